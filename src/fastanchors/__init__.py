@@ -1,0 +1,55 @@
+"""fastanchors: find the anchor rows of a non-negative matrix, and write every row as a mixture of them.
+
+Names load on first use, so that ``import fastanchors`` stays light and compiles nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+from .errors import FastAnchorsError
+
+# Public name -> the module it lives in. A name with no attribute of its own is a module (``fa.metrics``).
+_HOME = {
+    "VectorSampler": "sampling.vector",
+    "SampleMatrix": "sampling.matrix",
+    "SampleAccess": "sampling.access",
+    "Cost": "sampling.cost",
+    "fkv": "lowrank.fkv",
+    "fkv_sample_size": "lowrank.fkv",
+    "DescribedVectors": "lowrank.described",
+    "estimate_product": "lowrank.product",
+    "sample_combination": "lowrank.rejection",
+    "FAS": "solvers.fas",
+    "SPA": "solvers.spa",
+    "SNPA": "solvers.snpa",
+    "XRAY": "solvers.xray",
+    "DCA": "solvers.dca",
+    "AroraLP": "solvers.arora_lp",
+    "Hottopixx": "solvers.hottopixx",
+    "Anchors": "anchors",
+    "Certificate": "anchors",
+    "encode": "encode.nnls",
+    "SeparableNMF": "estimator",
+    "rank_curve": "rank",
+}
+_MODULES = {"datasets", "errors", "lowrank", "metrics", "solvers"}
+
+__all__ = ["FastAnchorsError", "__version__", *sorted(_HOME), *sorted(_MODULES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module 'fastanchors' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

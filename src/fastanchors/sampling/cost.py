@@ -1,0 +1,37 @@
+"""What an algorithm asked of the sample model, counted (``S.cost``, ``Anchors.cost``)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+
+__all__ = ["Cost"]
+
+
+@dataclass
+class Cost:
+    """Counters of sample access.
+
+    Attributes
+    ----------
+    samples : draws made, of rows, of columns, and inside rows and columns.
+    queries : single entries and norms asked for.
+    rows_read : whole rows of the view read (a pass over the matrix counts every row).
+    bytes_moved : bytes sent between processes; zero on one machine.
+    """
+
+    samples: int = 0
+    queries: int = 0
+    rows_read: int = 0
+    bytes_moved: int = 0
+
+    def copy(self) -> Cost:
+        return Cost(**asdict(self))
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)
