@@ -6,7 +6,7 @@ Names load on first use, so that ``import fastanchors`` stays light and compiles
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._version import __version__
 from .errors import FastAnchorsError

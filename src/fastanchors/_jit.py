@@ -26,4 +26,4 @@ def jit(function: _Function) -> _Function:
         compiled: Any = numba.njit(nogil=True, cache=True)(function)
     except RuntimeError:  # numba found no place it may write a cache to
         compiled = numba.njit(nogil=True)(function)
-    return compiled  # type: ignore[no-any-return]
+    return compiled

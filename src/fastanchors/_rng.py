@@ -24,9 +24,7 @@ def as_generator(rng: RngLike = None) -> np.random.Generator:
         return np.random.default_rng(int(rng))
     if rng is None or isinstance(rng, np.random.SeedSequence):
         return np.random.default_rng(rng)
-    raise InvalidTypeError(
-        f"rng must be a numpy.random.Generator, an int seed or None, got {type(rng).__name__}"
-    )
+    raise InvalidTypeError(f"rng must be a numpy.random.Generator, an int seed or None, got {type(rng).__name__}")
 
 
 def spawn(rng: np.random.Generator, n: int) -> list[np.random.Generator]:

@@ -42,9 +42,7 @@ def as_matrix(A: Any, *, signed: bool = False, name: str = "A") -> Rows:
             raise InvalidInputError(f"{name} must be two-dimensional, got shape {matrix.shape}{hint}")
         values = matrix
     if 0 in matrix.shape:
-        raise InvalidInputError(
-            f"{name} is empty: shape {matrix.shape}; at least one row and one column are needed"
-        )
+        raise InvalidInputError(f"{name} is empty: shape {matrix.shape}; at least one row and one column are needed")
     converted = _numeric(values, name)
     if converted is not values:
         matrix = (
@@ -103,9 +101,7 @@ def check_finite(matrix: Rows, *, signed: bool = False, name: str = "A", first_r
             row, column = divmod(at, matrix.shape[1])
         what = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else f"negative ({value})"
         cure = (
-            "clip or shift it: anchors need non-negative entries"
-            if np.isfinite(value)
-            else "remove or impute it first"
+            "clip or shift it: anchors need non-negative entries" if np.isfinite(value) else "remove or impute it first"
         )
         raise InvalidInputError(f"{name}[{row + first_row}, {column}] is {what}; {cure}")
 
@@ -114,9 +110,7 @@ def check_rank(k: Any, shape: tuple[int, int], *, name: str = "k") -> int:
     """``k`` as an int with 1 ≤ k ≤ min(m, n)."""
     k = check_size(k, name=name)
     if k > min(shape):
-        raise InvalidInputError(
-            f"{name} = {k} is more than min(rows, columns) = {min(shape)}; choose a smaller {name}"
-        )
+        raise InvalidInputError(f"{name} = {k} is more than min(rows, columns) = {min(shape)}; choose a smaller {name}")
     return k
 
 

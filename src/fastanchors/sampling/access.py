@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .._rng import RngLike
 from .cost import Cost
@@ -19,7 +17,7 @@ from .cost import Cost
 __all__ = ["Rows", "SampleAccess"]
 
 #: A block of rows of the view: a dense 2-D array, or CSR when the matrix is stored sparse.
-Rows: TypeAlias = "NDArray[Any] | sp.csr_array"
+Rows: TypeAlias = Any
 
 
 @runtime_checkable
