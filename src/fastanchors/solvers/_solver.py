@@ -1,0 +1,63 @@
+"""What all solvers share: one interface, one result."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._rng import RngLike, as_generator
+from .._validate import check_rank
+from ..anchors import Anchors, Certificate
+from ._rows import MatrixRows, as_rows
+
+__all__ = ["Selection", "Solver"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a solver's own code returns; :meth:`Solver.seek` makes the result of it."""
+
+    indices: ArrayLike
+    certificate: Certificate
+    residuals: ArrayLike | None = None
+
+
+class Solver(ABC):
+    """A way to find anchors: an object with its own options and one method, :meth:`seek`."""
+
+    #: the name used by ``SeparableNMF(solver=…)`` and on the command line
+    name: ClassVar[str]
+
+    def seek(self, A: Any, k: int, *, rng: RngLike = None) -> Anchors:
+        """Find ``k`` anchor rows of ``A`` (an array, a sparse matrix, a ``SampleMatrix`` or a store).
+
+        ``rng`` is a ``numpy.random.Generator``, an int seed or None; same seed, same answer.
+        """
+        started = time.perf_counter()
+        data = as_rows(A)
+        k = check_rank(k, data.shape)
+        selection = self._select(data, k, as_generator(rng))
+        indices = np.asarray(selection.indices, dtype=np.intp)
+        names = data.names
+        return Anchors(
+            indices=indices,
+            solver=self.name,
+            cost=data.cost,
+            seconds=time.perf_counter() - started,
+            certificate=selection.certificate,
+            residuals=None if selection.residuals is None else np.asarray(selection.residuals, dtype=np.float64),
+            names=None if names is None else tuple(str(names[i]) for i in indices),
+        )
+
+    @abstractmethod
+    def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+        """The algorithm itself, on checked input."""
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{key}={value!r}" for key, value in vars(self).items() if not key.startswith("_"))
+        return f"{type(self).__name__}({options})"
