@@ -106,11 +106,12 @@ def check_finite(matrix: Rows, *, signed: bool = False, name: str = "A", first_r
         raise InvalidInputError(f"{name}[{row + first_row}, {column}] is {what}; {cure}")
 
 
-def check_rank(k: Any, shape: tuple[int, int], *, name: str = "k") -> int:
-    """``k`` as an int with 1 ≤ k ≤ min(m, n)."""
+def check_rank(k: Any, shape: tuple[int, int], *, limit: str = "rank", name: str = "k") -> int:
+    """``k`` as an int with 1 ≤ k ≤ min(m, n), or 1 ≤ k ≤ m when ``limit`` is ``"rows"``."""
     k = check_size(k, name=name)
-    if k > min(shape):
-        raise InvalidInputError(f"{name} = {k} is more than min(rows, columns) = {min(shape)}; choose a smaller {name}")
+    bound, what = (shape[0], "the number of rows") if limit == "rows" else (min(shape), "min(rows, columns)")
+    if k > bound:
+        raise InvalidInputError(f"{name} = {k} is more than {what} = {bound}; choose a smaller {name}")
     return k
 
 

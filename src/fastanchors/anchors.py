@@ -46,6 +46,8 @@ class Anchors:
     certificate : how sure the answer is.
     residuals : for solvers that extract one anchor at a time, the size of the residual at each choice.
     names : names of the anchor rows, where the source has any.
+    points : the anchors as points (k × n) where they are not simply the rows ``indices``: averages of near
+        neighbours for ``SPA(robust="average")``; what unmixing should take as spectra. None means those rows.
     """
 
     indices: NDArray[np.intp]
@@ -55,6 +57,7 @@ class Anchors:
     certificate: Certificate
     residuals: NDArray[np.float64] | None = None
     names: tuple[str, ...] | None = None
+    points: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ class Selection:
     indices: ArrayLike
     certificate: Certificate
     residuals: ArrayLike | None = None
+    points: ArrayLike | None = None
 
 
 class Solver(ABC):
@@ -33,6 +34,10 @@ class Solver(ABC):
     #: the name used by ``SeparableNMF(solver=…)`` and on the command line
     name: ClassVar[str]
 
+    #: the largest k that makes sense: ``"rank"`` for solvers whose anchors are linearly independent (k ≤ min(m, n)),
+    #: ``"rows"`` for those that find vertices of a hull or a cone, of which there can be more than columns (k ≤ m)
+    _limit: ClassVar[Literal["rank", "rows"]] = "rank"
+
     def seek(self, A: Any, k: int, *, rng: RngLike = None) -> Anchors:
         """Find ``k`` anchor rows of ``A`` (an array, a sparse matrix, a ``SampleMatrix`` or a store).
 
@@ -40,7 +45,7 @@ class Solver(ABC):
         """
         started = time.perf_counter()
         data = as_rows(A)
-        k = check_rank(k, data.shape)
+        k = check_rank(k, data.shape, limit=self._limit)
         selection = self._select(data, k, as_generator(rng))
         indices = np.asarray(selection.indices, dtype=np.intp)
         names = data.names
@@ -51,6 +56,7 @@ class Solver(ABC):
             seconds=time.perf_counter() - started,
             certificate=selection.certificate,
             residuals=None if selection.residuals is None else np.asarray(selection.residuals, dtype=np.float64),
+            points=None if selection.points is None else np.asarray(selection.points, dtype=np.float64),
             names=None if names is None else tuple(str(names[i]) for i in indices),
         )
 
