@@ -1,0 +1,190 @@
+"""Kernels of the flat 16-ary sum tree (Lemma 1 of Chen et al.), on plain arrays.
+
+A tree over n non-negative weights is one float64 array ``nodes`` and a tiny int64 array ``offsets``: level l fills
+``nodes[offsets[l]:offsets[l + 1]]``, level 0 holds the weights themselves (``nodes[:n]``), each entry of the next
+level the sum of 16 entries below it, and the last level one number, the total ``nodes[-1]``. Levels are padded with
+zeros to whole groups of 16, so kernels need no bounds.
+
+Two rules make the tree exact for ever:
+
+* A parent is always *recomputed* from its children, from left to right, never changed by a difference. After any
+  number of updates the tree is, bit for bit, the one a fresh build would give.
+* The stored sum is the last of the prefix sums a draw walks over. So ``u < sum`` always falls into a child whose
+  weight raised the prefix, and a zero weight is never drawn; the one rounding that can break ``u < sum`` (the
+  remainder handed down) ends in the last child of non-zero weight.
+
+A leaf below level 0 may be anything that has a weight: :class:`~fastanchors.VectorSampler` keeps values in groups
+of 16, computes their squares on the fly, and uses level 0 for the sums of the groups.
+
+A build costs n + n/15 additions, a draw or an update 16 per level, that is 16·log₁₆ n. Batches work level by level:
+the memory of many draws is asked for at once, and a parent shared by many updates is recomputed once.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._jit import jit
+
+__all__ = [
+    "FANOUT",
+    "LANES",
+    "aligned_zeros",
+    "build",
+    "choose",
+    "descend",
+    "draw",
+    "level_offsets",
+    "make_tree",
+    "mark_parents",
+    "parent_sum",
+    "refresh_parents",
+    "set_many",
+    "set_one",
+]
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+
+FANOUT = 16
+LANES = 32  # draws that walk together: enough memory requests in flight, few enough to stay in the first cache
+
+
+def level_offsets(n: int) -> Ints:
+    """Where the levels of a tree over ``n`` ≥ 1 weights start in ``nodes``; the last entry is its length."""
+    offsets = [0]
+    size = n
+    while True:
+        groups = -(-size // FANOUT)
+        offsets.append(offsets[-1] + groups * FANOUT)
+        size = groups
+        if size == 1:
+            offsets.append(offsets[-1] + 1)
+            return np.array(offsets, dtype=np.int64)
+
+
+def aligned_zeros(size: int) -> Floats:
+    """Zeros whose groups of 16 fall on whole cache lines."""
+    line = 128
+    raw = np.zeros(size * 8 + line, dtype=np.uint8)
+    start = -raw.ctypes.data % line
+    return raw[start : start + size * 8].view(np.float64)
+
+
+def make_tree(weights: Floats) -> tuple[Floats, Ints]:
+    """``(nodes, offsets)`` of the tree over ``weights`` (finite, non-negative, at least one; copied)."""
+    offsets = level_offsets(weights.size)
+    nodes = aligned_zeros(int(offsets[-1]))
+    nodes[: weights.size] = weights
+    build(nodes, offsets)
+    return nodes, offsets
+
+
+@jit
+def parent_sum(weights: Floats, start: int) -> float:
+    """The sum of the 16 weights from ``start`` on, from left to right."""
+    total = 0.0
+    for child in range(FANOUT):
+        total += weights[start + child]
+    return total
+
+
+@jit
+def build(nodes: Floats, offsets: Ints) -> None:
+    """Fill every level above level 0."""
+    for level in range(1, offsets.size - 1):
+        below, here = offsets[level - 1], offsets[level]
+        for group in range((here - below) // FANOUT):
+            nodes[here + group] = parent_sum(nodes, below + group * FANOUT)
+
+
+@jit
+def set_one(nodes: Floats, offsets: Ints, index: int, weight: float) -> None:
+    """Set one weight and recompute its path to the root."""
+    nodes[index] = weight
+    for level in range(1, offsets.size - 1):
+        index //= FANOUT
+        nodes[offsets[level] + index] = parent_sum(nodes, offsets[level - 1] + index * FANOUT)
+
+
+@jit
+def set_many(nodes: Floats, offsets: Ints, indices: Ints, weights: Floats) -> None:
+    """Set ``nodes[indices] = weights`` (of equal indices the last wins) and recompute each node above them once."""
+    for k in range(indices.size):
+        nodes[indices[k]] = weights[k]
+    refresh_parents(nodes, offsets, indices.copy(), indices.size)
+
+
+@jit
+def refresh_parents(nodes: Floats, offsets: Ints, work: Ints, count: int) -> None:
+    """Recompute every node above the level-0 entries ``work[:count]``, each once; ``work`` is overwritten."""
+    for level in range(1, offsets.size - 1):
+        below, here = offsets[level - 1], offsets[level]
+        count = mark_parents(nodes, here, work, count)
+        for k in range(count):
+            nodes[here + work[k]] = parent_sum(nodes, below + work[k] * FANOUT)
+
+
+@jit
+def mark_parents(nodes: Floats, here: int, work: Ints, count: int) -> int:
+    """Replace ``work[:count]`` by the distinct parents of its entries, on the level that starts at ``here``.
+
+    A node waiting to be recomputed is marked by −1, which no sum can be: that finds duplicates without sorting
+    and without memory. The caller must recompute every node returned. Returns how many there are.
+    """
+    distinct = 0
+    for k in range(count):
+        parent = work[k] // FANOUT
+        if nodes[here + parent] != -1.0:
+            nodes[here + parent] = -1.0
+            work[distinct] = parent
+            distinct += 1
+    return distinct
+
+
+@jit
+def choose(weights: Floats, start: int, u: float) -> tuple[int, float]:
+    """Which of the 16 weights from ``start`` on holds ``u`` of their running sum, and ``u`` measured from its begin."""
+    prefix = 0.0
+    before = 0.0
+    child = 0
+    for k in range(FANOUT):  # no branch to mispredict: all sixteen are looked at
+        prefix += weights[start + k]
+        if prefix <= u:
+            child += 1
+            before = prefix
+    if child == FANOUT:  # u was rounded up to the sum: take the last weight that is not zero
+        child -= 1
+        while child > 0 and weights[start + child] == 0.0:
+            child -= 1
+        return child, weights[start + child]
+    return child, u - before
+
+
+@jit
+def descend(nodes: Floats, offsets: Ints, u: Floats, index: Ints) -> None:
+    """Turn each ``u`` in [0, total) into the level-0 ``index`` it falls into and the remainder there (in ``u``).
+
+    All of them go down one level before any goes down the next, so that their cache misses overlap: pass LANES
+    at a time.
+    """
+    index[:] = 0
+    for level in range(offsets.size - 3, -1, -1):
+        here = offsets[level]
+        for lane in range(u.size):
+            start = index[lane] * FANOUT
+            child, u[lane] = choose(nodes, here + start, u[lane])
+            index[lane] = start + child
+
+
+@jit
+def draw(nodes: Floats, offsets: Ints, u: Floats, index: Ints) -> None:
+    """``index[k]`` = i with probability weight i / total, for uniform ``u`` in [0, 1); ``u`` is overwritten."""
+    total = nodes[-1]
+    for first in range(0, u.size, LANES):
+        lanes = slice(first, min(first + LANES, u.size))
+        u[lanes] *= total
+        descend(nodes, offsets, u[lanes], index[lanes])
