@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .errors import InvalidInputError, InvalidTypeError
 from .sampling.access import Rows
 
-__all__ = ["as_matrix", "check_finite", "check_index", "check_rank", "check_size"]
+__all__ = ["as_matrix", "check_finite", "check_index", "check_number", "check_rank", "check_size"]
 
 _CHUNK_ENTRIES = 1 << 22  # entries looked at together, so that checking needs little extra memory
 
@@ -122,6 +122,15 @@ def check_size(value: Any, *, name: str, minimum: int = 1) -> int:
     if value < minimum:
         raise InvalidInputError(f"{name} must be at least {minimum}, got {value}")
     return int(value)
+
+
+def check_number(value: Any, *, name: str, minimum: float = -np.inf, maximum: float = np.inf) -> float:
+    """``value`` as a finite float with minimum ≤ value ≤ maximum."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InvalidTypeError(f"{name} must be a real number, got {value!r}")
+    if not (np.isfinite(value) and minimum <= value <= maximum):
+        raise InvalidInputError(f"{name} must be a finite number between {minimum:g} and {maximum:g}, got {value}")
+    return float(value)
 
 
 def check_index(index: Any, length: int, *, name: str) -> NDArray[np.intp]:
