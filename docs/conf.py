@@ -1,0 +1,33 @@
+"""Sphinx settings: Markdown pages, API reference from docstrings, warnings are errors (see the Makefile)."""
+
+from __future__ import annotations
+
+from importlib.metadata import version as installed
+
+project = "fastanchors"
+author = "The fastanchors developers"
+copyright = "2026, the fastanchors developers"
+release = version = installed("fastanchors")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build", "theory/tables"]
+
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+nitpicky = False
+
+html_theme = "furo"
+html_title = f"fastanchors {release}"
+html_static_path: list[str] = []
