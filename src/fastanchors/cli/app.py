@@ -1,0 +1,83 @@
+"""The application: its commands, and how results and errors reach a person or a script.
+
+With ``--json`` a command prints one JSON object on standard output and nothing else there. Messages and progress go to
+standard error. Exit code 0, or 1 with one clear line, or 2 for wrong usage; never a traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from .._version import __version__
+from ..errors import FastAnchorsError
+
+__all__ = ["app", "emit", "json_option", "run", "say"]
+
+# Command -> the module of this package that holds a click command of that name; loaded on use.
+_COMMANDS = {"demo": "demo"}
+
+
+class _LazyGroup(click.Group):
+    """Commands are imported when they are asked for, so that ``--help`` and completion are quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        return getattr(importlib.import_module(f".{_COMMANDS[cmd_name]}", __package__), cmd_name)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+            near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="fastanchors %(version)s")
+def app() -> None:
+    """Find the anchor rows of a huge non-negative matrix, and write every row as a mixture of them."""
+
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object on standard output, nothing else there."
+)
+
+
+def say(message: str) -> None:
+    """A message for a person, on standard error."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def emit(result: Mapping[str, Any]) -> None:
+    """The result for a script: one JSON object on standard output."""
+    print(json.dumps(result, ensure_ascii=False, allow_nan=False))
+
+
+def run() -> None:
+    """Run the command line and turn every expected failure into one line and an exit code."""
+    try:
+        code = app(prog_name="fastanchors", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        raise SystemExit(error.exit_code) from None
+    except (KeyboardInterrupt, click.Abort):
+        say("fastanchors: interrupted")
+        raise SystemExit(130) from None
+    except BrokenPipeError:  # the reader of our output went away
+        sys.stderr.close()
+        raise SystemExit(1) from None
+    except (FastAnchorsError, OSError) as error:
+        say(f"fastanchors: {' '.join(str(error).split())}")
+        raise SystemExit(1) from None
+    raise SystemExit(code if isinstance(code, int) else 0)
