@@ -1,0 +1,254 @@
+"""Separable matrices of any size, made in blocks of rows: A = F·A_R plus noise, with the anchors known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
+
+from .._rng import RngLike, as_generator
+from .._validate import check_number, check_size
+from ..errors import InvalidInputError
+from ..sampling.access import Rows
+from ._components import nonnegative_components
+
+__all__ = ["Separable", "SeparableBlocks", "separable", "separable_blocks"]
+
+_BLOCK_ENTRIES = 1 << 22  # entries of a block of dense rows
+
+
+@dataclass(frozen=True)
+class Separable:
+    """A near-separable matrix and the truth about it.
+
+    Attributes
+    ----------
+    A : the data, m×n, non-negative; an array or CSR.
+    anchors : for each anchor the first row that is a copy of it, k indices.
+    labels : for each row the number of the anchor it is a copy of (before noise), −1 for a mixture.
+    components : the anchor rows without noise, k×n.
+    weights : F of A = F·A_R, m×k, rows on the simplex; an array or CSR, None where it was not kept.
+    """
+
+    A: Rows
+    anchors: NDArray[np.intp]
+    labels: NDArray[np.int32]
+    components: Rows
+    weights: Rows = None
+
+
+@dataclass(frozen=True)
+class SeparableBlocks:
+    """A separable matrix that is never held whole: iterate over its blocks of rows, as often as wanted.
+
+    Every pass gives the same rows. ``components``, ``anchors`` and ``labels`` are as in :class:`Separable`;
+    ``copies[a]`` are the rows that are copies of anchor a, sorted.
+    """
+
+    shape: tuple[int, int]
+    components: Rows
+    copies: NDArray[np.intp]
+    near_pure: NDArray[np.intp]
+    noise: float
+    alpha: float
+    mixing: int | None
+    dtype: np.dtype[Any]
+    block_rows: int
+    _seeds: tuple[np.random.SeedSequence, ...] = field(repr=False)
+
+    @property
+    def anchors(self) -> NDArray[np.intp]:
+        return self.copies[:, 0].copy()
+
+    @property
+    def labels(self) -> NDArray[np.int32]:
+        labels = np.full(self.shape[0], -1, dtype=np.int32)
+        labels[self.copies] = np.arange(len(self.copies), dtype=np.int32)[:, None]
+        return labels
+
+    def __len__(self) -> int:
+        return len(self._seeds)
+
+    def __iter__(self) -> Iterator[Rows]:
+        for b in range(len(self)):
+            yield self.block(b)[0]
+
+    def block(self, b: int) -> tuple[Rows, Rows]:
+        """Block ``b``: its rows, and their weights."""
+        m = self.shape[0]
+        first = b * self.block_rows
+        rows = min(self.block_rows, m - first)
+        rng = np.random.default_rng(self._seeds[b])
+        F = _weights(rows, len(self.copies), self.alpha, self.mixing, rng)
+        for marked, impurity in ((self.near_pure, 0.05), (self.copies, 0.0)):
+            a, c = np.nonzero((marked >= first) & (marked < first + rows))
+            at = marked[a, c] - first
+            F[at] *= impurity
+            F[at, a] += 1.0 - impurity
+        if sp.issparse(self.components):
+            return self._sparse_rows(F, rng)
+        A = F @ self.components
+        if self.noise:
+            A += (self.noise * self._scale()) * rng.standard_normal(A.shape)
+            np.maximum(A, 0.0, out=A)
+        return A.astype(self.dtype, copy=False), F.astype(self.dtype, copy=False)
+
+    def _sparse_rows(self, F: NDArray[np.float64], rng: np.random.Generator) -> tuple[Rows, Rows]:
+        weights = sp.csr_array(F)
+        A = sp.csr_array(weights @ self.components)
+        A.sort_indices()
+        if self.noise:  # relative to each entry, so that zeros stay zeros
+            A.data *= np.maximum(1.0 + self.noise * rng.standard_normal(A.nnz), 0.0)
+        return A.astype(self.dtype, copy=False), weights.astype(self.dtype, copy=False)
+
+    def _scale(self) -> float:
+        """Root mean square of an entry of a mixture: E(f·fᵀ) is known for a Dirichlet f."""
+        k, n = self.components.shape
+        total = k * self.alpha
+        gram = self.components @ self.components.T
+        square = (self.alpha * np.trace(gram) + self.alpha**2 * gram.sum()) / (total * (total + 1.0))
+        return float(np.sqrt(square / n))
+
+
+def _weights(rows: int, k: int, alpha: float, mixing: int | None, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Rows on the simplex, Dirichlet(α) over all anchors or over ``mixing`` of them chosen at random."""
+    if mixing is None or mixing == k:
+        return rng.dirichlet(np.full(k, alpha), rows)
+    F = np.zeros((rows, k))
+    chosen = np.argpartition(rng.random((rows, k)), mixing - 1, axis=1)[:, :mixing]
+    np.put_along_axis(F, chosen, rng.dirichlet(np.full(mixing, alpha), rows), axis=1)
+    return F
+
+
+def separable_blocks(
+    m: int,
+    n: int,
+    k: int,
+    *,
+    noise: float = 0.0,
+    condition: float | None = None,
+    copies: int = 1,
+    near_pure: int = 0,
+    alpha: float = 1.0,
+    mixing: int | None = None,
+    sparse: float | None = None,
+    dtype: DTypeLike = np.float64,
+    rng: RngLike = None,
+) -> SeparableBlocks:
+    """A separable m×n matrix as a re-iterable sequence of blocks of rows, for sizes that memory does not hold.
+
+    Parameters
+    ----------
+    m, n, k : rows, columns, anchors.
+    noise : standard deviation of the Gaussian noise on every row, anchors too, relative to the root mean square
+        of the clean entries (for ``sparse``: relative to each non-zero). Negative results are clipped at zero.
+    condition : condition number of the anchors; None for uniform entries.
+    copies : rows that are exact copies of each anchor before noise, at random places.
+    near_pure : further rows for each anchor, made of 95 % of it and 5 % of a mixture.
+    alpha : Dirichlet parameter of the mixtures.
+    mixing : anchors in one mixture; None means all of them (3 for ``sparse``).
+    sparse : share of non-zeros of an anchor; the blocks are then CSR. None for dense.
+
+    Costs O(k·n + m·k) for each pass and the memory of one block of 4 million entries.
+    """
+    m, n, k = (check_size(value, name=name) for value, name in ((m, "m"), (n, "n"), (k, "k")))
+    copies, near_pure = check_size(copies, name="copies"), check_size(near_pure, name="near_pure", minimum=0)
+    noise = check_number(noise, name="noise", minimum=0.0)
+    alpha = check_number(alpha, name="alpha", minimum=np.finfo(float).tiny)
+    marked = k * (copies + near_pure)
+    if marked > m:
+        raise InvalidInputError(f"{k} anchors × {copies + near_pure} copies need {marked} rows, but m = {m}")
+    if mixing is None and sparse is not None:
+        mixing = min(3, k)
+    if mixing is not None and check_size(mixing, name="mixing") > k:
+        raise InvalidInputError(f"mixing = {mixing} is more than the k = {k} anchors there are")
+    rng = as_generator(rng)
+    if sparse is None:
+        components: Rows = nonnegative_components(k, n, condition=condition, rng=rng)
+    else:
+        if condition is not None:
+            raise InvalidInputError("condition and sparse exclude each other: sparse anchors are near orthogonal")
+        components = _sparse_components(k, n, check_number(sparse, name="sparse", minimum=0.0, maximum=1.0), rng)
+    places = rng.choice(m, marked, replace=False).reshape(k, copies + near_pure)
+    per_row = n if sparse is None else max(k, (mixing or k) * components.nnz // k)
+    block_rows = max(1, _BLOCK_ENTRIES // per_row)
+    seeds = np.random.SeedSequence(rng.integers(2**63, size=2).tolist()).spawn(-(-m // block_rows))
+    return SeparableBlocks(
+        shape=(m, n),
+        components=components,
+        copies=np.sort(places[:, :copies], axis=1),
+        near_pure=places[:, copies:],
+        noise=noise,
+        alpha=alpha,
+        mixing=mixing,
+        dtype=np.dtype(dtype),
+        block_rows=block_rows,
+        _seeds=tuple(seeds),
+    )
+
+
+def _sparse_components(k: int, n: int, density: float, rng: np.random.Generator) -> Rows:
+    """Sparse anchors with non-zeros between 0.5 and 1; each has one column of its own, so all are extreme."""
+    if k > n:
+        raise InvalidInputError(f"sparse anchors need a column of their own each: k = {k} is more than n = {n}")
+    order = rng.permutation(n)
+    own, shared = order[:k], order[k:]
+    others = min(max(1, round(density * n)) - 1, shared.size)
+    columns = np.stack([np.append(rng.choice(shared, others, replace=False), own[a]) for a in range(k)])
+    columns.sort(axis=1)
+    values = 0.5 + 0.5 * rng.random(columns.size)
+    return sp.csr_array((values, columns.reshape(-1), np.arange(k + 1) * (others + 1)), shape=(k, n))
+
+
+def separable(
+    m: int,
+    n: int,
+    k: int,
+    *,
+    noise: float = 0.0,
+    condition: float | None = None,
+    copies: int = 1,
+    near_pure: int = 0,
+    alpha: float = 1.0,
+    mixing: int | None = None,
+    sparse: float | None = None,
+    dtype: DTypeLike = np.float64,
+    keep_weights: bool = True,
+    rng: RngLike = None,
+) -> Separable:
+    """The matrix of :func:`separable_blocks` (same seed, same rows) held whole, with its weights where wanted."""
+    source = separable_blocks(
+        m,
+        n,
+        k,
+        noise=noise,
+        condition=condition,
+        copies=copies,
+        near_pure=near_pure,
+        alpha=alpha,
+        mixing=mixing,
+        sparse=sparse,
+        dtype=dtype,
+        rng=rng,
+    )
+    F: Rows = None
+    if sparse is not None:
+        blocks, weights = zip(*(source.block(b) for b in range(len(source))))
+        A = sp.csr_array(sp.vstack(blocks, format="csr"))
+        if keep_weights:
+            F = sp.csr_array(sp.vstack(weights, format="csr"))
+    else:
+        A = np.empty((m, n), dtype=source.dtype)
+        if keep_weights:
+            F = np.empty((m, k), dtype=source.dtype)
+        for b in range(len(source)):
+            at = slice(b * source.block_rows, (b + 1) * source.block_rows)
+            rows, block_weights = source.block(b)
+            A[at] = rows
+            if keep_weights:
+                F[at] = block_weights
+    return Separable(A, source.anchors, source.labels, source.components, F)

@@ -1,0 +1,147 @@
+"""Corpora with known topics: sparse word counts, Zipf's law for the words, anchor words for every topic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._rng import RngLike, as_generator, spawn
+from .._validate import check_number, check_size
+from ..errors import InvalidInputError
+from ..sampling.access import Rows
+
+__all__ = ["Corpus", "topics"]
+
+_BLOCK_DOCUMENTS = 1 << 13
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Word counts drawn from known topics.
+
+    Attributes
+    ----------
+    A : documents × words, CSR of int32 counts. Words as data points are the rows of ``A.T``.
+    topics : k × words, each row a distribution over words.
+    weights : documents × k, float32, the mixture each document was drawn from.
+    labels : for each document the topic it is wholly about, −1 for a mixture.
+    anchors : for each topic the first document that is wholly about it; −1 where there is none.
+    anchor_words : k × anchor_words_per_topic, words that occur in that topic only.
+    vocabulary : a name for every word.
+    """
+
+    A: Rows
+    topics: NDArray[np.float64]
+    weights: NDArray[np.float32]
+    labels: NDArray[np.int32]
+    anchors: NDArray[np.intp]
+    anchor_words: NDArray[np.intp]
+
+    @property
+    def vocabulary(self) -> list[str]:
+        width = len(str(self.topics.shape[1] - 1))
+        names = [f"word{j:0{width}d}" for j in range(self.topics.shape[1])]
+        for topic, words in enumerate(self.anchor_words):
+            for number, j in enumerate(words):
+                names[j] = f"anchor{topic}_{number}"
+        return names
+
+
+def topics(
+    documents: int,
+    words: int,
+    k: int,
+    *,
+    length: float = 100.0,
+    alpha: float = 0.1,
+    zipf: float = 1.07,
+    contrast: float = 2.0,
+    anchor_words: int = 3,
+    pure: int = 1,
+    rng: RngLike = None,
+) -> Corpus:
+    """A corpus from the topic model that anchor-word methods assume.
+
+    Parameters
+    ----------
+    documents, words, k : size, and the number of topics.
+    length : mean number of words in a document (log-normal lengths, at least one).
+    alpha : Dirichlet parameter of a document's topics.
+    zipf : exponent of the words' frequencies, 1 / (rank + 2.7)^zipf (Mandelbrot's form).
+    contrast : standard deviation of the logarithm of a topic's preference for a word; 0 makes all topics equal
+        up to their anchor words.
+    anchor_words : words for each topic that occur in no other, of middling frequency.
+    pure : documents wholly about each topic, at random places.
+
+    Costs O(tokens·log words) time; the memory of the result, the dense documents × k weights in float32, and one
+    block of 8192 documents. Nothing of documents × words is ever dense.
+    """
+    documents, words, k = (
+        check_size(value, name=name) for value, name in ((documents, "documents"), (words, "words"), (k, "k"))
+    )
+    anchor_words = check_size(anchor_words, name="anchor_words", minimum=0)
+    pure = check_size(pure, name="pure", minimum=0)
+    length = check_number(length, name="length", minimum=1.0)
+    alpha = check_number(alpha, name="alpha", minimum=1e-300)
+    zipf = check_number(zipf, name="zipf", minimum=0.0)
+    contrast = check_number(contrast, name="contrast", minimum=0.0)
+    if k * anchor_words >= words:
+        raise InvalidInputError(f"{k} topics × {anchor_words} anchor words leave no word of {words}; use fewer")
+    if k * pure > documents:
+        raise InvalidInputError(f"{k} topics × {pure} pure documents are more than the {documents} documents there are")
+    rng = as_generator(rng)
+    mixture, anchors_of = _topic_matrix(words, k, zipf, contrast, anchor_words, rng)
+    labels = np.full(documents, -1, dtype=np.int32)
+    labels[rng.choice(documents, k * pure, replace=False)] = np.repeat(np.arange(k, dtype=np.int32), pure)
+    weights = np.empty((documents, k), dtype=np.float32)
+    cumulative = np.cumsum(mixture, axis=1)
+    cumulative[:, -1] = 1.0
+    blocks = []
+    starts = range(0, documents, _BLOCK_DOCUMENTS)
+    for start, child in zip(starts, spawn(rng, len(starts))):
+        at = slice(start, min(start + _BLOCK_DOCUMENTS, documents))
+        theta = child.dirichlet(np.full(k, alpha), at.stop - at.start)
+        wholly = labels[at] >= 0
+        theta[wholly] = np.eye(k)[labels[at][wholly]]
+        weights[at] = theta
+        blocks.append(_counts(theta, cumulative, length, child))
+    first = np.array([np.argmax(labels == t) if pure else -1 for t in range(k)], dtype=np.intp)
+    return Corpus(sp.csr_array(sp.vstack(blocks, format="csr")), mixture, weights, labels, first, anchors_of)
+
+
+def _topic_matrix(
+    words: int, k: int, zipf: float, contrast: float, anchor_words: int, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Topics as reweighted copies of one Zipf law, and the words given to one topic each."""
+    frequency = (np.arange(words) + 3.7) ** -zipf
+    mixture = frequency * np.exp(contrast * rng.standard_normal((k, words)))
+    # Anchor words come from ranks around 2 % of the vocabulary: neither stop words nor hardly seen.
+    first = min(words // 50, words - k * anchor_words)
+    chosen = first + rng.permutation(k * anchor_words).reshape(k, anchor_words)
+    mixture[:, chosen.reshape(-1)] = 0.0
+    mixture /= mixture.sum(axis=1, keepdims=True)
+    own = frequency[chosen] / frequency.sum() * k
+    for t in range(k):
+        mixture[t, chosen[t]] = own[t]
+    return mixture / mixture.sum(axis=1, keepdims=True), chosen.astype(np.intp)
+
+
+def _counts(
+    theta: NDArray[np.float64], cumulative: NDArray[np.float64], length: float, rng: np.random.Generator
+) -> Rows:
+    """Counts of a block: how many tokens of each topic a document has, then words for all tokens of a topic at once."""
+    rows = len(theta)
+    spread = 0.5
+    lengths = np.maximum(1, rng.lognormal(np.log(length) - spread**2 / 2, spread, rows).astype(np.int64))
+    per_topic = rng.multinomial(lengths, theta)
+    tokens, owners = [], []
+    for t, law in enumerate(cumulative):
+        owner = np.repeat(np.arange(rows), per_topic[:, t])
+        tokens.append(np.searchsorted(law, rng.random(owner.size), side="right"))
+        owners.append(owner)
+    word, document = np.concatenate(tokens), np.concatenate(owners)
+    counts = sp.coo_array((np.ones(word.size, np.int32), (document, word)), shape=(rows, cumulative.shape[1]))
+    return counts.tocsr()
