@@ -1,0 +1,179 @@
+"""The least-squares kernels against SciPy and against exhaustive search, degenerate problems included."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastanchors import _nnls
+from fastanchors._nnls import NonnegativeSystem, nnls_gram
+from naive.encode import encode, encode_sum_to
+
+
+def rows_of(C, rng, m=40):
+    """Rows inside the cone, off it, and of any sign; among them a vertex and zero."""
+    k, n = C.shape
+    inside = rng.dirichlet(np.full(k, 0.4), m) @ C
+    return np.vstack([inside, inside + 0.3 * rng.random((m, n)), rng.standard_normal((m, n)), C[:1], np.zeros((1, n))])
+
+
+def relative_errors(X, approximation):
+    size = np.linalg.norm(X, axis=1)
+    return np.linalg.norm(approximation - X, axis=1) / np.where(size > 0, size, 1)
+
+
+def components_of(kind, rng, k=8, n=30):
+    C = rng.random((k, n))
+    if kind == "duplicates":
+        C[5], C[6], C[7] = 3 * C[0], C[1], C[1]
+    elif kind == "dependent":
+        C[5], C[6] = 0.3 * C[0] + 0.7 * C[1], C[2] + C[3] + C[4]
+    elif kind.startswith("nearly dependent"):
+        near = float(kind.split()[-1])
+        C[5], C[6] = C[0] + near * rng.random(n), C[1] + C[2] + near * rng.standard_normal(n)
+    elif kind == "more anchors than features":
+        C = rng.random((n, k))
+    elif kind == "hilbert":
+        C = 1 / (1 + np.arange(k)[:, None] + np.arange(n)[None])
+    elif kind == "badly scaled":
+        C *= 10.0 ** rng.uniform(-9, 9, (k, 1))
+    elif kind == "zero anchor":
+        C[3] = 0
+    elif kind == "signed":
+        C = rng.standard_normal((k, n))
+    return C
+
+
+UNIQUE = ["random", "signed", "badly scaled", "zero anchor", "nearly dependent 1e-4"]
+DEGENERATE = [
+    "duplicates",
+    "dependent",
+    "nearly dependent 1e-6",
+    "nearly dependent 1e-9",
+    "nearly dependent 1e-12",
+    "more anchors than features",
+    "hilbert",
+]
+
+
+@pytest.mark.parametrize("kind", UNIQUE + DEGENERATE)
+def test_factor_form_agrees_with_scipy(kind):
+    rng = np.random.default_rng(5)
+    C = components_of(kind, rng)
+    X = rows_of(C, rng)
+    Q, R = np.linalg.qr(C.T)
+    W, expected = NonnegativeSystem(R).solve(X @ Q), encode(X, C)
+    assert (W >= 0).all()
+    errors, best = relative_errors(X, W @ C), relative_errors(X, expected @ C)
+    np.testing.assert_allclose(errors, best, rtol=1e-8, atol=1e-12)
+    if kind in UNIQUE:
+        unit = np.linalg.norm(C, axis=1) / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
+        np.testing.assert_allclose(W * unit, expected * unit, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["random", "signed", "badly scaled", "zero anchor", "duplicates", "dependent"])
+def test_gram_form_agrees_with_scipy(kind):
+    rng = np.random.default_rng(6)
+    C = components_of(kind, rng)
+    X = rows_of(C, rng)
+    W, expected = nnls_gram(C @ C.T, X @ C.T), encode(X, C)
+    assert (W >= 0).all()
+    errors, best = relative_errors(X, W @ C), relative_errors(X, expected @ C)
+    np.testing.assert_allclose(errors, best, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["random", "signed", "zero anchor", "duplicates", "dependent", "few features"])
+@pytest.mark.parametrize("total", [1.0, 2.5])
+def test_fixed_sum_agrees_with_exhaustive_search(kind, total):
+    rng = np.random.default_rng(7)
+    C = rng.random((6, 3)) if kind == "few features" else components_of(kind, rng)[[0, 1, 2, 3, 5, 6]]
+    X = total * rows_of(C, rng, m=8)
+    Q, R = np.linalg.qr(C.T)
+    W, expected = NonnegativeSystem(R, sum_to=total).solve(X @ Q), encode_sum_to(X, C, total)
+    assert (W >= 0).all()
+    np.testing.assert_allclose(W.sum(axis=1), total, rtol=1e-15)
+    errors, best = relative_errors(X, W @ C), relative_errors(X, expected @ C)
+    np.testing.assert_allclose(errors, best, rtol=1e-8, atol=1e-12)
+    if kind in {"random", "signed", "zero anchor"}:
+        np.testing.assert_allclose(W, expected, rtol=0, atol=1e-9)
+
+
+def test_at_most_one_by_an_anchor_at_the_origin():
+    rng = np.random.default_rng(8)
+    C = rng.random((4, 6))
+    X = np.vstack([rng.dirichlet(np.ones(4), 10) @ C * rng.random((10, 1)), rng.random((10, 6))])
+    with_origin = np.vstack([C, np.zeros(6)])
+    W = nnls_gram(with_origin @ with_origin.T, X @ with_origin.T, sum_to=1.0)
+    np.testing.assert_allclose(W, encode_sum_to(X, with_origin), rtol=0, atol=1e-9)
+
+
+def test_both_methods_give_the_same():
+    """Well-conditioned problems go by pivoting, so the active set is asked here by name."""
+    rng = np.random.default_rng(9)
+    C = rng.random((9, 40))
+    X = rows_of(C, rng)
+    Q, R = np.linalg.qr(C.T)
+    for sum_to in (None, 1.0):
+        system = NonnegativeSystem(R, sum_to=sum_to)
+        pivoting = system.solve(X @ Q)
+        system._band = np.inf  # every row is doubtful
+        np.testing.assert_allclose(system.solve(X @ Q), pivoting, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("sum_to", [None, 1.0])
+def test_start_does_not_matter(sum_to):
+    rng = np.random.default_rng(10)
+    C = rng.random((7, 12))
+    X = rows_of(C, rng)
+    G, B = C @ C.T, X @ C.T
+    expected = nnls_gram(G, B, sum_to=sum_to)
+    start = rng.standard_normal(expected.shape)
+    kept = start.copy()
+    for X0 in (start, np.zeros_like(expected), np.ones_like(expected), expected):
+        np.testing.assert_allclose(nnls_gram(G, B, X0=X0, sum_to=sum_to), expected, rtol=0, atol=1e-11)
+    np.testing.assert_array_equal(start, kept)
+
+
+def test_single_exchanges_reach_the_end():
+    """A long row of nearly parallel anchors makes block exchanges stall; the answer must not show it."""
+    rng = np.random.default_rng(11)
+    k = 30
+    C = np.exp(-0.5 * ((np.arange(60)[None] - 2 * np.arange(k)[:, None]) / 4.0) ** 2)
+    X = rng.random((50, 60))
+    np.testing.assert_allclose(
+        np.linalg.norm(nnls_gram(C @ C.T, X @ C.T) @ C - X, axis=1),
+        np.linalg.norm(encode(X, C) @ C - X, axis=1),
+        rtol=1e-8,
+    )
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([None, 1.0]),
+)
+def test_optimality_conditions_on_small_integers(k, n, seed, sum_to):
+    """Integers make ties, zero columns and dependent anchors by themselves. KKT is proof of the optimum."""
+    rng = np.random.default_rng(seed)
+    C = rng.integers(0, 3, (k, n)).astype(float)
+    X = rng.integers(-1, 4, (5, n)).astype(float)
+    Q, R = np.linalg.qr(C.T)
+    W = NonnegativeSystem(R, sum_to=sum_to).solve(X @ Q)
+    gradient = (X - W @ C) @ C.T
+    if sum_to is not None:
+        np.testing.assert_allclose(W.sum(axis=1), 1.0, rtol=1e-14)
+        gradient -= np.einsum("ij,ij->i", gradient, W)[:, None]
+    assert (W >= 0).all()
+    assert gradient.max() < 1e-11
+    assert np.abs(gradient * W).max() < 1e-11
+
+
+def test_cholesky_tells_dependence():
+    G = np.array([[1.0, 1.0], [1.0, 1.0]])
+    L = np.empty((2, 2))
+    assert _nnls._cholesky(G, np.arange(2), 2, L) < 1e-15
+    assert _nnls._cholesky(G, np.arange(2), 1, L) == 1.0
