@@ -17,12 +17,13 @@ __all__ = ["as_matrix", "check_finite", "check_index", "check_number", "check_ra
 _CHUNK_ENTRIES = 1 << 22  # entries looked at together, so that checking needs little extra memory
 
 
-def as_matrix(A: Any, *, signed: bool = False, name: str = "A") -> Rows:
+def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = "A") -> Rows:
     """``A`` as a C-ordered numeric 2-D array or as canonical CSR (sorted, no duplicates), checked.
 
     Sparse input stays sparse, numeric types are kept (bool becomes uint8, float16 float32, objects are refused).
     Raises on NaN, infinities, an empty or non-2-D shape and, unless ``signed``, on negative entries, with the
     row and column of the first offender. The caller's data is never changed; it is copied only where it must be.
+    ``finite=False`` leaves the entries unread, for callers whose first pass over them tells (:func:`check_finite`).
     """
     if sp.issparse(A):
         if A.ndim != 2:
@@ -52,7 +53,8 @@ def as_matrix(A: Any, *, signed: bool = False, name: str = "A") -> Rows:
         )
     if not sp.issparse(matrix):
         matrix = np.ascontiguousarray(matrix)
-    check_finite(matrix, signed=signed, name=name)
+    if finite:
+        check_finite(matrix, signed=signed, name=name)
     return matrix
 
 
