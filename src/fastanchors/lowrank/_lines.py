@@ -1,0 +1,98 @@
+"""A few rows (or columns) of a matrix with sample access: what every description is a combination of.
+
+``side="right"`` speaks of rows, which are vectors of length n; ``side="left"`` of columns, of length m. The
+algorithms above this file are written once, for "lines" and "places" on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._validate import as_matrix
+from ..errors import InvalidInputError
+from ..sampling.access import SampleAccess
+
+__all__ = ["BATCH_ENTRIES", "Lines", "Side", "as_access", "check_side"]
+
+Side: TypeAlias = Literal["right", "left"]
+
+#: entries of the matrix asked for together: 16 MB of float64
+BATCH_ENTRIES = 1 << 21
+
+
+def as_access(S: Any) -> SampleAccess:
+    """``S`` itself if it offers sample access; an array or sparse matrix (signs allowed) is given one, as it stands."""
+    if isinstance(S, SampleAccess):
+        return S
+    from ..sampling.matrix import SampleMatrix
+
+    return SampleMatrix(as_matrix(S, signed=True, name="S"), normalize=None)
+
+
+def check_side(side: Any) -> Side:
+    if side not in ("right", "left"):
+        raise InvalidInputError(f'side must be "right" (vectors of length n) or "left" (length m), got {side!r}')
+    return side
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The rows (``side="right"``) or columns (``side="left"``) ``indices`` of ``S``, read entry by entry."""
+
+    S: SampleAccess
+    side: Side
+    indices: NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def length(self) -> int:
+        """How long each line is: n for rows, m for columns."""
+        return self.S.shape[1] if self.side == "right" else self.S.shape[0]
+
+    @property
+    def batch(self) -> int:
+        """How many places to ask about together."""
+        return max(1, BATCH_ENTRIES // len(self))
+
+    def entries(self, places: NDArray[np.intp]) -> NDArray[np.float64]:
+        """len(places) × p: the entry of each line at each place. Costs one query each."""
+        lines = self.indices[None, :]
+        index = (lines, places[:, None]) if self.side == "right" else (places[:, None], lines)
+        return np.asarray(self.S[index], dtype=np.float64)
+
+    def norms(self) -> NDArray[np.float64]:
+        """The norm of each line; p queries."""
+        norm = self.S.row_norm if self.side == "right" else self.S.column_norm
+        return np.asarray(norm(self.indices), dtype=np.float64)
+
+    def draw(self, which: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
+        """One place on each of the lines ``indices[which]``, by squared entry."""
+        sample = self.S.sample_in_row if self.side == "right" else self.S.sample_in_column
+        return np.asarray(sample(self.indices[which], rng=rng), dtype=np.intp)
+
+    def combine(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+        """length × k: Σ_t coefficients[t] · line t, whole.
+
+        The one operation that forms vectors of length n or m, for exact Gram matrices. Rows are read whole
+        (p rows); columns entry by entry (m·p queries), since the protocol reads no whole columns.
+        """
+        result = np.zeros((self.length, coefficients.shape[1]))
+        if self.side == "right":
+            step = max(1, BATCH_ENTRIES // self.length)
+            for start in range(0, len(self), step):
+                rows = self.S.rows(self.indices[start : start + step])
+                if not sp.issparse(rows):
+                    rows = np.asarray(rows, dtype=np.float64)
+                result += rows.T @ coefficients[start : start + step]
+        else:
+            for start in range(0, self.length, self.batch):
+                places = np.arange(start, min(start + self.batch, self.length))
+                result[places] = self.entries(places) @ coefficients
+        return result

@@ -1,0 +1,189 @@
+"""Vectors given by a short description: combinations of a few sampled rows or columns (Theorem 1 of the paper)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._rng import RngLike, as_generator
+from .._validate import check_index, check_size
+from ..errors import InvalidInputError, RankError
+from ..sampling.access import SampleAccess
+from ._layers import one_layer, pick
+from ._lines import Lines, Side, as_access, check_side
+
+__all__ = ["DescribedVectors", "as_described"]
+
+GramMethod: TypeAlias = Literal["exact", "sampled"]
+
+#: draws for an estimated Gram matrix; each costs one sample and p queries
+GRAM_DRAWS = 8192
+
+
+class DescribedVectors:
+    """k vectors V̂^(1) … V̂^(k), each a combination of the same p rows (or columns) of a matrix.
+
+    The description is the one of the paper with its scaling made explicit: FKV's sampled rows enter as
+    S_t = A_(i_t)/√(p·P_(i_t)), and V̂ = SᵀW with W = [u^(1)/σ_1, …, u^(k)/σ_k]. The scaling is folded into the
+    coefficients, and rows drawn more than once are merged, so that
+
+        V̂ = Σ_t A_(indices[t]) · coefficients[t]        (p × k numbers, whatever m and n).
+
+    No vector of length m or n is formed by :meth:`query`, :meth:`sample` or :meth:`transform`. The description
+    refers to the matrix as it is now: a later update of an entry shows in the vectors.
+
+    Parameters
+    ----------
+    S : an object with sample access (or an array, which is given one).
+    side : ``"right"`` for combinations of rows (vectors of length n), ``"left"`` for columns (length m).
+    indices : the p rows or columns, distinct.
+    coefficients : p × k.
+    singular_values : the approximate singular values that FKV found, where it made the description.
+    """
+
+    def __init__(
+        self,
+        S: Any,
+        side: Side,
+        indices: ArrayLike,
+        coefficients: ArrayLike,
+        singular_values: ArrayLike | None = None,
+    ) -> None:
+        access = as_access(S)
+        count = access.shape[0] if check_side(side) == "right" else access.shape[1]
+        lines = np.atleast_1d(check_index(indices, count, name="row" if side == "right" else "column"))
+        table = np.asarray(coefficients, dtype=np.float64)
+        if lines.ndim != 1 or table.ndim != 2 or len(table) != len(lines) or 0 in table.shape:
+            raise InvalidInputError(
+                f"coefficients must have one row for each of the {lines.size} indices and at least one column, "
+                f"got shape {table.shape}"
+            )
+        if not np.isfinite(table).all():
+            raise InvalidInputError("coefficients must be finite")
+        self._lines = Lines(access, side, lines)
+        self.coefficients: NDArray[np.float64] = table
+        self.singular_values: NDArray[np.float64] | None = (
+            None if singular_values is None else np.asarray(singular_values, dtype=np.float64)
+        )
+
+    @property
+    def S(self) -> SampleAccess:
+        return self._lines.S
+
+    @property
+    def side(self) -> Side:
+        return self._lines.side
+
+    @property
+    def indices(self) -> NDArray[np.intp]:
+        """The sampled rows (right) or columns (left) the vectors are made of."""
+        return self._lines.indices
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(length of each vector, number of vectors)."""
+        return self._lines.length, self.coefficients.shape[1]
+
+    def __repr__(self) -> str:
+        length, k = self.shape
+        what = "rows" if self.side == "right" else "columns"
+        return f"<DescribedVectors: {k} of length {length}, combinations of {len(self.indices)} {what}>"
+
+    def query(self, indices: ArrayLike) -> NDArray[np.float64]:
+        """Entries of all k vectors at ``indices``: a len(indices) × k array. Costs p queries per index."""
+        places = np.atleast_1d(check_index(indices, self.shape[0], name="index"))
+        if places.ndim != 1:
+            raise InvalidInputError(f"indices must be an int or a one-dimensional array, got shape {places.shape}")
+        result = np.empty((len(places), self.shape[1]))
+        step = self._lines.batch
+        for start in range(0, len(places), step):
+            some = slice(start, start + step)
+            result[some] = self._lines.entries(places[some]) @ self.coefficients
+        return result
+
+    def sample(self, j: int, size: int | None = None, *, rng: RngLike = None, max_trials: int = 10_000) -> Any:
+        """Draw indices from D_{V̂^(j)}: s with probability V̂_sj²/‖V̂^(j)‖². Exact, by rejection over the p lines.
+
+        Each trial costs one sample and p queries. ``SamplingError`` past ``max_trials`` trials per accepted draw.
+        """
+        vector = int(check_index(j, self.shape[1], name="vector"))
+        count = 1 if size is None else check_size(size, name="size", minimum=0)
+        w = self.coefficients[:, vector]
+        drawn = one_layer(self._lines, w, count, as_generator(rng), check_size(max_trials, name="max_trials")).indices
+        return int(drawn[0]) if size is None else drawn
+
+    def transform(self, T: ArrayLike) -> DescribedVectors:
+        """The vectors V̂·T for a k × l matrix T (or one vector V̂·y for a vector y), described by the same rows."""
+        table = np.asarray(T, dtype=np.float64)
+        if table.ndim == 1:
+            table = table[:, None]
+        if table.ndim != 2 or len(table) != self.shape[1]:
+            raise InvalidInputError(f"T must have {self.shape[1]} rows, got shape {table.shape}")
+        return DescribedVectors(self.S, self.side, self.indices, self.coefficients @ table, self.singular_values)
+
+    def gram(
+        self, method: GramMethod | None = None, *, draws: int = GRAM_DRAWS, rng: RngLike = None
+    ) -> NDArray[np.float64]:
+        """V̂ᵀV̂, k × k.
+
+        ``"exact"`` (the default on the right) reads the p rows whole and holds n × k numbers while it works; on the
+        left it asks for the p columns entry by entry, m·p queries. ``"sampled"`` (the default on the left) draws
+        places s from the mixture q_s ∝ Σ_t ‖coefficients_t‖²·A_ts² and averages V̂_s V̂_sᵀ/q_s, which is unbiased:
+        ``draws`` samples and p queries each, whatever m and n.
+        """
+        if method is None:
+            method = "exact" if self.side == "right" else "sampled"
+        if method == "exact":
+            V = self._lines.combine(self.coefficients)
+            return V.T @ V
+        if method != "sampled":
+            raise InvalidInputError(f'method must be "exact" or "sampled", got {method!r}')
+        return self._sampled_gram(check_size(draws, name="draws"), as_generator(rng))
+
+    def _sampled_gram(self, draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        lines, k = self._lines, self.shape[1]
+        squares = (self.coefficients**2).sum(axis=1)
+        weights = squares * lines.norms() ** 2
+        if not weights.any():
+            return np.zeros((k, k))
+        total = weights.sum()
+        gram = np.zeros((k, k))
+        for start in range(0, draws, lines.batch):
+            batch = min(lines.batch, draws - start)
+            entries = lines.entries(lines.draw(pick(weights, batch, rng), rng))
+            V = entries @ self.coefficients
+            gram += (V / (entries**2 @ squares)[:, None]).T @ V
+        gram *= total / draws
+        return (gram + gram.T) / 2
+
+    def alpha(self, method: GramMethod | None = None, *, draws: int = GRAM_DRAWS, rng: RngLike = None) -> float:
+        """The least α for which the vectors are α-approximately orthonormal: k·max|V̂ᵀV̂ − I|.
+
+        Costs as :meth:`gram`. For raw FKV vectors Lemma 3 promises εk/16, at its own sample size.
+        """
+        return float(self.shape[1] * np.abs(self.gram(method, draws=draws, rng=rng) - np.eye(self.shape[1])).max())
+
+    def orthonormalize(
+        self, method: GramMethod | None = None, *, draws: int = GRAM_DRAWS, rng: RngLike = None
+    ) -> DescribedVectors:
+        """Orthonormal vectors with the same span, still described: V̂·G^(−1/2) with G = V̂ᵀV̂.
+
+        Of all orthonormal bases of the span this one is nearest to V̂ (the V of Lemma 2). Costs as :meth:`gram`;
+        with ``"sampled"`` the result is orthonormal up to the error of the estimate. Raises ``RankError`` where the
+        vectors are linearly dependent.
+        """
+        values, basis = np.linalg.eigh(self.gram(method, draws=draws, rng=rng))
+        rank = int(np.count_nonzero(values > values[-1] * len(values) * np.finfo(float).eps))
+        if rank < len(values):
+            raise RankError(f"the {len(values)} described vectors span only {rank} dimension(s)", rank)
+        return self.transform((basis / np.sqrt(values)) @ basis.T)
+
+
+def as_described(U: Any) -> DescribedVectors:
+    """Vectors to combine: described ones as they are; the columns of an array or of a matrix with sample access."""
+    if isinstance(U, DescribedVectors):
+        return U
+    S = as_access(U)
+    return DescribedVectors(S, "left", np.arange(S.shape[1]), np.eye(S.shape[1]))

@@ -1,0 +1,171 @@
+"""Frieze–Kannan–Vempala: approximate singular vectors from a few sampled rows and columns (Theorem 1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._rng import RngLike, as_generator
+from .._validate import check_number, check_rank, check_size
+from ..errors import InvalidInputError, RankError, TooLargeError
+from ..sampling.access import SampleAccess
+from ._lines import Lines, Side, as_access, check_side
+from .described import DescribedVectors
+
+__all__ = ["SampleSize", "fkv", "fkv_sample_size"]
+
+PRACTICAL_FACTOR = 20  # rows and columns per unit of rank by default
+MAX_ENTRIES = 1 << 27  # entries of the sampled submatrix that are held: 1 GiB of float64
+
+
+@dataclass(frozen=True)
+class SampleSize:
+    """How many rows and columns a theorem asks FKV to draw, and which theorem."""
+
+    rows: int
+    columns: int
+    source: str
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the sampled submatrix in float64."""
+        return 8 * self.rows * self.columns
+
+
+def fkv_sample_size(k: int, eps: float, delta: float = 0.1, *, theorem: str = "span") -> SampleSize:
+    """Rows and columns for which Theorem 1 is proved at rank k, error ε and failure probability δ.
+
+    ``theorem="span"`` (used by :func:`fkv`): p = q = ⌈16·k·(1 + √(2·log(2/δ)))²/ε²⌉ gives, with probability 1 − δ,
+
+        ‖A − A·Π‖_F² ≤ ‖A − A_k‖_F² + ε‖A‖_F²,
+
+    Π the projector on the span of V̂, that is V̂V̂ᵀ after :meth:`DescribedVectors.orthonormalize`. Proof. Let
+    Δ₁ = ‖AᵀA − SᵀS‖_F and Δ₂ = ‖SSᵀ − CCᵀ‖_F. Both are means of independent rank-one terms: E[Δ²] ≤ ‖A‖_F⁴/p
+    (resp. q), and replacing one draw moves Δ by at most 2‖A‖_F²/p, so by McDiarmid each is at most
+    (1 + √(2·log(2/δ)))·‖A‖_F²/√p with probability 1 − δ/2. The rows of U_kᵀS span the range of Π, so
+    ‖SΠ‖_F² ≥ ‖U_kᵀS‖_F² ≥ Σ_{i≤k} σ_i²(C) − √k·Δ₂ ≥ Σ σ_i²(S) − 2√k·Δ₂ ≥ Σ σ_i²(A) − 2√k·Δ₂ − √k·Δ₁ (trace
+    against a rank-k projector, and Hoffman–Wielandt), and ‖AΠ‖_F² ≥ ‖SΠ‖_F² − √k·Δ₁. Hence
+    ‖A − AΠ‖_F² ≤ ‖A − A_k‖_F² + 2√k(Δ₁ + Δ₂). The method is that of Drineas, Kannan and Mahoney (SIAM J. Comput.
+    36, 2006) for one-sided sampling; the raw V̂V̂ᵀ obeys no such bound at this size.
+
+    ``theorem="fkv"``: the order max(k⁴/ε³, k²/ε⁴) of Frieze, Kannan and Vempala (J. ACM 51, 2004) for the raw
+    vectors, with the leading constant of their proof taken as 1: a lower bound on what they ask for.
+    """
+    k = check_size(k, name="k")
+    eps = _check_open_unit(eps, "eps")
+    delta = _check_open_unit(delta, "delta")
+    if theorem == "span":
+        p = math.ceil(16 * k * (1 + math.sqrt(2 * math.log(2 / delta))) ** 2 / eps**2)
+        return SampleSize(p, p, "projector on the span, by McDiarmid (after Drineas, Kannan and Mahoney 2006)")
+    if theorem == "fkv":
+        p = math.ceil(max(k**4 / eps**3, k**2 / eps**4))
+        return SampleSize(p, p, "raw vectors, order of Frieze, Kannan and Vempala 2004, constant taken as 1")
+    raise InvalidInputError(f'theorem must be "span" or "fkv", got {theorem!r}')
+
+
+def fkv(
+    S: Any,
+    k: int,
+    *,
+    side: Side = "right",
+    rows: int | None = None,
+    columns: int | None = None,
+    eps: float | None = None,
+    delta: float | None = None,
+    rng: RngLike = None,
+) -> DescribedVectors:
+    """Approximate top-k singular vectors of A, described by a few of its rows (Theorem 1 of the paper).
+
+    For ``side="right"``: p rows are drawn by squared norm and scaled, S_t = A_(i_t)/√(p·P_(i_t)); q columns are drawn
+    by picking one of those rows uniformly and an entry of it by square, and scaled likewise into the p × q matrix C;
+    with the SVD C = Σ_j σ_j u^(j)z^(j)ᵀ the vectors are V̂^(j) = Sᵀu^(j)/σ_j. ``side="left"`` does the same for Aᵀ.
+
+    Parameters
+    ----------
+    S : an object with sample access; an array or sparse matrix (signs allowed) is given one, as it stands.
+    k : number of vectors.
+    rows, columns : how many to draw. The default, 20·k of each, is what works in practice once the vectors are
+        orthonormalised; it is not the theorem's size.
+    eps, delta : ask for the size of :func:`fkv_sample_size` instead (δ = 0.1 unless given).
+
+    Costs p·q queries, p + q samples and 2p norms, and the SVD of a p × q matrix; nothing depends on m or n.
+    The vectors are far from orthonormal unless p is very large: see :meth:`DescribedVectors.orthonormalize`.
+
+    Raises
+    ------
+    TooLargeError : the theorem's size (or the one given) does not fit in memory; says how much it would take.
+    RankError : the sampled submatrix has rank below k.
+    """
+    access = as_access(S)
+    side = check_side(side)
+    k = check_rank(k, access.shape)
+    p, q = _sizes(k, rows, columns, eps, delta)
+    if 8 * p * q > 8 * MAX_ENTRIES:
+        raise TooLargeError(
+            f"FKV with {p:.3g} rows and {q:.3g} columns needs {8 * p * q / 1e9:.3g} GB for the sampled submatrix alone, "
+            f"more than the {8 * MAX_ENTRIES / 1e9:.2g} GB held; give rows=…, columns=… (20·k = {PRACTICAL_FACTOR * k} "
+            "of each works in practice) or a larger eps"
+        )
+    if min(p, q) < k:
+        raise InvalidInputError(f"rows = {p} and columns = {q} must both be at least k = {k}")
+    if not access.frobenius_norm > 0:
+        raise InvalidInputError("every entry of the matrix is zero: there is nothing to sample from")
+    counts = (p, q) if side == "right" else (q, p)
+    return _fkv(access, k, side, *counts, as_generator(rng))
+
+
+def _fkv(S: SampleAccess, k: int, side: Side, lines: int, places: int, rng: np.random.Generator) -> DescribedVectors:
+    """FKV in the terms of ``side``: ``lines`` are the rows of Theorem 1 for the right side, columns for the left."""
+    draw = S.sample_rows if side == "right" else S.sample_columns
+    drawn = Lines(S, side, np.asarray(draw(lines, rng=rng), dtype=np.intp))
+    total = S.frobenius_norm
+    scale = total / (math.sqrt(lines) * drawn.norms())  # 1/√(p·P_t)
+    at = drawn.draw(rng.integers(lines, size=places), rng)
+    C = drawn.entries(at).T * scale[:, None]
+    C *= total / (math.sqrt(places) * np.linalg.norm(C, axis=0))  # 1/√(q·P'_u), P'_u = ‖S^(u)‖²/‖A‖_F²
+    U, sigma, _ = np.linalg.svd(C, full_matrices=False)
+    rank = int(np.count_nonzero(sigma > sigma[0] * max(C.shape) * np.finfo(float).eps))
+    if rank < k:
+        raise RankError(
+            f"the {lines} × {places} sampled submatrix has rank {rank}, below k = {k}; ask for a smaller k, "
+            "or draw more rows and columns if the matrix has few distinct ones",
+            rank,
+        )
+    indices, coefficients = _merge(drawn.indices, scale[:, None] * U[:, :k] / sigma[:k])
+    return DescribedVectors(S, side, indices, coefficients, sigma[:k])
+
+
+def _merge(
+    indices: NDArray[np.intp], coefficients: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Rows drawn more than once become one, with the sum of their coefficients."""
+    distinct, where = np.unique(indices, return_inverse=True)
+    merged = np.zeros((len(distinct), coefficients.shape[1]))
+    np.add.at(merged, where, coefficients)
+    return distinct, merged
+
+
+def _sizes(k: int, rows: int | None, columns: int | None, eps: float | None, delta: float | None) -> tuple[int, int]:
+    if eps is None and delta is None:
+        default = PRACTICAL_FACTOR * k
+        return (
+            default if rows is None else check_size(rows, name="rows"),
+            default if columns is None else check_size(columns, name="columns"),
+        )
+    if rows is not None or columns is not None:
+        raise InvalidInputError("give either rows and columns or eps and delta, not both")
+    if eps is None:
+        raise InvalidInputError("delta needs eps: the theorem's size depends on both")
+    size = fkv_sample_size(k, eps, 0.1 if delta is None else delta)
+    return size.rows, size.columns
+
+
+def _check_open_unit(value: Any, name: str) -> float:
+    value = check_number(value, name=name, minimum=0, maximum=1)
+    if value in (0, 1):
+        raise InvalidInputError(f"{name} must be strictly between 0 and 1, got {value}")
+    return value

@@ -1,0 +1,144 @@
+"""Lemma 7: the small product M = L·A·R from a few sampled entries of A."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._rng import RngLike, as_generator
+from .._validate import check_number, check_size
+from ..errors import InvalidInputError, InvalidTypeError, TooLargeError
+from ..sampling.access import SampleAccess
+from ._lines import as_access
+from .described import DescribedVectors
+
+__all__ = ["estimate_product", "product_draws"]
+
+MAX_DRAWS = 100_000_000
+_BATCH = 1 << 15  # draws looked up together
+
+_Lookup: TypeAlias = Callable[[NDArray[np.intp]], NDArray[np.float64]]
+
+
+def product_draws(entries: int, zeta: float, eta: float) -> tuple[int, int]:
+    """(groups, draws per group) of the median of means for ``entries`` = k₁·k₂ numbers, error ζ, failure η.
+
+    One draw (i, j) with probability A_ij²/‖A‖_F² gives X = L^(i)·(‖A‖_F²/A_ij)·R_(j), with E[X] = L·A·R and
+    Var[X_ab] ≤ ‖A‖_F²‖L_(a)‖²‖R^(b)‖². By Chebyshev the mean of b = ⌈8/ζ²⌉ draws misses an entry by more than
+    ζ‖A‖_F‖L_(a)‖‖R^(b)‖ with probability at most 1/8. The median of g groups misses only if half of them do:
+    at most exp(−g·KL(½‖⅛)) = (7/16)^(g/2) by Chernoff. With g = ⌈2·log(k₁k₂/η)/log(16/7)⌉ (made odd) a union bound
+    over the entries leaves η, and summing squares over the entries gives the lemma. The same draws serve every
+    entry, so the total, about 19.4·log(k₁k₂/η)/ζ², lacks the factor k₁k₂ of the paper.
+    """
+    per_group = math.ceil(8 / zeta**2)
+    groups = math.ceil(2 * math.log(entries / eta) / math.log(16 / 7))
+    groups = max(1, groups)
+    return groups + 1 - groups % 2, per_group
+
+
+def estimate_product(
+    L: Any,
+    S: Any,
+    R: Any,
+    *,
+    zeta: float = 0.1,
+    eta: float = 0.1,
+    draws: int | None = None,
+    rng: RngLike = None,
+    max_draws: int = MAX_DRAWS,
+) -> NDArray[np.float64]:
+    """Estimate M = L·A·R (k₁ × k₂) so that ‖M − M̃‖_F ≤ ζ‖A‖_F‖L‖_F‖R‖_F with probability 1 − η (Lemma 7).
+
+    Median of means over entries of A drawn by square; every mean is unbiased. See :func:`product_draws` for the
+    constants. A given ``draws`` is spent on one plain mean instead, which is unbiased and has root-mean-square error
+    at most ‖A‖_F‖L‖_F‖R‖_F/√draws.
+
+    Parameters
+    ----------
+    L : a k₁ × m array; described vectors of the left side, Û standing for L = Ûᵀ; or a callable that takes row
+        indices of A and returns len(indices) × k₁ values.
+    S : an object with sample access to A; an array or sparse matrix is given one, as it stands.
+    R : an n × k₂ array; described vectors of the right side; or a callable that takes column indices and returns
+        len(indices) × k₂ values.
+
+    Costs two samples and one query per draw, and one look-up of L and of R (p queries for described vectors) per
+    distinct index in each batch. Raises ``TooLargeError`` above ``max_draws`` draws.
+    """
+    access = as_access(S)
+    if not access.frobenius_norm > 0:
+        raise InvalidInputError("every entry of the matrix is zero: there is nothing to sample from")
+    generator = as_generator(rng)
+    m, n = access.shape
+    left, right = _lookup(L, "left", m), _lookup(R, "right", n)
+    shape = (left(np.zeros(1, dtype=np.intp)).shape[1], right(np.zeros(1, dtype=np.intp)).shape[1])
+    if draws is not None:
+        groups, per_group = 1, check_size(draws, name="draws")
+    else:
+        zeta = check_number(zeta, name="zeta", minimum=0)
+        eta = check_number(eta, name="eta", minimum=0, maximum=1)
+        if zeta == 0 or eta in (0, 1):
+            raise InvalidInputError(f"zeta must be positive and eta strictly between 0 and 1, got {zeta} and {eta}")
+        groups, per_group = product_draws(shape[0] * shape[1], zeta, eta)
+    if groups * per_group > check_size(max_draws, name="max_draws"):
+        raise TooLargeError(
+            f"zeta = {zeta:.3g} and eta = {eta:.3g} take {groups * per_group:.3g} draws, more than "
+            f"max_draws = {max_draws:.3g}; allow a larger zeta, or raise max_draws"
+        )
+    means = np.stack([_mean(left, access, right, shape, per_group, generator) for _ in range(groups)])
+    return np.asarray(np.median(means, axis=0))
+
+
+def _mean(
+    left: _Lookup, S: SampleAccess, right: _Lookup, shape: tuple[int, int], draws: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """The plain mean of ``draws`` unbiased estimates."""
+    total = np.zeros(shape)
+    for start in range(0, draws, _BATCH):
+        rows = np.asarray(S.sample_rows(min(_BATCH, draws - start), rng=rng), dtype=np.intp)
+        columns = np.asarray(S.sample_in_row(rows, rng=rng), dtype=np.intp)
+        values = np.asarray(S[rows, columns], dtype=np.float64)
+        total += (_each(left, rows) / values[:, None]).T @ _each(right, columns)
+    return total * (S.frobenius_norm**2 / draws)
+
+
+def _each(lookup: _Lookup, indices: NDArray[np.intp]) -> NDArray[np.float64]:
+    """The values at ``indices``, each distinct index looked up once."""
+    distinct, where = np.unique(indices, return_inverse=True)
+    return lookup(distinct)[where]
+
+
+def _lookup(vectors: Any, side: str, length: int) -> _Lookup:
+    """A function from indices to len(indices) × k values, for any of the accepted kinds of L or R."""
+    name = "L" if side == "left" else "R"
+    if isinstance(vectors, DescribedVectors):
+        if vectors.side != side or vectors.shape[0] != length:
+            raise InvalidInputError(
+                f'{name} must describe vectors of length {length} (side="{side}"), got side="{vectors.side}" and '
+                f"length {vectors.shape[0]}"
+            )
+        return vectors.query
+    if callable(vectors):
+        return lambda indices: _checked(np.asarray(vectors(indices), dtype=np.float64), len(indices), name)
+    try:
+        array = np.asarray(vectors, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"{name} must be an array, described vectors or a callable") from error
+    expected = f"k × {length}" if side == "left" else f"{length} × k"
+    if array.ndim != 2 or array.shape[1 if side == "left" else 0] != length or 0 in array.shape:
+        raise InvalidInputError(f"{name} must have shape {expected}, got {array.shape}")
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"{name} must be finite")
+    table = array.T if side == "left" else array
+    return lambda indices: table[indices]
+
+
+def _checked(values: NDArray[np.float64], count: int, name: str) -> NDArray[np.float64]:
+    if values.ndim != 2 or len(values) != count:
+        raise InvalidInputError(
+            f"the callable {name} must return one row for each index: {count} × k, got {values.shape}"
+        )
+    return values

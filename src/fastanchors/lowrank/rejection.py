@@ -1,0 +1,119 @@
+"""Algorithm 2: draws from D_{U·y} by rejection."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._rng import RngLike, as_generator
+from .._validate import check_size
+from ..errors import InvalidInputError
+from ._layers import Draws, Weights, one_layer, one_layer_bound, two_layers, two_layers_bound
+from .described import DescribedVectors, as_described
+
+__all__ = ["Draws", "Layers", "draw_combination", "expected_trials", "sample_combination"]
+
+Layers: TypeAlias = Literal["one", "two"]
+
+
+def sample_combination(
+    U: Any,
+    y: ArrayLike,
+    size: int | None = None,
+    *,
+    rng: RngLike = None,
+    layers: Layers = "one",
+    weights: Weights = "norm",
+    max_trials: int = 10_000,
+) -> Any:
+    """Draw indices s with probability (U·y)_s²/‖U·y‖² (Algorithm 2 of the paper, corrected).
+
+    As printed, Algorithm 2 draws j with probability ∝ ‖U^(j)y_j‖ and accepts s with (U·y)_s²/(k·Σ_i y_i U_ij).
+    Two repairs make a correct algorithm of it, and both are here:
+
+    * squares in both places: j ∝ ‖U^(j)y_j‖², acceptance (U·y)_s²/(k·Σ_j y_j²U_sj²) (``weights="squared"``);
+    * line 1 as printed, j ∝ ‖U^(j)y_j‖ =: c_j, with the acceptance that belongs to it,
+      (U·y)_s²/((Σ_j c_j)·Σ_j y_j²U_sj²/c_j) (``weights="norm"``, the default). It never needs more trials.
+
+    For described vectors U = Σ_t A^(t)·Φ_t the default composes U·y into one combination w = Φ·y of the p sampled
+    columns and runs the algorithm once on those (``layers="one"``). ``layers="two"`` is the paper's form, Algorithm 2
+    on top of a rejection sampler for each U^(j); it never needs fewer trials, and always uses squared weights.
+
+    Parameters
+    ----------
+    U : described vectors, or a matrix (array or sample access) whose columns are the vectors.
+    y : k coefficients.
+    size : number of draws; None for a single int.
+    max_trials : bound on the trials per accepted draw.
+
+    Costs one sample and p queries per trial; :func:`expected_trials` says how many trials. The draws are exact:
+    no norm and no orthonormality of U is assumed.
+
+    Raises
+    ------
+    SamplingError : past ``max_trials`` trials per accepted draw; reports the acceptance rate seen.
+    """
+    count = 1 if size is None else check_size(size, name="size", minimum=0)
+    drawn = draw_combination(U, y, count, rng=rng, layers=layers, weights=weights, max_trials=max_trials).indices
+    return int(drawn[0]) if size is None else drawn
+
+
+def draw_combination(
+    U: Any,
+    y: ArrayLike,
+    size: int,
+    *,
+    rng: RngLike = None,
+    layers: Layers = "one",
+    weights: Weights = "norm",
+    max_trials: int = 10_000,
+) -> Draws:
+    """As :func:`sample_combination`, with the value (U·y)_s at each draw and the number of trials."""
+    vectors = as_described(U)
+    coefficients = _check(vectors, y, layers, weights)
+    size, max_trials = check_size(size, name="size", minimum=0), check_size(max_trials, name="max_trials")
+    generator = as_generator(rng)
+    if layers == "two":
+        return two_layers(vectors._lines, vectors.coefficients, coefficients, size, generator, max_trials)
+    return one_layer(vectors._lines, vectors.coefficients @ coefficients, size, generator, max_trials, weights)
+
+
+def expected_trials(
+    U: Any, y: ArrayLike, *, gram: ArrayLike, layers: Layers = "one", weights: Weights = "norm"
+) -> float:
+    """Expected trials per accepted draw of :func:`sample_combination`, given UᵀU (:meth:`DescribedVectors.gram`).
+
+    One layer: (Σ_t |w_t|‖A^(t)‖)²/‖U·y‖² with ``"norm"`` weights, p·Σ_t w_t²‖A^(t)‖²/‖U·y‖² with ``"squared"``.
+    Two layers: k·p·Σ_j y_j²·Σ_t Φ_tj²‖A^(t)‖²/‖U·y‖². Each is at least the one before it, by Cauchy–Schwarz.
+    """
+    vectors = as_described(U)
+    coefficients = _check(vectors, y, layers, weights)
+    G = np.asarray(gram, dtype=np.float64)
+    if G.shape != (len(coefficients),) * 2:
+        raise InvalidInputError(f"gram must have shape {(len(coefficients),) * 2}, got {G.shape}")
+    norms = vectors._lines.norms()
+    if layers == "two":
+        bound = two_layers_bound(norms, vectors.coefficients, coefficients)
+    else:
+        bound = one_layer_bound(norms, vectors.coefficients @ coefficients, weights)
+    squared = float(coefficients @ G @ coefficients)
+    return bound / squared if squared > 0 else float("inf")
+
+
+def _check(U: DescribedVectors, y: ArrayLike, layers: Any, weights: Any) -> NDArray[np.float64]:
+    coefficients = np.asarray(y, dtype=np.float64)
+    if coefficients.shape != (U.shape[1],):
+        raise InvalidInputError(
+            f"y must hold {U.shape[1]} numbers, one for each vector, got shape {coefficients.shape}"
+        )
+    if not np.isfinite(coefficients).all():
+        raise InvalidInputError("y must be finite")
+    if not coefficients.any():
+        raise InvalidInputError("y is zero: U·y is the zero vector and there is nothing to sample from")
+    if layers not in ("one", "two"):
+        raise InvalidInputError(f'layers must be "one" or "two", got {layers!r}')
+    if weights not in ("norm", "squared"):
+        raise InvalidInputError(f'weights must be "norm" or "squared", got {weights!r}')
+    return coefficients
