@@ -1,0 +1,191 @@
+"""Matrix Market ``.mtx[.gz]``, streamed: entries may come in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StoreError
+from .arrays import _spooled_columns
+from .numbers import line_chunks, malformed, open_bytes, parse_numbers
+from .source import Source, read_names
+from .triplets import RowGrouper
+
+__all__ = ["read_mtx"]
+
+_TYPES: dict[str, Any] = {
+    "real": np.float64,
+    "double": np.float64,
+    "integer": np.int64,
+    "unsigned-integer": np.uint64,
+    "pattern": np.uint8,
+}
+_EXACT = float(2**53)
+
+
+def read_mtx(path: Path, *, row_names: Any = None, column_names: Any = None, dtype: Any = None) -> Source:
+    """A Matrix Market file: coordinate or array; real, integer or pattern; general, symmetric or skew-symmetric."""
+    name = str(path)
+    with open_bytes(path) as file:
+        layout, kind, symmetry, sizes, _ = _header(file, name)
+    m, n = sizes[:2]
+    entry_type = np.dtype(_TYPES[kind] if dtype is None else dtype)
+    reader = _coordinates if layout == "coordinate" else _array
+
+    def blocks(max_bytes: int) -> Iterator[Any]:
+        with open_bytes(path) as file:
+            *_, first_line = _header(file, name)
+            yield from reader(file, name, sizes, kind, symmetry, entry_type, first_line, max_bytes)
+
+    names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
+    return Source(name, (m, n), entry_type, layout == "coordinate", blocks, **names)
+
+
+def _header(file: IO[bytes], name: str) -> tuple[str, str, str, list[int], int]:
+    """(layout, field, symmetry, sizes, number of the first line of data)."""
+    words = _line(file, name, 1).decode("latin-1").lower().split()
+    if len(words) != 5 or words[0] != "%%matrixmarket" or words[1] != "matrix":
+        raise malformed(name, 1, "expected '%%MatrixMarket matrix <layout> <field> <symmetry>'")
+    layout, kind, symmetry = words[2:]
+    if layout not in ("coordinate", "array") or kind not in _TYPES:
+        raise malformed(name, 1, f"cannot read layout {layout!r} with field {kind!r}")
+    if symmetry not in ("general", "symmetric", "skew-symmetric"):
+        raise malformed(name, 1, f"cannot read symmetry {symmetry!r}")
+    number = 2
+    while (line := _line(file, name, number)).startswith(b"%") or not line.strip():
+        number += 1
+    wanted = 3 if layout == "coordinate" else 2
+    try:
+        sizes = [int(word) for word in line.split()]
+    except ValueError:
+        sizes = []
+    if len(sizes) != wanted or min(sizes) < 0:
+        raise malformed(name, number, f"expected {wanted} sizes, got {line[:40].decode('latin-1').strip()!r}")
+    return layout, kind, symmetry, sizes, number + 1
+
+
+def _line(file: IO[bytes], name: str, number: int) -> bytes:
+    try:
+        line = file.readline()
+    except (EOFError, OSError) as error:
+        raise malformed(name, number, f"the compressed file is truncated or damaged ({error})") from error
+    if not line:
+        raise malformed(name, number, "the file ends inside its header")
+    return line
+
+
+def _coordinates(
+    file: IO[bytes],
+    name: str,
+    sizes: list[int],
+    kind: str,
+    symmetry: str,
+    dtype: np.dtype[Any],
+    first_line: int,
+    max_bytes: int,
+) -> Iterator[Any]:
+    m, n, entries = sizes
+    width = 2 if kind == "pattern" else 3
+    mirrored = symmetry != "general"
+    grouper = RowGrouper(m, n, dtype, max_bytes, name=name, entries=entries * (1 + mirrored))
+    seen = 0
+    try:
+        for line, text in line_chunks(file, name, first_line):
+            numbers = parse_numbers(text, name=name, first_line=line)
+            table = as_table(numbers, width, name, line)
+            rows, columns = table[:, 0] - 1, table[:, 1] - 1
+            check_entries(table, (rows, columns), (m, n), dtype, numbers.counts, name, line)
+            values = table[:, 2] if width == 3 else np.ones(rows.size)
+            grouper.add(rows, columns, values)
+            if mirrored:
+                off = rows != columns
+                grouper.add(columns[off], rows[off], -values[off] if symmetry == "skew-symmetric" else values[off])
+            seen += rows.size
+        if seen != entries:
+            raise StoreError(f"{name}: the header promises {entries} entries, the file has {seen}: it is truncated")
+        yield from grouper.blocks()
+    finally:
+        grouper.close()
+
+
+def _array(
+    file: IO[bytes],
+    name: str,
+    sizes: list[int],
+    kind: str,
+    symmetry: str,
+    dtype: np.dtype[Any],
+    first_line: int,
+    max_bytes: int,
+) -> Iterator[Any]:
+    if symmetry != "general":
+        raise StoreError(f"{name}: a {symmetry} array cannot be streamed by rows; save it as general")
+    yield from _spooled_columns(_ValueStream(file, name, first_line, dtype), (sizes[0], sizes[1]), dtype, max_bytes)
+
+
+class _ValueStream:
+    """The values of an array file, one per line, read in pieces."""
+
+    def __init__(self, file: IO[bytes], name: str, first_line: int, dtype: np.dtype[Any]) -> None:
+        self.place, self.dtype = name, dtype
+        self._chunks = line_chunks(file, name, first_line)
+
+    def read(self, count: int) -> NDArray[Any]:
+        for line, text in self._chunks:
+            numbers = parse_numbers(text, name=self.place, first_line=line)
+            if numbers.values.size:
+                if (misfit := first_misfit(numbers.values, self.dtype)) is not None:
+                    value = numbers.values[misfit]
+                    raise malformed(self.place, line + misfit, f"value {value:g} does not fit type {self.dtype}")
+                return numbers.values.astype(self.dtype)
+        return np.empty(0, self.dtype)
+
+
+def as_table(numbers: Any, width: int, name: str, first_line: int) -> NDArray[np.float64]:
+    """The numbers as rows of ``width``; blank lines are skipped, any other width is an error naming the line."""
+    bad = (numbers.counts != width) & (numbers.counts != 0)
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise malformed(name, first_line + at, f"expected {width} numbers, got {int(numbers.counts[at])}")
+    return numbers.values.reshape(-1, width)
+
+
+def line_of(entry: int, counts: NDArray[np.int32], first_line: int) -> int:
+    """The line that holds the ``entry``-th non-blank line of a chunk."""
+    return first_line + int(np.flatnonzero(counts)[entry])
+
+
+def check_entries(
+    table: NDArray[np.float64],
+    indices: tuple[NDArray[np.float64], NDArray[np.float64]],
+    shape: tuple[int, int],
+    dtype: np.dtype[Any],
+    counts: NDArray[np.int32],
+    name: str,
+    first_line: int,
+) -> None:
+    """Raise unless every 1-based index is whole and within the shape and every value fits the type."""
+    for what, index, size in zip(("row", "column"), indices, shape, strict=True):
+        bad = ~((index >= 0) & (index < size) & (index == np.floor(index)))
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise malformed(
+                name, line_of(at, counts, first_line), f"{what} {index[at] + 1:g} is not a whole number in 1 … {size}"
+            )
+    if table.shape[1] == 3 and (misfit := first_misfit(table[:, 2], dtype)) is not None:
+        line = line_of(misfit, counts, first_line)
+        raise malformed(name, line, f"value {table[misfit, 2]:g} does not fit type {dtype}")
+
+
+def first_misfit(values: NDArray[np.float64], dtype: np.dtype[Any]) -> int | None:
+    """Index of the first value that an integer ``dtype`` cannot hold exactly (floats hold anything)."""
+    if dtype.kind not in "iu":
+        return None
+    info = np.iinfo(dtype)
+    low, high = max(float(info.min), -_EXACT), min(float(info.max), _EXACT)
+    bad = ~((values >= low) & (values <= high) & (values == np.floor(values)))
+    return int(np.argmax(bad)) if bad.any() else None

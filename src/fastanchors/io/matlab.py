@@ -1,0 +1,106 @@
+"""MATLAB ``.mat`` files: matrices, sparse matrices, and rows × columns × bands cubes of images."""
+
+from __future__ import annotations
+
+import weakref
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..errors import InvalidInputError, StoreError
+from .arrays import dense_source, from_array
+from .hdf5 import open_hdf5
+from .source import Source, read_names
+
+__all__ = ["read_mat"]
+
+
+def read_mat(
+    path: Path,
+    *,
+    variable: str | None = None,
+    transpose: bool = False,
+    row_names: Any = None,
+    column_names: Any = None,
+) -> Source:
+    """The largest numeric variable of a ``.mat`` file, or the one that ``variable`` names.
+
+    A rows × columns × bands cube becomes pixels × bands, pixels in MATLAB's (column-major) order; ``transpose=True``
+    turns a bands × pixels matrix. Version 5 files are read whole into memory, version 7.3 (HDF5) in pieces.
+    """
+    with open(path, "rb") as file:
+        head = file.read(128)
+    names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
+    if head.startswith(b"\x89HDF") or b"MATLAB 7.3" in head:
+        return _read_hdf5(path, variable, transpose, names)
+    from scipy.io.matlab import MatReadError, loadmat, whosmat
+
+    try:
+        sizes = {key: shape for key, shape, kind in whosmat(path) if kind not in ("cell", "struct", "char", "object")}
+        key = _choose(sizes, variable, path)
+        value = loadmat(path, variable_names=[key])[key]
+    except (MatReadError, ValueError, TypeError, OSError, EOFError, NotImplementedError, zlib.error) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise StoreError(f"cannot read {path}: {error}") from error
+    if not sp.issparse(value) and value.ndim == 3:
+        value = value.reshape(-1, value.shape[2], order="F")
+    return from_array(value.T if transpose else value, name=f"{path}:{key}", **names)
+
+
+def _choose(sizes: dict[str, tuple[int, ...]], variable: str | None, path: Path) -> str:
+    """The variable asked for, or the only one with the most entries."""
+    fitting = {key: int(np.prod(shape)) for key, shape in sizes.items() if len(shape) in (2, 3) and min(shape) > 0}
+    listed = ", ".join(f"{key} {'×'.join(map(str, sizes[key]))}" for key in fitting) or "none"
+    if variable is not None:
+        if variable not in fitting:
+            raise InvalidInputError(f"{path} has no matrix or cube {variable!r}; it has: {listed}")
+        return variable
+    largest = [key for key in fitting if fitting[key] == max(fitting.values())]
+    if len(largest) != 1:
+        raise InvalidInputError(f"{path}: choose a variable with variable=…; it has: {listed}")
+    return largest[0]
+
+
+def _read_hdf5(path: Path, variable: str | None, transpose: bool, names: dict[str, Any]) -> Source:
+    file = open_hdf5(path)
+    arrays = {key: item for key, item in file.items() if hasattr(item, "dtype") and item.dtype.kind in "iufb"}
+    # MATLAB writes column-major, so HDF5 shows every shape reversed.
+    key = _choose({key: item.shape[::-1] for key, item in arrays.items()}, variable, path)
+    item = arrays[key]
+    if item.ndim == 3:
+        view: Any = _Pixels(item)
+        view = _Turned(view) if transpose else view
+    else:
+        view = item if transpose else _Turned(item)
+    source = dense_source(f"{path}:{key}", view, **names)
+    weakref.finalize(source, file.close)
+    return source
+
+
+class _Turned:
+    """The transpose of a two-dimensional data set, sliced by rows without reading it whole."""
+
+    def __init__(self, data: Any) -> None:
+        self.data, self.shape, self.dtype = data, data.shape[::-1], data.dtype
+
+    def __getitem__(self, rows: slice) -> Any:
+        return self.data[:, rows].T
+
+
+class _Pixels:
+    """A bands × columns × rows data set as pixels × bands; pixels run down the columns of the image."""
+
+    def __init__(self, data: Any) -> None:
+        bands, self.columns, self.rows = data.shape
+        self.data, self.shape, self.dtype = data, (self.columns * self.rows, bands), data.dtype
+
+    def __getitem__(self, index: Any) -> Any:
+        rows, bands = index if isinstance(index, tuple) else (index, slice(None))
+        start, stop, _ = rows.indices(self.shape[0])
+        first, last = start // self.rows, -(-stop // self.rows)
+        part = self.data[bands, first:last, :]
+        return part.reshape(part.shape[0], -1)[:, start - first * self.rows : stop - first * self.rows].T

@@ -1,0 +1,161 @@
+"""``open_source``: one door for every kind of input, chosen by type, suffix or the first bytes."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..errors import InvalidTypeError, StoreError
+from .numbers import open_bytes
+from .source import Source
+
+__all__ = ["formats", "open_source", "register_object"]
+
+# Format -> (module, function, suffixes). Modules load on use: most need an extra.
+_READERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "npy": ("arrays", "read_npy", (".npy",)),
+    "npz": ("arrays", "read_npz", (".npz",)),
+    "mtx": ("market", "read_mtx", (".mtx", ".mtx.gz", ".mm")),
+    "csv": ("table", "read_table", (".csv", ".csv.gz", ".tsv", ".tsv.gz")),
+    "parquet": ("parquet", "read_parquet", (".parquet", ".pq")),
+    "h5ad": ("hdf5", "read_h5ad", (".h5ad",)),
+    "mat": ("matlab", "read_mat", (".mat",)),
+    "zarr": ("zarr_array", "read_zarr", (".zarr",)),
+    "ldac": ("bags", "read_ldac", (".ldac", ".lda-c")),
+    "docword": ("bags", "read_docword", (".docword", ".docword.gz")),
+}
+
+# (test, reader) for kinds of objects that other modules know how to read.
+_OBJECTS: list[tuple[Callable[[Any], bool], Callable[..., Source]]] = []
+
+
+def formats() -> dict[str, tuple[str, ...]]:
+    """Known file formats and their suffixes."""
+    return {name: suffixes for name, (_, _, suffixes) in _READERS.items()}
+
+
+def register_object(test: Callable[[Any], bool], reader: Callable[..., Source]) -> None:
+    """Teach :func:`open_source` a kind of object (a Dask array, say): ``reader(object, **options)`` reads it."""
+    _OBJECTS.append((test, reader))
+
+
+def open_source(source: Any, *, format: str | None = None, **options: Any) -> Source:
+    """The rows of ``source``.
+
+    Parameters
+    ----------
+    source : a NumPy array, a SciPy sparse matrix, a Zarr array, a path, an iterator of row blocks, or a Source.
+    format : the file format, where neither suffix nor content tells (see :func:`formats`).
+    options : the reader's own, such as ``row_names``, ``column_names``, ``variable``, ``layer``, ``vocab``.
+    """
+    if isinstance(source, Source):
+        return source
+    for test, reader in _OBJECTS:
+        if test(source):
+            return _call(reader, source, options)
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        return _call(_reader(format or _format(path)), path, options)
+    from . import arrays
+
+    if isinstance(source, np.ndarray) or sp.issparse(source):
+        return _call(arrays.from_array, source, options)
+    if type(source).__module__.split(".")[0] == "zarr":
+        from .zarr_array import zarr_source
+
+        return _call(zarr_source, source, options)
+    if hasattr(source, "to_numpy"):  # a data frame brings its own names
+        if "row_names" not in options and source.index.dtype.kind not in "iu":
+            options["row_names"] = list(source.index)
+        options.setdefault("column_names", [str(column) for column in source.columns])
+        return _call(arrays.from_array, source.to_numpy(), options)
+    if isinstance(source, list | tuple) and source and np.ndim(source[0]) == 1 and not sp.issparse(source[0]):
+        return _call(arrays.from_array, np.asarray(source), options)  # rows of plain numbers
+    if isinstance(source, Iterable):
+        return _call(arrays.from_blocks, source, options)
+    raise InvalidTypeError(
+        f"cannot read a matrix from {type(source).__name__}; give an array, a sparse matrix, a path "
+        "or an iterator of row blocks"
+    )
+
+
+def _reader(name: str) -> Callable[..., Source]:
+    if name not in _READERS:
+        close = difflib.get_close_matches(name, _READERS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise StoreError(f"unknown format {name!r}{hint} (known: {', '.join(_READERS)})")
+    module, function, _ = _READERS[name]
+    reader: Callable[..., Source] = getattr(import_module(f".{module}", __package__), function)
+    return reader
+
+
+def _call(reader: Callable[..., Source], source: Any, options: dict[str, Any]) -> Source:
+    accepted = [p.name for p in inspect.signature(reader).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for option in options:
+        if option not in accepted:
+            close = difflib.get_close_matches(option, accepted, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise InvalidTypeError(f"this source takes no option {option!r}{hint} (it takes: {', '.join(accepted)})")
+    return reader(source, **options)
+
+
+def _format(path: Path) -> str:
+    if not path.exists():
+        near = difflib.get_close_matches(path.name, _listing(path.parent), n=1)
+        hint = f"; did you mean {path.with_name(near[0])}?" if near else ""
+        raise StoreError(f"{path} does not exist{hint}")
+    lower = path.name.lower()
+    if lower.startswith("docword."):
+        return "docword"
+    suffixes = {suffix: name for name, (_, _, known) in _READERS.items() for suffix in known}
+    for suffix in sorted(suffixes, key=len, reverse=True):
+        if lower.endswith(suffix):
+            return suffixes[suffix]
+    if found := _sniff(path):
+        return found
+    close = difflib.get_close_matches(path.suffix.lower(), suffixes, n=3, cutoff=0.5) if path.suffix else []
+    hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+    raise StoreError(f"cannot tell the format of {path}{hint}; give format=…, one of {', '.join(_READERS)}")
+
+
+def _listing(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _sniff(path: Path) -> str | None:
+    """The format that the first bytes show, or None."""
+    if path.is_dir():
+        return "zarr" if any((path / name).exists() for name in ("zarr.json", ".zarray", ".zgroup")) else None
+    with open_bytes(path) as file:
+        try:
+            head = file.read(4096)
+        except (OSError, EOFError):
+            return None
+    for magic, name in (
+        (b"\x93NUMPY", "npy"),
+        (b"PK\x03\x04", "npz"),
+        (b"%%MatrixMarket", "mtx"),
+        (b"PAR1", "parquet"),
+        (b"MATLAB", "mat"),
+        (b"\x89HDF", "h5ad"),
+    ):
+        if head.startswith(magic):
+            return name
+    lines = head.split(b"\n")
+    words = lines[0].split()
+    if len(words) > 1 and words[0].isdigit() and all(word.count(b":") == 1 for word in words[1:-1]):
+        return "ldac"
+    if len(lines) > 4 and all(line.strip().isdigit() for line in lines[:3]) and len(lines[3].split()) == 3:
+        return "docword"
+    return None

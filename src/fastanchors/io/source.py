@@ -1,0 +1,184 @@
+"""What every reader returns: the rows of one matrix, in order, in blocks bounded in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._validate import _numeric
+from ..errors import InvalidInputError, InvalidTypeError, StoreError
+from ..sampling.access import Rows
+
+__all__ = ["Source", "block_bytes", "numeric_dtype", "read_names", "rebatch", "row_slices"]
+
+BlockReader = Callable[[int], Iterable[Rows]]
+
+
+class Source:
+    """The rows of one matrix, whatever it is kept in.
+
+    Attributes
+    ----------
+    name : what error messages call it, usually the file.
+    shape : (rows, columns); rows is None for a stream until ``blocks`` has run to its end.
+    dtype : the type of the entries; every block has it.
+    is_sparse : blocks are canonical CSR (sorted, no duplicates) if True, else C-ordered arrays.
+    row_names, column_names : lists of strings or None; a stream fills ``row_names`` while it is read.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[int | None, int],
+        dtype: Any,
+        is_sparse: bool,
+        reader: BlockReader,
+        *,
+        row_names: list[str] | None = None,
+        column_names: list[str] | None = None,
+    ) -> None:
+        self.name = name
+        self.shape = shape
+        self.dtype = numeric_dtype(dtype, name)
+        self.is_sparse = is_sparse
+        self.row_names = row_names
+        self.column_names = column_names
+        self._reader = reader
+        if shape[1] < 1 or shape[0] == 0:
+            raise InvalidInputError(f"{name} is empty: shape {shape}; at least one row and one column are needed")
+
+    def __repr__(self) -> str:
+        kind = "sparse" if self.is_sparse else "dense"
+        return f"<Source {self.name}: {self.shape[0] or '?'} × {self.shape[1]} {kind} {self.dtype}>"
+
+    def blocks(self, max_bytes: int = 1 << 26) -> Iterator[Rows]:
+        """Consecutive blocks of rows of about ``max_bytes`` or less (never less than a row), each checked for shape.
+
+        Entries are not looked at: who consumes the block checks signs and finiteness.
+        """
+        rows = 0
+        for block in self._reader(max(1, int(max_bytes))):
+            block = self._normal(block, rows)
+            if block.shape[0] == 0:
+                continue
+            rows += block.shape[0]
+            yield block
+        if self.shape[0] is not None and rows != self.shape[0]:
+            raise StoreError(f"{self.name} ends after {rows} of {self.shape[0]} rows: the file is truncated")
+        if rows == 0:
+            raise InvalidInputError(f"{self.name} is empty: no rows; at least one is needed")
+        self.shape = (rows, self.shape[1])
+        for what, names, count in (
+            ("row", self.row_names, rows),
+            ("column", self.column_names, self.shape[1]),
+        ):
+            if names is not None and len(names) != count:
+                raise InvalidInputError(f"{self.name} has {count} {what}s but {len(names)} {what} names were given")
+
+    def _normal(self, block: Any, first_row: int) -> Rows:
+        where = f"{self.name}, block at row {first_row}"
+        if sp.issparse(block) != self.is_sparse:
+            kinds = ("sparse", "dense") if self.is_sparse else ("dense", "sparse")
+            raise InvalidTypeError(f"{where}: expected a {kinds[0]} block like the first, got a {kinds[1]} one")
+        if block.ndim != 2 or block.shape[1] != self.shape[1]:
+            raise InvalidInputError(f"{where}: expected {self.shape[1]} columns, got shape {block.shape}")
+        values = block.data if self.is_sparse else block
+        if values.dtype != self.dtype:
+            values = _numeric(values, where)
+            if not np.can_cast(values.dtype, self.dtype, "safe"):
+                raise InvalidTypeError(
+                    f"{where}: entries of type {values.dtype} do not fit the first block's {self.dtype}; "
+                    "convert all blocks to one type"
+                )
+            values = values.astype(self.dtype)
+        if not self.is_sparse:
+            return np.ascontiguousarray(values)
+        csr = sp.csr_array((values, block.indices, block.indptr), shape=block.shape)
+        if not csr.has_canonical_format:
+            csr = csr.copy()
+            csr.sum_duplicates()
+        return csr
+
+
+def numeric_dtype(dtype: Any, name: str) -> np.dtype[Any]:
+    """The type entries of ``dtype`` are kept in: native integers, float32 or float64."""
+    return _numeric(np.empty(0, dtype=dtype), name).dtype
+
+
+def block_bytes(block: Rows) -> int:
+    """Memory a block of rows holds."""
+    if sp.issparse(block):
+        return int(block.data.nbytes + block.indices.nbytes + block.indptr.nbytes)
+    return int(block.nbytes)
+
+
+def row_slices(rows: int, row_bytes: int, max_bytes: int) -> Iterator[tuple[int, int]]:
+    """(start, stop) of equal slices of at most ``max_bytes`` where each row takes ``row_bytes``."""
+    step = max(1, max_bytes // max(1, row_bytes))
+    for start in range(0, rows, step):
+        yield start, min(rows, start + step)
+
+
+def rebatch(blocks: Iterable[Rows], max_bytes: int) -> Iterator[Rows]:
+    """The same rows with small blocks joined and large ones split, at about ``max_bytes`` held at a time."""
+    target = max(1, max_bytes // 2)
+    held: list[Rows] = []
+    size = 0
+    for block in blocks:
+        for part in _split(block, target):
+            if held and size + block_bytes(part) > target:
+                yield _join(held)
+                held, size = [], 0
+            held.append(part)
+            size += block_bytes(part)
+    if held:
+        yield _join(held)
+
+
+def _split(block: Rows, max_bytes: int) -> Iterator[Rows]:
+    if block_bytes(block) <= max_bytes:
+        yield block
+        return
+    if not sp.issparse(block):
+        for start, stop in row_slices(block.shape[0], block.nbytes // block.shape[0], max_bytes):
+            yield block[start:stop]
+        return
+    weight = block.indptr * (block.data.itemsize + block.indices.itemsize) + 8 * np.arange(block.indptr.size)
+    start = 0
+    while start < block.shape[0]:
+        stop = int(np.searchsorted(weight, weight[start] + max_bytes, side="right")) - 1
+        stop = min(max(stop, start + 1), block.shape[0])
+        yield block[start:stop]
+        start = stop
+
+
+def _join(blocks: list[Rows]) -> Rows:
+    if len(blocks) == 1:
+        return blocks[0]
+    return sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
+
+
+def read_names(names: Any, what: str) -> list[str] | None:
+    """Names as a list of strings: None, a sequence, or the path of a text file with one name per line."""
+    if names is None:
+        return None
+    if isinstance(names, str | Path):
+        path = Path(names)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StoreError(f"cannot read {what} names from {path}: {error}") from error
+        return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+    if isinstance(names, Sequence | np.ndarray) or hasattr(names, "__iter__"):
+        return [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in names]
+    raise InvalidTypeError(f"{what} names must be a sequence of strings or a file, got {type(names).__name__}")
+
+
+def concatenate_names(parts: Iterable[NDArray[Any]]) -> list[str]:
+    """One list of strings from pieces of names as arrays of str, bytes or objects."""
+    return [name for part in parts for name in (read_names(part, "row") or [])]

@@ -1,0 +1,135 @@
+"""Row blocks out of (row, column, value) triplets in any order, in bounded memory.
+
+Triplets are held until they fill a quarter of the budget, then dealt to temporary files by ranges of rows; each file
+is later turned into one CSR block. A range that turns out too full is dealt again. Costs one write and one read of
+the data when it does not fit, nothing when it does.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..errors import StoreError
+
+__all__ = ["RowGrouper"]
+
+_MAX_FILES = 128
+
+
+class RowGrouper:
+    """Collects triplets of an m × n matrix (``add``) and gives them back as CSR blocks in row order (``blocks``).
+
+    Duplicates are added up, as SciPy does.
+    """
+
+    def __init__(
+        self, m: int, n: int, dtype: Any, max_bytes: int, *, name: str, entries: int | None = None, first_row: int = 0
+    ) -> None:
+        self.m, self.n, self.name = m, n, name
+        self.first_row = first_row
+        self.record = np.dtype(
+            [("row", "<i8"), ("column", "<i4" if n <= np.iinfo(np.int32).max else "<i8"), ("value", np.dtype(dtype))]
+        )
+        self.budget = max(max_bytes // 4, 1 << 12)
+        expected = self.record.itemsize * (entries if entries is not None else _MAX_FILES * self.budget // 16)
+        files = -(-(2 * expected + 8 * m) // self.budget)
+        files = int(min(max(files, 2), _MAX_FILES, m))
+        self.rows_per_file = -(-m // files)
+        self._held: list[NDArray[Any]] = []
+        self._size = 0
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def add(self, rows: NDArray[Any], columns: NDArray[Any], values: NDArray[Any]) -> None:
+        """Take in triplets; row and column are 0-based and already checked."""
+        records = np.empty(rows.size, dtype=self.record)
+        records["row"], records["column"], records["value"] = rows, columns, values
+        self._add(records)
+
+    def _add(self, records: NDArray[Any]) -> None:
+        self._held.append(records)
+        self._size += records.nbytes
+        if self._size > self.budget:
+            self._deal()
+
+    def _deal(self) -> None:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="fastanchors-")
+        records = np.concatenate(self._held)
+        self._held, self._size = [], 0
+        bucket = (records["row"] - self.first_row) // self.rows_per_file
+        records = records[np.argsort(bucket, kind="stable")]
+        ends = np.cumsum(np.bincount(bucket))
+        start = 0
+        try:
+            for index, end in enumerate(ends.tolist()):
+                if end > start:
+                    with open(self._path(index), "ab") as file:
+                        records[start:end].tofile(file)
+                start = end
+        except OSError as error:
+            raise StoreError(f"cannot write temporary files for {self.name}: {error.strerror or error}") from error
+
+    def _path(self, index: int) -> Path:
+        assert self._folder is not None
+        return Path(self._folder.name, f"{index:03d}")
+
+    def blocks(self) -> Iterator[sp.csr_array]:
+        """CSR blocks of consecutive rows; all m rows, empty ones included. Temporary files are gone afterwards."""
+        if self._folder is None:
+            records = np.concatenate(self._held) if self._held else np.empty(0, self.record)
+            self._held = []
+            yield self._csr(records, self.first_row, self.m)
+            return
+        try:
+            self._deal_rest()
+            for index, start in enumerate(range(0, self.m, self.rows_per_file)):
+                rows = min(self.rows_per_file, self.m - start)
+                yield from self._file_blocks(self._path(index), self.first_row + start, rows)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Remove the temporary files."""
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _deal_rest(self) -> None:
+        if self._held:
+            self._deal()
+
+    def _file_blocks(self, path: Path, first_row: int, rows: int) -> Iterator[sp.csr_array]:
+        size = path.stat().st_size if path.exists() else 0
+        if size <= self.budget or rows == 1:
+            records = np.fromfile(path, dtype=self.record) if size else np.empty(0, self.record)
+            path.unlink(missing_ok=True)
+            yield self._csr(records, first_row, rows)
+            return
+        again = RowGrouper(
+            rows,
+            self.n,
+            self.record["value"],
+            4 * self.budget,
+            name=self.name,
+            entries=size // self.record.itemsize,
+            first_row=first_row,
+        )
+        try:
+            with open(path, "rb") as file:
+                while (records := np.fromfile(file, dtype=self.record, count=1 << 16)).size:
+                    again._add(records)
+            path.unlink()
+            yield from again.blocks()
+        finally:
+            again.close()
+
+    def _csr(self, records: NDArray[Any], first_row: int, rows: int) -> sp.csr_array:
+        coo = (records["value"], (records["row"] - first_row, records["column"]))
+        return sp.csr_array(coo, shape=(rows, self.n))

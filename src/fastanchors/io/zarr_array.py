@@ -1,0 +1,46 @@
+"""Zarr arrays, read by whole chunks of rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidInputError, MissingExtraError, StoreError
+from .arrays import dense_source
+from .source import Source, read_names
+
+__all__ = ["read_zarr"]
+
+
+def read_zarr(path: Path, *, variable: str | None = None, row_names: Any = None, column_names: Any = None) -> Source:
+    """A two-dimensional Zarr array, or ``variable`` of a Zarr group."""
+    try:
+        import zarr
+    except ImportError as error:
+        raise MissingExtraError("reading Zarr needs zarr: pip install 'fastanchors[io]'") from error
+    try:
+        node = zarr.open(str(path), mode="r")
+        arrays = dict(node.arrays()) if hasattr(node, "arrays") else None
+    except (OSError, ValueError, KeyError) as error:
+        raise StoreError(f"cannot read {path}: {error}") from error
+    if arrays is not None:
+        fitting = [key for key, array in arrays.items() if array.ndim == 2]
+        if variable is None and len(fitting) == 1:
+            variable = fitting[0]
+        if variable not in fitting:
+            raise InvalidInputError(f"{path}: choose an array with variable=…: {', '.join(fitting) or 'none'}")
+        node = arrays[variable]
+    return zarr_source(node, name=str(path), row_names=row_names, column_names=column_names)
+
+
+def zarr_source(array: Any, *, name: str = "the zarr array", row_names: Any = None, column_names: Any = None) -> Source:
+    """A Zarr array object."""
+    if array.ndim != 2:
+        raise InvalidInputError(f"{name} must be two-dimensional, got shape {array.shape}")
+    return dense_source(
+        name,
+        array,
+        chunk_rows=int(array.chunks[0]),
+        row_names=read_names(row_names, "row"),
+        column_names=read_names(column_names, "column"),
+    )

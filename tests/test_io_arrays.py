@@ -1,0 +1,322 @@
+"""Arrays, archives and binary formats: the same matrix comes out of each, in bounded blocks, with names."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+from fastanchors.errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
+from fastanchors.io import open_source, register_object
+from fastanchors.io.open import _OBJECTS
+from fastanchors.io.source import block_bytes
+from fastanchors.io.triplets import RowGrouper
+
+h5py = pytest.importorskip("h5py", reason="extra io")
+pa = pytest.importorskip("pyarrow", reason="extra io")
+pq = pytest.importorskip("pyarrow.parquet", reason="extra io")
+zarr = pytest.importorskip("zarr", reason="extra io")
+
+
+def whole(source, max_bytes=1 << 20):
+    blocks = list(source.blocks(max_bytes))
+    return sp.vstack(blocks).toarray() if source.is_sparse else np.concatenate(blocks)
+
+
+def dense(m=37, n=11, dtype=np.float64):
+    return (np.random.default_rng(0).random((m, n)) * 9).astype(dtype)
+
+
+def sparse(m=53, n=19, dtype=np.float64):
+    A = sp.random_array((m, n), density=0.3, rng=np.random.default_rng(0), format="csr")
+    A.data = np.ceil(A.data * 20).astype(dtype)
+    return A
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64, np.float32, np.float64, ">f4"])
+@pytest.mark.parametrize("max_bytes", [1, 1000, 1 << 20])
+def test_arrays_keep_their_type(tmp_path, dtype, max_bytes):
+    A = dense(dtype=dtype)
+    np.save(tmp_path / "a.npy", A)
+    np.save(tmp_path / "f.npy", np.asfortranarray(A))
+    np.savez_compressed(tmp_path / "a.npz", A)
+    np.savez(tmp_path / "f.npz", np.asfortranarray(A))
+    for source in (A, A[:, :], tmp_path / "a.npy", tmp_path / "f.npy", tmp_path / "a.npz", tmp_path / "f.npz"):
+        opened = open_source(source)
+        got = whole(opened, max_bytes)
+        assert got.dtype == np.dtype(dtype).newbyteorder("=")
+        assert opened.shape == A.shape
+        np.testing.assert_array_equal(got, A)
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("max_bytes", [64, 5000, 1 << 20])
+def test_sparse_matrices(tmp_path, format, max_bytes):
+    A = sparse(dtype=np.float32)
+    for compressed in (False, True):
+        path = tmp_path / f"{compressed}.npz"
+        sp.save_npz(path, A.asformat(format), compressed=compressed)
+        for source in (A.asformat(format), path):
+            opened = open_source(source)
+            assert (opened.shape, opened.dtype, opened.is_sparse) == (A.shape, np.float32, True)
+            np.testing.assert_array_equal(whole(opened, max_bytes), A.toarray())
+
+
+def test_blocks_are_bounded():
+    A, B = dense(1000, 10), sparse(2000, 50)
+    for matrix in (A, B):
+        sizes = [block_bytes(block) for block in open_source(matrix).blocks(4000)]
+        assert len(sizes) > 5
+        assert max(sizes) <= 4000
+    # Tiny blocks of an iterator are joined, large ones split.
+    stream = open_source([A[:700], *(A[i : i + 1] for i in range(700, 1000))])
+    sizes = [block_bytes(block) for block in stream.blocks(8000)]
+    assert max(sizes) <= 8000
+    assert len(sizes) < 60
+    assert stream.shape == (1000, 10)
+
+
+def test_unsorted_and_duplicate_entries():
+    A = sp.csr_array((np.array([1.0, 2, 3, 4]), np.array([2, 0, 1, 1]), np.array([0, 2, 4])), shape=(2, 3))
+    (block,) = open_source(A).blocks()
+    assert block.has_canonical_format
+    assert block.toarray().tolist() == [[2, 0, 1], [0, 7, 0]]
+    assert A.nnz == 4  # the caller's matrix is untouched
+
+
+def test_iterators():
+    A, B = dense(), sparse()
+    np.testing.assert_array_equal(whole(open_source(iter([A[:10], A[10:]]))), A)
+    np.testing.assert_array_equal(whole(open_source(B[i : i + 5] for i in range(0, 53, 5))), B.toarray())
+    np.testing.assert_array_equal(whole(open_source([[1.0, 2.0], [3.0, 4.0]])), [[1, 2], [3, 4]])
+    with pytest.raises(InvalidInputError, match="block at row 10: expected 11 columns"):
+        whole(open_source(iter([A[:10], A[:10, :5]])), 900)
+    with pytest.raises(InvalidTypeError, match="do not fit the first block's int64"):
+        whole(open_source(iter([A[:10].astype(np.int64), A])), 900)
+    with pytest.raises(InvalidInputError, match="empty"):
+        open_source(iter([]))
+    with pytest.raises(InvalidInputError, match="row block 1 must be two-dimensional"):
+        whole(open_source(iter([A, A[0]])))
+
+
+def test_names(tmp_path):
+    A = dense(3, 2)
+    (tmp_path / "r.txt").write_text("a\nb\nc\n")
+    source = open_source(A, row_names=tmp_path / "r.txt", column_names=[b"x", 7])
+    whole(source)
+    assert (source.row_names, source.column_names) == (["a", "b", "c"], ["x", "7"])
+    with pytest.raises(InvalidInputError, match="3 rows but 2 row names"):
+        whole(open_source(A, row_names=["a", "b"]))
+    with pytest.raises(InvalidTypeError, match="did you mean 'row_names'"):
+        open_source(A, row_name=["a"])
+
+
+def test_data_frame_brings_names():
+    pd = pytest.importorskip("pandas", reason="extra dev")
+    source = open_source(pd.DataFrame({"u": [1.0, 2], "v": [3.0, 4]}, index=["a", "b"]))
+    assert whole(source).tolist() == [[1, 3], [2, 4]]
+    assert (source.row_names, source.column_names) == (["a", "b"], ["u", "v"])
+
+
+@pytest.mark.parametrize("skew", [False, True])
+def test_row_grouper_in_bounded_memory(skew):
+    rng = np.random.default_rng(2)
+    m, n, entries = 500, 40, 30_000
+    rows = rng.integers(0, m, entries)
+    if skew:
+        rows = np.where(rng.random(entries) < 0.9, rows % 7, rows)  # nearly everything in one file
+    columns, values = rng.integers(0, n, entries), rng.integers(1, 9, entries)
+    grouper = RowGrouper(m, n, np.int64, 1 << 16, name="x")
+    for start in range(0, entries, 1000):
+        part = slice(start, start + 1000)
+        grouper.add(rows[part], columns[part], values[part])
+    folder = grouper._folder.name
+    blocks = list(grouper.blocks())
+    expected = sp.coo_array((values, (rows, columns)), shape=(m, n)).toarray()
+    np.testing.assert_array_equal(sp.vstack(blocks).toarray(), expected)
+    assert len(blocks) > 4
+    assert not Path(folder).exists()
+
+
+def test_npz_choice(tmp_path):
+    path = tmp_path / "two.npz"
+    np.savez(path, a=dense(), b=dense() + 1, c=np.arange(3))
+    with pytest.raises(InvalidInputError, match="choose one of its arrays with variable=…: a, b"):
+        open_source(path)
+    np.testing.assert_array_equal(whole(open_source(path, variable="b")), dense() + 1)
+    with pytest.raises(InvalidInputError, match="no two-dimensional array 'c'"):
+        open_source(path, variable="c")
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.parquet", "a.h5ad", "a.mat"])
+def test_truncated_files(tmp_path, name):
+    path = tmp_path / name
+    A = dense(200, 50)
+    if name == "a.npy":
+        np.save(path, A)
+    elif name == "a.npz":
+        sp.save_npz(path, sparse(500, 50))
+    elif name == "a.parquet":
+        pq.write_table(pa.table({f"c{j}": A[:, j] for j in range(50)}), path)
+    elif name == "a.h5ad":
+        write_h5ad(path, A)
+    else:
+        scipy.io.savemat(path, {"A": A}, do_compression=True)
+    data = path.read_bytes()
+    for keep in (0, 10, len(data) // 2, len(data) - 20):
+        path.write_bytes(data[:keep])
+        with pytest.raises(StoreError, match=name):
+            whole(open_source(path))
+
+
+@pytest.mark.parametrize("max_bytes", [500, 1 << 20])
+def test_parquet(tmp_path, max_bytes):
+    A = dense(100, 4, np.float32)
+    path = tmp_path / "a.parquet"
+    columns = {"cell": [f"r{i}" for i in range(100)]} | {f"c{j}": A[:, j] for j in range(4)}
+    pq.write_table(pa.table(columns), path)
+    source = open_source(path)
+    np.testing.assert_array_equal(whole(source, max_bytes), A)
+    assert source.dtype == np.float32
+    assert source.row_names == columns["cell"]
+    assert source.column_names == ["c0", "c1", "c2", "c3"]
+    B = sparse(dtype=np.int32).tocsc().tocoo()
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"row": B.coords[0], "column": B.coords[1], "value": B.data}), path)
+    source = open_source(path)
+    np.testing.assert_array_equal(whole(source, max_bytes), B.toarray())
+    assert source.dtype == np.int32
+    assert whole(open_source(path, shape=(100, 30))).shape == (100, 30)
+    with pytest.raises(StoreError, match="row index 52 is outside"):
+        whole(open_source(path, shape=(50, 30)))
+    assert whole(open_source(path, layout="dense")).shape == (B.nnz, 3)
+    pq.write_table(pa.table({"a": [1.0, None, 2.0]}), path)
+    with pytest.raises(InvalidInputError, match="row 1 of column 'a' is missing"):
+        whole(open_source(path))
+    pq.write_table(pa.table({"a": [1.0], "b": ["x"], "c": ["y"]}), path)
+    with pytest.raises(InvalidTypeError, match="column 'c'"):
+        open_source(path)
+
+
+def write_h5ad(path, X, layers=()):
+    with h5py.File(path, "w") as file:
+        for key in ("X", *layers):
+            if sp.issparse(X):
+                group = file.create_group(key)
+                group.attrs["encoding-type"] = f"{X.format}_matrix"
+                group.attrs["shape"] = X.shape
+                for part in ("data", "indices", "indptr"):
+                    group[part] = getattr(X, part)
+            else:
+                file.create_dataset(key, data=X, chunks=(7, X.shape[1]))
+        for axis, size in (("obs", X.shape[0]), ("var", X.shape[1])):
+            group = file.create_group(axis)
+            group.attrs["_index"] = "name"
+            group["name"] = [f"{axis}{i}".encode() for i in range(size)]
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "dense"])
+@pytest.mark.parametrize("max_bytes", [600, 1 << 20])
+def test_h5ad(tmp_path, kind, max_bytes):
+    A = sparse(dtype=np.float32)
+    path = tmp_path / "a.h5ad"
+    write_h5ad(path, A.toarray() if kind == "dense" else A.asformat(kind), layers=("layers/counts",))
+    for options in ({}, {"layer": "counts"}):
+        source = open_source(path, **options)
+        np.testing.assert_array_equal(whole(source, max_bytes), A.toarray())
+        assert source.dtype == np.float32
+        assert source.is_sparse == (kind != "dense")
+        assert source.row_names[:2] == ["obs0", "obs1"]
+        assert source.column_names[-1] == "var18"
+    with pytest.raises(InvalidInputError, match="its layers are: counts"):
+        open_source(path, layer="raw")
+
+
+def test_mat(tmp_path):
+    path = tmp_path / "a.mat"
+    cube = np.random.default_rng(0).random((4, 5, 3))
+    scipy.io.savemat(path, {"cube": cube, "S": sparse(), "names": "text", "Y": cube.reshape(20, 3, order="F").T})
+    with pytest.raises(InvalidInputError, match=r"no matrix or cube 'Z'; it has: .*cube 4×5×3"):
+        open_source(path, variable="Z")
+    np.testing.assert_array_equal(whole(open_source(path)), sparse().toarray())  # the largest
+    pixels = cube.reshape(20, 3, order="F")
+    np.testing.assert_array_equal(whole(open_source(path, variable="cube")), pixels)
+    np.testing.assert_array_equal(whole(open_source(path, variable="Y", transpose=True)), pixels)
+    scipy.io.savemat(path, {"A": cube, "B": cube})
+    with pytest.raises(InvalidInputError, match="choose a variable"):
+        open_source(path)
+
+
+@pytest.mark.parametrize("max_bytes", [60, 150, 1 << 20])
+def test_mat_73(tmp_path, max_bytes):
+    path = tmp_path / "a.mat"
+    cube = np.random.default_rng(0).random((4, 5, 3))
+    with h5py.File(path, "w") as file:
+        file["cube"], file["M"] = cube.T, cube[0].T
+    pixels = cube.reshape(20, 3, order="F")
+    np.testing.assert_array_equal(whole(open_source(path), max_bytes), pixels)
+    np.testing.assert_array_equal(whole(open_source(path, transpose=True), max_bytes), pixels.T)
+    np.testing.assert_array_equal(whole(open_source(path, variable="M"), max_bytes), cube[0])
+    np.testing.assert_array_equal(whole(open_source(path, variable="M", transpose=True), max_bytes), cube[0].T)
+
+
+def test_zarr(tmp_path):
+    A = dense(100, 6)
+    path = tmp_path / "a.zarr"
+    array = zarr.create_array(str(path), shape=A.shape, chunks=(16, 3), dtype=A.dtype)
+    array[:] = A
+    for source in (path, array):
+        np.testing.assert_array_equal(whole(open_source(source), 1000), A)
+    group = zarr.open_group(str(tmp_path / "g.zarr"), mode="w")
+    for key in ("u", "v"):
+        group.create_array(key, shape=A.shape, dtype=A.dtype)[:] = A
+    with pytest.raises(InvalidInputError, match="choose an array"):
+        open_source(tmp_path / "g.zarr")
+    np.testing.assert_array_equal(whole(open_source(tmp_path / "g.zarr", variable="v")), A)
+
+
+@pytest.mark.parametrize(("name", "module"), [("a.parquet", "pyarrow"), ("a.h5ad", "h5py"), ("a.zarr", "zarr")])
+def test_missing_extra_is_named(tmp_path, monkeypatch, name, module):
+    (tmp_path / name).write_bytes(b"x")
+    real = builtins.__import__
+
+    def refuse(target, *args, **kwargs):
+        if target.split(".")[0] == module:
+            raise ImportError(target)
+        return real(target, *args, **kwargs)
+
+    for key in [key for key in sys.modules if key.split(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, key)
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(MissingExtraError, match=r"fastanchors\[io\]"):
+        open_source(tmp_path / name)
+
+
+def test_unknown_sources(tmp_path):
+    (tmp_path / "a.csx").write_text("hello")
+    with pytest.raises(StoreError, match=r"did you mean \.csv"):
+        open_source(tmp_path / "a.csx")
+    with pytest.raises(StoreError, match=r"does not exist; did you mean .*a\.csx"):
+        open_source(tmp_path / "a.csv")
+    with pytest.raises(StoreError, match="did you mean 'parquet'"):
+        open_source(tmp_path / "a.csx", format="parket")
+    with pytest.raises(InvalidTypeError, match="cannot read a matrix from int"):
+        open_source(7)
+    with pytest.raises(InvalidTypeError, match="complex"):
+        open_source(np.ones((2, 2), dtype=complex))
+    with pytest.raises(InvalidInputError, match="empty"):
+        open_source(np.ones((0, 2)))
+
+
+def test_registered_objects(monkeypatch):
+    class Ones:
+        pass
+
+    monkeypatch.setattr("fastanchors.io.open._OBJECTS", list(_OBJECTS))
+    register_object(lambda x: isinstance(x, Ones), lambda x, *, rows=2: open_source(np.ones((rows, 2))))
+    assert whole(open_source(Ones(), rows=3)).shape == (3, 2)

@@ -1,0 +1,274 @@
+"""Text formats: Matrix Market, tables, bags of words; every mistake is named with its line."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastanchors.errors import InvalidInputError, StoreError
+from fastanchors.io import open_source
+from fastanchors.io.numbers import line_chunks, parse_numbers
+
+
+def whole(source, max_bytes=1 << 20):
+    blocks = list(source.blocks(max_bytes))
+    return sp.vstack(blocks).toarray() if source.is_sparse else np.concatenate(blocks)
+
+
+def random_sparse(m, n, density=0.2, seed=0, dtype=float):
+    A = sp.random_array((m, n), density=density, rng=np.random.default_rng(seed))
+    A.data = np.ceil(A.data * 50)
+    return A.astype(dtype)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.floats(allow_nan=False), st.integers(-(10**20), 10**20), st.floats(0, 1).map(lambda x: round(x, 4))
+        ),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_numbers_are_correctly_rounded(values):
+    text = (" ".join(repr(value) for value in values) + "\n").encode()
+    numbers = parse_numbers(text, name="t", first_line=1)
+    assert numbers.counts.tolist() == [len(values)]
+    assert numbers.values.tolist() == [float(repr(value)) for value in values]
+
+
+def test_numbers_strict_tables_and_errors():
+    numbers = parse_numbers(b'1, 2,3\r\n4,5 ,"6"\n', separator=",", strict=True, name="t", first_line=1)
+    assert numbers.values.tolist() == [1, 2, 3, 4, 5, 6]
+    for text, line, what in (
+        (b"1,2\n3,,4\n", 8, "field 2: the value is missing"),
+        (b"1,2\n3,\n", 8, "field 2: the value is missing"),
+        (b"1,2\n3,x1\n", 8, "field 2: 'x1' is not a number"),
+        (b",2\n", 7, "field 1: the value is missing"),
+        (b"1 2,3\n", 7, "field 1: '1 2' is not a number"),
+        (b"1,1e\n", 7, "'1e'"),
+        (b"1,--3\n", 7, "'--3'"),
+    ):
+        with pytest.raises(StoreError, match=f"t, line {line}: .*{what}"):
+            parse_numbers(text, separator=",", strict=True, name="t", first_line=7)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_line_chunks_keep_lines_whole(tmp_path, size):
+    path = tmp_path / "x"
+    text = b"a\n\nbbb\ncccccccccc\nlast"
+    path.write_bytes(text)
+    with open(path, "rb") as file:
+        chunks = list(line_chunks(file, "x", 1, size))
+    assert b"".join(chunk for _, chunk in chunks) == text + b"\n"
+    assert all(chunk.endswith(b"\n") for _, chunk in chunks)
+    lines = [1]
+    for _, chunk in chunks:
+        lines.append(lines[-1] + chunk.count(b"\n"))
+    assert [line for line, _ in chunks] == lines[:-1]
+
+
+@pytest.mark.parametrize("max_bytes", [1 << 12, 1 << 30])
+@pytest.mark.parametrize("order", ["csr", "csc", "shuffled"])
+def test_mtx_any_order(tmp_path, order, max_bytes):
+    A = random_sparse(300, 70, 0.3)
+    coo = A.tocsc().tocoo() if order == "csc" else A.tocsr().tocoo()
+    if order == "shuffled":
+        p = np.random.default_rng(1).permutation(coo.nnz)
+        coo = sp.coo_array((coo.data[p], (coo.coords[0][p], coo.coords[1][p])), shape=A.shape)
+    path = tmp_path / "a.mtx"
+    lines = [f"{i + 1} {j + 1} {v}" for i, j, v in zip(*coo.coords, coo.data)]
+    path.write_text("\n".join(["%%MatrixMarket matrix coordinate real general", "% c", f"300 70 {coo.nnz}", *lines]))
+    source = open_source(path)
+    assert source.shape == (300, 70)
+    assert source.is_sparse
+    np.testing.assert_array_equal(whole(source, max_bytes), A.toarray())
+    np.testing.assert_array_equal(whole(source, max_bytes), A.toarray())  # a file can be read again
+
+
+@pytest.mark.parametrize(
+    ("matrix", "symmetry"),
+    [
+        (sp.coo_array(np.array([[1, 2], [2, 0]])), "symmetric"),
+        (sp.coo_array(np.array([[0.5, 2], [0, 0.25]])), "general"),
+        (np.arange(12.0).reshape(4, 3), "general"),
+        (np.arange(12).reshape(4, 3), "general"),
+    ],
+)
+def test_mtx_as_scipy_writes_it(tmp_path, matrix, symmetry):
+    path = tmp_path / "a.mtx"
+    scipy.io.mmwrite(path, matrix, symmetry=symmetry)
+    path.with_suffix(".mtx.gz").write_bytes(gzip.compress(path.read_bytes()))
+    expected = matrix.toarray() if sp.issparse(matrix) else matrix
+    for p in (path, path.with_suffix(".mtx.gz")):
+        source = open_source(p)
+        got = whole(source)
+        assert got.dtype == expected.dtype
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_mtx_pattern_and_skew(tmp_path):
+    path = tmp_path / "a.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate pattern general\n2 2 2\n1 2\n2 1\n")
+    assert whole(open_source(path)).tolist() == [[0, 1], [1, 0]]
+    path.write_text("%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n2 1 3\n")
+    assert whole(open_source(path)).tolist() == [[0, -3], [3, 0]]
+
+
+HEADER = "%%MatrixMarket matrix coordinate integer general\n2 3 2\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("%%MatrixMarket tensor\n", "line 1"),
+        ("%%MatrixMarket matrix coordinate complex general\n1 1 1\n", "line 1: .*complex"),
+        ("%%MatrixMarket matrix coordinate real general\n% only comments\n", "line 3: the file ends inside its header"),
+        ("%%MatrixMarket matrix coordinate real general\n1 x 1\n", "line 2: expected 3 sizes"),
+        (HEADER + "1 1 1\n", "promises 2 entries, the file has 1"),
+        (HEADER + "1 1 1\n3 1 1\n", r"line 4: row 3 is not a whole number in 1 … 2"),
+        (HEADER + "1 1 1\n\n1 0 1\n", r"line 5: column 0"),
+        (HEADER + "1 1 1\n1 2\n", "line 4: expected 3 numbers, got 2"),
+        (HEADER + "1 1 1\n1 2 0.5\n", "line 4: value 0.5 does not fit type int64"),
+        (HEADER + "1 1 1\n1 2 oops\n", "line 4: field 3: 'oops' is not a number"),
+    ],
+)
+def test_mtx_mistakes(tmp_path, text, message):
+    path = tmp_path / "a.mtx"
+    path.write_text(text)
+    with pytest.raises(StoreError, match=message) as caught:
+        whole(open_source(path))
+    assert str(path) in str(caught.value)
+
+
+def test_truncated_gzip(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    data = gzip.compress(b"a,b\n" + b"1,2\n" * 100_000)
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(StoreError, match=r"a.csv.gz, line .*truncated"):
+        whole(open_source(path))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz"])
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("header", [False, True])
+def test_tables(tmp_path, suffix, named, header):
+    rng = np.random.default_rng(0)
+    A = rng.random((57, 5))
+    mark = "\t" if suffix == ".tsv" else ","
+    lines = [
+        mark.join(([f'"r, {i}"' if i % 2 else f"r{i}"] if named else []) + [repr(float(x)) for x in row])
+        for i, row in enumerate(A)
+    ]
+    if header:
+        lines.insert(0, mark.join((["id"] if named else []) + [f"c{j}" for j in range(5)]))
+    text = ("\n".join(lines) + "\n").encode()
+    path = tmp_path / f"t{suffix}"
+    path.write_bytes(gzip.compress(text) if suffix.endswith("gz") else text)
+    source = open_source(path)
+    for max_bytes in (100, 1 << 20):
+        np.testing.assert_array_equal(whole(source, max_bytes), A)
+    assert source.shape == (57, 5)
+    assert source.column_names == ([f"c{j}" for j in range(5)] if header else None)
+    assert source.row_names == ([f"r, {i}" if i % 2 else f"r{i}" for i in range(57)] if named else None)
+
+
+def test_table_details(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\nx,1,2\ny,3,4\n")  # as R writes it: no name above the row names
+    source = open_source(path)
+    assert whole(source).tolist() == [[1, 2], [3, 4]]
+    assert (source.row_names, source.column_names) == (["x", "y"], ["a", "b"])
+    path.write_text("1,2\n3,4\n")
+    assert whole(open_source(path, dtype=np.int32)).dtype == np.int32
+    assert whole(open_source(path, header=True)).tolist() == [[3, 4]]
+    assert whole(open_source(path, row_names=True)).tolist() == [[2], [4]]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("a,b\n1,2\n3\n", {}, "line 3: expected 2 values, got 1"),
+        ("a,b\n1,2\n3,4,5\n", {}, "line 3: expected 2 values, got 3"),
+        ("a,b\n1,2\n3,\n", {}, "line 3: field 2: the value is missing"),
+        ("a,b,c,d\n1,2\n", {}, "line 1: the header has 4 fields"),
+        ("\n1,2\n", {}, "line 1"),
+        ("a,b\n1,2\n1.5,2\n", {"dtype": np.int64}, "line 3: value 1.5 does not fit type int64"),
+    ],
+)
+def test_table_mistakes(tmp_path, text, options, message):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(StoreError, match=message):
+        whole(open_source(path, **options))
+
+
+def test_header_without_rows(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n")
+    with pytest.raises(InvalidInputError, match="no rows"):
+        open_source(path)
+
+
+def ldac(A):
+    return "".join(
+        f"{np.count_nonzero(row)} " + " ".join(f"{j}:{row[j]}" for j in np.flatnonzero(row)) + "\n" for row in A
+    )
+
+
+def test_ldac(tmp_path):
+    A = random_sparse(40, 12, dtype=int).toarray()
+    A[3] = 0
+    A[0, 11] = 1
+    path = tmp_path / "ap.dat"  # an unknown suffix: the content tells
+    path.write_text(ldac(A))
+    source = open_source(path)
+    for max_bytes in (64, 1 << 20):
+        np.testing.assert_array_equal(whole(source, max_bytes), A)
+    assert source.dtype == np.int32
+    assert source.column_names is None
+    (tmp_path / "vocab.txt").write_text("".join(f"w{j}\n" for j in range(14)))
+    source = open_source(path)
+    assert source.shape == (None, 14)
+    assert source.column_names == [f"w{j}" for j in range(14)]
+    assert whole(source).shape == (40, 14)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 0:1\n2 0:1\n", "line 2: says 2 words but holds 1 "),
+        ("1 0:1\n\n1 5:1\n", r"line 3: cannot take the pair 5:1 \(the vocabulary has 3 words\)"),
+        ("1 0:1.5\n", "line 1: cannot take the pair 0:1.5"),
+        ("1 0:1\n1 a:1\n", "line 2: field 2: 'a' is not a number"),
+    ],
+)
+def test_ldac_mistakes(tmp_path, text, message):
+    path = tmp_path / "x.ldac"
+    path.write_text(text)
+    with pytest.raises(StoreError, match=message):
+        whole(open_source(path, vocab=["a", "b", "c"]))
+
+
+def test_docword(tmp_path):
+    A = random_sparse(30, 9, dtype=int)
+    coo = A.tocoo()
+    lines = [f"{i + 1} {j + 1} {v}" for i, j, v in zip(*coo.coords, coo.data)][::-1]
+    path = tmp_path / "docword.x.txt.gz"
+    path.write_bytes(gzip.compress("\n".join(["30", "9", str(coo.nnz), *lines, ""]).encode()))
+    (tmp_path / "vocab.x.txt").write_text("".join(f"w{j}\n" for j in range(9)))
+    source = open_source(path)
+    np.testing.assert_array_equal(whole(source), A.toarray())
+    assert source.column_names == [f"w{j}" for j in range(9)]
+    path.write_bytes(gzip.compress("\n".join(["30", "9", str(coo.nnz + 1), *lines, ""]).encode()))
+    with pytest.raises(StoreError, match="truncated"):
+        whole(open_source(path))
+    path.write_bytes(gzip.compress(b"30\nnine\n1\n"))
+    with pytest.raises(StoreError, match="line 2"):
+        open_source(path)
