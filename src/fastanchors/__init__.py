@@ -31,7 +31,7 @@ _HOME = {
     "Hottopixx": "solvers.hottopixx",
     "Anchors": "anchors",
     "Certificate": "anchors",
-    "encode": "encode.nnls",
+    "encode": "encoder",
     "SeparableNMF": "estimator",
     "rank_curve": "rank",
 }

@@ -1,0 +1,147 @@
+"""fa.encode against a loop over SciPy, for every kind of input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fastanchors as fa
+from fastanchors import encoder
+from fastanchors.errors import InvalidInputError, InvalidTypeError
+from naive.encode import encode as naive_encode
+from naive.encode import encode_sum_to
+from naive.sampling import NaiveSampleMatrix
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(1)
+    C = rng.random((5, 12)) * (rng.random((5, 12)) < 0.7)
+    X = rng.dirichlet(np.full(5, 0.4), 60) @ C + 0.2 * rng.random((60, 12)) * (rng.random((60, 12)) < 0.5)
+    return X, C
+
+
+@pytest.mark.parametrize("kind", ["dense", "fortran", "csr", "csc", "coo", "sample access", "list"])
+@pytest.mark.parametrize("sum_to_one", [False, True])
+def test_every_kind_of_rows(problem, kind, sum_to_one):
+    X, C = problem
+    given = {
+        "dense": X,
+        "fortran": np.asfortranarray(X),
+        "csr": sp.csr_array(X),
+        "csc": sp.csc_matrix(X),
+        "coo": sp.coo_array(X),
+        "sample access": NaiveSampleMatrix(X, normalize=None),
+        "list": X.tolist(),
+    }[kind]
+    F = fa.encode(given, C, sum_to_one=sum_to_one)
+    expected = encode_sum_to(X, C) if sum_to_one else naive_encode(X, C)
+    np.testing.assert_allclose(F, expected, rtol=1e-8, atol=1e-10)
+    assert F.dtype == np.float64
+
+
+def test_view_of_sample_access_is_what_is_encoded(problem):
+    X, C = problem
+    view = X / X.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(fa.encode(NaiveSampleMatrix(X), C), naive_encode(view, C), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.bool_])
+def test_integers(dtype):
+    rng = np.random.default_rng(2)
+    X = rng.integers(0, 2, (20, 9)).astype(dtype)
+    C = rng.integers(0, 2, (4, 9)).astype(dtype)
+    F = fa.encode(X, C)
+    np.testing.assert_allclose(F @ C, naive_encode(X.astype(float), C.astype(float)) @ C, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_float32_in_float32_out_computed_in_float64(problem, make):
+    X, C = (array.astype(np.float32) for array in problem)
+    F = fa.encode(make(X), make(C))
+    assert F.dtype == np.float32
+    np.testing.assert_array_equal(F, fa.encode(X.astype(np.float64), C.astype(np.float64)).astype(np.float32))
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_workers_and_chunks_do_not_show(problem, make, monkeypatch):
+    X, C = problem
+    whole = fa.encode(make(X), C)
+    monkeypatch.setattr(encoder, "_CHUNK_BYTES", 2000)
+    assert len(list(encoder._chunks(make(X), len(C)))) > 7
+    alone = fa.encode(make(X), C, workers=1)
+    np.testing.assert_array_equal(alone, fa.encode(make(X), C, workers=3))
+    np.testing.assert_allclose(alone, whole, rtol=0, atol=1e-14)
+
+
+def test_blocks_are_bounded(monkeypatch):
+    """No chunk of a sparse matrix holds more than its share, and none of a dense one."""
+    monkeypatch.setattr(encoder, "_CHUNK_BYTES", 1 << 14)
+    sparse = sp.random_array((500, 1000), density=0.01, rng=np.random.default_rng(3), format="csr")
+    sizes = [12 * block.nnz for _, block in encoder._chunks(sparse, 3)]
+    assert 2 < len(sizes) < 20
+    assert max(sizes) < 1 << 15
+    assert all(block.nbytes <= 1 << 14 for _, block in encoder._chunks(np.ones((500, 50)), 3))
+
+
+def test_out_is_written_and_returned(problem, tmp_path):
+    X, C = problem
+    out = np.lib.format.open_memmap(tmp_path / "F.npy", mode="w+", dtype=np.float32, shape=(60, 5))
+    assert fa.encode(X, C, out=out) is out
+    np.testing.assert_array_equal(np.load(tmp_path / "F.npy"), fa.encode(X, C).astype(np.float32))
+
+
+def test_error_of_the_twin(problem):
+    X, C = problem
+    for rows in (X, sp.csr_array(X)):
+        out = np.empty((60, 5))
+        error = encoder.encode_rows(rows, C, out, sum_to_one=False, workers=1, error=True)
+        assert error == pytest.approx(np.linalg.norm(out @ C - X) ** 2, rel=1e-12)
+
+
+def test_exact_mixtures_come_back(problem):
+    _, C = problem
+    F = np.random.default_rng(4).dirichlet(np.ones(5), 30)
+    np.testing.assert_allclose(fa.encode(F @ C, C), F, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(fa.encode(F @ C, C, sum_to_one=True), F, rtol=0, atol=1e-13)
+
+
+def test_collinear_anchors_agree_with_scipy():
+    rng = np.random.default_rng(5)
+    C = rng.random((7, 20))
+    C[3], C[4], C[5] = 2 * C[0], C[1] + C[2], C[6] * (1 + 1e-13)
+    X = np.vstack([rng.random((30, 20)), rng.dirichlet(np.ones(7), 30) @ C])
+    error = np.linalg.norm(fa.encode(X, C) @ C - X, axis=1) / np.linalg.norm(X, axis=1)
+    best = np.linalg.norm(naive_encode(X, C) @ C - X, axis=1) / np.linalg.norm(X, axis=1)
+    np.testing.assert_allclose(error, best, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_bad_entry_is_named(problem, bad, make):
+    X, C = problem
+    X = X.copy()
+    X[41, 3] = bad
+    with pytest.raises(InvalidInputError, match=r"X\[41, 3\]"):
+        fa.encode(make(X), C)
+    with pytest.raises(InvalidInputError, match=r"components\[41, 3\]"):
+        fa.encode(X[:, :12], make(X))
+
+
+def test_other_bad_input(problem):
+    X, C = problem
+    with pytest.raises(InvalidInputError, match="12 columns, X has 11"):
+        fa.encode(X[:, 1:], C)
+    with pytest.raises(InvalidInputError, match="reshape"):
+        fa.encode(X[0], C)
+    with pytest.raises(InvalidInputError, match=r"X .* overflow"):
+        fa.encode(X * 1e200, C)
+    with pytest.raises(InvalidInputError, match=r"components .* overflow"):
+        fa.encode(X, C * 1e200)
+    with pytest.raises(InvalidInputError, match="out has shape"):
+        fa.encode(X, C, out=np.empty((5, 60)))
+    with pytest.raises(InvalidTypeError, match="floating"):
+        fa.encode(X, C, out=np.empty((60, 5), dtype=int))
+    with pytest.raises(InvalidInputError, match="workers must be at least 1"):
+        fa.encode(X, C, workers=0)
