@@ -1,0 +1,146 @@
+"""What SPA keeps instead of a residual matrix: an orthonormal basis, and one number per row with its error bound.
+
+The residual of row i is a_i less its projection on the chosen directions q_1 … q_j. Its squared norm follows from
+u_i ← u_i − p², p = fl(a_i·q): one pass over the matrix per direction. That subtraction cancels, so a bound of its
+error is carried along: with |p − a_i·q| ≤ γ·‖a_i‖, one step adds at most γ·‖a_i‖·(2·|p| + γ·‖a_i‖). The rows that may
+be the largest are then known for certain, and those few whose error is not negligible are projected anew in double
+precision. This makes the choice independent of the condition of the data and of the precision of the pass.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidInputError
+from ._rows import DOUBLE, MatrixRows
+
+__all__ = ["TIE", "Residuals", "Step", "choose"]
+
+#: Rows whose squared residual is within this fraction of the largest are tied (as in FastSepNMF of N. Gillis).
+TIE = 1e-6
+
+_EQUAL = 1e-12  # squared norms closer than this differ by rounding alone
+_NEGLIGIBLE = 1e-9  # relative error of a squared residual that cannot matter beside TIE
+_SINGLE_RANGE = (1e-30, 1e30)  # row norms for which products in single precision neither overflow nor vanish
+
+
+def choose(squared_residuals: NDArray[np.float64], squared_norms: NDArray[np.float64]) -> int:
+    """The selection rule of SPA, in one place: the position of the row to extract next.
+
+    Among the rows whose squared residual is within ``TIE`` (relative) of the largest, the one with the largest
+    squared norm in the original matrix; among those of equal norm (up to rounding), the first.
+
+    A solver that looks at fewer rows chooses as full SPA does if it passes, in increasing order of index, every
+    row whose squared residual is at least (1 − TIE) times the largest.
+    """
+    tied = np.flatnonzero(squared_residuals >= (1 - TIE) * squared_residuals.max())
+    norms = squared_norms[tied]
+    return int(tied[np.argmax(norms >= (1 - _EQUAL) * norms.max())])
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is extracted next: a row, and the point it stands for (itself, or the average of ``group``).
+
+    ``projections`` are the products of every row with the point's unit residual, where they are known already.
+    """
+
+    index: int
+    point: NDArray[np.float64]
+    projections: NDArray[np.float64] | None = None
+    group: NDArray[np.intp] | None = None
+
+
+class Residuals:
+    """Squared distances of the rows to the span of the directions removed so far.
+
+    Memory: four float64 numbers per row and the ``capacity`` directions.
+    """
+
+    def __init__(self, data: MatrixRows, capacity: int) -> None:
+        self.data = data
+        self.squared_norms = data.squared_norms()
+        largest = float(self.squared_norms.max())
+        if not math.isfinite(largest):
+            row = int(np.argmax(self.squared_norms))
+            raise InvalidInputError(f"A[{row}] is too large to be squared; divide the matrix by its largest entry")
+        self.largest_norm = math.sqrt(largest)
+        self.values = self.squared_norms.copy()
+        self._norms = np.sqrt(self.squared_norms)
+        self._terms = data.terms + 2
+        self._error = self._terms * DOUBLE * self.squared_norms
+        self._barred = self.squared_norms == 0
+        self._directions = np.empty((capacity, data.shape[1]))
+        self._count = 0
+        self._double = not _SINGLE_RANGE[0] < self.largest_norm < _SINGLE_RANGE[1]
+
+    @property
+    def basis(self) -> NDArray[np.float64]:
+        """The removed directions, orthonormal, one per row."""
+        return self._directions[: self._count]
+
+    def leaders(self) -> NDArray[np.intp]:
+        """Every row that the rule of :func:`choose` may look at, in order; their ``values`` are made accurate."""
+        lower = np.where(self._barred, -1.0, self.values - self._error)
+        upper = np.where(self._barred, -1.0, self.values + self._error)
+        leaders = np.flatnonzero(upper >= (1 - TIE) * max(lower.max(), 0.0))
+        doubtful = leaders[self._error[leaders] > _NEGLIGIBLE * self.values[leaders]]
+        if doubtful.size > self.values.size // 8 + 64:
+            self._double = True  # single precision no longer tells the rows apart; pay for double from now on
+        if doubtful.size:
+            self.values[doubtful] = self.exact(doubtful)
+            accuracy = 2 * self._terms * DOUBLE
+            self._error[doubtful] = accuracy * self._norms[doubtful] * np.sqrt(self.values[doubtful])
+        return leaders
+
+    def exact(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Squared residuals of those rows by projection in double precision."""
+        result = np.empty(rows.size)
+        for place, block in self.data.row_chunks(rows):
+            rest = self.off_basis(block)
+            result[place] = np.einsum("ij,ij->i", rest, rest)
+        return result
+
+    def off_basis(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The points less their projection on the basis; done twice, which is enough (Kahan, Parlett)."""
+        for _ in range(2):
+            points = points - (points @ self.basis.T) @ self.basis
+        return points
+
+    def direction(self, point: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        """The unit residual of a point, orthogonal to the basis to machine precision, and its size."""
+        rest = self.off_basis(point)
+        size = float(np.linalg.norm(rest))
+        q = self.off_basis(rest / size)
+        return q / np.linalg.norm(q), size
+
+    def project(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
+        """a_i·q for every row: one pass."""
+        return self.data.project(q, double=self._double)
+
+    def remove(self, q: NDArray[np.float64], projections: NDArray[np.float64]) -> None:
+        """Take the unit direction ``q``, orthogonal to the basis, out of every row."""
+        self._directions[self._count] = q
+        self._count += 1
+        gamma = self._terms * (DOUBLE if self._double else self.data.roundoff)
+        slack = gamma * self._norms
+        self._error += slack * (2 * np.abs(projections) + slack)
+        self.values -= projections * projections
+        np.maximum(self.values, 0.0, out=self.values)
+
+    def bar(self, rows: NDArray[np.intp] | int) -> None:
+        """Those rows are no longer candidates."""
+        self._barred[rows] = True
+
+    def candidates(self) -> NDArray[np.float64]:
+        """Squared residuals as far as they are known, −1 for rows that are no longer candidates."""
+        return np.where(self._barred, -1.0, self.values)
+
+    def largest(self) -> float:
+        """The largest residual norm left among the candidates."""
+        leaders = self.leaders()
+        return math.sqrt(self.values[leaders].max()) if leaders.size else 0.0

@@ -1,0 +1,138 @@
+"""Anchors that more than one row speaks for: selection that isolated outliers cannot mislead.
+
+SPA takes the row farthest from the span of what it has, so one bad row (a dead pixel, a dark pixel blown up by
+l1 scaling, a mistyped document) is an anchor to it. Real anchors have company: rows nearly equal to them. At each
+step the residuals r_j of all rows are compared with that of the candidate i; its *near neighbours* are the rows with
+
+    ‖r_i − r_j‖ ≤ radius·‖r_i‖.
+
+``"neighbours"`` takes the candidate only if it has at least ``support`` of them (itself included); otherwise the row is
+set aside for good and the next largest is tried. ``"average"`` and ``"median"`` do so too, and replace the
+candidate by the mean (or the entry-wise median) of its ``support`` nearest neighbours, which also averages the noise:
+the smoothed SPA of Nadisic, Gillis and Kervazo (2023), after Bhattacharyya and Kannan's latent k-simplex (2020).
+
+The distances need only the products a_j·r_i, which SPA computes anyway for the row it takes: a test that
+succeeds is free, a candidate that fails costs a share of one more pass (failures are tested in batches).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._validate import check_size
+from ..errors import InvalidInputError, InvalidTypeError
+from ._residuals import Residuals, Step, choose
+
+__all__ = ["Robust", "as_robust", "supported"]
+
+_KINDS = ("neighbours", "average", "median")
+_BATCH = 32  # candidates tested in one pass after the first has failed
+
+
+@dataclass(frozen=True)
+class Robust:
+    """How much company an anchor needs.
+
+    Parameters
+    ----------
+    kind : ``"neighbours"`` (the anchor is the candidate row), ``"average"`` or ``"median"`` (of its nearest
+        neighbours; ``Anchors.points`` holds these points, ``Anchors.indices`` the row of the group nearest to each).
+    support : number of near neighbours, the candidate included, or if below 1 a fraction of the rows
+        (at least 2). A material seen in fewer rows than this is an outlier by this definition.
+    radius : how near, relative to the residual of the candidate; between 0 and 1.
+    """
+
+    kind: Literal["neighbours", "average", "median"] = "neighbours"
+    support: float = 3
+    radius: float = 0.3
+
+    def __post_init__(self) -> None:
+        if self.kind not in _KINDS:
+            raise InvalidInputError(f"robust must be None or one of {', '.join(map(repr, _KINDS))}, got {self.kind!r}")
+        if not (isinstance(self.support, float) and 0 < self.support < 1):
+            value = self.support
+            whole = int(value) if isinstance(value, float) and value.is_integer() else value
+            check_size(whole, name="support", minimum=2)
+        if not 0 < self.radius < 1:
+            raise InvalidInputError(f"radius must lie between 0 and 1, got {self.radius}")
+
+    def count(self, rows: int) -> int:
+        """``support`` as a number of rows."""
+        wanted = math.ceil(self.support * rows) if self.support < 1 else int(self.support)
+        return max(2, wanted)
+
+    @property
+    def averages(self) -> bool:
+        """Whether anchors are averages rather than rows."""
+        return self.kind != "neighbours"
+
+    def average(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The point that stands for a group of rows."""
+        return np.median(rows, axis=0) if self.kind == "median" else rows.mean(axis=0)
+
+
+def as_robust(robust: Any) -> Robust | None:
+    """None, a kind by name, or a :class:`Robust`."""
+    if robust is None or isinstance(robust, Robust):
+        return robust
+    if isinstance(robust, str):
+        return Robust(robust)  # type: ignore[arg-type]  # __post_init__ checks the name
+    raise InvalidTypeError(f"robust must be None, a name or a Robust, got {type(robust).__name__}")
+
+
+def supported(residuals: Residuals, robust: Robust, floor: float, set_aside: list[int]) -> Step | None:
+    """The largest residual above ``floor`` that has company; rows without are added to ``set_aside``."""
+    count = robust.count(residuals.values.size)
+    batch = 1
+    while True:
+        rows = _largest(residuals, batch, floor)
+        if not rows:
+            return None
+        batch = _BATCH
+        rests = residuals.off_basis(residuals.data.rows(rows))
+        for row, rest, products in zip(rows, rests, _products(residuals, rests).T):
+            size = float(np.linalg.norm(rest))
+            squared = residuals.values + size**2 - 2 * products
+            near = np.flatnonzero(squared <= (robust.radius * size) ** 2)
+            if near.size >= count:
+                nearest = near[np.argsort(squared[near], kind="stable")[:count]]
+                return _step(residuals, robust, row, np.sort(nearest), products / size)
+            residuals.bar(row)
+            set_aside.append(row)
+
+
+def _step(
+    residuals: Residuals, robust: Robust, row: int, group: NDArray[np.intp], projections: NDArray[np.float64]
+) -> Step:
+    if not robust.averages:
+        return Step(row, residuals.data.rows([row])[0], projections, group)
+    rows = residuals.data.rows(group)
+    point = robust.average(rows)
+    nearest = int(group[np.argmin(np.linalg.norm(rows - point, axis=1))])
+    return Step(nearest, point, None, group)
+
+
+def _largest(residuals: Residuals, batch: int, floor: float) -> list[int]:
+    """The row that plain SPA would take and up to ``batch`` − 1 after it by size of residual."""
+    leaders = residuals.leaders()
+    if leaders.size == 0 or residuals.values[leaders].max() <= floor**2:
+        return []
+    first = int(leaders[choose(residuals.values[leaders], residuals.squared_norms[leaders])])
+    if batch == 1:
+        return [first]
+    values = residuals.candidates()
+    top = np.argsort(-values, kind="stable")[:batch]
+    return [first, *(int(i) for i in top if i != first and values[i] > floor**2)]
+
+
+def _products(residuals: Residuals, rests: NDArray[np.float64]) -> NDArray[np.float64]:
+    """a_j·r for every row j and each rest r, in one pass."""
+    if len(rests) == 1:
+        size = float(np.linalg.norm(rests[0]))
+        return (residuals.project(rests[0] / size) * size)[:, None]
+    return residuals.data.dot(rests.T)
