@@ -1,0 +1,116 @@
+"""Who is extreme in a projection: the ends of lines and the corners of planar hulls, kept over blocks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._jit import jit
+
+__all__ = ["Corners", "Ends", "Poll"]
+
+_TIE = 1e-11  # projections closer than this, relative to the largest, count as equal: the lower row wins
+
+
+class Poll(Protocol):
+    """Collects projections block by block, rows in rising order; then says which rows are extreme how often."""
+
+    def add(self, rows: NDArray[np.intp], P: NDArray[np.float64]) -> None: ...
+
+    def votes(self) -> Iterator[tuple[int, float]]: ...
+
+
+class Ends:
+    """The two ends of the data on each of s lines; each end has one vote."""
+
+    def __init__(self, s: int) -> None:
+        self.value = np.full((2, s), -np.inf)  # largest projection, largest negated projection
+        self.row = np.full((2, s), -1, dtype=np.intp)
+
+    def add(self, rows: NDArray[np.intp], P: NDArray[np.float64]) -> None:
+        slack = _TIE * np.abs(P).max(axis=0)
+        for end, side in enumerate((P, -P)):
+            best = side.max(axis=0)
+            better = best > self.value[end] + slack
+            first = np.argmax(side >= best - slack, axis=0)
+            self.row[end, better] = rows[first[better]]
+            np.maximum(self.value[end], best, out=self.value[end])
+
+    def votes(self) -> Iterator[tuple[int, float]]:
+        for row in self.row.ravel().tolist():
+            if row >= 0:
+                yield row, 1.0
+
+
+class Corners:
+    """The corners of the data's hull in each of s planes (columns 2p and 2p + 1 of the projections).
+
+    A corner votes with its exterior angle over π: the expected number of ends it is of a random line in the plane, so
+    that the votes of a plane sum to 2, as those of a line.
+    """
+
+    def __init__(self, s: int) -> None:
+        self.quantum = np.zeros(s)
+        self.points = [np.empty((0, 2)) for _ in range(s)]
+        self.rows = [np.empty(0, dtype=np.intp) for _ in range(s)]
+
+    def add(self, rows: NDArray[np.intp], P: NDArray[np.float64]) -> None:
+        for plane in range(len(self.rows)):
+            xy = P[:, 2 * plane : 2 * plane + 2]
+            if self.quantum[plane] == 0.0:  # set by the first block that is not all zero
+                self.quantum[plane] = _TIE * np.abs(xy).max()
+            quantum = self.quantum[plane]
+            if quantum > 0.0:  # copies of a row differ in rounding only; on the grid they coincide
+                xy = np.round(xy / quantum) * quantum
+            together = np.vstack([self.points[plane], xy])
+            number = np.concatenate([self.rows[plane], rows])
+            order = np.lexsort((number, together[:, 1], together[:, 0]))
+            sorted_xy = together[order]
+            distinct = np.ones(len(order), dtype=bool)
+            distinct[1:] = np.any(sorted_xy[1:] != sorted_xy[:-1], axis=1)
+            sorted_xy, order = np.ascontiguousarray(sorted_xy[distinct]), order[distinct]
+            corner = hull_corners(sorted_xy)
+            self.points[plane], self.rows[plane] = sorted_xy[corner], number[order[corner]]
+
+    def votes(self) -> Iterator[tuple[int, float]]:
+        for xy, rows in zip(self.points, self.rows):
+            yield from zip(rows.tolist(), exterior_angles(xy) / np.pi)
+
+
+@jit
+def hull_corners(xy: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Corners of the hull of distinct points sorted by (x, y), counter-clockwise (Andrew's monotone chain)."""
+    n = len(xy)
+    if n <= 2:
+        return np.arange(n)
+    hull = np.empty(n + 1, dtype=np.intp)
+    size = 0
+    for turn in range(2):  # lower chain from left to right, upper chain back
+        base = size
+        for step in range(n):
+            i = step if turn == 0 else n - 1 - step
+            while size >= base + 2:
+                a, b = hull[size - 2], hull[size - 1]
+                cross = (xy[b, 0] - xy[a, 0]) * (xy[i, 1] - xy[a, 1]) - (xy[b, 1] - xy[a, 1]) * (xy[i, 0] - xy[a, 0])
+                if cross > 0.0:
+                    break
+                size -= 1
+            hull[size] = i
+            size += 1
+        size -= 1  # the last point of a chain is the first of the other
+    return hull[:size].copy()
+
+
+def exterior_angles(corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Exterior angle at each corner of a convex polygon given counter-clockwise; they sum to 2π.
+
+    A point alone has 2π, the two ends of a segment have π each.
+    """
+    if len(corners) == 1:
+        return np.array([2.0 * np.pi])
+    edges = np.roll(corners, -1, axis=0) - corners
+    heading = np.arctan2(edges[:, 1], edges[:, 0])
+    return np.asarray(np.mod(heading - np.roll(heading, 1), 2.0 * np.pi))

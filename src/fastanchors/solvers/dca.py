@@ -1,0 +1,189 @@
+"""Divide-and-conquer anchoring: anchors by votes of many random projections.
+
+T. Zhou, W. Bian and D. Tao, "Divide-and-conquer anchoring for near-separable nonnegative matrix factorization and
+completion in high dimensions", ICDM 2013; T. Zhou, J. Bilmes and C. Guestrin, "Divide-and-conquer learning by
+anchoring a conical hull", NIPS 2014.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._validate import check_number, check_size
+from ..anchors import Certificate
+from ..errors import InvalidInputError, RankError
+from ._polls import Corners, Ends, Poll
+from ._rows import MatrixRows
+from ._solver import Selection, Solver
+
+__all__ = ["DCA"]
+
+_PROJECTED_ENTRIES = 1 << 22  # entries of the projected block held at a time
+_PILOT_ROWS = 2000
+_ROUNDS = 4  # rounds of projections, at most, while fewer than k distinct rows have votes
+
+
+class DCA(Solver):
+    """Divide-and-conquer anchoring (DCA).
+
+    Projected to a line, the two ends of the data are projections of anchors; projected to a plane, so are all corners
+    of the hull. Each random projection therefore names a few anchors, and all are named after O(k·log k) of them.
+    One pass over the data, all directions in one matrix product per block.
+
+    Parameters
+    ----------
+    projections : number s of sub-problems; None takes ⌈3·k·log(k/δ)⌉ for lines and half of it for planes. An
+        anchor that is an end of a random line with probability at least 1/k is then missed with probability at
+        most δ/k (so all are found with probability 1 − δ; s = 3·k·log k alone would make that bound trivial).
+    dimension : 1 for lines, 2 for planes. A corner of a plane's hull votes with the share of the plane's directions
+        in which it is an end: the expectation of the votes on lines, at one sort per plane.
+    geometry : ``"hull"`` takes rows as points; ``"cone"`` as rays: projections are divided by the row's sum, which is
+        the same as scaling all rows to unit l1 norm (zero rows are left out).
+    directions : ``"gaussian"`` as published; ``"row-space"`` draws them in the span of the k leading right singular
+        vectors of a pilot of 2000 rows; ``"whitened"`` also divides by the singular values, so that ill-conditioned
+        anchors stick out as much as the others.
+    delta : probability δ of missing an anchor, for the default of ``projections``.
+
+    Notes
+    -----
+    Choice of k among the rows with votes (left open by the papers' counting when votes split over copies of an
+    anchor): the row with most votes first, then each time the row with the largest votes × squared distance to the
+    nearest row chosen so far. Copies of a chosen row have distance zero and are never chosen; if fewer than k
+    distinct rows have votes, further rounds of s projections follow, whitened, and after the fourth
+    :class:`RankError`.
+    Time O(nnz·s); memory one block of rows, 32 MB of projections and the rows with votes (at most 2s for lines).
+    """
+
+    name: ClassVar[str] = "dca"
+    _limit: ClassVar[Literal["rank", "rows"]] = "rows"
+
+    def __init__(
+        self,
+        projections: int | None = None,
+        *,
+        dimension: Literal[1, 2] = 1,
+        geometry: Literal["hull", "cone"] = "hull",
+        directions: Literal["gaussian", "row-space", "whitened"] = "gaussian",
+        delta: float = 0.01,
+    ) -> None:
+        self.projections = projections
+        self.dimension = dimension
+        self.geometry = geometry
+        self.directions = directions
+        self.delta = delta
+
+    def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+        s = self._count(k)
+        votes: dict[int, float] = {}
+        chosen = np.empty(0, dtype=np.intp)
+        done = 0
+        while len(chosen) < k:
+            if done == _ROUNDS * s:
+                raise RankError(
+                    f"only {len(chosen)} distinct extreme rows were found in {done} projections, k = {k} were asked "
+                    f"for; choose a smaller k or raise projections",
+                    rank=len(chosen),
+                )
+            # What the first round misses sticks out too little for the directions asked for: whiten from then on.
+            kind = self.directions if done == 0 else "whitened"
+            for row, weight in self._ballot(data, self._draw(kind, data, k, s * self.dimension, rng)):
+                votes[row] = votes.get(row, 0.0) + weight
+            done += s
+            candidates = np.array(sorted(votes), dtype=np.intp)
+            if candidates.size:  # none when all rows are zero and rays are asked for
+                points = data.rows(candidates)
+                if self.geometry == "cone":
+                    points /= points.sum(axis=1, keepdims=True)
+                weights = np.array([votes[row] for row in candidates.tolist()])
+                chosen = choose(points, weights, k)
+        return Selection(candidates[chosen], self._certificate(k, done, len(candidates), weights[chosen]))
+
+    def _count(self, k: int) -> int:
+        if self.dimension not in (1, 2):
+            raise InvalidInputError(f"dimension must be 1 or 2, got {self.dimension!r}")
+        if self.geometry not in ("hull", "cone"):
+            raise InvalidInputError(f"geometry must be 'hull' or 'cone', got {self.geometry!r}")
+        if self.directions not in ("gaussian", "row-space", "whitened"):
+            raise InvalidInputError(
+                f"directions must be 'gaussian', 'row-space' or 'whitened', got {self.directions!r}"
+            )
+        delta = check_number(self.delta, name="delta", minimum=1e-300, maximum=1.0)
+        if self.projections is not None:
+            return check_size(self.projections, name="projections")
+        return int(np.ceil(3.0 / self.dimension * k * max(1.0, np.log(k / delta))))
+
+    def _draw(self, kind: str, data: MatrixRows, k: int, number: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Random directions as columns."""
+        m, n = data.shape
+        if kind == "gaussian":
+            return rng.standard_normal((n, number))
+        pilot = data.rows(np.sort(rng.choice(m, min(m, _PILOT_ROWS), replace=False)))
+        if self.geometry == "cone":
+            sums = pilot.sum(axis=1)
+            pilot = pilot[sums > 0] / sums[sums > 0, None]
+        _, sigma, Vt = np.linalg.svd(pilot, full_matrices=False)
+        rank = max(1, min(k, int(np.count_nonzero(sigma > 1e-10 * sigma[0])) if sigma.size else 1))
+        x = rng.standard_normal((rank, number))
+        if kind == "whitened":
+            x /= np.maximum(sigma[:rank, None], np.finfo(float).tiny)
+        return np.asarray(Vt[:rank].T @ x)
+
+    def _ballot(self, data: MatrixRows, directions: NDArray[np.float64]) -> Iterator[tuple[int, float]]:
+        """(row, votes) of one pass over the data."""
+        number = directions.shape[1]
+        poll: Poll = Ends(number) if self.dimension == 1 else Corners(number // 2)
+        for rows, P in projected(data, directions, cone=self.geometry == "cone"):
+            poll.add(rows, P)
+        return poll.votes()
+
+    def _certificate(self, k: int, s: int, candidates: int, votes: NDArray[np.float64]) -> Certificate:
+        share = 1.0 - (self.delta / k) ** (1.0 / s)  # k·(1 − share)^s = δ
+        return Certificate(
+            "sampled" if candidates == k else "none",
+            f"{s} projections voted for {candidates} rows; with probability {1 - self.delta:g} they include every "
+            f"anchor that is extreme in at least {share:.2g} of all projections",
+            {"projections": s, "candidates": candidates, "votes": votes, "share": share, "delta": self.delta},
+        )
+
+
+def projected(
+    data: MatrixRows, directions: NDArray[np.float64], *, cone: bool
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float64]]]:
+    """(rows, their projections) in one pass, a bounded number at a time; ``cone``: as rays, without the zero rows."""
+    step = max(1, _PROJECTED_ENTRIES // directions.shape[1])
+    for start, block in data.blocks():
+        for first in range(0, block.shape[0], step):
+            part = block[first : first + step]
+            rows = start + first + np.arange(part.shape[0], dtype=np.intp)
+            P = np.asarray(part @ directions)
+            if cone:
+                sums = np.asarray(part.sum(axis=1)).ravel()
+                alive = sums > 0
+                rows, P = rows[alive], P[alive] / sums[alive, None]
+            if rows.size:
+                yield rows, P
+
+
+def choose(points: NDArray[np.float64], votes: NDArray[np.float64], k: int) -> NDArray[np.intp]:
+    """Up to k positions: most votes first, then the largest votes × squared distance to the nearest one chosen.
+
+    Fewer than k when all others are copies of chosen points. Ties go to the lowest position. O(k·candidates·n).
+    """
+    if not len(points):
+        return np.empty(0, dtype=np.intp)
+    chosen = [int(np.argmax(votes))]
+    negligible = 1e-20 * max(float(np.max(np.einsum("ij,ij->i", points, points))), np.finfo(float).tiny)
+    distance = np.full(len(points), np.inf)
+    while len(chosen) < k:
+        gap = points - points[chosen[-1]]
+        np.minimum(distance, np.einsum("ij,ij->i", gap, gap), out=distance)
+        score = np.where(distance > negligible, votes * distance, 0.0)
+        best = int(np.argmax(score))
+        if score[best] <= 0.0:
+            break
+        chosen.append(best)
+    return np.array(chosen, dtype=np.intp)

@@ -1,0 +1,166 @@
+"""Divide-and-conquer anchoring: votes against the twin, anchors on separable data, one answer for every input kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.spatial import ConvexHull
+
+import fastanchors as fa
+import naive.dca as naive
+from fastanchors import datasets
+from fastanchors.errors import InvalidInputError, RankError
+from fastanchors.metrics import anchor_recovery
+from fastanchors.solvers import dca
+from fastanchors.solvers._polls import Corners, Ends, exterior_angles, hull_corners
+from naive.sampling import NaiveSampleMatrix
+
+
+def tally(poll, m):
+    votes = np.zeros(m)
+    for row, weight in poll.votes():
+        votes[row] += weight
+    return votes
+
+
+@given(st.integers(1, 40), st.integers(1, 6), st.integers(1, 5), st.integers(0, 10**6))
+def test_line_votes_in_blocks_equal_the_twin(m, n, parts, seed):
+    rng = np.random.default_rng(seed)
+    A, directions = rng.random((m, n)), rng.standard_normal((n, 7))
+    poll = Ends(7)
+    for rows in np.array_split(np.arange(m), parts):
+        if rows.size:
+            poll.add(rows, A[rows] @ directions)
+    np.testing.assert_array_equal(tally(poll, m), naive.line_votes(A, directions))
+
+
+def test_plane_votes_in_blocks_equal_the_twin():
+    rng = np.random.default_rng(1)
+    A, plane = rng.random((60, 5)), rng.standard_normal((5, 2))
+    poll = Corners(1)
+    for rows in np.array_split(np.arange(60), 4):
+        poll.add(rows, A[rows] @ plane)
+    votes = tally(poll, 60)
+    assert votes.sum() == pytest.approx(2.0)
+    np.testing.assert_allclose(votes, naive.plane_votes(A, plane), atol=2e-4)
+
+
+@given(arrays(np.int64, st.tuples(st.integers(1, 30), st.just(2)), elements=st.integers(-4, 4)))
+def test_hull_corners_on_a_grid(points):
+    """Small integers give many collinear and equal points; every corner is extreme, no other point is outside."""
+    xy = np.unique(points.astype(float), axis=0)  # sorted by (x, y), distinct
+    corners = xy[hull_corners(xy)]
+    assert len(np.unique(corners, axis=0)) == len(corners)
+    assert exterior_angles(corners).sum() == pytest.approx(2 * np.pi)
+    centred = xy - xy[0]
+    if np.linalg.matrix_rank(centred) == 2:
+        reference = ConvexHull(xy).vertices
+        assert {tuple(p) for p in corners} == {tuple(p) for p in xy[reference]}
+    else:  # all on a line, or one point: its two ends, the first and last in order
+        assert {tuple(p) for p in corners} == {tuple(xy[0]), tuple(xy[-1])}
+
+
+@given(st.integers(1, 12), st.integers(1, 8), st.integers(0, 10**6))
+def test_choice_equals_the_twin(size, k, seed):
+    rng = np.random.default_rng(seed)
+    points = rng.integers(0, 3, (size, 2)).astype(float)  # copies are likely
+    votes = rng.integers(1, 5, size).astype(float)
+    assert dca.choose(points, votes, k).tolist() == naive.choose(points, votes, k)
+
+
+VARIANTS = [
+    {"dimension": d, "geometry": g, "directions": w}
+    for d in (1, 2)
+    for g in ("hull", "cone")
+    for w in ("gaussian", "row-space", "whitened")
+]
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=lambda o: "-".join(map(str, o.values())))
+def test_finds_the_anchors_among_their_copies(options):
+    data = datasets.separable(3000, 30, 8, copies=4, rng=5)
+    A = data.A
+    if options["geometry"] == "cone":  # rays: any scaling of the rows
+        A = A * np.random.default_rng(0).uniform(0.1, 10, (3000, 1))
+        A[17] = 0.0
+        data.labels[17] = -1
+    found = fa.DCA(**options).seek(A, 8, rng=0)
+    assert anchor_recovery(found.indices, data.labels) == 1.0
+    assert found.solver == "dca"
+    assert found.cost.rows_read >= 3000
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=lambda o: "-".join(map(str, o.values())))
+def test_every_input_kind_gives_the_same_rows(options):
+    data = datasets.separable(500, 40, 5, copies=3, sparse=0.2, rng=3)
+    dense = data.A.toarray()
+    expected = fa.DCA(**options).seek(dense, 5, rng=1).indices
+    for A in (data.A, sp.csc_array(data.A), sp.coo_matrix(data.A), NaiveSampleMatrix(dense, normalize=None)):
+        np.testing.assert_array_equal(fa.DCA(**options).seek(A, 5, rng=1).indices, expected)
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+def test_ties_go_to_the_lowest_row(dimension):
+    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    A = np.vstack([corners[[1, 1, 0]], np.full((1, 2), 0.3), corners, corners])
+    found = fa.DCA(dimension=dimension).seek(A, 3, rng=0)
+    assert sorted(found.indices) == [0, 2, 6]  # first copy of (1,0), of (0,0), of (0,1)
+
+
+def test_small_blocks_change_nothing(monkeypatch):
+    data = datasets.separable(2000, 20, 6, copies=2, rng=4)
+    for dimension in (1, 2):
+        expected = fa.DCA(dimension=dimension).seek(data.A, 6, rng=2)
+        with monkeypatch.context() as patch:
+            patch.setattr(dca, "_PROJECTED_ENTRIES", 10_000)
+            again = fa.DCA(dimension=dimension).seek(data.A, 6, rng=2)
+        np.testing.assert_array_equal(again.indices, expected.indices)
+        assert again.certificate.details["candidates"] == expected.certificate.details["candidates"]
+
+
+def test_more_anchors_than_columns():
+    data = datasets.family("rank_deficient_dirichlet", rng=0)
+    found = fa.DCA().seek(data.A, 20, rng=0)
+    assert anchor_recovery(found.indices, data.labels) == 1.0
+
+
+def test_whitened_directions_find_ill_conditioned_anchors_in_one_round():
+    data = datasets.separable(4000, 60, 20, condition=1e4, rng=1)
+    plain = fa.DCA(60).seek(data.A, 20, rng=0)  # needs a further round, which is whitened
+    white = fa.DCA(60, directions="whitened").seek(data.A, 20, rng=0)
+    for found in (plain, white):
+        assert anchor_recovery(found.indices, data.labels) == 1.0
+    assert white.certificate.details["projections"] == 60
+    assert plain.certificate.details["projections"] == 120
+
+
+def test_certificate_says_what_is_known():
+    data = datasets.separable(400, 10, 4, rng=0)
+    sure = fa.DCA().seek(data.A, 4, rng=0).certificate  # four rows have all the votes
+    assert sure.kind == "sampled"
+    assert sure.details["projections"] == int(np.ceil(3 * 4 * np.log(4 / 0.01)))
+    assert sum(sure.details["votes"]) == 2 * sure.details["projections"]
+    assert 0 < sure.details["share"] < 1 / 4
+    assert fa.DCA().seek(data.A, 3, rng=0).certificate.kind == "none"
+
+
+def test_missing_rank_is_named():
+    A = np.repeat(np.eye(3), 5, axis=0)
+    with pytest.raises(RankError, match="only 3 distinct") as caught:
+        fa.DCA().seek(A, 4, rng=0)
+    assert caught.value.rank == 3
+    with pytest.raises(RankError, match="only 0 distinct"):
+        fa.DCA(geometry="cone").seek(np.zeros((4, 3)), 1, rng=0)
+    assert fa.DCA().seek(np.zeros((4, 3)), 1, rng=0).indices.tolist() == [0]
+
+
+def test_options_are_checked():
+    A = np.eye(3)
+    for options in ({"dimension": 3}, {"geometry": "ball"}, {"directions": "up"}, {"delta": 0.0}, {"projections": 0}):
+        with pytest.raises(InvalidInputError, match=next(iter(options))):
+            fa.DCA(**options).seek(A, 2)
+    assert repr(fa.DCA(12)).startswith("DCA(projections=12, dimension=1")
