@@ -7,11 +7,11 @@ zeros to whole groups of 16, so kernels need no bounds.
 
 Two rules make the tree exact for ever:
 
-* A parent is always *recomputed* from its children, from left to right, never changed by a difference. After any
+* A parent is always *recomputed* from its children in one order, never changed by a difference. After any
   number of updates the tree is, bit for bit, the one a fresh build would give.
 * The stored sum is the last of the prefix sums a draw walks over. So ``u < sum`` always falls into a child whose
-  weight raised the prefix, and a zero weight is never drawn; the one rounding that can break ``u < sum`` (the
-  remainder handed down) ends in the last child of non-zero weight.
+  weight raised the prefix, and a zero weight is never drawn; where the remainder handed down is rounded up to the
+  sum, the last child of non-zero weight is taken.
 
 A leaf below level 0 may be anything that has a weight: :class:`~fastanchors.VectorSampler` keeps values in groups
 of 16, computes their squares on the fly, and uses level 0 for the sums of the groups.
@@ -22,7 +22,7 @@ the memory of many draws is asked for at once, and a parent shared by many updat
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
 FANOUT = 16
+ONE, TWO, THREE, FOUR, EIGHT, TWELVE = map(np.uint64, (1, 2, 3, 4, 8, 12))  # unsigned: no test for a negative index
 LANES = 32  # draws that walk together: enough memory requests in flight, few enough to stay in the first cache
 
 
@@ -84,12 +85,17 @@ def make_tree(weights: Floats) -> tuple[Floats, Ints]:
 
 
 @jit
+def quad_sum(weights: Floats, at: Any) -> float:
+    """The sum of four weights, from left to right."""
+    return ((weights[at] + weights[at + ONE]) + weights[at + TWO]) + weights[at + THREE]
+
+
+@jit
 def parent_sum(weights: Floats, start: int) -> float:
-    """The sum of the 16 weights from ``start`` on, from left to right."""
-    total = 0.0
-    for child in range(FANOUT):
-        total += weights[start + child]
-    return total
+    """The sum of the 16 weights from ``start`` on: four sums of four, all from left to right."""
+    at = np.uint64(start)
+    left = quad_sum(weights, at) + quad_sum(weights, at + FOUR)
+    return (left + quad_sum(weights, at + EIGHT)) + quad_sum(weights, at + TWELVE)
 
 
 @jit
@@ -111,21 +117,30 @@ def set_one(nodes: Floats, offsets: Ints, index: int, weight: float) -> None:
 
 
 @jit
-def set_many(nodes: Floats, offsets: Ints, indices: Ints, weights: Floats) -> None:
-    """Set ``nodes[indices] = weights`` (of equal indices the last wins) and recompute each node above them once."""
+def set_many(nodes: Floats, offsets: Ints, indices: Ints, weights: Floats) -> int:
+    """Set ``nodes[indices] = weights`` (of equal indices the last wins) and recompute each node above them once.
+
+    Returns the number of nodes recomputed.
+    """
     for k in range(indices.size):
         nodes[indices[k]] = weights[k]
-    refresh_parents(nodes, offsets, indices.copy(), indices.size)
+    return refresh_parents(nodes, offsets, indices.copy(), indices.size)
 
 
 @jit
-def refresh_parents(nodes: Floats, offsets: Ints, work: Ints, count: int) -> None:
-    """Recompute every node above the level-0 entries ``work[:count]``, each once; ``work`` is overwritten."""
+def refresh_parents(nodes: Floats, offsets: Ints, work: Ints, count: int) -> int:
+    """Recompute every node above the level-0 entries ``work[:count]``, each once, and return how many they were.
+
+    ``work`` is overwritten.
+    """
+    recomputed = 0
     for level in range(1, offsets.size - 1):
         below, here = offsets[level - 1], offsets[level]
         count = mark_parents(nodes, here, work, count)
         for k in range(count):
             nodes[here + work[k]] = parent_sum(nodes, below + work[k] * FANOUT)
+        recomputed += count
+    return recomputed
 
 
 @jit
@@ -146,45 +161,76 @@ def mark_parents(nodes: Floats, here: int, work: Ints, count: int) -> int:
 
 
 @jit
-def choose(weights: Floats, start: int, u: float) -> tuple[int, float]:
-    """Which of the 16 weights from ``start`` on holds ``u`` of their running sum, and ``u`` measured from its begin."""
-    prefix = 0.0
-    before = 0.0
-    child = 0
-    for k in range(FANOUT):  # no branch to mispredict: all sixteen are looked at
-        prefix += weights[start + k]
-        if prefix <= u:
-            child += 1
-            before = prefix
-    if child == FANOUT:  # u was rounded up to the sum: take the last weight that is not zero
-        child -= 1
-        while child > 0 and weights[start + child] == 0.0:
-            child -= 1
-        return child, weights[start + child]
-    return child, u - before
+def choose(weights: Floats, starts: Ints, u: Floats, index: Ints, prefix: Floats) -> None:
+    """One step down for each lane: the child among the 16 weights from ``starts[lane]`` on that holds ``u[lane]``.
+
+    Appends the child to ``index`` (index·16 + child) and leaves in ``u`` what remains of it within the child.
+    First the right four of the sixteen are found, then the right one of the four. Comparisons are counted, and
+    sums looked up in ``prefix`` (a scratch of 8 zeros), since a branch on random numbers is mispredicted half the
+    time. The loop over lanes is here because a call per lane would count references to its arrays.
+    """
+    for lane in range(u.size):
+        start = np.uint64(starts[lane])
+        x = u[lane]
+        first = quad_sum(weights, start)
+        second = first + quad_sum(weights, start + FOUR)
+        third = second + quad_sum(weights, start + EIGHT)
+        total = third + quad_sum(weights, start + TWELVE)
+        prefix[1] = first
+        prefix[2] = second
+        prefix[3] = third
+        quad = np.int64(first <= x) + np.int64(second <= x) + np.int64(third <= x)
+        rest = x - prefix[np.uint64(quad)]
+
+        at = start + np.uint64(4 * quad)
+        one = weights[at]
+        two = one + weights[at + ONE]
+        three = two + weights[at + TWO]
+        four = three + weights[at + THREE]
+        prefix[5] = one
+        prefix[6] = two
+        prefix[7] = three
+        child = np.int64(one <= rest) + np.int64(two <= rest) + np.int64(three <= rest)
+        if four <= rest or total <= x:  # rounded up to the sum: take the last weight that is not zero
+            child = 4 * quad + 3
+            while child > 0 and weights[start + np.uint64(child)] == 0.0:
+                child -= 1
+            x = weights[start + np.uint64(child)]
+        else:
+            x = rest - prefix[np.uint64(4 + child)]
+            child += 4 * quad
+        u[lane] = x
+        index[lane] = index[lane] * FANOUT + child
 
 
 @jit
-def descend(nodes: Floats, offsets: Ints, u: Floats, index: Ints) -> None:
-    """Turn each ``u`` in [0, total) into the level-0 ``index`` it falls into and the remainder there (in ``u``).
+def descend(nodes: Floats, offsets: Ints, u: Floats, index: Ints, starts: Ints, prefix: Floats) -> float:
+    """Turn each ``u`` in [0, total) into the level-0 ``index`` it falls into, and what remains of it there.
 
-    All of them go down one level before any goes down the next, so that their cache misses overlap: pass LANES
-    at a time.
+    At most LANES at a time. They go down in lockstep: on each level the memory of all of them is touched before any
+    of it is used, so that the cache misses overlap. The sum returned only keeps these reads from being optimised away.
     """
+    touched = 0.0
     index[:] = 0
     for level in range(offsets.size - 3, -1, -1):
-        here = offsets[level]
         for lane in range(u.size):
-            start = index[lane] * FANOUT
-            child, u[lane] = choose(nodes, here + start, u[lane])
-            index[lane] = start + child
+            start = offsets[level] + index[lane] * FANOUT
+            starts[lane] = start
+            touched += nodes[start] + nodes[start + FANOUT // 2]
+        choose(nodes, starts, u, index, prefix)
+    return touched
 
 
 @jit
-def draw(nodes: Floats, offsets: Ints, u: Floats, index: Ints) -> None:
-    """``index[k]`` = i with probability weight i / total, for uniform ``u`` in [0, 1); ``u`` is overwritten."""
-    total = nodes[-1]
+def draw(nodes: Floats, offsets: Ints, u: Floats, index: Ints) -> float:
+    """``index[k]`` = i with probability weight i / total, for uniform ``u`` in [0, 1); ``u`` is overwritten.
+
+    The result is meaningless (see :func:`descend`); the total must not be zero.
+    """
+    starts, prefix = np.empty(LANES, np.int64), np.zeros(8)
+    touched = 0.0
     for first in range(0, u.size, LANES):
         lanes = slice(first, min(first + LANES, u.size))
-        u[lanes] *= total
-        descend(nodes, offsets, u[lanes], index[lanes])
+        u[lanes] *= nodes[-1]
+        touched += descend(nodes, offsets, u[lanes], index[lanes], starts, prefix)
+    return touched
