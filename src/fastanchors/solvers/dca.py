@@ -44,7 +44,7 @@ class DCA(Solver):
     geometry : ``"hull"`` takes rows as points; ``"cone"`` as rays: projections are divided by the row's sum, which is
         the same as scaling all rows to unit l1 norm (zero rows are left out).
     directions : ``"gaussian"`` as published; ``"row-space"`` draws them in the span of the k leading right singular
-        vectors of a pilot of 2000 rows; ``"whitened"`` also divides by the singular values, so that ill-conditioned
+        vectors of a pilot of at most 2000 rows; ``"whitened"`` also divides by the singular values, so that ill-conditioned
         anchors stick out as much as the others.
     delta : probability δ of missing an anchor, for the default of ``projections``.
 
@@ -121,15 +121,17 @@ class DCA(Solver):
         m, n = data.shape
         if kind == "gaussian":
             return rng.standard_normal((n, number))
-        pilot = data.rows(np.sort(rng.choice(m, min(m, _PILOT_ROWS), replace=False)))
+        size = min(m, max(4 * k, min(_PILOT_ROWS, _PROJECTED_ENTRIES // n)))
+        pilot = data.rows(np.sort(rng.choice(m, size, replace=False)))
         if self.geometry == "cone":
-            sums = pilot.sum(axis=1)
-            pilot = pilot[sums > 0] / sums[sums > 0, None]
+            pilot /= np.maximum(pilot.sum(axis=1, keepdims=True), np.finfo(float).tiny)
         _, sigma, Vt = np.linalg.svd(pilot, full_matrices=False)
-        rank = max(1, min(k, int(np.count_nonzero(sigma > 1e-10 * sigma[0])) if sigma.size else 1))
+        rank = min(k, int(np.count_nonzero(sigma > 1e-10 * sigma[0])))
+        if rank == 0:  # an all-zero pilot tells nothing
+            return rng.standard_normal((n, number))
         x = rng.standard_normal((rank, number))
         if kind == "whitened":
-            x /= np.maximum(sigma[:rank, None], np.finfo(float).tiny)
+            x /= sigma[:rank, None]
         return np.asarray(Vt[:rank].T @ x)
 
     def _ballot(self, data: MatrixRows, directions: NDArray[np.float64]) -> Iterator[tuple[int, float]]:
