@@ -104,11 +104,11 @@ def fkv(
     side = check_side(side)
     k = check_rank(k, access.shape)
     p, q = _sizes(k, rows, columns, eps, delta)
-    if 8 * p * q > 8 * MAX_ENTRIES:
+    if p * q > MAX_ENTRIES:
         raise TooLargeError(
-            f"FKV with {p:.3g} rows and {q:.3g} columns needs {8 * p * q / 1e9:.3g} GB for the sampled submatrix alone, "
-            f"more than the {8 * MAX_ENTRIES / 1e9:.2g} GB held; give rows=…, columns=… (20·k = {PRACTICAL_FACTOR * k} "
-            "of each works in practice) or a larger eps"
+            f"FKV with {p:.3g} rows and {q:.3g} columns needs {8 * p * q / 1e9:.3g} GB for the sampled submatrix "
+            f"alone, more than the {8 * MAX_ENTRIES / 1e9:.2g} GB held; give rows=…, columns=… "
+            f"({PRACTICAL_FACTOR}·k = {PRACTICAL_FACTOR * k} of each works in practice) or a larger eps"
         )
     if min(p, q) < k:
         raise InvalidInputError(f"rows = {p} and columns = {q} must both be at least k = {k}")

@@ -1,0 +1,350 @@
+"""Algorithm 1 of the paper, line by line, with its slips mended (docs/theory.md derives each)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._validate import as_matrix, check_number, check_size
+from ..anchors import Certificate
+from ..errors import InvalidInputError, RankError
+from ..lowrank.described import DescribedVectors
+from ..lowrank.fkv import fkv
+from ..lowrank.product import MAX_DRAWS, estimate_product
+from ..lowrank.rejection import Draws, draw_combination, expected_trials
+from ..sampling.access import SampleAccess
+from ._rows import MatrixRows
+from ._solver import Selection
+
+__all__ = ["PaperFAS", "Schedule"]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Every parameter of one run of Algorithm 1."""
+
+    kappa: float
+    eps: float
+    eps_V: float
+    eps_U: float
+    delta_V: float
+    delta_U: float
+    zeta: float
+    eta: float
+    gamma: float
+    directions: int
+    draws: int
+
+
+@dataclass(frozen=True)
+class PaperFAS:
+    """Algorithm 1: FKV on both sides, the k × k product, and votes of s random directions.
+
+    Lines 2–7 set up V̂ and Û by FKV and M̃ ≈ ÛᵀAV̂. Each of s directions x then gives ỹ = M̃x, N draws from D_{Ûỹ} by
+    Algorithm 2, and one vote for the index drawn most often. The paper returns all voted indices, up to s; here SPA
+    among the voted rows reduces them to k.
+
+    The schedule follows the paper with its O(·) made explicit and its slips mended:
+
+    ======== ======================================== ==========================================================
+    eps      ½·min(1, 2√(2·log(4N/δ)/N))              the paper asks for ε below the root, N = log²m
+    eps_V    min(2√2·ε/(k^1.5·κ), 0.99/(k·κ²))        the paper's first term lacks a factor k
+    eps_U    min(2ε/k, 0.99/(k·κ²))
+    δ's, η   1 − (1 − δ)^(1/4);  γ = 1 − (1 − δ)^(1/4s)
+    zeta     ε/k (practical) or ε/(12·k²·κ) (theorem)
+    s        ⌈(3/α)·k·log(k/δ)⌉                       the paper's (3/α)·k·log k leaves failure probability 1
+    N        ⌈log²m⌉
+    ======== ======================================== ==========================================================
+
+    Parameters
+    ----------
+    delta : failure probability δ.
+    kappa : condition number κ(A); estimated as σ̂₁/σ̂_k of FKV when None.
+    alpha : the constant α of "every anchor is the extreme one of a direction with probability above α/k".
+    sizes : ``"practical"`` draws 20·k rows and columns for FKV and estimates M̃ to ζ = ε/k: errors of the size that
+        random directions see on average. ``"theorem"`` takes the sizes proved sufficient in the worst case, and
+        raises ``TooLargeError`` with the amounts when they cannot be held, which is the rule for k > 1.
+    rows, columns : sizes of FKV instead of either.
+    eps, eps_V, eps_U, zeta, eta, gamma, directions, draws : any part of the schedule, instead of the table's.
+    orthonormalize : mend V̂ and Û within their description. On by default, since raw vectors are useless at practical
+        sizes. V̂ exactly (reads the sampled rows), Û by sampling; both exactly with ``sizes="theorem"``, which
+        costs m queries for each sampled column.
+    rule : ``"most-frequent"`` as in the paper, or ``"largest"``: the drawn index with the largest |(Ûỹ)_s|.
+    layers : ``"one"`` or ``"two"``, see :func:`fastanchors.sample_combination`.
+    max_draws : bound on the draws of the product estimate.
+    """
+
+    delta: float = 0.1
+    kappa: float | None = None
+    alpha: float = 1.0
+    sizes: Literal["practical", "theorem"] = "practical"
+    rows: int | None = None
+    columns: int | None = None
+    eps: float | None = None
+    eps_V: float | None = None
+    eps_U: float | None = None
+    zeta: float | None = None
+    eta: float | None = None
+    gamma: float | None = None
+    directions: int | None = None
+    draws: int | None = None
+    orthonormalize: bool = True
+    rule: Literal["most-frequent", "largest"] = "most-frequent"
+    layers: Literal["one", "two"] = "one"
+    max_draws: int = MAX_DRAWS
+
+    def __post_init__(self) -> None:
+        for name in ("delta", "eps", "eps_V", "eps_U", "eta", "gamma"):
+            value = getattr(self, name)
+            if value is not None and check_number(value, name=name, minimum=0, maximum=1) in (0, 1):
+                raise InvalidInputError(f"{name} must be strictly between 0 and 1, got {value}")
+        for name in ("alpha", "zeta"):
+            value = getattr(self, name)
+            if value is not None and check_number(value, name=name, minimum=0) == 0:
+                raise InvalidInputError(f"{name} must be positive")
+        if self.kappa is not None:
+            check_number(self.kappa, name="kappa", minimum=1)
+        for name in ("rows", "columns", "directions", "draws", "max_draws"):
+            value = getattr(self, name)
+            if value is not None:
+                check_size(value, name=name)
+        for name, choices in (
+            ("sizes", ("practical", "theorem")),
+            ("rule", ("most-frequent", "largest")),
+            ("layers", ("one", "two")),
+        ):
+            if getattr(self, name) not in choices:
+                raise InvalidInputError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
+        if self.sizes == "theorem" and (self.rows is not None or self.columns is not None):
+            raise InvalidInputError('rows and columns cannot be given together with sizes="theorem"')
+
+    def prepare(self, A: Any) -> SampleAccess:
+        """Sample access to ``A``; an array or sparse matrix is given one as it stands."""
+        if isinstance(A, SampleAccess):
+            return A
+        from ..sampling.matrix import SampleMatrix
+
+        return SampleMatrix(as_matrix(A), normalize=None)
+
+    def schedule(self, m: int, k: int, kappa: float) -> Schedule:
+        """The parameters of a run on m rows at rank k and condition number κ."""
+        delta = self.delta
+        draws = self.draws or max(1, math.ceil(math.log(m) ** 2))
+        eps = self.eps or min(1.0, 2 * _deviation(draws, delta)) / 2
+        span = 0.99 / (k * kappa**2)
+        directions = self.directions or max(1, math.ceil(3 / self.alpha * k * math.log(k / delta)))
+        quarter = 1 - (1 - delta) ** 0.25
+        return Schedule(
+            kappa=kappa,
+            eps=eps,
+            eps_V=self.eps_V or min(2 * math.sqrt(2) * eps / (k**1.5 * kappa), span),
+            eps_U=self.eps_U or min(2 * eps / k, span),
+            delta_V=quarter,
+            delta_U=quarter,
+            zeta=self.zeta or (eps / (12 * k**2 * kappa) if self.sizes == "theorem" else eps / k),
+            eta=self.eta or quarter,
+            gamma=self.gamma or 1 - (1 - delta) ** (1 / (4 * directions)),
+            directions=directions,
+            draws=draws,
+        )
+
+    def select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+        """Run Algorithm 1 on checked input."""
+        S: SampleAccess = data.source
+        V = kappa = None
+        if self.kappa is None or self.sizes == "practical":
+            V = fkv(S, k, rows=self.rows, columns=self.columns, rng=rng)
+            kappa = float(V.singular_values[0] / V.singular_values[-1])  # type: ignore[index]
+        plan = self.schedule(S.shape[0], k, self.kappa or kappa or 1.0)
+        V, U, gram = self._vectors(S, k, plan, V, rng)
+        _refuse_negative(S, V.indices, U.indices)
+        M = estimate_product(U, S, V, zeta=plan.zeta, eta=plan.eta, rng=rng, max_draws=self.max_draws)
+        drawn = self._directions(U, M, gram, plan, rng)
+        tally = _Tally.count(drawn, self.rule)
+        indices, residuals, reduction = _reduce(data, tally, k)
+        details = {
+            "variant": "paper",
+            "rule": self.rule,
+            "sizes": self.sizes,
+            "schedule": asdict(plan),
+            "kappa_estimated": self.kappa is None,
+            "fkv": {"rows": len(V.indices), "columns": len(U.indices), "orthonormalized": self.orthonormalize},
+            "draws": int(sum(len(d.indices) for d in drawn)),
+            "trials_per_draw": sum(d.trials for d in drawn) / max(1, sum(len(d.indices) for d in drawn)),
+            "votes": tally.votes,
+            "reduction": reduction,
+        }
+        return Selection(indices, self._certificate(indices, tally, plan, details), residuals)
+
+    def _vectors(
+        self, S: SampleAccess, k: int, plan: Schedule, V: DescribedVectors | None, rng: np.random.Generator
+    ) -> tuple[DescribedVectors, DescribedVectors, NDArray[np.float64]]:
+        """Lines 3–6: V̂ and Û, mended if asked for, and the Gram matrix of Û."""
+        theorem = self.sizes == "theorem"
+        if theorem or V is None:
+            V = fkv(S, k, eps=plan.eps_V, delta=plan.delta_V, rng=rng)
+        if theorem:
+            U = fkv(S, k, side="left", eps=plan.eps_U, delta=plan.delta_U, rng=rng)
+        else:
+            U = fkv(S, k, side="left", rows=self.rows, columns=self.columns, rng=rng)
+        method: Literal["exact", "sampled"] = "exact" if theorem else "sampled"
+        if self.orthonormalize:
+            V = V.orthonormalize("exact")
+            U = U.orthonormalize(method, rng=rng)
+            return V, U, np.eye(k)
+        return V, U, U.gram(method, rng=rng)
+
+    def _directions(
+        self,
+        U: DescribedVectors,
+        M: NDArray[np.float64],
+        gram: NDArray[np.float64],
+        plan: Schedule,
+        rng: np.random.Generator,
+    ) -> list[Draws]:
+        """Lines 8–11: for each random unit x, N draws from D_{Ûỹ} with ỹ = M̃x."""
+        X = rng.standard_normal((plan.directions, M.shape[1]))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        drawn = []
+        for y in X @ M.T:
+            # A draw takes more than T·log(N/γ) trials with probability below γ/N, T the expected number; the factor 4
+            # is for the error of the estimated Gram matrix.
+            trials = 4 * expected_trials(U, y, gram=gram, layers=self.layers) * math.log(plan.draws / plan.gamma)
+            limit = math.ceil(min(max(trials, 100.0), 1e9))
+            drawn.append(draw_combination(U, y, plan.draws, rng=rng, layers=self.layers, max_trials=limit))
+        return drawn
+
+    def _certificate(
+        self, indices: NDArray[np.intp], tally: _Tally, plan: Schedule, details: dict[str, Any]
+    ) -> Certificate:
+        """What can be said about the votes.
+
+        By the Dvoretzky–Kiefer–Wolfowitz inequality (Massart's constant), with probability 1 − δ all frequencies of
+        all s directions are within √(2·log(2s/δ)/N) of their probabilities. A vote is *decided* when the observed gap
+        exceeds twice that and twice ε (a total variation distance of ε can shrink a gap by 2ε): then it went to the
+        row of largest |A·β|, if the distribution is ε-close, which the theorem's sizes grant.
+        """
+        width = 2 * math.sqrt(2 * math.log(2 * plan.directions / self.delta) / plan.draws)
+        threshold = 2 * _deviation(plan.draws, self.delta) + 2 * plan.eps
+        lower = np.maximum(tally.gaps - width, 0.0)
+        decided = lower > 2 * plan.eps
+        held = int(np.count_nonzero(lower > threshold))
+        details["gap"] = {
+            "estimates": tally.gaps,
+            "intervals": np.stack([lower, np.minimum(tally.gaps + width, 1.0)], axis=1),
+            "confidence": 1 - self.delta,
+            "decided": int(np.count_nonzero(decided)),
+        }
+        details["condition"] = {
+            "threshold": threshold,
+            "threshold_as_printed": 4 * _deviation(plan.draws, self.delta),
+            "attainable": threshold < 1,
+            "held_in": held,
+            "held": held == plan.directions,
+        }
+        proved = (
+            self.sizes == "theorem"
+            and self.orthonormalize
+            and self.kappa is not None
+            and self.rule == "most-frequent"
+            and set(indices.tolist()) <= set(tally.winners[decided].tolist())
+        )
+        if proved:
+            return Certificate(
+                "sampled",
+                f"if A has rank {len(indices)} and condition number at most {plan.kappa:g}, then with probability at "
+                f"least {1 - 2 * self.delta:g} every index is the row of largest |A·β| for some direction β",
+                details,
+            )
+        return Certificate(
+            "none",
+            f"no guarantee: the theorem's condition, a gap D_max − D_secmax above {threshold:.2g}, held in {held} of "
+            f"{plan.directions} directions (median gap seen {float(np.median(tally.gaps)):.2g})",
+            details,
+        )
+
+
+@dataclass(frozen=True)
+class _Tally:
+    """The winner of each direction, its lead over the next, and how often every index was drawn in all."""
+
+    winners: NDArray[np.intp]
+    gaps: NDArray[np.float64]
+    votes: dict[int, int]
+    drawn: dict[int, int]
+
+    @classmethod
+    def count(cls, directions: list[Draws], rule: str) -> _Tally:
+        winners, gaps = [], []
+        drawn: dict[int, int] = {}
+        for draws in directions:
+            distinct, first, counts = np.unique(draws.indices, return_index=True, return_counts=True)
+            best = counts if rule == "most-frequent" else np.abs(draws.values[first])
+            winners.append(int(distinct[np.argmax(best)]))  # ties: the lowest index
+            top = np.sort(counts)[::-1]
+            gaps.append((top[0] - (top[1] if len(top) > 1 else 0)) / len(draws.indices))
+            for index, count in zip(distinct.tolist(), counts.tolist()):
+                drawn[index] = drawn.get(index, 0) + count
+        won = np.array(winners, dtype=np.intp)
+        indices, votes = np.unique(won, return_counts=True)
+        ranked = sorted(zip(indices.tolist(), votes.tolist()), key=lambda pair: (-pair[1], pair[0]))
+        return cls(won, np.array(gaps), dict(ranked), drawn)
+
+
+def _reduce(data: MatrixRows, tally: _Tally, k: int) -> tuple[NDArray[np.intp], NDArray[np.float64], str]:
+    """From the voted indices to k: SPA among their rows; the most drawn others join if those are too few."""
+    candidates = sorted(tally.votes)
+    indices, residuals = _spa(data, candidates, k)
+    reduction = f"SPA among the {len(candidates)} voted rows"
+    if len(indices) < k:
+        others = sorted(set(tally.drawn) - set(candidates), key=lambda i: (-tally.drawn[i], i))
+        added = others[: max(10 * k, len(tally.winners))]
+        indices, residuals = _spa(data, sorted(candidates + added), k)
+        reduction = f"SPA among the {len(candidates)} voted rows and the {len(added)} drawn most often besides"
+    if len(indices) < k:
+        raise RankError(
+            f"the rows drawn have rank {len(indices)}, below k = {k}; ask for fewer anchors or more draws", len(indices)
+        )
+    return indices, residuals, reduction
+
+
+def _spa(data: MatrixRows, candidates: list[int], k: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Successive projections among ``candidates`` (ascending, so that ties go to the lowest index)."""
+    R = data.rows(candidates)
+    if R.min() < 0:
+        _negative(int(candidates[int(np.argmin(R.min(axis=1)))]))
+    squares = np.einsum("ij,ij->i", R, R)
+    tiny = squares.max() * (R.shape[1] * np.finfo(float).eps) ** 2
+    chosen: list[int] = []
+    residuals: list[float] = []
+    while len(chosen) < k and squares.max() > tiny:
+        j = int(np.argmax(squares))
+        chosen.append(candidates[j])
+        residuals.append(math.sqrt(squares[j]))
+        u = R[j] / residuals[-1]
+        R -= np.outer(R @ u, u)
+        squares = np.einsum("ij,ij->i", R, R)
+        squares[[candidates.index(c) for c in chosen]] = 0.0
+    return np.array(chosen, dtype=np.intp), np.array(residuals)
+
+
+def _refuse_negative(S: SampleAccess, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> None:
+    """A matrix with sample access may be signed; the sampled core shows it in all but contrived cases."""
+    core = S[rows[:, None], columns[None, :]]
+    core = core.toarray() if sp.issparse(core) else np.asarray(core)
+    if core.min() < 0:
+        _negative(int(rows[int(np.argmin(core.min(axis=1)))]))
+
+
+def _negative(row: int) -> None:
+    raise InvalidInputError(f"row {row} has a negative entry; anchors need non-negative entries: clip or shift them")
+
+
+def _deviation(draws: int, delta: float) -> float:
+    """√(2·log(4N/δ)/N), half the gap that Theorem 3 asks for beside its ε."""
+    return math.sqrt(2 * math.log(4 * draws / delta) / draws)
