@@ -3,8 +3,8 @@
 The residual of row i is a_i less its projection on the chosen directions q_1 … q_j. Its squared norm follows from
 u_i ← u_i − p², p = fl(a_i·q): one pass over the matrix per direction. That subtraction cancels, so a bound of its
 error is carried along: with |p − a_i·q| ≤ γ·‖a_i‖, one step adds at most γ·‖a_i‖·(2·|p| + γ·‖a_i‖). The rows that may
-be the largest are then known for certain, and those few whose error is not negligible are projected anew in double
-precision. This makes the choice independent of the condition of the data and of the precision of the pass.
+be the largest are then known for certain, and those few whose error is not negligible are projected anew, which
+leaves an error of γ·‖a_i‖·√u_i only. This makes the choice independent of the condition of the data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ TIE = 1e-6
 
 _EQUAL = 1e-12  # squared norms closer than this differ by rounding alone
 _NEGLIGIBLE = 1e-9  # relative error of a squared residual that cannot matter beside TIE
-_SINGLE_RANGE = (1e-30, 1e30)  # row norms for which products in single precision neither overflow nor vanish
 
 
 def choose(squared_residuals: NDArray[np.float64], squared_norms: NDArray[np.float64]) -> int:
@@ -71,30 +70,29 @@ class Residuals:
         self.largest_norm = math.sqrt(largest)
         self.values = self.squared_norms.copy()
         self._norms = np.sqrt(self.squared_norms)
-        self._terms = data.terms + 2
-        self._error = self._terms * DOUBLE * self.squared_norms
+        self._gamma = (data.terms + 2) * DOUBLE
+        self._error = self._gamma * self.squared_norms
         self._barred = self.squared_norms == 0
         self._directions = np.empty((capacity, data.shape[1]))
         self._count = 0
-        self._double = not _SINGLE_RANGE[0] < self.largest_norm < _SINGLE_RANGE[1]
 
     @property
     def basis(self) -> NDArray[np.float64]:
         """The removed directions, orthonormal, one per row."""
         return self._directions[: self._count]
 
-    def leaders(self) -> NDArray[np.intp]:
-        """Every row that the rule of :func:`choose` may look at, in order; their ``values`` are made accurate."""
+    def leaders(self, within: float = TIE) -> NDArray[np.intp]:
+        """Every row that may be ``within`` that fraction of the largest, in order; their ``values`` are made accurate.
+
+        The default is what the rule of :func:`choose` may look at.
+        """
         lower = np.where(self._barred, -1.0, self.values - self._error)
         upper = np.where(self._barred, -1.0, self.values + self._error)
-        leaders = np.flatnonzero(upper >= (1 - TIE) * max(lower.max(), 0.0))
+        leaders = np.flatnonzero(upper >= (1 - within) * max(lower.max(), 0.0))
         doubtful = leaders[self._error[leaders] > _NEGLIGIBLE * self.values[leaders]]
-        if doubtful.size > self.values.size // 8 + 64:
-            self._double = True  # single precision no longer tells the rows apart; pay for double from now on
         if doubtful.size:
             self.values[doubtful] = self.exact(doubtful)
-            accuracy = 2 * self._terms * DOUBLE
-            self._error[doubtful] = accuracy * self._norms[doubtful] * np.sqrt(self.values[doubtful])
+            self._error[doubtful] = 2 * self._gamma * self._norms[doubtful] * np.sqrt(self.values[doubtful])
         return leaders
 
     def exact(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -120,14 +118,13 @@ class Residuals:
 
     def project(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
         """a_i·q for every row: one pass."""
-        return self.data.project(q, double=self._double)
+        return self.data.project(q)
 
     def remove(self, q: NDArray[np.float64], projections: NDArray[np.float64]) -> None:
         """Take the unit direction ``q``, orthogonal to the basis, out of every row."""
         self._directions[self._count] = q
         self._count += 1
-        gamma = self._terms * (DOUBLE if self._double else self.data.roundoff)
-        slack = gamma * self._norms
+        slack = self._gamma * self._norms
         self._error += slack * (2 * np.abs(projections) + slack)
         self.values -= projections * projections
         np.maximum(self.values, 0.0, out=self.values)

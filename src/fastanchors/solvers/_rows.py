@@ -6,7 +6,9 @@ a store) as its view shows it. Sparse rows stay sparse. Reads are counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -18,13 +20,14 @@ from .._validate import as_matrix
 from ..sampling.access import Rows, SampleAccess
 from ..sampling.cost import Cost
 
-__all__ = ["DOUBLE", "SINGLE", "MatrixRows", "as_rows"]
+__all__ = ["DOUBLE", "MatrixRows", "as_rows", "in_threads"]
 
 _BLOCK_BYTES = 1 << 25  # a block of rows converted to float64 at a time
 _CACHE_BYTES = 1 << 20  # the same where the block is only passed through once: it stays in the cache
+_WORTH_THREADS = 1 << 18  # entries above which a pass is worth starting threads for
+_THREADS = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
-#: unit roundoff of single and of double precision
-SINGLE = 2.0**-24
+#: unit roundoff of double precision
 DOUBLE = 2.0**-53
 
 
@@ -64,15 +67,6 @@ class MatrixRows:
         """The largest number of products that one A_(i)·q sums: what its rounding error grows with."""
         return int(np.diff(self.source.indptr).max()) if self._sparse else self.shape[1]
 
-    @property
-    def roundoff(self) -> float:
-        """Unit roundoff of :meth:`project`: single precision for dense values that float32 holds exactly."""
-        if self._sampled or self._sparse:
-            return DOUBLE
-        dtype = self.source.dtype
-        exact_in_single = dtype.itemsize <= (4 if dtype.kind == "f" else 2)
-        return SINGLE if exact_in_single else DOUBLE
-
     def rows(self, indices: ArrayLike) -> NDArray[np.float64]:
         """Those rows, dense, in that order."""
         indices = np.asarray(indices, dtype=np.intp)
@@ -89,6 +83,16 @@ class MatrixRows:
         for start in range(0, indices.size, step):
             place = slice(start, min(start + step, indices.size))
             yield place, self.rows(indices[place])
+
+    def raw_blocks(self, step: int) -> Iterator[tuple[int, Rows]]:
+        """One pass in order, about ``step`` rows at a time, in the type they are held in: (first row, block)."""
+        if self._sampled:
+            yield from self.source.row_blocks(step)
+            return
+        for start in range(0, self.shape[0], step):
+            block = self.source[start : start + step]
+            self._own_cost.rows_read += block.shape[0]
+            yield start, block
 
     def blocks(self, *, nbytes: int = _BLOCK_BYTES) -> Iterator[tuple[int, Rows]]:
         """One pass in order: (first row, block), each block a float64 array or float64 CSR."""
@@ -118,33 +122,28 @@ class MatrixRows:
             result += block.T @ U[start : start + block.shape[0]]
         return result
 
-    def project(self, q: NDArray[np.float64], *, double: bool = False) -> NDArray[np.float64]:
-        """A·q in one pass, at the speed of the memory: no copy of the matrix is made.
+    def project(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A·q in one pass at the speed of the memory: in double precision, without a copy of the matrix.
 
-        Computed with unit roundoff :attr:`roundoff`, so |error| ≤ (terms + 2)·roundoff·‖A_(i)‖·‖q‖ for row i;
-        ``double`` asks for double precision whatever the matrix is held in.
+        For row i, |error| ≤ (terms + 2)·DOUBLE·‖A_(i)‖·‖q‖, in whatever order the products are summed.
         """
-        if self._sparse:
-            self._own_cost.rows_read += self.shape[0]
-            result = np.empty(self.shape[0])
-            _csr_project(self.source.indptr, self.source.indices, self.source.data, q, result)
-            return result
-        if self._sampled or (double and self.source.dtype != np.float64):
+        if self._sampled:
             return self.dot(q)
-        single = self.roundoff == SINGLE
-        q = q.astype(np.float32) if single else q
-        if self.source.dtype == q.dtype:
-            self._own_cost.rows_read += self.shape[0]
-            return np.asarray(self.source @ q, dtype=np.float64)
-        return self._project_integers(q)
+        self._own_cost.rows_read += self.shape[0]
+        if not self._sparse and self.source.dtype == np.float64:
+            return np.asarray(self.source @ q)
+        result = np.empty(self.shape[0])
+        A = self.source
+        if self._sparse:
 
-    def _project_integers(self, q: NDArray[Any]) -> NDArray[np.float64]:
-        m, n = self.shape
-        self._own_cost.rows_read += m
-        result = np.empty(m)
-        step = max(1, _CACHE_BYTES // (q.itemsize * n))
-        for start in range(0, m, step):
-            result[start : start + step] = self.source[start : start + step].astype(q.dtype) @ q
+            def work(low: int, high: int) -> None:
+                _csr_project(A.indptr, A.indices, A.data, q, low, high, result)
+        else:
+
+            def work(low: int, high: int) -> None:
+                _dense_project(A, q, low, high, result)
+
+        in_threads(work, self.shape[0], A.nnz if self._sparse else A.size)
         return result
 
     def squared_norms(self) -> NDArray[np.float64]:
@@ -161,11 +160,49 @@ class MatrixRows:
         return result
 
 
+def in_threads(work: Callable[[int, int], None], m: int, size: int) -> None:
+    """``work(low, high)`` over m rows, each row as it would be alone; a job of small ``size`` stays in this thread."""
+    if size < _WORTH_THREADS or _THREADS == 1:
+        work(0, m)
+        return
+    bounds = np.linspace(0, m, _THREADS + 1).astype(int)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        list(pool.map(work, bounds[:-1], bounds[1:]))
+
+
+@jit
+def _dense_project(A: NDArray[Any], q: NDArray[np.float64], low: int, high: int, result: NDArray[np.float64]) -> None:
+    """Entries are widened one by one in registers; eight sums in flight hide the latency of the additions."""
+    n = A.shape[1]
+    whole = n - n % 8
+    for i in range(low, high):
+        a = b = c = d = e = f = g = h = 0.0
+        for j in range(0, whole, 8):
+            a += np.float64(A[i, j]) * q[j]
+            b += np.float64(A[i, j + 1]) * q[j + 1]
+            c += np.float64(A[i, j + 2]) * q[j + 2]
+            d += np.float64(A[i, j + 3]) * q[j + 3]
+            e += np.float64(A[i, j + 4]) * q[j + 4]
+            f += np.float64(A[i, j + 5]) * q[j + 5]
+            g += np.float64(A[i, j + 6]) * q[j + 6]
+            h += np.float64(A[i, j + 7]) * q[j + 7]
+        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+        for j in range(whole, n):
+            total += np.float64(A[i, j]) * q[j]
+        result[i] = total
+
+
 @jit
 def _csr_project(
-    indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], q: NDArray[np.float64], result: NDArray[np.float64]
+    indptr: NDArray[Any],
+    indices: NDArray[Any],
+    data: NDArray[Any],
+    q: NDArray[np.float64],
+    low: int,
+    high: int,
+    result: NDArray[np.float64],
 ) -> None:
-    for i in range(result.size):
+    for i in range(low, high):
         total = 0.0
         for at in range(indptr[i], indptr[i + 1]):
             total += np.float64(data[at]) * q[indices[at]]
