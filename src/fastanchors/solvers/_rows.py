@@ -20,14 +20,15 @@ from .._validate import as_matrix
 from ..sampling.access import Rows, SampleAccess
 from ..sampling.cost import Cost
 
-__all__ = ["DOUBLE", "MatrixRows", "as_rows", "in_threads"]
+__all__ = ["DOUBLE", "SINGLE", "MatrixRows", "as_rows", "in_threads"]
 
 _BLOCK_BYTES = 1 << 25  # a block of rows converted to float64 at a time
 _CACHE_BYTES = 1 << 20  # the same where the block is only passed through once: it stays in the cache
 _WORTH_THREADS = 1 << 18  # entries above which a pass is worth starting threads for
 _THREADS = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
-#: unit roundoff of double precision
+#: unit roundoff of single and of double precision
+SINGLE = 2.0**-24
 DOUBLE = 2.0**-53
 
 

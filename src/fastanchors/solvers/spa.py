@@ -24,7 +24,7 @@ class SPA(Solver):
 
     No residual matrix is kept: an orthonormal basis of the chosen rows and one squared residual per row are enough
     (see :mod:`fastanchors.solvers._residuals`), and the answer is that of exact arithmetic up to ties, for condition
-    numbers of 10⁶ and beyond and for float32 data too. Ties go by :func:`fastanchors.solvers.choose`.
+    numbers of 10⁶ and beyond. Ties go by :func:`fastanchors.solvers.choose`.
     Cost: k + 1 passes over the matrix; memory: 4 numbers per row and k rows.
 
     Parameters
