@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastanchors import _nnls
+from fastanchors._active_set import active_set
 from fastanchors._nnls import NonnegativeSystem, nnls_gram
 from naive.encode import encode, encode_sum_to
 
@@ -109,7 +110,7 @@ def test_at_most_one_by_an_anchor_at_the_origin():
     np.testing.assert_allclose(W, encode_sum_to(X, with_origin), rtol=0, atol=1e-9)
 
 
-def test_both_methods_give_the_same():
+def test_active_set_gives_the_same():
     """Well-conditioned problems go by pivoting, so the active set is asked here by name."""
     rng = np.random.default_rng(9)
     C = rng.random((9, 40))
@@ -117,9 +118,28 @@ def test_both_methods_give_the_same():
     Q, R = np.linalg.qr(C.T)
     for sum_to in (None, 1.0):
         system = NonnegativeSystem(R, sum_to=sum_to)
-        pivoting = system.solve(X @ Q)
-        system._band = np.inf  # every row is doubtful
-        np.testing.assert_allclose(system.solve(X @ Q), pivoting, rtol=0, atol=1e-12)
+        r, k = system._R.shape
+        flags, values = np.empty((2, k), dtype=bool), np.empty((3, k))
+        work = (np.empty((k, r)), np.empty((k, k)), *flags, np.empty(k, dtype=np.intp), *values, np.empty(r))
+        Y = np.hstack([X @ Q, np.full((len(X), 1), system._lift)])[:, :r]
+        for y, expected in zip(Y, system.solve(X @ Q)):
+            x = np.empty(k)
+            active_set(system._R, y, system._scale, system.total, 1e-14 * np.linalg.norm(y), x, work)
+            np.testing.assert_allclose(x * system._scale, expected, rtol=0, atol=1e-12)
+
+
+def test_bound_and_free_systems_give_the_same():
+    rng = np.random.default_rng(12)
+    C = rng.random((10, 40))
+    X = rows_of(C, rng)
+    Q, R = np.linalg.qr(C.T)
+    for sum_to in (None, 1.0):
+        system = NonnegativeSystem(R, sum_to=sum_to)
+        assert system._trusted
+        expected = system.solve(X @ Q)
+        assert 0 < np.sum((expected > 0).sum(axis=1) > 5) < len(X)  # both systems have been the smaller one
+        system._trusted = False
+        np.testing.assert_allclose(system.solve(X @ Q), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("sum_to", [None, 1.0])

@@ -7,9 +7,11 @@ the condition number; or a square root of their Gram matrix where that is all th
 Two methods, tried in this order for each row, on columns scaled to unit length:
 
 1. *Block principal pivoting* (Kim & Park, SIAM J. Sci. Comput. 33, 2011): exchange every variable of the wrong
-   sign at once, solve on the free ones by a Cholesky factor of their Gram matrix, repeat; a few exchanges as a
-   rule. Where the pivots show a condition number above 100 or so, the solution gets one step of refinement with
-   the residual taken through R (corrected semi-normal equations, as accurate as QR).
+   sign at once, solve anew, repeat; a few exchanges as a rule. With p of k variables free this takes a Cholesky
+   factor of p rows of the Gram matrix, or equally one of k − p rows of its inverse for the gradients of the others;
+   the smaller is taken, the inverse only where the condition number is small. Where pivots show a condition number
+   above 30 or so, the solution gets one step of refinement with the residual taken through R (corrected semi-normal
+   equations, as accurate as QR).
 2. *Active set* (Lawson & Hanson, 1974) with a re-orthogonalised QR of the free columns of R, when the free columns
    are nearly dependent, when dependent anchors leave the sign of a gradient to rounding, or when the exchanges do
    not settle. A dependent column never enters, so collinear anchors
@@ -25,16 +27,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._active_set import active_set
 from ._jit import jit
 
 __all__ = ["TOLERANCE", "NonnegativeSystem", "nnls_gram"]
 
 #: A variable becomes free for a gain of more than this, relative to ‖y‖ and unit columns: some units of rounding.
 TOLERANCE = 1e-14
-_WELL_CONDITIONED = 1e-2  # smallest singular value of unit columns above which a small gradient means a small gain
+_WELL_CONDITIONED = 0.03  # smallest singular value of unit columns for which inverse and gradients are to be trusted
 _REFINE = 1e-3  # smallest squared pivot that needs no refinement
 _DOUBTFUL = 1e-8  # squared pivots below this are left to the QR
-_DEPENDENT = 1e-13  # a unit column this close to the span of the others is in it
 _PATIENCE = 3  # block exchanges without progress before single ones
 
 _Array = NDArray[np.float64]
@@ -68,10 +70,23 @@ class NonnegativeSystem:
         self._scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
         self._R = np.ascontiguousarray(R * self._scale)
         self._G = np.ascontiguousarray(self._R.T @ self._R)
-        smallest = np.linalg.svd(self._R, compute_uv=False).min(initial=1.0) if len(R) >= R.shape[1] else 0.0
-        self._band = self.tol if smallest < _WELL_CONDITIONED else -np.inf
-        # The unconstrained solution tells most signs; where R is near singular the second method starts afresh.
-        self._guess = np.ascontiguousarray(np.linalg.pinv(self._R).T) if R.size else np.zeros(R.shape)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """The solution x̂ without x ≥ 0, linear in y, and the matrix K by which gradients w of bound variables change
+        it: x = x̂ − K·w."""
+        k = self._R.shape[1]
+        self._guess = np.ascontiguousarray(np.linalg.pinv(self._R).T)
+        self._shift = np.zeros(k)
+        self._K = self._guess.T @ self._guess
+        smallest = np.linalg.svd(self._R, compute_uv=False)[-1] if len(self._R) >= k else 0.0
+        self._trusted = bool(smallest >= _WELL_CONDITIONED)
+        if self._lift and self._trusted:
+            direction = self._K @ self._scale
+            weight = self._scale @ direction
+            self._K -= np.outer(direction, direction) / weight
+            self._shift = direction * (self.total / weight)
+            self._guess -= np.outer(self._guess @ self._scale, direction / weight)
 
     def solve(self, Y: ArrayLike, X0: ArrayLike | None = None) -> _Array:
         """The solutions for all rows of ``Y``, one per row; ``X0`` tells which variables are likely positive."""
@@ -79,8 +94,11 @@ class NonnegativeSystem:
         if self._lift:
             Y = np.hstack([Y, np.full((Y.shape[0], 1), self._lift)])
         Y = np.ascontiguousarray(Y)
-        X = Y @ self._guess if X0 is None else np.array(X0, dtype=np.float64, order="C")
-        _solve_rows(self._R, self._G, Y @ self._R, Y, self._scale, self.total, self.tol, self._band, X)
+        free = Y @ self._guess + self._shift
+        X = free.copy() if X0 is None else np.array(X0, dtype=np.float64, order="C")
+        _solve_rows(
+            self._R, self._G, self._K, Y, Y @ self._R, free, self._scale, self.total, self.tol, self._trusted, X
+        )
         if self._lift:
             X *= self.total / X.sum(axis=1, keepdims=True)
         return X
@@ -119,89 +137,65 @@ def nnls_gram(
 
 @jit
 def _solve_rows(
-    R: _Array, G: _Array, B: _Array, Y: _Array, scale: _Array, total: float, tol: float, band: float, X: _Array
+    R: Any, G: Any, K: Any, Y: Any, B: Any, free: Any, e: Any, total: float, tol: float, trusted: bool, X: Any
 ) -> None:
-    """Every row of X, in place. Solves for x / scale, whose weighted sum Σ scale·(x / scale) is ``total``."""
+    """Every row of X in place: found for unit columns, then multiplied by the scale e. Σ x = total unless NaN."""
     r, k = R.shape
-    square = np.empty((k, k))
-    Q = np.empty((k, r))
-    free = np.empty(k, dtype=np.bool_)
-    wrong = np.empty(k, dtype=np.bool_)
+    square, Q = np.empty((k, k)), np.empty((k, r))
+    is_free, flags = np.empty(k, dtype=np.bool_), np.empty(k, dtype=np.bool_)
     index = np.empty(k, dtype=np.intp)
     z, v, w, residual = np.empty(k), np.empty(k), np.empty(k), np.empty(r)
+    work = (Q, square, is_free, flags, index, z, v, w, residual)
     for i in range(Y.shape[0]):
         norm = 0.0
         for a in range(r):
             norm += Y[i, a] * Y[i, a]
-        norm = np.sqrt(norm)
+        limit = tol * np.sqrt(norm)
         x = X[i]
-        if not _block_pivoting(
-            R, G, B[i], Y[i], scale, total, tol * norm, band * norm, x, square, free, wrong, index, z, v, residual
-        ):
-            _active_set(R, Y[i], scale, total, tol * norm, x, Q, square, free, wrong, index, z, v, w, residual)
+        if not _block_pivoting(R, G, K, Y[i], B[i], free[i], e, total, limit, trusted, x, work):
+            active_set(R, Y[i], e, total, limit, x, work)
         for j in range(k):
-            x[j] *= scale[j]
+            x[j] *= e[j]
 
 
 @jit
 def _block_pivoting(
     R: Any,
     G: Any,
-    b: Any,
+    K: Any,
     y: Any,
+    b: Any,
+    unbound: Any,
     e: Any,
     total: float,
     limit: float,
-    band: float,
+    trusted: bool,
     x: Any,
-    L: Any,
-    free: Any,
-    wrong: Any,
-    index: Any,
-    z: Any,
-    v: Any,
-    residual: Any,
+    work: Any,
 ) -> bool:
     """x by exchanges from the signs of x; False, with x unspecified, where this cannot be trusted."""
     k = len(b)
+    _, _, free, wrong, _, _, _, w, _ = work
+    bound = 0
     for j in range(k):
         free[j] = x[j] > 0
+        bound += not free[j]
     fewest, patience = k + 1, _PATIENCE
     for _ in range(5 * k + 10):
-        p = 0
-        for j in range(k):
-            if free[j]:
-                index[p] = j
-                p += 1
-        smallest = _cholesky(G, index, p, L)
-        if smallest < _DOUBTFUL:
+        if trusted and 2 * bound <= k:
+            _solve_bound(K, unbound, bound, x, work)
+        elif not _solve_free(R, G, y, b, e, total, k - bound, x, work):
             return False
-        for a in range(p):
-            z[a] = b[index[a]]
-        multiplier = _normal_solve(L, index, p, e, total, z, v)
-        if p == 0 and total == total:
-            return False
-        if smallest < _REFINE:
-            _refine(R, y, L, index, p, e, total, z, v, residual)
         count, last, doubtful = 0, -1, False
         for j in range(k):
-            x[j] = 0.0
-        for a in range(p):
-            x[index[a]] = z[a]
-        for j in range(k):
-            if free[j]:
-                wrong[j] = x[j] < 0
-            else:
-                gradient = b[j] - multiplier * e[j]
-                for a in range(p):
-                    gradient -= G[j, index[a]] * z[a]
-                wrong[j] = gradient > limit
-                doubtful |= gradient > -band
+            wrong[j] = x[j] < 0 if free[j] else w[j] > limit
+            doubtful |= not free[j] and w[j] > -limit
             if wrong[j]:
                 count += 1
                 last = j
         if count == 0:
-            return not doubtful
+            # Near a dependent column the smallest gradient may be a large gain, and its sign is not known.
+            return trusted or not doubtful
         if count < fewest:
             fewest, patience = count, _PATIENCE
         elif patience > 0:
@@ -210,14 +204,73 @@ def _block_pivoting(
             for j in range(last):
                 wrong[j] = False
         for j in range(k):
-            free[j] = free[j] != wrong[j]
+            if wrong[j]:
+                bound += 1 if free[j] else -1
+                free[j] = not free[j]
     return False
 
 
 @jit
+def _solve_bound(K: Any, unbound: Any, q: int, x: Any, work: Any) -> None:
+    """x and the gradients w by a system in the q bound variables: K·w = x̂ there, x = x̂ − K·w elsewhere."""
+    _, L, free, _, index, z, _, w, _ = work
+    k = len(x)
+    at = 0
+    for j in range(k):
+        x[j] = unbound[j]
+        if not free[j]:
+            index[at] = j
+            z[at] = unbound[j]
+            at += 1
+    _cholesky(K, index, q, L)
+    _cholesky_solve(L, q, z)
+    for a in range(q):
+        for j in range(k):
+            x[j] -= K[index[a], j] * z[a]
+    for a in range(q):
+        x[index[a]] = 0.0
+        w[index[a]] = z[a]
+
+
+@jit
+def _solve_free(R: Any, G: Any, y: Any, b: Any, e: Any, total: float, p: int, x: Any, work: Any) -> bool:
+    """x and the gradients w by a system in the p free variables; False where these are nearly dependent."""
+    _, L, free, _, index, z, v, w, residual = work
+    k = len(x)
+    if p == 0 and total == total:
+        return False
+    at = 0
+    for j in range(k):
+        if free[j]:
+            index[at] = j
+            z[at] = b[j]
+            at += 1
+    smallest = _cholesky(G, index, p, L)
+    if smallest < _DOUBTFUL:
+        return False
+    multiplier = _normal_solve(L, index, p, e, total, z, v)
+    if smallest < _REFINE:
+        _refine(R, y, L, index, p, e, total, z, v, residual)
+    for j in range(k):
+        x[j] = 0.0
+    for a in range(p):
+        x[index[a]] = z[a]
+    for j in range(k):
+        if not free[j]:
+            gradient = b[j] - multiplier * e[j]
+            for a in range(p):
+                gradient -= G[j, index[a]] * z[a]
+            w[j] = gradient
+    return True
+
+
+@jit
 def _cholesky(G: Any, index: Any, p: int, L: Any) -> float:
-    """The factor of G on ``index`` into L, with inverted diagonal; returns the smallest squared pivot (≤ 1)."""
-    smallest = 1.0
+    """The factor of G on ``index`` into L, with inverted diagonal; returns the smallest squared pivot.
+
+    A pivot that is not positive ends it.
+    """
+    smallest = np.inf
     for a in range(p):
         for c in range(a):
             total = G[index[a], index[c]]
@@ -229,7 +282,7 @@ def _cholesky(G: Any, index: Any, p: int, L: Any) -> float:
             pivot -= L[a, d] * L[a, d]
         if pivot < smallest:
             smallest = pivot
-            if pivot < _DOUBTFUL:
+            if not pivot > 0:
                 break
         L[a, a] = 1.0 / np.sqrt(pivot)
     return smallest
@@ -285,190 +338,3 @@ def _refine(R: Any, y: Any, L: Any, index: Any, p: int, e: Any, total: float, z:
     _normal_solve(L, index, p, e, missing, step, v)
     for c in range(p):
         z[c] += step[c]
-
-
-@jit
-def _active_set(
-    R: Any,
-    y: Any,
-    e: Any,
-    total: float,
-    limit: float,
-    x: Any,
-    Q: Any,
-    T: Any,
-    free: Any,
-    refused: Any,
-    index: Any,
-    z: Any,
-    v: Any,
-    w: Any,
-    residual: Any,
-) -> None:
-    """x by Lawson and Hanson's method from nothing (from the best single anchor, where the sum is fixed)."""
-    r, k = R.shape
-    x[:] = 0.0
-    free[:] = False
-    refused[:] = False
-    p = 0
-    multiplier = 0.0
-    if total == total:
-        best = np.inf
-        for j in range(k):
-            if e[j] > 0:
-                distance = 0.0
-                for a in range(r):
-                    distance += (R[a, j] * (total / e[j]) - y[a]) ** 2
-                if distance < best:
-                    best = distance
-                    index[0] = j
-        p = _orthogonalise(R, index, 0, 1, Q, T)
-        multiplier = _triangular_solve(Q, T, y, index, p, e, total, z, v)
-        x[index[0]] = z[0]
-        free[index[0]] = True
-    for _ in range(10 * k + 10):
-        _residual(Q, T, y, index, p, e, multiplier, residual, v)
-        for j in range(k):
-            w[j] = -multiplier * e[j]
-        for a in range(r):
-            for j in range(k):
-                w[j] += R[a, j] * residual[a]
-        entering = -1
-        for j in range(k):
-            if not free[j] and not refused[j] and w[j] > 0 and (entering < 0 or w[j] > w[entering]):
-                entering = j
-        if entering < 0:
-            return
-        index[p] = entering
-        if _orthogonalise(R, index, p, p + 1, Q, T) == p:
-            refused[entering] = True
-            continue
-        candidate = _triangular_solve(Q, T, y, index, p + 1, e, total, z, v)
-        if not z[p] * T[p, p] > limit:  # a gradient of rounding only
-            refused[entering] = True
-            continue
-        free[entering] = True
-        p += 1
-        while True:
-            step, first = 1.0, p
-            for a in range(p):
-                if z[a] <= 0:
-                    ratio = x[index[a]] / (x[index[a]] - z[a])
-                    if ratio < step or first == p:
-                        step, first = ratio, a
-            if first == p:
-                break
-            blocking = index[first]
-            for a in range(p):
-                x[index[a]] += step * (z[a] - x[index[a]])
-            kept, changed = 0, p
-            for a in range(p):
-                j = index[a]
-                if j == blocking or x[j] <= 0:
-                    x[j] = 0.0
-                    free[j] = False
-                    changed = min(changed, a)
-                else:
-                    index[kept] = j
-                    kept += 1
-            p = _orthogonalise(R, index, changed, kept, Q, T)
-            candidate = _triangular_solve(Q, T, y, index, p, e, total, z, v)
-        multiplier = candidate
-        for a in range(p):
-            x[index[a]] = z[a]
-        refused[:] = False
-
-
-@jit
-def _orthogonalise(R: Any, index: Any, start: int, stop: int, Q: Any, T: Any) -> int:
-    """Columns ``start`` … ``stop`` − 1 of the QR of R[:, index]: q's in the rows of Q, factor in T.
-
-    Gram–Schmidt, twice. Stops before a column that depends on those before it; returns how many there are.
-    """
-    r = R.shape[0]
-    for c in range(start, stop):
-        for a in range(r):
-            Q[c, a] = R[a, index[c]]
-        for d in range(c):
-            T[d, c] = 0.0
-        for _ in range(2):
-            for d in range(c):
-                overlap = 0.0
-                for a in range(r):
-                    overlap += Q[d, a] * Q[c, a]
-                T[d, c] += overlap
-                for a in range(r):
-                    Q[c, a] -= overlap * Q[d, a]
-        norm = 0.0
-        for a in range(r):
-            norm += Q[c, a] * Q[c, a]
-        norm = np.sqrt(norm)
-        if norm <= _DEPENDENT or c == r:
-            return c
-        T[c, c] = norm
-        for a in range(r):
-            Q[c, a] /= norm
-    return stop
-
-
-@jit
-def _triangular_solve(Q: Any, T: Any, y: Any, index: Any, p: int, e: Any, total: float, z: Any, v: Any) -> float:
-    """Least squares on the columns in Q·T, with Σ e·z = total unless total is NaN; returns the multiplier."""
-    for c in range(p):
-        z[c] = 0.0
-        for a in range(len(y)):
-            z[c] += Q[c, a] * y[a]
-    _back_substitute(T, p, z)
-    if total != total:
-        return 0.0
-    _forward_substitute(T, index, p, e, v)
-    _back_substitute(T, p, v)
-    excess, weight = -total, 0.0
-    for c in range(p):
-        excess += e[index[c]] * z[c]
-        weight += e[index[c]] * v[c]
-    multiplier = excess / weight
-    for c in range(p):
-        z[c] -= multiplier * v[c]
-    return multiplier
-
-
-@jit
-def _back_substitute(T: Any, p: int, z: Any) -> None:
-    for c in range(p - 1, -1, -1):
-        for d in range(c + 1, p):
-            z[c] -= T[c, d] * z[d]
-        z[c] /= T[c, c]
-
-
-@jit
-def _forward_substitute(T: Any, index: Any, p: int, e: Any, v: Any) -> None:
-    """v ← T⁻ᵀ·e on the free variables."""
-    for c in range(p):
-        v[c] = e[index[c]]
-        for d in range(c):
-            v[c] -= T[d, c] * v[d]
-        v[c] /= T[c, c]
-
-
-@jit
-def _residual(Q: Any, T: Any, y: Any, index: Any, p: int, e: Any, multiplier: float, residual: Any, v: Any) -> None:
-    """y − R·z for the least-squares z, orthogonal to the free columns to rounding of itself, not of y.
-
-    Gradients towards columns that nearly depend on the free ones are differences of this size.
-    """
-    r = len(y)
-    for a in range(r):
-        residual[a] = y[a]
-    for _ in range(2):
-        for c in range(p):
-            overlap = 0.0
-            for a in range(r):
-                overlap += Q[c, a] * residual[a]
-            for a in range(r):
-                residual[a] -= overlap * Q[c, a]
-    if multiplier != 0.0:
-        _forward_substitute(T, index, p, e, v)
-        for c in range(p):
-            for a in range(r):
-                residual[a] += multiplier * v[c] * Q[c, a]
