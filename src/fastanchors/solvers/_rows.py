@@ -70,13 +70,16 @@ class MatrixRows:
 
     def rows(self, indices: ArrayLike) -> NDArray[np.float64]:
         """Those rows, dense, in that order."""
+        block = self.raw_rows(indices)
+        return np.asarray(block.toarray() if sp.issparse(block) else block, dtype=np.float64)
+
+    def raw_rows(self, indices: ArrayLike) -> Rows:
+        """Those rows in the type they are held in, sparse ones sparse."""
         indices = np.asarray(indices, dtype=np.intp)
         if self._sampled:
-            block = self.source.rows(indices)
-        else:
-            self._own_cost.rows_read += indices.size
-            block = self.source[indices]
-        return np.asarray(block.toarray() if sp.issparse(block) else block, dtype=np.float64)
+            return self.source.rows(indices)
+        self._own_cost.rows_read += indices.size
+        return self.source[indices]
 
     def row_chunks(self, indices: NDArray[np.intp]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Those rows, dense, a bounded number at a time: (their place in ``indices``, the rows)."""
