@@ -5,15 +5,21 @@ eager signatures, so importing compiles nothing), release the GIL, and are cache
 written; where it cannot (a read-only install and no home directory) they compile in memory instead.
 No ``parallel=True`` and no ``fastmath``: parallelism is by chunks of rows in threads, and sums keep their order.
 
+numba renews a cached kernel when the kernel's own file changes, but not when a kernel or a constant it took from
+another file does: it would go on running the old code. :func:`jit` therefore widens the stamp that numba keeps with
+the cache by the files of all kernels the function calls, at any depth, and by the constants it uses.
+
 Only modules that hold kernels import this one; :mod:`fastanchors` itself loads them on use.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 
 __all__ = ["jit"]
 
@@ -21,9 +27,32 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def jit(function: _Function) -> _Function:
-    """Compile ``function`` in nopython mode on first call, without the GIL, cached where possible."""
+    """Compile ``function`` in nopython mode on first call, without the GIL, cached where possible.
+
+    Kernels it calls must be imported by name (``from .sum_tree import draw``).
+    """
+    parts = _parts(function)
     try:
         compiled: Any = numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # numba found no place it may write a cache to
+        cache_file = compiled._cache._cache_file
+        cache_file._source_stamp = (cache_file._source_stamp, sorted(parts))
+    except (RuntimeError, AttributeError):  # no place to write a cache to, or a numba whose cache we do not know
         compiled = numba.njit(nogil=True)(function)
+    compiled.parts = parts
     return compiled
+
+
+def _parts(function: Callable[..., Any]) -> frozenset[tuple[str, str]]:
+    """What the compiled code is made of: the state of the file of each kernel in it, the value of each constant."""
+    file = function.__code__.co_filename
+    parts = set()
+    if os.path.exists(file):
+        state = os.stat(file)
+        parts.add((file, f"{state.st_mtime_ns} {state.st_size}"))
+    for name in function.__code__.co_names:
+        value: Any = function.__globals__.get(name)
+        if hasattr(value, "parts"):
+            parts |= value.parts
+        elif isinstance(value, int | float | tuple | np.generic | np.ndarray):
+            parts.add((name, repr(value)))
+    return frozenset(parts)

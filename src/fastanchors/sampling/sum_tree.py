@@ -32,6 +32,7 @@ from .._jit import jit
 __all__ = [
     "FANOUT",
     "LANES",
+    "TOUCHED",
     "aligned_zeros",
     "build",
     "choose",
@@ -40,6 +41,7 @@ __all__ = [
     "level_offsets",
     "make_tree",
     "mark_parents",
+    "new_scratch",
     "parent_sum",
     "refresh_parents",
     "set_many",
@@ -52,6 +54,7 @@ Ints: TypeAlias = NDArray[np.int64]
 FANOUT = 16
 ONE, TWO, THREE, FOUR, EIGHT, TWELVE = map(np.uint64, (1, 2, 3, 4, 8, 12))  # unsigned: no test for a negative index
 LANES = 32  # draws that walk together: enough memory requests in flight, few enough to stay in the first cache
+TOUCHED = 8  # place in the scratch that takes what was read ahead of use, or the compiler would leave the reads out
 
 
 def level_offsets(n: int) -> Ints:
@@ -108,12 +111,13 @@ def build(nodes: Floats, offsets: Ints) -> None:
 
 
 @jit
-def set_one(nodes: Floats, offsets: Ints, index: int, weight: float) -> None:
-    """Set one weight and recompute its path to the root."""
+def set_one(nodes: Floats, offsets: Ints, index: int, weight: float) -> int:
+    """Set one weight and recompute its path to the root; returns the number of nodes recomputed."""
     nodes[index] = weight
     for level in range(1, offsets.size - 1):
         index //= FANOUT
         nodes[offsets[level] + index] = parent_sum(nodes, offsets[level - 1] + index * FANOUT)
+    return offsets.size - 2
 
 
 @jit
@@ -161,13 +165,20 @@ def mark_parents(nodes: Floats, here: int, work: Ints, count: int) -> int:
 
 
 @jit
-def choose(weights: Floats, starts: Ints, u: Floats, index: Ints, prefix: Floats) -> None:
+def new_scratch() -> tuple[Ints, Floats]:
+    """Work space of a batch: where the groups of the lanes start, and the scratch of :func:`choose`."""
+    return np.zeros(LANES, np.int64), np.zeros(9)
+
+
+@jit
+def choose(weights: Floats, starts: Ints, u: Floats, index: Ints, scratch: Floats) -> int:
     """One step down for each lane: the child among the 16 weights from ``starts[lane]`` on that holds ``u[lane]``.
 
     Appends the child to ``index`` (index·16 + child) and leaves in ``u`` what remains of it within the child.
     First the right four of the sixteen are found, then the right one of the four. Comparisons are counted, and
-    sums looked up in ``prefix`` (a scratch of 8 zeros), since a branch on random numbers is mispredicted half the
+    sums looked up in ``scratch`` (of :func:`new_scratch`), since a branch on random numbers is mispredicted half the
     time. The loop over lanes is here because a call per lane would count references to its arrays.
+    Returns the number of groups looked at.
     """
     for lane in range(u.size):
         start = np.uint64(starts[lane])
@@ -176,20 +187,20 @@ def choose(weights: Floats, starts: Ints, u: Floats, index: Ints, prefix: Floats
         second = first + quad_sum(weights, start + FOUR)
         third = second + quad_sum(weights, start + EIGHT)
         total = third + quad_sum(weights, start + TWELVE)
-        prefix[1] = first
-        prefix[2] = second
-        prefix[3] = third
+        scratch[1] = first
+        scratch[2] = second
+        scratch[3] = third
         quad = np.int64(first <= x) + np.int64(second <= x) + np.int64(third <= x)
-        rest = x - prefix[np.uint64(quad)]
+        rest = x - scratch[np.uint64(quad)]
 
         at = start + np.uint64(4 * quad)
         one = weights[at]
         two = one + weights[at + ONE]
         three = two + weights[at + TWO]
         four = three + weights[at + THREE]
-        prefix[5] = one
-        prefix[6] = two
-        prefix[7] = three
+        scratch[5] = one
+        scratch[6] = two
+        scratch[7] = three
         child = np.int64(one <= rest) + np.int64(two <= rest) + np.int64(three <= rest)
         if four <= rest or total <= x:  # rounded up to the sum: take the last weight that is not zero
             child = 4 * quad + 3
@@ -197,40 +208,43 @@ def choose(weights: Floats, starts: Ints, u: Floats, index: Ints, prefix: Floats
                 child -= 1
             x = weights[start + np.uint64(child)]
         else:
-            x = rest - prefix[np.uint64(4 + child)]
+            x = rest - scratch[np.uint64(4 + child)]
             child += 4 * quad
         u[lane] = x
         index[lane] = index[lane] * FANOUT + child
+    return u.size
 
 
 @jit
-def descend(nodes: Floats, offsets: Ints, u: Floats, index: Ints, starts: Ints, prefix: Floats) -> float:
+def descend(nodes: Floats, offsets: Ints, u: Floats, index: Ints, starts: Ints, scratch: Floats) -> int:
     """Turn each ``u`` in [0, total) into the level-0 ``index`` it falls into, and what remains of it there.
 
-    At most LANES at a time. They go down in lockstep: on each level the memory of all of them is touched before any
-    of it is used, so that the cache misses overlap. The sum returned only keeps these reads from being optimised away.
+    At most LANES at a time, in lockstep: on each level the memory of all lanes is touched before any of it is used,
+    so that the cache misses overlap. Returns the number of groups looked at.
     """
-    touched = 0.0
+    visits = 0
     index[:] = 0
     for level in range(offsets.size - 3, -1, -1):
+        touched = 0.0
         for lane in range(u.size):
             start = offsets[level] + index[lane] * FANOUT
             starts[lane] = start
             touched += nodes[start] + nodes[start + FANOUT // 2]
-        choose(nodes, starts, u, index, prefix)
-    return touched
+        scratch[TOUCHED] = touched
+        visits += choose(nodes, starts, u, index, scratch)
+    return visits
 
 
 @jit
-def draw(nodes: Floats, offsets: Ints, u: Floats, index: Ints) -> float:
+def draw(nodes: Floats, offsets: Ints, u: Floats, index: Ints) -> int:
     """``index[k]`` = i with probability weight i / total, for uniform ``u`` in [0, 1); ``u`` is overwritten.
 
-    The result is meaningless (see :func:`descend`); the total must not be zero.
+    The total must not be zero. Returns the number of groups looked at.
     """
-    starts, prefix = np.empty(LANES, np.int64), np.zeros(8)
-    touched = 0.0
+    starts, scratch = new_scratch()
+    visits = 0
     for first in range(0, u.size, LANES):
         lanes = slice(first, min(first + LANES, u.size))
         u[lanes] *= nodes[-1]
-        touched += descend(nodes, offsets, u[lanes], index[lanes], starts, prefix)
-    return touched
+        visits += descend(nodes, offsets, u[lanes], index[lanes], starts, scratch)
+    return visits
