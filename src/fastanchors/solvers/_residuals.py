@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from ..errors import InvalidInputError
 from ._rows import DOUBLE, MatrixRows
 
-__all__ = ["TIE", "Residuals", "Step", "choose"]
+__all__ = ["EQUAL", "TIE", "Residuals", "Step", "choose"]
 
 #: Rows whose squared residual is within this fraction of the largest are tied (as in FastSepNMF of N. Gillis).
 TIE = 1e-6
 
-_EQUAL = 1e-12  # squared norms closer than this differ by rounding alone
+#: Squared norms closer than this fraction count as equal: copies of a row may differ by the rounding of a view.
+EQUAL = 1e-6
+
 _NEGLIGIBLE = 1e-9  # relative error of a squared residual that cannot matter beside TIE
 
 
@@ -31,14 +33,14 @@ def choose(squared_residuals: NDArray[np.float64], squared_norms: NDArray[np.flo
     """The selection rule of SPA, in one place: the position of the row to extract next.
 
     Among the rows whose squared residual is within ``TIE`` (relative) of the largest, the one with the largest
-    squared norm in the original matrix; among those of equal norm (up to rounding), the first.
+    squared norm in the original matrix; among those whose norms are ``EQUAL``, the first.
 
     A solver that looks at fewer rows chooses as full SPA does if it passes, in increasing order of index, every
     row whose squared residual is at least (1 − TIE) times the largest.
     """
     tied = np.flatnonzero(squared_residuals >= (1 - TIE) * squared_residuals.max())
     norms = squared_norms[tied]
-    return int(tied[np.argmax(norms >= (1 - _EQUAL) * norms.max())])
+    return int(tied[np.argmax(norms >= (1 - EQUAL) * norms.max())])
 
 
 @dataclass(frozen=True)
@@ -81,15 +83,17 @@ class Residuals:
         """The removed directions, orthonormal, one per row."""
         return self._directions[: self._count]
 
-    def leaders(self, within: float = TIE) -> NDArray[np.intp]:
+    def leaders(self, within: float = TIE, *, beside: NDArray[np.float64] | float = 0.0) -> NDArray[np.intp]:
         """Every row that may be ``within`` that fraction of the largest, in order; their ``values`` are made accurate.
 
-        The default is what the rule of :func:`choose` may look at.
+        The default is what the rule of :func:`choose` may look at. With ``beside`` it is the rows of largest
+        ``values + beside``, for distances that have another part besides that to the span.
         """
-        lower = np.where(self._barred, -1.0, self.values - self._error)
-        upper = np.where(self._barred, -1.0, self.values + self._error)
+        value = self.values + beside
+        lower = np.where(self._barred, -1.0, value - self._error)
+        upper = np.where(self._barred, -1.0, value + self._error)
         leaders = np.flatnonzero(upper >= (1 - within) * max(lower.max(), 0.0))
-        doubtful = leaders[self._error[leaders] > _NEGLIGIBLE * self.values[leaders]]
+        doubtful = leaders[self._error[leaders] > _NEGLIGIBLE * value[leaders]]
         if doubtful.size:
             self.values[doubtful] = self.exact(doubtful)
             self._error[doubtful] = 2 * self._gamma * self._norms[doubtful] * np.sqrt(self.values[doubtful])

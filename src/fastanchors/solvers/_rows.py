@@ -64,6 +64,11 @@ class MatrixRows:
         return getattr(self.source, "row_names", None)
 
     @property
+    def sampled(self) -> bool:
+        """Whether the source offers sample access."""
+        return self._sampled
+
+    @property
     def terms(self) -> int:
         """The largest number of products that one A_(i)·q sums: what its rounding error grows with."""
         return int(np.diff(self.source.indptr).max()) if self._sparse else self.shape[1]
