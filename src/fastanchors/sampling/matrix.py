@@ -1,0 +1,492 @@
+"""The matrix sample model in memory (Proposition 1): query, norms and length-squared draws, under updates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from .._rng import RngLike, as_generator
+from .._validate import as_matrix, check_index, check_size
+from ..errors import InvalidInputError, InvalidTypeError
+from .access import Rows
+from .block import Block, make_block
+from .cost import Cost
+from .entries import as_entries, as_values, check_squares, summed
+from .forest import Array
+
+__all__ = ["SampleMatrix"]
+
+_CHUNK = 1 << 16  # draws made together: what they need in between stays in the cache
+_BLOCK_ENTRIES = 1 << 22  # entries of a block of rows where the caller does not say
+
+
+class SampleMatrix:
+    """Sample access to a matrix A (Proposition 1 of Chen et al.), in memory and open to updates.
+
+    Rows are drawn with probability ‖A_(i)‖²/‖A‖_F², columns with ‖A^(j)‖²/‖A‖_F², entries of a row or a column by
+    their squares; every draw is exact, also after updates. A zero is never drawn.
+
+    Parameters
+    ----------
+    A : array or any SciPy sparse matrix. Sparse stays sparse, the type of the entries is kept, the data is copied.
+    normalize : ``"l1"`` shows each row divided by its l1 norm (and needs non-negative entries), without a scaled
+        copy; a row of zeros stays zero. ``None`` shows A as it is, signs included.
+    row_names, column_names : optional names, one for each row and column.
+
+    Notes
+    -----
+    Building reads A a few times: O(nnz), or O(mn) for a dense array. A draw costs O(log m + log n), a query O(1)
+    (dense) or O(log n) (sparse). Setting an entry costs O(log m + log n) amortised, new non-zeros included. Under
+    ``"l1"`` this holds as long as the l1 norm of the row changes by bounded factors; one update that changes it by a
+    large factor (or the first one to lower it) costs O(nnz(row)·log m). Column norms are O(1) until rows have been
+    updated under ``"l1"``; then each costs the smaller of the column's length and the number of updated rows.
+
+    The structure takes at most 3 times the bytes of A (as CSR where sparse), both sides and A's copy included, from
+    about 5 non-zeros (sparse) or 128 entries (dense uint8) per row and column on.
+
+    Magnitudes of non-zeros must lie between 2^-511 and 2^500, so that their squares are exact enough to be summed in
+    double precision; others are refused. Under ``"l1"`` an entry below 2^-511 times its row's l1 norm has a square of
+    zero and counts as zero in draws and norms.
+
+    Any number of threads may read at once as long as none writes (the counters of :attr:`cost` may then miss some).
+    """
+
+    def __init__(
+        self,
+        A: Any,
+        normalize: Literal["l1"] | None = "l1",
+        *,
+        row_names: Sequence[str] | None = None,
+        column_names: Sequence[str] | None = None,
+    ) -> None:
+        self._set_normalize(normalize)
+        matrix = as_matrix(A, signed=normalize is None)
+        check_squares(matrix)
+        self._set_blocks([self._made(matrix)])
+        self.row_names = _names(row_names, self.shape[0], "row_names")
+        self.column_names = _names(column_names, self.shape[1], "column_names")
+
+    @classmethod
+    def from_blocks(cls, blocks: Sequence[Block], normalize: Literal["l1"] | None) -> SampleMatrix:
+        """A matrix of blocks stacked on each other, which it takes over; all of one kind, width and type."""
+        self = cls.__new__(cls)
+        self._set_normalize(normalize)
+        self._set_blocks(list(blocks))
+        self.row_names = self.column_names = None
+        return self
+
+    def _set_normalize(self, normalize: Literal["l1"] | None) -> None:
+        if normalize not in ("l1", None):
+            raise InvalidInputError(f"normalize must be 'l1' or None, got {normalize!r}")
+        self._normalize = normalize
+        self._cost = Cost()
+
+    def _set_blocks(self, blocks: list[Block]) -> None:
+        self._blocks = blocks
+        self._starts = np.cumsum([0, *(block.shape[0] for block in blocks)])
+
+    def _made(self, matrix: Rows) -> Block:
+        block = make_block(matrix, l1=self._normalize is not None)
+        every = np.arange(matrix.shape[0])
+        if not np.isfinite(block.squares(every)).all() or not np.isfinite(block.row_total):
+            raise InvalidInputError("the sum of the squares of A is not finite; rescale A")
+        return block
+
+    # --- what it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self._starts[-1]), self._blocks[0].shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the stored entries."""
+        return self._blocks[0].dtype
+
+    @property
+    def normalize(self) -> Literal["l1"] | None:
+        return self._normalize
+
+    @property
+    def is_sparse(self) -> bool:
+        from .sparse_block import SparseBlock
+
+        return isinstance(self._blocks[0], SparseBlock)
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries that are not zero."""
+        return sum(block.nnz for block in self._blocks)
+
+    @property
+    def memory(self) -> int:
+        """Bytes held, the copy of the matrix included."""
+        return sum(block.nbytes for block in self._blocks)
+
+    @property
+    def cost(self) -> Cost:
+        return self._cost
+
+    def __repr__(self) -> str:
+        kind = "sparse" if self.is_sparse else "dense"
+        return f"SampleMatrix({self.shape[0]}×{self.shape[1]} {kind} {self.dtype}, normalize={self._normalize!r})"
+
+    # --- queries and norms ------------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: tuple[Any, Any]) -> Any:
+        """``S[i, j]``: an entry of the view, or those of the broadcast index arrays."""
+        i, j, shape = self._places(index)
+        self._cost.queries += len(i)
+        values = self._raw(i, j)
+        if self._normalize is not None:
+            l1 = self._l1(i)
+            values = values / np.where(l1 > 0, l1, 1.0)
+        return values[0].item() if shape == () else values.reshape(shape)
+
+    def raw(self, i: ArrayLike, j: ArrayLike) -> Any:
+        """The stored entry (i, j), or those of the broadcast index arrays."""
+        rows, columns, shape = self._places((i, j))
+        self._cost.queries += len(rows)
+        values = self._raw(rows, columns)
+        return values[0].item() if shape == () else values.reshape(shape)
+
+    @property
+    def frobenius_norm(self) -> float:
+        """‖A‖_F of the view. O(1)."""
+        return float(np.sqrt(sum(block.row_total for block in self._blocks)))
+
+    def row_norm(self, i: ArrayLike) -> Any:
+        """‖A_(i)‖ of the view. O(1) each."""
+        rows = check_index(i, self.shape[0], name="row")
+        return self._answer(np.sqrt(self._by_row(rows.reshape(-1), "row_weights")), rows.shape)
+
+    def column_norm(self, j: ArrayLike) -> Any:
+        """‖A^(j)‖ of the view."""
+        columns = check_index(j, self.shape[1], name="column")
+        flat = columns.reshape(-1).astype(np.int64, copy=False)
+        squares = sum((block.column_squares(flat) for block in self._blocks), start=np.zeros(len(flat)))
+        return self._answer(np.sqrt(squares), columns.shape)
+
+    def l1_norm(self, i: ArrayLike) -> Any:
+        """The l1 norm of the stored row: what the l1 view divides by. O(1) each for an l1 view, else O(n)."""
+        rows = check_index(i, self.shape[0], name="row")
+        flat = rows.reshape(-1)
+        if self._normalize is None:
+            stored = self._gather(flat, view=False)
+            return self._answer(np.asarray(abs(stored).sum(axis=1, dtype=np.float64)).reshape(-1), rows.shape)
+        return self._answer(self._l1(flat), rows.shape)
+
+    def _answer(self, values: Array, shape: tuple[int, ...]) -> Any:
+        self._cost.queries += values.size
+        return float(values[0]) if shape == () else values.reshape(shape)
+
+    # --- draws ------------------------------------------------------------------------------------------------------
+
+    def sample_rows(self, size: int | None = None, *, rng: RngLike = None) -> Any:
+        """Rows with probability ‖A_(i)‖² / ‖A‖_F². O(log m) each."""
+        generator = as_generator(rng)
+        totals = self._positive([block.row_total for block in self._blocks])
+
+        def draw(count: int) -> Array:
+            which, u = _split(totals, generator.random(count))
+            out = np.empty(count, np.int64)
+            for b, at in _groups(which, len(self._blocks)):
+                out[at] = self._starts[b] + self._blocks[b].draw_rows(u[at])
+            return out
+
+        return self._many(draw, size)
+
+    def sample_columns(self, size: int | None = None, *, rng: RngLike = None) -> Any:
+        """Columns with probability ‖A^(j)‖² / ‖A‖_F². O(log n) each.
+
+        Where rows have been updated under ``"l1"``, a row entry is drawn along with the column, and the pair accepted
+        with the probability that corrects the weight that the column trees have for that row (at least 1/16).
+        """
+        generator = as_generator(rng)
+        totals = self._positive([block.column_total for block in self._blocks])
+
+        def draw(count: int) -> Array:
+            out = np.empty(count, np.int64)
+            pending = np.arange(count)
+            while pending.size:
+                which, u = _split(totals, generator.random(pending.size))
+                accepted = np.ones(pending.size, bool)
+                for b, at in _groups(which, len(self._blocks)):
+                    block = self._blocks[b]
+                    columns = block.draw_columns(u[at])
+                    out[pending[at]] = columns
+                    if block.drifted:
+                        rows = block.draw_in_column(columns, generator.random(len(at)))
+                        accepted[at] = generator.random(len(at)) < block.acceptance(rows)
+                pending = pending[~accepted]
+            return out
+
+        return self._many(draw, size)
+
+    def sample_in_row(self, i: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
+        """Columns with probability A_ij² / ‖A_(i)‖²; for an array ``i`` of shape s, an array s + (size,)."""
+        generator = as_generator(rng)
+        rows = check_index(i, self.shape[0], name="row")
+        _refuse_zero(self._by_row(rows.reshape(-1), "row_weights"), rows, "row")
+
+        def draw(rows: Array) -> Array:
+            r = generator.random(len(rows))
+            out = np.empty(len(rows), np.int64)
+            for block, at, local in self._split_rows(rows):
+                out[at] = block.draw_in_row(local, r[at])
+            return out
+
+        return self._many_in(draw, rows, size)
+
+    def sample_in_column(self, j: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
+        """Rows with probability A_ij² / ‖A^(j)‖²; for an array ``j`` of shape s, an array s + (size,)."""
+        generator = as_generator(rng)
+        columns = check_index(j, self.shape[1], name="column")
+        weights = sum(block.column_weights(columns.reshape(-1)) for block in self._blocks)
+        _refuse_zero(np.asarray(weights), columns, "column")
+
+        def draw(columns: Array) -> Array:
+            out = np.empty(len(columns), np.int64)
+            pending = np.arange(len(columns))
+            while pending.size:
+                which = self._blocks_of(columns[pending], generator)
+                accepted = np.ones(pending.size, bool)
+                for b, at in _groups(which, len(self._blocks)):
+                    block = self._blocks[b]
+                    rows = block.draw_in_column(columns[pending[at]], generator.random(len(at)))
+                    out[pending[at]] = self._starts[b] + rows
+                    if block.drifted:
+                        accepted[at] = generator.random(len(at)) < block.acceptance(rows)
+                pending = pending[~accepted]
+            return out
+
+        return self._many_in(draw, columns, size)
+
+    def _blocks_of(self, columns: Array, generator: np.random.Generator) -> Array:
+        """A block for each column, by the column's weight in it."""
+        if len(self._blocks) == 1:
+            return np.zeros(len(columns), np.int64)
+        sums = np.cumsum([block.column_weights(columns) for block in self._blocks], axis=0)
+        u = generator.random(len(columns)) * sums[-1]
+        # Past the last sum by rounding: the last block in which the column is not zero.
+        return np.minimum((sums <= u).sum(axis=0), np.argmax(sums == sums[-1], axis=0))
+
+    def _many(self, draw: Any, size: int | None) -> Any:
+        count = 1 if size is None else check_size(size, name="size", minimum=0)
+        self._cost.samples += count
+        out = np.empty(count, np.int64)
+        for start in range(0, count, _CHUNK):
+            out[start : start + _CHUNK] = draw(min(_CHUNK, count - start))
+        return int(out[0]) if size is None else out
+
+    def _many_in(self, draw: Any, which: Array, size: int | None) -> Any:
+        each = 1 if size is None else check_size(size, name="size", minimum=0)
+        flat = np.repeat(which.reshape(-1).astype(np.int64, copy=False), each)
+        self._cost.samples += len(flat)
+        out = np.empty(len(flat), np.int64)
+        for start in range(0, len(flat), _CHUNK):
+            out[start : start + _CHUNK] = draw(flat[start : start + _CHUNK])
+        if size is None:
+            return int(out[0]) if which.shape == () else out.reshape(which.shape)
+        return out.reshape((*which.shape, each))
+
+    def _positive(self, totals: list[float]) -> Array:
+        if not sum(totals) > 0:
+            raise InvalidInputError("every entry of the matrix is zero: there is nothing to draw")
+        return np.array(totals)
+
+    # --- rows -------------------------------------------------------------------------------------------------------
+
+    def rows(self, indices: ArrayLike) -> Rows:
+        """Those rows of the view, in that order: a 2-D array, or CSR where the matrix is sparse.
+
+        Normalised rows are float32 for a float32 matrix and else float64; without normalisation the stored type.
+        """
+        rows = check_index(indices, self.shape[0], name="row").reshape(-1)
+        self._cost.rows_read += len(rows)
+        return self._gather(rows, view=True)
+
+    def row_blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
+        """One pass over the view in order: (first row, block of rows). By default blocks of some 4 million entries."""
+        m, n = self.shape
+        if block_rows is None:
+            entries = max(1, self.nnz // m if self.is_sparse else n)
+            block_rows = max(1, _BLOCK_ENTRIES // entries)
+        step = check_size(block_rows, name="block_rows")
+        for start in range(0, m, step):
+            yield start, self.rows(np.arange(start, min(start + step, m)))
+
+    def _gather(self, rows: Array, *, view: bool) -> Rows:
+        if len(self._blocks) == 1:
+            return self._blocks[0].rows(rows, view=view)
+        parts, order = [], []
+        for block, at, local in self._split_rows(rows):
+            parts.append(block.rows(local, view=view))
+            order.append(at)
+        if not parts:
+            return self._blocks[0].rows(rows, view=view)
+        back = np.argsort(np.concatenate(order), kind="stable")
+        return sp.vstack(parts, format="csr")[back] if self.is_sparse else np.concatenate(parts)[back]
+
+    # --- updates ----------------------------------------------------------------------------------------------------
+
+    def __setitem__(self, index: tuple[Any, Any], value: ArrayLike) -> None:
+        """``S[i, j] = x`` sets stored entries, new non-zeros included."""
+        rows, columns = _pair(index)
+        self.update(rows, columns, value)
+
+    def update(self, rows: ArrayLike, columns: ArrayLike, values: ArrayLike) -> None:
+        """Set many stored entries; of several values for one entry the last wins.
+
+        Everything is checked first: where one value is refused, nothing has changed.
+        """
+        i, j, x = as_entries(rows, columns, values, self.shape)
+        self._set(i, j, as_values(x, i, j, self.dtype, signed=self._normalize is None))
+
+    def add(self, rows: ArrayLike, columns: ArrayLike, deltas: ArrayLike) -> None:
+        """Add to many stored entries; several deltas for one entry are summed (in double precision) and added."""
+        i, j, x = as_entries(rows, columns, deltas, self.shape)
+        keys, first, inverse = np.unique(i * self.shape[1] + j, return_index=True, return_inverse=True)
+        ui, uj = i[first], j[first]
+        total = summed(self._raw(ui, uj), x, i, j, inverse.reshape(-1), self.dtype)
+        self._set(ui, uj, as_values(total, ui, uj, self.dtype, signed=self._normalize is None))
+
+    def _set(self, i: Array, j: Array, x: Array) -> None:
+        with np.errstate(over="ignore"):
+            new = float(np.square(x.astype(np.float64)).sum())
+            kept = sum(block.row_total for block in self._blocks)
+            if self._normalize is not None:
+                kept = float(self._by_row(i, "squares").max(initial=0.0))
+        if not np.isfinite(kept + new):
+            raise InvalidInputError("the sum of the squares would no longer be finite; rescale the matrix")
+        for block, at, local in self._split_rows(i):
+            block.write(local, j[at], x[at])
+
+    def append(self, rows: Any, *, row_names: Sequence[str] | None = None) -> None:
+        """New rows at the end, of the matrix's width; values must fit its type. O(entries · log m) amortised."""
+        signed = self._normalize is None
+        matrix = as_matrix(rows, signed=signed, name="rows")
+        if matrix.shape[1] != self.shape[1]:
+            raise InvalidInputError(f"rows have {matrix.shape[1]} columns, the matrix has {self.shape[1]}")
+        if self.is_sparse:
+            matrix = sp.csr_array(matrix)
+        elif sp.issparse(matrix):
+            matrix = matrix.toarray()
+        values = matrix.data if self.is_sparse else matrix.reshape(-1)
+        i, j = (
+            (np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)), matrix.indices)
+            if self.is_sparse
+            else np.divmod(np.arange(values.size), matrix.shape[1])
+        )
+        values = as_values(values, i, j, self.dtype, signed=signed)
+        if self.is_sparse:
+            matrix = sp.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+        else:
+            matrix = values.reshape(matrix.shape)
+        names = _names(row_names, matrix.shape[0], "row_names")
+        if (names is None) != (self.row_names is None):
+            raise InvalidInputError("row_names must be given for the new rows exactly if the matrix has them")
+        block = self._made(matrix)
+        if not np.isfinite(block.row_total + sum(b.row_total for b in self._blocks)):
+            raise InvalidInputError("the sum of the squares would no longer be finite; rescale the matrix")
+        blocks = [*self._blocks, block]
+        # Sizes halve from block to block, so there are few, and each row is moved few times.
+        while len(blocks) > 1 and blocks[-2].shape[0] <= 2 * blocks[-1].shape[0]:
+            last = [b.rows(np.arange(b.shape[0]), view=False) for b in blocks[-2:]]
+            blocks[-2:] = [self._made(sp.vstack(last, format="csr") if self.is_sparse else np.concatenate(last))]
+        self._set_blocks(blocks)
+        if names is not None and self.row_names is not None:
+            self.row_names = [*self.row_names, *names]
+
+    def consolidate(self) -> None:
+        """Rebuild what updates have left behind: new non-zeros join the others, every draw is accepted again."""
+        self._set_blocks([block if block.pristine else block.rebuilt() for block in self._blocks])
+
+    def check(self) -> None:
+        """Recompute every sum of the structure from the entries and raise where one differs in a single bit."""
+        for block in self._blocks:
+            block.check()
+
+    # --- by block ---------------------------------------------------------------------------------------------------
+
+    def _places(self, index: tuple[Any, Any]) -> tuple[Array, Array, tuple[int, ...]]:
+        rows, columns = _pair(index)
+        i = check_index(rows, self.shape[0], name="row")
+        j = check_index(columns, self.shape[1], name="column")
+        try:
+            i, j = np.broadcast_arrays(i, j)
+        except ValueError:
+            raise InvalidInputError(f"index arrays do not fit together: shapes {i.shape} and {j.shape}") from None
+        flat = (np.ascontiguousarray(a, np.int64).reshape(-1) for a in (i, j))
+        return (*flat, i.shape)  # type: ignore[return-value]
+
+    def _split_rows(self, rows: Array) -> Iterator[tuple[Block, Any, Array]]:
+        """(block, which of ``rows`` are in it, their numbers in the block)."""
+        if len(self._blocks) == 1:
+            yield self._blocks[0], slice(None), rows.astype(np.int64, copy=False)
+            return
+        which = np.searchsorted(self._starts, rows, side="right") - 1
+        for b, at in _groups(which, len(self._blocks)):
+            yield self._blocks[b], at, rows[at].astype(np.int64) - self._starts[b]
+
+    def _by_row(self, rows: Array, method: str) -> Array:
+        out = np.empty(len(rows))
+        for block, at, local in self._split_rows(rows):
+            out[at] = getattr(block, method)(local)
+        return out
+
+    def _l1(self, rows: Array) -> Array:
+        return self._by_row(rows, "l1_norms")
+
+    def _raw(self, i: Array, j: Array) -> Array:
+        out = np.empty(len(i), self.dtype)
+        for block, at, local in self._split_rows(i):
+            out[at] = block.raw(local, j[at])
+        return out
+
+
+def _split(totals: Array, r: Array) -> tuple[Array, Array]:
+    """A block for each uniform ``r`` by the blocks' totals, and what is left of it inside the block's total."""
+    if len(totals) == 1:
+        return np.zeros(len(r), np.int64), r * totals[0]
+    sums = np.cumsum(totals)
+    u = r * sums[-1]
+    which = np.minimum(np.searchsorted(sums, u, side="right"), np.flatnonzero(totals)[-1])
+    return which, u - (sums - totals)[which]
+
+
+def _groups(which: Array, blocks: int) -> Iterator[tuple[int, Array]]:
+    """Each block that occurs in ``which``, with the places where it does."""
+    if blocks == 1:
+        yield 0, np.arange(len(which))
+        return
+    order = np.argsort(which, kind="stable")
+    bounds = np.searchsorted(which[order], np.arange(blocks + 1))
+    for b in range(blocks):
+        if bounds[b] < bounds[b + 1]:
+            yield b, order[bounds[b] : bounds[b + 1]]
+
+
+def _pair(index: Any) -> tuple[Any, Any]:
+    if not isinstance(index, tuple) or len(index) != 2:
+        raise InvalidTypeError("index with a row and a column, as in S[i, j]; use S.rows(i) for whole rows")
+    return index
+
+
+def _names(names: Sequence[str] | None, length: int, what: str) -> list[str] | None:
+    if names is None:
+        return None
+    kept = [str(name) for name in names]
+    if len(kept) != length:
+        raise InvalidInputError(f"{what} has {len(kept)} names for {length}")
+    return kept
+
+
+def _refuse_zero(weights: Array, which: Array, what: str) -> None:
+    if weights.size and not weights.min() > 0:
+        bad = which.reshape(-1)[int(np.argmin(weights))]
+        raise InvalidInputError(f"{what} {bad} is zero: there is nothing to draw in it")
