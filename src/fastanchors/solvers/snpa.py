@@ -1,0 +1,80 @@
+"""SNPA, the successive nonnegative projection algorithm (Gillis, SIAM J. Imaging Sci. 2014)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..anchors import Certificate
+from ..errors import InvalidInputError, RankError
+from ._hull import Hull
+from ._residuals import choose
+from ._rows import MatrixRows
+from ._solver import Selection, Solver
+
+__all__ = ["SNPA"]
+
+_ZERO = 1e-12  # relative distance that rounding alone can leave
+
+
+class SNPA(Solver):
+    """Take the row farthest from the convex hull of the origin and the rows taken so far, k times.
+
+    SPA projects on their span; SNPA on {Σ h_j·a_j : h ≥ 0, Σ h ≤ 1}. It is more robust to noise, and still finds the
+    anchors when they are linearly dependent, as 20 vertices in 10 dimensions are. Ties go by
+    :func:`fastanchors.solvers.choose`, as in SPA. Cost: k + 1 passes over the matrix and, per step, a small quadratic
+    problem for every row that the new anchor moves, solved exactly; memory: m × (2k + 4) numbers.
+
+    Parameters
+    ----------
+    tol : a distance below ``tol`` times the largest row norm counts as zero; the default is rounding level, 1e-12.
+    allow_fewer : return fewer than k anchors when every row lies in the hull, instead of raising ``RankError``.
+    """
+
+    name: ClassVar[str] = "snpa"
+    _limit = "rows"
+
+    def __init__(self, *, tol: float | None = None, allow_fewer: bool = False) -> None:
+        if tol is not None and not 0 <= tol < 1:
+            raise InvalidInputError(f"tol must lie between 0 and 1, got {tol}")
+        self.tol = tol
+        self.allow_fewer = allow_fewer
+
+    def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+        hull = Hull(data, k, bounded=True)
+        floor = hull.span.largest_norm * (_ZERO if self.tol is None else self.tol)
+        indices: list[int] = []
+        residuals: list[float] = []
+        while len(indices) < k:
+            leaders = hull.leaders()
+            squared = hull.squared_distances[leaders]
+            if leaders.size == 0 or squared.max() <= floor**2:
+                if self.allow_fewer and indices:
+                    break
+                raise exhausted(len(indices), k, "convex hull")
+            at = choose(squared, hull.span.squared_norms[leaders])
+            indices.append(int(leaders[at]))
+            residuals.append(math.sqrt(squared[at]))
+            hull.add(indices[-1])
+        return Selection(indices, hull_certificate(hull, "SNPA"), residuals)
+
+
+def exhausted(found: int, k: int, what: str) -> RankError:
+    """Nothing is left outside the hull or the cone."""
+    if found == 0:
+        return RankError("every row of A is zero: it has no anchors", 0)
+    return RankError(
+        f"only {found} of {k} anchors found: every row lies in the {what} of these {found}; "
+        f"ask for k ≤ {found}, or pass allow_fewer=True",
+        found,
+    )
+
+
+def hull_certificate(hull: Hull, name: str) -> Certificate:
+    """The largest distance left; nothing is claimed about full SPA."""
+    leaders = hull.leaders()
+    remaining = math.sqrt(hull.squared_distances[leaders].max()) if leaders.size else 0.0
+    details: dict[str, Any] = {"largest_remaining_residual": remaining, "largest_norm": hull.span.largest_norm}
+    return Certificate("none", f"{name} looked at all rows at every step; full SPA may choose otherwise", details)

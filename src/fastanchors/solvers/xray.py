@@ -1,0 +1,132 @@
+"""XRAY, fast conical hull algorithms (Kumar, Sindhwani and Kambadur, ICML 2013)."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..errors import InvalidInputError
+from ._hull import Hull
+from ._rows import MatrixRows
+from ._solver import Selection, Solver
+from .snpa import exhausted, hull_certificate
+
+__all__ = ["XRAY"]
+
+SELECTIONS = ("max", "rand", "dist", "greedy")
+
+_ZERO = 1e-12  # relative distance that rounding alone can leave
+_TIED = 1e-10  # relative difference of two scores that is rounding: rows on one ray tie by construction
+
+
+class XRAY(Solver):
+    """Find extreme rays of the cone of the rows, one at a time.
+
+    With the residuals r_i = a_i − h_i·A_R of the rows from the cone of the anchors so far (h_i ≥ 0), a row outside it
+    points to an extreme ray: argmax_j r_i·a_j / ‖a_j‖₁. Rows of different length are no harm: no l1 scaling is needed.
+    Ties go to the lowest index. No residual matrix is formed.
+
+    Parameters
+    ----------
+    selection : which row outside the cone points:
+        ``"max"`` the one of largest residual; ``"rand"`` a random one; ``"dist"`` the one with the largest
+        ‖(r_i·Aᵀ)₊‖. ``"greedy"`` asks all: argmax_j ‖(R·a_j)₊‖² / ‖a_j‖², the largest fall of the error by one more
+        row, which may be no extreme ray even without noise (the first choice rarely is).
+        The first two cost 2 passes per anchor, the last two the products of all pairs of rows (m²·n).
+    tol : a residual below ``tol`` times the largest row norm counts as zero; the default is rounding level, 1e-12.
+    allow_fewer : return fewer than k anchors when every row lies in the cone, instead of raising ``RankError``.
+
+    Memory: m × (2k + 4) numbers.
+    """
+
+    name: ClassVar[str] = "xray"
+    _limit = "rows"
+
+    def __init__(
+        self,
+        *,
+        selection: Literal["max", "rand", "dist", "greedy"] = "max",
+        tol: float | None = None,
+        allow_fewer: bool = False,
+    ) -> None:
+        if selection not in SELECTIONS:
+            raise InvalidInputError(f"selection must be one of {', '.join(map(repr, SELECTIONS))}, got {selection!r}")
+        if tol is not None and not 0 <= tol < 1:
+            raise InvalidInputError(f"tol must lie between 0 and 1, got {tol}")
+        self.selection = selection
+        self.tol = tol
+        self.allow_fewer = allow_fewer
+
+    def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+        hull = Hull(data, k, bounded=False)
+        sums = data.dot(np.ones(data.shape[1]))
+        floor = hull.span.largest_norm * (_ZERO if self.tol is None else self.tol)
+        barred = hull.span.squared_norms == 0
+        indices: list[int] = []
+        residuals: list[float] = []
+        while len(indices) < k:
+            leaders = hull.leaders()
+            largest = math.sqrt(hull.squared_distances[leaders].max()) if leaders.size else 0.0
+            if largest <= floor:
+                if self.allow_fewer and indices:
+                    break
+                raise exhausted(len(indices), k, "cone")
+            scores = self._scores(hull, leaders, floor, sums, rng)
+            scores[barred] = -np.inf
+            index = _first_of_largest(scores)
+            hull.add(index)
+            barred[index] = True
+            indices.append(index)
+            residuals.append(largest)
+        return Selection(indices, hull_certificate(hull, f"XRAY ({self.selection})"), residuals)
+
+    def _scores(
+        self,
+        hull: Hull,
+        leaders: NDArray[np.intp],
+        floor: float,
+        sums: NDArray[np.float64],
+        rng: np.random.Generator,
+    ) -> NDArray[np.float64]:
+        if self.selection == "greedy":
+            _, pulled = _pulls(hull)
+            return _ratio(pulled, hull.span.squared_norms)
+        if self.selection == "max":
+            at = int(leaders[_first_of_largest(hull.squared_distances[leaders])])
+        elif self.selection == "rand":
+            at = int(rng.choice(np.flatnonzero(hull.squared_distances > floor**2)))
+        else:
+            at = _first_of_largest(_pulls(hull)[0])
+        return _ratio(hull.data.project(hull.residual(at)), sums)
+
+
+def _first_of_largest(values: NDArray[np.float64]) -> int:
+    """The lowest index among the values equal to the largest up to rounding."""
+    largest = values.max()
+    return int(np.argmax(values >= largest - _TIED * abs(largest)))
+
+
+def _ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Their quotient, −∞ for zero rows."""
+    return np.divide(numerator, denominator, out=np.full_like(numerator, -np.inf), where=denominator > 0)
+
+
+def _pulls(hull: Hull) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Σ_j (r_i·a_j)₊² for every i, and Σ_i (r_i·a_j)₊² for every j, block by block from A·Aᵀ − H·(A_R·Aᵀ)."""
+    m = hull.data.shape[0]
+    products = hull.data.dot(hull.points.T) if len(hull.points) else np.zeros((m, 0))  # a_j·A_Rᵀ
+    by_row, by_column = np.zeros(m), np.zeros(m)
+    for first, rows in hull.data.blocks():
+        here = slice(first, first + rows.shape[0])
+        for second, columns in hull.data.blocks():
+            there = slice(second, second + columns.shape[0])
+            gram = rows @ columns.T
+            pull = (gram.toarray() if sp.issparse(gram) else gram) - hull.coefficients[here] @ products[there].T
+            np.maximum(pull, 0.0, out=pull)
+            by_row[here] += np.einsum("ij,ij->i", pull, pull)
+            by_column[there] += np.einsum("ij,ij->j", pull, pull)
+    return by_row, by_column
