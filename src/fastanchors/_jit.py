@@ -14,6 +14,7 @@ Only modules that hold kernels import this one; :mod:`fastanchors` itself loads 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -34,12 +35,23 @@ def jit(function: _Function) -> _Function:
     parts = _parts(function)
     try:
         compiled: Any = numba.njit(nogil=True, cache=True)(function)
-        cache_file = compiled._cache._cache_file
-        cache_file._source_stamp = (cache_file._source_stamp, sorted(parts))
+        _tend_cache(compiled._cache, parts)
     except (RuntimeError, AttributeError):  # no place to write a cache to, or a numba whose cache we do not know
         compiled = numba.njit(nogil=True)(function)
     compiled.parts = parts
     return compiled
+
+
+def _tend_cache(cache: Any, parts: frozenset[tuple[str, str]]) -> None:
+    """Widen the stamp of numba's cache by ``parts``, and let a full disk cost the cache but not the call."""
+    cache._cache_file._source_stamp = (cache._cache_file._source_stamp, sorted(parts))
+    save = cache.save_overload
+
+    def save_or_go_without(signature: Any, result: Any) -> None:
+        with contextlib.suppress(OSError):
+            save(signature, result)
+
+    cache.save_overload = save_or_go_without
 
 
 def _parts(function: Callable[..., Any]) -> frozenset[tuple[str, str]]:
