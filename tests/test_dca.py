@@ -16,7 +16,7 @@ from fastanchors import datasets
 from fastanchors.errors import InvalidInputError, RankError
 from fastanchors.metrics import anchor_recovery
 from fastanchors.solvers import dca
-from fastanchors.solvers._polls import Corners, Ends, exterior_angles, hull_corners
+from fastanchors.solvers._polls import _TURNS, Corners, Ends, exterior_angles, hull_corners, not_inside
 from naive.sampling import NaiveSampleMatrix
 
 
@@ -62,6 +62,20 @@ def test_hull_corners_on_a_grid(points):
         assert {tuple(p) for p in corners} == {tuple(p) for p in xy[reference]}
     else:  # all on a line, or one point: its two ends, the first and last in order
         assert {tuple(p) for p in corners} == {tuple(xy[0]), tuple(xy[-1])}
+
+
+@given(arrays(np.int64, st.tuples(st.integers(1, 40), st.just(2)), elements=st.integers(-5, 5)))
+def test_points_left_out_before_sorting_are_no_corners(points):
+    xy = points.astype(float)
+    keep = not_inside(xy[:, 0].copy(), xy[:, 1].copy(), _TURNS, 1e-9)
+    distinct = np.unique(xy, axis=0)
+    corners = {tuple(p) for p in distinct[hull_corners(distinct)]}
+    assert all(keep[i] for i in range(len(xy)) if tuple(xy[i]) in corners)  # all copies of a corner stay
+
+
+def test_most_points_of_a_cloud_are_left_out():
+    xy = np.random.default_rng(0).standard_normal((2, 10_000))
+    assert not_inside(xy[0], xy[1], _TURNS, 1e-9).mean() < 0.05
 
 
 @given(st.integers(1, 12), st.integers(1, 8), st.integers(0, 10**6))

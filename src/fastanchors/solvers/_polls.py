@@ -13,6 +13,7 @@ from .._jit import jit
 __all__ = ["Corners", "Ends", "Poll"]
 
 _TIE = 1e-11  # projections closer than this, relative to the largest, count as equal: the lower row wins
+_TURNS = np.stack([np.cos(np.arange(16) * np.pi / 8), np.sin(np.arange(16) * np.pi / 8)], axis=1)
 
 
 class Poll(Protocol):
@@ -58,15 +59,18 @@ class Corners:
         self.rows = [np.empty(0, dtype=np.intp) for _ in range(s)]
 
     def add(self, rows: NDArray[np.intp], P: NDArray[np.float64]) -> None:
+        by_plane = np.ascontiguousarray(P.T)
         for plane in range(len(self.rows)):
-            xy = P[:, 2 * plane : 2 * plane + 2]
+            x, y = by_plane[2 * plane], by_plane[2 * plane + 1]
             if self.quantum[plane] == 0.0:  # set by the first block that is not all zero
-                self.quantum[plane] = _TIE * np.abs(xy).max()
+                self.quantum[plane] = _TIE * max(np.abs(x).max(), np.abs(y).max())
             quantum = self.quantum[plane]
+            outer = np.flatnonzero(not_inside(x, y, _TURNS, 4.0 * quantum))
+            xy = np.stack([x[outer], y[outer]], axis=1)
             if quantum > 0.0:  # copies of a row differ in rounding only; on the grid they coincide
                 xy = np.round(xy / quantum) * quantum
             together = np.vstack([self.points[plane], xy])
-            number = np.concatenate([self.rows[plane], rows])
+            number = np.concatenate([self.rows[plane], rows[outer]])
             order = np.lexsort((number, together[:, 1], together[:, 0]))
             sorted_xy = together[order]
             distinct = np.ones(len(order), dtype=bool)
@@ -78,6 +82,41 @@ class Corners:
     def votes(self) -> Iterator[tuple[int, float]]:
         for xy, rows in zip(self.points, self.rows):
             yield from zip(rows.tolist(), exterior_angles(xy) / np.pi)
+
+
+@jit
+def not_inside(
+    x: NDArray[np.float64], y: NDArray[np.float64], turns: NDArray[np.float64], margin: float
+) -> NDArray[np.bool_]:
+    """False for points that lie deeper than ``margin`` inside the polygon of the extremes in the given directions.
+
+    Those are no corners of the hull; on a cloud of points they are nearly all, and need no sorting (Akl and Toussaint).
+    ``turns`` are unit vectors in counter-clockwise order.
+    """
+    ends = np.empty(len(turns), dtype=np.intp)
+    size = 0
+    for t in range(len(turns)):
+        best, at = -np.inf, 0
+        for i in range(len(x)):
+            value = turns[t, 0] * x[i] + turns[t, 1] * y[i]
+            if value > best:
+                best, at = value, i
+        if size == 0 or (at != ends[size - 1] and at != ends[0]):
+            ends[size] = at
+            size += 1
+    keep = np.ones(len(x), dtype=np.bool_)
+    if size < 3:
+        return keep
+    for i in range(len(x)):
+        inside = True
+        for e in range(size):
+            a, b = ends[e], ends[(e + 1) % size]
+            dx, dy = x[b] - x[a], y[b] - y[a]
+            if dx * (y[i] - y[a]) - dy * (x[i] - x[a]) <= margin * (abs(dx) + abs(dy)):
+                inside = False
+                break
+        keep[i] = not inside
+    return keep
 
 
 @jit

@@ -44,8 +44,8 @@ class DCA(Solver):
     geometry : ``"hull"`` takes rows as points; ``"cone"`` as rays: projections are divided by the row's sum, which is
         the same as scaling all rows to unit l1 norm (zero rows are left out).
     directions : ``"gaussian"`` as published; ``"row-space"`` draws them in the span of the k leading right singular
-        vectors of a pilot of at most 2000 rows; ``"whitened"`` also divides by the singular values, so that ill-conditioned
-        anchors stick out as much as the others.
+        vectors of a pilot of at most 2000 rows; ``"whitened"`` also divides by the singular values, so that
+        ill-conditioned anchors stick out as much as the others.
     delta : probability δ of missing an anchor, for the default of ``projections``.
 
     Notes
