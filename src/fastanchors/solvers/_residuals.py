@@ -137,6 +137,10 @@ class Residuals:
         """Those rows are no longer candidates."""
         self._barred[rows] = True
 
+    def upper(self) -> NDArray[np.float64]:
+        """Upper bounds of the squared residuals of all rows."""
+        return self.values + self._error
+
     def candidates(self) -> NDArray[np.float64]:
         """Squared residuals as far as they are known, −1 for rows that are no longer candidates."""
         return np.where(self._barred, -1.0, self.values)
