@@ -1,0 +1,305 @@
+"""Bounds on the residual of every row from a few numbers per row, so that most rows need never be read again.
+
+A sketch keeps, for each row a, its coordinates c = Vᵀa in a d-dimensional space that holds nearly all of the data,
+and how much of the row that space leaves out, l = ‖a − V·c‖. For any orthonormal Q (directions of anchors) with
+G = QᵀV and ω = ‖(I − VVᵀ)·Q‖,
+
+    ‖a − QQᵀa‖² ≤ R² + l² + 2·l·min(R, ω·‖G·c‖),    R² = ‖c‖² − ‖G·c‖²,
+
+because V·c and the rest are orthogonal and what Q mixes between them passes through ω. Where the anchors lie in the
+sketched space the bound is the residual itself. One product of the m×d coordinates with Gᵀ bounds all rows at all steps.
+
+Rounding is part of the bound: coordinates are computed in double precision, divided by ‖a‖ and kept in single, and what
+that loses, at most about 6e-8·‖a‖, is added. Norms are kept in double precision.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from .._jit import jit
+from ..sampling.access import Rows
+from ._rows import DOUBLE, MatrixRows
+
+__all__ = ["Scan", "Sketch", "Thresholds", "in_threads", "raw_blocks", "row_space"]
+
+_BLOCK_BYTES = 1 << 21  # a block in double precision and its coordinates stay in the cache
+_SCAN_ROWS = 1 << 13
+_SINGLE = 2.0**-24  # unit roundoff of the coordinates
+
+_Result = TypeVar("_Result")
+
+
+def in_threads(function: Callable[..., _Result], pieces: Iterable[tuple[Any, ...]]) -> list[_Result]:
+    """``function(*piece)`` for every piece, in order, on all cores; one BLAS thread for each of ours."""
+    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    results: list[_Result] = []
+    with threadpool_limits(1, user_api="blas"):
+        if workers == 1:
+            return [function(*piece) for piece in pieces]
+        waiting: deque[Future[_Result]] = deque()
+        with ThreadPoolExecutor(workers) as pool:
+            try:
+                for piece in pieces:
+                    waiting.append(pool.submit(function, *piece))
+                    if len(waiting) > 2 * workers:
+                        results.append(waiting.popleft().result())
+                while waiting:
+                    results.append(waiting.popleft().result())
+            finally:
+                for future in waiting:
+                    future.cancel()
+    return results
+
+
+def raw_blocks(data: MatrixRows) -> Iterable[tuple[int, Rows]]:
+    """One pass in order, as :meth:`MatrixRows.blocks` but in the stored type, so that threads convert."""
+    m, n = data.shape
+    source = data.source
+    if sp.issparse(source):
+        step = max(1, _BLOCK_BYTES * m // (12 * max(source.nnz, m)))
+    else:
+        step = max(64, _BLOCK_BYTES // (8 * n))
+    return data.raw_blocks(step)
+
+
+def row_space(rows: Rows, dimension: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """An orthonormal basis (n×d) of nearly the leading row space of some rows.
+
+    Randomised subspace iteration; d falls short of ``dimension`` where the rest is rounding. A poor basis costs
+    time, never truth.
+    """
+    p, n = rows.shape
+    rows = rows.astype(np.float64)
+    width = min(p, n, dimension + 8)
+    Y = np.asarray(rows.T @ rng.standard_normal((p, width)), dtype=np.float64)
+    for _ in range(2):
+        Q, _ = np.linalg.qr(Y)
+        Y = np.asarray(rows.T @ (rows @ Q), dtype=np.float64)
+    Q, _ = np.linalg.qr(Y)
+    _, s, Wt = np.linalg.svd(np.asarray(rows @ Q, dtype=np.float64), full_matrices=False)
+    d = max(1, min(dimension, int(np.count_nonzero(s > 1e-7 * s[0]))))
+    V, _ = np.linalg.qr(Q @ Wt[:d].T)
+    return np.ascontiguousarray(V)
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What an unread row must stay below at each of T steps, for the anchors chosen among the rows that were read.
+
+    With ``low`` ≤ bound, a row may be tied with the chosen one or beat it. It does neither harm if in addition the
+    bound is at most ``high``, its norm at most ``norm``, and its index larger than ``index`` (the rule of ties).
+    """
+
+    basis: NDArray[np.float64]  # T × n, orthonormal: Q_t is its first t rows
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    norm: NDArray[np.float64]
+    index: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    def disturbed(
+        self, rows: NDArray[np.int64], norms: NDArray[np.float64], bounds: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        """Which rows might change which steps, given bounds on their residuals at each (rows × steps)."""
+        excused = (bounds <= self.high) & (norms[:, None] <= self.norm) & (rows[:, None] > self.index)
+        return np.asarray((bounds >= self.low) & ~excused)
+
+    def and_one_more(self) -> Thresholds:
+        """With a step at the end that every row disturbs: for what is left when nothing known is."""
+        extra = (np.append(x, 0.0) for x in (self.low, self.high, self.norm))
+        return Thresholds(self.basis, *extra, np.append(self.index, 0))
+
+    def cut(self, steps: int) -> Thresholds:
+        """Those of the first steps."""
+        return Thresholds(*(getattr(self, f.name)[:steps] for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What one look at all sketched rows tells.
+
+    ``first`` is, for every row, the first step at which it might change the choice (T where none); ``top_rows`` and
+    ``top_bounds`` the rows with the largest bounds at each step, largest first (−1 where there are fewer), without those
+    that are excused by the rule of ties; ``tied_bounds`` the largest bound of the latter at each step.
+    """
+
+    first: NDArray[np.int16]
+    top_rows: NDArray[np.int64]
+    top_bounds: NDArray[np.float64]
+    tied_bounds: NDArray[np.float64]
+
+
+class Sketch:
+    """Coordinates of all rows in the space of ``V``, with what it leaves out: 4·(d + 1) + 8 bytes a row."""
+
+    def __init__(self, V: NDArray[np.float64], terms: int, m: int) -> None:
+        d = V.shape[1]
+        self.V = V
+        self.coordinates = np.zeros((m, d), dtype=np.float32)  # of a/‖a‖
+        self.left = np.zeros(m, dtype=np.float32)
+        self.norms = np.zeros(m)
+        gamma = (terms + 2) * DOUBLE
+        #: ‖c − c̃‖ in units of ‖a‖: rounding to single precision, and that of the products
+        self.slack = 1.01 * _SINGLE + 2 * np.sqrt(d) * gamma + 1e-15
+        self._left_error = 4 * gamma + 4 * (d + 2) * DOUBLE
+
+    @classmethod
+    def of(cls, data: MatrixRows, V: NDArray[np.float64]) -> Sketch:
+        """The sketch of all rows: one pass, O(nnz·d)."""
+        sketch = cls(V, data.terms, data.shape[0])
+        in_threads(sketch.add, raw_blocks(data))
+        return sketch
+
+    def add(self, start: int, block: Rows) -> None:
+        """Sketch the rows ``start``, ``start`` + 1, … Blocks may come in any order, from any thread."""
+        stop = start + block.shape[0]
+        coordinates, left, norms = self.coordinates[start:stop], self.left[start:stop], self.norms[start:stop]
+        if sp.issparse(block):
+            _sketch_csr(block.indptr, block.indices, block.data, self.V, self._left_error, coordinates, left, norms)
+            return
+        block = np.asarray(block, dtype=np.float64)
+        _keep(block @ self.V, np.einsum("ij,ij->i", block, block), self._left_error, coordinates, left, norms)
+
+    def scan(self, thresholds: Thresholds, known: NDArray[np.bool_], top: int) -> Scan:
+        """Bound every row that is not ``known`` at every step: O(m·d·T), no row is read."""
+        m, d = self.coordinates.shape
+        T = len(thresholds)
+        G = np.ascontiguousarray(thresholds.basis[: T - 1] @ self.V)  # T − 1 × d: nothing is removed at the first step
+        gram = np.eye(T - 1) - G @ G.T  # of (I − VVᵀ)·Q; its leading blocks have growing spectral norms
+        omega = np.zeros(T)
+        for t in range(1, T):
+            omega[t] = np.sqrt(max(0.0, np.linalg.eigvalsh(gram[:t, :t])[-1]) + 64 * d * DOUBLE)
+        slop = 4 * (d + T + 2) * DOUBLE
+        first = np.empty(m, dtype=np.int16)
+        limits = (thresholds.low, thresholds.high, thresholds.norm, thresholds.index)
+        step = _SCAN_ROWS
+
+        def work(start: int) -> tuple[NDArray[Any], ...]:
+            stop = min(m, start + 16 * step)
+            rows, bounds, tied = np.full((T, top), -1, dtype=np.int64), np.full((T, top), -1.0), np.zeros(T)
+            for at in range(start, stop, step):
+                part = slice(at, min(stop, at + step))
+                C = self.coordinates[part].astype(np.float64)
+                _scan(
+                    at, C @ G.T, np.einsum("ij,ij->i", C, C), self.left[part], self.norms[part], known[part],
+                    omega, slop, self.slack, *limits, first[part], rows, bounds, tied,
+                )  # fmt: skip
+            return rows, bounds, tied
+
+        parts = in_threads(work, ((start,) for start in range(0, m, 16 * step)))
+        rows = np.concatenate([part[0] for part in parts], axis=1)
+        bounds = np.concatenate([part[1] for part in parts], axis=1)
+        order = np.lexsort((rows, -bounds), axis=1)[:, :top]
+        return Scan(
+            first,
+            np.take_along_axis(rows, order, axis=1),
+            np.take_along_axis(bounds, order, axis=1),
+            np.max([part[2] for part in parts], axis=0),
+        )
+
+
+@jit
+def _keep_row(c: Any, squared: float, error: float, coordinates: Any, left: Any, norms: Any, i: int) -> None:
+    """Coordinates in units of the norm, the part left out rounded up."""
+    if squared <= 0.0:
+        return
+    norm = np.sqrt(squared)
+    inside = 0.0
+    for j in range(c.size):
+        x = c[j] / norm
+        inside += x * x
+        coordinates[i, j] = np.float32(x)
+    norms[i] = norm
+    left[i] = np.float32(np.sqrt(max(0.0, 1.0 - inside) + error) * (1.0 + 1.2e-7))
+
+
+@jit
+def _keep(C: Any, squared: Any, error: float, coordinates: Any, left: Any, norms: Any) -> None:
+    for i in range(C.shape[0]):
+        _keep_row(C[i], squared[i], error, coordinates, left, norms, i)
+
+
+@jit
+def _sketch_csr(
+    indptr: Any, indices: Any, data: Any, V: Any, error: float, coordinates: Any, left: Any, norms: Any
+) -> None:
+    d = V.shape[1]
+    c = np.empty(d)
+    for i in range(norms.size):
+        c[:] = 0.0
+        squared = 0.0
+        for at in range(indptr[i], indptr[i + 1]):
+            x = np.float64(data[at])
+            squared += x * x
+            v = V[indices[at]]
+            for j in range(d):
+                c[j] += x * v[j]
+        _keep_row(c, squared, error, coordinates, left, norms, i)
+
+
+@jit
+def _scan(
+    start: int,
+    H: Any,
+    inside: Any,
+    left: Any,
+    norms: Any,
+    known: Any,
+    omega: Any,
+    slop: float,
+    slack: float,
+    low: Any,
+    high: Any,
+    norm_limit: Any,
+    index: Any,
+    first: Any,
+    top_rows: Any,
+    top_bounds: Any,
+    tied_bounds: Any,
+) -> None:
+    """Rows start … of a scan: the first doubtful step of each, and the largest bounds of each step so far."""
+    T, top = top_rows.shape
+    for i in range(norms.size):
+        first[i] = T
+        norm = norms[i]
+        if known[i] or norm == 0.0:
+            continue
+        l = np.float64(left[i])
+        removed = 0.0
+        for t in range(T):
+            if t > 0:
+                removed += H[i, t - 1] * H[i, t - 1]
+            squared = max(0.0, inside[i] - removed) + slop
+            # (R + l)² ≤ 2·(R² + l²): enough for most rows, and no square root
+            limit = min(low[t], top_bounds[t, top - 1]) / norm - slack
+            if limit > 0.0 and 2.0 * (squared + l * l) < limit * limit:
+                continue
+            cross = min(np.sqrt(squared), omega[t] * np.sqrt(removed))
+            bound = (np.sqrt(squared + l * l + 2.0 * l * cross) + slack) * norm * (1.0 + 1e-14)
+            if bound >= low[t]:
+                if bound <= high[t] and norm <= norm_limit[t] and start + i > index[t]:
+                    tied_bounds[t] = max(tied_bounds[t], bound)
+                    continue
+                if first[i] == T:
+                    first[i] = t
+            if bound > top_bounds[t, top - 1]:
+                at = top - 1
+                while at > 0 and top_bounds[t, at - 1] < bound:
+                    top_bounds[t, at] = top_bounds[t, at - 1]
+                    top_rows[t, at] = top_rows[t, at - 1]
+                    at -= 1
+                top_bounds[t, at] = bound
+                top_rows[t, at] = start + i

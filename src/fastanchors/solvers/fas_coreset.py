@@ -1,0 +1,233 @@
+"""The few rows that FAS keeps in memory, SPA on them, and what that run asks of all other rows.
+
+SPA on some of the rows is SPA on all of them exactly when, at each step, no other row comes within the tie band of the
+largest residual (the rule of :func:`fastanchors.solvers.choose`) or, coming within it, loses by that rule.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..sampling.access import Rows
+from ._residuals import EQUAL, TIE, Residuals, choose
+from ._rows import DOUBLE, MatrixRows
+from .fas_bounds import Thresholds
+from .spa import default_tolerance
+
+__all__ = ["Coreset", "Decision", "Run", "decide", "next_choice", "residual_bounds", "squared_norms_of"]
+
+#: A tied row may exceed the largest known squared residual by this fraction and still change nothing.
+_EXCESS = TIE / 4
+#: Relative error of squared residuals that SPA tolerates (it computes them to 1e-9), with room to spare.
+_DOUBT = 4e-9
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One choice of SPA among known rows: what is taken, who is tied, and what other rows must stay below."""
+
+    place: int
+    low: float
+    high: float
+    norm: float
+    tied: NDArray[np.intp]
+
+
+def decide(values: NDArray[np.float64], norms: NDArray[np.float64], doubt: float) -> Decision | None:
+    """SPA's choice by squared residuals known to a relative error of ``doubt``; None where that could change it.
+
+    ``values`` holds at least every row within TIE + 4·doubt + _EXCESS of the largest, in increasing order of index.
+    """
+    largest = float(values.max())
+    place = choose(values, norms)
+
+    def same(raised: float) -> bool:
+        """Is the choice the same if the band begins ``raised`` higher and equal norms are more or less equal?"""
+        band = np.flatnonzero(values >= (1 - TIE) * largest * (1 + raised))
+        if place not in band:
+            return False
+        first = [band[np.argmax(norms[band] >= (1 - e * EQUAL) * norms[band].max())] for e in (0.5, 1.5)]
+        return first[0] == place and first[1] == place
+
+    if not (same(-2 * doubt) and same(2 * doubt)):
+        return None
+    tied = np.flatnonzero(values >= (1 - TIE) * largest * (1 - 4 * doubt))
+    tolerant = same(_EXCESS + 4 * doubt)
+    return Decision(
+        place,
+        low=math.sqrt((1 - TIE) * largest * (1 - 4 * doubt)),
+        high=math.sqrt(largest * (1 + _EXCESS)) if tolerant else 0.0,
+        norm=math.sqrt(norms[tied].max() * (1 + EQUAL / 4)) if tolerant else 0.0,
+        tied=tied,
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """SPA on the coreset: the anchors, their residuals, the rows tied with each, and the conditions on all others.
+
+    ``exhausted`` says that the run stopped because every residual on the coreset is zero.
+    """
+
+    indices: NDArray[np.int64]
+    residuals: NDArray[np.float64]
+    thresholds: Thresholds
+    tied: tuple[NDArray[np.int64], ...]
+    exhausted: bool = False
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @classmethod
+    def of(
+        cls,
+        found: list[int],
+        sizes: list[float],
+        basis: NDArray[np.float64],
+        decisions: list[Decision],
+        tied: list[NDArray[np.int64]],
+        *,
+        exhausted: bool,
+    ) -> Run:
+        """From what each step gave."""
+        indices = np.array(found, dtype=np.int64)
+        limits = (np.array([getattr(d, name) for d in decisions]) for name in ("low", "high", "norm"))
+        return cls(indices, np.array(sizes), Thresholds(basis, *limits, indices), tuple(tied), exhausted)
+
+    def followed_by(self, other: Run) -> Run:
+        """This run and then the steps of ``other``, whose basis is that of both."""
+        mine, theirs = self.thresholds, other.thresholds
+        joined = (np.concatenate([getattr(mine, x), getattr(theirs, x)]) for x in ("low", "high", "norm", "index"))
+        return Run(
+            np.concatenate([self.indices, other.indices]),
+            np.concatenate([self.residuals, other.residuals]),
+            Thresholds(theirs.basis, *joined),
+            self.tied + other.tied,
+            other.exhausted,
+        )
+
+    def cut(self, steps: int) -> Run:
+        """Its first steps."""
+        if steps >= len(self):
+            return self
+        return Run(self.indices[:steps], self.residuals[:steps], self.thresholds.cut(steps), self.tied[:steps])
+
+
+class Coreset:
+    """Some rows of a matrix, in increasing order of index, in the type the matrix holds them in."""
+
+    def __init__(self, indices: NDArray[np.int64], rows: Rows, squared_norms: NDArray[np.float64]) -> None:
+        self.indices = indices
+        self.rows = rows
+        self.squared_norms = squared_norms
+
+    @classmethod
+    def read(cls, data: MatrixRows, indices: NDArray[np.int64]) -> Coreset:
+        """Those rows of ``data``, read now."""
+        indices = np.unique(indices).astype(np.int64)
+        rows = data.raw_rows(indices)
+        return cls(indices, rows, squared_norms_of(data, indices, rows))
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def merged(self, other: Coreset) -> Coreset:
+        """The rows of both; where both have a row, that of ``other``."""
+        mine = ~np.isin(self.indices, other.indices)
+        indices = np.concatenate([self.indices[mine], other.indices])
+        order = np.argsort(indices)
+        parts = [self.rows[mine], other.rows]
+        rows = sp.vstack(parts, format="csr")[order] if sp.issparse(self.rows) else np.concatenate(parts)[order]
+        return Coreset(indices[order], rows, np.concatenate([self.squared_norms[mine], other.squared_norms])[order])
+
+    def take(self, keep: NDArray[np.bool_]) -> Coreset:
+        """The rows marked."""
+        return Coreset(self.indices[keep], self.rows[keep], self.squared_norms[keep])
+
+    def run(self, steps: int, *, tol: float | None = None) -> Run:
+        """SPA on these rows, up to the step whose choice rounding could change or where nothing is left."""
+        data = _Known(self)
+        residuals = Residuals(data, steps)
+        n = data.shape[1]
+        floor = residuals.largest_norm * (default_tolerance(n) if tol is None else tol)
+        found: list[int] = []
+        sizes: list[float] = []
+        decisions: list[Decision] = []
+        tied: list[NDArray[np.int64]] = []
+        exhausted = False
+        while len(found) < min(steps, len(self)):
+            step = next_choice(residuals, floor)
+            if isinstance(step, str):
+                exhausted = step == "zero"
+                break
+            place, decision, near = step
+            q, size = residuals.direction(data.rows([place])[0])
+            residuals.remove(q, residuals.project(q))
+            residuals.bar(place)
+            found.append(int(self.indices[place]))
+            sizes.append(size)
+            decisions.append(decision)
+            tied.append(self.indices[near[decision.tied]])
+        return Run.of(found, sizes, residuals.basis.copy(), decisions, tied, exhausted=exhausted)
+
+
+def next_choice(residuals: Residuals, floor: float) -> tuple[int, Decision, NDArray[np.intp]] | str:
+    """The next row of SPA with its decision and the rows that were near; or why there is none.
+
+    ``"zero"``: every residual is below the floor. ``"doubt"``: rounding could change the choice.
+    """
+    leaders = residuals.leaders()
+    largest = residuals.values[leaders].max() if leaders.size else 0.0
+    if largest <= floor**2 * (1 + 1e-3):
+        return "zero" if largest <= floor**2 * (1 - 1e-3) else "doubt"
+    # What projection in double precision leaves, relative to the squared residual (see Residuals).
+    doubt = _DOUBT + 16 * (residuals.data.terms + 2) * DOUBLE * residuals.largest_norm / math.sqrt(largest)
+    if doubt > TIE:
+        return "doubt"
+    near = residuals.leaders(within=TIE + 16 * doubt + 4 * _EXCESS)
+    decision = decide(residuals.values[near], residuals.squared_norms[near], doubt)
+    if decision is None:
+        return "doubt"
+    return int(near[decision.place]), decision, near
+
+
+def residual_bounds(
+    rows: Rows, squared_norms: NDArray[np.float64], basis: NDArray[np.float64], steps: int
+) -> NDArray[np.float64]:
+    """Upper bounds, tight to about 1e-11·‖a‖, of the residual norms of some rows at each of ``steps`` steps.
+
+    ‖a − Q_tQ_tᵀa‖² = ‖a − QQᵀa‖² + Σ_{j>t} (a·q_j)²: sums of squares, so that nothing cancels.
+    """
+    Q = basis[: max(steps - 1, 0)]
+    dense = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
+    P = dense @ Q.T
+    rest = dense - P @ Q
+    rest -= (rest @ Q.T) @ Q
+    squares = np.concatenate([P * P, np.einsum("ij,ij->i", rest, rest)[:, None]], axis=1)
+    values = np.cumsum(squares[:, ::-1], axis=1)[:, ::-1]
+    error = 4 * (steps + 2) * (dense.shape[1] + 2) * DOUBLE
+    norms = np.sqrt(squared_norms)[:, None]
+    return np.asarray(np.minimum(np.sqrt(values) + error * norms, norms * (1 + error)))
+
+
+def squared_norms_of(data: MatrixRows, indices: NDArray[np.int64], rows: Rows) -> NDArray[np.float64]:
+    """‖A_(i)‖² of rows just read, by the same arithmetic as :meth:`MatrixRows.squared_norms`."""
+    if data.sampled:
+        return np.asarray(data.source.row_norm(indices), dtype=np.float64) ** 2
+    return MatrixRows(rows, rows.shape).squared_norms()
+
+
+class _Known(MatrixRows):
+    """The rows of a coreset as a matrix, with the norms the whole matrix gives them."""
+
+    def __init__(self, coreset: Coreset) -> None:
+        super().__init__(coreset.rows, coreset.rows.shape)
+        self._squared_norms = coreset.squared_norms
+
+    def squared_norms(self) -> NDArray[np.float64]:
+        return self._squared_norms

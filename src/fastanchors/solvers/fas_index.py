@@ -1,0 +1,227 @@
+"""The index behind FAS(): a proved sequence of anchors, the rows it was proved with, and bounds on all others.
+
+Built in one pass over the matrix:
+
+1. a pilot of rows gives a basis V of nearly their row space; one pass sketches every row in it (``fas_bounds``);
+2. SPA on a small coreset gives a sequence of anchors; a scan of the sketch names the rows that might change it;
+   the most doubtful are read and join the coreset, and SPA runs again;
+3. when reading the most doubtful no longer changes the sequence, all doubtful rows are read and checked exactly.
+
+What is kept does not grow with the matrix: the coreset, the proved sequence with its thresholds, and for each step a
+*tail*, an upper bound on the residual of every row outside the coreset. The sketch is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..sampling.access import Rows
+from ._residuals import Residuals
+from ._rows import MatrixRows
+from .fas_bounds import Sketch, in_threads, row_space
+from .fas_coreset import Coreset, Decision, Run, next_choice, residual_bounds, squared_norms_of
+from .spa import default_tolerance
+
+__all__ = ["Index", "build_index", "extend_index"]
+
+PILOT = 2000  # rows looked at first
+_SPARE = 12  # dimensions of the sketch beyond the number of anchors
+_JOIN = 8  # most doubtful rows per step that join the coreset in one round
+_SPARES = 32  # rows per step kept beyond those the proof needs, so that small changes do not undo it
+_CHECK_BYTES = 1 << 22  # rows checked exactly at a time, in each thread
+_GROUP = 16  # directions of the prefix removed in one pass: what it holds is 16 numbers a row
+
+
+@dataclass(frozen=True)
+class Index:
+    """Anchors proved equal to SPA's, and what it takes to keep the proof true under changes.
+
+    Attributes
+    ----------
+    run : the proved sequence; every step of it is what full SPA chooses.
+    coreset : rows kept; all rows tied with an anchor are among them, or lose the tie by its rule.
+    tails : for each step of the run, an upper bound on the residual norm of every row outside the coreset.
+    norm : an upper bound on the norms of those rows.
+    rows : number of rows of the matrix at the time.
+    target : number of steps that were tried; where the run is shorter, bounds could not tell the rows apart.
+    """
+
+    run: Run
+    coreset: Coreset
+    tails: NDArray[np.float64]
+    norm: float
+    rows: int
+    target: int
+
+    def __len__(self) -> int:
+        return len(self.run)
+
+
+def build_index(
+    data: MatrixRows,
+    steps: int,
+    rng: np.random.Generator,
+    *,
+    tol: float | None = None,
+    keep: bool = True,
+    pilot: int = PILOT,
+) -> Index:
+    """Prove as many of ``steps`` anchors as bounds can settle. Cost: one pass, O(nnz·(steps + 12)), and a few rows.
+
+    ``keep=False`` leaves out what only later seeks need: the spare rows and the tails.
+    """
+    m, _ = data.shape
+    first = pilot_rows(data, min(m, pilot), rng)
+    V = row_space(first.rows, min(steps + _SPARE, data.shape[1]), rng)
+    sketch = Sketch.of(data, V)
+    coreset = first.take(np.isin(first.indices, first.run(steps, tol=tol).indices))
+    proof = _Proof(data, sketch, coreset, steps, tol)
+    proof.join(np.array([np.argmax(sketch.norms)]))
+    run, checked, exact = proof.rounds()
+    if not keep:
+        return Index(run, proof.coreset, np.full(len(run), np.inf), np.inf, m, steps)
+    return proof.index(run, checked, exact)
+
+
+def pilot_rows(data: MatrixRows, size: int, rng: np.random.Generator) -> Coreset:
+    """Rows to begin with: drawn by squared norm where the source offers it, else uniformly."""
+    m = data.shape[0]
+    if data.sampled and data.source.frobenius_norm > 0:
+        drawn = np.asarray(data.source.sample_rows(size, rng=rng))
+    else:
+        drawn = rng.choice(m, size, replace=False)
+    return Coreset.read(data, drawn)
+
+
+class _Proof:
+    """The rounds: run SPA on the coreset, look for rows that might change it, read them."""
+
+    def __init__(self, data: MatrixRows, sketch: Sketch, coreset: Coreset, steps: int, tol: float | None) -> None:
+        self.data, self.sketch, self.coreset, self.steps, self.tol = data, sketch, coreset, steps, tol
+        m = data.shape[0]
+        self.known = np.zeros(m, dtype=np.bool_)
+        self.known[coreset.indices] = True
+        self.allowance = max(4096, m // 4)  # rows that may be read where bounds cannot tell
+
+    def join(self, rows: NDArray[np.int64]) -> None:
+        """Read those rows into the coreset."""
+        rows = np.unique(rows[~self.known[rows]])
+        if rows.size:
+            self.coreset = self.coreset.merged(Coreset.read(self.data, rows))
+            self.known[rows] = True
+
+    def rounds(self) -> tuple[Run, NDArray[np.int64], NDArray[np.float64]]:
+        """The proved run, the rows outside the coreset that were checked exactly, and their largest residuals."""
+        none = np.zeros(0, dtype=np.int64)
+        last, reached = none, -1
+        while True:
+            run = self.coreset.run(self.steps, tol=self.tol)
+            thresholds = run.thresholds if len(run) == self.steps else run.thresholds.and_one_more()
+            scan = self.sketch.scan(thresholds, self.known, _JOIN)
+            doubtful = np.cumsum(np.bincount(scan.first, minlength=len(thresholds))[: len(thresholds)])
+            proved = min(int(np.searchsorted(doubtful, 0, side="right")), len(run))
+            if proved == self.steps:
+                return run, none, np.zeros(proved)
+            if proved > reached or not np.array_equal(run.indices[: proved + 1], last[: proved + 1]):
+                # Reading the most doubtful rows still moves things: go on with the next ones.
+                last, reached = run.indices, proved
+                self.join(scan.top_rows[scan.top_bounds >= thresholds.low[:, None]])
+                continue
+            reach = min(int(np.searchsorted(doubtful, self.allowance, side="right")), len(run))
+            if reach <= proved:
+                return run.cut(proved), none, np.zeros(proved)
+            suspects = np.flatnonzero(scan.first < reach)
+            self.allowance -= suspects.size
+            winners, exact = self._check(run.cut(reach), suspects)
+            if winners.size == 0:
+                return run.cut(reach), suspects, exact
+            self.join(winners)
+
+    def _check(self, run: Run, suspects: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Read the suspects: the worst offenders against the run, and the largest residuals of the suspects."""
+        T = len(run)
+        per_row = 8 * (self.data.shape[1] + 3 * T)
+        size = max(16, _CHECK_BYTES // per_row)
+
+        def look(rows: NDArray[np.int64], block: Rows) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+            squared = squared_norms_of(self.data, rows, block)
+            bounds = residual_bounds(block, squared, run.thresholds.basis, T)
+            bad = run.thresholds.disturbed(rows, np.sqrt(squared), bounds)
+            worst = np.argsort(np.where(bad, -bounds, 0.0), axis=0, kind="stable")[:_JOIN]
+            return rows[worst[np.take_along_axis(bad, worst, axis=0)]], bounds.max(axis=0)
+
+        pieces = (suspects[at : at + size] for at in range(0, suspects.size, size))
+        looks = in_threads(look, ((rows, self.data.raw_rows(rows)) for rows in pieces))
+        return np.concatenate([rows for rows, _ in looks]), np.max([bounds for _, bounds in looks], axis=0)
+
+    def index(self, run: Run, checked: NDArray[np.int64], exact: NDArray[np.float64]) -> Index:
+        """Add spare rows and take the bounds on what is left."""
+        hidden = self.known.copy()
+        hidden[checked] = True
+        scan = self.sketch.scan(run.thresholds, hidden, _SPARES + 1) if len(run) else None
+        tails = np.zeros(0)
+        if scan is not None:
+            spare = scan.top_rows[:, :_SPARES]
+            self.join(spare[spare >= 0])
+            tails = np.max([scan.top_bounds[:, _SPARES], scan.tied_bounds, exact], axis=0)
+        norm = float(self.sketch.norms[~self.known].max(initial=0.0)) * (1 + 1e-12)
+        return Index(run, self.coreset, tails, norm, self.data.shape[0], self.steps)
+
+
+def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | None = None) -> Index | None:
+    """Go on from the proved prefix with full SPA: one pass for the prefix, one for each further anchor.
+
+    None where rounding could change a choice: then only SPA itself can say what SPA chooses.
+    """
+    run = index.run
+    residuals = Residuals(data, steps)
+    floor = residuals.largest_norm * (default_tolerance(data.shape[1]) if tol is None else tol)
+    basis = run.thresholds.basis[: len(run)]
+    for at in range(0, len(basis), _GROUP):
+        group = basis[at : at + _GROUP]
+        for q, projections in zip(group, data.dot(np.ascontiguousarray(group.T)).T):
+            residuals.remove(q, projections)
+    residuals.bar(run.indices)
+    coreset = index.coreset
+    outside = np.ones(data.shape[0], dtype=np.bool_)
+    outside[coreset.indices] = False
+    found: list[int] = []
+    sizes: list[float] = []
+    decisions: list[Decision] = []
+    tied: list[NDArray[np.int64]] = []
+    tails: list[float] = []
+    while len(run) + len(found) < steps:
+        step = next_choice(residuals, floor)
+        if isinstance(step, str):
+            if step == "doubt":
+                return None
+            break
+        place, decision, near = step
+        upper = np.where(outside, residuals.upper(), 0.0)
+        spare = np.union1d(near[decision.tied], _largest(upper, _SPARES))
+        spare = spare[outside[spare]]
+        if spare.size:
+            coreset = coreset.merged(Coreset.read(data, spare))
+            outside[spare] = False
+            upper[spare] = 0.0
+        tails.append(float(np.sqrt(upper.max())) * (1 + 1e-12))
+        q, size = residuals.direction(data.rows([place])[0])
+        residuals.remove(q, residuals.project(q))
+        residuals.bar(place)
+        found.append(place)
+        sizes.append(size)
+        decisions.append(decision)
+        tied.append(near[decision.tied].astype(np.int64))
+    more = Run.of(found, sizes, residuals.basis.copy(), decisions, tied, exhausted=len(run) + len(found) < steps)
+    return Index(run.followed_by(more), coreset, np.append(index.tails, tails), index.norm, index.rows, steps)
+
+
+def _largest(values: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """The places of about the ``count`` largest positive values."""
+    if values.size <= count:
+        return np.flatnonzero(values > 0)
+    some = np.argpartition(values, values.size - count)[values.size - count :]
+    return some[values[some] > 0]
