@@ -31,8 +31,8 @@ from .sum_tree import (
 
 __all__ = ["VectorSampler"]
 
-# Squares of non-zero entries are normal doubles, with all their 53 bits, and 2²³ of them have a finite sum.
-SMALLEST, LARGEST = 2.0**-511, 2.0**500
+SMALLEST, LARGEST = 2.0**-511, 2.0**500  # the square of a non-zero entry is a normal double, with all its 53 bits
+LARGEST_SUM = 2.0**1023  # half of what a double holds, so that no rounding on the way can overflow
 _CHUNK = 1 << 16  # uniforms held at once while drawing
 
 
@@ -50,10 +50,10 @@ class VectorSampler:
     ----------
     values : array-like of shape (n,)
         Real numbers, n ≥ 1; copied. A non-zero entry must have 2⁻⁵¹¹ ≤ \\|x\\| ≤ 2⁵⁰⁰ (about 1.5e-154 and 3.3e150), so
-        that its square neither vanishes nor overflows in double precision; and the sum of all squares must be finite.
-        Anything else, NaN and infinity included, is refused with :class:`~fastanchors.errors.InvalidInputError`,
-        which names the entry, and nothing is changed. Divide the vector by a constant first: draws do not depend on
-        it.
+        that its square neither vanishes nor overflows in double precision; and the sum of all squares, in an update
+        that of the old and the new ones together, must stay below 2¹⁰²³. Anything else, NaN and infinity included,
+        is refused with :class:`~fastanchors.errors.InvalidInputError`, which names the entry, and nothing is changed.
+        Divide the vector by a constant first: draws do not depend on it.
 
     Notes
     -----
@@ -122,7 +122,7 @@ class VectorSampler:
 
     def __setitem__(self, index: Any, value: ArrayLike) -> None:
         """``v[i] = x``, or many at once as in :meth:`update`. O(log n) each."""
-        self.update(self._positions(index), value)
+        self.update(self._positions(index) if isinstance(index, slice) else index, value)
 
     def update(self, indices: ArrayLike, values: ArrayLike) -> None:
         """Set many entries: ``values`` (broadcast) at ``indices``; of equal indices the last wins.
@@ -131,12 +131,15 @@ class VectorSampler:
         """
         at = check_index(indices, self._size, name="index")
         given = _as_reals(values)
-        try:
-            new = np.ascontiguousarray(np.broadcast_to(given, at.shape), dtype=np.float64).reshape(-1)
-        except ValueError:
-            raise InvalidInputError(f"values of shape {given.shape} do not fit indices of shape {at.shape}") from None
+        if given.shape != at.shape:
+            try:
+                given = np.broadcast_to(given, at.shape)
+            except ValueError:
+                message = f"values of shape {given.shape} do not fit indices of shape {at.shape}"
+                raise InvalidInputError(message) from None
         at = np.ascontiguousarray(at).reshape(-1)
-        _check_range(new, at, self._nodes[-1])
+        new = np.ascontiguousarray(given, dtype=np.float64).reshape(-1)
+        _check_range(new, at, float(self._nodes[-1]))
         if at.size == 1:
             self.node_visits += _set_one(self._entries, self._nodes, self._offsets, at[0], new[0])
         else:
@@ -173,7 +176,7 @@ def _as_reals(values: ArrayLike) -> NDArray[Any]:
 
 
 def _check_range(values: Floats, indices: Ints | None, total: float) -> None:
-    """Raise unless every square is zero or normal, and ``total`` and all of them together are finite."""
+    """Raise unless every square is zero or normal, and ``total`` and all of them together are safely finite."""
     at, squares = _first_unfit(values)
     if at >= 0:
         place = at if indices is None else int(indices[at])
@@ -182,8 +185,8 @@ def _check_range(values: Floats, indices: Ints | None, total: float) -> None:
             f"entry {place} is {value}; entries must be 0 or of size 2**-511 … 2**500 (1.5e-154 … 3.3e150), "
             + ("divide all of them by a constant" if math.isfinite(value) else "remove or replace it")
         )
-    if not math.isfinite(total + squares):
-        raise InvalidInputError("the sum of squares overflows double precision; divide all entries by a constant")
+    if not total + squares < LARGEST_SUM:
+        raise InvalidInputError("the sum of all squares exceeds 2**1023 (9e307); divide all entries by a constant")
 
 
 @jit
