@@ -17,6 +17,10 @@ _HOME = {
     "SampleMatrix": "sampling.matrix",
     "SampleAccess": "sampling.access",
     "Cost": "sampling.cost",
+    "Store": "store.store",
+    "build": "store.build",
+    "open": "store.store",
+    "verify": "store.verify",
     "fkv": "lowrank.fkv",
     "fkv_sample_size": "lowrank.fkv",
     "DescribedVectors": "lowrank.described",
@@ -35,7 +39,7 @@ _HOME = {
     "SeparableNMF": "estimator",
     "rank_curve": "rank",
 }
-_MODULES = {"datasets", "errors", "lowrank", "metrics", "solvers"}
+_MODULES = {"datasets", "errors", "io", "lowrank", "metrics", "solvers"}
 
 __all__ = ["FastAnchorsError", "__version__", *sorted(_HOME), *sorted(_MODULES)]
 

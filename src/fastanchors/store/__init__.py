@@ -1,0 +1,10 @@
+"""The sample model on disk: format, one-pass build, journal, compaction."""
+
+from __future__ import annotations
+
+from .build import Progress, build
+from .extras import Extra, register_extra
+from .store import Store, open
+from .verify import verify
+
+__all__ = ["Extra", "Progress", "Store", "build", "open", "register_extra", "verify"]

@@ -1,0 +1,108 @@
+"""Named flat arrays in one file, checked and mapped.
+
+Arrays lie one after the other, little-endian, each beginning at a multiple of 64 bytes, so that NumPy (or anything that
+knows a type, a length and an offset) can map them. What is where, and a CRC-32 for every array, is kept by whoever
+refers to the file (the manifest, or a record of the journal): see ``docs/format.md``.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CorruptStoreError
+from .files import disk_errors
+
+__all__ = ["check_arrays", "map_arrays", "write_arrays"]
+
+ALIGN = 64
+_CRC_PIECE = 1 << 26
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """Write ``arrays`` to a new file, make it durable and return its description (JSON-ready).
+
+    Nothing is left behind when writing fails.
+    """
+    entries: dict[str, Any] = {}
+    offset = 0
+    try:
+        with disk_errors(path, "write"), open(path, "wb") as file:
+            for name, array in arrays.items():
+                array = np.ascontiguousarray(array)
+                flat = array.astype(array.dtype.newbyteorder("<"), copy=False).reshape(-1).view(np.uint8)
+                pad = -(offset + flat.size) % ALIGN
+                _write(file, flat)
+                file.write(bytes(pad))
+                entries[name] = {
+                    "dtype": array.dtype.newbyteorder("<").str,
+                    "shape": list(array.shape),
+                    "offset": offset,
+                    "crc32": zlib.crc32(bytes(pad), _crc(flat)),
+                }
+                offset += flat.size + pad
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return {"file": path.name, "bytes": offset, "arrays": entries}
+
+
+def _write(file: Any, flat: NDArray[np.uint8]) -> None:
+    for start in range(0, flat.size, _CRC_PIECE):
+        file.write(flat[start : start + _CRC_PIECE].data)
+
+
+def _crc(flat: NDArray[np.uint8]) -> int:
+    crc = 0
+    for start in range(0, flat.size, _CRC_PIECE):
+        crc = zlib.crc32(flat[start : start + _CRC_PIECE].data, crc)
+    return crc
+
+
+def map_arrays(folder: Path, description: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """The arrays of a file, mapped copy-on-write: changes stay in this process, pages load when touched.
+
+    Raises ``FileNotFoundError`` if the file is gone (a compaction replaced it).
+    """
+    path = folder / description["file"]
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size != description["bytes"]:
+            raise CorruptStoreError(
+                f"{path} has {size} bytes, the manifest says {description['bytes']}: it is truncated or foreign"
+            )
+        content: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if size else bytearray()
+    arrays = {}
+    for name, entry in description["arrays"].items():
+        dtype = np.dtype(entry["dtype"])
+        count = 1
+        for length in entry["shape"]:
+            count *= length
+        flat = np.frombuffer(content, dtype, count, entry["offset"]) if count else np.empty(0, dtype)
+        arrays[name] = flat.reshape(entry["shape"])
+    return arrays
+
+
+def check_arrays(folder: Path, description: Mapping[str, Any]) -> None:
+    """Read the whole file and compare every checksum; the error names the file and the array."""
+    path = folder / description["file"]
+    try:
+        content = np.memmap(path, np.uint8, "r") if description["bytes"] else np.empty(0, np.uint8)
+    except (OSError, ValueError) as error:
+        raise CorruptStoreError(f"cannot read {path}: {error}") from error
+    if content.size != description["bytes"]:
+        raise CorruptStoreError(f"{path} has {content.size} bytes, the manifest says {description['bytes']}")
+    entries = sorted(description["arrays"].items(), key=lambda item: item[1]["offset"])
+    ends = [entry["offset"] for _, entry in entries[1:]] + [content.size]
+    for (name, entry), end in zip(entries, ends, strict=True):
+        if _crc(content[entry["offset"] : end]) != entry["crc32"]:
+            raise CorruptStoreError(f"{path}: the checksum of array {name!r} does not match; restore it from a copy")

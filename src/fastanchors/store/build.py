@@ -1,0 +1,232 @@
+"""``fa.build``: one pass over the source, shards built two at a time, and a store that appears whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .._validate import check_size
+from ..errors import InvalidInputError, StoreError
+from ..io import Source, open_source
+from ..io.source import block_bytes, rebatch
+from ..sampling.access import Rows
+from .arrays_file import write_arrays
+from .extras import Extra
+from .files import WriterLock, disk_errors, sync_directory
+from .journal import Journal
+from .manifest import Manifest, Shard
+from .names import encode_names
+from .rows import SMALLEST_LIMIT, block_of, check_rows, shard_bytes, write_shard
+
+if TYPE_CHECKING:
+    from .store import Store
+
+__all__ = ["Progress", "build"]
+
+WORKERS = 2
+DEFAULT_MEMORY = 1 << 30
+
+
+class Progress(NamedTuple):
+    """What a progress callback is told after each shard; ``total_rows`` is None where the source does not say."""
+
+    rows: int
+    total_rows: int | None
+    bytes: int
+    seconds: float
+
+
+def build(
+    source: Any,
+    path: str | os.PathLike[str],
+    *,
+    normalize: str | None = "l1",
+    columns: bool = True,
+    memory_limit: int = DEFAULT_MEMORY,
+    overwrite: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+    extras: Sequence[Extra] = (),
+    metadata: dict[str, Any] | None = None,
+    **options: Any,
+) -> Store:
+    """Build a store: the sample model of the paper (Proposition 1) on disk, larger than memory.
+
+    Reads the source once, in blocks of rows; each becomes a shard with both orientations and its sum trees. Works in
+    a directory beside ``path`` and renames it when all is written and synced, so that a build appears whole or not at
+    all, and an interrupted one leaves nothing.
+
+    Parameters
+    ----------
+    source : an array, a sparse matrix, a path, an iterator of row blocks, or anything else that
+        :func:`fastanchors.io.open_source` reads.
+    path : the directory to make.
+    normalize : ``"l1"`` for the view with rows of unit l1 norm, or None; ``None`` takes signed entries too.
+    columns : False leaves out the column side: less space, no draws from columns.
+    memory_limit : bytes the build may hold at a time (besides the interpreter itself).
+    overwrite : replace a store that is there already.
+    progress : called with a :class:`Progress` after each shard, from the calling thread.
+    extras : further arrays to keep beside each shard (see :mod:`fastanchors.store.extras`).
+    metadata : kept in the manifest (JSON).
+    options : passed on to the reader, such as ``row_names`` or ``variable``.
+
+    Returns
+    -------
+    The store, open for reading; the first change takes the writer's lock.
+    """
+    from .store import Store
+
+    if normalize not in ("l1", None):
+        raise InvalidInputError(f"normalize must be 'l1' or None, got {normalize!r}")
+    memory_limit = check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
+    target = Path(path)
+    _check_target(target, overwrite)
+    opened = open_source(source, **options)
+    with disk_errors(target, "create"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_dead_builds(target)
+        folder = target.with_name(f".{target.name}.building-{secrets.token_hex(4)}")
+        folder.mkdir()
+    try:
+        lock = WriterLock(folder)
+        try:
+            job = _Build(opened, folder, normalize, columns, memory_limit, progress, extras, metadata or {})
+            job.run()
+            with disk_errors(target, "create"):
+                _appear(folder, target, overwrite)
+        finally:
+            lock.release()
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Store(target, "lazy", memory_limit)
+
+
+def _check_target(target: Path, overwrite: bool) -> None:
+    if target.exists() or target.is_symlink():
+        if not overwrite:
+            raise StoreError(f"{target} exists already; give overwrite=True to replace it, or another path")
+        if not target.is_dir() or (any(target.iterdir()) and not (target / "manifest.json").exists()):
+            raise StoreError(f"{target} is not a store, so it is not overwritten; remove it yourself")
+
+
+def _remove_dead_builds(target: Path) -> None:
+    """Remove what builds of this path that were killed have left; a living one holds its lock."""
+    for pattern in ("building", "replaced"):
+        for folder in target.parent.glob(f".{target.name}.{pattern}-*"):
+            try:
+                WriterLock(folder).release()
+            except StoreError:
+                continue
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _appear(folder: Path, target: Path, overwrite: bool) -> None:
+    sync_directory(folder)
+    replaced = None
+    if overwrite and target.exists():
+        replaced = target.with_name(f".{target.name}.replaced-{secrets.token_hex(4)}")
+        os.rename(target, replaced)
+    os.rename(folder, target)
+    sync_directory(target.parent)
+    if replaced is not None:
+        shutil.rmtree(replaced, ignore_errors=True)
+
+
+class _Build:
+    """One build in its temporary directory."""
+
+    def __init__(
+        self,
+        source: Source,
+        folder: Path,
+        normalize: str | None,
+        columns: bool,
+        memory_limit: int,
+        progress: Callable[[Progress], None] | None,
+        extras: Sequence[Extra],
+        metadata: dict[str, Any],
+    ) -> None:
+        self.source, self.folder, self.normalize, self.columns = source, folder, normalize, columns
+        self.progress, self.extras, self.metadata = progress, extras, metadata
+        self.shard_bytes = shard_bytes(memory_limit)
+        self.shared: dict[str, dict[str, Any]] = {}
+        self.shards: dict[int, Shard] = {}
+        self.started = time.perf_counter()
+        self.rows = self.bytes = 0
+
+    def run(self) -> None:
+        with ThreadPoolExecutor(WORKERS) as pool:
+            waiting: dict[Future[Shard], tuple[int, int]] = {}
+            try:
+                for number, (first_row, rows, names) in enumerate(self._pieces()):
+                    if number == 0 and self.extras:
+                        self._prepare(rows)
+                    future = pool.submit(self._shard, number, first_row, rows, names)
+                    waiting[future] = (number, block_bytes(rows))
+                    del rows
+                    while len(waiting) >= WORKERS:
+                        self._collect(waiting)
+                while waiting:
+                    self._collect(waiting)
+            except BaseException:
+                for future in waiting:
+                    future.cancel()
+                raise
+        self._finish()
+
+    def _pieces(self) -> Iterator[tuple[int, Rows, list[str] | None]]:
+        """(first row, rows, their names), checked, of about the size of a shard."""
+        first_row = 0
+        for rows in rebatch(self.source.blocks(self.shard_bytes), 2 * self.shard_bytes):
+            stop = first_row + rows.shape[0]
+            check_rows(rows, self.normalize, first_row)
+            known = self.source.row_names
+            yield first_row, rows, (known[first_row:stop] if known is not None else None)
+            first_row = stop
+
+    def _prepare(self, rows: Rows) -> None:
+        block = block_of(rows, self.normalize, self.columns)
+        for extra in self.extras:
+            self.shared[extra.name] = write_arrays(self.folder / f"{extra.name}.bin", extra.prepare(block))
+
+    def _shard(self, number: int, first_row: int, rows: Rows, names: list[str] | None) -> Shard:
+        block = block_of(rows, self.normalize, self.columns)
+        del rows
+        return write_shard(self.folder, number, block, names, self.extras, first_row)
+
+    def _collect(self, waiting: dict[Future[Shard], tuple[int, int]]) -> None:
+        done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+        for future in done:
+            number, size = waiting.pop(future)
+            shard = future.result()
+            self.shards[number] = shard
+            self.rows += shard.rows
+            self.bytes += size
+            if self.progress is not None:
+                total = self.source.shape[0]
+                self.progress(Progress(self.rows, total, self.bytes, time.perf_counter() - self.started))
+
+    def _finish(self) -> None:
+        names = self.source.column_names
+        journal = "journal-000001.log"
+        Journal.create(self.folder / journal, 1)
+        Manifest(
+            generation=1,
+            columns=self.source.shape[1],
+            dtype=self.source.dtype.newbyteorder("<").str,
+            sparse=self.source.is_sparse,
+            normalize=self.normalize,
+            column_side=self.columns,
+            shards=[self.shards[number] for number in sorted(self.shards)],
+            journal=journal,
+            next_shard=len(self.shards),
+            names=write_arrays(self.folder / "columns.bin", encode_names(names)) if names is not None else None,
+            extras=self.shared,
+            metadata=self.metadata,
+        ).write(self.folder)

@@ -1,0 +1,105 @@
+"""Compaction: changed shards are written anew, small ones merged, and a manifest with an empty journal takes over.
+
+Nothing that the old manifest refers to is touched before the rename of the new one, so a crash at any moment leaves one
+or the other whole. Files that neither refers to are removed by the next writer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..io.source import rebatch
+from .journal import Journal
+from .manifest import Manifest, Shard
+from .rows import block_of, shard_bytes, stored_rows, write_shard
+
+if TYPE_CHECKING:
+    from .store import Store
+
+__all__ = ["compact", "remove_leftovers", "worth_compacting"]
+
+_OURS = re.compile(r"shard-\d{6,}[\w.-]*\.bin|journal-\d{6,}\.log|manifest\.json\.tmp")
+_JOURNAL_LIMIT = 1 << 26
+_MANY_BLOCKS = 64
+_DIRTY_BYTES = 5 * 4096  # pages that one changed entry touches: two sides, their trees, the sums of its row
+
+
+def worth_compacting(store: Store) -> bool:
+    """Whether the journal is long, changed pages fill the memory limit, or many small blocks slow down draws."""
+    dirty = min(store._entries_changed * _DIRTY_BYTES, store.memory)
+    many = len(store._blocks) > _MANY_BLOCKS and int(_small(store).sum()) > _MANY_BLOCKS
+    return store._journal_end > _JOURNAL_LIMIT or dirty > store.memory_limit or many
+
+
+def _small(store: Store) -> NDArray[np.bool_]:
+    """Which blocks are far below the size of a shard."""
+    limit = shard_bytes(store.memory_limit) // 4
+    sides = 2 if store.manifest.column_side and store.is_sparse else 1
+    return np.array([block.nbytes < sides * limit for block in store._blocks])
+
+
+def compact(store: Store) -> Manifest:
+    """Write a new generation of ``store``, whose changes are all committed, and return its manifest."""
+    old = store.manifest
+    number, written = store._next_shard, []
+    shards: list[Shard] = []
+    journal = store.path / f"journal-{old.generation + 1:06d}.log"
+    try:
+        for first, last, rewrite in _runs(store):
+            if not rewrite:
+                shards += [shard for shard in store._shards[first:last] if shard is not None]
+                continue
+            row = int(store._starts[first])
+            blocks = (stored_rows(block) for block in store._blocks[first:last])
+            for rows in rebatch(blocks, 4 * shard_bytes(store.memory_limit)):
+                stop = row + rows.shape[0]
+                names = store.row_names[row:stop] if store.row_names is not None else None
+                block = block_of(rows, old.normalize, old.column_side)
+                shard = write_shard(store.path, number, block, names, store.extras(), row)
+                written.append(shard)
+                shards.append(shard)
+                number, row = number + 1, stop
+        Journal.create(journal, old.generation + 1)
+        manifest = dataclasses.replace(
+            old, generation=old.generation + 1, shards=shards, journal=journal.name, next_shard=number
+        )
+        manifest.write(store.path)
+    except BaseException:
+        if Manifest.read(store.path).generation == old.generation:  # else the rename was done, and stays
+            for description in [description for shard in written for description in shard.files()]:
+                (store.path / description["file"]).unlink(missing_ok=True)
+            journal.unlink(missing_ok=True)
+        raise
+    return manifest
+
+
+def _runs(store: Store) -> Iterator[tuple[int, int, bool]]:
+    """(first block, last + 1, whether to rewrite them), over all blocks in order.
+
+    Rewritten are blocks that have changed or have no file, and small ones beside one another or beside those.
+    """
+    rewrite = np.array([shard is None for shard in store._shards])
+    rewrite[np.searchsorted(store._starts, store.changed_rows, side="right") - 1] = True
+    candidate = rewrite | _small(store)
+    bounds = [0, *(np.flatnonzero(np.diff(candidate)) + 1).tolist(), len(candidate)]
+    for first, last in itertools.pairwise(bounds):
+        worthwhile = bool(candidate[first]) and (last - first > 1 or bool(rewrite[first]))
+        yield first, last, worthwhile
+
+
+def remove_leftovers(store: Store) -> None:
+    """Remove files of ours that nothing refers to: what a crash, or the generation before, has left."""
+    known = store.manifest.files()
+    known |= {description["file"] for shard in store._shards if shard for description in shard.files()}
+    for name in os.listdir(store.path):
+        if _OURS.fullmatch(name) and name not in known:
+            Path(store.path, name).unlink(missing_ok=True)

@@ -1,0 +1,165 @@
+"""The write-ahead journal: changes since the manifest, in records that are whole or not there.
+
+A commit is one record: everything since the last commit, framed by its length and checksums, appended and synced. A
+record cut short by a crash was never committed and is ignored. The length known to be committed is kept in the head of
+the file too (written after the sync, in one of two slots in turn), so that damage inside committed records is told
+apart from a torn end.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import CorruptStoreError, StoreError
+from .files import disk_errors, sync_directory
+
+__all__ = ["Journal", "Record", "read_journal"]
+
+MAGIC = b"FASTANCH"
+HEAD = struct.Struct("<8sIQI")  # magic, version, generation, crc32 of what comes before
+SLOT = struct.Struct("<QQI")  # commits, committed length of the file, crc32
+FRAME = struct.Struct("<QQII")  # number of the commit, payload length, crc32 of the payload, crc32 of the frame
+SLOTS = (32, 64)  # where the two slots are
+START = 128  # where records begin
+
+
+class Record(NamedTuple):
+    """One commit as read back: its number and what was committed."""
+
+    number: int
+    payload: bytes
+
+
+class _State(NamedTuple):
+    records: list[Record]
+    end: int  # where the last committed record ends
+    torn: int  # bytes beyond it
+
+
+def read_journal(path: Path, generation: int, *, strict: bool = False) -> _State:
+    """All committed records. Raises on damage; with ``strict`` (verify) also on damage that reading can live with."""
+    with open(path, "rb") as file:
+        content = file.read()
+    _check_head(content, path, generation)
+    slots = [_slot(content, at) for at in SLOTS]
+    known = [slot for slot in slots if slot is not None]
+    if not known or (strict and (len(known) < 2 or content[96:START].strip(b"\0"))):
+        raise CorruptStoreError(f"{path}: its head is damaged; restore it from a copy")
+    commits, promised = max(known)
+    records: list[Record] = []
+    end = START
+    while True:
+        record = _record(content, end, len(records) + 1)
+        if record is None:
+            break
+        records.append(record)
+        end += FRAME.size + len(record.payload)
+    if end < promised or len(records) < commits:
+        raise CorruptStoreError(
+            f"{path}: record {len(records) + 1} at byte {end} is damaged, though {commits} were committed; "
+            "restore the journal from a copy"
+        )
+    return _State(records, end, len(content) - end)
+
+
+def _check_head(content: bytes, path: Path, generation: int) -> None:
+    if len(content) < START or content[: len(MAGIC)] != MAGIC:
+        raise CorruptStoreError(f"{path} is truncated or not a journal")
+    head = content[: HEAD.size]
+    _, version, found, crc = HEAD.unpack(head)
+    if crc != zlib.crc32(head[:-4]):
+        raise CorruptStoreError(f"{path}: its head is damaged; restore it from a copy")
+    if version != 1 or found != generation:
+        raise CorruptStoreError(f"{path} belongs to generation {found} of a store, not to {generation}")
+    if content[HEAD.size : SLOTS[0]].strip(b"\0"):
+        raise CorruptStoreError(f"{path}: its head is damaged; restore it from a copy")
+
+
+def _slot(content: bytes, at: int) -> tuple[int, int] | None:
+    raw = content[at : at + 32]
+    commits, length, crc = SLOT.unpack(raw[: SLOT.size])
+    whole = crc == zlib.crc32(raw[: SLOT.size - 4]) and not raw[SLOT.size :].strip(b"\0")
+    return (commits, length) if whole else None
+
+
+def _record(content: bytes, at: int, number: int) -> Record | None:
+    frame = content[at : at + FRAME.size]
+    if len(frame) < FRAME.size:
+        return None
+    found, length, payload_crc, crc = FRAME.unpack(frame)
+    start = at + FRAME.size
+    if crc != zlib.crc32(frame[:-4]) or found != number or start + length > len(content):
+        return None
+    payload = content[start : start + length]
+    return Record(number, payload) if zlib.crc32(payload) == payload_crc else None
+
+
+class Journal:
+    """The journal as the writer holds it: opened at its last commit, anything after it cut off."""
+
+    def __init__(self, path: Path, end: int, commits: int) -> None:
+        self.path, self.end, self.commits = path, end, commits
+        with disk_errors(path, "open the journal"):
+            self._file: int | None = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            if os.fstat(self._file).st_size > end:
+                os.ftruncate(self._file, end)
+
+    @staticmethod
+    def create(path: Path, generation: int) -> None:
+        """A new empty journal, durable."""
+        head = HEAD.pack(MAGIC, 1, generation, 0)[:-4]
+        content = bytearray(START)
+        content[: HEAD.size] = head + struct.pack("<I", zlib.crc32(head))
+        for at in SLOTS:
+            content[at : at + SLOT.size] = _encode_slot(0, START)
+        with disk_errors(path, "write"), open(path, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(path.parent)
+
+    def commit(self, parts: list[Any]) -> None:
+        """Append one record made of ``parts`` (bytes-like) and make it durable; all of it or nothing."""
+        if self._file is None:
+            raise StoreError(f"the journal {self.path} is closed")
+        length = sum(memoryview(part).nbytes for part in parts)
+        crc = 0
+        for part in parts:
+            crc = zlib.crc32(part, crc)
+        frame = struct.pack("<QQI", self.commits + 1, length, crc)
+        frame += struct.pack("<I", zlib.crc32(frame))
+        with disk_errors(self.path, "write"):
+            try:
+                at = self.end
+                for piece in [frame, *parts]:
+                    at += _write_all(self._file, piece, at)
+                os.fdatasync(self._file)
+            except BaseException:
+                os.ftruncate(self._file, self.end)
+                raise
+            self.end = at
+            self.commits += 1
+            slot = _encode_slot(self.commits, self.end)
+            _write_all(self._file, slot, SLOTS[self.commits % 2])
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _encode_slot(commits: int, length: int) -> bytes:
+    body = struct.pack("<QQ", commits, length)
+    return body + struct.pack("<I", zlib.crc32(body))
+
+
+def _write_all(file: int, piece: Any, at: int) -> int:
+    view = memoryview(piece).cast("B")
+    done = 0
+    while done < len(view):
+        done += os.pwrite(file, view[done : done + (1 << 26)], at + done)
+    return done

@@ -1,0 +1,149 @@
+"""``manifest.json``: what a store is made of. Its replacement by ``rename`` is what makes every step atomic."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import CorruptStoreError, StoreError
+from .files import disk_errors, replace_file
+
+__all__ = ["FORMAT_VERSION", "MANIFEST", "Manifest", "Shard"]
+
+FORMAT = "fastanchors store"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+_BLANK = "0" * 8
+
+
+@dataclass
+class Shard:
+    """One block of rows: its file, and what else was kept from the same rows.
+
+    Attributes
+    ----------
+    rows : how many rows.
+    data : description of the file of arrays (the block's own, and ``names.*`` for row names).
+    extras : further files by name, each a description of the same form; a reader ignores those it does not know.
+    """
+
+    rows: int
+    data: dict[str, Any]
+    extras: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def files(self) -> list[dict[str, Any]]:
+        """Descriptions of all files of the shard."""
+        return [self.data, *self.extras.values()]
+
+
+@dataclass
+class Manifest:
+    """The contents of ``manifest.json``.
+
+    Attributes
+    ----------
+    generation : counts manifests of this store; the journal belongs to one generation.
+    columns : number of columns.
+    dtype : type of the entries.
+    sparse, normalize, column_side : the layout of every shard.
+    shards : row blocks in order.
+    journal : name of the journal file of this generation.
+    next_shard : number for the next shard file, never used twice.
+    names : description of the file of column names, or None.
+    extras : descriptions of the files that extras share between shards, by name.
+    metadata : anything else worth keeping with the store (JSON).
+    """
+
+    generation: int
+    columns: int
+    dtype: str
+    sparse: bool
+    normalize: str | None
+    column_side: bool
+    shards: list[Shard]
+    journal: str
+    next_shard: int
+    names: dict[str, Any] | None = None
+    extras: dict[str, dict[str, Any]] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        return sum(shard.rows for shard in self.shards)
+
+    def files(self) -> set[str]:
+        """Every file the manifest refers to, besides itself."""
+        return {description["file"] for description in self.descriptions()} | {self.journal}
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Descriptions of all files of arrays."""
+        shards = [description for shard in self.shards for description in shard.files()]
+        return shards + list(self.extras.values()) + ([self.names] if self.names else [])
+
+    def encode(self) -> bytes:
+        content = {"format": FORMAT, "version": FORMAT_VERSION, "rows": self.rows, **asdict(self), "crc32": _BLANK}
+        text = json.dumps(content, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+        return _stamp(text.encode()).encode()
+
+    def write(self, folder: Path) -> None:
+        path = folder / MANIFEST
+        with disk_errors(path, "write"):
+            replace_file(path, self.encode())
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """The manifest of a store; raises a clear error for anything else."""
+        path = folder / MANIFEST
+        if not folder.is_dir():
+            what = "is a file, not a store" if folder.exists() else "does not exist"
+            raise StoreError(f"{folder} {what}; build a store with fa.build(source, path)")
+        try:
+            raw = path.read_bytes()
+        except FileNotFoundError:
+            raise StoreError(f"{folder} is not a store: it has no {MANIFEST}") from None
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+        return cls._decode(raw, path)
+
+    @classmethod
+    def _decode(cls, raw: bytes, path: Path) -> Manifest:
+        try:
+            content = json.loads(raw)
+            known = content["format"] == FORMAT
+            version = content["version"]
+        except (ValueError, KeyError, TypeError):
+            known = b'"' + FORMAT.encode() + b'"' in raw
+            if known:
+                raise CorruptStoreError(f"{path} is truncated or damaged; restore it from a copy") from None
+            version = None
+        if not known:
+            raise StoreError(f"{path.parent} is not a store: its {path.name} belongs to something else")
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            if _stamped(raw):
+                raise StoreError(
+                    f"{path.parent} has format version {version}, this release reads up to {FORMAT_VERSION}; "
+                    "upgrade fastanchors"
+                )
+            raise CorruptStoreError(f"{path}: its checksum does not match; restore it from a copy")
+        if not _stamped(raw):
+            raise CorruptStoreError(f"{path}: its checksum does not match; restore it from a copy")
+        content["shards"] = [Shard(**shard) for shard in content["shards"]]
+        for key in ("format", "version", "rows", "crc32"):
+            del content[key]
+        return cls(**content)
+
+
+def _stamp(raw: bytes) -> str:
+    """The text with its blank checksum filled in: the CRC-32 of all bytes with the checksum as zeros."""
+    blank = raw.rfind(_BLANK.encode())
+    return (raw[:blank] + f"{zlib.crc32(raw):08x}".encode() + raw[blank + 8 :]).decode()
+
+
+def _stamped(raw: bytes) -> bool:
+    mark = b'"crc32": "'
+    at = raw.rfind(mark) + len(mark)
+    stamp = raw[at : at + 8]
+    return stamp == f"{zlib.crc32(raw[:at] + _BLANK.encode() + raw[at + 8 :]):08x}".encode()

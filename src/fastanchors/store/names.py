@@ -1,0 +1,65 @@
+"""Names of rows and columns: UTF-8 bytes and where each name ends, decoded one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Names", "encode_names"]
+
+BYTES, ENDS = "names.bytes", "names.ends"
+
+
+def encode_names(names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """The two arrays that hold ``names``."""
+    encoded = [name.encode("utf-8", "surrogatepass") for name in names]
+    ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
+    return {BYTES: np.frombuffer(b"".join(encoded), np.uint8), ENDS: ends}
+
+
+class Names(Sequence[str]):
+    """The names of consecutive blocks of rows (or of the columns), read from their arrays when asked for.
+
+    A block without names falls back on the index: its row 17 is called ``"17"``.
+    """
+
+    def __init__(self, blocks: Sequence[tuple[int, Mapping[str, NDArray[Any]]]]) -> None:
+        self._blocks = [(arrays.get(BYTES), arrays.get(ENDS)) for _, arrays in blocks]
+        self._starts = np.concatenate(([0], np.cumsum([count for count, _ in blocks], dtype=np.int64)))
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        index = int(index)
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError(f"name {index} is out of range 0 … {len(self) - 1}")
+        block = int(np.searchsorted(self._starts, index, side="right")) - 1
+        content, ends = self._blocks[block]
+        if content is None or ends is None:
+            return str(index)
+        at = index - int(self._starts[block])
+        begin = int(ends[at - 1]) if at else 0
+        return content[begin : int(ends[at])].tobytes().decode("utf-8", "surrogatepass")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(name) for name in self[:3])
+        return f"<{len(self)} names: {shown}{', …' if len(self) > 3 else ''}>"

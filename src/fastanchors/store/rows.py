@@ -1,0 +1,123 @@
+"""Rows on their way into a shard: checked, fitted to the store, made into a block, written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._validate import check_finite
+from ..errors import InvalidInputError
+from ..io import open_source
+from ..io.source import rebatch
+from ..sampling.access import Rows
+from ..sampling.block import Block, make_block
+from ..sampling.entries import as_values, check_squares
+from ..sampling.matrix import SampleMatrix
+from .arrays_file import write_arrays
+from .extras import Extra
+from .manifest import Shard
+from .names import encode_names
+
+__all__ = [
+    "SMALLEST_LIMIT",
+    "block_of",
+    "check_rows",
+    "new_rows",
+    "shard_bytes",
+    "stacked",
+    "stored_rows",
+    "write_shard",
+]
+
+SMALLEST_LIMIT = 1 << 22
+# Memory held per byte of a shard's rows while it is made: two shards in the making (rows, both sides, trees,
+# temporaries), one being read, and the piece its reader works on.
+_MEMORY_PER_BYTE = 12
+
+
+def shard_bytes(memory_limit: int) -> int:
+    """Bytes of rows (as CSR or dense) that make one shard under a limit on memory."""
+    return memory_limit // _MEMORY_PER_BYTE
+
+
+def check_rows(rows: Rows, normalize: str | None, first_row: int) -> None:
+    """Raise, with row and column, on an entry that the sample model cannot take."""
+    check_finite(rows, signed=normalize is None, first_row=first_row)
+    check_squares(rows, first_row=first_row)
+
+
+def block_of(rows: Rows, normalize: str | None, columns: bool) -> Block:
+    """The block of checked rows."""
+    block = make_block(rows, l1=normalize == "l1", columns=columns)
+    if not (np.isfinite(block.squares(np.arange(rows.shape[0]))).all() and np.isfinite(block.row_total)):
+        raise InvalidInputError("the sum of the squares is not finite; rescale the matrix")
+    return block
+
+
+def stored_rows(block: Block) -> Rows:
+    """All rows of a block as stored."""
+    return block.rows(np.arange(block.shape[0]), view=False)
+
+
+def stacked(parts: Sequence[Rows]) -> Rows:
+    """Rows under each other."""
+    if len(parts) == 1:
+        return parts[0]
+    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
+def new_rows(source: Any, store: Any, options: dict[str, Any]) -> Iterator[tuple[Rows, list[str] | None]]:
+    """Rows to append, in pieces of the size of a shard, checked and of the store's width, kind and type."""
+    opened = open_source(source, **options)
+    if opened.shape[1] != store.shape[1]:
+        raise InvalidInputError(f"{opened.name} has {opened.shape[1]} columns, the store has {store.shape[1]}")
+    first = 0
+    size = shard_bytes(store.memory_limit)
+    for rows in rebatch(opened.blocks(size), 2 * size):
+        check_rows(rows, store.normalize, first)
+        fitted = _fitted(rows, store, first)
+        names = opened.row_names
+        yield fitted, (names[first : first + rows.shape[0]] if names is not None else None)
+        first += rows.shape[0]
+
+
+def _fitted(rows: Rows, store: SampleMatrix, first: int) -> Rows:
+    """The rows as sparse or dense, and of the type, as the store is; raises where a value does not fit."""
+    if store.is_sparse:
+        rows = sp.csr_array(rows)
+    elif sp.issparse(rows):
+        rows = rows.toarray()
+    if rows.dtype == store.dtype:
+        return rows
+    values = rows.data if store.is_sparse else rows.reshape(-1)
+    if store.is_sparse:
+        i, j = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices
+    else:
+        i, j = np.divmod(np.arange(values.size), rows.shape[1])
+    values = as_values(values, i + first, j, store.dtype, signed=store.normalize is None)
+    if store.is_sparse:
+        return sp.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+    return values.reshape(rows.shape)
+
+
+def write_shard(
+    folder: Path, number: int, block: Block, names: Sequence[str] | None, extras: Sequence[Extra], first_row: int
+) -> Shard:
+    """Write one pristine block, its names and its extras as shard ``number``; nothing is left when that fails."""
+    arrays = block.arrays()
+    if names is not None:
+        arrays |= encode_names(names)
+    shard = Shard(block.shape[0], write_arrays(folder / f"shard-{number:06d}.bin", arrays))
+    try:
+        for extra in extras:
+            file = folder / f"shard-{number:06d}.{extra.name}.bin"
+            shard.extras[extra.name] = write_arrays(file, extra.shard(block, first_row))
+    except BaseException:
+        for description in shard.files():
+            (folder / description["file"]).unlink(missing_ok=True)
+        raise
+    return shard

@@ -1,0 +1,77 @@
+"""``fa.verify``: every checksum, and every tree against its entries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..errors import CorruptStoreError
+from ..sampling.block import Block
+from .arrays_file import check_arrays
+from .journal import read_journal
+from .manifest import Manifest
+from .store import Store
+
+__all__ = ["verify"]
+
+
+def verify(path: str | os.PathLike[str], *, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
+    """Check a store whole: manifest, checksums of every file, the journal, and every sum of every tree recomputed.
+
+    Raises :class:`~fastanchors.errors.CorruptStoreError` that names the file; returns a summary. Reads every byte
+    once and holds one shard in memory at a time. Run it while no writer compacts the store.
+    """
+    folder = Path(path)
+    manifest = Manifest.read(folder)
+    journal = folder / manifest.journal
+    if not journal.exists():
+        raise CorruptStoreError(f"{journal} is missing; restore it from a copy")
+    state = read_journal(journal, manifest.generation, strict=True)
+    _check_descriptions(folder, manifest.descriptions())
+    known = manifest.files()
+    with Store(folder) as store:
+        shards = [shard for shard in store._shards if shard is not None]
+        done, total = 0, sum(shard.rows for shard in shards)
+        for shard in shards:
+            _check_descriptions(folder, [item for item in shard.files() if item["file"] not in known])
+            block, _ = store._mapped(shard, manifest)
+            _check_block(block, folder / shard.data["file"])
+            done += shard.rows
+            if progress is not None:
+                progress(done, total)
+        _check_current(store, journal)
+        return {
+            "path": str(folder),
+            "generation": manifest.generation,
+            "rows": store.shape[0],
+            "columns": store.shape[1],
+            "shards": len(shards),
+            "bytes": sum(item["bytes"] for item in manifest.descriptions()),
+            "commits": len(state.records),
+            "uncommitted_bytes": state.torn,
+        }
+
+
+def _check_descriptions(folder: Path, descriptions: list[dict[str, Any]]) -> None:
+    for description in descriptions:
+        if not (folder / description["file"]).exists():
+            raise CorruptStoreError(f"{folder / description['file']} is missing; restore it from a copy")
+        check_arrays(folder, description)
+
+
+def _check_block(block: Block, place: Path) -> None:
+    """The trees of a block as it is on disk."""
+    try:
+        block.check()
+    except CorruptStoreError as error:
+        raise CorruptStoreError(f"{place}: {error}") from None
+
+
+def _check_current(store: Store, journal: Path) -> None:
+    """The same after the journal."""
+    try:
+        store.check()
+    except CorruptStoreError as error:
+        raise CorruptStoreError(f"{journal}, replayed: {error}") from None
