@@ -130,9 +130,13 @@ def check_number(value: Any, *, name: str, minimum: float = -np.inf, maximum: fl
     """``value`` as a finite float with minimum ≤ value ≤ maximum."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InvalidTypeError(f"{name} must be a real number, got {value!r}")
-    if not (np.isfinite(value) and minimum <= value <= maximum):
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond all doubles
+        number = np.inf
+    if not (np.isfinite(number) and minimum <= number <= maximum):
         raise InvalidInputError(f"{name} must be a finite number between {minimum:g} and {maximum:g}, got {value}")
-    return float(value)
+    return number
 
 
 def check_index(index: Any, length: int, *, name: str) -> NDArray[np.intp]:

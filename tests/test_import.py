@@ -1,0 +1,66 @@
+"""``import fastanchors`` is light: heavy modules load when a name that needs them is used, and nothing compiles."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import fastanchors as fa
+
+
+def modules_after(code: str) -> set[str]:
+    """The modules a fresh interpreter holds after ``code``."""
+    script = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout))
+
+
+def test_importing_loads_nothing_heavy():
+    loaded = modules_after("import fastanchors")
+    heavy = {
+        "numba",
+        "llvmlite",
+        "sklearn",
+        "scipy",
+        "numpy",
+        "pandas",
+        "matplotlib",
+        "dask",
+        "h5py",
+        "zarr",
+        "pyarrow",
+    }
+    assert loaded & heavy == set()
+    inside = {name for name in loaded if name.startswith("fastanchors")}
+    assert inside == {"fastanchors", "fastanchors._version", "fastanchors.errors"}
+
+
+def test_naming_a_class_loads_its_kernels_but_compiles_none():
+    code = """
+import fastanchors as fa
+fa.VectorSampler
+from numba.core.registry import CPUDispatcher
+import sys
+kernels = [value for name, module in sys.modules.items() if name.startswith("fastanchors")
+           for value in vars(module).values() if isinstance(value, CPUDispatcher)]
+assert len(kernels) > 10
+assert not any(kernel.signatures for kernel in kernels)
+"""
+    assert "sklearn" not in modules_after(code)
+
+
+def test_a_star_import_and_dir_offer_the_public_names():
+    assert "VectorSampler" in dir(fa)
+    assert "VectorSampler" in fa.__all__
+    assert fa.VectorSampler is fa.VectorSampler
+    assert fa.errors.InvalidInputError.__mro__[1] is fa.FastAnchorsError
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'fastanchors' has no attribute 'nonsense'"):
+        fa.nonsense  # noqa: B018
+    assert not hasattr(fa, "__wrapped__")
