@@ -17,7 +17,7 @@ from fastanchors.sampling.cost import Cost
 
 
 class ImplicitSeparable:
-    """m × n, row sums 1: k anchors, once each, and m − k rows that repeat ``mixtures`` Dirichlet(1) mixtures of them."""
+    """m × n, row sums 1: k anchors, once each; the other rows repeat ``mixtures`` Dirichlet(1) mixtures of them."""
 
     def __init__(self, m: int, n: int, k: int, *, mixtures: int = 2000, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
@@ -69,8 +69,7 @@ class ImplicitSeparable:
         return result
 
     def __getitem__(self, index: tuple[Any, Any]) -> Any:
-        i, j = np.broadcast_arrays(*index)
-        self.cost.queries += i.size
+        self.cost.queries += np.broadcast(*index).size
         return self.table[self.kind(index[0]), index[1]]
 
     def row_norm(self, i: ArrayLike) -> Any:

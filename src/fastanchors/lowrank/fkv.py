@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._rng import RngLike, as_generator
 from .._validate import check_number, check_rank, check_size
@@ -92,7 +91,7 @@ def fkv(
         orthonormalised; it is not the theorem's size.
     eps, delta : ask for the size of :func:`fkv_sample_size` instead (δ = 0.1 unless given).
 
-    Costs p·q queries, p + q samples and 2p norms, and the SVD of a p × q matrix; nothing depends on m or n.
+    Costs at most p·q queries and p norms, p + q samples, and the SVD of a p × q matrix; nothing grows with m or n.
     The vectors are far from orthonormal unless p is very large: see :meth:`DescribedVectors.orthonormalize`.
 
     Raises
@@ -104,12 +103,7 @@ def fkv(
     side = check_side(side)
     k = check_rank(k, access.shape)
     p, q = _sizes(k, rows, columns, eps, delta)
-    if p * q > MAX_ENTRIES:
-        raise TooLargeError(
-            f"FKV with {p:.3g} rows and {q:.3g} columns needs {8 * p * q / 1e9:.3g} GB for the sampled submatrix "
-            f"alone, more than the {8 * MAX_ENTRIES / 1e9:.2g} GB held; give rows=…, columns=… "
-            f"({PRACTICAL_FACTOR}·k = {PRACTICAL_FACTOR * k} of each works in practice) or a larger eps"
-        )
+    _check_held(p, q, k, access.shape)
     if min(p, q) < k:
         raise InvalidInputError(f"rows = {p} and columns = {q} must both be at least k = {k}")
     if not access.frobenius_norm > 0:
@@ -121,32 +115,36 @@ def fkv(
 def _fkv(S: SampleAccess, k: int, side: Side, lines: int, places: int, rng: np.random.Generator) -> DescribedVectors:
     """FKV in the terms of ``side``: ``lines`` are the rows of Theorem 1 for the right side, columns for the left."""
     draw = S.sample_rows if side == "right" else S.sample_columns
-    drawn = Lines(S, side, np.asarray(draw(lines, rng=rng), dtype=np.intp))
+    drawn = np.asarray(draw(lines, rng=rng), dtype=np.intp)
+    at = Lines(S, side, drawn).draw(rng.integers(lines, size=places), rng)
+    # A row drawn c times enters once, √c times as long: the same CᵀC, and the same V̂.
+    distinct, repeats = np.unique(drawn, return_counts=True)
+    at, at_repeats = np.unique(at, return_counts=True)
+    sampled = Lines(S, side, distinct)
     total = S.frobenius_norm
-    scale = total / (math.sqrt(lines) * drawn.norms())  # 1/√(p·P_t)
-    at = drawn.draw(rng.integers(lines, size=places), rng)
-    C = drawn.entries(at).T * scale[:, None]
-    C *= total / (math.sqrt(places) * np.linalg.norm(C, axis=0))  # 1/√(q·P'_u), P'_u = ‖S^(u)‖²/‖A‖_F²
+    scale = total * np.sqrt(repeats / lines) / sampled.norms()  # 1/√(p·P_t)
+    C = sampled.entries(at).T * scale[:, None]
+    C *= total * np.sqrt(at_repeats / places) / np.linalg.norm(C, axis=0)  # 1/√(q·P'_u), P'_u = ‖S^(u)‖²/‖A‖_F²
     U, sigma, _ = np.linalg.svd(C, full_matrices=False)
     rank = int(np.count_nonzero(sigma > sigma[0] * max(C.shape) * np.finfo(float).eps))
     if rank < k:
         raise RankError(
-            f"the {lines} × {places} sampled submatrix has rank {rank}, below k = {k}; ask for a smaller k, "
+            f"the {len(distinct)} × {len(at)} sampled submatrix has rank {rank}, below k = {k}; ask for a smaller k, "
             "or draw more rows and columns if the matrix has few distinct ones",
             rank,
         )
-    indices, coefficients = _merge(drawn.indices, scale[:, None] * U[:, :k] / sigma[:k])
-    return DescribedVectors(S, side, indices, coefficients, sigma[:k])
+    return DescribedVectors(S, side, distinct, scale[:, None] * U[:, :k] / sigma[:k], sigma[:k])
 
 
-def _merge(
-    indices: NDArray[np.intp], coefficients: NDArray[np.float64]
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Rows drawn more than once become one, with the sum of their coefficients."""
-    distinct, where = np.unique(indices, return_inverse=True)
-    merged = np.zeros((len(distinct), coefficients.shape[1]))
-    np.add.at(merged, where, coefficients)
-    return distinct, merged
+def _check_held(p: int, q: int, k: int, shape: tuple[int, int]) -> None:
+    """Refuse a size whose distinct rows and columns, or whose very draws, do not fit in memory."""
+    entries = min(p, shape[0]) * min(q, shape[1])
+    if max(entries, p + q) > MAX_ENTRIES:
+        raise TooLargeError(
+            f"FKV with {p:.3g} rows and {q:.3g} columns needs {8 * max(entries, p + q) / 1e9:.3g} GB for what it draws "
+            f"alone, more than the {8 * MAX_ENTRIES / 1e9:.2g} GB held; give rows=…, columns=… "
+            f"({PRACTICAL_FACTOR}·k = {PRACTICAL_FACTOR * k} of each works in practice) or a larger eps"
+        )
 
 
 def _sizes(k: int, rows: int | None, columns: int | None, eps: float | None, delta: float | None) -> tuple[int, int]:

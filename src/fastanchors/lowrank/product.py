@@ -18,7 +18,7 @@ from .described import DescribedVectors
 
 __all__ = ["estimate_product", "product_draws"]
 
-MAX_DRAWS = 100_000_000
+MAX_DRAWS = 10_000_000
 _BATCH = 1 << 15  # draws looked up together
 
 _Lookup: TypeAlias = Callable[[NDArray[np.intp]], NDArray[np.float64]]
