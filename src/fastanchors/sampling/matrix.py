@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from .._validate import as_matrix, check_index, check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from .access import Rows
 from .block import Block, make_block
+from .changes import Changes
 from .cost import Cost
 from .entries import as_entries, as_values, check_squares, summed
 from .forest import Array
@@ -67,8 +69,8 @@ class SampleMatrix:
         matrix = as_matrix(A, signed=normalize is None)
         check_squares(matrix)
         self._set_blocks([self._made(matrix)])
-        self.row_names = _names(row_names, self.shape[0], "row_names")
-        self.column_names = _names(column_names, self.shape[1], "column_names")
+        self.row_names: Sequence[str] | None = _names(row_names, self.shape[0], "row_names")
+        self.column_names: Sequence[str] | None = _names(column_names, self.shape[1], "column_names")
 
     @classmethod
     def from_blocks(cls, blocks: Sequence[Block], normalize: Literal["l1"] | None) -> SampleMatrix:
@@ -350,7 +352,7 @@ class SampleMatrix:
     def add(self, rows: ArrayLike, columns: ArrayLike, deltas: ArrayLike) -> None:
         """Add to many stored entries; several deltas for one entry are summed (in double precision) and added."""
         i, j, x = as_entries(rows, columns, deltas, self.shape)
-        keys, first, inverse = np.unique(i * self.shape[1] + j, return_index=True, return_inverse=True)
+        _, first, inverse = np.unique(i * self.shape[1] + j, return_index=True, return_inverse=True)
         ui, uj = i[first], j[first]
         total = summed(self._raw(ui, uj), x, i, j, inverse.reshape(-1), self.dtype)
         self._set(ui, uj, as_values(total, ui, uj, self.dtype, signed=self._normalize is None))
@@ -363,8 +365,16 @@ class SampleMatrix:
                 kept = float(self._by_row(i, "squares").max(initial=0.0))
         if not np.isfinite(kept + new):
             raise InvalidInputError("the sum of the squares would no longer be finite; rescale the matrix")
+        for changes in self.__dict__.get("_watchers", ()):
+            changes.note(i)
         for block, at, local in self._split_rows(i):
             block.write(local, j[at], x[at])
+
+    def watch(self) -> Changes:
+        """An object that collects the rows changed from now on, as long as somebody holds it."""
+        changes = Changes()
+        self.__dict__.setdefault("_watchers", weakref.WeakSet()).add(changes)
+        return changes
 
     def append(self, rows: Any, *, row_names: Sequence[str] | None = None) -> None:
         """New rows at the end, of the matrix's width; values must fit its type. O(entries · log m) amortised."""

@@ -50,6 +50,8 @@ class MatrixRows:
         self.shape = shape
         self._sampled = isinstance(source, SampleAccess)
         self._sparse = sp.issparse(source)
+        # The rows of an l1 view in single precision are rounded; its norms, from the sums of the stored rows, are not.
+        self._rounded = self._sampled and getattr(source, "normalize", None) and source.dtype == np.float32
         self._own_cost = Cost()
         self._start = source.cost.copy() if self._sampled else Cost()
 
@@ -157,7 +159,7 @@ class MatrixRows:
 
     def squared_norms(self) -> NDArray[np.float64]:
         """‖A_(i)‖² for every row."""
-        if self._sampled:
+        if self._sampled and not self._rounded:
             return np.asarray(self.source.row_norm(np.arange(self.shape[0]))) ** 2
         result = np.empty(self.shape[0])
         if self._sparse:
@@ -165,7 +167,11 @@ class MatrixRows:
             _csr_squared_norms(self.source.indptr, self.source.data, result)
             return result
         for start, block in self.blocks(nbytes=_CACHE_BYTES):
-            result[start : start + block.shape[0]] = np.einsum("ij,ij->i", block, block)
+            part = result[start : start + block.shape[0]]
+            if sp.issparse(block):
+                _csr_squared_norms(block.indptr, block.data, part)
+            else:
+                part[:] = np.einsum("ij,ij->i", block, block)
         return result
 
 

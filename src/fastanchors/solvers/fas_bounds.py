@@ -7,7 +7,8 @@ G = QᵀV and ω = ‖(I − VVᵀ)·Q‖,
     ‖a − QQᵀa‖² ≤ R² + l² + 2·l·min(R, ω·‖G·c‖),    R² = ‖c‖² − ‖G·c‖²,
 
 because V·c and the rest are orthogonal and what Q mixes between them passes through ω. Where the anchors lie in the
-sketched space the bound is the residual itself. One product of the m×d coordinates with Gᵀ bounds all rows at all steps.
+sketched space the bound is the residual itself. One product of the m×d coordinates with Gᵀ bounds all rows at all
+steps.
 
 Rounding is part of the bound: coordinates are computed in double precision, divided by ‖a‖ and kept in single, and what
 that loses, at most about 6e-8·‖a‖, is added. Norms are kept in double precision.
@@ -119,8 +120,8 @@ class Thresholds:
 
     def and_one_more(self) -> Thresholds:
         """With a step at the end that every row disturbs: for what is left when nothing known is."""
-        extra = (np.append(x, 0.0) for x in (self.low, self.high, self.norm))
-        return Thresholds(self.basis, *extra, np.append(self.index, 0))
+        low, high, norm = (np.append(x, 0.0) for x in (self.low, self.high, self.norm))
+        return Thresholds(self.basis, low, high, norm, np.append(self.index, 0))
 
     def cut(self, steps: int) -> Thresholds:
         """Those of the first steps."""
@@ -132,8 +133,8 @@ class Scan:
     """What one look at all sketched rows tells.
 
     ``first`` is, for every row, the first step at which it might change the choice (T where none); ``top_rows`` and
-    ``top_bounds`` the rows with the largest bounds at each step, largest first (−1 where there are fewer), without those
-    that are excused by the rule of ties; ``tied_bounds`` the largest bound of the latter at each step.
+    ``top_bounds`` the rows with the largest bounds at each step, largest first (−1 where there are fewer), without
+    those that are excused by the rule of ties; ``tied_bounds`` the largest bound of the latter at each step.
     """
 
     first: NDArray[np.int16]

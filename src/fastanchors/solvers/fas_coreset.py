@@ -96,17 +96,18 @@ class Run:
     ) -> Run:
         """From what each step gave."""
         indices = np.array(found, dtype=np.int64)
-        limits = (np.array([getattr(d, name) for d in decisions]) for name in ("low", "high", "norm"))
-        return cls(indices, np.array(sizes), Thresholds(basis, *limits, indices), tuple(tied), exhausted)
+        low, high, norm = (np.array([getattr(d, name) for d in decisions]) for name in ("low", "high", "norm"))
+        return cls(indices, np.array(sizes), Thresholds(basis, low, high, norm, indices), tuple(tied), exhausted)
 
     def followed_by(self, other: Run) -> Run:
         """This run and then the steps of ``other``, whose basis is that of both."""
         mine, theirs = self.thresholds, other.thresholds
-        joined = (np.concatenate([getattr(mine, x), getattr(theirs, x)]) for x in ("low", "high", "norm", "index"))
+        names = ("low", "high", "norm", "index")
+        low, high, norm, index = (np.concatenate([getattr(mine, x), getattr(theirs, x)]) for x in names)
         return Run(
             np.concatenate([self.indices, other.indices]),
             np.concatenate([self.residuals, other.residuals]),
-            Thresholds(theirs.basis, *joined),
+            Thresholds(theirs.basis, low, high, norm, index),
             self.tied + other.tied,
             other.exhausted,
         )
@@ -131,7 +132,7 @@ class Coreset:
         """Those rows of ``data``, read now."""
         indices = np.unique(indices).astype(np.int64)
         rows = data.raw_rows(indices)
-        return cls(indices, rows, squared_norms_of(data, indices, rows))
+        return cls(indices, rows, squared_norms_of(rows))
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -215,10 +216,8 @@ def residual_bounds(
     return np.asarray(np.minimum(np.sqrt(values) + error * norms, norms * (1 + error)))
 
 
-def squared_norms_of(data: MatrixRows, indices: NDArray[np.int64], rows: Rows) -> NDArray[np.float64]:
-    """‖A_(i)‖² of rows just read, by the same arithmetic as :meth:`MatrixRows.squared_norms`."""
-    if data.sampled:
-        return np.asarray(data.source.row_norm(indices), dtype=np.float64) ** 2
+def squared_norms_of(rows: Rows) -> NDArray[np.float64]:
+    """‖A_(i)‖² of rows that were read, by the arithmetic of :meth:`MatrixRows.squared_norms`."""
     return MatrixRows(rows, rows.shape).squared_norms()
 
 

@@ -147,7 +147,7 @@ class _Proof:
         size = max(16, _CHECK_BYTES // per_row)
 
         def look(rows: NDArray[np.int64], block: Rows) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-            squared = squared_norms_of(self.data, rows, block)
+            squared = squared_norms_of(block)
             bounds = residual_bounds(block, squared, run.thresholds.basis, T)
             bad = run.thresholds.disturbed(rows, np.sqrt(squared), bounds)
             worst = np.argsort(np.where(bad, -bounds, 0.0), axis=0, kind="stable")[:_JOIN]
