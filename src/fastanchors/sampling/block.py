@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def make_block(A: Rows, *, l1: bool, columns: bool = True) -> Block:
 
 def in_threads(work: Callable[[int, int], Any], bounds: list[int]) -> list[Any]:
     """``work(low, high)`` over consecutive bounds, in threads; what it computes must not depend on the bounds."""
-    pairs = [(low, high) for low, high in zip(bounds[:-1], bounds[1:]) if low < high]
+    pairs = [(low, high) for low, high in pairwise(bounds) if low < high]
     if len(pairs) == 1:
         return [work(*pairs[0])]
     with ThreadPoolExecutor(THREADS) as pool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._jit import jit
-from .forest import FAN_BITS, LEAF, LEAF_BITS, Array, build_segment, lift, path, tree_path
+from .forest import FAN_BITS, LEAF, LEAF_BITS, Array, Int, build_segment, lift, path, tree_path
 from .view import DRIFTED, NONZERO, View, inverse, row_changed
 
 __all__ = ["Dense", "build_columns", "build_rows", "column_squares", "write"]
@@ -26,10 +26,10 @@ class Dense(NamedTuple):
 
 
 @jit
-def build_rows(dense: Dense, none: Array, n: int, low: int, high: int) -> int:
+def build_rows(dense: Dense, none: Array, n: Int, low: Int, high: Int) -> Any:
     """Trees of the rows ``low`` … ``high`` − 1; returns their number of non-zeros."""
     data = dense.data
-    nonzero = 0
+    nonzero = np.int64(0)
     for i in range(low, high):
         p = i * n
         dense.row_sums[i] = build_segment(data, none, none, 1, 2, dense.row_nodes, p, n, p)
@@ -41,7 +41,7 @@ def build_rows(dense: Dense, none: Array, n: int, low: int, high: int) -> int:
 
 
 @jit
-def build_columns(dense: Dense, scale: Array, m: int, n: int, low: int, high: int) -> None:
+def build_columns(dense: Dense, scale: Array, m: Int, n: Int, low: Int, high: Int) -> None:
     """Trees of the columns ``low`` … ``high`` − 1, in one pass over the rows: 32 at a time make a leaf block."""
     sums = np.empty(high - low)
     for start in range(0, m, LEAF):
@@ -62,14 +62,14 @@ def build_columns(dense: Dense, scale: Array, m: int, n: int, low: int, high: in
 
 
 @jit
-def _column_path(dense: Dense, view: View, none: Array, m: int, n: int, i: int, j: int) -> None:
+def _column_path(dense: Dense, view: View, none: Array, m: Int, n: Int, i: Int, j: Int) -> None:
     total = path(dense.data, none, view.scale, n, 2, dense.column_nodes, j * m, m, j, i)
     dense.column_sums[j] = total
     tree_path(view.totals, j, total)
 
 
 @jit
-def write(dense: Dense, view: View, none: Array, m: int, n: int, i: Array, j: Array, x: Array) -> None:
+def write(dense: Dense, view: View, none: Array, m: Int, n: Int, i: Array, j: Array, x: Array) -> None:
     """Set entries, one after another."""
     data = dense.data
     no_scale = view.scale[:0]
@@ -95,7 +95,7 @@ def write(dense: Dense, view: View, none: Array, m: int, n: int, i: Array, j: Ar
 
 
 @jit
-def column_squares(dense: Dense, view: View, m: int, n: int, j: Array, out: Array) -> None:
+def column_squares(dense: Dense, view: View, m: Int, n: Int, j: Array, out: Array) -> None:
     """Exact squared column norms of the view; as for sparse blocks, O(1) where no row has drifted."""
     drifted = view.counters[DRIFTED]
     for k in range(j.size):

@@ -33,6 +33,7 @@ from .._jit import jit
 __all__ = [
     "Array",
     "Forest",
+    "Int",
     "Tree",
     "build_segments",
     "draw_many",
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 Array: TypeAlias = NDArray[Any]
+Int: TypeAlias = int | np.int64  # kernels compile once for both
 
 LEAF_BITS = 5
 LEAF = 1 << LEAF_BITS
@@ -83,7 +85,7 @@ def fresh_nodes(entries: int) -> Array:
 
 
 @jit
-def span_sum(values: Array, start: int, stop: int) -> float:
+def span_sum(values: Array, start: Int, stop: Int) -> float:
     total = 0.0
     for k in range(start, stop):
         total += values[k]
@@ -91,7 +93,7 @@ def span_sum(values: Array, start: int, stop: int) -> float:
 
 
 @jit
-def leaf_sum(data: Array, other: Array, scale: Array, step: int, power: int, first: int, count: int) -> float:
+def leaf_sum(data: Array, other: Array, scale: Array, step: Int, power: Int, first: Int, count: Int) -> float:
     """Sum of the terms of ``count`` entries from ``data[first]`` on."""
     total = 0.0
     if scale.size == 0:
@@ -116,7 +118,7 @@ def leaf_sum(data: Array, other: Array, scale: Array, step: int, power: int, fir
 
 @jit
 def leaf_terms(
-    data: Array, other: Array, scale: Array, step: int, power: int, first: int, count: int, terms: Array
+    data: Array, other: Array, scale: Array, step: Int, power: Int, first: Int, count: Int, terms: Array
 ) -> None:
     """The same terms, written out: no branch depends on them, so their loads overlap."""
     if scale.size == 0:
@@ -143,13 +145,13 @@ def path(
     data: Array,
     other: Array,
     scale: Array,
-    step: int,
-    power: int,
+    step: Int,
+    power: Int,
     nodes: Array,
-    p: int,
-    length: int,
-    first: int,
-    t: int,
+    p: Int,
+    length: Int,
+    first: Int,
+    t: Int,
 ) -> float:
     """Recompute every sum above entry ``t`` of a segment; return the sum of the segment. O(log length)."""
     if length <= LEAF:
@@ -169,7 +171,7 @@ def path(
 
 
 @jit
-def lift(nodes: Array, p: int, length: int) -> float:
+def lift(nodes: Array, p: Int, length: Int) -> float:
     """Fill the levels above the leaf blocks of a segment of more than 32 entries; return its sum."""
     offset = p >> FAN_BITS
     count = ((length - 1) >> LEAF_BITS) + 1
@@ -185,7 +187,7 @@ def lift(nodes: Array, p: int, length: int) -> float:
 
 @jit
 def build_segment(
-    data: Array, other: Array, scale: Array, step: int, power: int, nodes: Array, p: int, length: int, first: int
+    data: Array, other: Array, scale: Array, step: Int, power: Int, nodes: Array, p: Int, length: Int, first: Int
 ) -> float:
     """Fill the whole tree of one segment; return its sum. O(length)."""
     if length <= LEAF:
@@ -202,22 +204,22 @@ def build_segments(
     data: Array,
     other: Array,
     scale: Array,
-    power: int,
+    power: Int,
     nodes: Array,
     begin: Array,
     end: Array,
     sums: Array,
-    low: int,
-    high: int,
+    low: Int,
+    high: Int,
 ) -> None:
     """Trees of the segments ``low`` … ``high`` − 1 of a compressed layout. Segments may go to different threads."""
     for s in range(low, high):
-        p = begin[s]
+        p = np.int64(begin[s])
         sums[s] = build_segment(data, other, scale, 1, power, nodes, p, end[s] - p, p)
 
 
 @jit
-def pick(values: Array, start: int, stop: int, u: float) -> tuple[int, float]:
+def pick(values: Array, start: Int, stop: Int, u: float) -> tuple[Int, float]:
     """The child that holds ``u``, and what is left of ``u`` in it; a child of weight zero is never taken.
 
     Where rounding carries ``u`` beyond the last child, the last child of non-zero weight is taken.
@@ -238,8 +240,8 @@ def draw_many(
     data: Array,
     other: Array,
     scale: Array,
-    step: int,
-    power: int,
+    step: Int,
+    power: Int,
     nodes: Array,
     p: Array,
     length: Array,
@@ -302,15 +304,15 @@ def draw_many(
             start = child[w] << LEAF_BITS
             count = min(LEAF, length[group + w] - start)
             leaf_terms(data, other, scale, step, power, first[group + w] + start * step, count, terms)
-            k, left = pick(terms, 0, count, rest[w])
+            k, _ = pick(terms, 0, count, rest[w])
             out[group + w] = start + k
     return touched
 
 
 @jit
-def forest_path(forest: Forest, scale: Array, s: int, t: int) -> None:
+def forest_path(forest: Forest, scale: Array, s: Int, t: Int) -> None:
     """Recompute every sum above entry ``t`` of segment ``s``."""
-    p = forest.begin[s]
+    p = np.int64(forest.begin[s])
     size = forest.end[s] - p
     forest.sums[s] = path(forest.data, forest.other, scale, 1, 2, forest.nodes, p, size, p, t)
     if forest.l1_sums.size > 0:
@@ -318,7 +320,7 @@ def forest_path(forest: Forest, scale: Array, s: int, t: int) -> None:
 
 
 @jit
-def tree_path(tree: Tree, t: int, weight: float) -> None:
+def tree_path(tree: Tree, t: Int, weight: float) -> None:
     """Set weight ``t`` of a tree."""
     tree.data[t] = weight
     none = tree.data[:0]

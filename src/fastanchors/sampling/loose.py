@@ -8,12 +8,12 @@ is rebuilt and the tier starts empty (amortised O(1) per new non-zero).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._jit import jit
-from .forest import Array, Forest, build_segment, forest_path, fresh_nodes
+from .forest import LEAF, Array, Forest, Int, forest_path, fresh_nodes
 
 __all__ = ["ENTRIES", "Loose", "find_loose", "fresh_loose", "grow_loose", "insert", "no_loose"]
 
@@ -63,8 +63,8 @@ def _empty(rows: Forest, columns: Forest, m: int, n: int, room: int, table: int)
 def _pools(base: Forest, segments: int, room: int) -> Forest:
     l1 = base.l1_sums.size > 0
     return Forest(
-        begin=np.zeros(segments, np.int64),
-        end=np.zeros(segments, np.int64),
+        begin=np.zeros(segments, base.begin.dtype),
+        end=np.zeros(segments, base.begin.dtype),
         other=np.zeros(room, base.other.dtype),
         data=np.zeros(room, base.data.dtype),
         nodes=fresh_nodes(room),
@@ -109,7 +109,7 @@ def _roomier(pools: Forest, used: int, length: Array) -> Forest:
 
 
 @jit
-def place_of(keys: Array, key: int) -> int:
+def place_of(keys: Array, key: Any) -> Any:
     """Where ``key`` is in the table, or the free place where it belongs."""
     mask = keys.size - 1
     h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
@@ -120,7 +120,7 @@ def place_of(keys: Array, key: int) -> int:
 
 
 @jit
-def find_loose(loose: Loose, key: int) -> int:
+def find_loose(loose: Loose, key: Int) -> Any:
     """The table's place of an entry, or -1."""
     if loose.keys.size == 0:
         return -1
@@ -141,28 +141,27 @@ def _rehash(
 
 
 @jit
-def _push(
+def _make_place(
     pools: Forest,
     length: Array,
-    s: int,
-    other: int,
-    x: float,
-    free: int,
+    s: Int,
+    other: Int,
+    free: Int,
     scale: Array,
     keys: Array,
     places: Array,
-    own: int,
-    across: int,
-) -> int:
-    """Append an entry to pool ``s``, moving it to ``free`` when it is full; return the places newly used.
+    own: Int,
+    across: Int,
+) -> Any:
+    """Append a zero to pool ``s``, moving it to ``free`` when it is full; returns the places newly used.
 
     The key of an entry of the pool is ``s * own + other * across``.
     """
-    begin = pools.begin[s]
-    count = length[s]
-    room = 0
+    begin: Int = np.int64(pools.begin[s])
+    count = np.int64(length[s])
+    room = np.int64(0)
     if begin + count == pools.end[s]:
-        room = max(1, 2 * count)
+        room = max(np.int64(1), 2 * count)
         for t in range(count):
             pools.other[free + t] = pools.other[begin + t]
             pools.data[free + t] = pools.data[begin + t]
@@ -170,40 +169,43 @@ def _push(
         begin = free
         pools.begin[s] = begin
         pools.end[s] = begin + room
+        for t in range(0, room, LEAF):
+            forest_path(pools, scale, s, t)
     pools.other[begin + count] = other
-    pools.data[begin + count] = x
-    length[s] = count + 1
     places[place_of(keys, s * own + other * across)] = begin + count
-    if room > 0:
-        size = pools.end[s] - begin
-        pools.sums[s] = build_segment(pools.data, pools.other, scale, 1, 2, pools.nodes, begin, size, begin)
-        if pools.l1_sums.size > 0:
-            pools.l1_sums[s] = build_segment(pools.data, pools.other, scale, 1, 1, pools.l1_nodes, begin, size, begin)
-    else:
-        forest_path(pools, scale, s, count)
+    length[s] = count + 1
     return room
 
 
 @jit
-def insert(loose: Loose, no_scale: Array, scale: Array, n: int, i: int, j: int, x: float) -> bool:
-    """Put a new non-zero into both pools; False, with nothing changed, where the tier must grow first."""
-    if loose.keys.size == 0 or 3 * (loose.used[ENTRIES] + 1) > 2 * loose.keys.size:
-        return False
+def insert(loose: Loose, no_scale: Array, scale: Array, n: Int, i: Int, j: Int) -> Any:
+    """Make places for a new entry, zero so far; returns the table's place or, where the tier must grow first, -1."""
+    used = loose.used
+    if loose.keys.size == 0 or 3 * (used[ENTRIES] + 1) > 2 * loose.keys.size:
+        return -1
     has_columns = loose.column_length.size > 0
-    if loose.used[ROW_ROOM] + 2 * loose.row_length[i] + 1 > loose.rows.data.size:
-        return False
-    if has_columns and loose.used[COLUMN_ROOM] + 2 * loose.column_length[j] + 1 > loose.columns.data.size:
-        return False
-    key = np.int64(i) * n + j
-    loose.keys[place_of(loose.keys, key)] = key
-    loose.used[ENTRIES] += 1
-    rows, columns = loose.rows, loose.columns
-    loose.used[ROW_ROOM] += _push(
-        rows, loose.row_length, i, j, x, loose.used[ROW_ROOM], no_scale, loose.keys, loose.row_place, n, 1
+    if used[ROW_ROOM] + 2 * loose.row_length[i] + 1 > loose.rows.data.size:
+        return -1
+    if has_columns and used[COLUMN_ROOM] + 2 * loose.column_length[j] + 1 > loose.columns.data.size:
+        return -1
+    key = i * n + j
+    at = place_of(loose.keys, key)
+    loose.keys[at] = key
+    used[ENTRIES] += 1
+    used[ROW_ROOM] += _make_place(
+        loose.rows, loose.row_length, i, j, used[ROW_ROOM], no_scale, loose.keys, loose.row_place, n, np.int64(1)
     )
     if has_columns:
-        free = loose.used[COLUMN_ROOM]
-        loose.used[COLUMN_ROOM] += _push(
-            columns, loose.column_length, j, i, x, free, scale, loose.keys, loose.column_place, 1, n
+        used[COLUMN_ROOM] += _make_place(
+            loose.columns,
+            loose.column_length,
+            j,
+            i,
+            used[COLUMN_ROOM],
+            scale,
+            loose.keys,
+            loose.column_place,
+            np.int64(1),
+            n,
         )
-    return True
+    return at

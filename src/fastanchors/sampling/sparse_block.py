@@ -16,9 +16,21 @@ import scipy.sparse as sp
 from .access import Rows
 from .block import THREADS, Block, check_equal, check_tree, in_threads, view_arrays, view_from_arrays
 from .forest import Array, Forest, build_segments, draw_many, fresh_nodes, fresh_tree
-from .loose import ENTRIES, Loose, fresh_loose, grow_loose, no_loose
-from .sparse_kernels import Sides, column_squares, count_rows, fill_rows, lookup, write
-from .view import View, fresh_view, view_dtype, view_scale, view_weights, with_marks
+from .loose import ENTRIES, fresh_loose, grow_loose, no_loose
+from .sparse_kernels import (
+    Sides,
+    column_squares,
+    count_rows,
+    fill_rows,
+    lookup,
+    put,
+    put_loose,
+    renew_rows,
+    renew_totals,
+    rescale,
+    rescale_loose,
+)
+from .view import NONZERO, View, fresh_view, view_dtype, view_scale, view_weights, with_marks
 
 __all__ = ["SparseBlock"]
 
@@ -155,27 +167,57 @@ class SparseBlock(Block):
 
     def write(self, i: Array, j: Array, x: Array) -> None:
         self.view = with_marks(self.view)
-        n = self.shape[1]
-        done = write(self.sides, self.view, self.loose, n, i, j, x, 0)
-        while done < len(i):
-            self._make_room()
-            done = write(self.sides, self.view, self.loose, n, i, j, x, done)
+        for start in range(0, len(i), self._loose_limit):
+            at = slice(start, start + self._loose_limit)
+            self._write(i[at], j[at], x[at])
+            if self.loose.used[ENTRIES] > self._loose_limit:
+                fresh = self.rebuilt()
+                self.sides, self.view, self.loose = fresh.sides, with_marks(fresh.view), fresh.loose
+                self._indptrs = fresh._indptrs
 
-    def _make_room(self) -> None:
-        """A larger loose tier or, where it has its share, a rebuilt block without one."""
-        if not self._has_loose:
+    @property
+    def _loose_limit(self) -> int:
+        return max(_LOOSE_AT_LEAST, len(self.sides.rows.data) // _LOOSE_SHARE)
+
+    def _write(self, i: Array, j: Array, x: Array) -> None:
+        """Side by side, then the loose tier, then what depends on the sums of rows and of columns."""
+        rows, columns = self.sides
+        found = np.empty(len(i), np.bool_)
+        self.view.counters[NONZERO] += put(rows, _NONE, i, j, x, found)
+        if self.has_columns:
+            put(columns, self.view.scale, j, i, x, found)
+        if not found.all():
+            self._write_loose(i[~found], j[~found], x[~found])
+        stale = np.empty(len(i), np.bool_)
+        renew_rows(self.view, rows, self.loose, i, stale)
+        if self.has_columns:
+            renew_totals(self.view, columns, self.loose.columns, j)
+            for row in i[stale]:
+                self._rescale(row)
+
+    def _write_loose(self, i: Array, j: Array, x: Array) -> None:
+        if not self._has_loose and not x.any():
+            return
+        done, n = 0, self.shape[1]
+        while (done := put_loose(self.loose, self.view, n, i, j, x, done)) < len(i):
+            if self._has_loose:
+                self.loose = grow_loose(self.loose)
+                continue
             self.loose = fresh_loose(*self.sides)
             # The totals now have two parts, and so do the row weights of ``normalize=None``: no longer the sums' array.
             weights, totals = self.view.weights, self.view.totals
             self.view = self.view._replace(
                 weights=weights._replace(data=weights.data.copy()), totals=totals._replace(data=totals.data.copy())
             )
-        elif self.loose.used[ENTRIES] > max(_LOOSE_AT_LEAST, len(self.sides.rows.data) // _LOOSE_SHARE):
-            fresh = self.rebuilt()
-            self.sides, self.view, self.loose = fresh.sides, with_marks(fresh.view), fresh.loose
-            self._indptrs = fresh._indptrs
-        else:
-            self.loose = grow_loose(self.loose)
+
+    def _rescale(self, row: np.int64) -> None:
+        """Renew the column trees above the entries of a row whose scale has changed. O(nnz(row) · log m)."""
+        scale = self.view.scale
+        j = self.rows(np.array([row]), view=False).indices.astype(np.int64)
+        rescale(self.sides.columns, scale, row, j)
+        if self._has_loose:
+            rescale_loose(self.loose, scale, self.shape[1], row, j)
+        renew_totals(self.view, self.sides.columns, self.loose.columns, j)
 
     def rows(self, indices: Array, *, view: bool) -> Rows:
         divide = view and self.l1
@@ -186,6 +228,9 @@ class SparseBlock(Block):
         fill_rows(self.sides.rows, self.loose, indices, indptr, columns, data, divide)
         indptr = _index_type(indptr, int(indptr[-1]))
         taken = sp.csr_array((data, columns, indptr), shape=(len(indices), self.shape[1]), copy=False)
+        if self._has_loose:
+            taken.has_sorted_indices = False
+            taken.sort_indices()
         taken.has_canonical_format = True
         return taken
 

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._jit import jit
-from .forest import Array, Forest, forest_path, tree_path
+from .forest import Array, Forest, Int, forest_path, tree_path
 from .loose import Loose, find_loose, insert
 from .view import DRIFTED, NONZERO, View, inverse, row_changed
 
-__all__ = ["Sides", "column_squares", "count_rows", "fill_rows", "lookup", "write"]
+__all__ = [
+    "Sides",
+    "column_squares",
+    "count_rows",
+    "fill_rows",
+    "lookup",
+    "put",
+    "put_loose",
+    "renew_rows",
+    "renew_totals",
+    "rescale",
+    "rescale_loose",
+]
 
 
 class Sides(NamedTuple):
@@ -22,7 +34,7 @@ class Sides(NamedTuple):
 
 
 @jit
-def find(forest: Forest, s: int, other: int) -> int:
+def find(forest: Forest, s: Int, other: Int) -> Any:
     """Place of the entry of segment ``s`` at ``other``, or -1. O(log length)."""
     low = np.int64(forest.begin[s])
     high = np.int64(forest.end[s])
@@ -37,7 +49,7 @@ def find(forest: Forest, s: int, other: int) -> int:
 
 
 @jit
-def lookup(rows: Forest, loose: Loose, n: int, i: Array, j: Array, out: Array) -> None:
+def lookup(rows: Forest, loose: Loose, n: Int, i: Array, j: Array, out: Array) -> None:
     """The stored entries (i, j)."""
     for k in range(i.size):
         at = find(rows, i[k], j[k])
@@ -49,7 +61,7 @@ def lookup(rows: Forest, loose: Loose, n: int, i: Array, j: Array, out: Array) -
 
 
 @jit
-def row_sums(rows: Forest, loose: Loose, i: int) -> tuple[float, float]:
+def row_sums(rows: Forest, loose: Loose, i: Int) -> tuple[float, float]:
     """Σ a_ij² and, where it is kept, Σ |a_ij| of a row over both tiers."""
     square = rows.sums[i]
     l1 = rows.l1_sums[i] if rows.l1_sums.size > 0 else 0.0
@@ -61,87 +73,92 @@ def row_sums(rows: Forest, loose: Loose, i: int) -> tuple[float, float]:
 
 
 @jit
-def renew_total(sides: Sides, view: View, loose: Loose, j: int) -> None:
-    total = sides.columns.sums[j]
-    if loose.columns.sums.size > 0:
-        total += loose.columns.sums[j]
-    tree_path(view.totals, j, total)
-
-
-@jit
-def refresh_row(sides: Sides, view: View, loose: Loose, n: int, i: int) -> None:
-    """The scale of row ``i`` has changed: recompute the column trees above its entries. O(nnz(row) · log m)."""
-    rows, columns = sides.rows, sides.columns
-    for at in range(rows.begin[i], rows.end[i]):
-        if rows.data[at] != 0:
-            j = rows.other[at]
-            forest_path(columns, view.scale, j, find(columns, j, i) - columns.begin[j])
-            renew_total(sides, view, loose, j)
-    if loose.rows.sums.size > 0:
-        start = loose.rows.begin[i]
-        for at in range(start, start + loose.row_length[i]):
-            if loose.rows.data[at] != 0:
-                j = loose.rows.other[at]
-                place = loose.column_place[find_loose(loose, np.int64(i) * n + j)]
-                forest_path(loose.columns, view.scale, j, place - loose.columns.begin[j])
-                renew_total(sides, view, loose, j)
-
-
-@jit
-def write(sides: Sides, view: View, loose: Loose, n: int, i: Array, j: Array, x: Array, done: int) -> int:
-    """Set the entries from ``done`` on; return how many are done: fewer than all where the loose tier must grow."""
-    rows, columns = sides.rows, sides.columns
-    no_scale = view.scale[:0]
-    has_columns = columns.sums.size > 0
-    for k in range(done, i.size):
-        r, c = i[k], j[k]
-        at = find(rows, r, c)
+def put(forest: Forest, scale: Array, s: Array, other: Array, x: Array, found: Array) -> Any:
+    """Set the entries (s, other) that the forest has, and the sums above them; returns the growth of its non-zeros."""
+    more = np.int64(0)
+    for k in range(s.size):
+        at = find(forest, s[k], other[k])
+        found[k] = at >= 0
         if at >= 0:
-            before = rows.data[at]
-            rows.data[at] = x[k]
-            forest_path(rows, no_scale, r, at - rows.begin[r])
-            if has_columns:
-                at = find(columns, c, r)
-                columns.data[at] = x[k]
-                forest_path(columns, view.scale, c, at - columns.begin[c])
-        else:
-            at = find_loose(loose, r * n + c)
-            if at >= 0:
-                place = loose.row_place[at]
-                before = loose.rows.data[place]
-                loose.rows.data[place] = x[k]
-                forest_path(loose.rows, no_scale, r, place - loose.rows.begin[r])
-                if has_columns:
-                    place = loose.column_place[at]
-                    loose.columns.data[place] = x[k]
-                    forest_path(loose.columns, view.scale, c, place - loose.columns.begin[c])
-            elif x[k] == 0:
-                continue
-            else:
-                before = x[k] * 0
-                if not insert(loose, no_scale, view.scale, n, r, c, x[k]):
-                    return k
-        view.counters[NONZERO] += np.int64(x[k] != 0) - np.int64(before != 0)
-        if has_columns:
-            renew_total(sides, view, loose, c)
-        square, l1 = row_sums(rows, loose, r)
-        if row_changed(view, r, square, l1) and has_columns:
-            refresh_row(sides, view, loose, n, r)
+            more += np.int64(x[k] != 0) - np.int64(forest.data[at] != 0)
+            forest.data[at] = x[k]
+            forest_path(forest, scale, s[k], at - forest.begin[s[k]])
+    return more
+
+
+@jit
+def put_loose(loose: Loose, view: View, n: Int, i: Array, j: Array, x: Array, start: Int) -> Any:
+    """Set entries of the loose tier from ``start`` on, new ones included; where it must grow first, returns there."""
+    no_scale = view.scale[:0]
+    rows, columns = loose.rows, loose.columns
+    for k in range(start, i.size):
+        at = find_loose(loose, i[k] * n + j[k])
+        if at < 0 and x[k] == 0:
+            continue
+        if at < 0:
+            at = insert(loose, no_scale, view.scale, n, i[k], j[k])
+            if at < 0:
+                return k
+        place = loose.row_place[at]
+        view.counters[NONZERO] += np.int64(x[k] != 0) - np.int64(rows.data[place] != 0)
+        rows.data[place] = x[k]
+        forest_path(rows, no_scale, i[k], place - rows.begin[i[k]])
+        if columns.sums.size > 0:
+            place = loose.column_place[at]
+            columns.data[place] = x[k]
+            forest_path(columns, view.scale, j[k], place - columns.begin[j[k]])
     return i.size
 
 
 @jit
-def _walk_column(forest: Forest, rows: Forest, loose: Loose, s: int, stop: int) -> float:
+def renew_rows(view: View, rows: Forest, loose: Loose, i: Array, stale: Array) -> None:
+    """Weights of rows after their entries have changed; ``stale`` says whose scale in the column trees is new."""
+    for k in range(i.size):
+        square, l1 = row_sums(rows, loose, i[k])
+        stale[k] = row_changed(view, i[k], square, l1)
+
+
+@jit
+def renew_totals(view: View, columns: Forest, loose: Forest, j: Array) -> None:
+    """Totals of columns after their trees have changed."""
+    for k in range(j.size):
+        total = columns.sums[j[k]]
+        if loose.sums.size > 0:
+            total += loose.sums[j[k]]
+        tree_path(view.totals, j[k], total)
+
+
+@jit
+def rescale(columns: Forest, scale: Array, i: Int, j: Array) -> None:
+    """Row ``i``, with non-zeros in the columns ``j``, has a new scale: renew the column trees above its entries."""
+    for k in range(j.size):
+        at = find(columns, j[k], i)
+        if at >= 0:
+            forest_path(columns, scale, j[k], at - columns.begin[j[k]])
+
+
+@jit
+def rescale_loose(loose: Loose, scale: Array, n: Int, i: Int, j: Array) -> None:
+    """The same for its entries in the loose tier."""
+    for k in range(j.size):
+        at = find_loose(loose, i * n + j[k])
+        if at >= 0:
+            place = loose.column_place[at]
+            forest_path(loose.columns, scale, j[k], place - loose.columns.begin[j[k]])
+
+
+@jit
+def _walk_column(forest: Forest, rows: Forest, loose: Loose, s: Int, stop: Int) -> float:
     total = 0.0
     for at in range(forest.begin[s], stop):
-        square, l1 = row_sums(rows, loose, forest.other[at])
+        _, l1 = row_sums(rows, loose, np.int64(forest.other[at]))
         x = forest.data[at] * inverse(l1)
         total += x * x
     return total
 
 
 @jit
-def column_squares(sides: Sides, view: View, loose: Loose, n: int, j: Array, out: Array) -> None:
+def column_squares(sides: Sides, view: View, loose: Loose, n: Int, j: Array, out: Array) -> None:
     """Exact squared column norms of the view.
 
     O(1) where no row has drifted; otherwise the stale sum is corrected by the drifted rows (their weight in it is at
@@ -164,12 +181,12 @@ def column_squares(sides: Sides, view: View, loose: Loose, n: int, j: Array, out
                     at = find_loose(loose, i * n + c)
                     if at >= 0:
                         x = np.float64(loose.rows.data[loose.row_place[at]])
-                square, l1 = row_sums(rows, loose, i)
+                _, l1 = row_sums(rows, loose, i)
                 now = x * inverse(l1)
                 stale = x * view.scale[i]
                 total += (now - stale) * (now + stale)
         elif drifted > 0:
-            total = _walk_column(columns, rows, loose, c, columns.end[c])
+            total = _walk_column(columns, rows, loose, c, np.int64(columns.end[c]))
             if loose.columns.sums.size > 0:
                 total += _walk_column(loose.columns, rows, loose, c, loose.columns.begin[c] + loose.column_length[c])
         out[k] = total
@@ -181,7 +198,7 @@ def count_rows(rows: Forest, loose: Loose, indices: Array, indptr: Array) -> Non
     indptr[0] = 0
     for k in range(indices.size):
         i = indices[k]
-        count = 0
+        count = np.int64(0)
         for at in range(rows.begin[i], rows.end[i]):
             count += np.int64(rows.data[at] != 0)
         if loose.rows.sums.size > 0:
@@ -195,7 +212,7 @@ def count_rows(rows: Forest, loose: Loose, indices: Array, indptr: Array) -> Non
 def fill_rows(
     rows: Forest, loose: Loose, indices: Array, indptr: Array, columns: Array, data: Array, divide: bool
 ) -> None:
-    """The non-zeros of those rows in order of their columns, divided by the row's l1 norm where asked."""
+    """The non-zeros of those rows, loose ones last, divided by the row's l1 norm where asked."""
     for k in range(indices.size):
         i = indices[k]
         put = indptr[k]
@@ -211,11 +228,7 @@ def fill_rows(
                     columns[put] = loose.rows.other[at]
                     data[put] = loose.rows.data[at]
                     put += 1
-            if loose.row_length[i] > 0:
-                order = np.argsort(columns[indptr[k] : put])
-                columns[indptr[k] : put] = columns[indptr[k] : put][order]
-                data[indptr[k] : put] = data[indptr[k] : put][order]
         if divide:
-            square, l1 = row_sums(rows, loose, i)
+            _, l1 = row_sums(rows, loose, i)
             for at in range(indptr[k], put):
                 data[at] = data[at] / l1

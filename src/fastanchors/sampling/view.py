@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._jit import jit
-from .forest import Array, Tree, tree_path
+from .forest import Array, Int, Tree, tree_path
 
 __all__ = [
     "DRIFTED",
@@ -89,7 +89,7 @@ def inverse(l1: float) -> float:
 
 
 @jit
-def row_changed(view: View, i: int, square: float, l1: float) -> bool:
+def row_changed(view: View, i: Int, square: float, l1: float) -> bool:
     """Row ``i`` now has these sums: renew its weight; True if its entries in the column trees must be rewritten."""
     if view.scale.size == 0:
         tree_path(view.weights, i, square)
