@@ -56,8 +56,9 @@ class Hull:
         """Make ``row`` an anchor and approximate all rows anew: at most one pass."""
         point = self.data.rows([row])[0]
         self.points = np.vstack([self.points, point])
-        q, size = self.span.direction(point)
-        if size > _IN_SPAN * np.linalg.norm(point) and len(self.span.basis) < self.data.shape[1]:
+        outside = np.linalg.norm(self.span.off_basis(point))
+        if outside > _IN_SPAN * np.linalg.norm(point) and len(self.span.basis) < self.data.shape[1]:
+            q, _ = self.span.direction(point)
             projections = self.span.project(q)
             self.span.remove(q, projections)
             self._coordinates = np.column_stack([self._coordinates, projections])

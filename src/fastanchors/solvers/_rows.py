@@ -51,7 +51,9 @@ class MatrixRows:
         self._sampled = isinstance(source, SampleAccess)
         self._sparse = sp.issparse(source)
         # The rows of an l1 view in single precision are rounded; its norms, from the sums of the stored rows, are not.
-        self._rounded = self._sampled and getattr(source, "normalize", None) and source.dtype == np.float32
+        self._rounded = bool(
+            self._sampled and getattr(source, "normalize", None) and getattr(source, "dtype", None) == np.float32
+        )
         self._own_cost = Cost()
         self._start = source.cost.copy() if self._sampled else Cost()
 

@@ -10,6 +10,8 @@ Every method returns T (n×k); SPA then runs on the m×k points A·T. Three choi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,18 +32,20 @@ def preconditioner(
     method: str,
     data: MatrixRows,
     k: int,
-    first: NDArray[np.float64] | None = None,
     *,
+    anchors: NDArray[np.float64] | None = None,
+    outliers: Sequence[int] = (),
     tol: float | None = None,
     allow_fewer: bool = False,
 ) -> NDArray[np.float64]:
-    """The n×k map T of the method; ``first`` are the anchor points of the first SPA, for ``"spa"``.
+    """The n×k map T of the method; ``"spa"`` needs the ``anchors`` of the first SPA, as points.
 
+    The ellipsoid leaves out the rows ``outliers``.
     Fewer columns come back if the matrix has rank below k and ``allow_fewer`` says that is welcome.
     """
     if method == "spa":
-        assert first is not None
-        return np.asarray(np.linalg.pinv(first, rcond=1e-15), dtype=np.float64)
+        assert anchors is not None
+        return np.asarray(np.linalg.pinv(anchors, rcond=1e-15), dtype=np.float64)
     V, sigma = singular_space(data, k)
     small = 1e-13 if tol is None else tol
     rank = int(np.count_nonzero(sigma > small * sigma[0]))
@@ -54,7 +58,8 @@ def preconditioner(
     if method == "svd":
         return whitening
     # The ellipsoid is affine-invariant; whitened points keep its iteration well-conditioned.
-    return whitening @ np.linalg.cholesky(minimum_volume_ellipsoid(data.dot(whitening)))
+    points = np.delete(data.dot(whitening), outliers, axis=0) if len(outliers) else data.dot(whitening)
+    return whitening @ np.linalg.cholesky(minimum_volume_ellipsoid(points))
 
 
 def singular_space(data: MatrixRows, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

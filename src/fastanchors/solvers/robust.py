@@ -24,7 +24,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ._residuals import Residuals, Step, choose
 
@@ -43,28 +42,29 @@ class Robust:
     kind : ``"neighbours"`` (the anchor is the candidate row), ``"average"`` or ``"median"`` (of its nearest
         neighbours; ``Anchors.points`` holds these points, ``Anchors.indices`` the row of the group nearest to each).
     support : number of near neighbours, the candidate included, or if below 1 a fraction of the rows
-        (at least 2). A material seen in fewer rows than this is an outlier by this definition.
-    radius : how near, relative to the residual of the candidate; between 0 and 1.
+        (at least 2). None: 3 for ``"neighbours"``, one row in a hundred but at least 3 for the averages.
+        A material seen in fewer rows than this is an outlier by this definition.
+    radius : how near, relative to the residual of the candidate; between 0 and 1. At 0.5 only what stands quite
+        alone is set aside.
     """
 
     kind: Literal["neighbours", "average", "median"] = "neighbours"
-    support: float = 3
-    radius: float = 0.3
+    support: float | None = None
+    radius: float = 0.5
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
             raise InvalidInputError(f"robust must be None or one of {', '.join(map(repr, _KINDS))}, got {self.kind!r}")
-        if not (isinstance(self.support, float) and 0 < self.support < 1):
-            value = self.support
-            whole = int(value) if isinstance(value, float) and value.is_integer() else value
-            check_size(whole, name="support", minimum=2)
+        if self.support is not None and not 0 < self.support < 1 and (self.support < 2 or self.support % 1):
+            raise InvalidInputError(f"support must be None, a fraction or a count of at least 2, got {self.support}")
         if not 0 < self.radius < 1:
             raise InvalidInputError(f"radius must lie between 0 and 1, got {self.radius}")
 
     def count(self, rows: int) -> int:
         """``support`` as a number of rows."""
-        wanted = math.ceil(self.support * rows) if self.support < 1 else int(self.support)
-        return max(2, wanted)
+        if self.support is None:
+            return max(3, math.ceil(0.01 * rows)) if self.averages else 3
+        return max(2, math.ceil(self.support * rows)) if self.support < 1 else int(self.support)
 
     @property
     def averages(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -34,7 +35,8 @@ class SPA(Solver):
         k singular values; the same) or ``"mve"`` (the minimum-volume ellipsoid centred at the origin that holds the
         points; Gillis and Vavasis 2015).
     robust : None, ``"neighbours"``, ``"average"``, ``"median"`` or a :class:`fastanchors.solvers.Robust`:
-        candidates need near neighbours, so that isolated outliers are passed over.
+        candidates need near neighbours, so that isolated outliers are passed over. With ``precondition`` too, the rows
+        set aside by a first robust SPA stay out of the final one (the singular vectors still see them).
     tol : a residual below ``tol`` times the largest row norm counts as zero; the default is the rounding level
         of double precision.
     allow_fewer : return fewer than k anchors when the residual reaches zero, instead of raising ``RankError``.
@@ -66,16 +68,25 @@ class SPA(Solver):
         if self.precondition is None:
             path = successive_projection(data, k, **options)
         else:
-            first = successive_projection(data, k, **options).points if self.precondition == "spa" else None
-            T = preconditioner(self.precondition, data, k, first, tol=self.tol, allow_fewer=self.allow_fewer)
-            points = data.dot(T)
-            path = successive_projection(MatrixRows(points, points.shape), T.shape[1], **options)
+            path = self._preconditioned(data, k, options)
         averages = None
         if self.robust is not None and self.robust.averages:  # in the coordinates of the matrix, preconditioned or not
             averages = np.array(
                 [self.robust.average(data.rows(step.group)) for step in path.steps if step.group is not None]
             )
         return Selection(path.indices, self._certificate(path), path.residuals, averages)
+
+    def _preconditioned(self, data: MatrixRows, k: int, options: dict[str, Any]) -> Path:
+        anchors, outliers = None, []
+        if self.precondition == "spa" or self.robust is not None:
+            first = successive_projection(data, k, **options)
+            anchors, outliers = first.points, first.set_aside  # in k dimensions an outlier is no longer alone
+        assert self.precondition is not None
+        T = preconditioner(
+            self.precondition, data, k, anchors=anchors, outliers=outliers, tol=self.tol, allow_fewer=self.allow_fewer
+        )
+        points = data.dot(T)
+        return successive_projection(MatrixRows(points, points.shape), T.shape[1], outliers=outliers, **options)
 
     def _certificate(self, path: Path) -> Certificate:
         details: dict[str, Any] = {"largest_remaining_residual": path.remaining, "largest_norm": path.largest_norm}
@@ -127,11 +138,13 @@ def successive_projection(
     tol: float | None = None,
     robust: Robust | None = None,
     allow_fewer: bool = False,
+    outliers: Sequence[int] = (),
 ) -> Path:
-    """SPA on any rows, signed ones too; the caller has checked them."""
+    """SPA on any rows, signed ones too; the caller has checked them. ``outliers`` are known beforehand."""
     residuals = Residuals(data, k)
+    residuals.bar(np.asarray(outliers, dtype=np.intp))
     floor = residuals.largest_norm * (default_tolerance(data.shape[1]) if tol is None else tol)
-    set_aside: list[int] = []
+    set_aside = list(outliers)
     steps: list[Step] = []
     sizes: list[float] = []
     while len(steps) < k:

@@ -1,0 +1,132 @@
+"""Robust selection: outliers without company are passed over, clean data is not touched, averages average."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fastanchors as fa
+from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
+from fastanchors.solvers import Robust
+from naive import solvers as naive
+
+
+def scene(seed, *, outliers=0, noise=0.0, copies=5, m=300, n=30, k=4):
+    """Mixtures of k spectra with ``copies`` pure rows of each, then rows that nothing else resembles."""
+    rng = np.random.default_rng(seed)
+    W = rng.dirichlet(np.full(n, 0.3), k)
+    H = np.vstack([np.repeat(np.eye(k), copies, axis=0), rng.dirichlet(np.ones(k), m - copies * k)])
+    A = H @ W + noise * rng.random((m, n)) / n
+    spikes = np.zeros((outliers, n))
+    spikes[np.arange(outliers), rng.permutation(n)[:outliers]] = 2.0
+    order = rng.permutation(m + outliers)
+    place = np.argsort(order)
+    return np.vstack([A, spikes])[order], W, place[: copies * k].reshape(k, copies), place[m:]
+
+
+@pytest.mark.parametrize("kind", ["neighbours", "average", "median"])
+@pytest.mark.parametrize("outliers", [1, 5, 25])
+def test_isolated_outliers_are_not_chosen(kind, outliers):
+    A, _, pure, bad = scene(0, outliers=outliers)
+    assert set(fa.SPA().seek(A, 4).indices) & set(bad), "the outliers must mislead plain SPA, or this test is void"
+    found = fa.SPA(robust=Robust(kind, support=5)).seek(A, 4)
+    assert not set(found.indices) & set(bad)
+    assert all(len(set(group) & set(found.indices)) == 1 for group in pure)
+    assert set(found.certificate.details["set_aside"]) <= set(bad)
+    assert found.certificate.kind == "none"
+    if kind != "neighbours":
+        np.testing.assert_allclose(found.points, A[found.indices], atol=1e-12)
+
+
+def test_clean_data_is_unaffected():
+    for seed in range(5):
+        A, *_ = scene(seed, noise=0.02)
+        plain, robust = fa.SPA().seek(A, 4), fa.SPA(robust="neighbours").seek(A, 4)
+        assert robust.indices.tolist() == plain.indices.tolist()
+        assert robust.certificate.kind == "exact"
+        assert robust.certificate.details["set_aside"] == []
+        np.testing.assert_allclose(robust.residuals, plain.residuals, rtol=1e-12)
+        assert robust.cost.rows_read <= plain.cost.rows_read + 50  # a test that succeeds takes no pass of its own
+
+
+def test_a_near_neighbour_is_near_relative_to_the_residual():
+    A = np.array([[4.0, 0, 0], [3.2, 0, 0], [0, 3, 0], [0, 1.4, 0], [0.1, 0.1, 1.0], [0.1, 0.1, 1.0]])
+    # Row 0 has row 1 within 0.8 = 0.2·4; row 2 has nobody within 1.5; rows 4 and 5 have each other.
+    found = fa.SPA(robust=Robust("neighbours", support=2, radius=0.5)).seek(A, 2)
+    assert found.indices.tolist() == [0, 4]
+    assert found.certificate.details["set_aside"] == [2, 3]
+    assert fa.SPA(robust=Robust("neighbours", support=2, radius=0.55)).seek(A, 2).indices.tolist() == [0, 2]
+
+
+def test_averaging_reduces_noise():
+    """50 noisy copies of each spectrum: the mean of 50 is nearer the truth than any single row, in all 10 scenes."""
+    for seed in range(10):
+        A, W, _, _ = scene(seed, noise=1.0, copies=50, m=600)
+        W = W + 0.5 / W.shape[1]  # the noise has mean 1/(2n)
+        errors = {}
+        for robust in (None, "average", "median"):
+            spa = fa.SPA(robust=None if robust is None else Robust(robust, support=40))
+            found = spa.seek(A, 4)
+            points = A[found.indices] if found.points is None else found.points
+            errors[robust] = sum(np.linalg.norm(points - w, axis=1).min() for w in W)
+        assert errors["average"] < 0.7 * errors[None]
+        assert errors["median"] < 0.7 * errors[None]
+
+
+def test_average_is_the_mean_of_rows_and_the_index_is_the_nearest_of_them():
+    A, _, _, _ = scene(3, noise=0.5, copies=20)
+    for kind, mean in (("average", np.mean), ("median", np.median)):
+        found = fa.SPA(robust=Robust(kind, support=10)).seek(A, 1)
+        first = fa.SPA().seek(A, 1).indices[0]
+        group = np.argsort(np.linalg.norm(A - A[first], axis=1))[:10]
+        np.testing.assert_allclose(found.points[0], mean(A[group], axis=0), rtol=1e-12)
+        nearest = group[np.argmin(np.linalg.norm(A[group] - found.points[0], axis=1))]
+        assert found.indices[0] == nearest
+
+
+def test_sparse_rows_and_preconditioning_take_part():
+    A, _, _, bad = scene(1, outliers=5)
+    for options in ({}, {"precondition": "spa"}, {"precondition": "mve"}):
+        dense = fa.SPA(robust="neighbours", **options).seek(A, 4)
+        sparse = fa.SPA(robust="neighbours", **options).seek(sp.csr_array(A), 4)
+        assert dense.indices.tolist() == sparse.indices.tolist()
+        assert not set(dense.indices) & set(bad), options
+    assert fa.SPA(robust="average", precondition="spa").seek(A, 4).points.shape == (4, 30)
+
+
+def test_more_outliers_than_a_batch_are_all_set_aside():
+    rng = np.random.default_rng(5)
+    A, _, pure, _ = scene(5, n=120)
+    A = np.vstack([A, 2 * np.eye(120)[rng.permutation(120)[:90]]])
+    found = fa.SPA(robust=Robust("neighbours", support=5, radius=0.3)).seek(A, 4)
+    assert all(len(set(group) & set(found.indices)) == 1 for group in pure)
+
+
+def test_nothing_left_is_said():
+    A = np.eye(5)
+    with pytest.raises(
+        RankError, match=r"only 0 of 2 anchors found.*5 rows were set aside for want of near neighbours"
+    ):
+        fa.SPA(robust="neighbours").seek(A, 2)
+
+
+def test_bad_options_are_named():
+    with pytest.raises(InvalidInputError, match="robust must be None or one of 'neighbours', 'average', 'median'"):
+        fa.SPA(robust="nearest")
+    with pytest.raises(InvalidTypeError, match="robust must be None, a name or a Robust, got int"):
+        fa.SPA(robust=3)
+    for support in (0, 1, -2, 2.5):
+        with pytest.raises(InvalidInputError, match="support must be None, a fraction or a count of at least 2"):
+            Robust(support=support)
+    with pytest.raises(InvalidInputError, match="radius must lie between 0 and 1, got 1"):
+        Robust(radius=1)
+    assert Robust(support=0.1).count(45) == 5
+    assert Robust(support=7).count(45) == 7
+    assert Robust().count(10_000) == 3
+    assert Robust("average").count(10_000) == 100
+
+
+def test_the_naive_twin_agrees_that_clean_choices_are_spa():
+    A, *_ = scene(2)
+    assert fa.SPA(robust="neighbours").seek(A, 4).indices.tolist() == naive.spa(A, 4)

@@ -1,0 +1,178 @@
+"""SPA against its naive twin, and where a careless SPA fails: conditioning, ties, duplicates, the end of the rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fastanchors as fa
+from fastanchors import solvers
+from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
+from naive import solvers as naive
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.1, 0.5])
+@pytest.mark.parametrize("seed", range(5))
+def test_equals_its_naive_twin(seed, noise):
+    rng = np.random.default_rng(seed)
+    A, _ = naive.separable(rng, 120, 30, 8, noise=noise)
+    assert fa.SPA().seek(A, 8).indices.tolist() == naive.spa(A, 8)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 8))
+def test_equals_its_naive_twin_on_small_counts(seed, m, n):
+    """Small integers: many ties, zero rows, duplicates."""
+    A = np.random.default_rng(seed).integers(0, 3, (m, n))
+    rank = np.linalg.matrix_rank(A)
+    if rank == 0:
+        with pytest.raises(RankError, match="every row of A is zero"):
+            fa.SPA().seek(A, 1)
+        return
+    found = fa.SPA().seek(A, int(rank)).indices.tolist()
+    assert found == naive.spa(A, int(rank))
+    assert len(set(found)) == rank
+    assert A[found].any(axis=1).all()
+
+
+@pytest.mark.parametrize("condition", [1e2, 1e4, 1e6, 1e8])
+def test_condition_numbers_do_not_break_it(condition):
+    """Anchors scaled so that the last is ``condition`` times nearer the span of the others than the first is long."""
+    rng = np.random.default_rng(7)
+    k, n = 8, 20
+    base = rng.random(n)
+    W = base + np.geomspace(1, 1 / condition, k)[:, None] * np.eye(k, n)
+    H = np.vstack([rng.dirichlet(np.ones(k), 300), np.eye(k)])
+    A = H @ W
+    found = fa.SPA().seek(A, k)
+    assert set(found.indices) == set(range(300, 308))
+    assert found.indices.tolist() == naive.spa(A, k)
+    exact = [np.linalg.norm(W[0])]
+    order = found.indices - 300
+    for j in range(1, k):
+        Q, _ = np.linalg.qr(W[order[:j]].T)
+        r = W[order[j]] - Q @ (Q.T @ W[order[j]])
+        exact.append(np.linalg.norm(r - Q @ (Q.T @ r)))
+    np.testing.assert_allclose(found.residuals[1:], exact[1:], rtol=1e-6)
+
+
+def test_the_sizes_reported_are_the_residual_norms():
+    A, _ = naive.separable(np.random.default_rng(1), 60, 12, 5, noise=0.2)
+    found = fa.SPA().seek(A, 5)
+    R = A.copy()
+    for i, size in zip(found.indices, found.residuals):
+        assert size == pytest.approx(np.linalg.norm(R[i]), rel=1e-12)
+        q = R[i] / np.linalg.norm(R[i])
+        R = R - np.outer(R @ q, q)
+    assert found.certificate.kind == "exact"
+    assert found.certificate.details["largest_remaining_residual"] == pytest.approx(
+        np.linalg.norm(R, axis=1).max(), rel=1e-9
+    )
+
+
+def test_one_pass_per_anchor():
+    A, _ = naive.separable(np.random.default_rng(2), 500, 20, 6, noise=0.05)
+    cost = fa.SPA().seek(A, 6).cost
+    assert 7 * 500 <= cost.rows_read <= 7 * 500 + 60  # the norms, six directions, and a few rows read again
+
+
+def test_ties_go_to_the_largest_norm_then_the_lowest_index():
+    # After the first row is taken, rows 1, 2 and 3 leave residuals equal within 1e-6; row 2 is the longest.
+    A = np.array([[10.0, 0, 0], [1, 1, 0], [2, 0, 1 - 1e-8], [1, 0, 1]])
+    assert fa.SPA().seek(A, 3).indices.tolist() == [0, 2, 1]
+    assert fa.SPA().seek(np.ones((4, 3)), 1).indices.tolist() == [0]
+    residuals, norms = np.array([1.0, 1 - 9e-7, 1 - 2e-6]), np.array([5.0, 6.0, 7.0])
+    assert solvers.choose(residuals, norms) == 1
+    assert solvers.choose(residuals[::-1].copy(), norms[::-1].copy()) == 1
+    assert solvers.TIE == 1e-6
+
+
+def test_duplicates_are_taken_once():
+    A, _ = naive.separable(np.random.default_rng(3), 40, 10, 4)
+    twice = np.vstack([A, A])
+    found = fa.SPA().seek(twice, 4).indices
+    assert found.tolist() == fa.SPA().seek(A, 4).indices.tolist()
+
+
+def test_says_at_which_rank_it_stopped():
+    rng = np.random.default_rng(4)
+    A = rng.random((50, 3)) @ rng.random((3, 20))
+    with pytest.raises(RankError, match=r"only 3 of 5 anchors found.*zero at rank 3.*allow_fewer=True") as caught:
+        fa.SPA().seek(A, 5)
+    assert caught.value.rank == 3
+    fewer = fa.SPA(allow_fewer=True).seek(A, 5)
+    assert len(fewer) == 3
+    assert fewer.indices.tolist() == fa.SPA().seek(A, 3).indices.tolist()
+    with pytest.raises(RankError, match="every row of A is zero"):
+        fa.SPA(allow_fewer=True).seek(np.zeros((4, 3)), 2)
+
+
+def test_tol_says_what_counts_as_zero():
+    rng = np.random.default_rng(5)
+    A = rng.random((50, 3)) @ rng.random((3, 20)) + 1e-6 * rng.random((50, 20))
+    assert len(fa.SPA().seek(A, 5)) == 5
+    assert len(fa.SPA(tol=1e-4, allow_fewer=True).seek(A, 5)) == 3
+
+
+def test_scale_does_not_matter():
+    A, _ = naive.separable(np.random.default_rng(6), 80, 15, 6, noise=0.1)
+    expected = naive.spa(A, 6)
+    for scale in (2.0**-400, 2.0**400):
+        assert fa.SPA().seek(A * scale, 6).indices.tolist() == expected
+    with pytest.raises(InvalidInputError, match=r"A\[\d+\] is too large to be squared"):
+        fa.SPA().seek(A * 2.0**600, 6)
+
+
+def test_a_large_sparse_matrix_stays_sparse():
+    """10⁵ × 10⁵: dense, it would take 80 GB."""
+    rng = np.random.default_rng(8)
+    A = sp.random_array((100_000, 100_000), density=2e-5, rng=rng, format="csr")
+    found = fa.SPA().seek(A, 5)
+    assert len(set(found.indices)) == 5
+    norms = np.sqrt(A.multiply(A).sum(axis=1))
+    assert norms[found.indices[0]] == norms.max()
+
+
+@pytest.mark.parametrize(
+    ("A", "k", "error", "message"),
+    [
+        (np.ones((3, 2)), 3, InvalidInputError, "k = 3 is more than min"),
+        (np.ones((3, 2)), 0, InvalidInputError, "k must be at least 1"),
+        (np.ones((3, 2)), 1.5, InvalidTypeError, "k must be an integer"),
+        (np.ones(3), 1, InvalidInputError, "two-dimensional"),
+        (np.array([[1.0, np.nan]]), 1, InvalidInputError, r"A\[0, 1\] is NaN"),
+        (np.array([[1.0], [-1.0]]), 1, InvalidInputError, r"A\[1, 0\] is negative"),
+        (sp.csr_array(np.array([[1.0, 0], [0, np.inf]])), 1, InvalidInputError, r"A\[1, 1\] is infinite"),
+    ],
+)
+def test_bad_input_is_named(A, k, error, message):
+    with pytest.raises(error, match=message):
+        fa.SPA().seek(A, k)
+
+
+def test_bad_options_are_named():
+    with pytest.raises(InvalidInputError, match="precondition must be None or one of 'spa', 'svd', 'mve', got 'pca'"):
+        fa.SPA(precondition="pca")
+    with pytest.raises(InvalidInputError, match="tol must lie between 0 and 1"):
+        fa.SPA(tol=-1.0)
+
+
+def test_solvers_by_name():
+    assert isinstance(solvers.get("spa"), fa.SPA)
+    assert isinstance(solvers.get(fa.SPA), fa.SPA)
+    mine = fa.SPA(precondition="svd")
+    assert solvers.get(mine) is mine
+    assert solvers.SOLVERS["xray"] is fa.XRAY
+    assert list(solvers.SOLVERS) == ["fas", "spa", "snpa", "xray", "dca", "arora-lp", "hottopixx", "qdca"]
+    with pytest.raises(InvalidInputError, match="unknown solver 'SNAP'; did you mean 'snpa'"):
+        solvers.get("SNAP")
+    with pytest.raises(InvalidInputError, match=r"unknown solver .nmf. .solvers: fas, spa"):
+        solvers.get("nmf")
+    with pytest.raises(InvalidTypeError, match=r"a solver is a name or an object with .seek"):
+        solvers.get(3)
+
+
+def test_repr_shows_the_options():
+    assert repr(fa.SPA(precondition="mve")) == "SPA(precondition='mve', robust=None, tol=None, allow_fewer=False)"
