@@ -73,7 +73,13 @@ def encode(
 
 
 def encode_rows(
-    source: Any, C: NDArray[np.float64], out: NDArray[Any], *, sum_to_one: bool, workers: int, error: bool = False
+    source: Any,
+    C: NDArray[np.float64],
+    out: NDArray[Any] | None,
+    *,
+    sum_to_one: bool,
+    workers: int,
+    error: bool = False,
 ) -> float:
     """The computing twin of :func:`encode` on clean input; with ``error`` also returns ‖out·C − source‖_F².
 
@@ -92,7 +98,8 @@ def encode_rows(
             check_finite(block, signed=True, name="X", first_row=start)
             raise InvalidInputError("X has entries so large that their squares overflow; rescale it")
         F = system.solve(Y)
-        out[start : start + len(F)] = F
+        if out is not None:
+            out[start : start + len(F)] = F
         return _squared_error(block, Y, F, R, C) if error else 0.0
 
     # One BLAS thread for each of ours: the same products in the same order, whatever the number of workers.

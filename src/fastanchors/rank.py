@@ -1,0 +1,230 @@
+"""How many anchors are there? What a person needs to judge, and a choice.
+
+Anchors are taken greedily, each time the row farthest from the cone of those taken (as in SNPA and XRAY), so the
+curve counts extreme rows, of which there may be more than the rank. While true anchors are missing, the farthest row is
+far; once all are there, only noise is left and the curve falls by a large factor to a flat floor. Where noise
+blurs this fall, the singular values decide: how many are larger than noise of the remaining energy would make them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ._nnls import NonnegativeSystem
+from ._rng import RngLike, as_generator
+from ._validate import check_size
+from .errors import RankError
+from .solvers._rows import MatrixRows, as_rows
+
+__all__ = ["RankCurve", "rank_curve"]
+
+_CLEAR = 2.0  # a fall of the residual by this factor is a gap
+_STRONG = 10.0  # … and by this one outweighs singular values that say otherwise
+_EDGE = 1.05  # singular values above the edge of the noise by less than this may be noise
+_ZERO = 1e-13  # a residual this small against the largest row is rounding
+
+_Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RankCurve:
+    """The curves behind a choice of rank; ``print`` shows them as a table.
+
+    Attributes
+    ----------
+    k : the rank chosen.
+    reason : why, in one sentence.
+    ks : 1, 2, … up to the largest number tried (fewer where nothing was left).
+    residuals : for each k, the largest distance of a row from the cone of the first k anchors.
+    errors : for each k, ‖A − F·A_R‖_F / ‖A‖_F with these anchors and the best F ≥ 0.
+    falls : for each k, by what factor the k-th anchor lowered ``residuals``.
+    singular_values : the leading ones, of A or estimated.
+    anchors : row indices, in the order taken.
+    rows : how many rows were looked at.
+    """
+
+    k: int
+    reason: str
+    ks: NDArray[np.intp]
+    residuals: _Array
+    errors: _Array
+    falls: _Array
+    singular_values: _Array
+    anchors: NDArray[np.intp]
+    rows: int
+
+    def __str__(self) -> str:
+        lines = [f"k = {self.k}: {self.reason}", "", "    k   residual       falls by   error      singular value"]
+        for at, k in enumerate(self.ks):
+            value = f"{self.singular_values[at]:<14.4g}" if at < len(self.singular_values) else ""
+            mark = "->" if k == self.k else "  "
+            fall = f"{self.falls[at]:.3g}"
+            lines.append(f"{mark} {k:>2}   {self.residuals[at]:<13.4g}  {fall:<9}  {self.errors[at]:<9.3g}  {value}")
+        return "\n".join(line.rstrip() for line in lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        result: dict[str, Any] = {"k": self.k, "reason": self.reason, "rows": self.rows}
+        for name in ("ks", "residuals", "errors", "falls", "singular_values", "anchors"):
+            result[name] = getattr(self, name).tolist()
+        return result
+
+
+def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLike = None) -> RankCurve:
+    """Residuals, errors and singular values for 1 … ``k_max`` anchors of ``A``, and the number chosen.
+
+    Parameters
+    ----------
+    A : array or sparse matrix, taken as it stands (scale its rows first where their length means nothing), or an
+        object with sample access, taken as its view shows it.
+    k_max : largest number of anchors tried; by default 50, or the number of rows if that is less.
+    rows : a matrix with more rows than this is judged by as many, drawn with probability ‖A_(i)‖²/‖A‖_F², and
+        by the anchors that SPA finds among all.
+    rng : a ``numpy.random.Generator``, an int seed or None.
+
+    The choice. Let e_k be the largest residual with k anchors. A fall e_(k−1)/e_k of at least 2 is a gap and the
+    largest one chooses k, unless it is below 10 and the singular values speak for more. These are tested one
+    by one: were the energy left after r of them noise spread evenly over all entries, the next one would be about
+    (√m + √n) times its standard deviation; the first r for which it is no larger is the rank (as in Kritchman and
+    Nadler 2008). If there is neither gap nor such an r, the largest fall is taken, and ``reason`` says so.
+
+    For sample access with more than ``rows`` rows the singular values are those of :func:`fastanchors.fkv`.
+    Costs k_max non-negative least squares for ``rows`` rows at most (a few seconds), and k_max + 2 passes over a
+    larger matrix.
+    """
+    data = as_rows(A)
+    m = data.shape[0]
+    limit = check_size(rows, name="rows")
+    K = min(m, 50) if k_max is None else min(m, check_size(k_max, name="k_max"))
+    rng = as_generator(rng)
+    if m <= limit:
+        chosen, weights = np.arange(m), np.ones(m)
+    else:
+        chosen, weights = _draw(data, K, limit, rng)
+    points = _points(data, chosen)
+    if not points.any():
+        raise RankError("every row of A is zero: it has no anchors", 0)
+    taken, largest, errors = _extract(points, weights, K)
+    falls = largest[:-1] / np.maximum(largest[1:], _ZERO * largest[0])
+    if m > limit and data.sampled:
+        values, energy, shape = _sampled_spectrum(data.source, K, rng)
+    else:
+        scaled = points * np.sqrt(weights)[:, None]
+        values = np.asarray(np.linalg.svd(scaled, compute_uv=False), dtype=np.float64)
+        energy, shape = float(np.sum(scaled**2)), (int(np.count_nonzero(weights)), data.shape[1])
+    k, reason = _choose(falls, largest[-1] <= _ZERO * largest[0], _above_noise(values, energy, shape, K))
+    return RankCurve(
+        k=k,
+        reason=reason,
+        ks=np.arange(1, len(taken) + 1),
+        residuals=largest[1:],
+        errors=errors,
+        falls=falls,
+        singular_values=values[: K + 1],
+        anchors=chosen[taken],
+        rows=len(chosen),
+    )
+
+
+def _draw(data: MatrixRows, K: int, size: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], _Array]:
+    """Rows to judge by, and weights w with E[Σ w_i·f(A_(i))] = Σ f(A_(i)): SPA's anchors among them, with weight 0."""
+    from .solvers.spa import SPA
+
+    squares = data.squared_norms()
+    total = squares.sum()
+    drawn = rng.choice(len(squares), size, p=squares / total) if total > 0 else np.arange(size)
+    if data.sampled and total > 0:
+        drawn = np.asarray(data.source.sample_rows(size, rng=rng))
+    rows, counts = np.unique(drawn, return_counts=True)
+    weights = counts * total / (size * np.maximum(squares[rows], np.finfo(float).tiny))
+    extreme = SPA(allow_fewer=True).seek(data.source, min(K, *data.shape)).indices
+    extra = np.setdiff1d(extreme, rows)
+    return np.concatenate([rows, extra]).astype(np.intp), np.concatenate([weights, np.zeros(len(extra))])
+
+
+def _points(data: MatrixRows, chosen: NDArray[np.intp]) -> _Array:
+    """Those rows; where there are more columns than rows, in coordinates with the same inner products."""
+    m, n = len(chosen), data.shape[1]
+    if n <= 2 * m:
+        return data.rows(chosen)
+    source = data.source.rows(chosen) if data.sampled else data.source[chosen]
+    block = source.astype(np.float64, copy=False)
+    gram = block @ block.T
+    values, vectors = np.linalg.eigh(gram.toarray() if sp.issparse(gram) else gram)
+    keep = values > len(values) * np.finfo(np.float64).eps * max(values[-1], 0.0)
+    return np.asarray(vectors[:, keep] * np.sqrt(values[keep]))
+
+
+def _extract(points: _Array, weights: _Array, K: int) -> tuple[NDArray[np.intp], _Array, _Array]:
+    """Anchors by largest distance from the cone so far; e_0, e_1, …; and the relative errors after each."""
+    squares = np.einsum("ij,ij->i", points, points)
+    energy = float(weights @ squares)
+    residuals = np.sqrt(squares)
+    largest = [float(residuals.max())]
+    errors: list[float] = []
+    taken: list[int] = []
+    F = np.empty((len(points), 0))
+    while len(taken) < K and largest[-1] > _ZERO * largest[0]:
+        taken.append(int(np.argmax(residuals)))
+        C = points[taken]
+        Q, R = np.linalg.qr(C.T)
+        guess = np.hstack([F, np.ones((len(F), 1))])  # what was free stays so, and the new anchor with it
+        F = NonnegativeSystem(R).solve(points @ Q, guess)
+        gap = points - F @ C
+        residuals = np.sqrt(np.einsum("ij,ij->i", gap, gap))
+        residuals[taken] = 0.0
+        largest.append(float(residuals.max()))
+        errors.append(float(np.sqrt(weights @ residuals**2 / energy)))
+    return np.array(taken, dtype=np.intp), np.array(largest), np.array(errors)
+
+
+def _sampled_spectrum(S: Any, K: int, rng: np.random.Generator) -> tuple[_Array, float, tuple[int, int]]:
+    """FKV's singular values, the energy they are part of, and the shape of the sampled matrix."""
+    from .lowrank.fkv import fkv
+
+    k = min(K + 1, *S.shape)
+    size = max(20 * k, 200)
+    while True:
+        try:
+            values = fkv(S, k, rows=size, columns=size, rng=rng).singular_values
+            return np.asarray(values), float(S.frobenius_norm) ** 2, (size, size)
+        except RankError as error:
+            k = max(1, min(error.rank, k - 1))
+
+
+def _above_noise(values: _Array, energy: float, shape: tuple[int, int], K: int) -> int | None:
+    """How many singular values stand out of noise with the energy of the rest; None where it cannot be told."""
+    m, n = shape
+    for r in range(1, min(K + 1, len(values))):
+        rest = max(energy - float(np.sum(values[:r] ** 2)), 0.0)
+        entries = (m - r) * (n - r)  # degrees of freedom of what r components leave
+        if entries <= 0 or min(m, n) - r < 3:
+            return None
+        edge = np.sqrt(rest / entries) * (np.sqrt(m) + np.sqrt(n))
+        if values[r] <= _EDGE * edge:
+            return r
+    return None
+
+
+def _choose(falls: _Array, exhausted: bool, above: int | None) -> tuple[int, str]:
+    steepest = int(np.argmax(falls)) + 1
+    fall = falls[steepest - 1]
+    if exhausted and steepest == len(falls):
+        return steepest, f"{steepest} anchors leave nothing but rounding"
+    more = above is not None and above > steepest
+    if fall >= (_STRONG if more else _CLEAR):
+        return steepest, f"the residual falls by a factor of {fall:.3g} with anchor {steepest}, more than anywhere else"
+    if above is not None:
+        return above, (
+            f"{above} singular values stand out of the noise; the residual has no clear gap "
+            f"(its largest fall is a factor of {fall:.3g} at {steepest})"
+        )
+    return steepest, (
+        f"no clear gap: the residual falls most, by a factor of {fall:.3g}, with anchor {steepest}, and the singular "
+        "values do not tell signal from noise; judge by the curve, or raise k_max"
+    )
