@@ -86,7 +86,8 @@ def test_ties_go_to_the_largest_norm_then_the_lowest_index():
     residuals, norms = np.array([1.0, 1 - 9e-7, 1 - 2e-6]), np.array([5.0, 6.0, 7.0])
     assert solvers.choose(residuals, norms) == 1
     assert solvers.choose(residuals[::-1].copy(), norms[::-1].copy()) == 1
-    assert solvers.TIE == 1e-6
+    assert solvers.choose(np.ones(3), np.array([4.0, 4 + 1e-8, 3.0])) == 0  # equal up to the rounding of a view
+    assert solvers.TIE == solvers.EQUAL == 1e-6
 
 
 def test_duplicates_are_taken_once():

@@ -7,14 +7,9 @@ from scipy.optimize import nnls
 
 
 def choose(squared_residuals: np.ndarray, squared_norms: np.ndarray) -> int:
-    best = None
-    for i in range(len(squared_residuals)):
-        if squared_residuals[i] < (1 - 1e-6) * max(squared_residuals):
-            continue
-        if best is None or squared_norms[i] > squared_norms[best] * (1 + 1e-12):
-            best = i
-    assert best is not None
-    return best
+    tied = [i for i, r in enumerate(squared_residuals) if r >= (1 - 1e-6) * max(squared_residuals)]
+    longest = max(squared_norms[i] for i in tied)
+    return min(i for i in tied if squared_norms[i] >= (1 - 1e-6) * longest)
 
 
 def spa(A: np.ndarray, k: int) -> list[int]:
@@ -82,15 +77,9 @@ def xray(A: np.ndarray, k: int, selection: str = "max") -> list[int]:
     return chosen
 
 
-def separable(
-    rng: np.random.Generator, m: int, n: int, k: int, *, noise: float = 0.0, condition: float | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def separable(rng: np.random.Generator, m: int, n: int, k: int, *, noise: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """H·W + noise with the anchors in random places, never negative; returns the matrix and where the anchors are."""
     W = rng.random((k, n)) + 0.1
-    if condition is not None:
-        U, s, V = np.linalg.svd(W, full_matrices=False)
-        W = np.abs((U * s[0] * np.geomspace(1, 1 / condition, k)) @ V)
-        U, s, V = np.linalg.svd(W, full_matrices=False)
     H = np.vstack([np.eye(k), rng.dirichlet(np.full(k, 0.7), m - k)])
     order = rng.permutation(m)
     A = (H @ W)[order]

@@ -24,6 +24,7 @@ _HOME = {
     "QDCA": "qdca",
     "Solver": "_solver",
     "Robust": "robust",
+    "EQUAL": "_residuals",
     "TIE": "_residuals",
     "choose": "_residuals",
 }
