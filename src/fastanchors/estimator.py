@@ -187,8 +187,8 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if isinstance(self.n_components, str):
             if self.n_components != "auto":
                 raise InvalidInputError(f"n_components must be an integer or 'auto', got {self.n_components!r}")
-            self.rank_curve_ = rank_curve(rows, rng=rng)
-            k = self.rank_curve_.k
+            self.rank_curve_ = rank_curve(rows, k_max=min(50, _most(solver, X.shape)), rng=rng)
+            result = _seek(solver, rows, self.rank_curve_.k, rng)
         else:
             if hasattr(self, "rank_curve_"):  # of an earlier fit
                 del self.rank_curve_
@@ -198,7 +198,12 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                     f"n_components = {k} anchors cannot be found among n_samples = {X.shape[0]} rows; "
                     "ask for fewer, or for n_components='auto'"
                 )
-        result = _seek(solver, rows, k, rng)
+            result = _seek(solver, rows, k, rng)
+            if len(result) < k:
+                warnings.warn(
+                    f"n_components = {k}, but the data hold only {len(result)} independent anchors; these are taken",
+                    stacklevel=3,
+                )
         self.result_ = result
         self.anchors_ = result.indices
         self.certificate_ = result.certificate
@@ -221,24 +226,20 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return encode_rows(X, C, F, sum_to_one=self.sum_to_one, workers=os.cpu_count() or 1, error=error)
 
 
+def _most(solver: Any, shape: tuple[int, int]) -> int:
+    """How many anchors the solver can find at most: vertices of a hull, or independent rows."""
+    return shape[0] if getattr(solver, "_limit", "rank") == "rows" else min(shape)
+
+
 def _seek(solver: Any, rows: Any, k: int, rng: np.random.Generator) -> Anchors:
-    """k anchors, or all there are with a warning."""
-    most = rows.shape[0] if getattr(solver, "_limit", "rank") == "rows" else min(rows.shape)
-    asked, found = k, None
-    k = min(k, most)
-    while found is None:
-        try:
-            found = solver.seek(rows, k, rng=rng)
-        except RankError as error:
-            if not 0 < error.rank < k:
-                raise
-            k = error.rank
-    if len(found) < asked:
-        warnings.warn(
-            f"n_components = {asked}, but the data hold only {len(found)} independent anchors; these are taken",
-            stacklevel=4,
-        )
-    return found
+    """k anchors, or all there are."""
+    k = min(k, _most(solver, rows.shape))
+    try:
+        return solver.seek(rows, k, rng=rng)
+    except RankError as error:
+        if not 0 < error.rank < k:
+            raise
+        return solver.seek(rows, error.rank, rng=rng)
 
 
 def _l1_scaled(X: Any) -> tuple[Any, NDArray[Any]]:

@@ -1,0 +1,226 @@
+"""SeparableNMF by scikit-learn's own checks for every solver, and what these do not look at."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fastanchors as fa
+from fastanchors import estimator
+from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
+from naive.encode import encode as naive_encode
+
+SOLVERS = [name for name in fa.solvers.SOLVERS if name != "qdca"]  # which needs the quantum extra
+
+
+@parametrize_with_checks(
+    [fa.SeparableNMF(n_components=2, solver=name) for name in SOLVERS]
+    + [
+        fa.SeparableNMF(n_components=2, solver="spa", normalize=None, sum_to_one=True),
+        fa.SeparableNMF(n_components="auto", solver="spa"),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore:n_components = 10, but the data hold only")
+@parametrize_with_checks([fa.SeparableNMF(solver="spa")])
+def test_scikit_learn_checks_with_more_components_than_features(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    made = fa.datasets.separable(200, 12, 4, rng=0)
+    lengths = np.random.default_rng(1).uniform(0.5, 2.0, (200, 1))
+    return made.A * lengths, made
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_finds_the_anchors(data, solver):
+    X, made = data
+    X, labels = X[:60], made.labels[:60]
+    X, labels = np.vstack([X, made.components]), np.append(labels, range(4))
+    model = fa.SeparableNMF(n_components=4, solver=solver, random_state=0).fit(X)
+    assert fa.metrics.anchor_recovery(model.anchors_, labels) == 1.0
+    assert model.reconstruction_err_ < 1e-10
+    np.testing.assert_array_equal(model.components_, X[model.anchors_])
+    assert model.certificate_.kind in ("exact", "near", "sampled", "none")
+    assert model.result_.solver == solver
+    assert model.n_components_ == 4
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix, sp.csc_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_transform_is_least_squares_in_the_rows_as_given(data, make, dtype):
+    X = (1000 * data[0]).astype(dtype)
+    model = fa.SeparableNMF(4, solver="spa")
+    F = model.fit_transform(make(X))
+    expected = np.float32 if dtype == np.float32 else np.float64
+    assert F.dtype == expected
+    assert model.components_.dtype == expected
+    np.testing.assert_array_equal(model.components_, X[model.anchors_])
+    assert not sp.issparse(model.components_)
+    tight = 1e-5 if dtype == np.float32 else 1e-9
+    np.testing.assert_allclose(F, naive_encode(X.astype(float), model.components_), rtol=0, atol=tight)
+    np.testing.assert_array_equal(F, model.transform(make(X)))
+    assert model.inverse_transform(F).dtype == expected
+    error = np.linalg.norm(X - model.inverse_transform(F).astype(float))
+    assert model.reconstruction_err_ == pytest.approx(error, rel=1e-3, abs=1e-6 * float(np.linalg.norm(X)))
+
+
+def test_normalize_finds_anchors_among_scaled_rows(data):
+    X, made = data
+    long = np.vstack([X, 100 * X.mean(axis=0)])  # a mixture, but the longest row
+    assert 200 in fa.SeparableNMF(4, solver="spa", normalize=None).fit(long).anchors_
+    scaled = fa.SeparableNMF(4, solver="spa").fit(long)
+    assert fa.metrics.anchor_recovery(scaled.anchors_, np.append(made.labels, -1)) == 1.0
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_zero_rows_stay_zero(data, make):
+    X = np.vstack([np.zeros((2, 12)), data[0]])
+    model = fa.SeparableNMF(4, solver="spa")
+    F = model.fit_transform(make(X))
+    assert not F[:2].any()
+    assert min(model.anchors_) >= 2
+
+
+def test_sum_to_one(data):
+    F = fa.SeparableNMF(4, solver="spa", sum_to_one=True).fit_transform(data[0])
+    np.testing.assert_allclose(F.sum(axis=1), 1.0, rtol=1e-14)
+
+
+def test_solver_object_and_its_points(data):
+    X = np.repeat(data[0], 3, axis=0)
+    X *= 1 + 0.01 * np.random.default_rng(2).random(X.shape)
+    model = fa.SeparableNMF(4, solver=fa.SPA(robust="average")).fit(X)
+    assert model.result_.points is not None
+    np.testing.assert_allclose(model.components_, X[model.anchors_], rtol=0, atol=0.1)
+    np.testing.assert_allclose(model.components_.sum(axis=1), X[model.anchors_].sum(axis=1))
+    assert not np.allclose(model.components_, X[model.anchors_])
+    assert clone(model).get_params()["solver"].robust == model.solver.robust
+
+
+@pytest.mark.parametrize("normalize", ["l1", None])
+def test_sample_access(data, normalize, monkeypatch):
+    X = data[0]
+    S = fa.SampleMatrix(X, normalize=normalize)
+    view = S.rows(np.arange(200))
+    model = fa.SeparableNMF(4, solver="spa", random_state=3).fit(S)
+    np.testing.assert_allclose(model.components_, view[model.anchors_])
+    np.testing.assert_allclose(model.transform(S), naive_encode(view, model.components_), rtol=0, atol=1e-9)
+    noisy = fa.SampleMatrix(X + 0.05 * np.random.default_rng(4).random(X.shape), normalize=normalize)
+    exact = model.fit(noisy).reconstruction_err_
+    monkeypatch.setattr(estimator, "_SAMPLED_ROWS", 150)
+    sampled = model.fit(noisy).reconstruction_err_
+    assert sampled != exact
+    assert sampled == pytest.approx(exact, rel=0.25)  # 150 draws; the seed is fixed
+    model.fit_transform(noisy)
+    assert model.reconstruction_err_ == pytest.approx(exact)
+    with pytest.raises(InvalidInputError, match="11 features"):
+        model.transform(fa.SampleMatrix(X[:, :11]))
+
+
+def test_data_frame_in_and_out(data):
+    frame = pd.DataFrame(data[0], columns=[f"band {j}" for j in range(12)], index=np.arange(200) + 7)
+    model = fa.SeparableNMF(3, solver="spa").set_output(transform="pandas")
+    out = model.fit_transform(frame)
+    assert list(out.columns) == list(model.get_feature_names_out()) == [f"separablenmf{j}" for j in range(3)]
+    assert list(out.index) == list(frame.index)
+    assert list(model.feature_names_in_) == list(frame.columns)
+    model.fit(fa.SampleMatrix(data[0]))
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_pipeline_and_grid_search(data):
+    X = data[0] + 0.001 * np.random.default_rng(5).random(data[0].shape)
+    search = GridSearchCV(
+        make_pipeline(MinMaxScaler(), fa.SeparableNMF(solver="spa", normalize=None)),
+        {"separablenmf__n_components": [1, 2, 4], "separablenmf__solver": ["spa", "snpa"]},
+        cv=KFold(2),
+    )
+    search.fit(X)
+    assert search.best_params_["separablenmf__n_components"] == 4
+    assert (search.cv_results_["mean_test_score"] <= search.best_score_).all()
+    assert -1 < search.best_score_ < 0
+
+
+def test_score_is_minus_the_relative_error(data):
+    X = data[0]
+    model = fa.SeparableNMF(2, solver="spa").fit(X)
+    expected = -np.linalg.norm(X - model.transform(X) @ model.components_) / np.linalg.norm(X)
+    for rows in (X, sp.csr_array(X), fa.SampleMatrix(X, normalize=None)):
+        assert model.score(rows) == pytest.approx(expected)
+    assert model.score(np.zeros((3, 12))) == 0.0
+
+
+def test_pickle_clone_and_seed(data):
+    X = data[0]
+    for random_state in (7, np.random.RandomState(7)):
+        model = fa.SeparableNMF(4, solver="dca", random_state=random_state)
+        again = pickle.loads(pickle.dumps(clone(model).fit(X)))
+        np.testing.assert_array_equal(again.anchors_, clone(model).fit(X).anchors_)
+        np.testing.assert_array_equal(again.transform(X), clone(model).fit(X).transform(X))
+
+
+def test_auto(data):
+    model = fa.SeparableNMF("auto", solver="spa", random_state=0).fit(data[0])
+    assert model.n_components_ == model.rank_curve_.k == len(model.anchors_) == 4
+    model.set_params(n_components=2).fit(data[0])
+    assert not hasattr(model, "rank_curve_")
+
+
+def test_fewer_anchors_than_asked_for_warns(data):
+    X = data[0]
+    with pytest.warns(UserWarning, match=r"n_components = 7, but the data hold only 4"):
+        model = fa.SeparableNMF(7, solver="spa").fit(X)
+    assert model.n_components_ == model._n_features_out == 4
+    with pytest.warns(UserWarning, match="only 3"):
+        fa.SeparableNMF(9, solver="spa").fit(np.eye(3).repeat(4, axis=0))
+
+
+def test_more_anchors_than_rank_where_the_solver_can():
+    made = fa.datasets.family("rank_deficient_middle_points", rng=0)
+    model = fa.SeparableNMF(20, solver="snpa", normalize=None).fit(made.A)
+    assert fa.metrics.anchor_recovery(model.anchors_, made.labels) == 1.0
+
+
+def test_bad_input(data):
+    X = data[0]
+    with pytest.raises(InvalidInputError, match="n_components = 201 anchors cannot be found among n_samples = 200"):
+        fa.SeparableNMF(201, solver="spa").fit(X)
+    with pytest.raises(InvalidInputError, match="n_components must be at least 1"):
+        fa.SeparableNMF(0, solver="spa").fit(X)
+    with pytest.raises(InvalidTypeError, match="n_components must be an integer"):
+        fa.SeparableNMF(2.5, solver="spa").fit(X)
+    with pytest.raises(InvalidInputError, match="'auto'"):
+        fa.SeparableNMF("automatic", solver="spa").fit(X)
+    with pytest.raises(InvalidInputError, match="normalize must be 'l1' or None"):
+        fa.SeparableNMF(2, solver="spa", normalize="l2").fit(X)
+    with pytest.raises(InvalidInputError, match="unknown solver"):
+        fa.SeparableNMF(2, solver="svd").fit(X)
+    with pytest.raises(RankError, match="every row of A is zero"):
+        fa.SeparableNMF(2, solver="spa").fit(np.zeros((5, 3)))
+    with pytest.raises(NotFittedError):
+        fa.SeparableNMF(2, solver="spa").score(X)
+    with pytest.raises(InvalidInputError, match="3 columns"):
+        fa.SeparableNMF(3, solver="spa").fit(X).inverse_transform(X)
+    bad = X.copy()
+    bad[4, 2] = -1
+    with pytest.raises(InvalidInputError, match=r"Negative values in data passed to SeparableNMF: X\[4, 2\]"):
+        fa.SeparableNMF(2, solver="spa").fit(sp.csr_array(bad))
+    bad[4, 2] = np.nan
+    with pytest.raises(InvalidInputError, match=r"X\[4, 2\] is NaN"):
+        fa.SeparableNMF(2, solver="spa").fit(bad)
