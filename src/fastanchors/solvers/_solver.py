@@ -46,7 +46,10 @@ class Solver(ABC):
         started = time.perf_counter()
         data = as_rows(A)
         k = check_rank(k, data.shape, limit=self._limit)
-        selection = self._select(data, k, as_generator(rng))
+        return self._anchors(data, self._select(data, k, as_generator(rng)), started)
+
+    def _anchors(self, data: MatrixRows, selection: Selection, started: float) -> Anchors:
+        """The result, from what the algorithm selected."""
         indices = np.asarray(selection.indices, dtype=np.intp)
         names = data.names
         return Anchors(

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import importlib
 import time
-from dataclasses import replace
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, overload
 
 import numpy as np
 
-from .._rng import RngLike
+from .._rng import RngLike, as_generator
+from .._validate import check_rank
 from ..anchors import Anchors
 from ..errors import InvalidInputError, InvalidTypeError
-from ._rows import MatrixRows
+from ._rows import MatrixRows, as_rows
 from ._solver import Selection, Solver
 
 __all__ = ["FAS"]
 
 # Variant -> (module, class). Each class takes the variant's options and has ``prepare(A)``, which turns the matrix
 # into what the variant works on, and ``select(data, k, rng)``.
-_VARIANTS = {"paper": ("fas_paper", "PaperFAS")}
-_DEFAULT = "paper"
+_VARIANTS = {"indexed": ("fas_seek", "IndexedFAS"), "paper": ("fas_paper", "PaperFAS")}
+_DEFAULT = "indexed"
 
 
 class FAS(Solver):
@@ -28,8 +29,9 @@ class FAS(Solver):
 
     Parameters
     ----------
-    variant : ``"paper"`` is Algorithm 1 of the paper line by line, see
-        :class:`~fastanchors.solvers.fas_paper.PaperFAS`.
+    variant : ``"indexed"``, the default, is the best this library has: SPA's anchors, proved, at a cost that hardly
+        grows with the matrix, see :class:`~fastanchors.solvers.fas_seek.IndexedFAS`. ``"paper"`` is Algorithm 1 of
+        the paper line by line, see :class:`~fastanchors.solvers.fas_paper.PaperFAS`.
     **options : the options of that variant.
     """
 
@@ -49,12 +51,30 @@ class FAS(Solver):
                 raise
             raise InvalidTypeError(f"FAS(variant={variant!r}): {str(error).split(') ')[-1]}") from None
 
-    def seek(self, A: Any, k: int, *, rng: RngLike = None) -> Anchors:
-        started = time.perf_counter()
-        result = super().seek(self._engine.prepare(A), k, rng=rng)
-        return replace(result, seconds=time.perf_counter() - started)
+    @overload
+    def seek(self, A: Any, k: int, *, rng: RngLike = None) -> Anchors: ...
 
-    seek.__doc__ = Solver.seek.__doc__
+    @overload
+    def seek(self, A: Any, k: Sequence[int], *, rng: RngLike = None) -> list[Anchors]: ...
+
+    def seek(self, A: Any, k: int | Sequence[int], *, rng: RngLike = None) -> Anchors | list[Anchors]:
+        """Find ``k`` anchor rows of ``A`` (an array, a sparse matrix, a ``SampleMatrix``, a store or a file).
+
+        ``rng`` is a ``numpy.random.Generator``, an int seed or None; same seed, same answer. ``FAS()`` also takes a
+        sequence of numbers, such as ``[5, 10, 20]``, and returns one result for each at the cost of the largest.
+        """
+        started = time.perf_counter()
+        data = as_rows(self._engine.prepare(A))
+        if not isinstance(k, (Sequence, np.ndarray)) or isinstance(k, str):
+            k = check_rank(k, data.shape, limit=self._limit)
+            return self._anchors(data, self._select(data, k, as_generator(rng)), started)
+        if not hasattr(self._engine, "select_many"):
+            raise InvalidTypeError(f"FAS(variant={self.variant!r}) takes one k at a time, got {k!r}")
+        if len(k) == 0:
+            raise InvalidInputError("k is empty: give at least one number of anchors")
+        sizes = [check_rank(each, data.shape, limit=self._limit) for each in k]
+        selections = self._engine.select_many(data, sizes, as_generator(rng))
+        return [self._anchors(data, selection, started) for selection in selections]
 
     def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
         return self._engine.select(data, k, rng)

@@ -19,7 +19,7 @@ from ._rows import DOUBLE, MatrixRows
 from .fas_bounds import Thresholds
 from .spa import default_tolerance
 
-__all__ = ["Coreset", "Decision", "Run", "decide", "next_choice", "residual_bounds", "squared_norms_of"]
+__all__ = ["Coreset", "Decision", "Run", "common_length", "decide", "next_choice", "residual_bounds", "squared_norms_of"]
 
 #: A tied row may exceed the largest known squared residual by this fraction and still change nothing.
 _EXCESS = TIE / 4
@@ -219,6 +219,12 @@ def residual_bounds(
 def squared_norms_of(rows: Rows) -> NDArray[np.float64]:
     """‖A_(i)‖² of rows that were read, by the arithmetic of :meth:`MatrixRows.squared_norms`."""
     return MatrixRows(rows, rows.shape).squared_norms()
+
+
+def common_length(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
+    """Length of the common beginning."""
+    shortest = min(len(a), len(b))
+    return int(np.argmin(np.append(a[:shortest] == b[:shortest], False)))
 
 
 class _Known(MatrixRows):

@@ -25,7 +25,7 @@ from .fas_bounds import Sketch, in_threads, row_space
 from .fas_coreset import Coreset, Decision, Run, next_choice, residual_bounds, squared_norms_of
 from .spa import default_tolerance
 
-__all__ = ["Index", "build_index", "extend_index"]
+__all__ = ["PILOT", "Index", "build_index", "extend_index", "index_of_sketch", "pilot_rows"]
 
 PILOT = 2000  # rows looked at first
 _SPARE = 12  # dimensions of the sketch beyond the number of anchors
@@ -41,23 +41,24 @@ class Index:
 
     Attributes
     ----------
-    run : the proved sequence; every step of it is what full SPA chooses.
-    coreset : rows kept; all rows tied with an anchor are among them, or lose the tie by its rule.
+    run : SPA on the coreset.
+    proved : number of its leading steps that are what full SPA chooses.
+    coreset : rows kept; all rows tied with a proved anchor are among them, or lose the tie by its rule.
     tails : for each step of the run, an upper bound on the residual norm of every row outside the coreset.
     norm : an upper bound on the norms of those rows.
     rows : number of rows of the matrix at the time.
-    target : number of steps that were tried; where the run is shorter, bounds could not tell the rows apart.
+    stuck : bounds were tried beyond ``proved`` and could not tell the rows apart: only passes of SPA can.
+    complete : the residual of every row is zero after the run.
     """
 
     run: Run
+    proved: int
     coreset: Coreset
     tails: NDArray[np.float64]
     norm: float
     rows: int
-    target: int
-
-    def __len__(self) -> int:
-        return len(self.run)
+    stuck: bool
+    complete: bool = False
 
 
 def build_index(
@@ -68,22 +69,43 @@ def build_index(
     tol: float | None = None,
     keep: bool = True,
     pilot: int = PILOT,
+    allowance: int | None = None,
 ) -> Index:
     """Prove as many of ``steps`` anchors as bounds can settle. Cost: one pass, O(nnz·(steps + 12)), and a few rows.
 
-    ``keep=False`` leaves out what only later seeks need: the spare rows and the tails.
+    Parameters
+    ----------
+    data, steps, rng : the matrix, how many anchors, and where the pilot's draws come from. The choice of the pilot
+        decides what is read, never what is answered.
+    tol : as in SPA.
+    keep : False leaves out what only later seeks need: spare rows and tails.
+    pilot : number of rows drawn to find the sketched space.
+    allowance : rows that may be read besides the pilot and the pass; a quarter of them all by default.
     """
-    m, _ = data.shape
-    first = pilot_rows(data, min(m, pilot), rng)
+    first = pilot_rows(data, min(data.shape[0], pilot), rng)
     V = row_space(first.rows, min(steps + _SPARE, data.shape[1]), rng)
-    sketch = Sketch.of(data, V)
+    return index_of_sketch(data, Sketch.of(data, V), first, steps, tol=tol, keep=keep, allowance=allowance)
+
+
+def index_of_sketch(
+    data: MatrixRows,
+    sketch: Sketch,
+    first: Coreset,
+    steps: int,
+    *,
+    tol: float | None = None,
+    keep: bool = True,
+    allowance: int | None = None,
+) -> Index:
+    """The index from a sketch of all rows and a few rows to begin with."""
+    m = data.shape[0]
     coreset = first.take(np.isin(first.indices, first.run(steps, tol=tol).indices))
-    proof = _Proof(data, sketch, coreset, steps, tol)
+    proof = _Proof(data, sketch, coreset, steps, tol, max(4096, m // 4) if allowance is None else allowance)
     proof.join(np.array([np.argmax(sketch.norms)]))
-    run, checked, exact = proof.rounds()
+    run, proved, checked, exact = proof.rounds()
     if not keep:
-        return Index(run, proof.coreset, np.full(len(run), np.inf), np.inf, m, steps)
-    return proof.index(run, checked, exact)
+        return Index(run, proved, proof.coreset, np.full(len(run), np.inf), np.inf, m, proved < steps)
+    return proof.index(run, proved, checked, exact)
 
 
 def pilot_rows(data: MatrixRows, size: int, rng: np.random.Generator) -> Coreset:
@@ -99,22 +121,27 @@ def pilot_rows(data: MatrixRows, size: int, rng: np.random.Generator) -> Coreset
 class _Proof:
     """The rounds: run SPA on the coreset, look for rows that might change it, read them."""
 
-    def __init__(self, data: MatrixRows, sketch: Sketch, coreset: Coreset, steps: int, tol: float | None) -> None:
+    def __init__(
+        self, data: MatrixRows, sketch: Sketch, coreset: Coreset, steps: int, tol: float | None, allowance: int
+    ) -> None:
         self.data, self.sketch, self.coreset, self.steps, self.tol = data, sketch, coreset, steps, tol
-        m = data.shape[0]
-        self.known = np.zeros(m, dtype=np.bool_)
+        self.known = np.zeros(data.shape[0], dtype=np.bool_)
         self.known[coreset.indices] = True
-        self.allowance = max(4096, m // 4)  # rows that may be read where bounds cannot tell
+        self.allowance = allowance  # rows that may still be read
 
-    def join(self, rows: NDArray[np.int64]) -> None:
-        """Read those rows into the coreset."""
+    def join(self, rows: NDArray[np.int64]) -> bool:
+        """Read those rows into the coreset, as far as the allowance goes; False where it went out."""
         rows = np.unique(rows[~self.known[rows]])
+        enough = rows.size <= self.allowance
+        rows = rows[: self.allowance]
         if rows.size:
             self.coreset = self.coreset.merged(Coreset.read(self.data, rows))
             self.known[rows] = True
+            self.allowance -= rows.size
+        return enough
 
-    def rounds(self) -> tuple[Run, NDArray[np.int64], NDArray[np.float64]]:
-        """The proved run, the rows outside the coreset that were checked exactly, and their largest residuals."""
+    def rounds(self) -> tuple[Run, int, NDArray[np.int64], NDArray[np.float64]]:
+        """A run, how much of it is proved, the rows outside the coreset that were checked exactly, their residuals."""
         none = np.zeros(0, dtype=np.int64)
         last, reached = none, -1
         while True:
@@ -124,21 +151,23 @@ class _Proof:
             doubtful = np.cumsum(np.bincount(scan.first, minlength=len(thresholds))[: len(thresholds)])
             proved = min(int(np.searchsorted(doubtful, 0, side="right")), len(run))
             if proved == self.steps:
-                return run, none, np.zeros(proved)
+                return run, proved, none, np.zeros(proved)
             if proved > reached or not np.array_equal(run.indices[: proved + 1], last[: proved + 1]):
                 # Reading the most doubtful rows still moves things: go on with the next ones.
                 last, reached = run.indices, proved
-                self.join(scan.top_rows[scan.top_bounds >= thresholds.low[:, None]])
-                continue
+                if self.join(scan.top_rows[scan.top_bounds >= thresholds.low[:, None]]):
+                    continue
+                return run, proved, none, np.zeros(proved)
             reach = min(int(np.searchsorted(doubtful, self.allowance, side="right")), len(run))
             if reach <= proved:
-                return run.cut(proved), none, np.zeros(proved)
+                return run, proved, none, np.zeros(proved)
             suspects = np.flatnonzero(scan.first < reach)
             self.allowance -= suspects.size
             winners, exact = self._check(run.cut(reach), suspects)
             if winners.size == 0:
-                return run.cut(reach), suspects, exact
-            self.join(winners)
+                return run, reach, suspects, exact
+            if not self.join(winners):
+                return run, proved, none, np.zeros(proved)
 
     def _check(self, run: Run, suspects: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Read the suspects: the worst offenders against the run, and the largest residuals of the suspects."""
@@ -157,18 +186,22 @@ class _Proof:
         looks = in_threads(look, ((rows, self.data.raw_rows(rows)) for rows in pieces))
         return np.concatenate([rows for rows, _ in looks]), np.max([bounds for _, bounds in looks], axis=0)
 
-    def index(self, run: Run, checked: NDArray[np.int64], exact: NDArray[np.float64]) -> Index:
-        """Add spare rows and take the bounds on what is left."""
-        hidden = self.known.copy()
-        hidden[checked] = True
-        scan = self.sketch.scan(run.thresholds, hidden, _SPARES + 1) if len(run) else None
-        tails = np.zeros(0)
-        if scan is not None:
+    def index(self, run: Run, proved: int, checked: NDArray[np.int64], exact: NDArray[np.float64]) -> Index:
+        """Add spare rows, and bound the residuals of all that is left at every step of the run."""
+        tails = np.zeros(len(run))
+        if proved:
+            hidden = self.known.copy()
+            hidden[checked] = True
+            scan = self.sketch.scan(run.thresholds.cut(proved), hidden, _SPARES + 1)
             spare = scan.top_rows[:, :_SPARES]
-            self.join(spare[spare >= 0])
-            tails = np.max([scan.top_bounds[:, _SPARES], scan.tied_bounds, exact], axis=0)
+            enough = self.join(spare[spare >= 0])
+            left = scan.top_bounds[:, _SPARES if enough else 0]
+            tails[:proved] = np.max([left, scan.tied_bounds, exact], axis=0)
+        if proved < len(run):
+            scan = self.sketch.scan(run.thresholds, self.known, 1)
+            tails[proved:] = np.maximum(scan.top_bounds[:, 0], scan.tied_bounds)[proved:]
         norm = float(self.sketch.norms[~self.known].max(initial=0.0)) * (1 + 1e-12)
-        return Index(run, self.coreset, tails, norm, self.data.shape[0], self.steps)
+        return Index(run, proved, self.coreset, np.maximum(tails, 0.0), norm, self.data.shape[0], proved < self.steps)
 
 
 def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | None = None) -> Index | None:
@@ -176,7 +209,7 @@ def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | Non
 
     None where rounding could change a choice: then only SPA itself can say what SPA chooses.
     """
-    run = index.run
+    run = index.run.cut(index.proved)
     residuals = Residuals(data, steps)
     floor = residuals.largest_norm * (default_tolerance(data.shape[1]) if tol is None else tol)
     basis = run.thresholds.basis[: len(run)]
@@ -192,7 +225,7 @@ def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | Non
     sizes: list[float] = []
     decisions: list[Decision] = []
     tied: list[NDArray[np.int64]] = []
-    tails: list[float] = []
+    ends: list[float] = []
     while len(run) + len(found) < steps:
         step = next_choice(residuals, floor)
         if isinstance(step, str):
@@ -207,7 +240,7 @@ def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | Non
             coreset = coreset.merged(Coreset.read(data, spare))
             outside[spare] = False
             upper[spare] = 0.0
-        tails.append(float(np.sqrt(upper.max())) * (1 + 1e-12))
+        ends.append(float(np.sqrt(upper.max())) * (1 + 1e-12))
         q, size = residuals.direction(data.rows([place])[0])
         residuals.remove(q, residuals.project(q))
         residuals.bar(place)
@@ -216,7 +249,9 @@ def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | Non
         decisions.append(decision)
         tied.append(near[decision.tied].astype(np.int64))
     more = Run.of(found, sizes, residuals.basis.copy(), decisions, tied, exhausted=len(run) + len(found) < steps)
-    return Index(run.followed_by(more), coreset, np.append(index.tails, tails), index.norm, index.rows, steps)
+    whole = run.followed_by(more)
+    tails = np.append(index.tails[: len(run)], ends)
+    return Index(whole, len(whole), coreset, tails, index.norm, index.rows, True, whole.exhausted)
 
 
 def _largest(values: NDArray[np.float64], count: int) -> NDArray[np.intp]:

@@ -152,7 +152,7 @@ def successive_projection(
         if step is None:
             if allow_fewer and steps:
                 break
-            raise _rank_error(len(steps), k, set_aside)
+            raise rank_error(len(steps), k, set_aside)
         q, size = residuals.direction(step.point)
         residuals.remove(q, residuals.project(q) if step.projections is None else step.projections)
         residuals.bar(step.index)
@@ -170,7 +170,7 @@ def _largest(residuals: Residuals, floor: float) -> Step | None:
     return Step(index, residuals.data.rows([index])[0])
 
 
-def _rank_error(rank: int, k: int, set_aside: list[int]) -> RankError:
+def rank_error(rank: int, k: int, set_aside: list[int]) -> RankError:
     if rank == 0 and not set_aside:
         return RankError("every row of A is zero: it has no anchors", 0)
     why = f" ({len(set_aside)} rows were set aside for want of near neighbours)" if set_aside else ""

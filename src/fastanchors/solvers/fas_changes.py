@@ -1,0 +1,92 @@
+"""Keeping the index of FAS true while rows change: what changed is read, nothing else.
+
+A changed or new row leaves a proved sequence as it is if it stays below every step's threshold and no row tied with
+an anchor has changed. Otherwise SPA runs again on the coreset and the changed rows, and the tails prove the new
+steps: for a row outside, with Q_t the old directions of the first t steps, Q′ the new ones, and P′ = I − Q′Q′ᵀ,
+
+    ‖P′a‖ ≤ ‖(I − Q_tQ_tᵀ)a‖ + ‖P′Q_t‖·‖a‖ ≤ tail_t + ‖P′Q_t‖·(largest norm outside)    for every t,
+
+so old tails serve wherever the new anchors span nearly what the old ones did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._rows import DOUBLE, MatrixRows
+from .fas_coreset import Coreset, Run, common_length, residual_bounds
+from .fas_index import Index
+
+__all__ = ["absorb"]
+
+_CROWDED = 4096  # rows of the coreset above which those that matter no longer are let go
+
+
+def absorb(data: MatrixRows, index: Index, changed: NDArray[np.int64], *, tol: float | None = None) -> Index:
+    """The index after those rows have changed or been appended; less of its run may be proved than before.
+
+    Reads the changed rows. Cost: O(changed·n·T), and SPA on the coreset where the sequence changes.
+    """
+    if changed.size == 0:
+        return index
+    run, tails, proved = index.run, index.tails, index.proved
+    fresh = Coreset.read(data, changed)
+    bounds = residual_bounds(fresh.rows, fresh.squared_norms, run.thresholds.basis, len(run))
+    norms = np.sqrt(fresh.squared_norms)
+    stands = _undisturbed(run, fresh, norms, bounds)
+    # A row that raises no tail may stay outside; a row of the coreset is replaced by what it is now.
+    outside = ~np.isin(fresh.indices, index.coreset.indices)
+    outside &= (bounds <= tails).all(axis=1) & (stands == len(run))
+    coreset = index.coreset.merged(fresh.take(~outside))
+    norm = max(index.norm, float(norms[outside].max(initial=0.0)) * (1 + 1e-12))
+    if stands < len(run):
+        new = coreset.run(len(run), tol=tol)
+        tails, proved = _proved(run, new, tails, min(stands, proved), norm)
+        run = new
+    stuck = index.stuck and proved >= index.proved
+    result = Index(run, proved, coreset, tails, norm, data.shape[0], stuck)
+    return _thinned(result) if len(coreset) > _CROWDED else result
+
+
+def _undisturbed(run: Run, fresh: Coreset, norms: NDArray[np.float64], bounds: NDArray[np.float64]) -> int:
+    """How many leading steps stand: no row tied at them has changed, and no changed row comes near."""
+    stands = len(run)
+    for t, tied in enumerate(run.tied):
+        if np.isin(tied, fresh.indices, assume_unique=True).any():
+            stands = t
+            break
+    disturbed = run.thresholds.disturbed(fresh.indices, norms, bounds).any(axis=0)
+    return min(stands, int(np.argmax(disturbed))) if disturbed.any() else stands
+
+
+def _proved(
+    old: Run, new: Run, tails: NDArray[np.float64], stands: int, norm: float
+) -> tuple[NDArray[np.float64], int]:
+    """The tails of the new run, and how many of its steps they prove."""
+    T = len(old)
+    Q, N = old.thresholds.basis[:T], new.thresholds.basis
+    overlap = np.cumsum(np.vstack([np.zeros((1, T)), (N @ Q.T) ** 2]), axis=0)[: len(new)]
+    missing = np.maximum(1.0 - overlap, 0.0) + 64 * (T + 1) * (Q.shape[1] + 2) * DOUBLE  # ‖P′q_j‖² at each new step
+    shared = common_length(old.indices[:stands], new.indices)
+    for j in range(shared):
+        missing[j + 1 :, j] = 0.0  # the same anchors gave the same directions
+    spread = np.zeros_like(missing)  # ‖P′Q_t‖_F: column t is of the t directions before it
+    spread[:, 1:] = np.sqrt(np.cumsum(missing[:, :-1], axis=1))
+    new_tails = (tails[None, :] + spread * norm).min(axis=1, initial=norm) * (1 + 1e-12)
+    new_tails[:shared] = tails[:shared]  # proved before, ties included
+    unproved = np.flatnonzero(new_tails[shared:] >= new.thresholds.low[shared:])
+    steps = shared + int(unproved[0]) if unproved.size else len(new)
+    return new_tails, steps
+
+
+def _thinned(index: Index) -> Index:
+    """Without the rows that can go outside and raise no tail."""
+    coreset, run = index.coreset, index.run
+    bounds = residual_bounds(coreset.rows, coreset.squared_norms, run.thresholds.basis, len(run))
+    keep = (bounds > index.tails).any(axis=1)
+    keep |= np.isin(coreset.indices, np.concatenate([np.zeros(0, np.int64), *run.tied]))
+    norm = max(index.norm, float(np.sqrt(coreset.squared_norms[~keep].max(initial=0.0))) * (1 + 1e-12))
+    return replace(index, coreset=coreset.take(keep), norm=norm)

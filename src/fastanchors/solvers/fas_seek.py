@@ -1,0 +1,223 @@
+"""FAS(): SPA's anchors from an index, proved; the index is kept beside the matrix and follows its changes."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from .._validate import check_number, check_size
+from ..anchors import Certificate
+from ..errors import InvalidInputError
+from ..sampling.changes import Changes
+from ._rows import MatrixRows, as_rows
+from ._solver import Selection
+from .fas_certify import near_or_sampled
+from .fas_changes import absorb
+from .fas_index import PILOT, Index, build_index, extend_index
+from .precondition import preconditioner
+from .robust import Robust
+from .spa import SPA, rank_error, successive_projection
+
+__all__ = ["IndexedFAS"]
+
+_SMALL = 1 << 21  # entries of a matrix on which SPA is quicker than an index
+_SMALL_KEPT = 1 << 16  # the same where the index would be kept for the next seek
+
+
+@dataclass(frozen=True)
+class IndexedFAS:
+    """SPA's answer at a cost that hardly grows with the matrix, with a proof.
+
+    The first seek on a matrix makes an index in one pass (a store brings it along): a coreset of a few hundred to a
+    few thousand rows on which SPA gives SPA's answer, and bounds that prove it (:mod:`~fastanchors.solvers.fas_index`).
+    Later seeks read the rows that have changed since and nothing else, unless the change is such that the
+    proof breaks; then one more pass is made. Where bounds cannot tell rows apart (anchors at the level of the noise),
+    full SPA goes on from the last proved anchor. The indices are those of ``SPA(tol=tol)`` whenever the
+    certificate says ``"exact"``. An array is taken as it stands, in one pass, and nothing is kept.
+
+    Parameters
+    ----------
+    budget : the largest number of rows to read; without one the search goes on until the answer is proved.
+    precondition, robust : as in :class:`~fastanchors.SPA`, with its answers; the first SPA of
+        ``precondition="spa"`` is taken from the index, all else takes the passes that SPA makes.
+    tol, allow_fewer : as in :class:`~fastanchors.SPA`.
+    delta : probability with which a ``"sampled"`` certificate may be wrong.
+    """
+
+    budget: int | None = None
+    precondition: Literal["spa", "svd", "mve"] | None = None
+    robust: str | Robust | None = None
+    tol: float | None = None
+    allow_fewer: bool = False
+    delta: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.budget is not None:
+            check_size(self.budget, name="budget")
+            if self.precondition is not None or self.robust is not None:
+                raise InvalidInputError("budget goes with neither precondition nor robust: these take whole passes")
+        check_number(self.delta, name="delta", minimum=1e-300, maximum=0.5)
+        self._spa()
+
+    def _spa(self) -> SPA:
+        return SPA(precondition=self.precondition, robust=self.robust, tol=self.tol, allow_fewer=self.allow_fewer)
+
+    def prepare(self, A: Any) -> MatrixRows:
+        """The rows of ``A``."""
+        return as_rows(A)
+
+    def select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+        """The answer for one k."""
+        return self.select_many(data, [k], rng)[0]
+
+    def select_many(self, data: MatrixRows, sizes: Sequence[int], rng: np.random.Generator) -> list[Selection]:
+        """One answer for each k; anchors are nested, so this costs what the largest does."""
+        if self.robust is not None or self.precondition in ("svd", "mve"):
+            return [self._spa()._select(data, k, rng) for k in sizes]
+        if self.precondition == "spa":
+            return [self._preconditioned(data, k, rng) for k in sizes]
+        whole = _Seek(self, data, max(sizes), rng).run()
+        if isinstance(whole, Selection):
+            return [_cut(whole, k) for k in sizes]
+        assert self.budget is not None
+        return near_or_sampled(data, whole, sizes, self.budget, self.delta, rng, self.tol)
+
+    def _preconditioned(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+        plain = replace(self, precondition=None)
+        anchors = plain.select(data, k, rng)
+        T = preconditioner("spa", data, k, anchors=data.rows(anchors.indices))
+        points = data.dot(T)
+        path = successive_projection(
+            MatrixRows(points, points.shape), T.shape[1], tol=self.tol, allow_fewer=self.allow_fewer
+        )
+        return Selection(path.indices, self._spa()._certificate(path), path.residuals)
+
+
+@dataclass
+class _Kept:
+    """What is kept beside a matrix with sample access: its index, and answers that only full SPA could give."""
+
+    index: Index
+    changes: Changes
+    tol: float | None
+    answers: dict[int, Selection] = field(default_factory=dict)
+
+
+_KEPT: weakref.WeakKeyDictionary[Any, _Kept] = weakref.WeakKeyDictionary()
+
+
+class _Seek:
+    """One seek for k anchors."""
+
+    def __init__(self, options: IndexedFAS, data: MatrixRows, k: int, rng: np.random.Generator) -> None:
+        self.data, self.k, self.rng = data, k, rng
+        self.tol, self.allow_fewer, self.budget = options.tol, options.allow_fewer, options.budget
+        self.kept: _Kept | None = None
+
+    def run(self) -> Selection | Index | None:
+        """The answer where it can be proved within the budget; else the index as far as it goes, or None."""
+        m, n = self.data.shape
+        keeps = self.data.sampled and hasattr(self.data.source, "watch")
+        if m * n <= (_SMALL_KEPT if keeps else _SMALL) or m <= 8 * self.k:
+            return self._small() if self._affords(m) else None
+        if not keeps:
+            if not self._affords(m + min(m, PILOT)):
+                return None
+            index = build_index(
+                self.data, self.k, self.rng, tol=self.tol, keep=self.budget is not None, allowance=self._allowance(m)
+            )
+            return self._answer(index, "one pass over the rows")
+        return self._from_kept()
+
+    def _from_kept(self) -> Selection | Index | None:
+        source, m = self.data.source, self.data.shape[0]
+        kept = _KEPT.get(source)
+        how = "kept with the matrix"
+        if kept is not None and kept.tol == self.tol:
+            fresh = np.union1d(kept.changes.rows(), np.arange(kept.index.rows, m))
+            if not self._affords(fresh.size):
+                return None
+            if fresh.size:
+                kept.answers.clear()
+                kept.index = absorb(self.data, kept.index, fresh, tol=self.tol)
+                kept.changes.clear()
+                how += f"; {fresh.size} rows that have changed were read"
+        else:
+            kept = None
+        if kept is None or (kept.index.proved < self.k and not kept.index.stuck):
+            if not self._affords(m + min(m, PILOT)):
+                return None if kept is None else kept.index
+            changes = source.watch()
+            steps = self.k if kept is None else max(self.k, len(kept.index.run))
+            index = build_index(self.data, steps, self.rng, tol=self.tol, allowance=self._allowance(m))
+            kept = _KEPT[source] = _Kept(index, changes, self.tol)
+            how = "made now in one pass"
+        self.kept = kept
+        return self._answer(kept.index, how)
+
+    def _answer(self, index: Index, how: str) -> Selection | Index:
+        """From the index; by passes of SPA beyond what it proves."""
+        k, m = self.k, self.data.shape[0]
+        proved = index.proved
+        if proved < k:
+            if self.kept is not None and k in self.kept.answers:
+                return self.kept.answers[k]
+            if not index.complete:
+                if not self._affords((k - proved + 3) * m):
+                    return index
+                longer = extend_index(self.data, index, k, tol=self.tol)
+                if longer is None:
+                    answer = self._full("rounding could change a choice, so that bounds prove nothing")
+                    if self.kept is not None:
+                        self.kept.answers[k] = answer
+                    return answer
+                index = longer
+                if self.kept is not None:
+                    self.kept.index = index
+        run = index.run.cut(min(k, index.proved))
+        if len(run) < k and (not self.allow_fewer or len(run) == 0):
+            raise rank_error(len(run), k, [])
+        details = {
+            "index": how,
+            "coreset": len(index.coreset),
+            "proved_by_bounds": min(proved, k),
+            "proved_by_passes": max(0, len(run) - proved),
+        }
+        words = f"no row outside a coreset of {len(index.coreset)} can change a choice of SPA"
+        if len(run) > proved:
+            words = f"{words} up to anchor {proved}; from there every choice was made over all rows"
+        return Selection(run.indices, Certificate("exact", f"{words} (index: {how})", details), run.residuals)
+
+    def _small(self) -> Selection:
+        """Read once, then SPA in memory."""
+        rows = self.data.raw_rows(np.arange(self.data.shape[0]))
+        return self._full("the matrix is small", MatrixRows(rows, rows.shape))
+
+    def _full(self, why: str, data: MatrixRows | None = None) -> Selection:
+        data = self.data if data is None else data
+        path = successive_projection(data, self.k, tol=self.tol, allow_fewer=self.allow_fewer)
+        details = {"index": f"none: {why}", "largest_remaining_residual": path.remaining}
+        words = f"every choice was made over all rows: this is full SPA ({why})"
+        return Selection(path.indices, Certificate("exact", words, details), path.residuals)
+
+    def _affords(self, rows: int) -> bool:
+        return self.budget is None or self.data.cost.rows_read + rows <= self.budget
+
+    def _allowance(self, m: int) -> int | None:
+        """Rows that may be read besides a pass and its pilot."""
+        if self.budget is None:
+            return None
+        return self.budget - self.data.cost.rows_read - m - min(m, PILOT)
+
+
+def _cut(whole: Selection, k: int) -> Selection:
+    """The answer for a smaller k, which begins the same."""
+    indices = np.asarray(whole.indices)
+    if k >= len(indices):
+        return whole
+    residuals = None if whole.residuals is None else np.asarray(whole.residuals)[:k]
+    return Selection(indices[:k], whole.certificate, residuals)
