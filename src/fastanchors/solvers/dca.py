@@ -42,7 +42,7 @@ class DCA(Solver):
     dimension : 1 for lines, 2 for planes. A corner of a plane's hull votes with the share of the plane's directions
         in which it is an end: the expectation of the votes on lines, at one sort per plane.
     geometry : ``"hull"`` takes rows as points; ``"cone"`` as rays: projections are divided by the row's sum, which is
-        the same as scaling all rows to unit l1 norm (zero rows are left out).
+        the same as scaling all rows to unit l1 norm. Zero rows are mixtures of nothing and never anchors.
     directions : ``"gaussian"`` as published; ``"row-space"`` draws them in the span of the k leading right singular
         vectors of a pilot of at most 2000 rows; ``"whitened"`` also divides by the singular values, so that
         ill-conditioned anchors stick out as much as the others.
@@ -94,7 +94,7 @@ class DCA(Solver):
                 votes[row] = votes.get(row, 0.0) + weight
             done += s
             candidates = np.array(sorted(votes), dtype=np.intp)
-            if candidates.size:  # none when all rows are zero and rays are asked for
+            if candidates.size:  # none when all rows are zero
                 points = data.rows(candidates)
                 if self.geometry == "cone":
                     points /= points.sum(axis=1, keepdims=True)
@@ -155,17 +155,19 @@ class DCA(Solver):
 def projected(
     data: MatrixRows, directions: NDArray[np.float64], *, cone: bool
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float64]]]:
-    """(rows, their projections) in one pass, a bounded number at a time; ``cone``: as rays, without the zero rows."""
+    """(rows, their projections) in one pass, a bounded number at a time, without the zero rows; ``cone``: as rays."""
     step = max(1, _PROJECTED_ENTRIES // directions.shape[1])
     for start, block in data.blocks():
         for first in range(0, block.shape[0], step):
             part = block[first : first + step]
             rows = start + first + np.arange(part.shape[0], dtype=np.intp)
             P = np.asarray(part @ directions)
+            sums = np.asarray(part.sum(axis=1)).ravel()
+            alive = sums > 0
+            if not alive.all():
+                rows, P, sums = rows[alive], P[alive], sums[alive]
             if cone:
-                sums = np.asarray(part.sum(axis=1)).ravel()
-                alive = sums > 0
-                rows, P = rows[alive], P[alive] / sums[alive, None]
+                P /= sums[:, None]
             if rows.size:
                 yield rows, P
 

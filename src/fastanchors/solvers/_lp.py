@@ -1,0 +1,69 @@
+"""What the solvers by linear programming share: rows as points, and an honest refusal of sizes that cannot work."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidInputError, RankError, TooLargeError
+from ._rows import MatrixRows
+
+__all__ = ["HIGHS", "Geometry", "available_memory", "check_memory", "distinct_points"]
+
+Geometry: TypeAlias = Literal["hull", "cone"]
+
+#: tighter than HiGHS's own 1e-7, so that distances to a hull are good to nine digits of the data's scale
+HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+def available_memory() -> int:
+    """Bytes of memory that can be had now without swapping."""
+    try:
+        with open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # a system without sysconf: believe in 4 GB
+        return 1 << 32
+
+
+def check_memory(needed: int, what: str) -> None:
+    """Raise :class:`TooLargeError` when ``what`` takes more bytes than there are."""
+    available = available_memory()
+    if needed > available:
+        raise TooLargeError(
+            f"{what} would take about {needed / 1e9:.3g} GB of memory, {available / 1e9:.3g} GB are available; "
+            "use SPA, SNPA, XRAY or DCA, or seek among a sample of the rows"
+        )
+
+
+def distinct_points(data: MatrixRows, k: int, geometry: Geometry) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """(rows, points): the distinct non-zero rows, first copy of each, scaled to a largest l1 norm of one.
+
+    A zero row is the empty mixture of any anchors and never one itself. With ``"cone"`` every row has l1 norm one,
+    and rows on the same ray (up to 12 digits) are copies.
+    """
+    if geometry not in ("hull", "cone"):
+        raise InvalidInputError(f"geometry must be 'hull' or 'cone', got {geometry!r}")
+    m, n = data.shape
+    check_memory(24 * m * n, f"holding {m} rows of {n} columns as points")
+    points = data.rows(np.arange(m))
+    sums = points.sum(axis=1)
+    rows = np.flatnonzero(sums > 0)
+    if rows.size == 0:
+        raise RankError(f"all rows are zero: there is no anchor, k = {k} were asked for", rank=0)
+    points = points[rows] / (sums[rows, None] if geometry == "cone" else sums.max())
+    _, first = np.unique(np.round(points, 12), axis=0, return_index=True)
+    first.sort()
+    if first.size < k:
+        raise RankError(
+            f"there are only {first.size} distinct non-zero rows, k = {k} were asked for", rank=int(first.size)
+        )
+    return rows[first], points[first]

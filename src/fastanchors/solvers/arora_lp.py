@@ -1,0 +1,164 @@
+"""The first algorithm for separable NMF: one small linear program for each row.
+
+S. Arora, R. Ge, R. Kannan and A. Moitra, "Computing a nonnegative matrix factorization – provably", STOC 2012.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from .._validate import check_number
+from ..anchors import Certificate
+from ..errors import InvalidInputError, RankError, TooLargeError
+from ._lp import HIGHS, Geometry, check_memory, distinct_points
+from ._rows import MatrixRows
+from ._solver import Selection, Solver
+
+__all__ = ["AroraLP"]
+
+
+class AroraLP(Solver):
+    """The LP of Arora et al.: a row is an anchor if it lies outside the hull of the others (a "loner").
+
+    The distance is in the l1 norm, min ‖A_(i) − Σ c_j·A_(j)‖₁ over c ≥ 0, Σ c_j = 1: a linear program for HiGHS.
+
+    Parameters
+    ----------
+    radius : None removes rows one at a time, always the one nearest to the hull of those that remain, until k are
+        left. Without noise these are the rows inside the hull, as in the paper's algorithm; with noise the
+        near copies of an anchor go one by one and the last stays. No noise level need be known.
+        A number is the paper's form for known noise: every row is held against the hull of the rows farther
+        than ``radius`` from it (l1, relative to the largest row), and the k rows with the largest distances that
+        are farther than ``radius`` from each other are taken.
+    geometry : ``"hull"`` takes rows as points, ``"cone"`` as rays (rows scaled to unit l1 norm).
+    tolerance : a row nearer than this to the hull, relative to the largest l1 norm of a row, lies in it.
+    max_work : refuse with :class:`TooLargeError` when the m programs of m×n entries together have more entries.
+
+    Notes
+    -----
+    Zero rows are never anchors; exact copies are removed before. k may exceed the number of columns. At least m
+    programs with m + 2n variables and n + 1 equations: for a few thousand rows. Each program takes memory for about
+    8·(n + 1)·(m + 2n) bytes a few times over. Equal distances: the row with the higher index is removed first.
+    """
+
+    name: ClassVar[str] = "arora-lp"
+    _limit: ClassVar[Literal["rank", "rows"]] = "rows"
+
+    def __init__(
+        self,
+        *,
+        radius: float | None = None,
+        geometry: Geometry = "hull",
+        tolerance: float = 1e-8,
+        max_work: float = 1e11,
+    ) -> None:
+        self.radius = radius
+        self.geometry = geometry
+        self.tolerance = tolerance
+        self.max_work = max_work
+
+    def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+        tolerance = check_number(self.tolerance, name="tolerance", minimum=0.0)
+        m, n = data.shape
+        if float(m) * m * n > self.max_work:
+            raise TooLargeError(
+                f"{m} linear programs of {m}×{n} entries are {float(m) * m * n:.3g} entries to solve, more than "
+                f"max_work = {self.max_work:.3g}; use SPA, SNPA, XRAY or DCA, a sample of the rows, or raise max_work"
+            )
+        check_memory(40 * (n + 1) * (m + 2 * n), f"one linear program of {n + 1} equations and {m + 2 * n} variables")
+        rows, points = distinct_points(data, k, self.geometry)
+        if self.radius is None:
+            kept, distance, programs = remove_nearest(points, k, tolerance)
+        else:
+            radius = check_number(self.radius, name="radius", minimum=0.0)
+            kept, distance, programs = robust_loners(points, k, radius, tolerance)
+        if len(kept) < k:
+            raise RankError(
+                f"only {len(kept)} rows lie outside the hull of the others, k = {k} were asked for; choose a smaller k"
+                + ("" if self.radius is None else " or radius"),
+                rank=len(kept),
+            )
+        certificate = Certificate(
+            "none",
+            f"{programs} linear programs: each anchor is at least {distance.min():.3g} (l1, of the largest row) away "
+            "from the hull it was held against",
+            {"programs": programs, "distances": distance},
+        )
+        return Selection(rows[kept], certificate, residuals=distance)
+
+
+def distance_to_hull(point: NDArray[np.float64], others: NDArray[np.float64]) -> tuple[float, NDArray[np.intp]]:
+    """(distance, support): l1 distance of a point to the hull of others, and the others with positive weight."""
+    size, n = others.shape
+    if size == 0:
+        return float(np.abs(point).sum()), np.empty(0, dtype=np.intp)  # nothing but the origin is left
+    equations = np.zeros((n + 1, size + 2 * n))
+    equations[:n, :size] = others.T
+    equations[:n, size : size + n] = np.eye(n)
+    equations[:n, size + n :] = -np.eye(n)
+    equations[n, :size] = 1.0
+    cost = np.concatenate([np.zeros(size), np.ones(2 * n)])
+    solution = linprog(
+        cost, A_eq=equations, b_eq=np.append(point, 1.0), bounds=(0, None), method="highs-ds", options=HIGHS
+    )
+    if solution.status != 0:
+        raise InvalidInputError(f"HiGHS could not solve a program of {size} points: {solution.message}")
+    return max(float(solution.fun), 0.0), np.flatnonzero(solution.x[:size] > 0.0)
+
+
+def remove_nearest(
+    points: NDArray[np.float64], k: int, tolerance: float
+) -> tuple[NDArray[np.intp], NDArray[np.float64], int]:
+    """Remove the point nearest to the hull of the others until k remain, and on while one lies in the hull.
+
+    Distances only grow as points go, so an old distance is a lower bound: a point is looked at again only when it
+    comes up as the least, and only if a point that carried weight in its program has gone since (otherwise the same
+    solution is still the best). About one program for each point without noise, two with much noise.
+    """
+    alive = np.ones(len(points), dtype=bool)
+    queue = [(0.0, -i, False) for i in range(len(points))]  # (bound, −index: higher index first, is it a distance?)
+    heapq.heapify(queue)
+    support: dict[int, NDArray[np.intp]] = {}
+    programs = 0
+    while queue:
+        bound, negative, solved = queue[0]
+        i = -negative
+        if len(queue) <= k and solved and bound > tolerance and alive[support[i]].all():
+            break
+        heapq.heappop(queue)
+        if not (solved and alive[support[i]].all()):
+            others = np.flatnonzero(alive)
+            others = others[others != i]
+            bound, carrying = distance_to_hull(points[i], points[others])
+            support[i] = others[carrying]
+            programs += 1
+        if bound > tolerance and (len(queue) < k or (queue and (bound, negative) > queue[0][:2])):
+            heapq.heappush(queue, (bound, negative, True))
+        else:
+            alive[i] = False
+    final = sorted((-bound, -negative) for bound, negative, _ in queue)
+    kept = np.array([i for _, i in final], dtype=np.intp)
+    return kept, np.array([-bound for bound, _ in final]), programs
+
+
+def robust_loners(
+    points: NDArray[np.float64], k: int, radius: float, tolerance: float
+) -> tuple[NDArray[np.intp], NDArray[np.float64], int]:
+    """Distances to the hull of the points farther than ``radius``; the largest first, one for each neighbourhood."""
+    distance = np.empty(len(points))
+    for i, point in enumerate(points):
+        far = np.abs(points - point).sum(axis=1) > radius
+        far[i] = False
+        distance[i] = distance_to_hull(point, points[far])[0]
+    kept: list[int] = []
+    for i in np.argsort(-distance, kind="stable"):
+        if len(kept) == k or distance[i] <= tolerance:
+            break
+        if all(np.abs(points[i] - points[j]).sum() > radius for j in kept):
+            kept.append(int(i))
+    return np.array(kept, dtype=np.intp), distance[kept], len(points)

@@ -1,0 +1,236 @@
+"""Hottopixx: all anchors from one linear program.
+
+V. Bittorf, B. Recht, C. Ré and J. A. Tropp, "Factoring nonnegative matrices with linear programs", NIPS 2012;
+N. Gillis, "Robustness analysis of Hottopixx, a linear programming model for factoring nonnegative matrices",
+SIAM J. Matrix Anal. Appl. 34, 2013; N. Gillis and R. Luce, "Robust near-separable nonnegative matrix factorization
+using linear optimization", JMLR 15, 2014.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from .._validate import check_number
+from ..anchors import Certificate
+from ..errors import InvalidInputError, RankError
+from ._lp import HIGHS, Geometry, check_memory, distinct_points
+from ._polls import Ends
+from ._rows import MatrixRows
+from ._solver import Selection, Solver
+from .arora_lp import remove_nearest
+from .dca import choose
+
+__all__ = ["Hottopixx"]
+
+_PRICE = 1e-7  # a column enters the program if it lowers the cost by more than this share of the largest row
+
+
+class Hottopixx(Solver):
+    """Hottopixx: a localising matrix C with A ≈ C·A and trace k; its diagonal marks the anchors.
+
+    Every row is a mixture of all rows, 0 ≤ C_ij ≤ C_jj ≤ 1, rows of C sum to one. The trace lets only k rows' worth of
+    anchors be used.
+
+    Parameters
+    ----------
+    noise : None minimises Σ_i ‖A_(i) − C_(i)·A‖₁ under trace k, so that no noise level need be known; solved by
+        column generation, to the same optimum as with all m columns. A number ε bounds ‖A_(i) − C_(i)·A‖₁ ≤ 2ε for
+        every row (l1, relative to the largest row) and minimises pᵀ·diag(C); solved whole.
+    robust : True gathers diagonal weight that is spread over near copies of an anchor: the smallest radius at which k
+        disjoint neighbourhoods each hold more than k/(k + 1) of weight (Gillis 2013); with ``noise`` it also leaves
+        the trace free and p within 1 % of one, so that the least total weight is sought (Gillis and Luce 2014).
+        False is the program first published: trace k, p random, the k largest diagonal entries. It takes cheap rows
+        wherever 2ε allows, so it needs ε small.
+    geometry : ``"hull"`` takes rows as points, ``"cone"`` as rays (rows scaled to unit l1 norm).
+
+    Notes
+    -----
+    Zero rows are never anchors; exact copies are removed before. k may exceed the number of columns. The program has
+    m·c + 2·m·n + c variables and m·c inequalities with c columns: all m with ``noise``, a few times k otherwise.
+    :class:`TooLargeError` says how much memory would be needed when there is not enough. For hundreds of rows, or
+    some thousand without ``noise``.
+    """
+
+    name: ClassVar[str] = "hottopixx"
+    _limit: ClassVar[Literal["rank", "rows"]] = "rows"
+
+    def __init__(self, *, noise: float | None = None, robust: bool = True, geometry: Geometry = "hull") -> None:
+        self.noise = noise
+        self.robust = robust
+        self.geometry = geometry
+
+    def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+        rows, points = distinct_points(data, k, self.geometry)
+        if self.noise is None:
+            program = by_columns(points, k, rng)
+        else:
+            noise = check_number(self.noise, name="noise", minimum=0.0)
+            price = rng.random(len(points))
+            if self.robust:
+                price = 1.0 + 0.01 * price
+            program = solve(points, np.arange(len(points)), None if self.robust else k, price=price, bound=2.0 * noise)
+        weight = np.zeros(len(points))
+        weight[program.columns] = program.diagonal
+        chosen = gather(points, weight, k) if self.robust else np.argsort(-weight, kind="stable")[:k]
+        corners, _, _ = remove_nearest(points[chosen], len(chosen), _PRICE)
+        if len(corners) < k:  # weight was left over, and went to rows that are mixtures of the others
+            raise RankError(
+                f"{len(corners)} rows explain all the others, k = {k} were asked for; choose a smaller k",
+                rank=len(corners),
+            )
+        certificate = Certificate(
+            "none",
+            f"the optimum of a linear program over {len(program.columns)} of {len(points)} columns; the anchors hold "
+            f"{weight[chosen].sum():.3g} of its {weight.sum():.3g} of diagonal weight",
+            {"diagonal": weight[chosen], "objective": program.objective, "columns": len(program.columns)},
+        )
+        return Selection(rows[chosen], certificate)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A solved program over some columns: the optimum, the diagonal, and the duals that price other columns."""
+
+    columns: NDArray[np.intp]
+    diagonal: NDArray[np.float64]
+    objective: float
+    residual_dual: NDArray[np.float64]  # m×n
+    sum_dual: NDArray[np.float64]  # m
+    trace_dual: float
+
+
+def solve(
+    points: NDArray[np.float64],
+    columns: NDArray[np.intp],
+    trace: int | None,
+    *,
+    price: NDArray[np.float64] | None = None,
+    bound: float | None = None,
+) -> Program:
+    """The program restricted to anchors among ``columns``.
+
+    Variables: C (m×c, row-major), the positive and negative parts of the residual (m×n each), the diagonal d (c), with
+    C_ij ≤ d_j ≤ 1. Row j itself may use less than d_j of itself: it never gains by that, so the optimum is the same.
+    With ``bound`` the residual of each row is bounded and ``price``ᵀd minimised, otherwise the residual is. ``trace``
+    None leaves Σ d free.
+    """
+    (m, n), c = points.shape, len(columns)
+    check_memory(100 * (m * c * (n + 3) + 4 * m * n), f"the linear program of {m}×{c} weights and {m}×{n} residuals")
+    W = sp.csr_array(points[columns].T)
+    one, parts = sp.eye_array(m, format="csr"), sp.eye_array(m * n, format="csr")
+    blocks = [
+        [sp.kron(one, W), parts, -parts, None],
+        [sp.kron(one, np.ones((1, c))), None, None, sp.csr_array((m, c))],
+    ]
+    right = [points.ravel(), np.ones(m)]
+    if trace is not None:
+        blocks.append([None, None, None, np.ones((1, c))])
+        right.append(np.array([float(trace)]))
+    below = [sp.eye_array(m * c), sp.csr_array((m * c, 2 * m * n)), -sp.kron(np.ones((m, 1)), sp.eye_array(c))]
+    inequalities = sp.hstack(below)
+    limits = np.zeros(m * c)
+    cost = np.zeros(m * c + 2 * m * n + c)
+    if bound is None:
+        cost[m * c : -c] = 1.0
+    else:
+        cost[-c:] = 0.0 if price is None else price[columns]
+        total = sp.kron(np.ones((1, 2)), sp.kron(one, np.ones((1, n))))
+        inequalities = sp.vstack([inequalities, sp.hstack([sp.csr_array((m, m * c)), total, sp.csr_array((m, c))])])
+        limits = np.concatenate([limits, np.full(m, bound)])
+    upper = np.full(len(cost), np.inf)
+    upper[-c:] = 1.0
+    solution = linprog(
+        cost,
+        A_ub=inequalities.tocsc(),
+        b_ub=limits,
+        A_eq=sp.block_array(blocks, format="csc"),
+        b_eq=np.concatenate(right),
+        bounds=np.stack([np.zeros(len(cost)), upper], axis=1),
+        method="highs-ipm",
+        options=HIGHS,
+    )
+    if solution.status == 2:
+        raise InvalidInputError(
+            f"no {trace} rows explain the others within 2·noise = {bound:.3g} of the largest row; raise noise or k, "
+            "or leave noise out"
+        )
+    if solution.status != 0:
+        raise InvalidInputError(f"HiGHS could not solve the program: {solution.message}")
+    dual = solution.eqlin.marginals
+    return Program(
+        columns,
+        solution.x[-c:],
+        float(solution.fun),
+        dual[: m * n].reshape(m, n),
+        dual[m * n : m * n + m],
+        0.0 if trace is None else float(dual[-1]),
+    )
+
+
+def by_columns(points: NDArray[np.float64], k: int, rng: np.random.Generator) -> Program:
+    """The least residual under trace k, by column generation: start from extreme rows, add columns that pay.
+
+    A column j together with all its weights C_ij ∈ [0, d_j] changes the cost at the rate
+    −t − Σ_i max(0, y_i·A_(j) + s_i), with t, y, s the duals of the trace, the residuals and the sums. When no rate is
+    negative, the restricted optimum is the optimum over all columns.
+    """
+    columns = np.sort(_extreme(points, min(len(points), 3 * k), k, rng))
+    while True:
+        program = solve(points, columns, k)
+        gain = np.maximum(program.residual_dual @ points.T + program.sum_dual[:, None], 0.0).sum(axis=0)
+        rate = -program.trace_dual - gain
+        rate[columns] = 0.0
+        paying = np.argsort(rate, kind="stable")[: 2 * k]
+        paying = paying[rate[paying] < -_PRICE]
+        if paying.size == 0:
+            return program
+        columns = np.sort(np.concatenate([columns, paying]))
+
+
+def _extreme(points: NDArray[np.float64], size: int, k: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Rows to start from: ends of random lines, spread out; then, if those are fewer, the rows in order."""
+    poll = Ends(20 * k)
+    poll.add(np.arange(len(points)), points @ rng.standard_normal((points.shape[1], 20 * k)))
+    votes = np.zeros(len(points))
+    for row, weight in poll.votes():
+        votes[row] += weight
+    seen = np.flatnonzero(votes)
+    start = seen[choose(points[seen], votes[seen], size)]
+    return np.concatenate([start, np.setdiff1d(np.arange(len(points)), start)[: max(0, k - len(start))]])
+
+
+def gather(points: NDArray[np.float64], weight: NDArray[np.float64], k: int) -> NDArray[np.intp]:
+    """k rows from a spread-out diagonal: one for each neighbourhood that together weighs as much as an anchor.
+
+    Takes the smallest radius at which k disjoint neighbourhoods hold more than k/(k + 1) each, heaviest first; where
+    noise leaves no such radius, the one at which the k-th is heaviest. The row of most weight stands for each.
+    """
+    support = np.flatnonzero(weight > 1e-9)
+    if len(support) <= k:
+        return support[np.argsort(-weight[support], kind="stable")]
+    own = weight[support]
+    distance = np.stack([np.abs(points[support] - points[i]).sum(axis=1) for i in support])
+    best: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+    best_least = -1.0
+    for radius in np.unique(np.round(distance, 12)):
+        near = distance <= radius + 1e-12
+        left = own.copy()
+        chosen = np.empty(k, dtype=np.intp)
+        least = np.inf
+        for position in range(k):
+            mass = near @ left
+            centre = int(np.argmax(mass))
+            least = min(least, float(mass[centre]))
+            chosen[position] = np.argmax(np.where(near[centre], left, -1.0))
+            left[near[centre]] = 0.0
+        if least > best_least and len(np.unique(chosen)) == k:
+            best, best_least = chosen, least
+        if least > k / (k + 1.0):
+            break
+    return support[best]
