@@ -116,11 +116,12 @@ class Journal:
         content[: HEAD.size] = head + struct.pack("<I", zlib.crc32(head))
         for at in SLOTS:
             content[at : at + SLOT.size] = _encode_slot(0, START)
-        with disk_errors(path, "write"), open(path, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        sync_directory(path.parent)
+        with disk_errors(path, "write"):
+            with open(path, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            sync_directory(path.parent)
 
     def commit(self, parts: list[Any]) -> None:
         """Append one record made of ``parts`` (bytes-like) and make it durable; all of it or nothing."""

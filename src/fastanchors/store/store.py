@@ -231,7 +231,12 @@ class Store(SampleMatrix):
         """
         self._start_writing()
         self._flush()
-        manifest = compact(self)
+        try:
+            manifest = compact(self)
+        except BaseException:
+            if Manifest.read(self.path).generation != self.generation:
+                self.close(commit=False)  # it failed after the new generation was in place: this object is behind
+            raise
         assert self._journal is not None
         self._journal.close()
         cost = self._cost

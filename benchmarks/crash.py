@@ -1,0 +1,265 @@
+"""Kill a writer with SIGKILL at random moments and look at what it left.
+
+A child process updates, appends, commits and compacts a store (or builds one) and is killed after a random time. The
+store must then open, pass ``fa.verify`` and hold exactly the state of one commit: the last one that was confirmed, or
+the one that was being made. The next child goes on from there. A model in plain NumPy says what the state must be.
+
+    python benchmarks/crash.py --count 1000
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+import fastanchors as fa
+import fastanchors.store.store as store_module
+
+COLUMNS = 12
+TRANSACTIONS = 12
+
+
+def transactions(seed, rows):
+    """The work of one child: a list of transactions, each a list of operations; the last sets the commit's number."""
+    rng = np.random.default_rng(seed)
+    plan = []
+    for number in range(TRANSACTIONS):
+        operations = []
+        for _ in range(rng.integers(1, 4)):
+            kind = rng.choice(["set", "many", "add", "append", "append large"], p=[0.3, 0.3, 0.15, 0.15, 0.1])
+            if kind == "set":
+                operations.append(("set", rng.integers(rows), rng.integers(1, COLUMNS), rng.integers(0, 9)))
+            elif kind in ("many", "add"):
+                i, j = rng.integers(0, rows, 20), rng.integers(1, COLUMNS, 20)
+                operations.append((kind, i, j, rng.integers(0, 9, 20)))
+            else:
+                count = int(rng.integers(1, 4) if kind == "append" else rng.integers(40, 60))
+                new = rng.integers(0, 9, (count, COLUMNS)) * (rng.random((count, COLUMNS)) < 0.4)
+                operations.append(("append", new))
+                rows += count
+        operations.append(("number", number + 1))
+        if rng.random() < 0.15:
+            operations.append(("compact",))
+        plan.append(operations)
+    return plan
+
+
+def apply_to_store(S, operation):
+    kind, *arguments = operation
+    if kind == "set":
+        i, j, x = arguments
+        S[int(i), int(j)] = int(x)
+    elif kind == "many":
+        S.update(*arguments)
+    elif kind == "add":
+        S.add(*arguments)
+    elif kind == "append":
+        S.append(arguments[0])
+    elif kind == "number":
+        S[0, 0] = arguments[0]
+
+
+def apply_to_model(A, operation):
+    kind, *arguments = operation
+    if kind in ("set", "many"):
+        i, j, x = (np.atleast_1d(a) for a in arguments)
+        for row, column, value in zip(i, j, x, strict=True):
+            A[row, column] = value
+    elif kind == "add":
+        np.add.at(A, (arguments[0], arguments[1]), arguments[2])
+    elif kind == "append":
+        A = np.concatenate([A, arguments[0]])
+    elif kind == "number":
+        A[0, 0] = arguments[0]
+    return A
+
+
+def work(path, seed, rows, report):
+    """What a child does; it reports each commit as confirmed."""
+    with fa.open(path, mode="r+") as S:
+        for plan in transactions(seed, rows):
+            for operation in plan:
+                apply_to_store(S, operation)
+            S.commit()
+            if plan[-1][0] == "compact":
+                S.compact()
+            os.write(report, b"c")
+
+
+def killed_after(seconds, function, *arguments):
+    """Run ``function(*arguments, pipe)`` in a forked child, kill it; (bytes it reported, whether it had finished)."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        status = 1
+        try:
+            function(*arguments, writer)
+            status = 0
+        except BaseException as error:  # the parent prints it
+            os.write(2, f"child: {type(error).__name__}: {error}\n".encode())
+        finally:
+            os._exit(status)
+    os.close(writer)
+    deadline = time.perf_counter() + seconds
+    status = None
+    while time.perf_counter() < deadline:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            break
+        time.sleep(0.0002)
+    else:
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+    reported = b""
+    while piece := os.read(reader, 4096):
+        reported += piece
+    os.close(reader)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+        raise AssertionError("the child failed by itself")
+    return reported, os.WIFEXITED(status)
+
+
+def contents(path):
+    """The stored matrix as committed, dense."""
+    with fa.open(path) as S:
+        i, j = np.indices(S.shape)
+        return S.raw(i, j)
+
+
+def trial_updates(path, model, seed, rng, longest):
+    """One child killed while it changes the store; returns the state the store is in afterwards."""
+    model = model.copy()
+    model[0, 0] = 0
+    with fa.open(path, mode="r+") as S:
+        S[0, 0] = 0
+    reported, finished = killed_after(rng.random() * longest, work, path, seed, len(model))
+    fa.verify(path)
+    found = contents(path)
+    number = int(found[0, 0])
+    confirmed = len(reported)
+    if not confirmed <= number <= confirmed + 1:
+        raise AssertionError(f"{confirmed} commits were confirmed, the store is at {number}")
+    for plan in transactions(seed, len(model))[:number]:
+        for operation in plan:
+            model = apply_to_model(model, operation)
+    if not np.array_equal(found, model):
+        raise AssertionError(f"the store is not in the state of commit {number}")
+    with fa.open(path, mode="r+"):
+        pass  # recovery by a writer
+    left = sorted(os.listdir(path))
+    known = {"lock", "manifest.json"} | fa.store.manifest.Manifest.read(path).files()
+    with fa.open(path) as S:
+        known |= {item["file"] for shard in S._shards if shard for item in shard.files()}
+    if set(left) != known:
+        raise AssertionError(f"left behind: {sorted(set(left) - known)}, missing: {sorted(known - set(left))}")
+    return model, ("finished" if finished else "killed", "compacted" if S.generation > 1 else "journal only")
+
+
+def trial_build(folder, A, rng, longest):
+    path = folder / "built"
+    killed_after(rng.random() * longest, lambda pipe: fa.build(A, path, memory_limit=1 << 22))
+    appeared = path.exists()
+    if appeared:
+        fa.verify(path)
+        if not np.array_equal(contents(path), A.toarray()):
+            raise AssertionError("the build is not what was built")
+        shutil.rmtree(path)
+    fa.build(A, path, memory_limit=1 << 22).close()
+    if sorted(os.listdir(folder)) != ["built", "store"]:
+        raise AssertionError(f"left behind: {sorted(os.listdir(folder))}")
+    shutil.rmtree(path)
+    return ("build", "appeared" if appeared else "nothing there")
+
+
+def fresh(path, rng, *, sparse, normalize):
+    """A new small store; returns the model of its state."""
+    model = rng.integers(0, 9, (40, COLUMNS)) * (rng.random((40, COLUMNS)) < 0.4)
+    model[0, 0] = 0
+    fa.build(sp.csr_array(model) if sparse else model, path, overwrite=True, normalize=normalize).close()
+    return model
+
+
+def warm_up(folder, large):
+    """Load every kernel in this process, so that children need not; returns how long work and a build take."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    seconds = []
+    for sparse in (True, False):
+        for normalize in ("l1", None):
+            rows = len(fresh(folder / "store", np.random.default_rng(0), sparse=sparse, normalize=normalize))
+            for seed in (0, 1):
+                fa.verify(folder / "store")
+                start = time.perf_counter()
+                work(folder / "store", seed, rows, nowhere)
+                seconds.append(time.perf_counter() - start)
+    os.close(nowhere)
+    start = time.perf_counter()
+    fa.build(large, folder / "built", memory_limit=1 << 22).close()
+    building = time.perf_counter() - start
+    shutil.rmtree(folder / "built")
+    return np.median(seconds), building
+
+
+def run(count, seed=0, every=25, echo=lambda text: None):
+    """``count`` kills; returns how often each outcome was seen. Raises at the first store that is not as it must be."""
+    rng = np.random.default_rng(seed)
+    outcomes = Counter()
+    large = sp.random_array((20_000, 30), density=0.2, rng=rng, format="csr")
+    inline, store_module._INLINE_ROWS = store_module._INLINE_ROWS, 1 << 13  # so that both ways of appending occur
+    folder = Path(tempfile.mkdtemp(prefix="fastanchors-crash-"))
+    try:
+        path = folder / "store"
+        longest, longest_build = warm_up(folder, large)
+        for trial in range(count):
+            if trial % every == 0:
+                kind = trial // every
+                model = fresh(path, rng, sparse=kind % 2 == 0, normalize=None if kind % 4 > 1 else "l1")
+            if trial % 5 == 4:
+                outcomes[trial_build(folder, large, rng, 1.1 * longest_build)] += 1
+            else:
+                model, outcome = trial_updates(path, model, seed * 1_000_003 + trial, rng, 1.2 * longest)
+                outcomes[outcome] += 1
+            if trial % 100 == 99:
+                echo(f"{trial + 1} kills, all in order")
+        return outcomes
+    finally:
+        store_module._INLINE_ROWS = inline
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--quick", action="store_true", help="50 kills")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    count = 50 if arguments.quick else arguments.count
+    start = time.perf_counter()
+    outcomes = run(count, arguments.seed, echo=lambda text: print(text, file=sys.stderr))
+    lines = [
+        f"{count} writers killed with SIGKILL at random moments in {time.perf_counter() - start:.0f} s.",
+        "After each the store opened, passed `fa.verify` and held exactly a committed state.",
+        "",
+        "| the child | the store afterwards | times |",
+        "| --- | --- | --- |",
+        *(f"| {child} | {after} | {times} |" for (child, after), times in sorted(outcomes.items())),
+        "",
+    ]
+    print("\n".join(lines))
+    results = Path(__file__).parent / "results"
+    results.mkdir(exist_ok=True)
+    (results / "crash.md").write_text("# Killed at random moments\n\n" + "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

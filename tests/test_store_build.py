@@ -1,0 +1,262 @@
+"""Building a store: the same answers as the matrix in memory, bounded memory, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fastanchors as fa
+from fastanchors.errors import InvalidInputError, StoreError
+from fastanchors.io.source import block_bytes
+
+SMALL = 1 << 22  # the least memory limit: several shards even for small matrices
+
+
+def sparse(m=4000, n=60, dtype=np.float64, seed=0):
+    rng = np.random.default_rng(seed)
+    A = sp.random_array((m, n), density=0.2, rng=rng, format="csr")
+    A.data = np.ceil(A.data * 50).astype(dtype)
+    return A
+
+
+def dense(m=2000, n=40, dtype=np.float64, seed=0):
+    return np.ceil(np.random.default_rng(seed).random((m, n)) * 50).astype(dtype)
+
+
+def stored(S):
+    i, j = np.indices(S.shape)
+    return S.raw(i, j)
+
+
+@pytest.mark.parametrize("normalize", ["l1", None])
+@pytest.mark.parametrize("make", [sparse, dense])
+def test_answers_of_a_store_are_those_of_the_matrix(tmp_path, make, normalize):
+    A = make(20_000 if make is sparse else 8_000)
+    S = fa.build(A, tmp_path / "s", normalize=normalize, memory_limit=SMALL)
+    M = fa.SampleMatrix(A, normalize=normalize)
+    assert len(S._blocks) > 3
+    assert (S.shape, S.nnz, S.dtype, S.is_sparse) == (M.shape, M.nnz, M.dtype, M.is_sparse)
+    assert isinstance(S, fa.SampleAccess)
+    np.testing.assert_allclose(S.frobenius_norm, M.frobenius_norm, rtol=1e-14)
+    rng = np.random.default_rng(1)
+    i, j = rng.integers(0, A.shape[0], 300), rng.integers(0, A.shape[1], 300)
+    np.testing.assert_array_equal(S[i, j], M[i, j])
+    np.testing.assert_array_equal(S.row_norm(i), M.row_norm(i))
+    np.testing.assert_allclose(S.column_norm(j), M.column_norm(j), rtol=1e-13)
+    got, expected = S.rows(i), M.rows(i)
+    np.testing.assert_array_equal(
+        got.toarray() if S.is_sparse else got, expected.toarray() if S.is_sparse else expected
+    )
+    draws = S.sample_rows(100_000, rng=2)
+    weights = M.row_norm(np.arange(A.shape[0])) ** 2
+    expected_mean = np.average(np.arange(A.shape[0]), weights=weights)
+    # The mean of 1e5 draws of a spread of at most m lies within 6 standard errors; false alarms below 1e-8.
+    assert abs(draws.mean() - expected_mean) < 6 * A.shape[0] / np.sqrt(12 * 100_000)
+    np.testing.assert_array_equal(S.sample_columns(1000, rng=3), fa.open(tmp_path / "s").sample_columns(1000, rng=3))
+    assert (M.raw(S.sample_in_column(3, 50, rng=1), np.full(50, 3)) != 0).all()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("make", [sparse, dense])
+def test_types_are_kept(tmp_path, make, dtype):
+    A = make(300, dtype=dtype)
+    S = fa.build(A, tmp_path / "s")
+    assert S.dtype == dtype
+    np.testing.assert_array_equal(stored(S), A.toarray() if sp.issparse(A) else A)
+    assert fa.open(tmp_path / "s").dtype == dtype
+
+
+@pytest.mark.parametrize("columns", [True, False])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize("make", [sparse, dense])
+def test_space(tmp_path, make, dtype, columns):
+    A = make(20_000, 300, dtype)
+    fa.build(A, tmp_path / "s", columns=columns)
+    used = sum(file.stat().st_size for file in (tmp_path / "s").iterdir())
+    limit = 2.6 if columns else 1.5
+    assert used <= limit * block_bytes(sp.csr_array(A))
+    if make is dense and dtype != np.uint8:  # half a byte of sums per entry and tree weighs more on bytes
+        assert used <= limit * A.nbytes
+
+
+def test_without_the_column_side(tmp_path):
+    A = sparse()
+    S = fa.build(A, tmp_path / "s", columns=False)
+    for call in (lambda: S.column_norm(0), lambda: S.sample_columns(3), lambda: S.sample_in_column(0, 3)):
+        with pytest.raises(InvalidInputError, match="columns=False"):
+            call()
+    S[5, 5] = 3
+    S.append(A[:10])
+    S.compact()
+    assert S.raw(5, 5) == 3
+    assert A.toarray()[3, S.sample_in_row(3, 20, rng=0)].all()
+    fa.verify(tmp_path / "s")
+
+
+def test_sources_and_names(tmp_path):
+    A = dense(300, 5)
+    rows, columns = [f"row {i} é" for i in range(300)], list("abcde")
+    S = fa.build((A[i : i + 7] for i in range(0, 300, 7)), tmp_path / "s", row_names=rows, column_names=columns)
+    np.testing.assert_array_equal(stored(S), A)
+    assert S.row_names == rows
+    assert S.column_names == columns
+    assert S.row_names[-1] == "row 299 é"
+    assert S.row_names[3:5] == rows[3:5]
+    assert rows[7] in S.row_names
+    with pytest.raises(IndexError):
+        S.row_names[300]
+    path = tmp_path / "a.csv"
+    path.write_text("name,x,y\nu,1,2\nv,3,4\n")
+    S = fa.build(path, tmp_path / "csv")
+    assert (stored(S).tolist(), list(S.row_names), list(S.column_names)) == ([[1, 2], [3, 4]], ["u", "v"], ["x", "y"])
+    assert fa.build(A, tmp_path / "nameless").row_names is None
+
+
+@pytest.mark.parametrize(
+    ("value", "what"), [(-1.0, r"negative \(-1.0\)"), (np.nan, "NaN"), (np.inf, "infinite"), (1e-300, "square")]
+)
+@pytest.mark.parametrize("make", [sparse, dense])
+def test_bad_entries_stop_the_build(tmp_path, make, value, what):
+    A = make(20_000)
+    if make is sparse:
+        A = A.tolil()
+    A[15_000, 7] = value
+    with pytest.raises(InvalidInputError, match=rf"A\[15000, 7\].*{what}"):
+        fa.build(A, tmp_path / "s", memory_limit=SMALL)
+    assert os.listdir(tmp_path) == []
+
+
+def test_refusals(tmp_path):
+    A = dense(10)
+    fa.build(A, tmp_path / "s")
+    with pytest.raises(StoreError, match="exists already; give overwrite=True"):
+        fa.build(A, tmp_path / "s")
+    with pytest.raises(InvalidInputError, match="normalize"):
+        fa.build(A, tmp_path / "t", normalize="l2")
+    with pytest.raises(InvalidInputError, match="memory_limit must be at least"):
+        fa.build(A, tmp_path / "t", memory_limit=1000)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(StoreError, match="is not a store, so it is not overwritten"):
+        fa.build(A, tmp_path / "mine", overwrite=True)
+    np.testing.assert_array_equal(stored(fa.build(A + 1, tmp_path / "s", overwrite=True)), A + 1)
+    assert sorted(os.listdir(tmp_path)) == ["mine", "s"]
+
+
+def test_interrupted_build_leaves_nothing(tmp_path):
+    A = dense(20_000)
+    seen = []
+
+    def interrupt(progress):
+        seen.append(progress)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fa.build(A, tmp_path / "s", memory_limit=SMALL, progress=interrupt)
+    assert os.listdir(tmp_path) == []
+    assert seen[1].rows > seen[0].rows
+    assert seen[0].total_rows == 20_000
+
+
+def test_dead_build_is_cleared_and_living_one_is_not(tmp_path):
+    from fastanchors.store.files import WriterLock
+
+    for name in ("dead", "living"):
+        folder = tmp_path / f".s.building-{name}"
+        folder.mkdir()
+        (folder / "shard-000000.bin").write_bytes(b"x")
+    lock = WriterLock(tmp_path / ".s.building-living")
+    fa.build(dense(10), tmp_path / "s")
+    lock.release()
+    assert sorted(os.listdir(tmp_path)) == [".s.building-living", "s"]
+
+
+MEMORY = """
+import resource, sys
+import numpy as np, scipy.sparse as sp
+import fastanchors as fa
+kind, path, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+def blocks(count):
+    rng = np.random.default_rng(0)
+    for _ in range(count):
+        if kind == "dense":
+            yield rng.random((2000, 500), dtype=np.float32)
+        else:
+            columns = (rng.integers(0, 1000, (4000, 1)) + 12 * np.arange(80)) % 1000  # 80 different ones in each row
+            data = rng.random(columns.size)
+            yield sp.csr_array((data, columns.reshape(-1), np.arange(0, columns.size + 1, 80)), shape=(4000, 1000))
+
+fa.build(blocks(2), path + ".warm").close()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+fa.build(blocks(60 if kind == "dense" else 36), path, memory_limit=limit).close()
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(after - before)
+"""
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_memory_stays_below_the_limit(tmp_path, kind):
+    limit = 64 << 20
+    result = subprocess.run(
+        [sys.executable, "-c", MEMORY, kind, str(tmp_path / "s"), str(limit)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    size = sum(file.stat().st_size for file in (tmp_path / "s").iterdir())
+    assert size > 4 * limit
+    assert int(result.stdout) < limit
+    with fa.open(tmp_path / "s") as S:
+        assert len(S._blocks) > 10
+
+
+class RowSums:
+    """An extra for tests: the sum of each row, and the number of columns shared by all shards."""
+
+    name = "sums"
+
+    def prepare(self, block):
+        return {"columns": np.array([block.shape[1]])}
+
+    def shard(self, block, first_row):
+        rows = block.rows(np.arange(block.shape[0]), view=False)
+        return {"sums": np.asarray(rows.sum(axis=1)).reshape(-1), "first": np.array([first_row])}
+
+
+def test_extras_ride_along(tmp_path, monkeypatch):
+    from fastanchors.store import extras
+
+    monkeypatch.setattr(extras, "_LOADERS", {})
+    A = dense(3000, 20)
+    S = fa.build(A, tmp_path / "s", memory_limit=SMALL, extras=[RowSums()])
+    fa.verify(tmp_path / "s")
+
+    def sums(S):
+        return [(None if arrays is None else arrays["sums"]) for _, _, arrays in S.extra_arrays("sums")]
+
+    np.testing.assert_array_equal(np.concatenate(sums(S)), A.sum(axis=1))
+    extras.register_extra("sums", lambda shared: RowSums())
+    S[7, 3] = 100
+    S.append(A[:5])
+    assert S.changed_rows.tolist() == [7, 3000, 3001, 3002, 3003, 3004]
+    S.compact()
+    assert S.changed_rows.size == 0
+    expected = np.concatenate([A, A[:5]])
+    expected[7, 3] = 100
+    np.testing.assert_array_equal(np.concatenate(sums(S)), expected.sum(axis=1))
+    fa.verify(tmp_path / "s")
+    S.close()
+    monkeypatch.setattr(extras, "_LOADERS", {})  # a release that does not know the extra leaves it out
+    with fa.open(tmp_path / "s", mode="r+") as T:
+        T[0, 0] = 1
+        T.compact()
+        assert sums(T)[0] is None
+    fa.verify(tmp_path / "s")
