@@ -161,6 +161,13 @@ TestTwins = Twins.TestCase
 TestTwins.settings = settings(max_examples=150, stateful_step_count=40)
 
 
+@pytest.mark.parametrize("index", [4, -1, 2**70, 1.0, [0, 4], True])
+def test_refused_queries(index):
+    v = fa.VectorSampler([1.0, 2.0, 3.0, 4.0])
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=r"^index "):
+        v[index]
+
+
 def test_query_and_set_scalars_arrays_and_slices():
     v = fa.VectorSampler([1, -2, 3, 0])
     assert len(v) == 4
@@ -261,7 +268,11 @@ def test_the_ends_of_the_range_are_in_and_their_neighbours_out():
         (4, 1.0, InvalidInputError, "index 4 is out of range 0 … 3"),
         (-1, 1.0, InvalidInputError, "index -1 is out of range"),
         ([0, 9], 1.0, InvalidInputError, "index 9"),
+        (2**70, 1.0, InvalidTypeError, "integer"),
         (1.0, 1.0, InvalidTypeError, "integer"),
+        (1, math.nan, InvalidInputError, "entry 1 is nan"),
+        (1, -math.inf, InvalidInputError, "entry 1 is -inf"),
+        (1, 1e-160, InvalidInputError, "entry 1 is 1e-160"),
         ([True, False, True, True], 1.0, InvalidTypeError, "integer"),
         ([0, 1], [1.0, 2.0, 3.0], InvalidInputError, r"values of shape \(3,\) do not fit indices of shape \(2,\)"),
         (0, "x", InvalidTypeError, "real numbers"),
@@ -272,6 +283,8 @@ def test_refused_updates_change_nothing(index, value, error, message):
     v = fa.VectorSampler([1.0, 2.0, 3.0, 4.0])
     with pytest.raises(error, match=message):
         v.update(index, value)
+    with pytest.raises(error, match=message):
+        v[index] = value
     assert v.values.tolist() == [1, 2, 3, 4]
     assert v.norm == math.sqrt(30)
 
@@ -286,8 +299,12 @@ def test_a_sum_of_squares_that_overflows_is_refused_before_anything_changes():
     before = v.norm
     with pytest.raises(InvalidInputError, match="sum of all squares exceeds"):
         v.update([0, 1], 2.0**500)
-    assert v[0] == 0.0
-    assert v.norm == before < math.inf
+    assert (v[0], v.norm) == (0.0, before)
+    v[0] = 2.0**500
+    with pytest.raises(InvalidInputError, match="sum of all squares exceeds"):
+        v[1] = 2.0**500
+    assert (v[0], v[1]) == (2.0**500, 0.0)
+    assert before <= v.norm < math.inf
 
 
 @pytest.mark.parametrize("size", [-1, 2.5, True, "3"])

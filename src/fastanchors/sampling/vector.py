@@ -117,11 +117,18 @@ class VectorSampler:
 
     def __getitem__(self, index: Any) -> Any:
         """``v[i]``: a float for an int, an array of the same shape for an array of ints, a copy for a slice."""
+        if type(index) is int and 0 <= index < self._size:  # the common case, without the cost of checking arrays
+            return self._entries.item(index)
         at = self._positions(index)
         return float(self._entries[at]) if at.ndim == 0 else self._entries[at]
 
     def __setitem__(self, index: Any, value: ArrayLike) -> None:
         """``v[i] = x``, or many at once as in :meth:`update`. O(log n) each."""
+        if type(index) is int and 0 <= index < self._size and isinstance(value, float):  # the common case again
+            visits = _try_set_one(self._entries, self._nodes, self._offsets, index, value)
+            if visits > 0:
+                self.node_visits += visits
+                return
         self.update(self._positions(index) if isinstance(index, slice) else index, value)
 
     def update(self, indices: ArrayLike, values: ArrayLike) -> None:
@@ -227,6 +234,15 @@ def _set_one(values: Floats, nodes: Floats, offsets: Ints, index: int, value: fl
     values[index] = value
     group = index // FANOUT
     return 1 + set_one(nodes, offsets, group, _group_sum(values, group))
+
+
+@jit
+def _try_set_one(values: Floats, nodes: Floats, offsets: Ints, index: int, value: float) -> int:
+    """:func:`_set_one` if the value is fit; otherwise 0, and nothing is changed."""
+    in_range = value == 0.0 or SMALLEST <= abs(value) <= LARGEST
+    if in_range and nodes[-1] + value * value < LARGEST_SUM:
+        return _set_one(values, nodes, offsets, index, value)
+    return 0
 
 
 @jit
