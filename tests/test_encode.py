@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from threadpoolctl import threadpool_info
 
 import fastanchors as fa
 from fastanchors import encoder
+from fastanchors._blas import one_blas_thread
 from fastanchors.errors import InvalidInputError, InvalidTypeError
 from naive.encode import encode as naive_encode
 from naive.encode import encode_sum_to
@@ -69,7 +73,7 @@ def test_workers_and_chunks_do_not_show(problem, make, monkeypatch):
     X, C = problem
     whole = fa.encode(make(X), C)
     monkeypatch.setattr(encoder, "_CHUNK_BYTES", 2000)
-    assert len(list(encoder._chunks(make(X), len(C)))) > 7
+    assert encoder._chunk_rows(make(X), len(C)) < 9
     alone = fa.encode(make(X), C, workers=1)
     np.testing.assert_array_equal(alone, fa.encode(make(X), C, workers=3))
     np.testing.assert_allclose(alone, whole, rtol=0, atol=1e-14)
@@ -79,10 +83,11 @@ def test_blocks_are_bounded(monkeypatch):
     """No chunk of a sparse matrix holds more than its share, and none of a dense one."""
     monkeypatch.setattr(encoder, "_CHUNK_BYTES", 1 << 14)
     sparse = sp.random_array((500, 1000), density=0.01, rng=np.random.default_rng(3), format="csr")
-    sizes = [12 * block.nnz for _, block in encoder._chunks(sparse, 3)]
+    sizes = [12 * block.nnz for _, block in encoder._chunks(sparse, encoder._chunk_rows(sparse, 3))]
     assert 2 < len(sizes) < 20
     assert max(sizes) < 1 << 15
-    assert all(block.nbytes <= 1 << 14 for _, block in encoder._chunks(np.ones((500, 50)), 3))
+    dense = np.ones((500, 50))
+    assert all(block.nbytes <= 1 << 14 for _, block in encoder._chunks(dense, encoder._chunk_rows(dense, 3)))
 
 
 def test_out_is_written_and_returned(problem, tmp_path):
@@ -145,3 +150,13 @@ def test_other_bad_input(problem):
         fa.encode(X, C, out=np.empty((60, 5), dtype=int))
     with pytest.raises(InvalidInputError, match="workers must be at least 1"):
         fa.encode(X, C, workers=0)
+
+
+def test_blas_gets_its_threads_back(problem):
+    X, C = problem
+    before = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: fa.encode(X, C), range(16)))
+    with one_blas_thread(), one_blas_thread():
+        assert all(library["num_threads"] == 1 for library in threadpool_info() if library["user_api"] == "blas")
+    assert [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"] == before

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
+from ._blas import one_blas_thread
 from ._nnls import NonnegativeSystem
 from ._validate import as_matrix, check_finite, check_size
 from .errors import InvalidInputError, InvalidTypeError
@@ -86,54 +86,63 @@ def encode_rows(
     For sparse rows the error is ‖a‖² − ‖y‖² + ‖R·f − y‖², which keeps them sparse and cannot tell less than
     about 1e-8·‖a‖ from zero.
     """
-    Q, R = np.linalg.qr(C.T)
-    system = NonnegativeSystem(R, sum_to=1.0 if sum_to_one else None)
+    step = _chunk_rows(source, len(C))
+    with one_blas_thread():  # the same products in the same order, whatever the number of workers
+        Q, R = np.linalg.qr(C.T)
+        system = NonnegativeSystem(R, sum_to=1.0 if sum_to_one else None)
 
-    def solve(start: int, block: Rows) -> float:
-        block = block.astype(np.float64, copy=False)
-        with np.errstate(all="ignore"):
-            Y = block @ Q
-            finite = np.isfinite(np.einsum("ij,ij->", Y, Y))
-        if not finite:  # every bad entry of a row shows in its products
-            check_finite(block, signed=True, name="X", first_row=start)
-            raise InvalidInputError("X has entries so large that their squares overflow; rescale it")
-        F = system.solve(Y)
-        if out is not None:
-            out[start : start + len(F)] = F
-        return _squared_error(block, Y, F, R, C) if error else 0.0
+        def solve(start: int, block: Rows) -> float:
+            block = block.astype(np.float64, copy=False)
+            with np.errstate(all="ignore"):
+                Y = block @ Q
+                finite = np.isfinite(np.einsum("ij,ij->", Y, Y))
+            if not finite:  # every bad entry of a row shows in its products
+                check_finite(block, signed=True, name="X", first_row=start)
+                raise InvalidInputError("X has entries so large that their squares overflow; rescale it")
+            F = system.solve(Y)
+            if out is not None:
+                out[start : start + len(F)] = F
+            return _squared_error(block, Y, F, R, C) if error else 0.0
 
-    # One BLAS thread for each of ours: the same products in the same order, whatever the number of workers.
-    with threadpool_limits(1, user_api="blas"):
-        if workers == 1:
-            return sum(solve(start, block) for start, block in _chunks(source, len(C)))
-        total = 0.0
-        waiting: deque[Future[float]] = deque()
-        with ThreadPoolExecutor(workers) as pool:
-            try:
-                for start, block in _chunks(source, len(C)):
-                    waiting.append(pool.submit(solve, start, block))
-                    if len(waiting) > 2 * workers:
-                        total += waiting.popleft().result()
-                while waiting:
+        if workers == 1 or source.shape[0] <= step:
+            return sum(solve(start, block) for start, block in _chunks(source, step))
+        return _in_threads(solve, _chunks(source, step), workers)
+
+
+def _in_threads(solve: Callable[[int, Rows], float], chunks: Iterator[tuple[int, Rows]], workers: int) -> float:
+    """The sum of ``solve`` over the chunks, added in their order; few chunks wait at any time."""
+    total = 0.0
+    waiting: deque[Future[float]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for start, block in chunks:
+                waiting.append(pool.submit(solve, start, block))
+                if len(waiting) > 2 * workers:
                     total += waiting.popleft().result()
-            finally:
-                for future in waiting:
-                    future.cancel()
-        return total
+            while waiting:
+                total += waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+    return total
 
 
-def _chunks(source: Any, k: int) -> Iterator[tuple[int, Rows]]:
-    """Blocks of rows in order. Their bounds follow from the shape alone, so that rounding does too."""
+def _chunk_rows(source: Any, k: int) -> int:
+    """Rows of a chunk. It follows from the shape alone, so that rounding does not depend on anything else."""
     m, n = source.shape
     if sp.issparse(source) or (isinstance(source, SampleAccess) and source.nnz < m * n // 4):
         per_row = 16 * (source.nnz // m + 1)
     else:
         per_row = 8 * n
-    step = max(1, _CHUNK_BYTES // (per_row + 32 * k))
+    return max(1, _CHUNK_BYTES // (per_row + 32 * k))
+
+
+def _chunks(source: Any, step: int) -> Iterator[tuple[int, Rows]]:
+    """Blocks of ``step`` rows in order."""
     if isinstance(source, SampleAccess):
         yield from source.row_blocks(step)
         return
-    for start in range(0, m, step):
+    for start in range(0, source.shape[0], step):
         yield start, source[start : start + step]
 
 
