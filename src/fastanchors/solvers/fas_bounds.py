@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,10 +32,21 @@ from .._jit import jit
 from ..sampling.access import Rows
 from ._rows import DOUBLE, MatrixRows
 
-__all__ = ["Scan", "Sketch", "Thresholds", "in_threads", "raw_blocks", "row_space"]
+__all__ = [
+    "Part",
+    "Scan",
+    "Sketch",
+    "Thresholds",
+    "empty_part",
+    "in_threads",
+    "raw_blocks",
+    "row_space",
+    "sketch_rows",
+]
 
 _BLOCK_BYTES = 1 << 21  # a block in double precision and its coordinates stay in the cache
-_SCAN_ROWS = 1 << 13
+_SCAN_ROWS = 1 << 13  # rows bounded together: their products stay in the cache
+_SCAN_CHUNK = 1 << 17  # rows one thread takes at a time
 _SINGLE = 2.0**-24  # unit roundoff of the coordinates
 
 _Result = TypeVar("_Result")
@@ -88,9 +99,10 @@ def row_space(rows: Rows, dimension: int, rng: np.random.Generator) -> NDArray[n
         Q, _ = np.linalg.qr(Y)
         Y = np.asarray(rows.T @ (rows @ Q), dtype=np.float64)
     Q, _ = np.linalg.qr(Y)
-    _, s, Wt = np.linalg.svd(np.asarray(rows @ Q, dtype=np.float64), full_matrices=False)
-    d = max(1, min(dimension, int(np.count_nonzero(s > 1e-7 * s[0]))))
-    V, _ = np.linalg.qr(Q @ Wt[:d].T)
+    B = np.asarray(rows @ Q, dtype=np.float64)
+    values, vectors = np.linalg.eigh(B.T @ B)
+    d = max(1, min(dimension, int(np.count_nonzero(values > 1e-13 * values[-1]))))
+    V, _ = np.linalg.qr(Q @ vectors[:, ::-1][:, :d])
     return np.ascontiguousarray(V)
 
 
@@ -143,73 +155,100 @@ class Scan:
     tied_bounds: NDArray[np.float64]
 
 
-class Sketch:
-    """Coordinates of all rows in the space of ``V``, with what it leaves out: 4·(d + 1) + 8 bytes a row."""
+class Part(NamedTuple):
+    """The sketch of consecutive rows, from row ``start`` on."""
 
-    def __init__(self, V: NDArray[np.float64], terms: int, m: int) -> None:
-        d = V.shape[1]
+    start: int
+    coordinates: NDArray[np.float32]  # of a/‖a‖
+    left: NDArray[np.float32]  # of a/‖a‖, rounded up
+    norms: NDArray[np.float64]
+
+
+class Sketch:
+    """Coordinates of all rows in the space of ``V``, with what it leaves out: 4·(d + 1) + 8 bytes a row.
+
+    Parts may be memory maps.
+    """
+
+    def __init__(self, V: NDArray[np.float64], parts: list[Part]) -> None:
+        n, d = V.shape
         self.V = V
-        self.coordinates = np.zeros((m, d), dtype=np.float32)  # of a/‖a‖
-        self.left = np.zeros(m, dtype=np.float32)
-        self.norms = np.zeros(m)
-        gamma = (terms + 2) * DOUBLE
+        self.parts = parts
+        self.rows = sum(len(part.norms) for part in parts)
         #: ‖c − c̃‖ in units of ‖a‖: rounding to single precision, and that of the products
-        self.slack = 1.01 * _SINGLE + 2 * np.sqrt(d) * gamma + 1e-15
-        self._left_error = 4 * gamma + 4 * (d + 2) * DOUBLE
+        self.slack = 1.01 * _SINGLE + 2 * np.sqrt(d) * (n + 2) * DOUBLE + 1e-15
 
     @classmethod
     def of(cls, data: MatrixRows, V: NDArray[np.float64]) -> Sketch:
         """The sketch of all rows: one pass, O(nnz·d)."""
-        sketch = cls(V, data.terms, data.shape[0])
-        in_threads(sketch.add, raw_blocks(data))
-        return sketch
+        whole = empty_part(data.shape[0], V.shape[1])
+        in_threads(lambda start, block: sketch_rows(block, V, whole, start), raw_blocks(data))
+        return cls(V, [whole])
 
-    def add(self, start: int, block: Rows) -> None:
-        """Sketch the rows ``start``, ``start`` + 1, … Blocks may come in any order, from any thread."""
-        stop = start + block.shape[0]
-        coordinates, left, norms = self.coordinates[start:stop], self.left[start:stop], self.norms[start:stop]
-        if sp.issparse(block):
-            _sketch_csr(block.indptr, block.indices, block.data, self.V, self._left_error, coordinates, left, norms)
-            return
-        block = np.asarray(block, dtype=np.float64)
-        _keep(block @ self.V, np.einsum("ij,ij->i", block, block), self._left_error, coordinates, left, norms)
+    def largest(self) -> int:
+        """The row of largest norm."""
+        return max((float(p.norms.max()), -p.start - int(p.norms.argmax())) for p in self.parts)[1] * -1
+
+    def norm_outside(self, known: NDArray[np.bool_]) -> float:
+        """An upper bound on the norms of the rows that are not ``known``."""
+        each = (p.norms[~known[p.start : p.start + len(p.norms)]].max(initial=0.0) for p in self.parts)
+        return float(max(each)) * (1 + 1e-9)
 
     def scan(self, thresholds: Thresholds, known: NDArray[np.bool_], top: int) -> Scan:
         """Bound every row that is not ``known`` at every step: O(m·d·T), no row is read."""
-        m, d = self.coordinates.shape
+        d = self.V.shape[1]
         T = len(thresholds)
-        G = np.ascontiguousarray(thresholds.basis[: T - 1] @ self.V)  # T − 1 × d: nothing is removed at the first step
+        G = np.ascontiguousarray(thresholds.basis[: T - 1] @ self.V)  # nothing is removed at the first step
         gram = np.eye(T - 1) - G @ G.T  # of (I − VVᵀ)·Q; its leading blocks have growing spectral norms
         omega = np.zeros(T)
         for t in range(1, T):
             omega[t] = np.sqrt(max(0.0, np.linalg.eigvalsh(gram[:t, :t])[-1]) + 64 * d * DOUBLE)
         slop = 4 * (d + T + 2) * DOUBLE
-        first = np.empty(m, dtype=np.int16)
+        first = np.empty(self.rows, dtype=np.int16)
         limits = (thresholds.low, thresholds.high, thresholds.norm, thresholds.index)
-        step = _SCAN_ROWS
 
-        def work(start: int) -> tuple[NDArray[Any], ...]:
-            stop = min(m, start + 16 * step)
+        def work(part: Part, low: int) -> tuple[NDArray[Any], ...]:
+            high = min(len(part.norms), low + _SCAN_CHUNK)
             rows, bounds, tied = np.full((T, top), -1, dtype=np.int64), np.full((T, top), -1.0), np.zeros(T)
-            for at in range(start, stop, step):
-                part = slice(at, min(stop, at + step))
-                C = self.coordinates[part].astype(np.float64)
+            for at in range(low, high, _SCAN_ROWS):
+                here = slice(at, min(high, at + _SCAN_ROWS))
+                start = part.start + at
+                there = slice(start, part.start + here.stop)
+                C = part.coordinates[here].astype(np.float64)
                 _scan(
-                    at, C @ G.T, np.einsum("ij,ij->i", C, C), self.left[part], self.norms[part], known[part],
-                    omega, slop, self.slack, *limits, first[part], rows, bounds, tied,
+                    start, C @ G.T, np.einsum("ij,ij->i", C, C), part.left[here], part.norms[here], known[there],
+                    omega, slop, self.slack, *limits, first[there], rows, bounds, tied,
                 )  # fmt: skip
             return rows, bounds, tied
 
-        parts = in_threads(work, ((start,) for start in range(0, m, 16 * step)))
-        rows = np.concatenate([part[0] for part in parts], axis=1)
-        bounds = np.concatenate([part[1] for part in parts], axis=1)
+        pieces = ((part, low) for part in self.parts for low in range(0, len(part.norms), _SCAN_CHUNK))
+        found = in_threads(work, pieces)
+        rows = np.concatenate([each[0] for each in found], axis=1)
+        bounds = np.concatenate([each[1] for each in found], axis=1)
         order = np.lexsort((rows, -bounds), axis=1)[:, :top]
         return Scan(
             first,
             np.take_along_axis(rows, order, axis=1),
             np.take_along_axis(bounds, order, axis=1),
-            np.max([part[2] for part in parts], axis=0),
+            np.max([each[2] for each in found], axis=0),
         )
+
+
+def empty_part(rows: int, dimension: int, start: int = 0) -> Part:
+    """Room for the sketch of that many rows."""
+    return Part(start, np.zeros((rows, dimension), dtype=np.float32), np.zeros(rows, dtype=np.float32), np.zeros(rows))
+
+
+def sketch_rows(block: Rows, V: NDArray[np.float64], part: Part, at: int) -> None:
+    """Sketch a block of rows into a part, from its place ``at`` on. In any order, from any thread."""
+    _, coordinates, left, norms = (x if isinstance(x, int) else x[at : at + block.shape[0]] for x in part)
+    terms = int(np.diff(block.indptr).max(initial=0)) if sp.issparse(block) else block.shape[1]
+    error = 4 * (terms + 2) * DOUBLE + 4 * (V.shape[1] + 2) * DOUBLE
+    if sp.issparse(block):
+        _sketch_csr(block.indptr, block.indices, block.data, V, error, coordinates, left, norms)
+        return
+    block = np.asarray(block, dtype=np.float64)
+    _keep(block @ V, np.einsum("ij,ij->i", block, block), error, coordinates, left, norms)
 
 
 @jit

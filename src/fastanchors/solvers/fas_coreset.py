@@ -19,7 +19,16 @@ from ._rows import DOUBLE, MatrixRows
 from .fas_bounds import Thresholds
 from .spa import default_tolerance
 
-__all__ = ["Coreset", "Decision", "Run", "common_length", "decide", "next_choice", "residual_bounds", "squared_norms_of"]
+__all__ = [
+    "Coreset",
+    "Decision",
+    "Run",
+    "common_length",
+    "decide",
+    "next_choice",
+    "residual_bounds",
+    "squared_norms_of",
+]
 
 #: A tied row may exceed the largest known squared residual by this fraction and still change nothing.
 _EXCESS = TIE / 4

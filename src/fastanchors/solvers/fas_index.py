@@ -96,12 +96,18 @@ def index_of_sketch(
     tol: float | None = None,
     keep: bool = True,
     allowance: int | None = None,
+    changed: Coreset | None = None,
 ) -> Index:
-    """The index from a sketch of all rows and a few rows to begin with."""
+    """The index from a sketch of all rows and a few rows to begin with.
+
+    ``changed`` are rows that are no longer what the sketch says: they all join the coreset.
+    """
     m = data.shape[0]
     coreset = first.take(np.isin(first.indices, first.run(steps, tol=tol).indices))
+    if changed is not None:
+        coreset = coreset.merged(changed)
     proof = _Proof(data, sketch, coreset, steps, tol, max(4096, m // 4) if allowance is None else allowance)
-    proof.join(np.array([np.argmax(sketch.norms)]))
+    proof.join(np.array([sketch.largest()]))
     run, proved, checked, exact = proof.rounds()
     if not keep:
         return Index(run, proved, proof.coreset, np.full(len(run), np.inf), np.inf, m, proved < steps)
@@ -200,7 +206,7 @@ class _Proof:
         if proved < len(run):
             scan = self.sketch.scan(run.thresholds, self.known, 1)
             tails[proved:] = np.maximum(scan.top_bounds[:, 0], scan.tied_bounds)[proved:]
-        norm = float(self.sketch.norms[~self.known].max(initial=0.0)) * (1 + 1e-12)
+        norm = self.sketch.norm_outside(self.known)
         return Index(run, proved, self.coreset, np.maximum(tails, 0.0), norm, self.data.shape[0], proved < self.steps)
 
 
