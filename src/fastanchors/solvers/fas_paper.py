@@ -52,7 +52,7 @@ class PaperFAS:
     The schedule follows the paper with its O(·) made explicit and its slips mended:
 
     ======== ======================================== ==========================================================
-    eps      ½·min(1, 2√(2·log(4N/δ)/N))              the paper asks for ε below the root, N = log²m
+    eps      ½·min(1, 2√(2·log(4·log²m/δ)/log²m))     the paper asks for ε below the root
     eps_V    min(2√2·ε/(k^1.5·κ), 0.99/(k·κ²))        the paper's first term lacks a factor k
     eps_U    min(2ε/k, 0.99/(k·κ²))
     δ's, η   1 − (1 − δ)^(1/4);  γ = 1 − (1 − δ)^(1/4s)
@@ -134,8 +134,8 @@ class PaperFAS:
     def schedule(self, m: int, k: int, kappa: float) -> Schedule:
         """The parameters of a run on m rows at rank k and condition number κ."""
         delta = self.delta
-        draws = self.draws or max(1, math.ceil(math.log(m) ** 2))
-        eps = self.eps or min(1.0, 2 * _deviation(draws, delta)) / 2
+        polylog = max(1, math.ceil(math.log(m) ** 2))
+        eps = self.eps or min(1.0, 2 * _deviation(polylog, delta)) / 2
         span = 0.99 / (k * kappa**2)
         directions = self.directions or max(1, math.ceil(3 / self.alpha * k * math.log(k / delta)))
         quarter = 1 - (1 - delta) ** 0.25
@@ -150,7 +150,7 @@ class PaperFAS:
             eta=self.eta or quarter,
             gamma=self.gamma or 1 - (1 - delta) ** (1 / (4 * directions)),
             directions=directions,
-            draws=draws,
+            draws=self.draws or polylog,
         )
 
     def select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
