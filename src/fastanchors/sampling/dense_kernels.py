@@ -103,13 +103,13 @@ def column_squares(dense: Dense, view: View, m: Int, n: Int, j: Array, out: Arra
         total = view.totals.data[c]
         if drifted > 0 and drifted < m:
             for d in range(drifted):
-                i = view.drifted[d]
+                i = np.int64(view.drifted[d])
                 now = dense.data[i * n + c] * inverse(dense.l1_sums[i])
                 stale = dense.data[i * n + c] * view.scale[i]
                 total += (now - stale) * (now + stale)
         elif drifted > 0:
             total = 0.0
-            for i in range(m):
-                now = dense.data[i * n + c] * inverse(dense.l1_sums[i])
+            for row in range(m):
+                now = dense.data[row * n + c] * inverse(dense.l1_sums[row])
                 total += now * now
         out[k] = total

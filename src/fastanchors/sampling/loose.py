@@ -54,8 +54,8 @@ def _empty(rows: Forest, columns: Forest, m: int, n: int, room: int, table: int)
         np.zeros(m, np.int32),
         np.zeros(n, np.int32),
         keys,
-        np.zeros(table, np.int64),
-        np.zeros(table, np.int64),
+        np.zeros(table, rows.begin.dtype),
+        np.zeros(table, rows.begin.dtype),
         np.zeros(3, np.int64),
     )
 
@@ -79,7 +79,7 @@ def grow_loose(loose: Loose) -> Loose:
     keys, row_place, column_place = loose.keys, loose.row_place, loose.column_place
     if 3 * (loose.used[ENTRIES] + 1) > 2 * len(keys):
         keys = np.full(2 * len(keys), -1, np.int64)
-        row_place, column_place = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+        row_place, column_place = (np.zeros(len(keys), places.dtype) for places in (row_place, column_place))
         _rehash(loose.keys, loose.row_place, loose.column_place, keys, row_place, column_place)
     return loose._replace(
         rows=_roomier(loose.rows, int(loose.used[ROW_ROOM]), loose.row_length),

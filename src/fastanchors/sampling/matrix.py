@@ -168,6 +168,7 @@ class SampleMatrix:
 
     def column_norm(self, j: ArrayLike) -> Any:
         """‖A^(j)‖ of the view."""
+        self._need_columns()
         columns = check_index(j, self.shape[1], name="column")
         flat = columns.reshape(-1).astype(np.int64, copy=False)
         squares = sum((block.column_squares(flat) for block in self._blocks), start=np.zeros(len(flat)))
@@ -208,6 +209,7 @@ class SampleMatrix:
         Where rows have been updated under ``"l1"``, a row entry is drawn along with the column, and the pair accepted
         with the probability that corrects the weight that the column trees have for that row (at least 1/16).
         """
+        self._need_columns()
         generator = as_generator(rng)
         totals = self._positive([block.column_total for block in self._blocks])
 
@@ -246,6 +248,7 @@ class SampleMatrix:
 
     def sample_in_column(self, j: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
         """Rows with probability A_ij² / ‖A^(j)‖²; for an array ``j`` of shape s, an array s + (size,)."""
+        self._need_columns()
         generator = as_generator(rng)
         columns = check_index(j, self.shape[1], name="column")
         weights = sum(block.column_weights(columns.reshape(-1)) for block in self._blocks)
@@ -295,6 +298,10 @@ class SampleMatrix:
         if size is None:
             return int(out[0]) if which.shape == () else out.reshape(which.shape)
         return out.reshape((*which.shape, each))
+
+    def _need_columns(self) -> None:
+        if not all(block.has_columns for block in self._blocks):
+            raise InvalidInputError("this matrix was built without its column side; build it with columns=True")
 
     def _positive(self, totals: list[float]) -> Array:
         if not sum(totals) > 0:
@@ -499,4 +506,4 @@ def _names(names: Sequence[str] | None, length: int, what: str) -> list[str] | N
 def _refuse_zero(weights: Array, which: Array, what: str) -> None:
     if weights.size and not weights.min() > 0:
         bad = which.reshape(-1)[int(np.argmin(weights))]
-        raise InvalidInputError(f"{what} {bad} is zero: there is nothing to draw in it")
+        raise InvalidInputError(f"{what} {bad} is zero, or its squares are: there is nothing to draw in it")

@@ -192,8 +192,8 @@ class SparseBlock(Block):
         renew_rows(self.view, rows, self.loose, i, stale)
         if self.has_columns:
             renew_totals(self.view, columns, self.loose.columns, j)
-            for row in i[stale]:
-                self._rescale(row)
+            if stale.any():
+                self._rescale(i[stale])
 
     def _write_loose(self, i: Array, j: Array, x: Array) -> None:
         if not self._has_loose and not x.any():
@@ -210,14 +210,14 @@ class SparseBlock(Block):
                 weights=weights._replace(data=weights.data.copy()), totals=totals._replace(data=totals.data.copy())
             )
 
-    def _rescale(self, row: np.int64) -> None:
-        """Renew the column trees above the entries of a row whose scale has changed. O(nnz(row) · log m)."""
-        scale = self.view.scale
-        j = self.rows(np.array([row]), view=False).indices.astype(np.int64)
-        rescale(self.sides.columns, scale, row, j)
+    def _rescale(self, i: Array) -> None:
+        """Renew the column trees above the entries of rows whose scale has changed."""
+        rows, columns = self.sides
+        rescale(rows, columns, self.view.scale, i)
         if self._has_loose:
-            rescale_loose(self.loose, scale, self.shape[1], row, j)
-        renew_totals(self.view, self.sides.columns, self.loose.columns, j)
+            rescale_loose(self.loose, self.view.scale, self.shape[1], i)
+        j = np.unique(self.rows(i, view=False).indices).astype(np.int64)
+        renew_totals(self.view, columns, self.loose.columns, j)
 
     def rows(self, indices: Array, *, view: bool) -> Rows:
         divide = view and self.l1

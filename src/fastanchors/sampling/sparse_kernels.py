@@ -99,12 +99,12 @@ def put_loose(loose: Loose, view: View, n: Int, i: Array, j: Array, x: Array, st
             at = insert(loose, no_scale, view.scale, n, i[k], j[k])
             if at < 0:
                 return k
-        place = loose.row_place[at]
+        place = np.int64(loose.row_place[at])
         view.counters[NONZERO] += np.int64(x[k] != 0) - np.int64(rows.data[place] != 0)
         rows.data[place] = x[k]
         forest_path(rows, no_scale, i[k], place - rows.begin[i[k]])
         if columns.sums.size > 0:
-            place = loose.column_place[at]
+            place = np.int64(loose.column_place[at])
             columns.data[place] = x[k]
             forest_path(columns, view.scale, j[k], place - columns.begin[j[k]])
     return i.size
@@ -129,22 +129,24 @@ def renew_totals(view: View, columns: Forest, loose: Forest, j: Array) -> None:
 
 
 @jit
-def rescale(columns: Forest, scale: Array, i: Int, j: Array) -> None:
-    """Row ``i``, with non-zeros in the columns ``j``, has a new scale: renew the column trees above its entries."""
-    for k in range(j.size):
-        at = find(columns, j[k], i)
-        if at >= 0:
-            forest_path(columns, scale, j[k], at - columns.begin[j[k]])
+def rescale(rows: Forest, columns: Forest, scale: Array, i: Array) -> None:
+    """These rows have new scales: renew the column trees above their entries. O(nnz(row) · log m) each."""
+    for k in range(i.size):
+        for at in range(rows.begin[i[k]], rows.end[i[k]]):
+            if rows.data[at] != 0:
+                j = np.int64(rows.other[at])
+                forest_path(columns, scale, j, find(columns, j, i[k]) - columns.begin[j])
 
 
 @jit
-def rescale_loose(loose: Loose, scale: Array, n: Int, i: Int, j: Array) -> None:
-    """The same for its entries in the loose tier."""
-    for k in range(j.size):
-        at = find_loose(loose, i * n + j[k])
-        if at >= 0:
-            place = loose.column_place[at]
-            forest_path(loose.columns, scale, j[k], place - loose.columns.begin[j[k]])
+def rescale_loose(loose: Loose, scale: Array, n: Int, i: Array) -> None:
+    """The same for their entries in the loose tier."""
+    for k in range(i.size):
+        start = loose.rows.begin[i[k]]
+        for at in range(start, start + loose.row_length[i[k]]):
+            j = np.int64(loose.rows.other[at])
+            place = np.int64(loose.column_place[find_loose(loose, i[k] * n + j)])
+            forest_path(loose.columns, scale, j, place - loose.columns.begin[j])
 
 
 @jit
@@ -172,7 +174,7 @@ def column_squares(sides: Sides, view: View, loose: Loose, n: Int, j: Array, out
         length = np.int64(columns.end[c]) - columns.begin[c]
         if drifted > 0 and 8 * drifted < length:
             for d in range(drifted):
-                i = view.drifted[d]
+                i = np.int64(view.drifted[d])
                 at = find(columns, c, i)
                 x = 0.0
                 if at >= 0:

@@ -53,7 +53,8 @@ class View(NamedTuple):
 
 
 def fresh_view(weights: Tree, totals: Tree, scale: Array, nonzero: int) -> View:
-    return View(weights, totals, scale, np.zeros(0, np.uint8), np.zeros(0, np.int64), np.array([nonzero, 0], np.int64))
+    drifted = np.zeros(0, np.int32 if scale.size < 2**31 else np.int64)
+    return View(weights, totals, scale, np.zeros(0, np.uint8), drifted, np.array([nonzero, 0], np.int64))
 
 
 def with_marks(view: View) -> View:
@@ -61,7 +62,7 @@ def with_marks(view: View) -> View:
     if view.mark.size == view.scale.size:
         return view
     m = view.scale.size
-    return view._replace(mark=np.zeros(m, np.uint8), drifted=np.zeros(m, np.int64))
+    return view._replace(mark=np.zeros(m, np.uint8), drifted=np.zeros(m, view.drifted.dtype))
 
 
 def view_weights(squares: Array, l1: Array) -> Array:

@@ -1,0 +1,390 @@
+"""SampleMatrix: every call on dense and sparse input, its errors, its memory, its blocks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fastanchors as fa
+from fastanchors.sampling.block import make_block
+from fastanchors.sampling.dense_block import DenseBlock
+from fastanchors.sampling.sparse_block import SparseBlock
+from naive.sampling import NaiveSampleMatrix
+
+M, N = 50, 80
+
+
+def example(seed: int = 0, shape: tuple[int, int] = (M, N)) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    A = rng.random(shape) * (rng.random(shape) < 0.5)
+    A[3] = 0.0
+    A[:, 5] = 0.0
+    return A
+
+
+@pytest.fixture(params=["dense", "sparse"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(params=["l1", None])
+def normalize(request):
+    return request.param
+
+
+def made(A: np.ndarray, kind: str, normalize: str | None = "l1", **names: object) -> fa.SampleMatrix:
+    return fa.SampleMatrix(sp.csr_array(A) if kind == "sparse" else A, normalize=normalize, **names)
+
+
+def toarray(rows):
+    return rows.toarray() if sp.issparse(rows) else rows
+
+
+def test_offers_the_protocol(kind, normalize):
+    S, twin = made(example(), kind, normalize), NaiveSampleMatrix(example(), normalize)
+    assert isinstance(S, fa.SampleAccess)
+    assert (S.shape, S.nnz, S.dtype) == (twin.shape, twin.nnz, np.float64)
+    assert (S.normalize, S.is_sparse) == (normalize, kind == "sparse")
+    every_row, every_column = np.arange(M), np.arange(N)
+    np.testing.assert_allclose(S.frobenius_norm, twin.frobenius_norm, rtol=1e-13)
+    np.testing.assert_allclose(S.row_norm(every_row), twin.row_norm(every_row), rtol=1e-13)
+    np.testing.assert_allclose(S.column_norm(every_column), twin.column_norm(every_column), rtol=1e-13)
+    np.testing.assert_allclose(S.l1_norm(every_row), np.abs(twin.stored).sum(axis=1), rtol=1e-13)
+    np.testing.assert_allclose(S[every_row[:, None], every_column], twin.view, rtol=1e-13)
+    np.testing.assert_array_equal(S.raw(every_row[:, None], every_column), twin.stored)
+    np.testing.assert_allclose(toarray(S.rows([7, 3, 7, 0])), twin.rows([7, 3, 7, 0]), rtol=1e-13)
+    blocks = list(S.row_blocks(7))
+    assert [start for start, _ in blocks] == list(range(0, M, 7))
+    np.testing.assert_allclose(np.vstack([toarray(block) for _, block in blocks]), twin.view, rtol=1e-13)
+    np.testing.assert_allclose(np.vstack([toarray(block) for _, block in S.row_blocks()]), twin.view, rtol=1e-13)
+    S.check()
+
+
+def test_scalars_and_shapes(kind):
+    S = made(example(), kind)
+    assert type(S[1, 2]) is float
+    assert type(S.row_norm(1)) is float
+    assert type(S.column_norm(1)) is float
+    assert type(S.sample_rows(rng=0)) is int
+    assert type(S.sample_columns(rng=0)) is int
+    assert type(S.sample_in_row(0, rng=0)) is int
+    assert type(S.sample_in_column(0, rng=0)) is int
+    i = np.array([[0, 1, 2], [4, 5, 6]])
+    assert S.row_norm(i).shape == (2, 3)
+    assert S.sample_rows(0).shape == (0,)
+    assert S.sample_rows(9).shape == (9,)
+    assert S.sample_in_row(i).shape == (2, 3)
+    assert S.sample_in_row(i, 4).shape == (2, 3, 4)
+    assert S.sample_in_column(i[0][:2], 4).shape == (2, 4)
+    assert S.sample_in_column(0, 4).shape == (4,)
+    assert S.rows([]).shape == (0, N)
+    assert "50×80" in repr(S)
+
+
+def test_one_seed_one_answer(kind):
+    S = made(example(), kind)
+    for draw in (S.sample_rows, S.sample_columns):
+        np.testing.assert_array_equal(draw(50, rng=3), draw(50, rng=3))
+    np.testing.assert_array_equal(S.sample_in_row([1, 2], 9, rng=3), S.sample_in_row([1, 2], 9, rng=3))
+    generator = np.random.default_rng(3)
+    assert not np.array_equal(S.sample_rows(50, rng=generator), S.sample_rows(50, rng=generator))
+
+
+def test_costs_are_counted(kind):
+    S = made(example(), kind)
+    before = S.cost.copy()
+    S.sample_rows(10), S.sample_columns(10), S.sample_in_row([0, 1], 10), S.sample_in_column(0)
+    S[0, 0], S[[0, 1], [0, 1]], S.row_norm([0, 1, 2]), S.column_norm(0)
+    S.rows([0, 1])
+    list(S.row_blocks(20))
+    assert (S.cost - before).as_dict() == {"samples": 41, "queries": 7, "rows_read": 2 + M, "bytes_moved": 0}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32, np.uint8, np.int64, bool])
+def test_types_are_kept(kind, dtype):
+    A = (example() * 9).astype(dtype)
+    S = made(A, kind)
+    stored = np.uint8 if dtype is bool else dtype
+    assert S.dtype == stored
+    assert S.raw([0], [1]).dtype == stored
+    assert S.rows([0]).dtype == (np.float32 if dtype is np.float32 else np.float64)
+    plain = made(A, kind, None)
+    assert plain.rows([0]).dtype == stored
+    np.testing.assert_array_equal(toarray(plain.rows(np.arange(M))), A)
+
+
+@pytest.mark.parametrize("form", ["csc", "coo", "lil", "dok", "bsr", "dia"])
+def test_every_sparse_format(form):
+    A = np.triu(np.tril(example() + np.eye(M, N), 2), -2)
+    S = fa.SampleMatrix(sp.coo_array(A).asformat(form))
+    assert S.is_sparse
+    np.testing.assert_allclose(toarray(S.rows(np.arange(M))), NaiveSampleMatrix(A).view, rtol=1e-13)
+
+
+def test_explicit_zeros_and_duplicates():
+    A = sp.coo_array(([1.0, 2.0, 0.0, 4.0], ([0, 0, 1, 2], [1, 1, 0, 2])), shape=(3, 3))
+    S = fa.SampleMatrix(A, normalize=None)
+    assert S.nnz == 2
+    assert S[0, 1] == 3.0
+    assert set(S.sample_rows(100, rng=0)) == {0, 2}
+
+
+def test_the_input_is_copied(kind):
+    A = example()
+    given = sp.csr_array(A) if kind == "sparse" else A.copy()
+    S = fa.SampleMatrix(given)
+    S.update(np.arange(M), 0, 7.0)
+    np.testing.assert_array_equal(toarray(given), A)
+
+
+def test_names_come_along():
+    S = made(example(), "dense", row_names=[f"r{i}" for i in range(M)], column_names=range(N))
+    assert S.row_names[:2] == ["r0", "r1"]
+    assert S.column_names[:2] == ["0", "1"]
+    S.append(np.ones((1, N)), row_names=["last"])
+    assert S.row_names[-1] == "last"
+    assert made(example(), "dense").row_names is None
+    with pytest.raises(fa.errors.InvalidInputError, match="row_names has 1 names for 50"):
+        made(example(), "dense", row_names=["one"])
+    with pytest.raises(fa.errors.InvalidInputError, match="row_names must be given"):
+        S.append(np.ones((1, N)))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda S: S[0], "as in S"),
+        (lambda S: S[-1, 0], "row -1 is out of range"),
+        (lambda S: S[0, N], "column 80 is out of range"),
+        (lambda S: S[0.5, 0], "row must be an integer"),
+        (lambda S: S[[0, 1], [0, 1, 2]], "do not fit together"),
+        (lambda S: S.row_norm(M), "row 50 is out of range"),
+        (lambda S: S.column_norm(-1), "column -1 is out of range"),
+        (lambda S: S.rows([0, M]), "row 50 is out of range"),
+        (lambda S: S.sample_rows(-1), "size must be at least 0"),
+        (lambda S: S.sample_rows(1.5), "size must be an integer"),
+        (lambda S: S.sample_in_row(3, 2), "row 3 is zero"),
+        (lambda S: S.sample_in_column([0, 5]), "column 5 is zero"),
+        (lambda S: S.sample_rows(1, rng="x"), "rng must be"),
+        (lambda S: list(S.row_blocks(0)), "block_rows must be at least 1"),
+        (lambda S: S.update([0, M], [0, 0], 1.0), "row 50 is out of range"),
+        (lambda S: S.update([0, 1], [0, 1, 2], 1.0), "do not fit together"),
+        (lambda S: S.update([0, 1], [0, 1], [1.0, np.nan]), r"the value nan for entry \[1, 1\] is not finite"),
+        (lambda S: S.update([0, 1], [0, 1], [1.0, np.inf]), "not finite"),
+        (lambda S: S.update([0, 1], [0, 1], [1.0, -1.0]), "negative"),
+        (lambda S: S.add([0, 1], [0, 1], [1.0, -9.0]), "negative"),
+        (lambda S: S.update([0, 1], [0, 1], [1.0, 1e160]), "rescale"),
+        (lambda S: S.update([0, 1], [0, 1], [1.0, 1e-160]), "rescale"),
+        (lambda S: S.update(0, 0, "x"), "real numbers"),
+        (lambda S: S.add(0, 0, 1j), "real numbers"),
+        (lambda S: S.append(np.ones((1, N + 1))), "rows have 81 columns, the matrix has 80"),
+        (lambda S: S.append(-np.ones((1, N))), "negative"),
+    ],
+)
+def test_bad_calls_change_nothing(kind, call, message):
+    S = made(example(), kind)
+    with pytest.raises(fa.FastAnchorsError, match=message):
+        call(S)
+    assert S.shape == (M, N)
+    np.testing.assert_array_equal(toarray(made(example(), kind, None).rows(np.arange(M))), example())
+    np.testing.assert_array_equal(S.raw(np.arange(M)[:, None], np.arange(N)), example())
+    S.check()
+
+
+@pytest.mark.parametrize(
+    ("A", "normalize", "message"),
+    [
+        (np.array([[1.0, np.nan]]), None, r"A\[0, 1\] is NaN"),
+        (np.array([[1.0, -1.0]]), "l1", r"A\[0, 1\] is negative"),
+        (np.array([[1.0, 1e200]]), None, r"A\[0, 1\] = 1e\+200"),
+        (sp.csr_array([[0.0, 1e-200]]), None, r"A\[0, 1\] = 1e-200"),
+        (np.full((1, 2), 1.0), "l2", "normalize must be"),
+        (np.ones(3), None, "two-dimensional"),
+        (np.ones((0, 3)), None, "empty"),
+        (np.array([["a"]]), None, "real numbers"),
+    ],
+)
+def test_bad_matrices(A, normalize, message):
+    with pytest.raises(fa.FastAnchorsError, match=message):
+        fa.SampleMatrix(A, normalize=normalize)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"), [(1.5, "whole number"), (2**40, "does not fit into int32"), (-(2.0**40), "does not fit")]
+)
+def test_integer_matrices_refuse_what_they_cannot_hold(kind, x, message):
+    S = made((example() * 9).astype(np.int32), kind, None)
+    before = S.raw(0, 0)
+    with pytest.raises(fa.errors.InvalidInputError, match=message):
+        S[0, 0] = x
+    with pytest.raises(fa.errors.InvalidInputError, match=message):
+        S.add([1, 0], [0, 0], [1, x])
+    assert S.raw(0, 0) == before
+    S[0, 0] = 3.0
+    assert S.raw(0, 0) == 3
+
+
+def test_a_total_that_overflows_is_refused():
+    A = np.full((1 << 12, 1 << 12), 2.0**500)  # squares that sum to 2^1024
+    with pytest.raises(fa.errors.InvalidInputError, match="not finite"):
+        fa.SampleMatrix(A, normalize=None)
+    A[0, 0] = 0.0
+    S = fa.SampleMatrix(A, normalize=None)
+    with pytest.raises(fa.errors.InvalidInputError, match="no longer be finite"):
+        S[0, 0] = 2.0**500
+    assert S.raw(0, 0) == 0.0
+
+
+def test_zero_matrix(kind, normalize):
+    S = made(np.zeros((3, 4)), kind, normalize)
+    assert S.frobenius_norm == 0
+    assert S.nnz == 0
+    for draw in (S.sample_rows, S.sample_columns):
+        with pytest.raises(fa.errors.InvalidInputError, match="every entry of the matrix is zero"):
+            draw(3)
+    S[1, 2] = 2.0
+    assert (S.sample_rows(rng=0), S.sample_columns(rng=0), S.sample_in_row(1), S.sample_in_column(2)) == (1, 2, 2, 1)
+    assert S[1, 2] == (2.0 if normalize is None else 1.0)
+    S[1, 2] = 0.0
+    assert S.frobenius_norm == 0
+    assert S.nnz == 0
+
+
+def test_last_duplicate_wins_and_add_sums_them(kind):
+    S = made(example(), kind, None)
+    S.update([0, 0, 0, 9], [5, 5, 5, 5], [1.0, 2.0, 3.0, 4.0])
+    assert S.raw(0, 5) == 3.0
+    S.add([0, 0, 9], [5, 5, 5], [1.0, 2.0, -4.0])
+    assert (S.raw(0, 5), S.raw(9, 5)) == (6.0, 0.0)
+    S.check()
+
+
+def test_many_new_non_zeros_are_consolidated():
+    """More than the loose tier may hold, in batches: the block is rebuilt on the way, and nothing is lost."""
+    shape = (300, 400)
+    stored = example(1, shape) * (np.arange(shape[1]) % 9 == 0)
+    S = fa.SampleMatrix(sp.csr_array(stored))
+    base = S._blocks[0].sides.rows.data.size
+    rng = np.random.default_rng(2)
+    for _ in range(6):
+        i, j, x = rng.integers(0, 300, 3000), rng.integers(0, 400, 3000), rng.integers(1, 9, 3000).astype(float)
+        S.update(i, j, x)
+        for a, b, v in zip(i, j, x):
+            stored[a, b] = v
+        S.check()
+    np.testing.assert_array_equal(S.raw(np.arange(300)[:, None], np.arange(400)), stored)
+    assert S._blocks[0].sides.rows.data.size > base
+    np.testing.assert_allclose(S.column_norm(np.arange(400)), NaiveSampleMatrix(stored).column_norm(np.arange(400)))
+
+
+def test_append_keeps_few_blocks(kind):
+    A = example(3, (200, 30))
+    S = made(A[:1], kind)
+    for i in range(1, 200):
+        S.append(sp.csr_array(A[i : i + 1]) if i % 2 else A[i : i + 1])
+        assert len(S._blocks) <= 9
+    np.testing.assert_allclose(toarray(S.rows(np.arange(200)[::-1])), NaiveSampleMatrix(A).view[::-1], rtol=1e-13)
+    np.testing.assert_allclose(S.column_norm(np.arange(30)), NaiveSampleMatrix(A).column_norm(np.arange(30)))
+    S.update([0, 199, 100], 5, 1.0)
+    assert S.raw([0, 199, 100, 99], 5).tolist() == [1.0, 1.0, 1.0, 0.0]
+    S.check()
+
+
+@pytest.mark.parametrize("columns", [True, False])
+def test_blocks_are_bags_of_arrays(kind, normalize, columns, tmp_path):
+    """Saved and mapped back copy-on-write they answer the same, and updates leave the files alone."""
+    A = sp.csr_array(example()) if kind == "sparse" else example()
+    block = make_block(A, l1=normalize is not None, columns=columns)
+    mapped = {}
+    for name, array in block.arrays().items():
+        np.save(tmp_path / f"{name}.npy", array)
+        mapped[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="c" if array.size else None)
+    home = SparseBlock if kind == "sparse" else DenseBlock
+    back = home.from_arrays(mapped, block.shape, l1=normalize is not None)
+    assert (back.nnz, back.l1, back.has_columns, back.dtype) == (block.nnz, block.l1, columns, block.dtype)
+    back.check()
+    S, T = fa.SampleMatrix.from_blocks([block], normalize), fa.SampleMatrix.from_blocks([back], normalize)
+    np.testing.assert_array_equal(S.sample_in_row([0, 1], 50, rng=1), T.sample_in_row([0, 1], 50, rng=1))
+    T.update([0, 1, 1], [5, 6, 7], 2.0)
+    T.check()
+    assert T.raw(0, 5) == 2.0
+    for name, array in block.arrays().items():
+        np.testing.assert_array_equal(np.load(tmp_path / f"{name}.npy"), array)
+    if columns:
+        np.testing.assert_array_equal(
+            S.sample_columns(50, rng=1), made(example(), kind, normalize).sample_columns(50, rng=1)
+        )
+    else:
+        for call in (lambda: T.sample_columns(1), lambda: T.sample_in_column(0), lambda: T.column_norm(0)):
+            with pytest.raises(fa.errors.InvalidInputError, match="without its column side"):
+                call()
+
+
+def test_check_finds_a_wrong_sum(kind):
+    S = made(example(), kind)
+    block = S._blocks[0]
+    sums = block.sides.columns.sums if kind == "sparse" else block.dense.column_sums
+    sums[7] *= 1 + 2**-50
+    with pytest.raises(fa.errors.FastAnchorsError, match="columns"):
+        S.check()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
+def test_memory_of_a_sparse_matrix(dtype, normalize):
+    """At most 3 times the bytes of CSR, fresh and after many updates and new non-zeros."""
+    A = sp.random_array((4000, 2000), density=0.01, rng=np.random.default_rng(0), format="csr")
+    A = sp.csr_array(((A.data * 99 + 1).astype(dtype), A.indices.astype(np.int32), A.indptr.astype(np.int32)), A.shape)
+    given = A.data.nbytes + A.indices.nbytes + A.indptr.nbytes
+    S = fa.SampleMatrix(A, normalize=normalize)
+    assert S.memory <= 3 * given
+    rng = np.random.default_rng(1)
+    S.update(rng.integers(0, 4000, 3000), rng.integers(0, 2000, 3000), 5)
+    assert S.memory <= 3 * (given + 3000 * (A.data.itemsize + 4))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
+def test_memory_of_a_dense_matrix(dtype, normalize):
+    A = np.random.default_rng(0).integers(0, 99, (1000, 300)).astype(dtype)
+    S = fa.SampleMatrix(A, normalize=normalize)
+    assert S.memory <= 3 * A.nbytes
+    S[1, 1] = 3
+    assert S.memory <= 3 * A.nbytes
+
+
+def test_wide_indices_are_kept_where_needed():
+    A = sp.csr_array((np.ones(2), np.array([0, 2**31 + 5]), np.array([0, 1, 2])), shape=(2, 2**31 + 10))
+    block = make_block(A, l1=True, columns=False)
+    assert block.sides.rows.other.dtype == np.int64
+    assert block.raw(np.array([1]), np.array([2**31 + 5])) == 1.0
+
+
+def test_threads_may_read_together(kind):
+    S = made(example(), kind)
+    alone = S.sample_in_row(np.arange(10, 40), 200, rng=5)
+    together = [None] * 4
+
+    def read(k: int) -> None:
+        together[k] = S.sample_in_row(np.arange(10, 40), 200, rng=5)
+
+    threads = [threading.Thread(target=read, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for drawn in together:
+        np.testing.assert_array_equal(drawn, alone)
+
+
+def test_work_is_logarithmic():
+    """Node visits are counted in the interpreter (numba switched off), in a process of its own."""
+    script = Path(__file__).parent / "counted_work.py"
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
