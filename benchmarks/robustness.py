@@ -24,6 +24,9 @@ from fastanchors.metrics import anchor_recovery
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 
+LEVELS = 13  # noise levels
+MATRICES = 25, 5  # matrices at each level: at full size, at half size
+
 Panel = tuple[str, np.ndarray, dict[str, np.ndarray]]  # title, noise levels, recovery by solver
 Maker = Callable[[float, int], datasets.Separable]
 
@@ -183,13 +186,14 @@ def main() -> int:
     report = Report("robustness", "Recovery of the anchors against noise", options)
     report.text(
         "Families and noise of Gillis (SIAM J. Imaging Sci. 7, 2014, §4.1), rows as data points: k anchors twice and "
-        "Dirichlet mixtures with Gaussian noise of standard deviation δ, or k anchors once and the middle points of all "
-        "pairs, moved outwards by δ. Anchors rank-deficient (twice as many as columns) or of condition number 1000; here "
-        "with non-negative entries. Noise is clipped at zero. SPA and FAS stop at the rank: at most half of the anchors "
-        "in the rank-deficient families. Every solver sees the same matrices; no solver is told the noise."
+        "Dirichlet mixtures with Gaussian noise of standard deviation δ, or k anchors once and the middle points of "
+        "all pairs, moved outwards by δ. Anchors rank-deficient (twice as many as columns) or of condition number "
+        "1000; here with non-negative entries. Noise is clipped at zero. SPA and FAS stop at the rank: at most half "
+        "of the anchors in the rank-deficient families. Every solver sees the same matrices; no solver is told the "
+        "noise."
     )
-    count, full, small = (4, 1, 1) if options.quick else (13, 25, 5)
-    panels = [compare(report, half, count, small if half else full) for half in (False, True)]
+    count, matrices = (4, (1, 1)) if options.quick else (LEVELS, MATRICES)
+    panels = [compare(report, half, count, matrices[half]) for half in (False, True)]
     if not options.quick:
         try:
             draw(panels, FIGURES)

@@ -36,6 +36,8 @@ def test_all_corners_of_small_grids(points):
             with pytest.raises(RankError) as caught:
                 fa.AroraLP(radius=radius).seek(A, len(expected) + 1)
             assert caught.value.rank == len(expected) or "distinct" in str(caught.value)
+            fewer = fa.AroraLP(radius=radius, allow_fewer=True).seek(A, len(expected) + 1)
+            assert sorted(fewer.indices) == expected
 
 
 def test_distance_against_the_twin():

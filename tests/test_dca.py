@@ -31,7 +31,7 @@ def tally(poll, m):
 def test_line_votes_in_blocks_equal_the_twin(m, n, parts, seed):
     rng = np.random.default_rng(seed)
     A, directions = rng.random((m, n)), rng.standard_normal((n, 7))
-    poll = Ends(7)
+    poll = Ends(7, 1e-11)
     for rows in np.array_split(np.arange(m), parts):
         if rows.size:
             poll.add(rows, A[rows] @ directions)
@@ -41,7 +41,7 @@ def test_line_votes_in_blocks_equal_the_twin(m, n, parts, seed):
 def test_plane_votes_in_blocks_equal_the_twin():
     rng = np.random.default_rng(1)
     A, plane = rng.random((60, 5)), rng.standard_normal((5, 2))
-    poll = Corners(1)
+    poll = Corners(1, 1e-11)
     for rows in np.array_split(np.arange(60), 4):
         poll.add(rows, A[rows] @ plane)
     votes = tally(poll, 60)
@@ -167,6 +167,7 @@ def test_missing_rank_is_named():
     with pytest.raises(RankError, match="only 3 distinct") as caught:
         fa.DCA().seek(A, 4, rng=0)
     assert caught.value.rank == 3
+    assert sorted(fa.DCA(allow_fewer=True).seek(A, 4, rng=0).indices) == [0, 5, 10]
     with pytest.raises(RankError, match="only 0 distinct"):
         fa.DCA().seek(np.zeros((4, 3)), 1, rng=0)
 
@@ -177,3 +178,19 @@ def test_options_are_checked():
         with pytest.raises(InvalidInputError, match=next(iter(options))):
             fa.DCA(**options).seek(A, 2)
     assert repr(fa.DCA(12)).startswith("DCA(projections=12, dimension=1")
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+def test_rounding_of_a_view_does_not_choose_among_copies(dimension):
+    data = datasets.separable(300, 12, 4, copies=5, dtype=np.float32, rng=2)
+    scale = np.random.default_rng(0).uniform(0.5, 2.0, (300, 1)).astype(np.float32)  # l1 scaling rounds the copies
+    A = data.A * scale
+    found = fa.DCA(dimension=dimension).seek(fa.SampleMatrix(A, normalize="l1"), 4, rng=0)
+    assert sorted(found.indices) == sorted(data.anchors)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_scale_does_not_matter(scale):
+    data = datasets.separable(300, 12, 4, rng=2)
+    found = fa.DCA().seek(data.A * scale, 4, rng=0)
+    assert sorted(found.indices) == sorted(data.anchors)

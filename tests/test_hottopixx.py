@@ -105,6 +105,7 @@ def test_refusals(monkeypatch):
     with pytest.raises(RankError, match="3 rows explain all") as caught:
         fa.Hottopixx().seek(data.A, 4, rng=0)
     assert caught.value.rank == 3
+    assert sorted(fa.Hottopixx(allow_fewer=True).seek(data.A, 4, rng=0).indices) == sorted(data.anchors)
     with pytest.raises(InvalidInputError, match=r"2·noise"):
         fa.Hottopixx(noise=0.0, robust=False).seek(data.A, 2, rng=0)
     with pytest.raises(RankError, match="3 rows explain all"):

@@ -184,7 +184,7 @@ def reconstruction_error(
     confidence = check_number(confidence, name="confidence", minimum=0.0, maximum=1.0 - 1e-12)
     W = _dense(as_matrix(components, signed=True, name="components")).astype(np.float64)
     sampled = isinstance(A, SampleAccess)
-    source = A if sampled else as_matrix(A, signed=weights is not None)
+    source = A if sampled else as_matrix(A, signed=True)
     m, n = source.shape
     if W.shape[1] != n:
         raise InvalidInputError(f"components have {W.shape[1]} columns, A has {n}")

@@ -12,7 +12,6 @@ from .._jit import jit
 
 __all__ = ["Corners", "Ends", "Poll"]
 
-_TIE = 1e-11  # projections closer than this, relative to the largest, count as equal: the lower row wins
 _TURNS = np.stack([np.cos(np.arange(16) * np.pi / 8), np.sin(np.arange(16) * np.pi / 8)], axis=1)
 
 
@@ -25,14 +24,18 @@ class Poll(Protocol):
 
 
 class Ends:
-    """The two ends of the data on each of s lines; each end has one vote."""
+    """The two ends of the data on each of s lines; each end has one vote.
 
-    def __init__(self, s: int) -> None:
+    Projections closer than ``tie``, relative to the largest, count as equal: the lower row wins.
+    """
+
+    def __init__(self, s: int, tie: float) -> None:
+        self.tie = tie
         self.value = np.full((2, s), -np.inf)  # largest projection, largest negated projection
         self.row = np.full((2, s), -1, dtype=np.intp)
 
     def add(self, rows: NDArray[np.intp], P: NDArray[np.float64]) -> None:
-        slack = _TIE * np.abs(P).max(axis=0)
+        slack = self.tie * np.abs(P).max(axis=0)
         for end, side in enumerate((P, -P)):
             best = side.max(axis=0)
             better = best > self.value[end] + slack
@@ -50,10 +53,12 @@ class Corners:
     """The corners of the data's hull in each of s planes (columns 2p and 2p + 1 of the projections).
 
     A corner votes with its exterior angle over π: the expected number of ends it is of a random line in the plane, so
-    that the votes of a plane sum to 2, as those of a line.
+    that the votes of a plane sum to 2, as those of a line. ``tie`` is the width of a grid, relative to the largest
+    coordinate, on which points coincide: the lower row wins.
     """
 
-    def __init__(self, s: int) -> None:
+    def __init__(self, s: int, tie: float) -> None:
+        self.tie = tie
         self.quantum = np.zeros(s)
         self.points = [np.empty((0, 2)) for _ in range(s)]
         self.rows = [np.empty(0, dtype=np.intp) for _ in range(s)]
@@ -63,7 +68,7 @@ class Corners:
         for plane in range(len(self.rows)):
             x, y = by_plane[2 * plane], by_plane[2 * plane + 1]
             if self.quantum[plane] == 0.0:  # set by the first block that is not all zero
-                self.quantum[plane] = _TIE * max(np.abs(x).max(), np.abs(y).max())
+                self.quantum[plane] = self.tie * max(np.abs(x).max(), np.abs(y).max())
             quantum = self.quantum[plane]
             outer = np.flatnonzero(not_inside(x, y, _TURNS, 4.0 * quantum))
             xy = np.stack([x[outer], y[outer]], axis=1)

@@ -39,6 +39,9 @@ class AroraLP(Solver):
     tolerance : a row nearer than this to the hull, relative to the largest l1 norm of a row, lies in it.
     max_work : refuse with :class:`TooLargeError` when the m programs of m×n entries together have more entries.
 
+    allow_fewer : return fewer than k anchors when fewer rows lie outside the hull of the others, instead of raising
+        ``RankError``.
+
     Notes
     -----
     Zero rows are never anchors; exact copies are removed before. k may exceed the number of columns. At least m
@@ -56,11 +59,13 @@ class AroraLP(Solver):
         geometry: Geometry = "hull",
         tolerance: float = 1e-8,
         max_work: float = 1e11,
+        allow_fewer: bool = False,
     ) -> None:
         self.radius = radius
         self.geometry = geometry
         self.tolerance = tolerance
         self.max_work = max_work
+        self.allow_fewer = allow_fewer
 
     def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
         tolerance = check_number(self.tolerance, name="tolerance", minimum=0.0)
@@ -71,16 +76,16 @@ class AroraLP(Solver):
                 f"max_work = {self.max_work:.3g}; use SPA, SNPA, XRAY or DCA, a sample of the rows, or raise max_work"
             )
         check_memory(40 * (n + 1) * (m + 2 * n), f"one linear program of {n + 1} equations and {m + 2 * n} variables")
-        rows, points = distinct_points(data, k, self.geometry)
+        rows, points = distinct_points(data, 1 if self.allow_fewer else k, self.geometry)
         if self.radius is None:
             kept, distance, programs = remove_nearest(points, k, tolerance)
         else:
             radius = check_number(self.radius, name="radius", minimum=0.0)
             kept, distance, programs = robust_loners(points, k, radius, tolerance)
-        if len(kept) < k:
+        if len(kept) < k and not self.allow_fewer:
             raise RankError(
-                f"only {len(kept)} rows lie outside the hull of the others, k = {k} were asked for; choose a smaller k"
-                + ("" if self.radius is None else " or radius"),
+                f"only {len(kept)} rows lie outside the hull of the others, k = {k} were asked for; ask for "
+                f"k ≤ {len(kept)}, or pass allow_fewer=True",
                 rank=len(kept),
             )
         certificate = Certificate(

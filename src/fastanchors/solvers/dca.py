@@ -24,6 +24,10 @@ __all__ = ["DCA"]
 
 _PROJECTED_ENTRIES = 1 << 22  # entries of the projected block held at a time
 _PILOT_ROWS = 2000
+# Projections closer than this, relative to the largest, count as equal, and the lower row wins: copies of a row may
+# differ by the rounding of a product, or of a view in single precision.
+_TIE = 1e-11
+_TIE_ROUNDED = 1e-6
 _ROUNDS = 4  # rounds of projections, at most, while fewer than k distinct rows have votes
 
 
@@ -47,6 +51,7 @@ class DCA(Solver):
         vectors of a pilot of at most 2000 rows; ``"whitened"`` also divides by the singular values, so that
         ill-conditioned anchors stick out as much as the others.
     delta : probability δ of missing an anchor, for the default of ``projections``.
+    allow_fewer : return fewer than k anchors when fewer rows are extreme, instead of raising ``RankError``.
 
     Notes
     -----
@@ -69,12 +74,14 @@ class DCA(Solver):
         geometry: Literal["hull", "cone"] = "hull",
         directions: Literal["gaussian", "row-space", "whitened"] = "gaussian",
         delta: float = 0.01,
+        allow_fewer: bool = False,
     ) -> None:
         self.projections = projections
         self.dimension = dimension
         self.geometry = geometry
         self.directions = directions
         self.delta = delta
+        self.allow_fewer = allow_fewer
 
     def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
         s = self._count(k)
@@ -83,9 +90,11 @@ class DCA(Solver):
         done = 0
         while len(chosen) < k:
             if done == _ROUNDS * s:
+                if self.allow_fewer and len(chosen):
+                    break
                 raise RankError(
                     f"only {len(chosen)} distinct extreme rows were found in {done} projections, k = {k} were asked "
-                    f"for; choose a smaller k or raise projections",
+                    f"for; ask for k ≤ {len(chosen)}, raise projections, or pass allow_fewer=True",
                     rank=len(chosen),
                 )
             # What the first round misses sticks out too little for the directions asked for: whiten from then on.
@@ -137,7 +146,8 @@ class DCA(Solver):
     def _ballot(self, data: MatrixRows, directions: NDArray[np.float64]) -> Iterator[tuple[int, float]]:
         """(row, votes) of one pass over the data."""
         number = directions.shape[1]
-        poll: Poll = Ends(number) if self.dimension == 1 else Corners(number // 2)
+        tie = _TIE_ROUNDED if data._rounded else _TIE
+        poll: Poll = Ends(number, tie) if self.dimension == 1 else Corners(number // 2, tie)
         for rows, P in projected(data, directions, cone=self.geometry == "cone"):
             poll.add(rows, P)
         return poll.votes()
@@ -180,7 +190,8 @@ def choose(points: NDArray[np.float64], votes: NDArray[np.float64], k: int) -> N
     if not len(points):
         return np.empty(0, dtype=np.intp)
     chosen = [int(np.argmax(votes))]
-    negligible = 1e-20 * max(float(np.max(np.einsum("ij,ij->i", points, points))), np.finfo(float).tiny)
+    points = points / max(float(np.abs(points).max()), np.finfo(float).tiny)  # no square overflows or vanishes
+    negligible = 1e-20 * float(np.max(np.einsum("ij,ij->i", points, points)))
     distance = np.full(len(points), np.inf)
     while len(chosen) < k:
         gap = points - points[chosen[-1]]

@@ -48,6 +48,7 @@ class Hottopixx(Solver):
         False is the program first published: trace k, p random, the k largest diagonal entries. It takes cheap rows
         wherever 2ε allows, so it needs ε small.
     geometry : ``"hull"`` takes rows as points, ``"cone"`` as rays (rows scaled to unit l1 norm).
+    allow_fewer : return fewer than k anchors when fewer explain all rows, instead of raising ``RankError``.
 
     Notes
     -----
@@ -60,13 +61,17 @@ class Hottopixx(Solver):
     name: ClassVar[str] = "hottopixx"
     _limit: ClassVar[Literal["rank", "rows"]] = "rows"
 
-    def __init__(self, *, noise: float | None = None, robust: bool = True, geometry: Geometry = "hull") -> None:
+    def __init__(
+        self, *, noise: float | None = None, robust: bool = True, geometry: Geometry = "hull", allow_fewer: bool = False
+    ) -> None:
         self.noise = noise
         self.robust = robust
         self.geometry = geometry
+        self.allow_fewer = allow_fewer
 
     def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
-        rows, points = distinct_points(data, k, self.geometry)
+        rows, points = distinct_points(data, 1 if self.allow_fewer else k, self.geometry)
+        k = min(k, len(points))
         if self.noise is None:
             program = by_columns(points, k, rng)
         else:
@@ -80,10 +85,13 @@ class Hottopixx(Solver):
         chosen = gather(points, weight, k) if self.robust else np.argsort(-weight, kind="stable")[:k]
         corners, _, _ = remove_nearest(points[chosen], len(chosen), _PRICE)
         if len(corners) < k:  # weight was left over, and went to rows that are mixtures of the others
-            raise RankError(
-                f"{len(corners)} rows explain all the others, k = {k} were asked for; choose a smaller k",
-                rank=len(corners),
-            )
+            if not self.allow_fewer:
+                raise RankError(
+                    f"{len(corners)} rows explain all the others, k = {k} were asked for; ask for k ≤ {len(corners)}, "
+                    "or pass allow_fewer=True",
+                    rank=len(corners),
+                )
+            chosen = chosen[np.sort(corners)]
         certificate = Certificate(
             "none",
             f"the optimum of a linear program over {len(program.columns)} of {len(points)} columns; the anchors hold "
@@ -195,7 +203,7 @@ def by_columns(points: NDArray[np.float64], k: int, rng: np.random.Generator) ->
 
 def _extreme(points: NDArray[np.float64], size: int, k: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Rows to start from: ends of random lines, spread out; then, if those are fewer, the rows in order."""
-    poll = Ends(20 * k)
+    poll = Ends(20 * k, 1e-11)
     poll.add(np.arange(len(points)), points @ rng.standard_normal((points.shape[1], 20 * k)))
     votes = np.zeros(len(points))
     for row, weight in poll.votes():
