@@ -11,6 +11,7 @@ import argparse
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -70,6 +71,16 @@ def machine(packages: Sequence[str] = ("numpy", "scipy", "numba", "scikit-learn"
     return ", ".join(parts)
 
 
+def peak_memory() -> int | None:
+    """Bytes this process has held at most, where the system says (Linux, macOS)."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
 def number(x: float | None, digits: int = 3) -> str:
     """Three significant digits without an exponent; a dash for None."""
     if x is None:
@@ -103,6 +114,10 @@ class Report:
         self.text("\n".join("| " + " | ".join(row) + " |" for row in table))
 
     def save(self) -> None:
+        """Close with the peak memory of the process, and write the page unless the run was a quick one."""
+        peak = peak_memory()
+        if peak is not None:
+            self.text(f"Peak memory of this run: {peak / 1e9:.2f} GB.")
         if self.options.out is not None:
             self.options.out.mkdir(parents=True, exist_ok=True)
             path = self.options.out / f"{self.name}.md"

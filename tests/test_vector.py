@@ -323,6 +323,9 @@ def test_sampling_from_zeros_is_refused_and_possible_again_later():
     v[33] = 0.0
     with pytest.raises(InvalidInputError, match="all entries are zero"):
         v.sample(rng=0)
+    v.update([7, 20, 7], [5.0, 4.0, -3.0])  # a batch into groups whose sums are zero
+    assert v.norm == 5.0
+    assert set(v.sample(100, rng=0).tolist()) == {7, 20}
 
 
 def test_counted_visits_grow_as_log_n():
