@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import fastanchors as fa
 import naive.metrics as naive
 from fastanchors import datasets, metrics
 from fastanchors.errors import InvalidInputError
@@ -153,3 +154,16 @@ def test_uniqueness():
     weights = np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6]])
     assert metrics.topic_uniqueness(weights, top=1) == 1.0
     assert metrics.topic_uniqueness(weights, top=2) == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, lambda A: NaiveSampleMatrix(A, normalize=None)])
+@pytest.mark.parametrize("sum_to_one", [False, True])
+def test_rows_are_encoded_where_no_weights_are_given(kind, sum_to_one):
+    data = datasets.separable(120, 12, 4, rng=2)
+    clean = metrics.reconstruction_error(kind(data.A), data.components, sum_to_one=sum_to_one)
+    assert clean.relative < 1e-7
+    some = metrics.reconstruction_error(kind(data.A), data.components, sum_to_one=sum_to_one, rows=20, rng=0)
+    assert some.high < 1e-7
+    worse = metrics.reconstruction_error(kind(data.A), data.components[:2], sum_to_one=sum_to_one)
+    best = fa.encode(data.A, data.components[:2], sum_to_one=sum_to_one) @ data.components[:2]
+    assert worse.absolute == pytest.approx(np.linalg.norm(data.A - best))
