@@ -30,7 +30,7 @@ __all__ = ["PILOT", "Index", "build_index", "extend_index", "index_of_sketch", "
 PILOT = 2000  # rows looked at first
 _SPARE = 12  # dimensions of the sketch beyond the number of anchors
 _JOIN = 8  # most doubtful rows per step that join the coreset in one round
-_SPARES = 32  # rows per step kept beyond those the proof needs, so that small changes do not undo it
+_SPARES = (4, 32)  # rows per step kept beyond those the proof needs, so that small changes do not undo it
 _CHECK_BYTES = 1 << 22  # rows checked exactly at a time, in each thread
 _GROUP = 16  # directions of the prefix removed in one pass: what it holds is 16 numbers a row
 
@@ -198,10 +198,11 @@ class _Proof:
         if proved:
             hidden = self.known.copy()
             hidden[checked] = True
-            scan = self.sketch.scan(run.thresholds.cut(proved), hidden, _SPARES + 1)
-            spare = scan.top_rows[:, :_SPARES]
-            enough = self.join(spare[spare >= 0])
-            left = scan.top_bounds[:, _SPARES if enough else 0]
+            spares = _spares(self.data.shape[0])
+            scan = self.sketch.scan(run.thresholds.cut(proved), hidden, spares + 1)
+            rows = scan.top_rows[:, :spares]
+            enough = self.join(rows[rows >= 0])
+            left = scan.top_bounds[:, spares if enough else 0]
             tails[:proved] = np.max([left, scan.tied_bounds, exact], axis=0)
         if proved < len(run):
             scan = self.sketch.scan(run.thresholds, self.known, 1)
@@ -240,7 +241,7 @@ def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | Non
             break
         place, decision, near = step
         upper = np.where(outside, residuals.upper(), 0.0)
-        spare = np.union1d(near[decision.tied], _largest(upper, _SPARES))
+        spare = np.union1d(near[decision.tied], _largest(upper, _spares(data.shape[0])))
         spare = spare[outside[spare]]
         if spare.size:
             coreset = coreset.merged(Coreset.read(data, spare))
@@ -258,6 +259,11 @@ def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | Non
     whole = run.followed_by(more)
     tails = np.append(index.tails[: len(run)], ends)
     return Index(whole, len(whole), coreset, tails, index.norm, index.rows, True, whole.exhausted)
+
+
+def _spares(m: int) -> int:
+    """Few for a small matrix, whose index should be small beside it."""
+    return int(np.clip(m // 4000, *_SPARES))
 
 
 def _largest(values: NDArray[np.float64], count: int) -> NDArray[np.intp]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,20 +11,18 @@ import numpy as np
 from .._validate import check_number, check_size
 from ..anchors import Certificate
 from ..errors import InvalidInputError
-from ..sampling.changes import Changes
 from ._rows import MatrixRows, as_rows
 from ._solver import Selection
 from .fas_certify import near_or_sampled
-from .fas_changes import absorb
 from .fas_index import PILOT, Index, build_index, extend_index
+from .fas_store import SMALL, Kept, keep, recall, renew_index
 from .precondition import preconditioner
 from .robust import Robust
 from .spa import SPA, rank_error, successive_projection
 
 __all__ = ["IndexedFAS"]
 
-_SMALL = 1 << 21  # entries of a matrix on which SPA is quicker than an index
-_SMALL_KEPT = 1 << 16  # the same where the index would be kept for the next seek
+_SMALL_ARRAY = 1 << 21  # entries of an array on which SPA is quicker than an index that is not kept
 
 
 @dataclass(frozen=True)
@@ -97,32 +94,19 @@ class IndexedFAS:
         return Selection(path.indices, self._spa()._certificate(path), path.residuals)
 
 
-@dataclass
-class _Kept:
-    """What is kept beside a matrix with sample access: its index, and answers that only full SPA could give."""
-
-    index: Index
-    changes: Changes
-    tol: float | None
-    answers: dict[int, Selection] = field(default_factory=dict)
-
-
-_KEPT: weakref.WeakKeyDictionary[Any, _Kept] = weakref.WeakKeyDictionary()
-
-
 class _Seek:
     """One seek for k anchors."""
 
     def __init__(self, options: IndexedFAS, data: MatrixRows, k: int, rng: np.random.Generator) -> None:
         self.data, self.k, self.rng = data, k, rng
         self.tol, self.allow_fewer, self.budget = options.tol, options.allow_fewer, options.budget
-        self.kept: _Kept | None = None
+        self.kept: Kept | None = None
 
     def run(self) -> Selection | Index | None:
         """The answer where it can be proved within the budget; else the index as far as it goes, or None."""
         m, n = self.data.shape
         keeps = self.data.sampled and hasattr(self.data.source, "watch")
-        if m * n <= (_SMALL_KEPT if keeps else _SMALL) or m <= 8 * self.k:
+        if m * n <= (SMALL if keeps else _SMALL_ARRAY) or m <= 8 * self.k:
             return self._small() if self._affords(m) else None
         if not keeps:
             if not self._affords(m + min(m, PILOT)):
@@ -135,27 +119,28 @@ class _Seek:
 
     def _from_kept(self) -> Selection | Index | None:
         source, m = self.data.source, self.data.shape[0]
-        kept = _KEPT.get(source)
+        kept = recall(source)
         how = "kept with the matrix"
-        if kept is not None and kept.tol == self.tol:
-            fresh = np.union1d(kept.changes.rows(), np.arange(kept.index.rows, m))
-            if not self._affords(fresh.size):
-                return None
-            if fresh.size:
-                kept.answers.clear()
-                kept.index = absorb(self.data, kept.index, fresh, tol=self.tol)
-                kept.changes.clear()
-                how += f"; {fresh.size} rows that have changed were read"
-        else:
+        if kept is not None and kept.tol != self.tol:
             kept = None
+        if kept is not None:
+            pending = kept.pending(self.data).size
+            if not self._affords(pending):
+                return None
+            kept.current(self.data)
+            if pending:
+                how += f"; {pending} rows that have changed were read"
         if kept is None or (kept.index.proved < self.k and not kept.index.stuck):
             if not self._affords(m + min(m, PILOT)):
                 return None if kept is None else kept.index
             changes = source.watch()
             steps = self.k if kept is None else max(self.k, len(kept.index.run))
-            index = build_index(self.data, steps, self.rng, tol=self.tol, allowance=self._allowance(m))
-            kept = _KEPT[source] = _Kept(index, changes, self.tol)
-            how = "made now in one pass"
+            index = renew_index(self.data, steps, self.rng, tol=self.tol, allowance=self._allowance(m))
+            how = "made now from sketches"
+            if index is None or (index.proved < self.k and self._affords(m + min(m, PILOT))):
+                index = build_index(self.data, steps, self.rng, tol=self.tol, allowance=self._allowance(m))
+                how = "made now in one pass"
+            kept = keep(source, index, changes, self.tol)
         self.kept = kept
         return self._answer(kept.index, how)
 

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +18,7 @@ from ..io import Source, open_source
 from ..io.source import block_bytes, rebatch
 from ..sampling.access import Rows
 from .arrays_file import write_arrays
-from .extras import Extra
+from .extras import Extra, default_extras, write_whole
 from .files import WriterLock, disk_errors, sync_directory
 from .journal import Journal
 from .manifest import Manifest, Shard
@@ -51,7 +52,7 @@ def build(
     memory_limit: int = DEFAULT_MEMORY,
     overwrite: bool = False,
     progress: Callable[[Progress], None] | None = None,
-    extras: Sequence[Extra] = (),
+    extras: Sequence[Extra] | None = None,
     metadata: dict[str, Any] | None = None,
     **options: Any,
 ) -> Store:
@@ -71,7 +72,8 @@ def build(
     memory_limit : bytes the build may hold at a time (besides the interpreter itself).
     overwrite : replace a store that is there already.
     progress : called with a :class:`Progress` after each shard, from the calling thread.
-    extras : further arrays to keep beside each shard (see :mod:`fastanchors.store.extras`).
+    extras : further arrays to keep beside each shard (see :mod:`fastanchors.store.extras`); by default the index of
+        ``FAS()``, which makes seeks quick; ``()`` for none.
     metadata : kept in the manifest (JSON).
     options : passed on to the reader, such as ``row_names`` or ``variable``.
 
@@ -95,8 +97,11 @@ def build(
     try:
         lock = WriterLock(folder)
         try:
+            if extras is None:
+                extras = default_extras(opened.shape)
             job = _Build(opened, folder, normalize, columns, memory_limit, progress, extras, metadata or {})
             job.run()
+            _finish_extras(folder, extras)
             with disk_errors(target, "create"):
                 _appear(folder, target, overwrite)
         finally:
@@ -105,6 +110,24 @@ def build(
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return Store(target, "lazy", memory_limit)
+
+
+def _finish_extras(folder: Path, extras: Sequence[Extra]) -> None:
+    """Ask the extras about the whole store, now that its shards are written."""
+    from .store import Store
+
+    if not extras:
+        return
+    with Store(folder) as store:
+        wholes = write_whole(store, extras, store.generation)
+        manifest = store.manifest
+        unwanted = [e.name for e in extras if not getattr(e, "worth_keeping", lambda store: True)(store)]
+    shared = {name: manifest.extras[name] for name in manifest.extras if name not in unwanted}
+    files = [manifest.extras[name]["file"] for name in unwanted]
+    files += [shard.extras.pop(name)["file"] for shard in manifest.shards for name in unwanted]
+    replace(manifest, extras=shared | wholes).write(folder)
+    for file in files:
+        (folder / file).unlink()
 
 
 def _check_target(target: Path, overwrite: bool) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..io.source import rebatch
+from .extras import whole_extras, whole_name, write_whole
 from .journal import Journal
 from .manifest import Manifest, Shard
 from .rows import block_of, shard_bytes, stored_rows, write_shard
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compact", "remove_leftovers", "worth_compacting"]
 
-_OURS = re.compile(r"shard-\d{6,}[\w.-]*\.bin|journal-\d{6,}\.log|manifest\.json\.tmp")
+_OURS = re.compile(r"(shard|whole)-\d{6,}[\w.-]*\.bin|journal-\d{6,}\.log|manifest\.json\.tmp")
 _JOURNAL_LIMIT = 1 << 26
 _MANY_BLOCKS = 64
 _DIRTY_BYTES = 5 * 4096  # pages that one changed entry touches: two sides, their trees, the sums of its row
@@ -53,6 +54,7 @@ def compact(store: Store) -> Manifest:
     number, written = store._next_shard, []
     shards: list[Shard] = []
     journal = store.path / f"journal-{old.generation + 1:06d}.log"
+    files: list[Path] = []
     try:
         for first, last, rewrite in _runs(store):
             if not rewrite:
@@ -69,15 +71,24 @@ def compact(store: Store) -> Manifest:
                 shards.append(shard)
                 number, row = number + 1, stop
         Journal.create(journal, old.generation + 1)
+        wholes = write_whole(store, whole_extras(store), old.generation + 1)
+        files = [store.path / description["file"] for description in wholes.values()]
+        shared = {name: old.extras[name] for name in old.extras if name not in map(whole_name, old.extras)}
         manifest = dataclasses.replace(
-            old, generation=old.generation + 1, shards=shards, journal=journal.name, next_shard=number
+            old,
+            generation=old.generation + 1,
+            shards=shards,
+            journal=journal.name,
+            next_shard=number,
+            extras=shared | wholes,
         )
         manifest.write(store.path)
     except BaseException:
         if Manifest.read(store.path).generation == old.generation:  # else the rename was done, and stays
             for description in [description for shard in written for description in shard.files()]:
                 (store.path / description["file"]).unlink(missing_ok=True)
-            journal.unlink(missing_ok=True)
+            for file in [journal, *files]:
+                file.unlink(missing_ok=True)
         raise
     return manifest
 

@@ -27,7 +27,7 @@ from ..sampling.matrix import SampleMatrix
 from ..sampling.sparse_block import SparseBlock
 from .arrays_file import map_arrays
 from .compact import compact, remove_leftovers, worth_compacting
-from .extras import Extra, load_extra
+from .extras import Extra, load_extra, whole_name
 from .files import WriterLock
 from .journal import START, Journal, read_journal
 from .manifest import Manifest, Shard
@@ -338,6 +338,11 @@ class Store(SampleMatrix):
             if name not in self._extras:
                 self._extras[name] = load_extra(name, map_arrays(self.path, description))
         return [extra for extra in self._extras.values() if extra is not None]
+
+    def whole_arrays(self, name: str) -> Mapping[str, NDArray[Any]] | None:
+        """What an extra keeps about the whole store, as it was when this generation was written; None if nothing."""
+        description = self.manifest.extras.get(whole_name(name))
+        return None if description is None else map_arrays(self.path, description)
 
     def extra_arrays(self, name: str) -> list[tuple[int, int, Mapping[str, NDArray[Any]] | None]]:
         """(first row, last row + 1, arrays of the extra) of every block; None where the block has none."""

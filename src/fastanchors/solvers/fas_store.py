@@ -1,0 +1,217 @@
+"""What FAS keeps in a store: the sketch beside each shard, made in the pass of the build, and the index of the whole.
+
+The sketch of a shard describes its file; the index describes the whole store as it was when its manifest was written.
+Rows changed or appended since are ``Store.changed_rows`` and those beyond ``Index.rows``: the first seek reads them. So
+opening a store and seeking costs the same whatever its size. Where sketches are small beside the shards they stay, and
+a proof that breaks is renewed from them; else they are removed after the build, and it takes a pass over the rows.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..sampling.block import Block
+from ..sampling.changes import Changes
+from ._rows import MatrixRows
+from .fas_bounds import Part, Sketch, Thresholds, empty_part, row_space, sketch_rows
+from .fas_changes import absorb
+from .fas_coreset import Coreset, Run
+from .fas_index import PILOT, Index, index_of_sketch, pilot_rows
+
+__all__ = ["SMALL", "STEPS", "FasExtra", "Kept", "keep", "load", "recall", "renew_index"]
+
+STEPS = 32  # anchors that a build prepares for
+_SPARE = 12
+_SEED = 20  # of the pilot: a build gives the same files each time
+_PIECE_BYTES = 1 << 21
+SMALL = 1 << 16  # entries of a matrix that is read whole faster than through an index
+_SPARSE_SHARE, _DENSE_SHARE = 0.02, 0.1  # of the bytes of the shards that sketches may add
+_MANY_CHANGED = 1 << 25  # bytes of changed rows above which a fresh pass is better than holding them all
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def load(shared: Arrays) -> FasExtra:
+    """The extra of a store, from the arrays its shards share, if they share any."""
+    return FasExtra(np.asarray(shared["V"]) if "V" in shared else None)
+
+
+class FasExtra:
+    """See :class:`fastanchors.store.extras.Extra`."""
+
+    name = "fas"
+
+    def __init__(self, V: NDArray[np.float64] | None = None) -> None:
+        self.V = V
+
+    def prepare(self, block: Block) -> dict[str, NDArray[Any]]:
+        """The sketched space, from rows of the first block."""
+        rng = np.random.default_rng(_SEED)
+        m, n = block.shape
+        some = np.sort(rng.choice(m, min(m, PILOT), replace=False))
+        self.V = row_space(block.rows(some, view=True), min(STEPS + _SPARE, n), rng)
+        return {"V": self.V}
+
+    def shard(self, block: Block, first_row: int) -> dict[str, NDArray[Any]]:
+        """The sketch of a block: a pass over rows that are in memory."""
+        assert self.V is not None
+        m, n = block.shape
+        part = empty_part(m, self.V.shape[1])
+        step = max(64, _PIECE_BYTES // (8 * n))
+        for start in range(0, m, step):
+            sketch_rows(block.rows(np.arange(start, min(m, start + step)), view=True), self.V, part, start)
+        return {"coordinates": part.coordinates, "left": part.left, "norms": part.norms}
+
+    def finish(self, store: Any) -> dict[str, NDArray[Any]] | None:
+        """The index of the whole store as it is now; None where it would prove nothing."""
+        if store.shape[0] * store.shape[1] <= SMALL:
+            return None
+        data = MatrixRows(store, store.shape)
+        kept = recall(store)
+        index = kept.current(data) if kept is not None else None
+        if index is None or index.proved < len(index.run):
+            renewed = renew_index(data, STEPS, np.random.default_rng(_SEED), allowance=4096 + store.shape[0] // 64)
+            index = index if renewed is None else renewed
+        return None if index is None or index.proved == 0 else _encode(index)
+
+    def worth_keeping(self, store: Any) -> bool:
+        """Whether the sketches are small beside the shards; if not, they serve the build alone."""
+        parts = [shard.extras[self.name]["bytes"] for shard in store.manifest.shards]
+        share = _SPARSE_SHARE if store.is_sparse else _DENSE_SHARE
+        return sum(parts) <= share * sum(shard.data["bytes"] for shard in store.manifest.shards)
+
+
+@dataclass
+class Kept:
+    """What is kept beside a matrix with sample access: its index, and answers that only full SPA could give."""
+
+    index: Index
+    changes: Changes
+    tol: float | None = None
+    answers: dict[int, Any] = field(default_factory=dict)
+
+    def pending(self, data: MatrixRows) -> NDArray[np.int64]:
+        """Rows changed or appended that the index does not know yet."""
+        return np.union1d(self.changes.rows(), np.arange(self.index.rows, data.shape[0]))
+
+    def current(self, data: MatrixRows) -> Index:
+        """The index, with every change taken in."""
+        pending = self.pending(data)
+        if pending.size:
+            self.answers.clear()
+            self.index = absorb(data, self.index, pending, tol=self.tol)
+            self.changes.clear()
+        return self.index
+
+
+_KEPT: weakref.WeakKeyDictionary[Any, Kept] = weakref.WeakKeyDictionary()
+
+
+def recall(source: Any) -> Kept | None:
+    """What is kept: from an earlier seek, or brought along by a store."""
+    kept = _KEPT.get(source)
+    if kept is None:
+        index = _read_index(source)
+        if index is not None:
+            kept = keep(source, index)
+            if hasattr(source, "changed_rows"):
+                kept.changes.note(source.changed_rows)
+    return kept
+
+
+def keep(source: Any, index: Index, changes: Changes | None = None, tol: float | None = None) -> Kept:
+    """Keep an index beside its matrix; ``changes`` watches it since before the index was made."""
+    kept = _KEPT[source] = Kept(index, source.watch() if changes is None else changes, tol)
+    return kept
+
+
+def _read_index(store: Any) -> Index | None:
+    """The index that the store's manifest refers to, as it was written."""
+    arrays = store.whole_arrays(FasExtra.name) if hasattr(store, "whole_arrays") else None
+    return None if arrays is None else _decode(arrays, store.shape[1])
+
+
+def renew_index(
+    data: MatrixRows,
+    steps: int,
+    rng: np.random.Generator,
+    *,
+    tol: float | None = None,
+    allowance: int | None = None,
+) -> Index | None:
+    """The index of a store from its sketches, without a pass over its rows; None where they do not cover it."""
+    store = data.source
+    extra = next((e for e in store.extras() if isinstance(e, FasExtra)), None) if hasattr(store, "extras") else None
+    if extra is None or extra.V is None or steps + _SPARE > max(STEPS + _SPARE, extra.V.shape[1]):
+        return None
+    changed = store.changed_rows
+    if changed.size * 8 * store.shape[1] > _MANY_CHANGED:
+        return None
+    parts = []
+    for start, stop, arrays in store.extra_arrays(FasExtra.name):
+        if arrays is not None:
+            parts.append(Part(start, *(np.asarray(arrays[x]) for x in ("coordinates", "left", "norms"))))
+        elif np.searchsorted(changed, stop) - np.searchsorted(changed, start) == stop - start:
+            parts.append(empty_part(stop - start, extra.V.shape[1], start))  # all of it is read with the changed rows
+        else:
+            return None
+    first = pilot_rows(data, min(store.shape[0], PILOT), rng)
+    fresh = Coreset.read(data, changed) if changed.size else None
+    sketch = Sketch(extra.V, parts)
+    return index_of_sketch(data, sketch, first, steps, tol=tol, allowance=allowance, changed=fresh)
+
+
+def _encode(index: Index) -> dict[str, NDArray[Any]]:
+    run, coreset = index.run, index.coreset
+    flags = [index.proved, index.rows, index.stuck, index.complete, run.exhausted]
+    arrays: dict[str, NDArray[Any]] = {
+        "numbers": np.array(flags, dtype=np.int64),
+        "norm": np.array([index.norm]),
+        "tails": index.tails,
+        "indices": run.indices,
+        "residuals": run.residuals,
+        "basis": run.thresholds.basis,
+        "low": run.thresholds.low,
+        "high": run.thresholds.high,
+        "norm_limit": run.thresholds.norm,
+        "tied": np.concatenate([np.zeros(0, np.int64), *run.tied]),
+        "tied_ends": np.cumsum([len(tied) for tied in run.tied], dtype=np.int64),
+        "core.indices": coreset.indices,
+        "core.squares": coreset.squared_norms,
+    }
+    if sp.issparse(coreset.rows):
+        names = ("data", "indices", "indptr")
+        return arrays | {f"core.csr.{name}": getattr(coreset.rows, name) for name in names}
+    return arrays | {"core.rows": coreset.rows}
+
+
+def _decode(stored: Arrays, columns: int) -> Index:
+    # Copies: a few megabytes at most, and the index outlives the generation of its file.
+    arrays = {name: np.array(array) for name, array in stored.items()}
+    proved, rows, stuck, complete, exhausted = (int(x) for x in arrays["numbers"])
+    indices = arrays["indices"]
+    thresholds = Thresholds(arrays["basis"], arrays["low"], arrays["high"], arrays["norm_limit"], indices)
+    tied = tuple(np.split(arrays["tied"], arrays["tied_ends"][:-1])) if len(indices) else ()
+    core = arrays["core.indices"]
+    if "core.rows" in arrays:
+        matrix: Any = arrays["core.rows"]
+    else:
+        parts = tuple(arrays[f"core.csr.{name}"] for name in ("data", "indices", "indptr"))
+        matrix = sp.csr_array(parts, shape=(len(core), columns))
+    return Index(
+        Run(indices, arrays["residuals"], thresholds, tied, bool(exhausted)),
+        proved,
+        Coreset(core, matrix, arrays["core.squares"]),
+        arrays["tails"],
+        float(arrays["norm"][0]),
+        rows,
+        bool(stuck),
+        bool(complete),
+    )
