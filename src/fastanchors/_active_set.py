@@ -19,23 +19,15 @@ _DEPENDENT = 1e-13  # a unit column this close to the span of the others is in i
 
 @jit
 def active_set(R: Any, y: Any, e: Any, total: float, limit: float, x: Any, work: Any) -> None:
-    """x from nothing (from the best single anchor, where the sum is fixed), one variable at a time.
+    """x in place, one variable at a time, from the positive entries of x (with a fixed sum, x must have it or be 0).
 
     A variable becomes free only if that lowers ‖R·x − y‖ by more than rounding, ``limit``; a column that depends on the
     free ones never does.
     """
     Q, T, free, refused, index, z, v, w, residual = work
     r, k = R.shape
-    x[:] = 0.0
-    free[:] = False
     refused[:] = False
-    p, multiplier = 0, 0.0
-    if total == total:
-        index[0] = _nearest_anchor(R, y, e, total)
-        p = _orthogonalise(R, index, 0, 1, Q, T)
-        multiplier = _triangular_solve(Q, T, y, index, p, e, total, z, v)
-        x[index[0]] = z[0]
-        free[index[0]] = True
+    p, multiplier = _start(R, y, e, total, x, work)
     for _ in range(10 * k + 10):
         _residual(Q, T, y, index, p, e, multiplier, residual, v)
         for j in range(k):
@@ -64,6 +56,34 @@ def active_set(R: Any, y: Any, e: Any, total: float, limit: float, x: Any, work:
         for a in range(p):
             x[index[a]] = z[a]
         refused[:] = False
+
+
+@jit
+def _start(R: Any, y: Any, e: Any, total: float, x: Any, work: Any) -> tuple[int, float]:
+    """Free what is positive in x, or with a fixed sum and x = 0 the best single anchor; least squares on these."""
+    Q, T, free, _, index, z, v, _, _ = work
+    p = 0
+    for j in range(len(x)):
+        free[j] = x[j] > 0
+        if free[j]:
+            index[p] = j
+            p += 1
+    if p > 0 and _orthogonalise(R, index, 0, p, Q, T) < p:  # dependent: not a start at all
+        p = 0
+    if p == 0:
+        x[:] = 0.0
+        free[:] = False
+        if total != total:
+            return 0, 0.0
+        index[0] = _nearest_anchor(R, y, e, total)
+        free[index[0]] = True
+        x[index[0]] = total / e[index[0]]
+        p = _orthogonalise(R, index, 0, 1, Q, T)
+    multiplier = _triangular_solve(Q, T, y, index, p, e, total, z, v)
+    p, multiplier = _retreat(R, y, e, total, x, p, multiplier, work)
+    for a in range(p):
+        x[index[a]] = z[a]
+    return p, multiplier
 
 
 @jit

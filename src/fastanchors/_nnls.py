@@ -173,7 +173,7 @@ def _block_pivoting(
     x: Any,
     work: Any,
 ) -> bool:
-    """x by exchanges from the signs of x; False, with x unspecified, where this cannot be trusted."""
+    """x by exchanges from the signs of x; False where it cannot be trusted, with x as a start for the active set."""
     k = len(b)
     _, _, free, wrong, _, _, _, w, _ = work
     bound = 0
@@ -185,7 +185,7 @@ def _block_pivoting(
         if trusted and 2 * bound <= k:
             _solve_bound(K, unbound, bound, x, work)
         elif not _solve_free(R, G, y, b, e, total, k - bound, x, work):
-            return False
+            break
         count, last, doubtful = 0, -1, False
         for j in range(k):
             wrong[j] = x[j] < 0 if free[j] else w[j] > limit
@@ -207,6 +207,7 @@ def _block_pivoting(
             if wrong[j]:
                 bound += 1 if free[j] else -1
                 free[j] = not free[j]
+    x[:] = 0.0
     return False
 
 
