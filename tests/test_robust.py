@@ -85,6 +85,22 @@ def test_average_is_the_mean_of_rows_and_the_index_is_the_nearest_of_them():
         assert found.indices[0] == nearest
 
 
+def test_anchors_stay_distinct_down_to_the_noise():
+    """Past the true rank only noise is left, and groups overlap."""
+    A, _, _, _ = scene(6, noise=1.0, m=60, copies=4, n=20)
+    for kind in ("average", "median"):
+        found = fa.SPA(robust=Robust(kind, support=3, radius=0.99), allow_fewer=True).seek(A, 15)
+        assert len(found) > 4
+        assert len(set(found.indices)) == len(found)
+
+
+def test_a_median_that_vanishes_gives_way_to_the_mean():
+    """No entry is non-zero in more than two of the five neighbours: their median is nothing at all."""
+    A = np.vstack([np.ones(4), np.eye(4)])
+    found = fa.SPA(robust=Robust("median", support=5, radius=0.9)).seek(A, 1)
+    np.testing.assert_allclose(found.points, [[0.4, 0.4, 0.4, 0.4]])
+
+
 def test_sparse_rows_and_preconditioning_take_part():
     A, _, _, bad = scene(1, outliers=5)
     for options in ({}, {"precondition": "spa"}, {"precondition": "mve"}):

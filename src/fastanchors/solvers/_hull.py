@@ -34,10 +34,20 @@ class Hull:
         self.span = Residuals(data, min(capacity, n))
         self.bounded = bounded
         self.inside = np.zeros(m)  # squared distance within the span
-        self.coefficients = np.zeros((m, 0))
         self.points = np.zeros((0, n))
-        self._coordinates = np.zeros((m, 0))  # y_i
         self._anchors = np.zeros((0, 0))  # R: anchors in the columns
+        self._all_coefficients = np.zeros((m, capacity))
+        self._all_coordinates = np.zeros((m, min(capacity, n)))
+
+    @property
+    def coefficients(self) -> NDArray[np.float64]:
+        """h_i for every row."""
+        return self._all_coefficients[:, : len(self.points)]
+
+    @property
+    def coordinates(self) -> NDArray[np.float64]:
+        """y_i for every row, in the basis of the span."""
+        return self._all_coordinates[:, : len(self.span.basis)]
 
     @property
     def squared_distances(self) -> NDArray[np.float64]:
@@ -47,6 +57,11 @@ class Hull:
     def leaders(self, within: float = TIE) -> NDArray[np.intp]:
         """The rows whose distance may be the largest, or ``within`` that fraction of it, made accurate."""
         return self.span.leaders(within, beside=self.inside)
+
+    def outside(self, distance: float) -> NDArray[np.intp]:
+        """The rows at more than that distance beyond doubt; if there are none, those that may be the farthest."""
+        sure = self.span.surely_above(distance**2, beside=self.inside)
+        return sure if sure.size else self.leaders()
 
     def residual(self, row: int) -> NDArray[np.float64]:
         """a_i − h_i·A_R itself, of one row."""
@@ -61,9 +76,8 @@ class Hull:
             q, _ = self.span.direction(point)
             projections = self.span.project(q)
             self.span.remove(q, projections)
-            self._coordinates = np.column_stack([self._coordinates, projections])
+            self.coordinates[:, -1] = projections
         self._anchors = self.span.basis @ self.points.T
-        self.coefficients = np.column_stack([self.coefficients, np.zeros(len(self.coefficients))])
         self.span.bar(row)
         self._solve()
 
@@ -81,7 +95,7 @@ class Hull:
         in_threads(work, m, m * R.size)
 
     def _solve_rows(self, system: NonnegativeSystem, rows: slice) -> None:
-        Y, H = self._coordinates[rows], self.coefficients[rows]
+        Y, H = self.coordinates[rows], self.coefficients[rows]
         # A row moves only if the new anchor pulls at it harder than those it rests on.
         pull = (Y - H @ self._anchors.T) @ self._anchors
         rest = pull[:, :-1].max(axis=1, initial=0.0) if self.bounded else 0.0

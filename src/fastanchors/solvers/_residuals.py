@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .._jit import jit
 from ..errors import InvalidInputError
 from ._rows import DOUBLE, MatrixRows
 
@@ -83,21 +84,24 @@ class Residuals:
         """The removed directions, orthonormal, one per row."""
         return self._directions[: self._count]
 
-    def leaders(self, within: float = TIE, *, beside: NDArray[np.float64] | float = 0.0) -> NDArray[np.intp]:
+    def leaders(self, within: float = TIE, *, beside: NDArray[np.float64] | None = None) -> NDArray[np.intp]:
         """Every row that may be ``within`` that fraction of the largest, in order; their ``values`` are made accurate.
 
         The default is what the rule of :func:`choose` may look at. With ``beside`` it is the rows of largest
         ``values + beside``, for distances that have another part besides that to the span.
         """
-        value = self.values + beside
-        lower = np.where(self._barred, -1.0, value - self._error)
-        upper = np.where(self._barred, -1.0, value + self._error)
-        leaders = np.flatnonzero(upper >= (1 - within) * max(lower.max(), 0.0))
+        value = self.values if beside is None else self.values + beside
+        leaders = _near_largest(value, self._error, self._barred, within)
         doubtful = leaders[self._error[leaders] > _NEGLIGIBLE * value[leaders]]
         if doubtful.size:
             self.values[doubtful] = self.exact(doubtful)
             self._error[doubtful] = 2 * self._gamma * self._norms[doubtful] * np.sqrt(self.values[doubtful])
         return leaders
+
+    def surely_above(self, level: float, *, beside: NDArray[np.float64] | None = None) -> NDArray[np.intp]:
+        """Candidates whose squared residual (and what is ``beside`` it) exceeds ``level`` for all its error."""
+        value = self.values if beside is None else self.values + beside
+        return np.flatnonzero(~self._barred & (value - self._error > level))
 
     def exact(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Squared residuals of those rows by projection in double precision."""
@@ -128,10 +132,7 @@ class Residuals:
         """Take the unit direction ``q``, orthogonal to the basis, out of every row."""
         self._directions[self._count] = q
         self._count += 1
-        slack = self._gamma * self._norms
-        self._error += slack * (2 * np.abs(projections) + slack)
-        self.values -= projections * projections
-        np.maximum(self.values, 0.0, out=self.values)
+        _downdate(self.values, self._error, self._norms, projections, self._gamma)
 
     def bar(self, rows: NDArray[np.intp] | int) -> None:
         """Those rows are no longer candidates."""
@@ -149,3 +150,41 @@ class Residuals:
         """The largest residual norm left among the candidates."""
         leaders = self.leaders()
         return math.sqrt(self.values[leaders].max()) if leaders.size else 0.0
+
+
+@jit
+def _near_largest(
+    values: NDArray[np.float64], error: NDArray[np.float64], barred: NDArray[np.bool_], within: float
+) -> NDArray[np.intp]:
+    """Rows not barred whose value, as far as it is known, may be within that fraction of the largest."""
+    largest = 0.0
+    for i in range(len(values)):
+        if not barred[i] and values[i] - error[i] > largest:
+            largest = values[i] - error[i]
+    bound = (1 - within) * largest
+    count = 0
+    for i in range(len(values)):
+        if not barred[i] and values[i] + error[i] >= bound:
+            count += 1
+    rows = np.empty(count, dtype=np.intp)
+    count = 0
+    for i in range(len(values)):
+        if not barred[i] and values[i] + error[i] >= bound:
+            rows[count] = i
+            count += 1
+    return rows
+
+
+@jit
+def _downdate(
+    values: NDArray[np.float64],
+    error: NDArray[np.float64],
+    norms: NDArray[np.float64],
+    projections: NDArray[np.float64],
+    gamma: float,
+) -> None:
+    """u − p² and its error, never below zero."""
+    for i in range(len(values)):
+        slack = gamma * norms[i]
+        error[i] += slack * (2 * abs(projections[i]) + slack)
+        values[i] = max(values[i] - projections[i] * projections[i], 0.0)

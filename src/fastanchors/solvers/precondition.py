@@ -24,8 +24,8 @@ __all__ = ["METHODS", "minimum_volume_ellipsoid", "preconditioner", "singular_sp
 METHODS = ("spa", "svd", "mve")
 
 _OVERSAMPLING = 10
-_ITERATIONS = 60
-_SETTLED = 1e-10  # relative change of the singular values at which subspace iteration stops
+_ITERATIONS = 30
+_SETTLED = 1e-8  # relative change of the singular values at which subspace iteration stops
 
 
 def preconditioner(

@@ -101,20 +101,28 @@ def supported(residuals: Residuals, robust: Robust, floor: float, set_aside: lis
             near = np.flatnonzero(squared <= (robust.radius * size) ** 2)
             if near.size >= count:
                 nearest = near[np.argsort(squared[near], kind="stable")[:count]]
-                return _step(residuals, robust, row, np.sort(nearest), products / size)
+                return _step(residuals, robust, row, size, np.sort(nearest), products / size)
             residuals.bar(row)
             set_aside.append(row)
 
 
 def _step(
-    residuals: Residuals, robust: Robust, row: int, group: NDArray[np.intp], projections: NDArray[np.float64]
+    residuals: Residuals,
+    robust: Robust,
+    row: int,
+    size: float,
+    group: NDArray[np.intp],
+    projections: NDArray[np.float64],
 ) -> Step:
     if not robust.averages:
         return Step(row, residuals.data.rows([row])[0], projections, group)
     rows = residuals.data.rows(group)
     point = robust.average(rows)
-    nearest = int(group[np.argmin(np.linalg.norm(rows - point, axis=1))])
-    return Step(nearest, point, None, group)
+    if np.linalg.norm(residuals.off_basis(point)) < (1 - robust.radius) * size:
+        point = rows.mean(axis=0)  # a median of sparse rows may vanish; the mean keeps 1 − radius of the residual
+    distances = np.linalg.norm(rows - point, axis=1)
+    distances[residuals.candidates()[group] < 0] = np.inf  # rows already taken stand for their own anchor only
+    return Step(int(group[np.argmin(distances)]), point, None, group)
 
 
 def _largest(residuals: Residuals, batch: int, floor: float) -> list[int]:
@@ -126,7 +134,8 @@ def _largest(residuals: Residuals, batch: int, floor: float) -> list[int]:
     if batch == 1:
         return [first]
     values = residuals.candidates()
-    top = np.argsort(-values, kind="stable")[:batch]
+    top = np.argpartition(-values, min(batch, values.size - 1))[:batch]
+    top = top[np.lexsort((top, -values[top]))]
     return [first, *(int(i) for i in top if i != first and values[i] > floor**2)]
 
 

@@ -69,12 +69,13 @@ class SPA(Solver):
             path = successive_projection(data, k, **options)
         else:
             path = self._preconditioned(data, k, options)
-        averages = None
-        if self.robust is not None and self.robust.averages:  # in the coordinates of the matrix, preconditioned or not
-            averages = np.array(
-                [self.robust.average(data.rows(step.group)) for step in path.steps if step.group is not None]
-            )
-        return Selection(path.indices, self._certificate(path), path.residuals, averages)
+        points = None
+        if self.robust is not None and self.robust.averages:
+            points = path.points
+            if self.precondition is not None:  # back to the coordinates of the matrix
+                groups = [step.group for step in path.steps if step.group is not None]
+                points = np.array([self.robust.average(data.rows(group)) for group in groups])
+        return Selection(path.indices, self._certificate(path), path.residuals, points)
 
     def _preconditioned(self, data: MatrixRows, k: int, options: dict[str, Any]) -> Path:
         anchors, outliers = None, []
@@ -173,9 +174,8 @@ def _largest(residuals: Residuals, floor: float) -> Step | None:
 def rank_error(rank: int, k: int, set_aside: list[int]) -> RankError:
     if rank == 0 and not set_aside:
         return RankError("every row of A is zero: it has no anchors", 0)
-    why = f" ({len(set_aside)} rows were set aside for want of near neighbours)" if set_aside else ""
-    return RankError(
-        f"only {rank} of {k} anchors found: the residual is numerically zero at rank {rank}{why}; "
-        f"ask for k ≤ {rank}, or pass allow_fewer=True",
-        rank,
-    )
+    found = f"only {rank} of {k} anchors found: the residual is numerically zero at rank {rank}"
+    cure = f"ask for k ≤ {rank}, or pass allow_fewer=True" if rank else "lower support or raise radius"
+    if set_aside:
+        found += f" ({len(set_aside)} rows were set aside for want of near neighbours)"
+    return RankError(f"{found}; {cure}", rank)

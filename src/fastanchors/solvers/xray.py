@@ -21,6 +21,7 @@ SELECTIONS = ("max", "rand", "dist", "greedy")
 
 _ZERO = 1e-12  # relative distance that rounding alone can leave
 _TIED = 1e-10  # relative difference of two scores that is rounding: rows on one ray tie by construction
+_BLOCK_ROWS = 1 << 11  # pairs of rows are looked at in blocks of this many squared
 
 
 class XRAY(Solver):
@@ -98,7 +99,7 @@ class XRAY(Solver):
         if self.selection == "max":
             at = int(leaders[_first_of_largest(hull.squared_distances[leaders])])
         elif self.selection == "rand":
-            at = int(rng.choice(np.flatnonzero(hull.squared_distances > floor**2)))
+            at = int(rng.choice(hull.outside(floor)))
         else:
             at = _first_of_largest(_pulls(hull)[0])
         return _ratio(hull.data.project(hull.residual(at)), sums)
@@ -120,11 +121,12 @@ def _pulls(hull: Hull) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     m = hull.data.shape[0]
     products = hull.data.dot(hull.points.T) if len(hull.points) else np.zeros((m, 0))  # a_j·A_Rᵀ
     by_row, by_column = np.zeros(m), np.zeros(m)
-    for first, rows in hull.data.blocks():
+    for first, rows in hull.data.raw_blocks(_BLOCK_ROWS):
         here = slice(first, first + rows.shape[0])
-        for second, columns in hull.data.blocks():
+        rows = rows.astype(np.float64, copy=False)
+        for second, columns in hull.data.raw_blocks(_BLOCK_ROWS):
             there = slice(second, second + columns.shape[0])
-            gram = rows @ columns.T
+            gram = rows @ columns.T.astype(np.float64, copy=False)
             pull = (gram.toarray() if sp.issparse(gram) else gram) - hull.coefficients[here] @ products[there].T
             np.maximum(pull, 0.0, out=pull)
             by_row[here] += np.einsum("ij,ij->i", pull, pull)
