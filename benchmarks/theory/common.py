@@ -66,7 +66,9 @@ def write_table(arguments: argparse.Namespace, name: str, title: str, tables: Se
     lines.append(f"Written by `benchmarks/theory/{name}.py{' --quick' if arguments.quick else ''}`.")
     text = "\n".join(lines) + "\n"
     print(text)
-    (arguments.out / f"{name}.md").write_text(text, encoding="utf-8")
+    tables_folder = arguments.out / "tables"
+    tables_folder.mkdir(parents=True, exist_ok=True)
+    (tables_folder / f"{name}.md").write_text(text, encoding="utf-8")
 
 
 def plain_ticks(axis: Any, values: Sequence[float]) -> None:

@@ -7,9 +7,9 @@ target. By Cauchy–Schwarz, for any positive c_t,
     v_s² ≤ (Σ_t c_t) · Σ_t w_t² a_ts² / c_t,
 
 and the right side is what the proposal draws s from when t is drawn with probability ∝ w_t²‖a_t‖²/c_t. The expected
-number of trials per accepted draw is (Σ c_t)(Σ w_t²‖a_t‖²/c_t)/‖v‖². It is least for c_t = |w_t|‖a_t‖
-("norm" weights), (Σ_t |w_t|‖a_t‖)²/‖v‖²; equal c_t ("squared" weights, the choice of Tang and of the paper's proof)
-give p·Σ_t w_t²‖a_t‖²/‖v‖², which is never less. The draw itself is exact: no norm of v is needed.
+number of trials per accepted draw is (Σ c_t)(Σ w_t²‖a_t‖²/c_t)/‖v‖². It is least for ``c_t = |w_t|·‖a_t‖``
+("norm" weights), ``(Σ_t |w_t|·‖a_t‖)²/‖v‖²``; equal c_t ("squared" weights, the choice of Tang) give
+p·Σ_t w_t²‖a_t‖²/‖v‖², which is never less. The draw itself is exact: no norm of v is needed.
 """
 
 from __future__ import annotations

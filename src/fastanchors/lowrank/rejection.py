@@ -85,7 +85,7 @@ def expected_trials(
 ) -> float:
     """Expected trials per accepted draw of :func:`sample_combination`, given UᵀU (:meth:`DescribedVectors.gram`).
 
-    One layer: (Σ_t |w_t|‖A^(t)‖)²/‖U·y‖² with ``"norm"`` weights, p·Σ_t w_t²‖A^(t)‖²/‖U·y‖² with ``"squared"``.
+    One layer: ``(Σ_t |w_t|·‖A^(t)‖)²/‖U·y‖²`` with ``"norm"`` weights, p·Σ_t w_t²‖A^(t)‖²/‖U·y‖² with ``"squared"``.
     Two layers: k·p·Σ_j y_j²·Σ_t Φ_tj²‖A^(t)‖²/‖U·y‖². Each is at least the one before it, by Cauchy–Schwarz.
     """
     vectors = as_described(U)

@@ -51,15 +51,16 @@ class PaperFAS:
 
     The schedule follows the paper with its O(·) made explicit and its slips mended:
 
-    ======== ======================================== ==========================================================
-    eps      ½·min(1, 2√(2·log(4·log²m/δ)/log²m))     the paper asks for ε below the root
-    eps_V    min(2√2·ε/(k^1.5·κ), 0.99/(k·κ²))        the paper's first term lacks a factor k
-    eps_U    min(2ε/k, 0.99/(k·κ²))
-    δ's, η   1 − (1 − δ)^(1/4);  γ = 1 − (1 − δ)^(1/4s)
-    zeta     ε/k (practical) or ε/(12·k²·κ) (theorem)
-    s        ⌈(3/α)·k·log(k/δ)⌉                       the paper's (3/α)·k·log k leaves failure probability 1
-    N        ⌈log²m⌉
-    ======== ======================================== ==========================================================
+    ======== ============================================ ==================================================
+    eps      ½·min(1, 2√(2·log(4·log²m/δ)/log²m))         the paper asks for ε below the root
+    eps_V    min(2√2·ε/(k^1.5·κ), 0.99/(k·κ²))            the paper's first term lacks a factor k
+    eps_U    min(2ε/k, 0.99/(k·κ²))                       as in the paper
+    eta      1 − (1 − δ)^(1/4), also δ_V and δ_U          as in the paper
+    gamma    1 − (1 − δ)^(1/4s)                           as in the paper
+    zeta     ε/k (practical) or ε/(12·k²·κ) (theorem)     the paper has O(ε/(k²·κ))
+    s        ⌈(3/α)·k·log(k/δ)⌉                           with log k, the failure probability is 1
+    N        ⌈log²m⌉                                      the paper has polylog(m)
+    ======== ============================================ ==================================================
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ class PaperFAS:
     orthonormalize : mend V̂ and Û within their description. On by default, since raw vectors are useless at practical
         sizes. V̂ exactly (reads the sampled rows), Û by sampling; both exactly with ``sizes="theorem"``, which
         costs m queries for each sampled column.
-    rule : ``"most-frequent"`` as in the paper, or ``"largest"``: the drawn index with the largest |(Ûỹ)_s|.
+    rule : ``"most-frequent"`` as in the paper, or ``"largest"``: the drawn index where Ûỹ is largest in absolute value.
     layers : ``"one"`` or ``"two"``, see :func:`fastanchors.sample_combination`.
     max_draws : bound on the draws of the product estimate.
     """
@@ -227,7 +228,7 @@ class PaperFAS:
         By the Dvoretzky–Kiefer–Wolfowitz inequality (Massart's constant), with probability 1 − δ all frequencies of
         all s directions are within √(2·log(2s/δ)/N) of their probabilities. A vote is *decided* when the observed gap
         exceeds twice that and twice ε (a total variation distance of ε can shrink a gap by 2ε): then it went to the
-        row of largest |A·β|, if the distribution is ε-close, which the theorem's sizes grant.
+        row where A·β is largest in absolute value, if the distribution is ε-close, which the theorem's sizes grant.
         """
         width = 2 * math.sqrt(2 * math.log(2 * plan.directions / self.delta) / plan.draws)
         threshold = 2 * _deviation(plan.draws, self.delta) + 2 * plan.eps
