@@ -133,6 +133,18 @@ def test_sample_access(data, normalize, monkeypatch):
         model.transform(fa.SampleMatrix(X[:, :11]))
 
 
+def test_store_and_its_path(data, tmp_path):
+    with fa.build(data[0], tmp_path / "rows") as store:
+        opened = fa.SeparableNMF(4, solver="spa", random_state=0).fit(store)
+    expected = fa.SeparableNMF(4, solver="spa", random_state=0).fit(fa.SampleMatrix(data[0]))
+    for path in (tmp_path / "rows", str(tmp_path / "rows")):
+        model = fa.SeparableNMF(4, solver="spa", random_state=0).fit(path)
+        np.testing.assert_array_equal(model.anchors_, opened.anchors_)
+        np.testing.assert_array_equal(model.anchors_, expected.anchors_)
+        np.testing.assert_allclose(model.transform(path), expected.transform(fa.SampleMatrix(data[0])), atol=1e-12)
+        assert -1e-7 < model.score(path) <= 0
+
+
 def test_data_frame_in_and_out(data):
     frame = pd.DataFrame(data[0], columns=[f"band {j}" for j in range(12)], index=np.arange(200) + 7)
     model = fa.SeparableNMF(3, solver="spa").set_output(transform="pandas")

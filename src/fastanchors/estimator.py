@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -84,31 +86,31 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def fit(self, X: Any, y: Any = None) -> SeparableNMF:
         """Find the anchors of ``X``. ``y`` is ignored."""
-        X = self._check(X, reset=True)
-        rng = self._find(X)
-        if isinstance(X, SampleAccess) and X.shape[0] > _SAMPLED_ROWS:
-            estimate = reconstruction_error(
-                X, self.components_, rows=_SAMPLED_ROWS, sum_to_one=self.sum_to_one, rng=rng
-            )
-            self.reconstruction_err_ = estimate.absolute
-        else:
-            self.reconstruction_err_ = float(np.sqrt(self._encode(X, None)))
+        with self._rows(X, reset=True) as rows:
+            rng = self._find(rows)
+            if isinstance(rows, SampleAccess) and rows.shape[0] > _SAMPLED_ROWS:
+                estimate = reconstruction_error(
+                    rows, self.components_, rows=_SAMPLED_ROWS, sum_to_one=self.sum_to_one, rng=rng
+                )
+                self.reconstruction_err_ = estimate.absolute
+            else:
+                self.reconstruction_err_ = float(np.sqrt(self._encode(rows, None)))
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[Any]:
         """:meth:`fit` and :meth:`transform` in one pass; the error is exact for every kind of ``X``."""
-        X = self._check(X, reset=True)
-        self._find(X)
-        F = self._room(X)
-        self.reconstruction_err_ = float(np.sqrt(self._encode(X, F)))
+        with self._rows(X, reset=True) as rows:
+            self._find(rows)
+            F = self._room(rows)
+            self.reconstruction_err_ = float(np.sqrt(self._encode(rows, F)))
         return F
 
     def transform(self, X: Any) -> NDArray[Any]:
         """The weights F ≥ 0 of the rows of ``X`` in the anchors, by non-negative least squares."""
         check_is_fitted(self)
-        X = self._check(X, reset=False)
-        F = self._room(X)
-        self._encode(X, F, error=False)
+        with self._rows(X, reset=False) as rows:
+            F = self._room(rows)
+            self._encode(rows, F, error=False)
         return F
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
@@ -122,12 +124,13 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def score(self, X: Any, y: Any = None) -> float:
         """−‖X − F·components_‖_F / ‖X‖_F: the closer to zero, the better; 0 for X = 0."""
         check_is_fitted(self)
-        X = self._check(X, reset=False)
-        if isinstance(X, SampleAccess):
-            norm = X.frobenius_norm
-        else:
-            norm = float(np.linalg.norm((X.data if sp.issparse(X) else X).ravel().astype(np.float64, copy=False)))
-        return -float(np.sqrt(self._encode(X, None))) / norm if norm else 0.0
+        with self._rows(X, reset=False) as rows:
+            if isinstance(rows, SampleAccess):
+                norm = rows.frobenius_norm
+            else:
+                values = rows.data if sp.issparse(rows) else rows.ravel()
+                norm = float(np.sqrt(np.einsum("i,i->", values, values, dtype=np.float64)))
+            return -float(np.sqrt(self._encode(rows, None))) / norm if norm else 0.0
 
     @property
     def _n_features_out(self) -> int:
@@ -140,12 +143,19 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    @contextmanager
+    def _rows(self, X: Any, *, reset: bool) -> Iterator[Any]:
+        """``X`` checked; the store at a path is open meanwhile."""
+        if isinstance(X, (str, Path)):
+            from .store import open as open_store
+
+            with open_store(X) as store:
+                yield self._check(store, reset=reset)
+        else:
+            yield self._check(X, reset=reset)
+
     def _check(self, X: Any, *, reset: bool) -> Any:
         """Clean rows, or an object with sample access whose width fits."""
-        if isinstance(X, (str, Path)):
-            import fastanchors
-
-            X = fastanchors.open(X)
         if isinstance(X, SampleAccess):
             if reset:
                 self.n_features_in_ = X.shape[1]
@@ -202,7 +212,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             if len(result) < k:
                 warnings.warn(
                     f"n_components = {k}, but the data hold only {len(result)} independent anchors; these are taken",
-                    stacklevel=3,
+                    stacklevel=3,  # the caller of fit
                 )
         self.result_ = result
         self.anchors_ = result.indices
