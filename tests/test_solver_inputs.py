@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import fastanchors as fa
 from fastanchors import solvers
 from fastanchors.errors import InvalidInputError, InvalidTypeError
+from fastanchors.solvers import _rows
 from naive.sampling import NaiveSampleMatrix
 
 SOLVERS = {
@@ -126,3 +127,16 @@ def test_bad_input_is_one_clear_error(solver, A, k, error, message):
 
 def test_every_solver_by_name_is_in_this_matrix():
     assert {name.split(",")[0] for name in SOLVERS} == set(solvers.SOLVERS) - {"qdca"}
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "uint8", "csr", "csr int64", "SampleMatrix of csr"])
+@pytest.mark.parametrize("solver", ["spa", "snpa", "xray"])
+def test_same_anchors_and_residuals_on_any_number_of_threads(counts, solver, kind, monkeypatch):
+    A = KINDS[kind](counts)
+    alone = SOLVERS[solver]().seek(A, 4)
+    monkeypatch.setattr(_rows, "_WORTH_THREADS", 0)
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(_rows, "_THREADS", threads)
+        found = SOLVERS[solver]().seek(A, 4)
+        assert found.indices.tolist() == alone.indices.tolist()
+        assert found.residuals.tolist() == alone.residuals.tolist()
