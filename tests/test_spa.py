@@ -78,6 +78,14 @@ def test_one_pass_per_anchor():
     assert 7 * 500 <= cost.rows_read <= 7 * 500 + 60  # the norms, six directions, and a few rows read again
 
 
+def test_nothing_is_read_again_only_to_report_rounding():
+    """Without noise every residual left is rounding, of 10,000 rows: reported as a bound, not told apart."""
+    A, _ = naive.separable(np.random.default_rng(9), 10_000, 10, 3)
+    found = fa.SPA().seek(A, 3)
+    assert found.cost.rows_read <= 4 * 10_000 + 60
+    assert 0 < found.certificate.details["largest_remaining_residual"] < 1e-6 * found.residuals[0]
+
+
 def test_ties_go_to_the_largest_norm_then_the_lowest_index():
     # After the first row is taken, rows 1, 2 and 3 leave residuals equal within 1e-6; row 2 is the longest.
     A = np.array([[10.0, 0, 0], [1, 1, 0], [2, 0, 1 - 1e-8], [1, 0, 1]])

@@ -28,6 +28,7 @@ TIE = 1e-6
 EQUAL = 1e-6
 
 _NEGLIGIBLE = 1e-9  # relative error of a squared residual that cannot matter beside TIE
+_WORTH_TELLING = 4096  # rows that are read again only to report a residual
 
 
 def choose(squared_residuals: NDArray[np.float64], squared_norms: NDArray[np.float64]) -> int:
@@ -146,10 +147,19 @@ class Residuals:
         """Squared residuals as far as they are known, −1 for rows that are no longer candidates."""
         return np.where(self._barred, -1.0, self.values)
 
-    def largest(self) -> float:
-        """The largest residual norm left among the candidates."""
-        leaders = self.leaders()
-        return math.sqrt(self.values[leaders].max()) if leaders.size else 0.0
+    def largest(self, *, beside: NDArray[np.float64] | None = None) -> float:
+        """The largest residual norm left among the candidates, or a bound of it.
+
+        A bound when all is rounding: then thousands of rows may be the largest, and to tell which would cost as much
+        as many passes.
+        """
+        value = self.values if beside is None else self.values + beside
+        rows = _near_largest(value, self._error, self._barred, TIE)
+        if rows.size > _WORTH_TELLING:
+            return math.sqrt((value[rows] + self._error[rows]).max())
+        rows = self.leaders(beside=beside)
+        value = self.values if beside is None else self.values + beside
+        return math.sqrt(value[rows].max()) if rows.size else 0.0
 
 
 @jit

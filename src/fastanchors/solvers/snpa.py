@@ -74,7 +74,6 @@ def exhausted(found: int, k: int, what: str) -> RankError:
 
 def hull_certificate(hull: Hull, name: str) -> Certificate:
     """The largest distance left; nothing is claimed about full SPA."""
-    leaders = hull.leaders()
-    remaining = math.sqrt(hull.squared_distances[leaders].max()) if leaders.size else 0.0
+    remaining = hull.span.largest(beside=hull.inside)
     details: dict[str, Any] = {"largest_remaining_residual": remaining, "largest_norm": hull.span.largest_norm}
     return Certificate("none", f"{name} looked at all rows at every step; full SPA may choose otherwise", details)
