@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import nnls
 
 
 def line_votes(A, directions):
@@ -24,16 +25,19 @@ def plane_votes(A, plane, steps=20_000):
 
 
 def choose(points, votes, k):
-    chosen = []
+    chosen = [int(np.argmax(votes))]
     while len(chosen) < k:
-        best, best_score = None, 0.0
-        for i in range(len(points)):
-            if i in chosen:
-                continue
-            nearest = min((np.sum((points[i] - points[j]) ** 2) for j in chosen), default=1.0)
-            if votes[i] * nearest > best_score:
-                best, best_score = i, votes[i] * nearest
-        if best is None:
+        scores = [np.sqrt(votes[i]) * squared_distance(points[i], points[chosen]) for i in range(len(points))]
+        best = int(np.argmax(scores))
+        if scores[best] < 1e-9:
             break
         chosen.append(best)
     return chosen
+
+
+def squared_distance(point, others):
+    """To the hull of others; a heavy extra equation makes the weights sum to one."""
+    heavy = 1e4
+    system = np.vstack([others.T, np.full(len(others), heavy)])
+    weights, _ = nnls(system, np.append(point, heavy))
+    return np.sum((point - weights @ others) ** 2)

@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .._nnls import NonnegativeSystem
 from .._validate import check_number, check_size
 from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError
@@ -28,6 +29,7 @@ _PILOT_ROWS = 2000
 # differ by the rounding of a product, or of a view in single precision.
 _TIE = 1e-11
 _TIE_ROUNDED = 1e-6
+_HEAD = 64  # candidates held against the hull at a time
 _ROUNDS = 4  # rounds of projections, at most, while fewer than k distinct rows have votes
 
 
@@ -55,10 +57,10 @@ class DCA(Solver):
 
     Notes
     -----
-    Choice of k among the rows with votes (left open by the papers' counting when votes split over copies of an
-    anchor): the row with most votes first, then each time the row with the largest votes × squared distance to the
-    nearest row chosen so far. Copies of a chosen row have distance zero and are never chosen; if fewer than k
-    distinct rows have votes, further rounds of s projections follow, whitened, and after the fourth
+    Choice of k among the rows with votes (counting alone fails when votes split over copies of an anchor): the row with
+    most votes first, then each time the row with the largest √votes × squared distance to the convex hull of the rows
+    chosen so far. Copies of a chosen row have distance zero and are never chosen; if fewer than k rows with votes
+    stand outside each other's hull, further rounds of s projections follow, whitened, and after the fourth
     :class:`RankError`.
     Time O(nnz·s); memory one block of rows, 32 MB of projections and the rows with votes (at most 2s for lines).
     """
@@ -183,21 +185,30 @@ def projected(
 
 
 def choose(points: NDArray[np.float64], votes: NDArray[np.float64], k: int) -> NDArray[np.intp]:
-    """Up to k positions: most votes first, then the largest votes × squared distance to the nearest one chosen.
+    """Up to k positions: most votes first, then the largest √votes × squared distance to the hull of those chosen.
 
-    Fewer than k when all others are copies of chosen points. Ties go to the lowest position. O(k·candidates·n).
+    Fewer than k when all others lie in the hull. Ties go to the lowest position. Distances only fall as the hull
+    grows, so those of earlier steps are upper bounds, and only the points at the head are held against the new hull.
     """
     if not len(points):
         return np.empty(0, dtype=np.intp)
-    chosen = [int(np.argmax(votes))]
     points = points / max(float(np.abs(points).max()), np.finfo(float).tiny)  # no square overflows or vanishes
+    if points.shape[1] > len(points):  # the same distances in fewer coordinates
+        points = np.asarray(np.linalg.qr(points.T, mode="r")).T
     negligible = 1e-20 * float(np.max(np.einsum("ij,ij->i", points, points)))
-    distance = np.full(len(points), np.inf)
+    chosen = [int(np.argmax(votes))]
+    score = np.full(len(points), np.inf)
     while len(chosen) < k:
-        gap = points - points[chosen[-1]]
-        np.minimum(distance, np.einsum("ij,ij->i", gap, gap), out=distance)
-        score = np.where(distance > negligible, votes * distance, 0.0)
-        best = int(np.argmax(score))
+        hull = points[chosen]
+        system = NonnegativeSystem(hull.T, sum_to=1.0)
+        stale = np.ones(len(points), dtype=bool)
+        score[chosen] = 0.0
+        while stale[best := int(np.argmax(score))] and score[best] > 0.0:
+            head = np.argsort(np.where(stale, -score, np.inf), kind="stable")[:_HEAD]
+            gap = points[head] - system.solve(points[head]) @ hull
+            distance = np.einsum("ij,ij->i", gap, gap)
+            score[head] = np.where(distance > negligible, np.sqrt(votes[head]) * distance, 0.0)
+            stale[head] = False
         if score[best] <= 0.0:
             break
         chosen.append(best)
