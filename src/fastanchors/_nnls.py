@@ -76,11 +76,12 @@ class NonnegativeSystem:
         """The solution x̂ without x ≥ 0, linear in y, and the matrix K by which gradients w of bound variables change
         it: x = x̂ − K·w."""
         k = self._R.shape[1]
-        self._guess = np.ascontiguousarray(np.linalg.pinv(self._R).T)
+        U, values, Vt = np.linalg.svd(self._R, full_matrices=False)
+        self._trusted = bool(len(values) == k and values[-1] >= _WELL_CONDITIONED)
+        inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > 1e-15 * values[0])
+        self._guess = (U * inverse) @ Vt
         self._shift = np.zeros(k)
         self._K = self._guess.T @ self._guess
-        smallest = np.linalg.svd(self._R, compute_uv=False)[-1] if len(self._R) >= k else 0.0
-        self._trusted = bool(smallest >= _WELL_CONDITIONED)
         if self._lift and self._trusted:
             direction = self._K @ self._scale
             weight = self._scale @ direction

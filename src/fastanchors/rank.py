@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ._blas import one_blas_thread
 from ._nnls import NonnegativeSystem
 from ._rng import RngLike, as_generator
 from ._validate import check_size
@@ -106,17 +107,18 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
         chosen, weights = np.arange(m), np.ones(m)
     else:
         chosen, weights = _draw(data, K, limit, rng)
-    points = _points(data, chosen)
-    if not points.any():
-        raise RankError("every row of A is zero: it has no anchors", 0)
-    taken, largest, errors = _extract(points, weights, K)
+    with one_blas_thread():  # many small products
+        points = _points(data, chosen)
+        if not points.any():
+            raise RankError("every row of A is zero: it has no anchors", 0)
+        taken, largest, errors = _extract(points, weights, K)
+        if m > limit and data.sampled:
+            values, energy, shape = _sampled_spectrum(data.source, K, rng)
+        else:
+            scaled = points * np.sqrt(weights)[:, None]
+            values = np.asarray(np.linalg.svd(scaled, compute_uv=False), dtype=np.float64)
+            energy, shape = float(np.sum(scaled**2)), (int(np.count_nonzero(weights)), data.shape[1])
     falls = largest[:-1] / np.maximum(largest[1:], _ZERO * largest[0])
-    if m > limit and data.sampled:
-        values, energy, shape = _sampled_spectrum(data.source, K, rng)
-    else:
-        scaled = points * np.sqrt(weights)[:, None]
-        values = np.asarray(np.linalg.svd(scaled, compute_uv=False), dtype=np.float64)
-        energy, shape = float(np.sum(scaled**2)), (int(np.count_nonzero(weights)), data.shape[1])
     k, reason = _choose(falls, largest[-1] <= _ZERO * largest[0], _above_noise(values, energy, shape, K))
     return RankCurve(
         k=k,
