@@ -6,6 +6,7 @@ and per draw may grow by a constant for each doubling of n, while the number of 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ def fill_row(S: fa.SampleMatrix, n: int) -> None:
 def assert_logarithmic(name: str, counts: list[float]) -> None:
     """At most a constant for each doubling: 40 visits (a node of 16 children for 4 doublings, on a few trees)."""
     print(name, counts)
-    for fewer, more in zip(counts[:-1], counts[1:]):
+    for fewer, more in pairwise(counts):
         assert more - fewer <= 3 * 40, (name, counts)
     assert counts[-1] < 700, (name, counts)
 

@@ -117,27 +117,45 @@ def leaf_sum(data: Array, other: Array, scale: Array, step: Int, power: Int, fir
 
 
 @jit
-def leaf_terms(
-    data: Array, other: Array, scale: Array, step: Int, power: Int, first: Int, count: Int, terms: Array
-) -> None:
-    """The same terms, written out: no branch depends on them, so their loads overlap."""
+def term(data: Array, other: Array, scale: Array, step: Int, power: Int, first: Int, t: Int) -> float:
+    """The term of one entry, as :func:`leaf_sum` adds it up."""
+    x = np.float64(data[first + t * step])
+    if scale.size > 0:
+        x *= scale[np.int64(other[first + t])] if other.size > 0 else scale[first // step + t]
+    return x * x if power == 2 else abs(x)
+
+
+@jit
+def leaf_pick(data: Array, other: Array, scale: Array, step: Int, power: Int, first: Int, count: Int, u: float) -> Int:
+    """The entry of a leaf block that holds ``u``; as :func:`pick`, without a branch that depends on ``u``."""
+    total = 0.0
+    k = np.int64(0)
     if scale.size == 0:
         if power == 2:
             for t in range(count):
                 x = np.float64(data[first + t * step])
-                terms[t] = x * x
+                total += x * x
+                k += np.int64(total <= u)
         else:
             for t in range(count):
-                terms[t] = abs(np.float64(data[first + t * step]))
+                total += abs(np.float64(data[first + t * step]))
+                k += np.int64(total <= u)
     elif other.size > 0:
         for t in range(count):
             x = data[first + t] * scale[np.int64(other[first + t])]
-            terms[t] = x * x
+            total += x * x
+            k += np.int64(total <= u)
     else:
         row = first // step
         for t in range(count):
             x = data[first + t * step] * scale[row + t]
-            terms[t] = x * x
+            total += x * x
+            k += np.int64(total <= u)
+    if k == count:
+        k -= 1
+        while k > 0 and term(data, other, scale, step, power, first, k) == 0.0:
+            k -= 1
+    return k
 
 
 @jit
@@ -222,17 +240,58 @@ def build_segments(
 def pick(values: Array, start: Int, stop: Int, u: float) -> tuple[Int, float]:
     """The child that holds ``u``, and what is left of ``u`` in it; a child of weight zero is never taken.
 
-    Where rounding carries ``u`` beyond the last child, the last child of non-zero weight is taken.
+    It is the first whose prefix sum exceeds ``u``, found by counting: no branch depends on ``u``, so that the
+    processor runs ahead into the next lane. Where rounding carries ``u`` beyond the last child, the last child of
+    non-zero weight is taken.
     """
-    last = start
-    for k in range(start, stop):
-        x = values[k]
-        if u < x:
-            return k, u
-        if x > 0.0:
-            u -= x
-            last = k
-    return last, values[last]
+    total = 0.0
+    below = 0.0
+    k = np.int64(start)
+    for at in range(start, stop):
+        total += values[at]
+        k += np.int64(total <= u)
+        below = total if total <= u else below
+    if k < stop:
+        return k, u - below
+    k -= 1
+    while k > start and values[k] == 0.0:
+        k -= 1
+    return k, values[k]
+
+
+@jit
+def _touch_leaves(
+    data: Array,
+    other: Array,
+    scale: Array,
+    step: Int,
+    length: Array,
+    first: Array,
+    child: Array,
+    group: Int,
+    lanes: Int,
+) -> float:
+    """Load what the leaf blocks of all lanes need, with nothing to wait for in between."""
+    touched = 0.0
+    for w in range(lanes):
+        start = child[w] << LEAF_BITS
+        at = first[group + w] + start * step
+        last = min(LEAF, length[group + w] - start) - 1
+        if step == 1:
+            for t in (0, last >> 1, last):
+                touched += data[at + t]
+                if other.size > 0:
+                    touched += other[at + t]
+        else:
+            for t in range(last + 1):
+                touched += data[at + t * step]
+    if scale.size > 0 and other.size > 0:
+        for w in range(lanes):
+            start = child[w] << LEAF_BITS
+            at = first[group + w] + start
+            for t in range(min(LEAF, length[group + w] - start)):
+                touched += scale[np.int64(other[at + t])]
+    return touched
 
 
 @jit
@@ -259,7 +318,6 @@ def draw_many(
     offset = np.empty(LANES, np.int64)
     child = np.empty(LANES, np.int64)
     rest = np.empty(LANES)
-    terms = np.empty(LEAF)
     touched = 0.0
     for group in range(0, len(u), LANES):
         lanes = min(LANES, len(u) - group)
@@ -283,7 +341,8 @@ def draw_many(
         for r in range(deepest, 0, -1):
             for w in range(lanes):
                 if level[w] == r:
-                    touched += nodes[offset[w] + (child[w] << FAN_BITS)]
+                    low = offset[w] + (child[w] << FAN_BITS)
+                    touched += nodes[low] + nodes[min(low + 8, nodes.size - 1)]
             for w in range(lanes):
                 if level[w] == r:
                     last = length[group + w] - 1
@@ -295,17 +354,12 @@ def draw_many(
                     level[w] = r - 1
                     if r > 1:
                         offset[w] = at - ((last >> (LEAF_BITS + FAN_BITS * (r - 2))) + 1)
-        for w in range(lanes):
-            at = first[group + w] + (child[w] << LEAF_BITS) * step
-            touched += data[at]
-            if other.size > 0:
-                touched += other[at]
+        touched += _touch_leaves(data, other, scale, step, length, first, child, group, lanes)
         for w in range(lanes):
             start = child[w] << LEAF_BITS
             count = min(LEAF, length[group + w] - start)
-            leaf_terms(data, other, scale, step, power, first[group + w] + start * step, count, terms)
-            k, _ = pick(terms, 0, count, rest[w])
-            out[group + w] = start + k
+            at = first[group + w] + start * step
+            out[group + w] = start + leaf_pick(data, other, scale, step, power, at, count, rest[w])
     return touched
 
 
