@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 import fastanchors as fa
 from fastanchors import solvers
 from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
+from fastanchors.solvers._residuals import Residuals
+from fastanchors.solvers._rows import as_rows
 from naive import solvers as naive
 
 
@@ -70,6 +72,32 @@ def test_the_sizes_reported_are_the_residual_norms():
     assert found.certificate.details["largest_remaining_residual"] == pytest.approx(
         np.linalg.norm(R, axis=1).max(), rel=1e-9
     )
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(2, 30), st.sampled_from([0, 4, 8]))
+def test_the_error_bound_of_a_residual_holds(seed, m, n, decades):
+    """Against distances to the span in extended precision; leaders are refreshed in between, as in SPA."""
+    rng = np.random.default_rng(seed)
+    A = rng.random((m, 3)) @ rng.random((3, n)) + 10.0**-decades * rng.random((m, n))
+    residuals = Residuals(as_rows(A), min(m, n))
+    rest = A.astype(np.longdouble)
+    span: list[np.ndarray] = []
+    for _ in range(min(m, n, 6)):
+        i = residuals.leaders()[0]
+        if residuals.values[i] <= 1e-24 * residuals.squared_norms.max():
+            break
+        q, _ = residuals.direction(A[i])
+        residuals.remove(q, residuals.project(q))
+        q = q.astype(np.longdouble)
+        for p in span + span:
+            q = q - (q @ p) * p
+        span.append(q / np.sqrt(q @ q))
+        for p in span:
+            rest = rest - np.outer(rest @ p, p)
+        truth = (rest**2).sum(axis=1)
+        assert (np.abs(residuals.values - truth) <= residuals._error + 1e-31).all()
+        near = residuals.leaders(within=0.5)
+        np.testing.assert_allclose(residuals.values[near], residuals.exact(near), rtol=1e-8)
 
 
 def test_one_pass_per_anchor():

@@ -33,7 +33,7 @@ class SPA(Solver):
     precondition : None, or what makes the anchors well-conditioned before the final SPA on m×k points:
         ``"spa"`` (the pseudo-inverse of a first SPA's anchors; Gillis and Ma 2015), ``"svd"`` (whitening by the leading
         k singular values; the same) or ``"mve"`` (the minimum-volume ellipsoid centred at the origin that holds the
-        points; Gillis and Vavasis 2015).
+        points; Gillis and Vavasis 2015). ``Anchors.residuals`` are then those of the preconditioned points.
     robust : None, ``"neighbours"``, ``"average"``, ``"median"`` or a :class:`fastanchors.solvers.Robust`:
         candidates need near neighbours, so that isolated outliers are passed over. With ``precondition`` too, the rows
         set aside by a first robust SPA stay out of the final one (the singular vectors still see them).
@@ -172,10 +172,11 @@ def _largest(residuals: Residuals, floor: float) -> Step | None:
 
 
 def rank_error(rank: int, k: int, set_aside: list[int]) -> RankError:
+    """Nothing is left to choose after ``rank`` anchors: say so, and what to do about it."""
     if rank == 0 and not set_aside:
         return RankError("every row of A is zero: it has no anchors", 0)
-    found = f"only {rank} of {k} anchors found: the residual is numerically zero at rank {rank}"
+    aside = f"{len(set_aside)} rows were set aside for want of near neighbours, and " if set_aside else ""
     cure = f"ask for k ≤ {rank}, or pass allow_fewer=True" if rank else "lower support or raise radius"
-    if set_aside:
-        found += f" ({len(set_aside)} rows were set aside for want of near neighbours)"
-    return RankError(f"{found}; {cure}", rank)
+    return RankError(
+        f"only {rank} of {k} anchors found: {aside}the residual is numerically zero at rank {rank}; {cure}", rank
+    )
