@@ -43,7 +43,14 @@ def as_rows(A: Any) -> MatrixRows:
 
 
 class MatrixRows:
-    """Rows of a matrix with counted reads. All values leave here in float64."""
+    """Rows of a matrix with counted reads. All values leave here in float64.
+
+    ``how`` says how the rows are come by where that is worth saying, ``row_names`` names them where the source does
+    not.
+    """
+
+    how: str | None = None
+    row_names: Any = None
 
     def __init__(self, source: Any, shape: tuple[int, int]) -> None:
         self.source = source
@@ -65,7 +72,7 @@ class MatrixRows:
     @property
     def names(self) -> Any:
         """Names of the rows, where the source has any."""
-        return getattr(self.source, "row_names", None)
+        return getattr(self.source, "row_names", self.row_names)
 
     @property
     def sampled(self) -> bool:
@@ -106,6 +113,9 @@ class MatrixRows:
             block = self.source[start : start + step]
             self._own_cost.rows_read += block.shape[0]
             yield start, block
+
+    def check(self, start: int, block: Rows) -> None:
+        """Raise where a block of :meth:`raw_blocks` holds what no solver takes; here it was checked before."""
 
     def blocks(self, *, nbytes: int = _BLOCK_BYTES) -> Iterator[tuple[int, Rows]]:
         """One pass in order: (first row, block), each block a float64 array or float64 CSR."""

@@ -182,7 +182,12 @@ class Sketch:
     def of(cls, data: MatrixRows, V: NDArray[np.float64]) -> Sketch:
         """The sketch of all rows: one pass, O(nnz·d)."""
         whole = empty_part(data.shape[0], V.shape[1])
-        in_threads(lambda start, block: sketch_rows(block, V, whole, start), raw_blocks(data))
+
+        def work(start: int, block: Rows) -> None:
+            data.check(start, block)
+            sketch_rows(block, V, whole, start)
+
+        in_threads(work, raw_blocks(data))
         return cls(V, [whole])
 
     def largest(self) -> int:

@@ -11,10 +11,11 @@ import numpy as np
 from .._validate import check_number, check_size
 from ..anchors import Certificate
 from ..errors import InvalidInputError
-from ._rows import MatrixRows, as_rows
+from ._rows import MatrixRows
 from ._solver import Selection
 from .fas_certify import near_or_sampled
 from .fas_index import PILOT, Index, build_index, extend_index
+from .fas_input import rows_of
 from .fas_store import SMALL, Kept, keep, recall, renew_index
 from .precondition import preconditioner
 from .robust import Robust
@@ -64,8 +65,8 @@ class IndexedFAS:
         return SPA(precondition=self.precondition, robust=self.robust, tol=self.tol, allow_fewer=self.allow_fewer)
 
     def prepare(self, A: Any) -> MatrixRows:
-        """The rows of ``A``."""
-        return as_rows(A)
+        """The rows of ``A``: a matrix of any kind, or the path of a store or a file."""
+        return rows_of(A, one_pass=self.precondition is None and self.robust is None, small=_SMALL_ARRAY)
 
     def select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
         """The answer for one k."""
@@ -166,12 +167,14 @@ class _Seek:
         run = index.run.cut(min(k, index.proved))
         if len(run) < k and (not self.allow_fewer or len(run) == 0):
             raise rank_error(len(run), k, [])
-        details = {
+        details: dict[str, Any] = {
             "index": how,
             "coreset": len(index.coreset),
             "proved_by_bounds": min(proved, k),
             "proved_by_passes": max(0, len(run) - proved),
         }
+        if self.data.how is not None:
+            details["source"] = self.data.how
         words = f"no row outside a coreset of {len(index.coreset)} can change a choice of SPA"
         if len(run) > proved:
             words = f"{words} up to anchor {proved}; from there every choice was made over all rows"
@@ -185,7 +188,9 @@ class _Seek:
     def _full(self, why: str, data: MatrixRows | None = None) -> Selection:
         data = self.data if data is None else data
         path = successive_projection(data, self.k, tol=self.tol, allow_fewer=self.allow_fewer)
-        details = {"index": f"none: {why}", "largest_remaining_residual": path.remaining}
+        details: dict[str, Any] = {"index": f"none: {why}", "largest_remaining_residual": path.remaining}
+        if self.data.how is not None:
+            details["source"] = self.data.how
         words = f"every choice was made over all rows: this is full SPA ({why})"
         return Selection(path.indices, Certificate("exact", words, details), path.residuals)
 

@@ -1,0 +1,139 @@
+"""Updates, appends and seeks in any order: FAS answers as SPA would from scratch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+import fastanchors as fa
+from fastanchors.errors import RankError
+from fastanchors.sampling.changes import Changes
+from fastanchors.solvers import fas_seek
+from naive.fas import separable
+
+COLUMNS = 9
+
+
+def answer(solver, S, k):
+    try:
+        return solver.seek(S, k, rng=0).indices.tolist()
+    except RankError as error:
+        return f"rank {error.rank}"
+
+
+class Interleaved(RuleBasedStateMachine):
+    """The matrix is small and the index is used all the same (`no_small` below)."""
+
+    @initialize(
+        seed=st.integers(0, 10**6),
+        sparse=st.booleans(),
+        single=st.booleans(),
+        normalize=st.sampled_from(["l1", None]),
+        rounded=st.booleans(),
+    )
+    def start(self, seed, sparse, single, normalize, rounded):
+        self.rng = np.random.default_rng(seed)
+        A = separable(self.rng, 120, COLUMNS, 4)
+        A = np.round(5 * A) if rounded else A
+        A = A.astype(np.float32) if single else A
+        self.S = fa.SampleMatrix(sp.csr_array(A) if sparse else A, normalize=normalize)
+        self.found = answer(fa.FAS(), self.S, 3)
+
+    def where(self):
+        return self.rng.integers(self.S.shape[0], size=3), self.rng.integers(COLUMNS, size=3)
+
+    @rule(size=st.sampled_from([0.0, 0.01, 1.0, 30.0]))
+    def set_entries(self, size):
+        self.S.update(*self.where(), np.round(size * self.rng.random(3), 3))
+
+    @rule(value=st.sampled_from([0.0, 0.25, 4.0]))
+    def change_an_anchor(self, value):
+        if isinstance(self.found, list):
+            self.S[self.rng.choice(self.found), self.rng.integers(COLUMNS)] = value
+
+    @rule()
+    def copy_an_anchor(self):
+        if isinstance(self.found, list):
+            row = self.S.raw(np.full(COLUMNS, self.found[0]), np.arange(COLUMNS))
+            self.S.update(np.full(COLUMNS, self.rng.integers(self.S.shape[0])), np.arange(COLUMNS), row)
+
+    @rule(size=st.sampled_from([0.1, 1.0, 3.0]))
+    def append(self, size):
+        self.S.append((size * self.rng.random((2, COLUMNS))).astype(self.S.dtype))
+
+    @rule(k=st.integers(1, 7))
+    def seek(self, k):
+        self.found = answer(fa.FAS(), self.S, k)
+        assert self.found == answer(fa.SPA(), self.S, k)
+
+    def teardown(self):
+        if hasattr(self, "S"):
+            self.seek(4)
+
+
+@pytest.fixture(autouse=True)
+def _no_small(monkeypatch):
+    monkeypatch.setattr(fas_seek, "SMALL", 0)
+
+
+class TestInterleaved(Interleaved.TestCase):
+    settings = settings(max_examples=30, stateful_step_count=12)
+
+
+def test_only_changed_rows_are_read():
+    rng = np.random.default_rng(0)
+    S = fa.SampleMatrix(separable(rng, 5000, 20, 5))
+    first = fa.FAS().seek(S, 5)
+    assert first.cost.rows_read >= 5000
+    again = fa.FAS().seek(S, 5)
+    assert again.cost.rows_read == 0
+    assert again.certificate.kind == "exact"
+    rows = rng.choice(5000, 50, replace=False)
+    S.update(rows, rng.integers(20, size=50), 1e-3 * rng.random(50))
+    S.append(rng.dirichlet(np.ones(20), 7))
+    third = fa.FAS().seek(S, 5)
+    assert third.indices.tolist() == fa.SPA().seek(S, 5).indices.tolist()
+    assert third.cost.rows_read == 57 or "pass" in third.certificate.details["index"]
+
+
+def test_many_changes_do_not_swell_the_coreset(monkeypatch):
+    from fastanchors.solvers import fas_changes
+    from fastanchors.solvers.fas_store import recall
+
+    monkeypatch.setattr(fas_changes, "_CROWDED", 100)
+    rng = np.random.default_rng(1)
+    S = fa.SampleMatrix(separable(rng, 3000, 15, 4))
+    fa.FAS().seek(S, 4)
+    for _ in range(20):
+        S.update(rng.integers(3000, size=50), rng.integers(15, size=50), 1e-2 * rng.random(50))
+        assert fa.FAS().seek(S, 4).indices.tolist() == fa.SPA().seek(S, 4).indices.tolist()
+    assert len(recall(S).index.coreset) <= 300
+
+
+def test_changes_are_collected_once_each(monkeypatch):
+    from fastanchors.sampling import changes as module
+
+    monkeypatch.setattr(module, "_MANY", 10)
+    changes = Changes()
+    assert not changes
+    for _ in range(30):
+        changes.note(np.array([3, 1, 3]))
+    assert changes
+    assert changes.rows().tolist() == [1, 3]
+    changes.clear()
+    assert not changes
+    assert changes.rows().size == 0
+
+
+def test_a_watcher_that_is_dropped_costs_nothing():
+    S = fa.SampleMatrix(np.eye(4))
+    changes = S.watch()
+    S[2, 1] = 5.0
+    assert changes.rows().tolist() == [2]
+    del changes
+    S[0, 1] = 1.0
+    assert len(S._watchers) == 0

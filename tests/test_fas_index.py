@@ -1,0 +1,145 @@
+"""The index: bounds that hold, and proved anchors that are SPA's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastanchors.solvers import fas_bounds
+from fastanchors.solvers._rows import as_rows
+from fastanchors.solvers.fas_bounds import Sketch, Thresholds, row_space
+from fastanchors.solvers.fas_coreset import Coreset, decide, residual_bounds
+from fastanchors.solvers.fas_index import build_index, extend_index
+from fastanchors.solvers.spa import successive_projection
+from naive.fas import AWKWARD, residual_norms, separable
+
+
+def spa(A, k):
+    return successive_projection(as_rows(A), k, allow_fewer=True).indices
+
+
+def case(kind, seed, sparse=False, single=False):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 30))
+    A = separable(rng, int(rng.integers(60, 500)), n, int(rng.integers(2, min(n, 9))), rng.choice([0.05, 1]))
+    A = AWKWARD[kind](rng, A)
+    A = A.astype(np.float32) if single else A
+    return sp.csr_array(A) if sparse else A
+
+
+@pytest.mark.parametrize("kind", AWKWARD)
+@pytest.mark.parametrize("seed", range(3))
+def test_proved_anchors_are_those_of_spa_and_tails_hold(kind, seed):
+    A = case(kind, seed, sparse=seed == 1, single=seed == 2)
+    k = min(8, *A.shape)
+    index = build_index(as_rows(A), k, np.random.default_rng(seed), pilot=(5, 20, 60)[seed])
+    expected = spa(A, k)
+    assert index.run.indices[: index.proved].tolist() == expected[: index.proved]
+    true = residual_norms(A, index.run.indices)
+    outside = np.setdiff1d(np.arange(A.shape[0]), index.coreset.indices)
+    assert (true[outside, : len(index.run)].max(axis=0, initial=0) <= index.tails).all()
+    assert true[outside, 0].max(initial=0) <= index.norm
+    longer = extend_index(as_rows(A), index, k)
+    if longer is not None:  # None: rounding could change a choice, and it says so
+        assert longer.run.indices.tolist() == expected[: len(longer.run)]
+        assert longer.complete == (len(expected) < k)
+        assert len(longer.run) == len(expected)
+        true = residual_norms(A, longer.run.indices)
+        outside = np.setdiff1d(np.arange(A.shape[0]), longer.coreset.indices)
+        assert (true[outside, : len(longer.run)].max(axis=0, initial=0) <= longer.tails).all()
+
+
+@pytest.mark.parametrize("kind", ["copies", "near_ties", "noisy"])
+def test_bounds_settle_what_they_are_for(kind):
+    """On these families every anchor is proved without passes of SPA, after reading a small part of the rows."""
+    rng = np.random.default_rng(3)
+    A = AWKWARD[kind](rng, separable(rng, 6000, 30, 6))
+    data = as_rows(A)
+    index = build_index(data, 6, rng, pilot=200, keep=False)
+    assert index.proved == 6
+    assert data.cost.rows_read <= 1.05 * len(A) + 200
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    m=st.integers(1, 60),
+    n=st.integers(2, 12),
+    d=st.integers(1, 6),
+    sparse=st.booleans(),
+    scale=st.sampled_from([1.0, 1e-30, 1e30]),
+)
+def test_bounds_hold_for_any_anchors(seed, m, n, d, sparse, scale):
+    rng = np.random.default_rng(seed)
+    A = rng.random((m, n)) * (rng.random((m, n)) < 0.6) * scale * 10.0 ** rng.uniform(-8, 8, (m, 1))
+    T = min(4, n)
+    basis = np.linalg.qr(rng.standard_normal((n, T)))[0].T
+    V = row_space(rng.random((5, n)), min(d, n), rng)
+    sketch = Sketch.of(as_rows(sp.csr_array(A) if sparse else A), V)
+    zero = np.zeros(T)
+    scan = sketch.scan(Thresholds(basis, zero, zero, zero, np.full(T, m)), np.zeros(m, bool), m)
+    for t in range(T):
+        rest = A.astype(np.longdouble)
+        rest = rest - (rest @ basis[:t].T) @ basis[:t]
+        true = np.sqrt((rest**2).sum(axis=1))
+        bound = np.zeros(m)
+        bound[scan.top_rows[t][scan.top_rows[t] >= 0]] = scan.top_bounds[t][scan.top_rows[t] >= 0]
+        assert (bound >= true).all()
+        norms = np.linalg.norm(A, axis=1)
+        assert (bound <= 2 * (norms + 1e-300)).all()
+        if d >= n:  # nothing is left out: the bound is the residual, but for rounding
+            np.testing.assert_allclose(bound / (norms + 1e-300), true / (norms + 1e-300), atol=2e-6)
+    exact = residual_bounds(A, (A * A).sum(axis=1), basis, T)
+    assert (exact[:, 0] >= np.linalg.norm(A, axis=1) * (1 - 1e-15)).all()
+
+
+def test_scan_does_not_depend_on_chunks(monkeypatch):
+    rng = np.random.default_rng(0)
+    A = np.repeat(separable(rng, 300, 12, 5), 3, axis=0)
+    data = as_rows(A)
+    sketch = Sketch.of(data, row_space(A[:50], 8, rng))
+    run = Coreset.read(data, np.arange(40)).run(5)
+    known = np.zeros(len(A), bool)
+    known[:40] = True
+    whole = sketch.scan(run.thresholds, known, 6)
+    monkeypatch.setattr(fas_bounds, "_SCAN_CHUNK", 64)
+    monkeypatch.setattr(fas_bounds, "_SCAN_ROWS", 16)
+    parts = sketch.scan(run.thresholds, known, 6)
+    for a, b in zip((whole.first, whole.top_rows, whole.top_bounds), (parts.first, parts.top_rows, parts.top_bounds)):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_exact_residuals_are_tight():
+    rng = np.random.default_rng(1)
+    A = separable(rng, 200, 20, 6)
+    anchors = spa(A, 6)
+    run = Coreset.read(as_rows(A), np.arange(200)).run(6)
+    assert run.indices.tolist() == anchors
+    bounds = residual_bounds(A, (A * A).sum(axis=1), run.thresholds.basis, 6)
+    true = residual_norms(A, anchors)[:, :6]
+    assert (bounds >= true).all()
+    np.testing.assert_allclose(bounds, true.astype(float), atol=1e-10)
+
+
+def test_a_choice_that_rounding_could_change_is_no_choice():
+    norms = np.array([1.0, 2.0, 3.0])
+    clear = decide(np.array([1.0, 0.5, 0.4]), norms, 4e-9)
+    assert clear is not None
+    assert clear.place == 0
+    tied = decide(np.array([1.0, 1.0 - 5e-7, 0.4]), norms, 4e-9)
+    assert tied is not None
+    assert tied.place == 1  # the longer of the two
+    assert tied.tied.tolist() == [0, 1]
+    assert decide(np.array([1.0, 1.0 - 1e-6, 0.4]), norms, 4e-9) is None  # at the edge of the band
+    assert decide(np.array([1.0, 1.0, 0.4]), np.array([1.0, 1.0 + 1e-6, 1.0]), 4e-9) is None  # equally long, or not
+
+
+def test_zero_matrix_and_zero_pilot():
+    A = np.zeros((500, 8))
+    assert build_index(as_rows(A), 3, np.random.default_rng(0), pilot=10).proved == 0
+    A[-1, 2] = A[-2, 3] = 1.0
+    index = build_index(as_rows(A), 2, np.random.default_rng(0), pilot=10)
+    assert index.run.indices.tolist() == spa(A, 2)
+    assert index.proved == 2

@@ -1,0 +1,127 @@
+"""The index that a store brings along: ready at once, true under changes, renewed by compaction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fastanchors as fa
+from fastanchors.solvers import fas_store
+from naive.fas import noisy, separable
+
+
+def matrix(m=6000, sparse=False, noise=False, seed=0):
+    rng = np.random.default_rng(seed)
+    A = separable(rng, m, 20, 6)
+    A = noisy(rng, A) if noise else A
+    return sp.csr_array(A * (A > 0.3)) if sparse else A.astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _keep_sketches(monkeypatch):
+    """These matrices are so narrow that their sketches would not be worth keeping."""
+    monkeypatch.setattr(fas_store, "_DENSE_SHARE", 10.0)
+    monkeypatch.setattr(fas_store, "_SPARSE_SHARE", 10.0)
+
+
+def check(S, k=5, reads=None):
+    found = fa.FAS().seek(S, k, rng=0)
+    assert found.indices.tolist() == fa.SPA().seek(S, k).indices.tolist()
+    assert found.certificate.kind == "exact"
+    if reads is not None:
+        assert found.cost.rows_read == reads
+    return found
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("noise", [False, True])
+def test_a_build_leaves_an_index_that_needs_no_row(tmp_path, sparse, noise):
+    fa.build(matrix(sparse=sparse, noise=noise), tmp_path / "s", memory_limit=1 << 22)
+    S = fa.open(tmp_path / "s")
+    check(S, 5, reads=0)
+    check(S, 3, reads=0)
+    fa.verify(tmp_path / "s")
+
+
+def test_changes_before_and_after_opening(tmp_path):
+    S = fa.build(matrix(), tmp_path / "s")
+    S[17, 3] = 0.5
+    S.append(matrix(m=10, seed=1)[:3])
+    S.commit()
+    S.close()
+    with fa.open(tmp_path / "s", mode="r+") as S:
+        check(S, 5, reads=4)
+        S[18, 3] = 0.25
+        check(S, 5, reads=1)
+        anchor = int(fa.FAS().seek(S, 1).indices[0])
+        S.update(np.full(20, anchor), np.arange(20), np.zeros(20))  # the first anchor disappears
+        check(S, 5)
+        S[anchor, 2] = 7.0
+        check(S, 5)
+
+
+def test_compaction_renews_the_index(tmp_path):
+    S = fa.build(matrix(), tmp_path / "s", memory_limit=1 << 22)
+    found = fa.FAS().seek(S, 5)
+    S[int(found.indices[0]), 1] = 9.0
+    S[40, 2] = 0.5
+    S.append(matrix(m=10, seed=2))
+    S.compact()
+    check(S, 5)
+    S.close()
+    S = fa.open(tmp_path / "s")
+    assert S.changed_rows.size == 0
+    check(S, 5, reads=0)
+    fa.verify(tmp_path / "s")
+    whole = sorted(path.name for path in (tmp_path / "s").glob("whole-*"))
+    assert whole == ["whole-000002.fas.bin"]
+
+
+def test_a_proof_that_breaks_is_renewed_from_sketches(tmp_path):
+    S = fa.build(matrix(), tmp_path / "s")
+    assert any(arrays is not None for _, _, arrays in S.extra_arrays("fas"))
+    anchors = fa.FAS().seek(S, 5).indices
+    S.update(np.repeat(anchors[:2], 20), np.tile(np.arange(20), 2), np.ones(40, dtype=np.float32))
+    found = check(S, 5)
+    assert found.certificate.details["index"] == "made now from sketches"
+    assert found.cost.rows_read < 4000
+
+
+def test_sketches_that_would_weigh_too_much_go_after_the_build(tmp_path, monkeypatch):
+    monkeypatch.setattr(fas_store, "_DENSE_SHARE", 0.0)
+    S = fa.build(matrix(), tmp_path / "s", memory_limit=1 << 22)
+    assert not list((tmp_path / "s").glob("shard-*.fas.bin"))
+    check(S, 5, reads=0)
+    S[int(fa.FAS().seek(S, 1).indices[0]), 1] = 9.0
+    check(S, 5)
+    S.compact()
+    S.close()
+    check(fa.open(tmp_path / "s"), 5, reads=0)
+    fa.verify(tmp_path / "s")
+
+
+def test_without_the_index(tmp_path):
+    S = fa.build(matrix(), tmp_path / "s", extras=())
+    assert not list((tmp_path / "s").glob("*fas*"))
+    check(S, 5)
+    check(S, 5, reads=0)
+
+
+def test_sorted_rows_and_a_first_shard_unlike_the_rest(tmp_path):
+    A = matrix()
+    A[:2000] = A[0]
+    S = fa.build(A, tmp_path / "s", memory_limit=1 << 22)
+    check(S, 5)
+    check(S, 6)
+
+
+def test_what_is_written_is_what_is_read(tmp_path):
+    S = fa.build(matrix(sparse=True), tmp_path / "s")
+    index = fas_store.recall(S).index
+    again = fas_store._decode(fas_store._encode(index), 20)
+    for name in ("proved", "norm", "rows", "stuck", "complete"):
+        assert getattr(again, name) == getattr(index, name)
+    np.testing.assert_array_equal(again.tails, index.tails)
+    np.testing.assert_array_equal(again.coreset.rows.toarray(), index.coreset.rows.toarray())
+    assert [x.tolist() for x in again.run.tied] == [x.tolist() for x in index.run.tied]
