@@ -14,9 +14,10 @@ from ..errors import InvalidInputError, InvalidTypeError
 from .access import Rows
 from .forest import Array
 
-__all__ = ["LARGEST", "SMALLEST", "as_entries", "as_values", "check_squares", "summed"]
+__all__ = ["LARGEST", "SMALLEST", "as_entries", "as_values", "check_squares", "is_plain", "summed"]
 
 SMALLEST, LARGEST = 2.0**-511, 2.0**500  # magnitudes whose squares, and sums of millions of them, are normal doubles
+_PLAIN_SMALLEST, _PLAIN_LARGEST = 2.0**-400, 2.0**400  # one such square cannot carry a finite sum to infinity
 
 
 def as_entries(rows: ArrayLike, columns: ArrayLike, values: ArrayLike, shape: tuple[int, int]) -> tuple[Array, ...]:
@@ -58,14 +59,22 @@ def as_values(x: Array, i: Array, j: Array, dtype: np.dtype[Any], *, signed: boo
         kept = np.ascontiguousarray(x.astype(dtype))
     size = np.abs(kept.astype(np.float64, copy=False))
     lost = (kept == 0) & (x != 0)
-    _refuse(
-        lost | ~np.isfinite(size) | ((size != 0) & ((size < SMALLEST) | (size > LARGEST))),
-        x,
-        i,
-        j,
-        _out_of_range(dtype),
-    )
+    outside = lost | ((size != 0) & ~((size >= SMALLEST) & (size <= LARGEST)))
+    if outside.any():
+        _refuse(outside, x, i, j, _out_of_range(dtype))
     return kept
+
+
+def is_plain(i: Any, j: Any, x: Any, shape: tuple[int, int], *, signed: bool) -> bool:
+    """Whether these are an index and a value for a float64 matrix that need no further check."""
+    return (
+        type(i) is int
+        and type(j) is int
+        and type(x) is float
+        and 0 <= i < shape[0]
+        and 0 <= j < shape[1]
+        and (x == 0.0 or _PLAIN_SMALLEST <= (abs(x) if signed else x) <= _PLAIN_LARGEST)
+    )
 
 
 def _out_of_range(dtype: np.dtype[Any]) -> str:

@@ -17,7 +17,7 @@ from .access import Rows
 from .block import Block, make_block
 from .changes import Changes
 from .cost import Cost
-from .entries import as_entries, as_values, check_squares, summed
+from .entries import as_entries, as_values, check_squares, is_plain, summed
 from .forest import Array
 
 __all__ = ["SampleMatrix"]
@@ -345,8 +345,16 @@ class SampleMatrix:
 
     def __setitem__(self, index: tuple[Any, Any], value: ArrayLike) -> None:
         """``S[i, j] = x`` sets stored entries, new non-zeros included."""
-        rows, columns = _pair(index)
-        self.update(rows, columns, value)
+        i, j = _pair(index)
+        block = self._blocks[0]
+        if (
+            len(self._blocks) == 1
+            and block.dtype == np.float64
+            and is_plain(i, j, value, block.shape, signed=self._normalize is None)
+        ):  # what most single updates are, without the checks of arrays
+            block.write(np.array([i]), np.array([j]), np.array([value]))
+        else:
+            self.update(i, j, value)
 
     def update(self, rows: ArrayLike, columns: ArrayLike, values: ArrayLike) -> None:
         """Set many stored entries; of several values for one entry the last wins.
