@@ -54,7 +54,7 @@ def test_arrays_keep_their_type(tmp_path, dtype, max_bytes):
         np.testing.assert_array_equal(got, A)
 
 
-@pytest.mark.parametrize("format", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "bsr", "dia"])
 @pytest.mark.parametrize("max_bytes", [64, 5000, 1 << 20])
 def test_sparse_matrices(tmp_path, format, max_bytes):
     A = sparse(dtype=np.float32)

@@ -21,7 +21,14 @@ from ..errors import FastAnchorsError
 __all__ = ["app", "emit", "json_option", "run", "say"]
 
 # Command -> the module of this package that holds a click command of that name; loaded on use.
-_COMMANDS = {"demo": "demo"}
+_COMMANDS = {
+    "demo": "demo",
+    "build": "store",
+    "info": "store",
+    "verify": "store",
+    "update": "store",
+    "append": "store",
+}
 
 
 class _LazyGroup(click.Group):

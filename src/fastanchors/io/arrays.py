@@ -136,8 +136,8 @@ def _sparse_npz(path: Path, members: dict[str, Any], names: dict[str, Any]) -> S
         keys = ("indptr", "indices", "data")
     elif kind == "coo":
         keys = ("row", "col", "data") if "row" in members else ("coords", "coords", "data")
-    else:
-        raise StoreError(f"{name}: sparse format {kind!r} cannot be streamed; save it as CSR")
+    else:  # bsr and dia are read whole: they have no order that could be streamed
+        return from_array(sp.load_npz(path), name=name, **names)
     if not set(keys) <= members.keys() or len(shape) != 2:
         raise StoreError(f"{name}: not a two-dimensional sparse matrix as scipy.sparse.save_npz writes it")
 

@@ -1,0 +1,66 @@
+"""Progress bars on standard error, and sizes as people write them."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+__all__ = ["BYTES", "progress_bar", "shown_bytes"]
+
+
+@contextlib.contextmanager
+def progress_bar(what: str, unit: str) -> Iterator[Callable[[float, float | None], None]]:
+    """A bar with rate and time left on standard error where that is a terminal, else nothing.
+
+    Gives a function to call with (done, total or None).
+    """
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            return Text(f"{task.speed:,.0f} {unit}/s" if task.speed else "")
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f} " + unit), Rate())
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True)) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+class _Bytes(click.ParamType):  # type: ignore[type-arg]
+    """Bytes of ``512M``, ``1.5GiB``, ``1000000``; K, M, G and T are powers of 1024."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        number = value.strip().upper().removesuffix("B").removesuffix("I")
+        factor = 1
+        for power, letter in enumerate("KMGT", start=1):
+            if number.endswith(letter):
+                number, factor = number[:-1], 1024**power
+        try:
+            return int(float(number) * factor)
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is not a size such as 512M or 2G", param, ctx)
+
+
+BYTES = _Bytes()
+
+
+def shown_bytes(count: float) -> str:
+    """``"1.2 GB"``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"

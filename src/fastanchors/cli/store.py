@@ -1,0 +1,270 @@
+"""``build``, ``info``, ``verify``, ``update``, ``append``: stores from the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import click
+import numpy as np
+
+from .. import store as stores
+from ..errors import InvalidInputError
+from ..io.market import as_table
+from ..io.numbers import line_chunks, malformed, open_bytes, parse_numbers
+from ._terminal import BYTES, progress_bar, shown_bytes
+from .app import emit, json_option
+
+__all__ = ["append", "build", "info", "update", "verify"]
+
+_PATH = click.Path(path_type=Path)
+_source = click.argument("source", type=_PATH)
+_store = click.argument("store", type=_PATH)
+
+
+def _reader_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Options that the readers of :mod:`fastanchors.io` take."""
+    for option in (
+        click.option("--format", help="The format, where the name of the file does not tell."),
+        click.option("--variable", help="Which array of an .npz, .mat or .zarr file."),
+        click.option("--layer", help="Which layer of an .h5ad file."),
+        click.option("--transpose", is_flag=True, default=None, help="Turn the matrix of a .mat file."),
+        click.option("--row-names", type=_PATH, help="A file with one row name per line."),
+    ):
+        command = option(command)
+    return command
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+@click.command()
+@_source
+@_store
+@click.option("--normalize", type=click.Choice(["l1", "none"]), default="l1", show_default=True, help="The view.")
+@click.option("--columns/--no-columns", default=True, help="Keep the column side too.")
+@click.option("--memory", type=BYTES, default="1G", show_default=True, help="Memory to use at most.")
+@click.option("--overwrite", is_flag=True, help="Replace a store that is there already.")
+@click.option("--column-names", type=_PATH, help="A file with one column name per line.")
+@_reader_options
+@json_option
+def build(
+    source: Path,
+    store: Path,
+    normalize: str,
+    columns: bool,
+    memory: int,
+    overwrite: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Build STORE from the file SOURCE, in one pass and bounded memory.
+
+    SOURCE is a .npy, .npz, .mtx[.gz], .csv/.tsv[.gz], .parquet, .h5ad, .mat, .zarr, LDA-C or docword file.
+    """
+    start = time.perf_counter()
+    with progress_bar(f"building {store.name}", "rows") as bar:
+        S = stores.build(
+            source,
+            store,
+            normalize=None if normalize == "none" else normalize,
+            columns=columns,
+            memory_limit=memory,
+            overwrite=overwrite,
+            progress=lambda state: bar(state.rows, state.total_rows),
+            **_given(options),
+        )
+    result = {"path": str(store), **_facts(S), "seconds": time.perf_counter() - start}
+    _answer(result, as_json, f"built {S!r}: {shown_bytes(result['bytes'])} in {result['seconds']:.1f} s")
+
+
+def _answer(result: dict[str, Any], as_json: bool, text: str) -> None:
+    if as_json:
+        emit(result)
+    else:
+        click.echo(text)
+
+
+@click.command()
+@_store
+@click.option("--top", type=click.IntRange(0), default=5, show_default=True, help="How many heavy rows and columns.")
+@json_option
+def info(store: Path, top: int, as_json: bool) -> None:
+    """Tell what STORE holds: shape, density, norms, size, conditioning, heaviest rows and columns."""
+    with stores.open(store) as S:
+        facts = _facts(S)
+        facts["frobenius_norm"] = S.frobenius_norm
+        facts["heaviest_rows"] = _heaviest(S.row_norm, S.shape[0], S.row_names, top)
+        if S.manifest.column_side:
+            facts["heaviest_columns"] = _heaviest(S.column_norm, S.shape[1], S.column_names, top)
+        leading = _singular_values(S)
+        facts["singular_values"] = leading
+        facts["condition_estimate"] = leading[0] / leading[-1] if leading else None
+    _answer({"path": str(store), **facts}, as_json, _described(store, facts))
+
+
+def _facts(S: stores.Store) -> dict[str, Any]:
+    m, n = S.shape
+    return {
+        "rows": m,
+        "columns": n,
+        "nonzeros": S.nnz,
+        "density": S.nnz / (m * n),
+        "sparse": S.is_sparse,
+        "dtype": str(S.dtype),
+        "normalize": S.normalize,
+        "column_side": S.manifest.column_side,
+        "bytes": sum(file.stat().st_size for file in S.path.iterdir()),
+        "shards": len(S._blocks),
+        "generation": S.generation,
+        "row_names": S.row_names is not None,
+        "column_names": S.column_names is not None,
+    }
+
+
+def _heaviest(norm: Any, length: int, names: Any, top: int) -> list[dict[str, Any]]:
+    """The largest norms of the view, with index and name; looks at a million at a time."""
+    best = np.empty(0, np.int64)
+    for start in range(0, length, 1 << 20):
+        best = np.concatenate([best, np.arange(start, min(length, start + (1 << 20)))])
+        best = best[np.argsort(-norm(best), kind="stable")[:top]]
+    norms = norm(best)
+    return [
+        {"index": int(i), "name": names[int(i)] if names is not None else str(i), "norm": float(x)}
+        for i, x in zip(best, norms, strict=True)
+    ]
+
+
+def _singular_values(S: stores.Store, rows: int = 256, count: int = 10) -> list[float]:
+    """Estimates of the leading singular values of the view, from rows drawn by their squared norms.
+
+    Each drawn row is scaled to length ‖A‖_F / √p, which makes the Gram matrix of the p rows an estimate of A's.
+    """
+    if S.frobenius_norm == 0:
+        return []
+    drawn = S.sample_rows(rows, rng=0)
+    sample = S.rows(drawn)
+    gram = sample @ sample.T
+    gram = np.asarray(gram.toarray() if S.is_sparse else gram, dtype=np.float64)
+    scale = S.frobenius_norm / (np.sqrt(rows) * S.row_norm(drawn))
+    values = np.linalg.eigvalsh(gram * np.outer(scale, scale))[::-1]
+    kept = values[: min(count, *S.shape)]
+    return [float(value) for value in np.sqrt(kept[kept > 1e-12 * kept[0]])]
+
+
+def _described(store: Path, facts: dict[str, Any]) -> str:
+    kind = "sparse" if facts["sparse"] else "dense"
+    view = "rows of unit l1 norm" if facts["normalize"] == "l1" else "as stored"
+    lines = [
+        f"{store}",
+        f"  shape        {facts['rows']:,} rows × {facts['columns']:,} columns, {kind} {facts['dtype']}",
+        f"  non-zeros    {facts['nonzeros']:,} ({100 * facts['density']:.3g} %)",
+        f"  view         {view}, Frobenius norm {facts['frobenius_norm']:.6g}",
+        f"  on disk      {shown_bytes(facts['bytes'])} in {facts['shards']} shard(s), generation {facts['generation']}"
+        + ("" if facts["column_side"] else ", without the column side"),
+    ]
+    if facts["condition_estimate"] is not None:
+        count = len(facts["singular_values"])
+        lines.append(f"  conditioning about {facts['condition_estimate']:.3g} (largest over {count}th singular value)")
+    for what in ("rows", "columns"):
+        entries = facts.get(f"heaviest_{what}", [])
+        if entries:
+            lines.append(f"  heaviest {what}")
+            lines += [f"    {entry['norm']:<12.6g} {entry['name']}" for entry in entries]
+    return "\n".join(lines)
+
+
+@click.command()
+@_store
+@json_option
+def verify(store: Path, as_json: bool) -> None:
+    """Check every checksum and every tree of STORE; the error names the damaged file."""
+    start = time.perf_counter()
+    with progress_bar(f"checking {store.name}", "rows") as bar:
+        result = stores.verify(store, progress=bar)
+    result |= {"ok": True, "seconds": time.perf_counter() - start}
+    summary = f"{result['rows']:,} rows, {result['shards']} shard(s), {shown_bytes(result['bytes'])}"
+    _answer(result, as_json, f"{store} is whole: {summary}")
+
+
+@click.command()
+@_store
+@click.argument("triplets", default="-")
+@click.option("--add", is_flag=True, help="Add to the entries instead of setting them.")
+@click.option("--commit-every", type=click.IntRange(1), help="Commit after so many changes; else once, at the end.")
+@json_option
+def update(store: Path, triplets: str, add: bool, commit_every: int | None, as_json: bool) -> None:
+    """Change entries of STORE by lines of row, column and value, from the file TRIPLETS or standard input.
+
+    Rows and columns count from 0; blanks or commas separate. Without --commit-every it is all or nothing: a wrong
+    line leaves the store as it was.
+    """
+    start = time.perf_counter()
+    name = "standard input" if triplets == "-" else triplets
+    changed = commits = pending = 0
+    with stores.open(store, mode="r+") as S, _opened(triplets) as file:
+        change = S.add if add else S.update
+        for line, rows, columns, values in _triplets(file, name, commit_every):
+            try:
+                change(rows, columns, values)
+            except InvalidInputError as error:
+                raise InvalidInputError(f"{name}, from line {line} on: {error}") from None
+            changed += rows.size
+            pending += rows.size
+            if commit_every is not None and pending >= commit_every:
+                S.commit()
+                commits, pending = commits + 1, 0
+        if pending:
+            S.commit()
+            commits += 1
+    seconds = time.perf_counter() - start
+    result = {"path": str(store), "changed": changed, "commits": commits, "seconds": seconds}
+    _answer(result, as_json, f"{changed:,} entries changed in {seconds:.2f} s")
+
+
+def _opened(triplets: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+    return contextlib.nullcontext(sys.stdin.buffer) if triplets == "-" else open_bytes(Path(triplets))
+
+
+class _Available:
+    """Standard input as it comes: a read gives what is there, so that a slow pipe is not waited for."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.read = getattr(file, "read1", file.read)
+
+
+def _triplets(file: IO[bytes], name: str, most: int | None) -> Iterator[tuple[int, Any, Any, Any]]:
+    """(number of the first line, rows, columns, values) of each piece of the input, at most ``most`` at a time."""
+    for line, text in line_chunks(_Available(file), name):  # type: ignore[arg-type]
+        numbers = parse_numbers(text, separator=",", name=name, first_line=line)
+        table = as_table(numbers, 3, name, line)
+        index = table[:, :2]
+        bad = ~((index >= 0) & (index == np.floor(index))).all(axis=1)
+        if bad.any():
+            at = line + int(np.flatnonzero(numbers.counts)[np.argmax(bad)])
+            raise malformed(name, at, "row and column must be whole numbers from 0 on")
+        for start in range(0, len(table), most or len(table)):
+            part = table[start : start + (most or len(table))]
+            yield line, part[:, 0].astype(np.int64), part[:, 1].astype(np.int64), part[:, 2].copy()
+
+
+@click.command()
+@_store
+@_source
+@_reader_options
+@json_option
+def append(store: Path, source: Path, as_json: bool, **options: Any) -> None:
+    """Append the rows of the file SOURCE to STORE, all of them or none."""
+    start = time.perf_counter()
+    with stores.open(store, mode="r+") as S:
+        before = S.shape[0]
+        S.append(source, **_given(options))
+        S.commit()
+        after = S.shape[0]
+    result = {"path": str(store), "appended": after - before, "rows": after, "seconds": time.perf_counter() - start}
+    _answer(result, as_json, f"{after - before:,} rows appended, {after:,} in all")
