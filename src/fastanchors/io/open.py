@@ -28,6 +28,7 @@ _READERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "parquet": ("parquet", "read_parquet", (".parquet", ".pq")),
     "h5ad": ("hdf5", "read_h5ad", (".h5ad",)),
     "mat": ("matlab", "read_mat", (".mat",)),
+    "envi": ("envi", "read_envi", (".hdr",)),
     "zarr": ("zarr_array", "read_zarr", (".zarr",)),
     "ldac": ("bags", "read_ldac", (".ldac", ".lda-c")),
     "docword": ("bags", "read_docword", (".docword", ".docword.gz")),
