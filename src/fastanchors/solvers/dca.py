@@ -200,12 +200,13 @@ def choose(points: NDArray[np.float64], votes: NDArray[np.float64], k: int) -> N
     score = np.full(len(points), np.inf)
     while len(chosen) < k:
         hull = points[chosen]
-        system = NonnegativeSystem(hull.T, sum_to=1.0)
+        basis, corners = np.linalg.qr(hull.T)
+        system = NonnegativeSystem(corners, sum_to=1.0)
         stale = np.ones(len(points), dtype=bool)
         score[chosen] = 0.0
         while stale[best := int(np.argmax(score))] and score[best] > 0.0:
             head = np.argsort(np.where(stale, -score, np.inf), kind="stable")[:_HEAD]
-            gap = points[head] - system.solve(points[head]) @ hull
+            gap = points[head] - system.solve(points[head] @ basis) @ hull
             distance = np.einsum("ij,ij->i", gap, gap)
             score[head] = np.where(distance > negligible, np.sqrt(votes[head]) * distance, 0.0)
             stale[head] = False
