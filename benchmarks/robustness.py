@@ -122,12 +122,12 @@ def draw(panels: list[list[Panel]], folder: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "fastanchors"
+    matplotlib.rcParams.update({"svg.hashsalt": "fastanchors", "svg.fonttype": "none"})
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(name for row in panels for _, _, found in row for name in found))
-    palette = plt.get_cmap("tab20")
-    colours = {name: palette((2 * i) % 20 + (2 * i) // 20) for i, name in enumerate(names)}
+    palette = [*plt.get_cmap("tab10").colors, "black", "darkkhaki"]
+    colours = dict(zip(names, palette))
     marks = dict(zip(names, "osv^<>DPX*hd"))
     figure, axes = plt.subplots(len(panels), 4, figsize=(15, 3.6 * len(panels) + 0.6), sharey=True, squeeze=False)
     for row, line in zip(axes, panels):
@@ -137,7 +137,8 @@ def draw(panels: list[list[Panel]], folder: Path) -> None:
                     levels,
                     100 * shares.mean(axis=1),
                     marker=marks[name],
-                    markersize=4,
+                    markersize=9 if name == "FAS" else 4,  # FAS and SPA agree: a ring around SPA's mark
+                    fillstyle="none" if name == "FAS" else "full",
                     linewidth=1.2,
                     alpha=0.85,
                     color=colours[name],
