@@ -346,13 +346,8 @@ class SampleMatrix:
     def __setitem__(self, index: tuple[Any, Any], value: ArrayLike) -> None:
         """``S[i, j] = x`` sets stored entries, new non-zeros included."""
         i, j = _pair(index)
-        block = self._blocks[0]
-        if (
-            len(self._blocks) == 1
-            and block.dtype == np.float64
-            and is_plain(i, j, value, block.shape, signed=self._normalize is None)
-        ):  # what most single updates are, without the checks of arrays
-            block.write(np.array([i]), np.array([j]), np.array([value]))
+        if self.dtype == np.float64 and is_plain(i, j, value, self.shape, signed=self._normalize is None):
+            self._set_plain(np.array([i]), np.array([j]), np.array([value]))  # without the checks of arrays
         else:
             self.update(i, j, value)
 
@@ -384,6 +379,13 @@ class SampleMatrix:
             changes.note(i)
         for block, at, local in self._split_rows(i):
             block.write(local, j[at], x[at])
+
+    def _set_plain(self, i: Array, j: Array, x: Array) -> None:
+        """Set one entry that has been checked."""
+        for changes in self.__dict__.get("_watchers", ()):
+            changes.note(i)
+        b = int(self._starts.searchsorted(i[0], side="right")) - 1
+        self._blocks[b].write(i - self._starts[b], j, x)
 
     def watch(self) -> Changes:
         """An object that collects the rows changed from now on, as long as somebody holds it."""

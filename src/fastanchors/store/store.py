@@ -175,6 +175,13 @@ class Store(SampleMatrix):
             self._pending.pop()
             raise
 
+    def _set_plain(self, i: Array, j: Array, x: Array) -> None:
+        self._start_writing()
+        self._pending.append(SetEntries(i, j, x))
+        super()._set_plain(i, j, x)
+        self._changed.append(i)
+        self._entries_changed += 1
+
     def append(self, rows: Any, *, row_names: Sequence[str] | None = None, **options: Any) -> None:
         """New rows at the end: anything that :func:`fastanchors.build` reads, of the store's width and type.
 
