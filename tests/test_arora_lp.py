@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 import fastanchors as fa
 import naive.lp as naive
 from fastanchors import datasets
-from fastanchors.errors import InvalidInputError, RankError, TooLargeError
+from fastanchors.errors import FastAnchorsError, InvalidInputError, RankError, TooLargeError
 from fastanchors.metrics import anchor_recovery
 from fastanchors.solvers import _lp
 from fastanchors.solvers.arora_lp import distance_to_hull
@@ -112,3 +112,26 @@ def test_one_anchor():
     found = fa.AroraLP().seek(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), 1)
     assert found.indices.tolist() == [0]
     assert np.all(np.isfinite(found.residuals))
+
+
+@pytest.mark.parametrize(("refusals", "works"), [(1, True), (2, False)])
+def test_a_program_beyond_tight_tolerances_is_tried_again(monkeypatch, refusals, works):
+    """Numerical difficulties (status 4) at the tight tolerances, then HiGHS's own."""
+    solve, asked = _lp.linprog, []
+
+    def fussy(*args, options, **program):
+        asked.append(options)
+        solution = solve(*args, options=options, **program)
+        if len(asked) <= refusals:
+            solution.status = 4
+        return solution
+
+    monkeypatch.setattr(_lp, "linprog", fussy)
+    point, others = np.array([0.0, 1.0]), np.eye(2)
+    if works:
+        assert distance_to_hull(point, others)[0] == pytest.approx(0.0, abs=1e-9)
+    else:
+        with pytest.raises(FastAnchorsError, match="could not solve a program of 6 variables"):
+            distance_to_hull(point, others)
+    assert len(asked) == 2
+    assert asked[1] == {}

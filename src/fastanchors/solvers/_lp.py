@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import os
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linprog
 
-from ..errors import InvalidInputError, RankError, TooLargeError
+from ..errors import FastAnchorsError, InvalidInputError, RankError, TooLargeError
 from ._rows import MatrixRows
 
-__all__ = ["HIGHS", "Geometry", "available_memory", "check_memory", "distinct_points"]
+__all__ = ["Geometry", "available_memory", "check_memory", "distinct_points", "minimise"]
 
 Geometry: TypeAlias = Literal["hull", "cone"]
 
-#: tighter than HiGHS's own 1e-7, so that distances to a hull are good to nine digits of the data's scale
-HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+# Tighter than HiGHS's own 1e-7, so that distances to a hull are good to nine digits of the data's scale.
+_TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+_INFEASIBLE = 2
+
+
+def minimise(cost: NDArray[np.float64], *, method: str, **program: Any) -> Any | None:
+    """The solution of a linear program by HiGHS; None if there is none. Arguments as of ``scipy.optimize.linprog``.
+
+    Where HiGHS cannot reach the tight tolerances it is asked again with its own.
+    """
+    for options in (_TIGHT, {}):
+        solution = linprog(cost, method=method, options=options, **program)
+        if solution.status == 0:
+            return solution
+        if solution.status == _INFEASIBLE:
+            return None
+    raise FastAnchorsError(f"HiGHS could not solve a program of {len(cost)} variables: {solution.message}")
 
 
 def available_memory() -> int:

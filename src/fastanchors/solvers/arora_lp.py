@@ -10,12 +10,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from .._validate import check_number
 from ..anchors import Certificate
-from ..errors import InvalidInputError, RankError, TooLargeError
-from ._lp import HIGHS, Geometry, check_memory, distinct_points
+from ..errors import FastAnchorsError, RankError, TooLargeError
+from ._lp import Geometry, check_memory, distinct_points, minimise
 from ._rows import MatrixRows
 from ._solver import Selection, Solver
 
@@ -108,11 +107,9 @@ def distance_to_hull(point: NDArray[np.float64], others: NDArray[np.float64]) ->
     equations[:n, size + n :] = -np.eye(n)
     equations[n, :size] = 1.0
     cost = np.concatenate([np.zeros(size), np.ones(2 * n)])
-    solution = linprog(
-        cost, A_eq=equations, b_eq=np.append(point, 1.0), bounds=(0, None), method="highs-ds", options=HIGHS
-    )
-    if solution.status != 0:
-        raise InvalidInputError(f"HiGHS could not solve a program of {size} points: {solution.message}")
+    solution = minimise(cost, A_eq=equations, b_eq=np.append(point, 1.0), bounds=(0, None), method="highs-ds")
+    if solution is None:  # there is always a solution; rounding must have hidden it
+        raise FastAnchorsError(f"HiGHS found no mixture of {size} points; rescale the rows")
     return max(float(solution.fun), 0.0), np.flatnonzero(solution.x[:size] > 0.0)
 
 

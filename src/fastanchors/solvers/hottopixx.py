@@ -14,12 +14,11 @@ from typing import ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from .._validate import check_number
 from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError
-from ._lp import HIGHS, Geometry, check_memory, distinct_points
+from ._lp import Geometry, check_memory, distinct_points, minimise
 from ._polls import Ends
 from ._rows import MatrixRows
 from ._solver import Selection, Solver
@@ -153,7 +152,7 @@ def solve(
         limits = np.concatenate([limits, np.full(m, bound)])
     upper = np.full(len(cost), np.inf)
     upper[-c:] = 1.0
-    solution = linprog(
+    solution = minimise(
         cost,
         A_ub=inequalities.tocsc(),
         b_ub=limits,
@@ -161,15 +160,12 @@ def solve(
         b_eq=np.concatenate(right),
         bounds=np.stack([np.zeros(len(cost)), upper], axis=1),
         method="highs-ipm",
-        options=HIGHS,
     )
-    if solution.status == 2:
+    if solution is None:
         raise InvalidInputError(
             f"no {trace} rows explain the others within 2·noise = {bound:.3g} of the largest row; raise noise or k, "
             "or leave noise out"
         )
-    if solution.status != 0:
-        raise InvalidInputError(f"HiGHS could not solve the program: {solution.message}")
     dual = solution.eqlin.marginals
     return Program(
         columns,
