@@ -110,6 +110,15 @@ def test_at_most_one_by_an_anchor_at_the_origin():
     np.testing.assert_allclose(W, encode_sum_to(X, with_origin), rtol=0, atol=1e-9)
 
 
+def test_fixed_sum_for_rows_far_beyond_all_anchors():
+    """The gain of one anchor over another is below the rounding of y; any vertex is right, NaN is not."""
+    C = np.zeros((4, 3))
+    C[2] = 1e-17
+    W = NonnegativeSystem(np.linalg.qr(C.T)[1], sum_to=1.0).solve(np.full((2, 3), 100.0))
+    np.testing.assert_allclose(W.sum(axis=1), 1.0)
+    assert (W >= 0).all()
+
+
 def test_active_set_gives_the_same():
     """Well-conditioned problems go by pivoting, so the active set is asked here by name."""
     rng = np.random.default_rng(9)

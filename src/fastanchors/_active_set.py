@@ -12,7 +12,7 @@ import numpy as np
 
 from ._jit import jit
 
-__all__ = ["active_set"]
+__all__ = ["active_set", "nearest_anchor"]
 
 _DEPENDENT = 1e-13  # a unit column this close to the span of the others is in it
 
@@ -75,7 +75,7 @@ def _start(R: Any, y: Any, e: Any, total: float, x: Any, work: Any) -> tuple[int
         free[:] = False
         if total != total:
             return 0, 0.0
-        index[0] = _nearest_anchor(R, y, e, total)
+        index[0] = nearest_anchor(R, y, e, total)
         free[index[0]] = True
         x[index[0]] = total / e[index[0]]
         p = _orthogonalise(R, index, 0, 1, Q, T)
@@ -87,7 +87,7 @@ def _start(R: Any, y: Any, e: Any, total: float, x: Any, work: Any) -> tuple[int
 
 
 @jit
-def _nearest_anchor(R: Any, y: Any, e: Any, total: float) -> int:
+def nearest_anchor(R: Any, y: Any, e: Any, total: float) -> int:
     """The j whose multiple of weight ``total`` is nearest to y."""
     best, nearest = np.inf, 0
     for j in range(R.shape[1]):

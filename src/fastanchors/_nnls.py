@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._active_set import active_set
+from ._active_set import active_set, nearest_anchor
 from ._jit import jit
 
 __all__ = ["TOLERANCE", "NonnegativeSystem", "nnls_gram"]
@@ -155,8 +155,13 @@ def _solve_rows(
         x = X[i]
         if not _block_pivoting(R, G, K, Y[i], B[i], free[i], e, total, limit, trusted, x, work):
             active_set(R, Y[i], e, total, limit, x, work)
+        weight = 0.0
         for j in range(k):
             x[j] *= e[j]
+            weight += x[j]
+        if total == total and not weight > 0.5 * total:  # y is so far that the sum is lost in rounding
+            x[:] = 0.0
+            x[nearest_anchor(R, Y[i], e, total)] = total
 
 
 @jit
