@@ -345,3 +345,19 @@ def test_failing_disk_at_build(tmp_path, monkeypatch):
     with pytest.raises(StoreError, match="the disk is full"):
         fa.build(np.ones((100_000, 9)), tmp_path / "s", memory_limit=1 << 22)
     assert os.listdir(tmp_path) == []
+
+
+def test_plain_single_updates(tmp_path):
+    """Python floats into a float64 store go a short way: it must lead to the journal too."""
+    A = np.random.default_rng(0).random((30_000, 8))
+    fa.build(A, tmp_path / "s", memory_limit=1 << 22).close()
+    with pytest.raises(StoreError, match=r"mode='r\+'"):
+        fa.open(tmp_path / "s")[0, 0] = 0.5
+    with fa.open(tmp_path / "s", mode="r+") as S:
+        assert len(S._blocks) > 3
+        for i in (0, 17_000, 29_999):
+            S[i, 3] = A[i, 3] = 0.25
+            assert S.raw(i, 3) == 0.25
+        assert S.changed_rows.tolist() == [0, 17_000, 29_999]
+    assert np.array_equal(stored(fa.open(tmp_path / "s")), A)
+    fa.verify(tmp_path / "s")

@@ -19,6 +19,7 @@ from .changes import Changes
 from .cost import Cost
 from .entries import as_entries, as_values, check_squares, is_plain, summed
 from .forest import Array
+from .gather import in_order
 
 __all__ = ["SampleMatrix"]
 
@@ -338,8 +339,7 @@ class SampleMatrix:
             order.append(at)
         if not parts:
             return self._blocks[0].rows(rows, view=view)
-        back = np.argsort(np.concatenate(order), kind="stable")
-        return sp.vstack(parts, format="csr")[back] if self.is_sparse else np.concatenate(parts)[back]
+        return in_order(parts, order, len(rows))
 
     # --- updates ----------------------------------------------------------------------------------------------------
 
