@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,7 +30,9 @@ def separable(m: int = 40, n: int = 12, k: int = 3, seed: int = 0) -> tuple[np.n
     return A, set(places.tolist())
 
 
-def wrap(kind: str, A: np.ndarray):
+def wrap(kind: str, A: np.ndarray, folder: Path):
+    if kind == "store":
+        return fa.build(A, folder / "store")
     if kind == "naive":
         return NaiveSampleMatrix(A)
     if kind == "array":
@@ -39,11 +42,11 @@ def wrap(kind: str, A: np.ndarray):
     return fa.SampleMatrix(sp.csr_array(A) if kind == "sparse" else A)
 
 
-@pytest.mark.parametrize("kind", ["naive", "dense", "sparse", "array", "sparse array"])
+@pytest.mark.parametrize("kind", ["naive", "dense", "sparse", "array", "sparse array", "store"])
 @pytest.mark.parametrize("rule", ["most-frequent", "largest"])
-def test_finds_the_anchors_of_a_small_matrix(kind, rule):
+def test_finds_the_anchors_of_a_small_matrix(kind, rule, tmp_path):
     A, anchors = separable()
-    result = fa.FAS(variant="paper", rule=rule, **QUICK).seek(wrap(kind, A), 3, rng=0)
+    result = fa.FAS(variant="paper", rule=rule, **QUICK).seek(wrap(kind, A, tmp_path), 3, rng=0)
     assert set(result.indices.tolist()) == anchors
     assert result.solver == "fas"
     assert result.cost.samples > 0
