@@ -14,8 +14,8 @@ Two methods, tried in this order for each row, on columns scaled to unit length:
    equations, as accurate as QR).
 2. *Active set* (Lawson & Hanson, 1974) with a re-orthogonalised QR of the free columns of R, when the free columns
    are nearly dependent, when dependent anchors leave the sign of a gradient to rounding, or when the exchanges do
-   not settle. A dependent column never enters, so collinear anchors
-   get a basic solution, as from :func:`scipy.optimize.nnls`.
+   not settle. A dependent column never enters, so collinear anchors get a basic solution, as from
+   :func:`scipy.optimize.nnls`.
 
 The sum is kept by a multiplier, exactly, not by a penalty.
 """
