@@ -26,6 +26,7 @@ FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 
 LEVELS = 13  # noise levels
 MATRICES = 25, 5  # matrices at each level: at full size, at half size
+FIRST_SEED = 1000  # DCA's rule of choice was settled on seeds 0 to 3 of these families: other matrices are shown here
 
 Panel = tuple[str, np.ndarray, dict[str, np.ndarray]]  # title, noise levels, recovery by solver
 Maker = Callable[[float, int], datasets.Separable]
@@ -88,11 +89,11 @@ def curves(
     result = {name: np.empty((len(levels), matrices)) for name in solvers}
     seconds = dict.fromkeys(solvers, 0.0)
     for row, level in enumerate(levels):
-        for seed in range(matrices):
+        for seed in range(FIRST_SEED, FIRST_SEED + matrices):
             data = make(float(level), seed)
             for name, solver in solvers.items():
                 start = time.perf_counter()
-                result[name][row, seed] = recovery(solver, data, seed)
+                result[name][row, seed - FIRST_SEED] = recovery(solver, data, seed)
                 seconds[name] += time.perf_counter() - start
     return result, {name: total / (len(levels) * matrices) for name, total in seconds.items()}
 
