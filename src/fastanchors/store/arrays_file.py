@@ -87,6 +87,8 @@ def map_arrays(folder: Path, description: Mapping[str, Any]) -> dict[str, NDArra
         count = 1
         for length in entry["shape"]:
             count *= length
+        if entry["offset"] + count * dtype.itemsize > size:
+            raise CorruptStoreError(f"{path}: array {name!r} lies beyond the end of the file")
         flat = np.frombuffer(content, dtype, count, entry["offset"]) if count else np.empty(0, dtype)
         arrays[name] = flat.reshape(entry["shape"])
     return arrays

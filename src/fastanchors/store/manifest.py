@@ -130,10 +130,13 @@ class Manifest:
             raise CorruptStoreError(f"{path}: its checksum does not match; restore it from a copy")
         if not _stamped(raw):
             raise CorruptStoreError(f"{path}: its checksum does not match; restore it from a copy")
-        content["shards"] = [Shard(**shard) for shard in content["shards"]]
-        for key in ("format", "version", "rows", "crc32"):
-            del content[key]
-        return cls(**content)
+        try:
+            content["shards"] = [Shard(**shard) for shard in content["shards"]]
+            for key in ("format", "version", "rows", "crc32"):
+                del content[key]
+            return cls(**content)
+        except (TypeError, KeyError) as error:
+            raise CorruptStoreError(f"{path} is not a manifest of version {FORMAT_VERSION}: {error}") from None
 
 
 def _stamp(raw: bytes) -> str:

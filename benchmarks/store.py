@@ -1,0 +1,174 @@
+"""The store against SciPy, NumPy and the matrix in memory: build, open, draws, rows, updates, commits.
+
+    python benchmarks/store.py            # 2,000,000 × 20,000 with 1e8 non-zeros; needs 6 GB of memory and of disk
+    python benchmarks/store.py --quick    # a tenth of the rows
+
+The peer of the build is ``A.tocsc()`` plus writing the same number of bytes with ``numpy.save`` (no sync); the peer of
+draws and rows is ``SampleMatrix`` on the same matrix. Everything is measured in one run, files cached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+import fastanchors as fa
+
+PER_ROW, COLUMNS = 50, 20_000
+
+
+def make_matrix(rows, rng):
+    """CSR with 50 different columns in each row, some columns much heavier than others; float64 and int32."""
+    start = (rng.random((rows, 1)) ** 2 * COLUMNS).astype(np.int32)
+    columns = (start + 397 * np.arange(PER_ROW, dtype=np.int32)) % COLUMNS
+    columns.sort(axis=1)
+    indptr = np.arange(0, rows * PER_ROW + 1, PER_ROW, dtype=np.int32)
+    return sp.csr_array((rng.random(rows * PER_ROW) + 0.1, columns.reshape(-1), indptr), shape=(rows, COLUMNS))
+
+
+class AnonymousMemory:
+    """The largest growth of this process's own memory (mapped files not counted) while the block runs."""
+
+    def __enter__(self):
+        self.start = self.peak = self._now()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def _watch(self):
+        while not self._stop.wait(0.01):
+            self.peak = max(self.peak, self._now())
+
+    def _now(self):
+        with open("/proc/self/status") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon"))
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+        self.grown = self.peak - self.start
+
+
+def seconds(function, repeat=1):
+    """The median time of ``repeat`` calls."""
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def measure_build(A, path, lines):
+    tocsc = seconds(lambda: A.tocsc())
+    with AnonymousMemory() as memory:
+        build = seconds(lambda: fa.build(A, path, extras=()).close())
+    size = sum(file.stat().st_size for file in path.iterdir())
+    content = np.ones(size // 8)
+    write = seconds(lambda: np.save(path.with_name("peer.npy"), content))
+    path.with_name("peer.npy").unlink()
+    csr = A.data.nbytes + A.indices.nbytes + A.indptr.nbytes
+    lines += [
+        f"| build of {A.shape[0]:,} × {A.shape[1]:,}, {A.nnz:.0e} non-zeros | {build:.1f} s |"
+        f" tocsc {tocsc:.1f} s + write {write:.1f} s | {build / (tocsc + write):.2f} times | ≤ 2.5 |",
+        f"| peak memory of the build (limit 1 GiB) | {memory.grown / 2**20:.0f} MiB | | | < 1024 MiB |",
+        f"| space, both orientations | {size / 1e9:.2f} GB | CSR {csr / 1e9:.2f} GB | {size / csr:.2f} times | ≤ 2.6 |",
+    ]
+
+
+def measure_draws(S, M, lines, count):
+    rng = np.random.default_rng(1)
+    rows, columns = M.sample_rows(count, rng=rng), M.sample_columns(count, rng=rng)
+    some = M.sample_rows(500, rng=rng)
+    for name, call, number in (
+        ("draws of rows", lambda X: X.sample_rows(count, rng=2), count),
+        ("draws of columns", lambda X: X.sample_columns(count, rng=2), count),
+        ("draws in rows", lambda X: X.sample_in_row(rows, rng=2), count),
+        ("draws in columns", lambda X: X.sample_in_column(columns, rng=2), count),
+        ("random rows gathered, 500 at a time", lambda X: X.rows(some), 500),
+    ):
+        call(S), call(M)  # pages cached, kernels compiled
+        ours, theirs = seconds(lambda call=call: call(S), 5), seconds(lambda call=call: call(M), 5)
+        share = theirs / ours
+        lines.append(
+            f"| {name} | {number / ours / 1e6:.2f} M/s | SampleMatrix {number / theirs / 1e6:.2f} M/s |"
+            f" {100 * share:.0f} % | ≥ 60 % |"
+        )
+
+
+def measure_updates(path, A, lines, count):
+    rng = np.random.default_rng(3)
+    with fa.open(path, mode="r+", memory_limit=4 << 30) as S:
+        entry = rng.integers(0, A.nnz, count)
+        i, j = np.searchsorted(A.indptr, entry, side="right") - 1, A.indices[entry].astype(np.int64)
+        x = rng.random(count)
+        S.update(i[:1000], j[:1000], x[:1000])
+        single = []
+        for row, column, value in zip(i[:5000].tolist(), j[:5000].tolist(), x[:5000].tolist(), strict=True):
+            start = time.perf_counter()
+            S[row, column] = value
+            single.append(time.perf_counter() - start)
+        S.commit()
+        batches = np.array_split(np.arange(count), max(1, count // 20_000))
+        batch = seconds(lambda: [S.update(i[b], j[b], x[b]) for b in batches])
+        large = seconds(S.commit)
+        commits = []
+        for _ in range(100):
+            S.update(i[:10], j[:10], x[:10])
+            commits.append(seconds(S.commit))
+        lines += [
+            f"| one `S[i, j] = x`, median, no commit | {1e6 * np.median(single):.1f} µs | | | < 30 µs |",
+            f"| updates of existing entries in batches of 20,000 | {count / batch / 1e3:.0f} k/s | | | > 500 k/s |",
+            f"| commit of 10 changes, median | {1e3 * np.median(commits):.2f} ms | | | |",
+            f"| commit of {count:,} changes | {1e3 * large:.0f} ms | | | |",
+        ]
+        S.close()
+    replay = seconds(lambda: fa.open(path).close())
+    lines.append(f"| open with {count + 7_000:,} changes in the journal | {1e3 * replay:.0f} ms | | | |")
+    with fa.open(path, mode="r+") as S:
+        compaction = seconds(S.compact)
+    lines.append(f"| compaction after changes in every shard | {compaction:.1f} s | | | |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rows", type=int, help="number of rows, 50 non-zeros each")
+    parser.add_argument("--scratch", type=Path, help="a directory with room for the store (default: a temporary one)")
+    arguments = parser.parse_args()
+    rows = arguments.rows or (200_000 if arguments.quick else 2_000_000)
+    lines = ["| what | here | peer | ratio | reach |", "| --- | --- | --- | --- | --- |"]
+    folder = Path(tempfile.mkdtemp(prefix="fastanchors-bench-", dir=arguments.scratch))
+    try:
+        path = folder / "store"
+        A = make_matrix(rows, np.random.default_rng(0))
+        fa.build(A[:1000], path, extras=()).close()  # compiles
+        shutil.rmtree(path)
+        measure_build(A, path, lines)
+        opening = seconds(lambda: fa.open(path).close(), 20)
+        lines.append(f"| open | {1e3 * opening:.1f} ms | | | < 50 ms |")
+        with fa.open(path) as S:
+            lines.append(f"| shards | {len(S._blocks)} | | | |")
+            measure_draws(S, fa.SampleMatrix(A), lines, 100_000 if arguments.quick else 1_000_000)
+        measure_updates(path, A, lines, 100_000 if arguments.quick else 1_000_000)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    text = "\n".join(lines)
+    print(text)
+    name = "store-quick.md" if rows < 2_000_000 else "store.md"
+    results = Path(__file__).parent / "results"
+    results.mkdir(exist_ok=True)
+    (results / name).write_text(f"# The store\n\n{os.cpu_count()} cores.\n\n{text}\n")
+
+
+if __name__ == "__main__":
+    main()
