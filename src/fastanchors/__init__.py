@@ -26,6 +26,7 @@ _HOME = {
     "DescribedVectors": "lowrank.described",
     "estimate_product": "lowrank.product",
     "sample_combination": "lowrank.rejection",
+    "cur": "lowrank.cur_decomposition",
     "FAS": "solvers.fas",
     "SPA": "solvers.spa",
     "SNPA": "solvers.snpa",

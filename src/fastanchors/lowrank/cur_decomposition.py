@@ -1,0 +1,165 @@
+"""CUR: a matrix from a few of its own columns and rows.
+
+M. W. Mahoney and P. Drineas, "CUR matrix decompositions for improved data analysis", PNAS 106, 2009; P. Drineas,
+R. Kannan and M. W. Mahoney, "Fast Monte Carlo algorithms for matrices III", SIAM J. Comput. 36, 2006, for rows and
+columns drawn by squared length.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from .._rng import RngLike, as_generator
+from .._validate import check_index, check_rank, check_size
+from ..errors import InvalidInputError, RankError
+from ..sampling.access import SampleAccess
+from ._lines import BATCH_ENTRIES, as_access
+from .fkv import PRACTICAL_FACTOR
+
+__all__ = ["CUR", "cur"]
+
+Core: TypeAlias = Literal["sampled", "exact"]
+
+
+class CUR:
+    """A ≈ C·U·R with C some columns of A, R some rows of A and U of rank k.
+
+    Attributes
+    ----------
+    rows, columns : which ones, distinct and in rising order.
+    core : U, len(columns) × len(rows).
+    """
+
+    def __init__(
+        self,
+        S: SampleAccess,
+        rows: NDArray[np.intp],
+        columns: NDArray[np.intp],
+        core: NDArray[np.float64],
+    ) -> None:
+        self.S = S
+        self.rows = rows
+        self.columns = columns
+        self.core = core
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """That of A."""
+        return self.S.shape
+
+    def __repr__(self) -> str:
+        return f"<CUR: {self.shape[0]} × {self.shape[1]} by {len(self.columns)} columns and {len(self.rows)} rows>"
+
+    def query(self, i: ArrayLike, j: ArrayLike) -> NDArray[np.float64]:
+        """The entries (C·U·R)_ij for all i × all j, as an array. Costs len(i)·c + len(j)·r queries."""
+        at = np.atleast_1d(check_index(i, self.shape[0], name="row"))
+        to = np.atleast_1d(check_index(j, self.shape[1], name="column"))
+        if at.ndim != 1 or to.ndim != 1:
+            raise InvalidInputError("i and j must be ints or one-dimensional arrays")
+        left = np.asarray(self.S[at[:, None], self.columns[None, :]], dtype=np.float64)
+        right = np.asarray(self.S[self.rows[:, None], to[None, :]], dtype=np.float64)
+        return left @ self.core @ right
+
+    def error(self) -> float:
+        """‖A − C·U·R‖_F / ‖A‖_F, exactly, in one pass over A: O(m·n·r) time, one block of rows held."""
+        R = _dense(self.S.rows(self.rows))
+        total = 0.0
+        step = max(1, BATCH_ENTRIES // self.shape[1])
+        for _, block in self.S.row_blocks(step):
+            part = _dense(block)
+            gap = part - (part[:, self.columns] @ self.core) @ R
+            total += float(np.einsum("ij,ij->", gap, gap))
+        return float(np.sqrt(total) / self.S.frobenius_norm)
+
+
+def cur(
+    S: Any,
+    k: int,
+    *,
+    rows: int | None = None,
+    columns: int | None = None,
+    core: Core = "sampled",
+    rng: RngLike = None,
+) -> CUR:
+    """Write A as C·U·R with columns and rows drawn by the sample model, and a core U of rank k.
+
+    Parameters
+    ----------
+    S : an object with sample access; an array or sparse matrix of any sign is given one, as it stands.
+    k : rank of the core.
+    rows, columns : how many to draw, by squared length, with repetition; by default 20·k of each.
+    core : ``"sampled"`` inverts the intersection W of the sampled rows and columns, scaled to unit lengths and cut at
+        rank k: U = D_c·(D_r·W·D_c)_k⁺·D_r. ``"exact"`` takes the best core of rank k there is for these rows and
+        columns, U = R_C⁻¹·(Q_Cᵀ·A·Q_R)_k·R_R⁻ᵀ with C = Q_C·R_C and Rᵀ = Q_R·R_R, in one pass over A.
+
+    Costs r + c samples and r·c queries for ``"sampled"``, whatever m and n; ``"exact"`` takes O(nnz·r) time and holds
+    (m + n)·max(r, c) numbers. Unlike singular vectors, the factors are rows and columns of the data: sparse
+    where the data are, non-negative, and with names.
+
+    Raises
+    ------
+    RankError : what was drawn has rank below k.
+    """
+    access = as_access(S)
+    k = check_rank(k, access.shape)
+    r = PRACTICAL_FACTOR * k if rows is None else check_size(rows, name="rows")
+    c = PRACTICAL_FACTOR * k if columns is None else check_size(columns, name="columns")
+    if min(r, c) < k:
+        raise InvalidInputError(f"rows = {r} and columns = {c} must both be at least k = {k}")
+    if core not in ("sampled", "exact"):
+        raise InvalidInputError(f'core must be "sampled" or "exact", got {core!r}')
+    if not access.frobenius_norm > 0:
+        raise InvalidInputError("every entry of the matrix is zero: there is nothing to sample from")
+    generator = as_generator(rng)
+    I = np.unique(np.asarray(access.sample_rows(r, rng=generator), dtype=np.intp))
+    J = np.unique(np.asarray(access.sample_columns(c, rng=generator), dtype=np.intp))
+    make = _sampled_core if core == "sampled" else _exact_core
+    return CUR(access, I, J, make(access, I, J, k))
+
+
+def _sampled_core(S: SampleAccess, I: NDArray[np.intp], J: NDArray[np.intp], k: int) -> NDArray[np.float64]:
+    scale_rows = 1.0 / np.asarray(S.row_norm(I), dtype=np.float64)
+    scale_columns = 1.0 / np.asarray(S.column_norm(J), dtype=np.float64)
+    W = np.asarray(S[I[:, None], J[None, :]], dtype=np.float64)
+    P, sigma, Qt = np.linalg.svd(scale_rows[:, None] * W * scale_columns, full_matrices=False)
+    _check_core(sigma, W.shape, k)
+    return scale_columns[:, None] * ((Qt[:k].T / sigma[:k]) @ P[:, :k].T) * scale_rows
+
+
+def _exact_core(S: SampleAccess, I: NDArray[np.intp], J: NDArray[np.intp], k: int) -> NDArray[np.float64]:
+    Pr, sr, Qr = np.linalg.svd(_dense(S.rows(I)), full_matrices=False)  # R = Pr·sr·Qr
+    m = S.shape[0]
+    C, AQ = np.empty((m, len(J))), np.empty((m, len(Qr)))
+    step = max(1, BATCH_ENTRIES // S.shape[1])
+    for start, block in S.row_blocks(step):
+        part = slice(start, start + block.shape[0])
+        C[part] = _dense(block[:, J])
+        AQ[part] = block @ Qr.T
+    Pc, sc, Qc = np.linalg.svd(C, full_matrices=False)
+    X, sigma, Yt = np.linalg.svd(Pc.T @ AQ, full_matrices=False)
+    _check_core(sigma, (len(I), len(J)), k)
+    best = (X[:, :k] * sigma[:k]) @ Yt[:k]
+    return np.asarray((Qc.T * _inverted(sc)) @ best @ (Pr * _inverted(sr)).T)
+
+
+def _inverted(sigma: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1/σ, and 0 for values that are rounding."""
+    return np.divide(1.0, sigma, out=np.zeros_like(sigma), where=sigma > sigma[0] * 1e-12)
+
+
+def _check_core(sigma: NDArray[np.float64], shape: tuple[int, int], k: int) -> None:
+    rank = int(np.count_nonzero(sigma > sigma[0] * 1e-12))
+    if rank < k:
+        raise RankError(
+            f"the {shape[0]} rows and {shape[1]} columns drawn meet in a matrix of rank {rank}, below k = {k}; ask "
+            "for a smaller k, or draw more of them",
+            rank,
+        )
+
+
+def _dense(block: Any) -> NDArray[np.float64]:
+    return np.asarray(block.toarray() if sp.issparse(block) else block, dtype=np.float64)

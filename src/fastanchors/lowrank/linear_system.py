@@ -1,0 +1,206 @@
+"""Low-rank linear systems: x = A⁺b described by a few sampled rows.
+
+A. Gilyén, S. Lloyd and E. Tang, "Quantum-inspired low-rank stochastic regression with logarithmic dependence on the
+dimension", 2018; N.-H. Chia, H.-H. Lin and C. Wang, "Quantum-inspired sublinear classical algorithms for solving
+low-rank linear systems", 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from .._rng import RngLike
+from .._validate import check_index
+from ..errors import InvalidInputError, InvalidTypeError, RankError
+from ..sampling.access import Rows, SampleAccess
+from ..sampling.vector import VectorSampler
+from ._lines import BATCH_ENTRIES, as_access
+from .described import DescribedVectors
+from .fkv import PRACTICAL_FACTOR, fkv
+from .rejection import expected_trials
+
+__all__ = ["LinearSolution", "solve"]
+
+
+class LinearSolution:
+    """x = V·y, known by the p rows of A that V is made of: entries can be asked for and drawn, x is never formed.
+
+    Attributes
+    ----------
+    vectors : V, orthonormal :class:`~fastanchors.DescribedVectors`.
+    y : the k coefficients of x in them.
+    singular_values : those of A·V: all of A's where A has rank k and the regression was exact, estimates otherwise.
+    residual_norm : ‖A·x − b‖, an estimate unless the regression was exact.
+    """
+
+    def __init__(
+        self, vectors: DescribedVectors, y: NDArray[np.float64], singular_values: NDArray[np.float64], residual: float
+    ) -> None:
+        self.vectors = vectors
+        self.y = y
+        self.singular_values = singular_values
+        self.residual_norm = residual
+        self._x = vectors.transform(y)
+
+    def __len__(self) -> int:
+        return self.vectors.shape[0]
+
+    def __repr__(self) -> str:
+        k, p = len(self.y), len(self.vectors.indices)
+        return f"<LinearSolution: length {len(self)}, rank {k}, κ = {self.condition:.3g}, described by {p} rows>"
+
+    @property
+    def norm(self) -> float:
+        """‖x‖ = ‖y‖, as V is orthonormal."""
+        return float(np.linalg.norm(self.y))
+
+    @property
+    def condition(self) -> float:
+        """κ of A on the k directions that are inverted."""
+        return float(self.singular_values[0] / self.singular_values[-1])
+
+    @property
+    def trials_per_draw(self) -> float:
+        """Expected trials of :meth:`sample` for each accepted draw: grows as κ² where x leans on small values."""
+        return expected_trials(self._x, [1.0], gram=[[self.norm**2]])
+
+    def query(self, indices: ArrayLike) -> NDArray[np.float64]:
+        """x at ``indices``, an array of that length. Costs p queries per index."""
+        return self._x.query(indices)[:, 0]
+
+    def __getitem__(self, index: int) -> float:
+        """One entry of x."""
+        return float(self.query(int(check_index(index, len(self), name="index")))[0])
+
+    def sample(self, size: int | None = None, *, rng: RngLike = None, max_trials: int = 1_000_000) -> Any:
+        """Draw indices with probability x_j²/‖x‖². Exact; one sample and p queries per trial."""
+        if not self.norm > 0:
+            raise InvalidInputError("x is the zero vector: there is nothing to sample from")
+        return self._x.sample(0, size, rng=rng, max_trials=max_trials)
+
+    def toarray(self) -> NDArray[np.float64]:
+        """x whole, for those who want it after all: reads the p rows, O(p·n)."""
+        return self._x._lines.combine(self._x.coefficients)[:, 0]
+
+
+def solve(
+    S: Any,
+    b: Any,
+    k: int,
+    *,
+    rows: int | None = None,
+    columns: int | None = None,
+    exact: bool = False,
+    rng: RngLike = None,
+) -> LinearSolution:
+    """Describe x = A_k⁺·b: the least-squares solution of A·x ≈ b on the k leading directions of A.
+
+    FKV describes the row space of A by p sampled rows. Its raw vectors are far from orthonormal, and inverting their
+    approximate singular values is where the published algorithms lose their accuracy; here the vectors are
+    orthonormalised, and the k coefficients solve a small least-squares problem on the same p rows, each weighted by
+    its probability of being among them (Drineas, Mahoney and Muthukrishnan, SODA 2006). Nothing is inverted but a k × k
+    triangle.
+
+    Parameters
+    ----------
+    S : an object with sample access; an array or sparse matrix of any sign is given one, as it stands.
+    b : the m numbers of the right side: an array (a memory map is not read whole) or a ``VectorSampler``. Only the
+        entries at the sampled rows are asked for.
+    k : rank of the system to invert. Directions beyond it are left out, as in ``numpy.linalg.pinv`` with a cut-off.
+    rows, columns : how many FKV draws; by default 20·k of each.
+    exact : solve the k × k regression on all rows, in one pass over A and b, instead of the sampled ones.
+
+    Notes
+    -----
+    Cost: p + q samples, p·q queries and the p rows read twice, O(p·nnz(row)·k) time; memory O(n·k + p·q). No part of it
+    grows with m, unless ``exact``. Each entry of x then costs p queries; a draw costs a number of trials that grows
+    with κ² (:attr:`LinearSolution.trials_per_draw`).
+
+    Error: where A has rank k and b lies in its range, x is A⁺b up to rounding, whatever κ. A part r of b outside
+    the range is averaged over p rows only, which costs an error of the order √(k/p)·‖r‖/σ_k; ``exact=True``
+    removes it for the price of the pass. Noise in A of spectral size ν turns the k directions by about ν/σ_k.
+
+    Raises
+    ------
+    RankError : fewer than k directions were found; ask for a smaller k.
+    """
+    access = as_access(S)
+    right = _Right(b, access.shape[0])
+    vectors = fkv(access, k, rows=rows, columns=columns, rng=rng)
+    # A QR of the vectors themselves rather than of their Gram matrix: nothing is squared.
+    whole = vectors._lines.combine(vectors.coefficients)
+    _, T = np.linalg.qr(whole)
+    _check_rank(np.linalg.svd(T, compute_uv=False), len(T))
+    inverse = np.linalg.inv(T)
+    basis = whole @ inverse
+    if exact:
+        triangle = _triangle(_all_rows(access, right), basis)
+    else:
+        drawn = PRACTICAL_FACTOR * k if rows is None else rows
+        triangle = _triangle(_sampled_rows(access, right, vectors.indices, drawn), basis)
+    R, c = triangle[:-1, :-1], triangle[:-1, -1]
+    sigma = np.linalg.svd(R, compute_uv=False)
+    _check_rank(sigma, len(R))
+    return LinearSolution(vectors.transform(inverse), np.linalg.solve(R, c), sigma, float(abs(triangle[-1, -1])))
+
+
+def _triangle(weighted: Iterator[tuple[Rows, NDArray[np.float64]]], basis: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The triangle of a QR of [A·V, b], block by block: it holds the regression, its solution and its residual."""
+    size = basis.shape[1] + 1
+    triangle: NDArray[np.float64] = np.zeros((size, size))
+    for block, b in weighted:
+        part = np.column_stack([block @ basis, b])
+        triangle = np.asarray(np.linalg.qr(np.vstack([triangle, part]), mode="r"))
+    return triangle
+
+
+def _sampled_rows(
+    S: SampleAccess, b: _Right, indices: NDArray[np.intp], drawn: int
+) -> Iterator[tuple[Rows, NDArray[np.float64]]]:
+    """The rows that FKV drew and b there, each divided by √π, π the probability of being among ``drawn`` draws.
+
+    With these weights every sum over the sample is unbiased for the sum over all rows (Horvitz and Thompson).
+    """
+    step = max(1, BATCH_ENTRIES // S.shape[1])
+    for start in range(0, len(indices), step):
+        some = indices[start : start + step]
+        share = np.minimum((np.asarray(S.row_norm(some)) / S.frobenius_norm) ** 2, 1.0)
+        weight = 1.0 / np.sqrt(-np.expm1(drawn * np.log1p(-np.minimum(share, 1 - 1e-16))))
+        block = S.rows(some)
+        block = sp.diags_array(weight) @ block if sp.issparse(block) else block * weight[:, None]
+        yield block, weight * b.at(some)
+
+
+def _all_rows(S: SampleAccess, b: _Right) -> Iterator[tuple[Rows, NDArray[np.float64]]]:
+    for start, block in S.row_blocks():
+        yield block, b.at(np.arange(start, start + block.shape[0]))
+
+
+class _Right:
+    """The right side b, read only where it is asked for and checked there."""
+
+    def __init__(self, b: Any, m: int) -> None:
+        self.values: Any = b if isinstance(b, VectorSampler) else np.asarray(b)
+        shape = (len(b),) if isinstance(b, VectorSampler) else self.values.shape
+        if shape != (m,):
+            raise InvalidInputError(f"b must hold one number for each of the {m} rows of A, got shape {shape}")
+        if not isinstance(b, VectorSampler) and self.values.dtype.kind not in "iufb":
+            raise InvalidTypeError(f"b must hold real numbers, got dtype {self.values.dtype}")
+
+    def at(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        values = np.asarray(self.values[rows], dtype=np.float64)
+        if not np.isfinite(values).all():
+            row = int(rows[np.argmin(np.isfinite(values))])
+            raise InvalidInputError(f"b[{row}] is not finite; remove or impute it first")
+        return values
+
+
+def _check_rank(sigma: NDArray[np.float64], k: int) -> None:
+    rank = int(np.count_nonzero(sigma > sigma[0] * 1e-12))
+    if rank < k:
+        raise RankError(f"the sampled rows span only {rank} direction(s), k = {k} were asked for; ask for less", rank)
