@@ -63,8 +63,7 @@ def near_or_sampled(
     eta = 1 - run.residuals / np.maximum(tails, run.thresholds.low * (1 + TIE))
     eta = np.maximum.accumulate(np.maximum(eta, 0.0))
     draws = _fresh(data, budget, rng) if eta[k - 1] > _USEFUL else None
-    points = coreset.rows[np.searchsorted(coreset.indices, run.indices)]
-    points = np.asarray(points.toarray() if sp.issparse(points) else points, dtype=np.float64)
+    points = coreset.points(run.indices)
     base = {"budget": budget, "rows_read": data.cost.rows_read}
     selections = []
     for size in sizes:

@@ -6,7 +6,8 @@ steps: for a row outside, with Q_t the old directions of the first t steps, Q′
 
     ‖P′a‖ ≤ ‖(I − Q_tQ_tᵀ)a‖ + ‖P′Q_t‖·‖a‖ ≤ tail_t + ‖P′Q_t‖·(largest norm outside)    for every t,
 
-so old tails serve wherever the new anchors span nearly what the old ones did.
+so old tails serve wherever the new anchors span nearly what the old ones did. Where the data lies near the hull of its
+anchors, :mod:`~fastanchors.solvers.fas_hull` bounds the rows outside for any anchors whatever.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from numpy.typing import NDArray
 
 from ._rows import DOUBLE, MatrixRows
 from .fas_coreset import Coreset, Run, common_length, residual_bounds
+from .fas_hull import Hull
 from .fas_index import Index
 
 __all__ = ["absorb"]
 
-_CROWDED = 4096  # rows of the coreset above which those that matter no longer are let go
+_CROWDED = 8192  # rows of the coreset above which those that matter no longer are let go
 
 
 def absorb(data: MatrixRows, index: Index, changed: NDArray[np.int64], *, tol: float | None = None) -> Index:
@@ -40,14 +42,16 @@ def absorb(data: MatrixRows, index: Index, changed: NDArray[np.int64], *, tol: f
     # A row that raises no tail may stay outside; a row of the coreset is replaced by what it is now.
     outside = ~np.isin(fresh.indices, index.coreset.indices)
     outside &= (bounds <= tails).all(axis=1) & (stands == len(run))
+    if index.hull is not None and outside.any():
+        outside[outside] = index.hull.covers(fresh.rows[outside])
     coreset = index.coreset.merged(fresh.take(~outside))
     norm = max(index.norm, float(norms[outside].max(initial=0.0)) * (1 + 1e-12))
     if stands < len(run):
         new = coreset.run(len(run), tol=tol)
-        tails, proved = _proved(run, new, tails, min(stands, proved), norm)
+        tails, proved = _proved(run, new, tails, min(stands, proved), norm, index.hull)
         run = new
     stuck = index.stuck and proved >= index.proved
-    result = Index(run, proved, coreset, tails, norm, data.shape[0], stuck)
+    result = Index(run, proved, coreset, tails, norm, data.shape[0], stuck, hull=index.hull)
     return _thinned(result) if len(coreset) > _CROWDED else result
 
 
@@ -63,7 +67,7 @@ def _undisturbed(run: Run, fresh: Coreset, norms: NDArray[np.float64], bounds: N
 
 
 def _proved(
-    old: Run, new: Run, tails: NDArray[np.float64], stands: int, norm: float
+    old: Run, new: Run, tails: NDArray[np.float64], stands: int, norm: float, hull: Hull | None
 ) -> tuple[NDArray[np.float64], int]:
     """The tails of the new run, and how many of its steps they prove."""
     T = len(old)
@@ -76,6 +80,8 @@ def _proved(
     spread = np.zeros_like(missing)  # ‖P′Q_t‖_F: column t is of the t directions before it
     spread[:, 1:] = np.sqrt(np.cumsum(missing[:, :-1], axis=1))
     new_tails = (tails[None, :] + spread * norm).min(axis=1, initial=norm) * (1 + 1e-12)
+    if hull is not None:
+        new_tails = np.minimum(new_tails, hull.tails(N, len(new)))
     new_tails[:shared] = tails[:shared]  # proved before, ties included
     unproved = np.flatnonzero(new_tails[shared:] >= new.thresholds.low[shared:])
     steps = shared + int(unproved[0]) if unproved.size else len(new)
@@ -86,7 +92,9 @@ def _thinned(index: Index) -> Index:
     """Without the rows that can go outside and raise no tail."""
     coreset, run = index.coreset, index.run
     bounds = residual_bounds(coreset.rows, coreset.squared_norms, run.thresholds.basis, len(run))
-    keep = (bounds > index.tails).any(axis=1)
+    keep = np.asarray((bounds > index.tails).any(axis=1))
+    if index.hull is not None:
+        keep[~keep] = ~index.hull.covers(coreset.rows[~keep])
     keep |= np.isin(coreset.indices, np.concatenate([np.zeros(0, np.int64), *run.tied]))
     norm = max(index.norm, float(np.sqrt(coreset.squared_norms[~keep].max(initial=0.0))) * (1 + 1e-12))
     return replace(index, coreset=coreset.take(keep), norm=norm)

@@ -155,6 +155,11 @@ class Coreset:
         rows = sp.vstack(parts, format="csr")[order] if sp.issparse(self.rows) else np.concatenate(parts)[order]
         return Coreset(indices[order], rows, np.concatenate([self.squared_norms[mine], other.squared_norms])[order])
 
+    def points(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Those of its rows, dense."""
+        rows = self.rows[np.searchsorted(self.indices, indices)]
+        return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
+
     def take(self, keep: NDArray[np.bool_]) -> Coreset:
         """The rows marked."""
         return Coreset(self.indices[keep], self.rows[keep], self.squared_norms[keep])

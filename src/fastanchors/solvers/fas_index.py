@@ -23,6 +23,7 @@ from ._residuals import Residuals
 from ._rows import MatrixRows
 from .fas_bounds import Sketch, in_threads, row_space
 from .fas_coreset import Coreset, Decision, Run, next_choice, residual_bounds, squared_norms_of
+from .fas_hull import Hull, mixtures
 from .spa import default_tolerance
 
 __all__ = ["PILOT", "Index", "build_index", "extend_index", "index_of_sketch", "pilot_rows"]
@@ -31,6 +32,9 @@ PILOT = 2000  # rows looked at first
 _SPARE = 12  # dimensions of the sketch beyond the number of anchors
 _JOIN = 8  # most doubtful rows per step that join the coreset in one round
 _SPARES = (4, 32)  # rows per step kept beyond those the proof needs, so that small changes do not undo it
+_MIXED = (8, 256)  # rows nearest to each anchor that are kept
+_FLAT = 1e-4  # anchors with residuals below this fraction of the first do not span a hull worth having
+_NARROW = 0.01  # largest distance from the hull, beside the last residual, that is of use
 _CHECK_BYTES = 1 << 22  # rows checked exactly at a time, in each thread
 _GROUP = 16  # directions of the prefix removed in one pass: what it holds is 16 numbers a row
 
@@ -49,6 +53,7 @@ class Index:
     rows : number of rows of the matrix at the time.
     stuck : bounds were tried beyond ``proved`` and could not tell the rows apart: only passes of SPA can.
     complete : the residual of every row is zero after the run.
+    hull : the rows outside the coreset as mixtures of the anchors, where they nearly are.
     """
 
     run: Run
@@ -59,6 +64,7 @@ class Index:
     rows: int
     stuck: bool
     complete: bool = False
+    hull: Hull | None = None
 
 
 def build_index(
@@ -207,8 +213,26 @@ class _Proof:
         if proved < len(run):
             scan = self.sketch.scan(run.thresholds, self.known, 1)
             tails[proved:] = np.maximum(scan.top_bounds[:, 0], scan.tied_bounds)[proved:]
+        hull = self._hull(run.cut(proved))
         norm = self.sketch.norm_outside(self.known)
-        return Index(run, proved, self.coreset, np.maximum(tails, 0.0), norm, self.data.shape[0], proved < self.steps)
+        m = self.data.shape[0]
+        return Index(run, proved, self.coreset, np.maximum(tails, 0.0), norm, m, proved < self.steps, hull=hull)
+
+    def _hull(self, run: Run) -> Hull | None:
+        """The rows outside as mixtures of the anchors; those nearest to an anchor, or least so, join the coreset."""
+        vertices = run.cut(int(np.count_nonzero(run.residuals > _FLAT * run.residuals[:1])))
+        if not 1 < len(vertices) <= self.sketch.V.shape[1]:
+            return None
+        points = self.coreset.points(vertices.indices)
+        spares = int(np.clip(self.data.shape[0] // 400, *_MIXED))
+        rows, values = mixtures(self.sketch, points, self.known, spares + 1)
+        gap = float(values[-1, -1])
+        if gap > _NARROW * vertices.residuals[-1]:
+            return None
+        wanted = rows[:, :-1][values[:, :-1] > np.append(np.full(len(points), 0.5), gap)[:, None]]
+        enough = self.join(wanted)
+        shares = np.maximum(values[:-1, -1 if enough else 0], 0.5)
+        return Hull(points, shares, max(gap if enough else float(values[-1, 0]), 0.0))
 
 
 def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | None = None) -> Index | None:
@@ -258,7 +282,7 @@ def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | Non
     more = Run.of(found, sizes, residuals.basis.copy(), decisions, tied, exhausted=len(run) + len(found) < steps)
     whole = run.followed_by(more)
     tails = np.append(index.tails[: len(run)], ends)
-    return Index(whole, len(whole), coreset, tails, index.norm, index.rows, True, whole.exhausted)
+    return Index(whole, len(whole), coreset, tails, index.norm, index.rows, True, whole.exhausted, index.hull)
 
 
 def _spares(m: int) -> int:

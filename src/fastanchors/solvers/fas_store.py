@@ -23,6 +23,7 @@ from ._rows import MatrixRows
 from .fas_bounds import Part, Sketch, Thresholds, empty_part, row_space, sketch_rows
 from .fas_changes import absorb
 from .fas_coreset import Coreset, Run
+from .fas_hull import Hull
 from .fas_index import PILOT, Index, index_of_sketch, pilot_rows
 
 __all__ = ["SMALL", "STEPS", "FasExtra", "Kept", "keep", "load", "recall", "renew_index"]
@@ -186,6 +187,9 @@ def _encode(index: Index) -> dict[str, NDArray[Any]]:
         "core.indices": coreset.indices,
         "core.squares": coreset.squared_norms,
     }
+    if index.hull is not None:
+        hull = index.hull
+        arrays |= {"hull.points": hull.points, "hull.shares": hull.shares, "hull.gap": np.array([hull.gap])}
     if sp.issparse(coreset.rows):
         names = ("data", "indices", "indptr")
         return arrays | {f"core.csr.{name}": getattr(coreset.rows, name) for name in names}
@@ -193,12 +197,15 @@ def _encode(index: Index) -> dict[str, NDArray[Any]]:
 
 
 def _decode(stored: Arrays, columns: int) -> Index:
-    # Copies: a few megabytes at most, and the index outlives the generation of its file.
-    arrays = {name: np.array(array) for name, array in stored.items()}
+    # The maps outlive the file, which is never written again; rows of the coreset are read only where a run is redone.
+    arrays = {name: np.asarray(array) for name, array in stored.items()}
     proved, rows, stuck, complete, exhausted = (int(x) for x in arrays["numbers"])
     indices = arrays["indices"]
     thresholds = Thresholds(arrays["basis"], arrays["low"], arrays["high"], arrays["norm_limit"], indices)
     tied = tuple(np.split(arrays["tied"], arrays["tied_ends"][:-1])) if len(indices) else ()
+    hull = None
+    if "hull.gap" in arrays:
+        hull = Hull(arrays["hull.points"], arrays["hull.shares"], float(arrays["hull.gap"][0]))
     core = arrays["core.indices"]
     if "core.rows" in arrays:
         matrix: Any = arrays["core.rows"]
@@ -214,4 +221,5 @@ def _decode(stored: Arrays, columns: int) -> Index:
         rows,
         bool(stuck),
         bool(complete),
+        hull,
     )

@@ -1,0 +1,587 @@
+"""FAS() against full SPA: the same anchors, and what they cost, on stores, arrays and files.
+
+``python benchmarks/seek.py [--quick] [--full] [--only NAME …] [--scale X]``. Sizes are those of ``--full`` times the
+scale (0.1 unless told): 1,000,000×400 dense, 5,000,000×2,000 sparse, growth to 10,000,000 rows, a file of 20 GB.
+``--full`` needs 12 GB of memory and 60 GB of disk (``TMPDIR`` says where). Peers: a NumPy SPA that keeps no residual
+matrix, the same on SciPy CSR, and this library's own solvers. Names: exact, store, sparse, growth, shot, file, curve,
+build, rivals, figure.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import fastanchors as fa
+from _table import Report, arguments, once
+from fastanchors.errors import RankError
+from fastanchors.solvers import fas_bounds, fas_coreset, fas_index, fas_seek
+from fastanchors.solvers._rows import MatrixRows, as_rows
+
+K = 20
+
+
+def plain_spa(A: Any, k: int) -> list[int]:
+    """SPA as one would write it in NumPy or SciPy: no residual matrix, one product with the matrix per anchor."""
+    squares = A.multiply(A).sum(axis=1) if sp.issparse(A) else np.einsum("ij,ij->i", A, A)
+    squares = np.asarray(squares, dtype=np.float64).reshape(-1)
+    Q: list[np.ndarray] = []
+    found: list[int] = []
+    for _ in range(k):
+        i = int(np.argmax(squares))
+        found.append(i)
+        row = A[[i]].toarray()[0] if sp.issparse(A) else A[i]
+        q = row.astype(np.float64)
+        for p in Q:
+            q = q - (p @ q) * p
+        q /= np.linalg.norm(q)
+        Q.append(q)
+        squares -= np.asarray(A @ q.astype(A.dtype), dtype=np.float64) ** 2
+    return found
+
+
+def typical(task: Callable[[], Any], rounds: int = 7) -> float:
+    """Median seconds after one unmeasured call."""
+    task()
+    return statistics.median(once(task)[1] for _ in range(rounds))
+
+
+class Bench:
+    def __init__(self, report: Report, scale: float, quick: bool) -> None:
+        self.report, self.scale, self.quick = report, scale, quick
+        self.folder = Path(tempfile.mkdtemp(prefix="seek-"))
+
+    def rows(self, full: int) -> int:
+        return max(10_000, int(full * self.scale))
+
+    def dense(self, k: int = K, **options: Any) -> fa.datasets.Separable:
+        m = self.rows(1_000_000)
+        return fa.datasets.separable(m, 400, k, dtype=np.float32, keep_weights=False, rng=0, **options)
+
+    # --- the same anchors -------------------------------------------------------------------------------------------
+
+    def exact(self) -> None:
+        cases = 60 if self.quick else 500
+        seen: Counter[tuple[str, str]] = Counter()
+        wrong: Counter[tuple[str, str]] = Counter()
+        with no_small():
+            for seed in range(cases):
+                name, A, k = case(seed)
+                outcome = compare(A, k, seed)
+                kind = "dense" if isinstance(A, np.ndarray) else "sparse"
+                seen[name, kind] += 1
+                wrong[name, kind] += not outcome
+        self.report.text(
+            f"## The same indices as full SPA, {cases} random cases\n\nThe families of the literature (noise 0 to 0.3), "
+            "larger separable matrices, and the same with duplicated rows, scaled copies, zero rows and k above the rank "
+            "(there both must raise the same error). Half of the cases are held as CSR. The index is used however small "
+            "the matrix is, with a pilot of 20 rows."
+        )
+        names = sorted({name for name, _ in seen})
+        self.report.table(
+            ["family", "cases", "exact, but not SPA's"],
+            [
+                [n, sum(seen[n, x] for x in ("dense", "sparse")), sum(wrong[n, x] for x in ("dense", "sparse"))]
+                for n in names
+            ],
+        )
+
+    # --- stores -----------------------------------------------------------------------------------------------------
+
+    def store(self) -> None:
+        rows = []
+        for label, options in (("", {}), (", noise 5 %", {"noise": 0.05})):
+            data = self.dense(**options)
+            S = fa.build(data.A, self.folder / "dense", normalize=None, overwrite=True)
+            for k in (10, K):
+                rows.append(self._against(f"{shape(data.A)} float32{label}", S, data.A, k))
+            S.close()
+        self._stores("Seek on a store, dense", "NumPy SPA in memory", rows)
+
+    def sparse(self) -> None:
+        m = self.rows(5_000_000)
+        A = fa.datasets.separable(m, 2000, K, sparse=14 / 2000, dtype=np.float32, keep_weights=False, rng=0).A
+        S = fa.build(A, self.folder / "sparse", normalize=None, overwrite=True)
+        rows = [self._against(f"{shape(A)} CSR, {A.nnz / m:.0f} per row", S, A, K)]
+        S.close()
+        self._stores("Seek on a store, sparse", "SciPy-sparse SPA in memory", rows)
+
+    def _against(self, label: str, S: Any, A: Any, k: int) -> list[Any]:
+        expected, peer = once(lambda: plain_spa(A, k))
+        S = fa.open(S.path)
+        first = fa.FAS().seek(S, k)
+        again = typical(lambda: fa.FAS().seek(S, k))
+        same = fa.SPA().seek(A, k).indices.tolist()
+        assert first.certificate.kind == "exact"
+        assert first.indices.tolist() == same
+        agreed = sum(a == b for a, b in zip(expected, same))
+        return [
+            label,
+            k,
+            peer,
+            first.seconds,
+            again,
+            peer / again,
+            peer / first.seconds,
+            first.cost.rows_read,
+            f"{agreed}/{k}",
+        ]
+
+    def _stores(self, title: str, peer: str, rows: list[list[Any]]) -> None:
+        self.report.text(
+            f"## {title}\n\nThe first seek after opening the store reads the index; the others have it. Every answer is "
+            f"certified exact and is that of this library's SPA. *Same*: choices in which {peer} agrees; it has no rule for ties."
+        )
+        columns = [
+            "matrix",
+            "k",
+            f"{peer}, s",
+            "first seek, s",
+            "seek, s",
+            "times faster",
+            "first, times",
+            "rows read",
+            "same",
+        ]
+        self.report.table(columns, rows)
+
+    def growth(self) -> None:
+        sizes = [m for m in (10_000, 100_000, 1_000_000, 10_000_000) if m <= self.rows(10_000_000)]
+        for label, options in (("single-copy anchors", {}), ("many near-pure rows", {"near_pure": 200, "alpha": 0.1})):
+            rows = []
+            for m in sizes:
+                blocks = fa.datasets.separable_blocks(m, 40, 10, dtype=np.float32, rng=1, **options)
+                fa.build(iter(blocks), self.folder / "growth", overwrite=True).close()
+                with fa.open(self.folder / "growth", mode="r+") as S:
+                    first = fa.FAS().seek(S, 10)
+                    again = typical(lambda S=S: fa.FAS().seek(S, 10))
+                    rng = np.random.default_rng(0)
+                    updates, reads, kinds = [], [], Counter()
+                    for _ in range(3):
+                        S.update(rng.integers(m, size=1000), rng.integers(40, size=1000), rng.random(1000, np.float32))
+                        found = fa.FAS().seek(S, 10)
+                        assert found.certificate.kind == "exact"
+                        updates.append(found.seconds)
+                        reads.append(found.cost.rows_read)
+                        kinds[found.certificate.details["index"].split(";")[0]] += 1
+                    S._pending.clear()
+                how = ", ".join(f"{kinds[x]} {x}" for x in kinds)
+                updated = statistics.median(updates)
+                rows.append(
+                    [
+                        f"{m:,}",
+                        first.seconds,
+                        again,
+                        first.cost.rows_read,
+                        updated,
+                        updated / first.seconds,
+                        max(reads),
+                        how,
+                    ]
+                )
+            self.report.text(f"## Growth of a seek on a store, k = 10, 40 columns: {label}")
+            self.report.table(
+                [
+                    "rows",
+                    "first seek, s",
+                    "seek, s",
+                    "rows read",
+                    "after 1,000 updates, s",
+                    "× first",
+                    "rows read then",
+                    "index then",
+                ],
+                rows,
+            )
+            self.report.text(
+                f"From {sizes[0]:,} to {sizes[-1]:,} rows the first seek takes {rows[-1][1] / rows[0][1]:.2f} times, a later "
+                f"one {rows[-1][2] / rows[0][2]:.2f} times as long."
+            )
+
+    # --- arrays and files -------------------------------------------------------------------------------------------
+
+    def shot(self) -> None:
+        rows = []
+        for label, options in (
+            ("", {}),
+            (", noise 5 %", {"noise": 0.05}),
+            (", near-pure rows", {"near_pure": 200, "alpha": 0.1}),
+        ):
+            A = self.dense(**options).A
+            times: dict[str, list[float]] = {"plain": [], "spa": [], "fas": []}
+            for _ in range(3):
+                times["plain"].append(once(lambda A=A: plain_spa(A, K))[1])
+                times["spa"].append(once(lambda A=A: fa.SPA().seek(A, K))[1])
+                with profiled() as parts:
+                    found, seconds = once(lambda A=A: fa.FAS().seek(A, K, rng=0))
+                times["fas"].append(seconds)
+            assert found.indices.tolist() == fa.SPA().seek(A, K).indices.tolist()
+            t = {name: statistics.median(taken) for name, taken in times.items()}
+            rest = max(0.0, seconds - sum(parts.values()))
+            share = [parts[x] / seconds for x in ("reads", "pass", "bounds", "coreset")]
+            rows.append(
+                [
+                    f"{shape(A)}{label}",
+                    t["plain"],
+                    t["spa"],
+                    t["fas"],
+                    t["fas"] / t["plain"],
+                    found.cost.rows_read,
+                    *share,
+                    rest / seconds,
+                ]
+            )
+        self.report.text(
+            f"## One shot from an array, k = {K}, float32\n\nNothing is kept; checking the entries is part of the time. The "
+            "last five columns say where the time of FAS goes: reading single rows, the pass (BLAS and conversion), bounds on "
+            "all rows, SPA on the coreset, and the rest (Python, the pilot's basis)."
+        )
+        self.report.table(
+            [
+                "matrix",
+                "NumPy SPA, s",
+                "SPA(), s",
+                "FAS(), s",
+                "FAS/NumPy",
+                "rows read",
+                "reads",
+                "pass",
+                "bounds",
+                "coreset",
+                "rest",
+            ],
+            rows,
+        )
+
+    def file(self) -> None:
+        n = 400
+        m = max(20_000, int(20e9 * self.scale / (4 * n)))
+        path = self.folder / "large.npy"
+        blocks = fa.datasets.separable_blocks(m, n, K, dtype=np.float32, rng=0)
+        target = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(m, n))
+        at = 0
+        for block in blocks:
+            target[at : at + len(block)] = block
+            at += len(block)
+        target.flush()
+        del target
+        expected, peer = once(lambda: streamed_spa(path, K))
+        found, streamed = once(lambda: fa.FAS().seek(path, K, rng=0))
+        assert found.indices.tolist() == expected or found.certificate.kind == "exact"
+
+        def through_a_store() -> Any:
+            with fa.build(path, self.folder / "built", normalize=None, columns=False, overwrite=True) as S:
+                return fa.FAS().seek(S, K)
+
+        _, built = once(through_a_store)
+        shutil.rmtree(self.folder / "built")
+        size = path.stat().st_size / 1e9
+        path.unlink()
+        self.report.text(f"## Out of core: a file of {size:.1f} GB, {m:,}×{n} float32, k = {K}")
+        self.report.table(
+            ["way", "seconds", "times faster"],
+            [
+                [f"SPA, {K + 1} passes over the file", peer, 1.0],
+                ["FAS() on the file: " + found.certificate.details.get("source", ""), streamed, peer / streamed],
+                ["fa.build (rows only) and FAS() on the store", built, peer / built],
+            ],
+        )
+
+    def curve(self) -> None:
+        k = 50
+        A = fa.datasets.separable(self.rows(500_000), 200, k, noise=0.01, dtype=np.float32, keep_weights=False, rng=0).A
+        one = typical(lambda: fa.FAS().seek(A, k, rng=0), 3)
+        many = typical(lambda: fa.FAS().seek(A, range(1, k + 1), rng=0), 3)
+        S = fa.build(A, self.folder / "curve", normalize=None, overwrite=True)
+        fa.FAS().seek(S, k)
+        kept_one = typical(lambda: fa.FAS().seek(S, k))
+        kept_many = typical(lambda: fa.FAS().seek(S, range(1, k + 1)))
+        self.report.text(f"## Rank curve, k = 1 … {k} from one seek ({shape(A)}, noise 1 %)")
+        self.report.table(
+            ["source", f"k = {k}, s", f"k = 1 … {k}, s", "ratio"],
+            [["array", one, many, many / one], ["store, index kept", kept_one, kept_many, kept_many / kept_one]],
+        )
+
+    def build(self) -> None:
+        rows = []
+        dense = self.dense(noise=0.02).A
+        sparse = fa.datasets.separable(
+            self.rows(2_000_000), 2000, K, sparse=14 / 2000, dtype=np.float32, keep_weights=False, rng=0
+        ).A
+        for label, A in ((f"{shape(dense)} dense, noise 2 %", dense), (f"{shape(sparse)} CSR", sparse)):
+            times: dict[bool, list[float]] = {True: [], False: []}
+            sizes = {}
+            for _ in range(3):
+                for index in (False, True):
+                    extras = None if index else ()
+                    place = self.folder / "overhead"
+                    taken = once(lambda A=A, p=place, e=extras: fa.build(A, p, overwrite=True, extras=e).close())[1]
+                    times[index].append(taken)
+                    sizes[index] = sum(x.stat().st_size for x in place.iterdir()) / 1e6
+            without, with_index = (statistics.median(times[x]) for x in (False, True))
+            rows.append([label, without, with_index, with_index / without - 1, sizes[False], sizes[True]])
+        self.report.text("## What the index costs the build")
+        self.report.table(["matrix", "without, s", "with, s", "overhead", "without, MB", "with, MB"], rows)
+
+    # --- others -----------------------------------------------------------------------------------------------------
+
+    def rivals(self) -> None:
+        from sklearn.decomposition import NMF, MiniBatchNMF
+
+        k, m = 10, self.rows(200_000)
+        data = fa.datasets.separable(m, 200, k, noise=0.01, dtype=np.float32, keep_weights=False, rng=3)
+        A = data.A
+        rows = []
+        for name, solver in (("FAS()", fa.FAS()), ("SPA()", fa.SPA()), ("XRAY()", fa.XRAY()), ("DCA()", fa.DCA())):
+            found, seconds = once(lambda s=solver: s.seek(A, k, rng=0))
+            rows.append([name, seconds, len(set(found.indices.tolist()) & set(data.anchors.tolist())), None])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for name, model in (
+                ("sklearn NMF", NMF(k, init="nndsvda", max_iter=200, random_state=0)),
+                ("sklearn MiniBatchNMF", MiniBatchNMF(k, random_state=0)),
+            ):
+                W, seconds = once(lambda model=model: model.fit_transform(A))
+                error = np.linalg.norm(A - W @ model.components_) / np.linalg.norm(A)
+                rows.append([name, seconds, None, float(error)])
+        C = A[fa.FAS().seek(A, k, rng=0).indices]
+        F, seconds = once(lambda: fa.encode(A, C))
+        rows.append(
+            ["FAS() + fa.encode", rows[0][1] + seconds, None, float(np.linalg.norm(A - F @ C) / np.linalg.norm(A))]
+        )
+        self.report.text(f"## Beside other ways, {shape(A)}, k = {k}, noise 1 %, one run each")
+        self.report.table(["way", "seconds", f"anchors found of {k}", "relative error"], rows)
+
+    def figure(self) -> None:
+        """Seconds against rows for every solver on the same axes: docs/figures/growth.png."""
+        limit = 5.0 if self.quick else 30.0
+        k, n = 10, 40
+        sizes = [
+            m
+            for m in (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
+            if m <= self.rows(3_000_000)
+        ]
+        solvers = {
+            "XRAY": fa.XRAY(),
+            "DCA": fa.DCA(),
+            'FAS(variant="paper")': fa.FAS(variant="paper"),
+            "SPA": fa.SPA(),
+            "FAS(), one shot": fa.FAS(),
+        }
+        times: dict[str, list[tuple[int, float]]] = {name: [] for name in [*solvers, "FAS() on a store"]}
+        for m in sizes:
+            data = fa.datasets.separable(m, n, k, dtype=np.float32, keep_weights=False, rng=2)
+            S = fa.SampleMatrix(data.A)
+            for name, solver in solvers.items():
+                if times[name] and (times[name][-1][0] < sizes[sizes.index(m) - 1] or times[name][-1][1] > limit):
+                    continue
+                source = S if "paper" in name else data.A
+                try:
+                    if not times[name]:
+                        solver.seek(source, k, rng=0)  # compiles
+                    times[name].append((m, once(lambda s=solver, a=source: s.seek(a, k, rng=0))[1]))
+                except fa.FastAnchorsError as error:
+                    self.report.text(f"{name} at {m:,} rows: {error}")
+            store = fa.build(data.A, self.folder / "figure", overwrite=True)
+            times["FAS() on a store"].append((m, typical(lambda S=store: fa.FAS().seek(S, k))))
+            store.close()
+        self.report.text(f"## Seconds to find {k} anchors, {n} columns, by the number of rows")
+        names = list(times)
+        known = {name: dict(times[name]) for name in names}
+        self.report.table(["rows", *names], [[f"{m:,}", *(known[name].get(m) for name in names)] for m in sizes])
+        if not self.quick:
+            draw(times, Path(__file__).parent.parent / "docs" / "figures" / "growth.png", k)
+
+
+def draw(times: dict[str, list[tuple[int, float]]], path: Path, k: int) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.5, 4.6), layout="constrained")
+    colours = {"FAS() on a store": "#c0392b", "FAS(), one shot": "#e67e22", "SPA": "#2c3e50"}
+    for name, points in times.items():
+        if not points:
+            continue
+        m, seconds = zip(*points)
+        colour = colours.get(name, {"XRAY": "#7f8c8d", "DCA": "#95a5a6"}.get(name, "#8e44ad"))
+        axes.loglog(m, seconds, marker="o", markersize=4, linewidth=2 if name in colours else 1.2, color=colour)
+        axes.annotate(name, (m[-1], seconds[-1]), xytext=(6, 0), textcoords="offset points", color=colour, va="center")
+    axes.set_xlabel("rows")
+    axes.set_ylabel("seconds")
+    axes.set_title(f"Time to find {k} anchors, proved, by the number of rows", loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
+    left, right = axes.get_xlim()
+    axes.set_xlim(left, right * 12)  # room for the names
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=160)
+    plt.close(figure)
+
+
+def streamed_spa(path: Path, k: int, block: int = 20_000) -> list[int]:
+    """SPA by passes over a file, in blocks of rows."""
+    A = np.load(path, mmap_mode="r")
+    starts = range(0, len(A), block)
+    squares = np.concatenate([np.einsum("ij,ij->i", A[s : s + block], A[s : s + block]) for s in starts]).astype(float)
+    Q: list[np.ndarray] = []
+    found: list[int] = []
+    for _ in range(k):
+        i = int(np.argmax(squares))
+        found.append(i)
+        q = A[i].astype(np.float64)
+        for p in Q:
+            q = q - (p @ q) * p
+        q /= np.linalg.norm(q)
+        Q.append(q)
+        q32 = q.astype(np.float32)
+        squares -= np.concatenate([np.asarray(A[s : s + block] @ q32, dtype=np.float64) for s in starts]) ** 2
+    return found
+
+
+def case(seed: int) -> tuple[str, Any, int]:
+    """A random matrix, by name, and how many anchors to ask for."""
+    rng = np.random.default_rng(seed)
+    families = sorted(fa.datasets.FAMILIES)
+    noise = float(rng.choice([0.0, 0.0, 1e-6, 1e-3, 0.05, 0.3]))
+    which = int(rng.integers(len(families) + 5))
+    if which < len(families):
+        name = families[which]
+        A = fa.datasets.family(name, noise=noise, rng=rng).A
+        k = min(20, *A.shape)
+    else:
+        name = ["separable", "duplicated rows", "scaled copies", "zero rows", "k above the rank"][which - len(families)]
+        k = int(rng.integers(2, 12))
+        m, n = int(rng.integers(200, 4000)), int(rng.integers(k + 3, 60))
+        condition = [None, 100.0, 1000.0][rng.integers(3)]
+        A = fa.datasets.separable(m, n, k, noise=noise, condition=condition, near_pure=5, rng=rng).A
+        if name == "duplicated rows":
+            A = A[rng.integers(0, m // 3, m)]
+        elif name == "scaled copies":
+            A = A[rng.integers(0, m // 3, m)] * rng.integers(1, 9, (m, 1))
+            A = A / A.sum(axis=1, keepdims=True)
+        elif name == "zero rows":
+            A = A * (rng.random((m, 1)) < 0.6)
+        elif name == "k above the rank":
+            k += 2
+    if rng.random() < 0.3:
+        A = A.astype(np.float32)
+    return name, sp.csr_array(A) if rng.random() < 0.5 else np.ascontiguousarray(A), k
+
+
+def compare(A: Any, k: int, seed: int) -> bool:
+    """Whether FAS, certified exact, answers as SPA does, errors included."""
+    answers = []
+    for solver in (fa.SPA(), fa.FAS()):
+        try:
+            found = solver.seek(A, k, rng=seed)
+            assert found.certificate.kind == "exact"
+            answers.append(found.indices.tolist())
+        except RankError as error:
+            answers.append(error.rank)
+    return answers[0] == answers[1]
+
+
+@contextmanager
+def no_small() -> Any:
+    """Use the index on every matrix, with a pilot that sees little."""
+    kept = fas_seek._SMALL_ARRAY, fas_seek.build_index
+    fas_seek._SMALL_ARRAY = 0
+    fas_seek.build_index = lambda *a, **o: fas_index.build_index(*a, **{**o, "pilot": 20})
+    try:
+        yield
+    finally:
+        fas_seek._SMALL_ARRAY, fas_seek.build_index = kept
+
+
+@contextmanager
+def profiled() -> Any:
+    """Seconds spent in the parts of a seek."""
+    parts = {"reads": 0.0, "pass": 0.0, "bounds": 0.0, "coreset": 0.0}
+
+    def timed(function: Any, name: str) -> Any:
+        def wrapper(*args: Any, **options: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return function(*args, **options)
+            finally:
+                parts[name] += time.perf_counter() - start
+
+        return wrapper
+
+    places = [
+        (MatrixRows, "raw_rows", "reads"),
+        (fas_bounds.Sketch, "of", "pass"),
+        (fas_bounds.Sketch, "scan", "bounds"),
+        (fas_coreset.Coreset, "run", "coreset"),
+    ]
+    before = [vars(owner)[name] for owner, name, _ in places]
+    for owner, name, part in places:
+        setattr(owner, name, timed(getattr(owner, name), part))
+    try:
+        yield parts
+    finally:
+        for (owner, name, _), function in zip(places, before):
+            setattr(owner, name, function)
+
+
+def shape(A: Any) -> str:
+    return f"{A.shape[0]:,}×{A.shape[1]:,}"
+
+
+def warm_up() -> None:
+    """Compile every kernel before anything is timed."""
+    A = np.random.default_rng(0).random((20_000, 120), dtype=np.float32)
+    for B in (A, sp.csr_array(A)):
+        fa.FAS().seek(B, 3, rng=0)
+        fa.FAS().seek(fa.SampleMatrix(B), 3, rng=0)
+        as_rows(B).project(np.ones(120))
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    scale = 0.1
+    if "--full" in words:
+        words.remove("--full")
+        scale = 1.0
+    if "--scale" in words:
+        at = words.index("--scale")
+        scale = float(words[at + 1])
+        del words[at : at + 2]
+    only: list[str] = []
+    if "--only" in words:
+        at = words.index("--only")
+        while at + 1 < len(words) and not words[at + 1].startswith("-"):
+            only.append(words.pop(at + 1))
+        words.remove("--only")
+    sys.argv[1:] = words
+    options = arguments(__doc__)
+    scale = 0.01 if options.quick else scale
+    report = Report("seek" if not only else "seek-" + "-".join(only), "Seeking anchors: FAS() and full SPA", options)
+    report.text(f"Sizes: {scale:g} of the full ones.")
+    bench = Bench(report, scale, options.quick)
+    warm_up()
+    try:
+        for name in ("exact", "store", "sparse", "growth", "shot", "file", "curve", "build", "rivals", "figure"):
+            if not only or name in only:
+                getattr(bench, name)()
+    finally:
+        shutil.rmtree(bench.folder, ignore_errors=True)
+    report.save()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""A bound that holds for any anchors: the rows outside the coreset as mixtures of a few points.
+
+If a = Σ λ_j·p_j + e with λ ≥ 0 and Σ λ ≤ 1, then for every projection P, ‖P·a‖ ≤ Σ λ_j·‖P·p_j‖ + ‖e‖: no row can be
+farther out than the points are. With λ_j ≤ share_j for all rows outside, the sum is largest where the farthest points
+take all they may. The points are the anchors as they were when the index was made. They need not be rows any longer,
+so the bound survives whatever happens to the anchors; it is of use where the data lies near its hull.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..sampling.access import Rows
+from ._rows import DOUBLE
+from .fas_bounds import Part, Sketch, in_threads
+from .fas_coreset import residual_bounds
+
+__all__ = ["Hull", "mixtures"]
+
+_ROWS = 1 << 13
+_CHUNK = 1 << 17
+_ROUND = 1 + 1e-9
+
+
+@dataclass(frozen=True)
+class Hull:
+    """Every row outside the coreset is Σ λ_j·points_j + e, with λ ≥ 0, Σλ ≤ 1, λ ≤ ``shares`` and ‖e‖ ≤ ``gap``."""
+
+    points: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    gap: float
+
+    def tails(self, basis: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
+        """Upper bounds on the residuals of those rows at each step of any run of SPA."""
+        squares = np.einsum("ij,ij->i", self.points, self.points)
+        residuals = residual_bounds(self.points, squares, basis, steps)
+        order = np.argsort(-residuals, axis=0)
+        shares = np.cumsum(self.shares[order], axis=0)
+        taken = np.diff(np.minimum(shares, 1.0), axis=0, prepend=0.0)
+        return np.asarray((taken * np.take_along_axis(residuals, order, axis=0)).sum(axis=0) * _ROUND + self.gap)
+
+    def covers(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which rows are such mixtures."""
+        dense = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
+        shares = np.maximum(dense @ np.linalg.pinv(self.points), 0.0)
+        shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1.0)
+        rest = dense - shares @ self.points
+        norms = np.sqrt(np.einsum("ij,ij->i", dense, dense))
+        error = np.sqrt(np.einsum("ij,ij->i", rest, rest)) * _ROUND + 8 * (dense.shape[1] + 2) * DOUBLE * norms
+        return np.asarray((error <= self.gap) & (shares * _ROUND <= self.shares).all(axis=1))
+
+
+def mixtures(
+    sketch: Sketch, points: NDArray[np.float64], known: NDArray[np.bool_], top: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """All rows that are not ``known`` as mixtures of the points: who has the largest shares, and the largest errors.
+
+    Returns rows and values, (points + 1) × top, largest first: the rows with the largest share of each point, and
+    last those with the largest error. O(m·d·points), from the sketch alone.
+    """
+    p = len(points)
+    H = points @ sketch.V
+    M = np.linalg.pinv(H)
+    off = points - H @ sketch.V.T
+    off = np.sqrt(np.einsum("ij,ij->i", off, off)) * _ROUND + 1e-15
+
+    def work(part: Part, low: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        high = min(len(part.norms), low + _CHUNK)
+        rows, values = np.full((p + 1, top), -1, dtype=np.int64), np.full((p + 1, top), -1.0)
+        for at in range(low, high, _ROWS):
+            here = slice(at, min(high, at + _ROWS))
+            start = part.start + at
+            there = slice(start, part.start + here.stop)
+            C, norms = part.coordinates[here].astype(np.float64), part.norms[here]
+            shares = np.maximum(C @ M, 0.0)
+            rest = C - shares @ H
+            error = np.sqrt(np.einsum("ij,ij->i", rest, rest)) + part.left[here] + shares @ off + sketch.slack
+            error *= norms * _ROUND
+            shares *= norms[:, None] * _ROUND
+            total = np.maximum(shares.sum(axis=1), 1.0)
+            error += (1 - 1 / total) * (norms + error)
+            shares /= total[:, None]
+            found = np.column_stack([shares, error])
+            found[known[there] | (norms == 0)] = -1.0
+            some = np.flatnonzero((found > values[:, -1]).any(axis=1))
+            merged = np.concatenate([values, found[some].T], axis=1)
+            order = np.argsort(-merged, axis=1, kind="stable")[:, :top]
+            everyone = np.concatenate([rows, np.broadcast_to(start + some, (p + 1, some.size))], axis=1)
+            rows, values = np.take_along_axis(everyone, order, axis=1), np.take_along_axis(merged, order, axis=1)
+        return rows, values
+
+    pieces = ((part, low) for part in sketch.parts for low in range(0, len(part.norms), _CHUNK))
+    each = in_threads(work, pieces)
+    rows = np.concatenate([rows for rows, _ in each], axis=1)
+    values = np.concatenate([values for _, values in each], axis=1)
+    order = np.lexsort((rows, -values), axis=1)[:, :top]
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(values, order, axis=1)
