@@ -89,12 +89,15 @@ def _proved(
 
 
 def _thinned(index: Index) -> Index:
-    """Without the rows that can go outside and raise no tail."""
-    coreset, run = index.coreset, index.run
+    """Without the rows that can go outside and raise no bound; without the hull where it holds too many rows back."""
+    coreset, run, hull = index.coreset, index.run, index.hull
     bounds = residual_bounds(coreset.rows, coreset.squared_norms, run.thresholds.basis, len(run))
-    keep = np.asarray((bounds > index.tails).any(axis=1))
-    if index.hull is not None:
-        keep[~keep] = ~index.hull.covers(coreset.rows[~keep])
-    keep |= np.isin(coreset.indices, np.concatenate([np.zeros(0, np.int64), *run.tied]))
+    needed = np.isin(coreset.indices, np.concatenate([np.zeros(0, np.int64), *run.tied]))
+    needed |= np.asarray((bounds > index.tails).any(axis=1))
+    keep = needed
+    if hull is not None:
+        keep = needed | ~hull.covers(coreset.rows)
+        if np.count_nonzero(keep) > _CROWDED // 2:
+            keep, hull = needed, None
     norm = max(index.norm, float(np.sqrt(coreset.squared_norms[~keep].max(initial=0.0))) * (1 + 1e-12))
-    return replace(index, coreset=coreset.take(keep), norm=norm)
+    return replace(index, coreset=coreset.take(keep), norm=norm, hull=hull)
