@@ -42,7 +42,7 @@ def main() -> None:
     axis.loglog(counts, [row[1] for row in means], "o-", color=BLUE, label="one mean, root mean square")
     axis.loglog(counts, [row[3] for row in means], "--", color=GREY, label="1/√draws, the bound on it")
     axis.loglog(
-        [row[1] for row in lemma], [row[4] for row in lemma], "s-", color=ORANGE, label="median of means, worst"
+        [row[1] for row in lemma], [row[4] for row in lemma], "s-", color=ORANGE, label="median of means, worst run"
     )
     axis.loglog(
         [row[1] for row in lemma], [row[0] for row in lemma], "--", color=RED, label="ζ, the bound of the lemma"

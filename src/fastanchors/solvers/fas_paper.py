@@ -249,9 +249,7 @@ class PaperFAS:
             "held": held == plan.directions,
         }
         proved = (
-            self.sizes == "theorem"
-            and self.orthonormalize
-            and self.kappa is not None
+            self._close(plan, len(indices))
             and self.rule == "most-frequent"
             and set(indices.tolist()) <= set(tally.winners[decided].tolist())
         )
@@ -267,6 +265,22 @@ class PaperFAS:
             f"no guarantee: the theorem's condition, a gap D_max − D_secmax above {threshold:.2g}, held in {held} of "
             f"{plan.directions} directions (median gap seen {float(np.median(tally.gaps)):.2g})",
             details,
+        )
+
+    def _close(self, plan: Schedule, k: int) -> bool:
+        """Whether the draws are proved ε-close to D_{AVx} with probability 1 − δ, for A of rank k and this κ.
+
+        With vectors orthonormalised exactly, V̂ and Û span the right spaces for ε_V, ε_U < 1/(k·κ²) and what remains is
+        the product: its error is at most ζ·k‖A‖_F ≤ ζ·k^1.5·κ·‖AVx‖, and half of ε‖AVx‖ keeps the distance below ε.
+        """
+        failure = 1 - (1 - plan.delta_V) * (1 - plan.delta_U) * (1 - plan.eta)
+        return (
+            self.sizes == "theorem"
+            and self.orthonormalize
+            and self.kappa is not None
+            and max(plan.eps_V, plan.eps_U) < 1 / (k * plan.kappa**2)
+            and plan.zeta <= plan.eps / (2 * k**1.5 * plan.kappa)
+            and failure <= self.delta
         )
 
 
