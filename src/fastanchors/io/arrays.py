@@ -88,12 +88,31 @@ def _as_block(block: Any, index: int) -> Any:
 
 
 def read_npy(path: Path, *, row_names: Any = None, column_names: Any = None) -> Source:
-    """A dense ``.npy`` array, memory-mapped."""
+    """A dense ``.npy`` array, memory-mapped anew for each block, so that pages read do not pile up."""
+    array = _mapped(path)
+    if array.ndim != 2:
+        raise InvalidInputError(f"{path} must hold a two-dimensional array, got shape {array.shape}")
+    (m, n), dtype, offset = array.shape, array.dtype, array.offset
+    by_column = array.flags.f_contiguous and not array.flags.c_contiguous
+    del array
+
+    def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
+        if by_column:
+            with open(path, "rb") as file:
+                yield from _rows_of_columns(file, offset, (m, n), dtype, max_bytes)
+            return
+        for start, stop in row_slices(m, n * dtype.itemsize, max_bytes):
+            yield np.array(_mapped(path)[start:stop])
+
+    names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
+    return Source(str(path), (m, n), dtype, False, blocks, **names)
+
+
+def _mapped(path: Path) -> Any:
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        return np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise StoreError(f"cannot read {path}: {error}") from error
-    return from_array(array, row_names=row_names, column_names=column_names, name=str(path))
 
 
 def read_npz(path: Path, *, variable: str | None = None, row_names: Any = None, column_names: Any = None) -> Source:
@@ -217,6 +236,17 @@ def _spooled_columns(stream: Any, shape: tuple[int, int], dtype: Any, max_bytes:
         spool.flush()
         if left:
             raise StoreError(f"{stream.place} is truncated: {left} of {m * n} entries are missing")
-        array = np.memmap(spool, dtype=dtype, mode="r", shape=shape, order="F")
-        for start, stop in row_slices(m, n * dtype.itemsize, max_bytes):
-            yield np.ascontiguousarray(array[start:stop])
+        yield from _rows_of_columns(spool, 0, shape, dtype, max_bytes)
+
+
+def _rows_of_columns(
+    file: IO[bytes], offset: int, shape: tuple[int, int], dtype: Any, max_bytes: int
+) -> Iterator[NDArray[Any]]:
+    """Row blocks of an array that lies in a file column by column, by a read per column and block."""
+    m, n = shape
+    for start, stop in row_slices(m, n * dtype.itemsize, max_bytes):
+        block = np.empty((stop - start, n), dtype)
+        for j in range(n):
+            file.seek(offset + (j * m + start) * dtype.itemsize)
+            block[:, j] = np.frombuffer(file.read((stop - start) * dtype.itemsize), dtype)
+        yield block
