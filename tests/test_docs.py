@@ -1,0 +1,50 @@
+"""Every code block of the README and the documentation runs.
+
+Python blocks of a page run in order in one namespace, in a directory of their own. Of shell blocks, the lines that
+call ``fastanchors`` run there too. A comment ``<!-- python … -->`` is run as well: it makes what a block takes for granted.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```$|^<!-- (python)\n(.*?)^-->$", re.DOTALL | re.MULTILINE)
+
+
+def blocks(page: Path) -> list[tuple[str, str, int]]:
+    """(kind, code, line) of every block that runs."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in BLOCK.finditer(text):
+        kind, code = (match[1], match[2]) if match[1] else (match[3], match[4])
+        found.append((kind, code, text.count("\n", 0, match.start()) + 2))
+    return found
+
+
+def commands(code: str) -> list[str]:
+    """The lines of a shell block that call the command line, continuation lines joined."""
+    joined = code.replace("\\\n", " ")
+    return [line.removeprefix("$ ") for line in joined.splitlines() if line.removeprefix("$ ").startswith("fastanchors ")]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
+def test_page_runs(page, tmp_path, monkeypatch, recwarn):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "__docs__"}
+    for kind, code, line in blocks(page):
+        if kind == "python":
+            exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)
+        else:
+            for command in commands(code):
+                words = shlex.split(command, comments=True)
+                script = [sys.executable, "-c", "from fastanchors.cli import main; main()", *words[1:]]
+                done = subprocess.run(script, capture_output=True, text=True, check=False)
+                assert done.returncode == 0, f"{page.name}:{line}: {command}\n{done.stderr}"
