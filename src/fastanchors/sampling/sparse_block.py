@@ -243,7 +243,10 @@ class SparseBlock(Block):
             fresh = forest._replace(**sums)
             _build(fresh, factor)
             check_equal(name, (forest.sums, fresh.sums), (forest.l1_sums, fresh.l1_sums))
-            for s in np.flatnonzero(forest.end - forest.begin > 32):
+            if forest is self.sides.rows or forest is self.sides.columns:
+                check_equal(name, (forest.nodes, fresh.nodes), (forest.l1_nodes, fresh.l1_nodes))
+                continue
+            for s in np.flatnonzero(forest.end - forest.begin > 32):  # pools move, and leave old nodes behind
                 at = slice(forest.begin[s] >> 4, forest.end[s] >> 4)
                 check_equal(name, (forest.nodes[at], fresh.nodes[at]), (forest.l1_nodes[at], fresh.l1_nodes[at]))
         every = np.arange(self.shape[0])

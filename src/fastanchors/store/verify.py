@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import CorruptStoreError
 from ..sampling.block import Block
 from .arrays_file import check_arrays
@@ -70,8 +72,10 @@ def _check_block(block: Block, place: Path) -> None:
 
 
 def _check_current(store: Store, journal: Path) -> None:
-    """The same after the journal."""
+    """The same for blocks that the journal has changed or made."""
+    changed = np.unique(np.searchsorted(store._starts, store.changed_rows, side="right") - 1)
     try:
-        store.check()
+        for b in changed.tolist():
+            store._blocks[b].check()
     except CorruptStoreError as error:
         raise CorruptStoreError(f"{journal}, replayed: {error}") from None
