@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from naive.fas import noisy, residual_norms, separable
 
 import fastanchors as fa
 from fastanchors.solvers import fas_seek
@@ -15,6 +14,7 @@ from fastanchors.solvers.fas_coreset import Coreset
 from fastanchors.solvers.fas_hull import mixtures
 from fastanchors.solvers.fas_index import build_index
 from fastanchors.solvers.fas_store import recall
+from naive.fas import noisy, residual_norms, separable
 
 
 def test_shares_and_errors_are_those_of_the_mixture():

@@ -39,6 +39,7 @@ __all__ = [
     "Thresholds",
     "empty_part",
     "in_threads",
+    "one_blas_thread",
     "raw_blocks",
     "row_space",
     "sketch_rows",
@@ -53,25 +54,29 @@ _Result = TypeVar("_Result")
 
 
 def in_threads(function: Callable[..., _Result], pieces: Iterable[tuple[Any, ...]]) -> list[_Result]:
-    """``function(*piece)`` for every piece, in order, on all cores; one BLAS thread for each of ours."""
+    """``function(*piece)`` for every piece, in order, on all cores; call it within :func:`one_blas_thread`."""
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if workers == 1:
+        return [function(*piece) for piece in pieces]
     results: list[_Result] = []
-    with threadpool_limits(1, user_api="blas"):
-        if workers == 1:
-            return [function(*piece) for piece in pieces]
-        waiting: deque[Future[_Result]] = deque()
-        with ThreadPoolExecutor(workers) as pool:
-            try:
-                for piece in pieces:
-                    waiting.append(pool.submit(function, *piece))
-                    if len(waiting) > 2 * workers:
-                        results.append(waiting.popleft().result())
-                while waiting:
+    waiting: deque[Future[_Result]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for piece in pieces:
+                waiting.append(pool.submit(function, *piece))
+                if len(waiting) > 2 * workers:
                     results.append(waiting.popleft().result())
-            finally:
-                for future in waiting:
-                    future.cancel()
+            while waiting:
+                results.append(waiting.popleft().result())
+        finally:
+            for future in waiting:
+                future.cancel()
     return results
+
+
+def one_blas_thread() -> Any:
+    """A context in which BLAS leaves the cores to our own threads; small matrices are quicker that way too."""
+    return threadpool_limits(1, user_api="blas")
 
 
 def raw_blocks(data: MatrixRows) -> Iterable[tuple[int, Rows]]:
@@ -252,8 +257,42 @@ def sketch_rows(block: Rows, V: NDArray[np.float64], part: Part, at: int) -> Non
     if sp.issparse(block):
         _sketch_csr(block.indptr, block.indices, block.data, V, error, coordinates, left, norms)
         return
-    block = np.asarray(block, dtype=np.float64)
-    _keep(block @ V, np.einsum("ij,ij->i", block, block), error, coordinates, left, norms)
+    wide, squared = np.empty(block.shape), np.empty(block.shape[0])
+    _widen(block, wide, squared)
+    _keep(wide @ V, squared, error, coordinates, left, norms)
+
+
+@jit
+def _widen(A: Any, wide: Any, squared: Any) -> None:
+    """Rows in double precision and their squared norms, in one go; eight sums in flight hide the additions' latency."""
+    n = A.shape[1]
+    whole = n - n % 8
+    for i in range(A.shape[0]):
+        a = b = c = d = e = f = g = h = 0.0
+        for j in range(0, whole, 8):
+            s, t, u, v = np.float64(A[i, j]), np.float64(A[i, j + 1]), np.float64(A[i, j + 2]), np.float64(A[i, j + 3])
+            w, x, y, z = (
+                np.float64(A[i, j + 4]),
+                np.float64(A[i, j + 5]),
+                np.float64(A[i, j + 6]),
+                np.float64(A[i, j + 7]),
+            )
+            wide[i, j], wide[i, j + 1], wide[i, j + 2], wide[i, j + 3] = s, t, u, v
+            wide[i, j + 4], wide[i, j + 5], wide[i, j + 6], wide[i, j + 7] = w, x, y, z
+            a += s * s
+            b += t * t
+            c += u * u
+            d += v * v
+            e += w * w
+            f += x * x
+            g += y * y
+            h += z * z
+        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+        for j in range(whole, n):
+            s = np.float64(A[i, j])
+            wide[i, j] = s
+            total += s * s
+        squared[i] = total
 
 
 @jit

@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 from ..sampling.access import Rows
 from ._residuals import Residuals
 from ._rows import MatrixRows
-from .fas_bounds import Sketch, in_threads, row_space
+from .fas_bounds import Sketch, in_threads, one_blas_thread, row_space
 from .fas_coreset import Coreset, Decision, Run, next_choice, residual_bounds, squared_norms_of
 from .fas_hull import Hull, mixtures
 from .spa import default_tolerance
 
-__all__ = ["PILOT", "Index", "build_index", "extend_index", "index_of_sketch", "pilot_rows"]
+__all__ = ["PILOT", "SPARE", "Index", "build_index", "extend_index", "index_of_sketch", "pilot_rows"]
 
 PILOT = 2000  # rows looked at first
-_SPARE = 12  # dimensions of the sketch beyond the number of anchors
+SPARE = 4  # dimensions of the sketch beyond the number of anchors
 _JOIN = 8  # most doubtful rows per step that join the coreset in one round
 _SPARES = (4, 32)  # rows per step kept beyond those the proof needs, so that small changes do not undo it
 _MIXED = (8, 256)  # rows nearest to each anchor that are kept
@@ -77,7 +77,7 @@ def build_index(
     pilot: int = PILOT,
     allowance: int | None = None,
 ) -> Index:
-    """Prove as many of ``steps`` anchors as bounds can settle. Cost: one pass, O(nnz·(steps + 12)), and a few rows.
+    """Prove as many of ``steps`` anchors as bounds can settle. Cost: one pass, O(nnz·(steps + 4)), and a few rows.
 
     Parameters
     ----------
@@ -89,8 +89,10 @@ def build_index(
     allowance : rows that may be read besides the pilot and the pass; a quarter of them all by default.
     """
     first = pilot_rows(data, min(data.shape[0], pilot), rng)
-    V = row_space(first.rows, min(steps + _SPARE, data.shape[1]), rng)
-    return index_of_sketch(data, Sketch.of(data, V), first, steps, tol=tol, keep=keep, allowance=allowance)
+    with one_blas_thread():
+        V = row_space(first.rows, min(steps + SPARE, data.shape[1]), rng)
+        sketch = Sketch.of(data, V)
+    return index_of_sketch(data, sketch, first, steps, tol=tol, keep=keep, allowance=allowance)
 
 
 def index_of_sketch(
@@ -113,11 +115,12 @@ def index_of_sketch(
     if changed is not None:
         coreset = coreset.merged(changed)
     proof = _Proof(data, sketch, coreset, steps, tol, max(4096, m // 4) if allowance is None else allowance)
-    proof.join(np.array([sketch.largest()]))
-    run, proved, checked, exact = proof.rounds()
-    if not keep:
-        return Index(run, proved, proof.coreset, np.full(len(run), np.inf), np.inf, m, proved < steps)
-    return proof.index(run, proved, checked, exact)
+    with one_blas_thread():
+        proof.join(np.array([sketch.largest()]))
+        run, proved, checked, exact = proof.rounds()
+        if keep:
+            return proof.index(run, proved, checked, exact)
+    return Index(run, proved, proof.coreset, np.full(len(run), np.inf), np.inf, m, proved < steps)
 
 
 def pilot_rows(data: MatrixRows, size: int, rng: np.random.Generator) -> Coreset:

@@ -24,12 +24,11 @@ from .fas_bounds import Part, Sketch, Thresholds, empty_part, row_space, sketch_
 from .fas_changes import absorb
 from .fas_coreset import Coreset, Run
 from .fas_hull import Hull
-from .fas_index import PILOT, Index, index_of_sketch, pilot_rows
+from .fas_index import PILOT, SPARE, Index, index_of_sketch, pilot_rows
 
 __all__ = ["SMALL", "STEPS", "FasExtra", "Kept", "keep", "load", "recall", "renew_index"]
 
 STEPS = 32  # anchors that a build prepares for
-_SPARE = 12
 _SEED = 20  # of the pilot: a build gives the same files each time
 _PIECE_BYTES = 1 << 21
 SMALL = 1 << 16  # entries of a matrix that is read whole faster than through an index
@@ -57,7 +56,7 @@ class FasExtra:
         rng = np.random.default_rng(_SEED)
         m, n = block.shape
         some = np.sort(rng.choice(m, min(m, PILOT), replace=False))
-        self.V = row_space(block.rows(some, view=True), min(STEPS + _SPARE, n), rng)
+        self.V = row_space(block.rows(some, view=True), min(STEPS + SPARE, n), rng)
         return {"V": self.V}
 
     def shard(self, block: Block, first_row: int) -> dict[str, NDArray[Any]]:
@@ -150,7 +149,7 @@ def renew_index(
     """The index of a store from its sketches, without a pass over its rows; None where they do not cover it."""
     store = data.source
     extra = next((e for e in store.extras() if isinstance(e, FasExtra)), None) if hasattr(store, "extras") else None
-    if extra is None or extra.V is None or steps + _SPARE > max(STEPS + _SPARE, extra.V.shape[1]):
+    if extra is None or extra.V is None or steps + SPARE > max(STEPS + SPARE, extra.V.shape[1]):
         return None
     changed = store.changed_rows
     if changed.size * 8 * store.shape[1] > _MANY_CHANGED:
