@@ -34,6 +34,7 @@ _HOME = {
     "DCA": "solvers.dca",
     "AroraLP": "solvers.arora_lp",
     "Hottopixx": "solvers.hottopixx",
+    "QDCA": "solvers.qdca",
     "Anchors": "anchors",
     "Certificate": "anchors",
     "encode": "encoder",

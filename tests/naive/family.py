@@ -39,3 +39,25 @@ def cur_core(A, rows, columns, k, core):
         return Dc @ truncated_pinv(Dr @ A[np.ix_(rows, columns)] @ Dc, k) @ Dr
     Qc, Qr = np.linalg.qr(C)[0], np.linalg.qr(R.T)[0]
     return np.linalg.pinv(C) @ Qc @ truncated(Qc.T @ A @ Qr, k) @ Qr.T @ np.linalg.pinv(R)
+
+
+def rotation_angle(v, depth, node):
+    """The Y rotation that splits one node of the binary tree over v between its two halves."""
+    width = len(v) >> depth
+    part = v[node * width : (node + 1) * width]
+    left, right = part[: width // 2], part[width // 2 :]
+    if width == 2:
+        return 2 * np.arctan2(right[0], left[0])
+    return 2 * np.arctan2(np.linalg.norm(right), np.linalg.norm(left))
+
+
+def multiplexed_state(levels):
+    """The amplitudes after choosing, level by level, left with cos(θ/2) and right with sin(θ/2)."""
+    amplitudes = [1.0]
+    for level in levels:
+        amplitudes = [
+            part * amplitude
+            for amplitude, angle in zip(amplitudes, level)
+            for part in (np.cos(angle / 2), np.sin(angle / 2))
+        ]
+    return np.array(amplitudes)

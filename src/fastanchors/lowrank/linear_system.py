@@ -144,9 +144,10 @@ def solve(
         drawn = PRACTICAL_FACTOR * k if rows is None else rows
         triangle = _triangle(_sampled_rows(access, right, vectors.indices, drawn), basis)
     R, c = triangle[:-1, :-1], triangle[:-1, -1]
-    sigma = np.linalg.svd(R, compute_uv=False)
+    sigma = np.asarray(np.linalg.svd(R, compute_uv=False))
     _check_rank(sigma, len(R))
-    return LinearSolution(vectors.transform(inverse), np.linalg.solve(R, c), sigma, float(abs(triangle[-1, -1])))
+    y = np.asarray(np.linalg.solve(R, c), dtype=np.float64)
+    return LinearSolution(vectors.transform(inverse), y, sigma, float(abs(triangle[-1, -1])))
 
 
 def _triangle(weighted: Iterator[tuple[Rows, NDArray[np.float64]]], basis: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -185,12 +186,16 @@ class _Right:
     """The right side b, read only where it is asked for and checked there."""
 
     def __init__(self, b: Any, m: int) -> None:
-        self.values: Any = b if isinstance(b, VectorSampler) else np.asarray(b)
-        shape = (len(b),) if isinstance(b, VectorSampler) else self.values.shape
+        kind = "f"
+        if not isinstance(b, VectorSampler):
+            b = np.asarray(b)
+            kind = b.dtype.kind
+        shape = (len(b),) if isinstance(b, VectorSampler) else b.shape
         if shape != (m,):
             raise InvalidInputError(f"b must hold one number for each of the {m} rows of A, got shape {shape}")
-        if not isinstance(b, VectorSampler) and self.values.dtype.kind not in "iufb":
-            raise InvalidTypeError(f"b must hold real numbers, got dtype {self.values.dtype}")
+        if kind not in "iufb":
+            raise InvalidTypeError(f"b must hold real numbers, got dtype {b.dtype}")
+        self.values = b
 
     def at(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         values = np.asarray(self.values[rows], dtype=np.float64)

@@ -101,7 +101,7 @@ class DCA(Solver):
                 )
             # What the first round misses sticks out too little for the directions asked for: whiten from then on.
             kind = self.directions if done == 0 else "whitened"
-            for row, weight in self._ballot(data, self._draw(kind, data, k, s * self.dimension, rng)):
+            for row, weight in self._ballot(data, self._draw(kind, data, k, s * self.dimension, rng), rng):
                 votes[row] = votes.get(row, 0.0) + weight
             done += s
             candidates = np.array(sorted(votes), dtype=np.intp)
@@ -145,8 +145,10 @@ class DCA(Solver):
             x /= sigma[:rank, None]
         return np.asarray(Vt[:rank].T @ x)
 
-    def _ballot(self, data: MatrixRows, directions: NDArray[np.float64]) -> Iterator[tuple[int, float]]:
-        """(row, votes) of one pass over the data."""
+    def _ballot(
+        self, data: MatrixRows, directions: NDArray[np.float64], rng: np.random.Generator
+    ) -> Iterator[tuple[int, float]]:
+        """(row, votes) of one pass over the data; the generator is for heirs that vote by chance."""
         number = directions.shape[1]
         tie = _TIE_ROUNDED if data._rounded else _TIE
         poll: Poll = Ends(number, tie) if self.dimension == 1 else Corners(number // 2, tie)
