@@ -24,9 +24,29 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 import fastanchors.store.store as store_module
+from fastanchors.store import register_extra
 
 COLUMNS = 12
 TRANSACTIONS = 12
+
+
+class RowSums:
+    """An extra, so that its files are there to be lost: sums of rows beside each shard, and one of all."""
+
+    name = "sums"
+
+    def prepare(self, block):
+        return {"columns": np.array([block.shape[1]])}
+
+    def shard(self, block, first_row):
+        rows = block.rows(np.arange(block.shape[0]), view=False)
+        return {"sums": np.asarray(rows.sum(axis=1)).reshape(-1)}
+
+    def finish(self, store):
+        return {"total": np.array([store.frobenius_norm])}
+
+
+register_extra("sums", lambda shared: RowSums())
 
 
 def transactions(seed, rows):
@@ -186,7 +206,8 @@ def fresh(path, rng, *, sparse, normalize):
     """A new small store; returns the model of its state."""
     model = rng.integers(0, 9, (40, COLUMNS)) * (rng.random((40, COLUMNS)) < 0.4)
     model[0, 0] = 0
-    fa.build(sp.csr_array(model) if sparse else model, path, overwrite=True, normalize=normalize).close()
+    source = sp.csr_array(model) if sparse else model
+    fa.build(source, path, overwrite=True, normalize=normalize, extras=[RowSums()]).close()
     return model
 
 
