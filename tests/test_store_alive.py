@@ -361,3 +361,22 @@ def test_plain_single_updates(tmp_path):
         assert S.changed_rows.tolist() == [0, 17_000, 29_999]
     assert np.array_equal(stored(fa.open(tmp_path / "s")), A)
     fa.verify(tmp_path / "s")
+
+
+MANY = """
+import resource, sys
+import numpy as np
+import fastanchors as fa
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, hard))
+fa.build(np.ones((60_000, 60)), sys.argv[1], memory_limit=1 << 22, extras=()).close()
+with fa.open(sys.argv[1]) as S:
+    print(len(S._blocks), S.nnz)
+"""
+
+
+def test_more_shards_than_open_files(tmp_path):
+    done = subprocess.run([sys.executable, "-c", MANY, str(tmp_path / "s")], check=True, capture_output=True, text=True)
+    blocks, nonzeros = map(int, done.stdout.split())
+    assert blocks > 60
+    assert nonzeros == 60_000 * 60

@@ -7,8 +7,10 @@ refers to the file (the manifest, or a record of the journal): see ``docs/format
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
+import resource
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -74,13 +76,17 @@ def map_arrays(folder: Path, description: Mapping[str, Any]) -> dict[str, NDArra
     Raises ``FileNotFoundError`` if the file is gone (a compaction replaced it).
     """
     path = folder / description["file"]
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size != description["bytes"]:
-            raise CorruptStoreError(
-                f"{path} has {size} bytes, the manifest says {description['bytes']}: it is truncated or foreign"
-            )
-        content: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if size else bytearray()
+    try:
+        content = _map(path)
+    except OSError as error:
+        if error.errno != errno.EMFILE or not _allow_more_files():
+            raise
+        content = _map(path)
+    size = len(content)
+    if size != description["bytes"]:
+        raise CorruptStoreError(
+            f"{path} has {size} bytes, the manifest says {description['bytes']}: it is truncated or foreign"
+        )
     arrays = {}
     for name, entry in description["arrays"].items():
         dtype = np.dtype(entry["dtype"])
@@ -92,6 +98,21 @@ def map_arrays(folder: Path, description: Mapping[str, Any]) -> dict[str, NDArra
         flat = np.frombuffer(content, dtype, count, entry["offset"]) if count else np.empty(0, dtype)
         arrays[name] = flat.reshape(entry["shape"])
     return arrays
+
+
+def _map(path: Path) -> Any:
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if size else bytearray()
+
+
+def _allow_more_files() -> bool:
+    """A map keeps its file open: for a store of very many shards, raise this process's limit as far as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return False
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return True
 
 
 def check_arrays(folder: Path, description: Mapping[str, Any]) -> None:

@@ -138,7 +138,7 @@ class Journal:
                 at = self.end
                 for piece in [frame, *parts]:
                     at += _write_all(self._file, piece, at)
-                os.fdatasync(self._file)
+                (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(self._file)
             except BaseException:
                 os.ftruncate(self._file, self.end)
                 raise
