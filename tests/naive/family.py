@@ -61,3 +61,10 @@ def multiplexed_state(levels):
             for part in (np.cos(angle / 2), np.sin(angle / 2))
         ]
     return np.array(amplitudes)
+
+
+def best_unseen(A, V, user, n, exclude_seen=True):
+    """The n items with the largest (A·V·Vᵀ)_(user, j), by forming the matrix and sorting."""
+    row = (A @ V @ V.T)[user]
+    items = [j for j in range(A.shape[1]) if not (exclude_seen and A[user, j] != 0)]
+    return sorted(items, key=lambda j: (-row[j], j))[:n]

@@ -1,0 +1,292 @@
+"""Recommendation by sampling: items drawn from a user's row of the low-rank approximation, which is never formed.
+
+E. Tang, "A quantum-inspired classical algorithm for recommendation systems", STOC 2019 (arXiv 2018); the quantum
+algorithm it dequantises is that of I. Kerenidis and A. Prakash, ITCS 2017.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from .._rng import RngLike, as_generator
+from .._validate import check_index, check_number, check_size
+from ..errors import InvalidInputError
+from ..lowrank._lines import as_access
+from ..lowrank.fkv import fkv
+from ..lowrank.rejection import draw_combination
+from ..sampling.access import Rows
+from ..sampling.matrix import SampleMatrix
+
+__all__ = ["RatingsTable", "Recommender", "read_ratings", "recommend"]
+
+_BATCH_SCORES = 1 << 22  # scores of a batch of users held at a time
+
+
+class Recommender:
+    """Items for users from A·V·Vᵀ, the ratings projected on k tastes that FKV finds in a sample of users.
+
+    Row i of the approximation is V·y with y = Vᵀ·A_(i): k numbers for a user, from the ratings of that user as they
+    are now. Drawing an item with probability (V·y)_j²/‖V·y‖² then takes Algorithm 2 on the k columns of V, at most k
+    trials on average as they are orthonormal.
+
+    Parameters
+    ----------
+    S : ratings, users × items, an object with sample access (``SampleMatrix(A, normalize=None)``, a store); an array or
+        sparse matrix is given one. Absent ratings are zero.
+    k : number of tastes.
+    rows, columns : how many users and items FKV draws; by default 20·k of each.
+    passes : passes over all ratings that sharpen the tastes, V ← orth(AᵀA·V); 0 is Tang's algorithm, 2 is close to
+        the truncated SVD.
+    refresh : tastes are found anew when users holding this share of ‖A‖_F² have changed; before that a new rating
+        counts for its user at once, and for the tastes not yet.
+
+    Notes
+    -----
+    Cost: FKV and its p rows, for any number of users; O(n·k) memory for V with sample access. A user costs
+    O(nnz(row)·k), a draw O(k²) on average, whatever the number of users or items; :meth:`top_n` over all items O(n·k).
+    """
+
+    def __init__(
+        self,
+        S: Any,
+        k: int,
+        *,
+        rows: int | None = None,
+        columns: int | None = None,
+        passes: int = 0,
+        refresh: float = 0.05,
+        rng: RngLike = None,
+    ) -> None:
+        self.S: Any = as_access(S)
+        self.k = k
+        self.passes = check_size(passes, name="passes", minimum=0)
+        self.refresh_share = check_number(refresh, name="refresh", minimum=0.0)
+        self._sizes = rows, columns
+        self._rng = as_generator(rng)
+        self._changes = self.S.watch() if hasattr(self.S, "watch") else None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Find the tastes anew, from the ratings as they are now."""
+        rows, columns = self._sizes
+        vectors = fkv(self.S, self.k, rows=rows, columns=columns, rng=self._rng)
+        V = np.linalg.qr(vectors._lines.combine(vectors.coefficients))[0]
+        for _ in range(self.passes):
+            Z = np.zeros_like(V)
+            for _, block in self.S.row_blocks():
+                Z += block.T @ (block @ V)
+            V = np.linalg.qr(Z)[0]
+        self.tastes: NDArray[np.float64] = V
+        self._items = SampleMatrix(V, normalize=None)
+        if self._changes is not None:
+            self._changes.clear()
+
+    def rate(self, users: ArrayLike, items: ArrayLike, ratings: ArrayLike) -> None:
+        """Set ratings (``S.update``); the next recommendation knows them. O(log) each, and now and then a refresh."""
+        self.S.update(users, items, ratings)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Refresh when the changed users weigh enough."""
+        if self._changes:
+            share = float((np.asarray(self.S.row_norm(self._changes.rows())) ** 2).sum())
+            if share > self.refresh_share * self.S.frobenius_norm**2:
+                self.refresh()
+
+    def coordinates(self, users: ArrayLike) -> NDArray[np.float64]:
+        """y = Vᵀ·A_(i) of each user: what they are made of, in tastes."""
+        return np.asarray(self._rows(users)[1] @ self.tastes)
+
+    def scores(self, users: ArrayLike) -> NDArray[np.float64]:
+        """Their rows of A·V·Vᵀ, whole: len(users) × items."""
+        return self.coordinates(users) @ self.tastes.T
+
+    def sample(self, user: int, size: int | None = None, *, exclude_seen: bool = True, rng: RngLike = None) -> Any:
+        """Draw items with probability (V·y)_j²/‖V·y‖², with repetition; by default only among items not yet rated.
+
+        A user without ratings gets items by squared column norm, the sample model's idea of popularity.
+        """
+        count = 1 if size is None else check_size(size, name="size", minimum=0)
+        who, row = self._rows(user)
+        if len(who) != 1:
+            raise InvalidInputError(f"sample takes one user, got {len(who)}; top_n takes many")
+        seen = _seen(row)[0] if exclude_seen else np.empty(0, np.intp)
+        drawn = self._draw((row @ self.tastes)[0], seen, count, as_generator(rng))[0]
+        return int(drawn[0]) if size is None else drawn
+
+    def _draw(
+        self, y: NDArray[np.float64], seen: NDArray[np.intp], count: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Items not in ``seen`` and their scores, by rejecting draws that are."""
+        kept: list[NDArray[np.intp]] = []
+        values: list[NDArray[np.float64]] = []
+        have, tries = 0, 0
+        while have < count:
+            if y.any():
+                draws = draw_combination(self._items, y, count, rng=rng)
+                items, scores = draws.indices, draws.values
+            else:
+                items = np.asarray(self.S.sample_columns(count, rng=rng), dtype=np.intp)
+                scores = np.asarray(self.S.column_norm(items), dtype=np.float64)
+            fresh = ~np.isin(items, seen)
+            kept.append(items[fresh])
+            values.append(scores[fresh])
+            have += int(fresh.sum())
+            tries += 1
+            if tries >= 1000 and have < tries * count // 1000:
+                raise InvalidInputError("this user has rated nearly everything there is; pass exclude_seen=False")
+        empty = np.empty(0)
+        return (
+            np.concatenate([empty.astype(np.intp), *kept])[:count],
+            np.concatenate([empty, *values])[:count],
+        )
+
+    def top_n(
+        self,
+        users: ArrayLike,
+        n: int = 10,
+        *,
+        exclude_seen: bool = True,
+        draws: int | None = None,
+        rng: RngLike = None,
+    ) -> NDArray[np.intp]:
+        """The n best items of each user, best first: an array len(users) × n (of length n for a single user).
+
+        ``draws=None`` scores every item, O(items·k) for a user. A number ranks only the distinct items among so
+        many draws of :meth:`sample`, at a cost that does not grow with the items. Where fewer than n are left the
+        row ends in −1. Users without ratings get the most popular items.
+        """
+        n = check_size(n, name="n")
+        who, rows = self._rows(users)
+        result = np.full((len(who), n), -1, dtype=np.intp)
+        if draws is None:
+            self._best(rows, exclude_seen, result)
+        else:
+            generator = as_generator(rng)
+            seen = _seen(rows) if exclude_seen else [np.empty(0, np.intp)] * len(who)
+            coordinates = rows @ self.tastes
+            for place, child in enumerate(generator.spawn(len(who))):
+                drawn = self._draw(coordinates[place], seen[place], check_size(draws, name="draws"), child)
+                items, first = np.unique(drawn[0], return_index=True)
+                best = items[np.argsort(-drawn[1][first], kind="stable")][:n]
+                result[place, : len(best)] = best
+        return result[0] if np.ndim(users) == 0 else result
+
+    def _best(self, rows: Rows, exclude_seen: bool, result: NDArray[np.intp]) -> None:
+        items = self.S.shape[1]
+        step = max(1, _BATCH_SCORES // items)
+        for start in range(0, len(result), step):
+            block = rows[start : start + step]
+            coordinates = np.asarray(block @ self.tastes)
+            scores = coordinates @ self.tastes.T
+            cold = ~coordinates.any(axis=1)
+            if cold.any():
+                scores[cold] = self.S.column_norm(np.arange(items))
+            if exclude_seen:
+                for place, seen in enumerate(_seen(block)):
+                    scores[place, seen] = -np.inf
+            for place, score in enumerate(scores):
+                best = _largest(score, result.shape[1])
+                result[start + place, : len(best)] = best
+
+    def _rows(self, users: ArrayLike) -> tuple[NDArray[np.intp], Rows]:
+        self._follow()
+        who = np.atleast_1d(check_index(users, self.S.shape[0], name="user"))
+        if who.ndim != 1:
+            raise InvalidInputError(f"users must be an int or a one-dimensional array, got shape {who.shape}")
+        return who, self.S.rows(who).astype(np.float64, copy=False)
+
+
+def recommend(
+    S: Any,
+    users: ArrayLike,
+    n: int = 10,
+    *,
+    k: int = 20,
+    exclude_seen: bool = True,
+    rng: RngLike = None,
+    **options: Any,
+) -> NDArray[np.intp]:
+    """The n best unseen items of each of ``users``: :meth:`Recommender.top_n`, in one call.
+
+    ``options`` are those of :class:`Recommender`. For more than one question, or for ratings that go on arriving, make
+    the :class:`Recommender` once.
+    """
+    return Recommender(S, k, rng=rng, **options).top_n(users, n, exclude_seen=exclude_seen)
+
+
+class RatingsTable:
+    """Ratings read from a file: ``A`` (CSR, users × items) with the names of its rows and columns."""
+
+    def __init__(self, A: Rows, users: list[str], items: list[str]) -> None:
+        self.A = A
+        self.users = users
+        self.items = items
+
+
+def read_ratings(path: str | Path) -> RatingsTable:
+    """Ratings from text, one per line: user, item, rating, and anything after that.
+
+    Fields are separated by tabs, ``::``, commas, semicolons or spaces (all layouts of MovieLens); a first line
+    whose rating is no number is a header. Users and items are numbered in order of appearance; of repeated ratings the
+    last counts.
+    """
+    users: dict[str, int] = {}
+    items: dict[str, int] = {}
+    entries: dict[tuple[int, int], float] = {}
+    with open(path, encoding="utf-8", newline="") as file:
+        for number, fields in enumerate(_fields(file), start=1):
+            if not fields or fields == [""]:
+                continue
+            try:
+                rating = float(fields[2])
+            except (IndexError, ValueError):
+                if number == 1:
+                    continue
+                raise InvalidInputError(f"{path}, line {number}: expected user, item, rating, got {fields}") from None
+            if not np.isfinite(rating):
+                raise InvalidInputError(f"{path}, line {number}: the rating {fields[2]} is not finite")
+            pair = users.setdefault(fields[0], len(users)), items.setdefault(fields[1], len(items))
+            entries[pair] = rating
+    if not entries:
+        raise InvalidInputError(f"{path} holds no ratings")
+    where = np.array(list(entries), dtype=np.intp)
+    values = np.fromiter(entries.values(), dtype=np.float64, count=len(entries))
+    A = sp.csr_array((values, (where[:, 0], where[:, 1])), shape=(len(users), len(items)))
+    return RatingsTable(A, list(users), list(items))
+
+
+def _fields(file: TextIO) -> Any:
+    """Lines cut at the separator that the first one shows."""
+    first = file.readline()
+    file.seek(0)
+    if "::" in first:
+        return (line.rstrip("\r\n").split("::") for line in file)
+    for separator in "\t,;":
+        if separator in first:
+            return csv.reader(file, delimiter=separator)
+    return (line.split() for line in file)
+
+
+def _seen(rows: Rows) -> list[NDArray[np.intp]]:
+    """The rated items of each row."""
+    if sp.issparse(rows):
+        return [rows.indices[low:high][rows.data[low:high] != 0] for low, high in zip(rows.indptr, rows.indptr[1:])]
+    return [np.flatnonzero(row) for row in rows]
+
+
+def _largest(score: NDArray[np.float64], n: int) -> NDArray[np.intp]:
+    """Places of the n largest finite scores, largest first, the lower of equals first."""
+    if n < len(score):
+        bar = np.partition(score, len(score) - n)[len(score) - n]
+        places = np.flatnonzero(score >= bar)
+    else:
+        places = np.arange(len(score))
+    places = places[np.isfinite(score[places])]
+    return places[np.argsort(-score[places], kind="stable")][:n]
