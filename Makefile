@@ -30,7 +30,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/run.py
 
 docs: $(VENV)/.installed-docs
-	$(BIN)/sphinx-build -W --keep-going -n -q -b html docs site
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs site
 
 clean:
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .hypothesis

@@ -51,8 +51,8 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     anchors_ : indices of the anchor rows, in the order of extraction.
     components_ : the anchor rows of X, as given (for a solver that averages near neighbours, these averages).
     n_components_ : how many there are.
-    reconstruction_err_ : ‖X − F·components_‖_F. For sample access with more than 4096 rows it is estimated from as
-        many rows drawn by the sample model, so that fitting a store does not read it all.
+    reconstruction_err_ : ‖X − F·C‖_F, C the components. For sample access with more than 4096 rows it is estimated
+        from as many rows drawn by the sample model, so that fitting a store does not read it all.
     certificate_ : how sure the solver is that these are the anchors.
     result_ : the solver's whole result, a :class:`fastanchors.Anchors`.
     rank_curve_ : what ``n_components="auto"`` was decided on; only then.
@@ -114,7 +114,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return F
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """The rows F·components_ that the weights in ``X`` stand for."""
+        """The rows F·C (C the components) that the weights in ``X`` stand for."""
         check_is_fitted(self)
         F = X.toarray() if sp.issparse(X) else np.asarray(X)
         if F.ndim != 2 or F.shape[1] != self._n_features_out:
@@ -122,7 +122,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return F @ self.components_
 
     def score(self, X: Any, y: Any = None) -> float:
-        """−‖X − F·components_‖_F / ‖X‖_F: the closer to zero, the better; 0 for X = 0."""
+        """−‖X − F·C‖_F / ‖X‖_F: the closer to zero, the better; 0 for X = 0."""
         check_is_fitted(self)
         with self._rows(X, reset=False) as rows:
             if isinstance(rows, SampleAccess):
