@@ -9,16 +9,37 @@ from typing import Any
 
 import click
 
-__all__ = ["BYTES", "progress_bar", "shown_bytes"]
+__all__ = ["BYTES", "progress_bar", "shown_bytes", "working"]
+
+
+def _shows_progress() -> bool:
+    """Whether a person is watching: standard error is a terminal, and no script asked for JSON."""
+    context = click.get_current_context(silent=True)
+    return sys.stderr.isatty() and not (context is not None and context.params.get("as_json"))
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[None]:
+    """A line that moves, with the time since, for work of unknown length; gone when it ends. Else as a bar."""
+    if not _shows_progress():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task(what, total=None)
+        yield
 
 
 @contextlib.contextmanager
 def progress_bar(what: str, unit: str) -> Iterator[Callable[[float, float | None], None]]:
-    """A bar with rate and time left on standard error where that is a terminal, else nothing.
+    """A bar with rate and time left on standard error; nothing where that is no terminal, nor under ``--json``.
 
     Gives a function to call with (done, total or None).
     """
-    if not sys.stderr.isatty():
+    if not _shows_progress():
         yield lambda done, total: None
         return
     from rich.console import Console

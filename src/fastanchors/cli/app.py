@@ -17,6 +17,7 @@ import click
 
 from .._version import __version__
 from ..errors import FastAnchorsError
+from ._examples import EXAMPLES
 
 __all__ = ["app", "emit", "json_option", "run", "say"]
 
@@ -28,6 +29,11 @@ _COMMANDS = {
     "verify": "store",
     "update": "store",
     "append": "store",
+    "seek": "seek",
+    "encode": "encode",
+    "report": "report",
+    "bench": "bench",
+    "completion": "completion",
 }
 
 
@@ -40,7 +46,9 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        return getattr(importlib.import_module(f".{_COMMANDS[cmd_name]}", __package__), cmd_name)
+        command: click.Command = getattr(importlib.import_module(f".{_COMMANDS[cmd_name]}", __package__), cmd_name)
+        command.epilog = "\b\n" + "\n".join(["Example:", *(f"  {line}" for line in EXAMPLES[cmd_name])])
+        return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
@@ -68,7 +76,11 @@ def say(message: str) -> None:
 
 def emit(result: Mapping[str, Any]) -> None:
     """The result for a script: one JSON object on standard output."""
-    print(json.dumps(result, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(result, ensure_ascii=False, allow_nan=False)
+    try:
+        print(text)
+    except UnicodeEncodeError:  # a name with half a character, or a terminal that knows few
+        print(json.dumps(result, allow_nan=False))
 
 
 def run() -> None:

@@ -1,0 +1,74 @@
+"""Reports that people look at: one self-contained page that says what was found and how sure that is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..anchors import Anchors
+from ..rank import RankCurve
+from .facts import Facts, gather
+from .page import page
+from .shares import Shares, anchor_shares
+
+__all__ = ["Facts", "Shares", "anchor_shares", "gather", "page", "write"]
+
+
+def write(
+    path: str | os.PathLike[str],
+    A: Any,
+    anchors: Anchors,
+    *,
+    title: str | None = None,
+    row_names: Sequence[str] | None = None,
+    column_names: Sequence[str] | None = None,
+    normalize: str | None = None,
+    kind: str = "auto",
+    curve: RankCurve | None = None,
+    solver: Any = None,
+    seed: int | None = None,
+) -> Path:
+    """Write the report on the ``anchors`` of ``A`` as one HTML page without any outside reference.
+
+    Parameters
+    ----------
+    path : the file to write; it is replaced whole.
+    A : what the anchors were sought in: an array, a sparse matrix, a ``SampleMatrix`` or a store.
+    anchors : the result of a solver's ``seek``.
+    title : what to call the data; by default the name of the store, or "data".
+    row_names, column_names : names, where ``A`` does not bring its own.
+    normalize : ``"l1"`` if the rows have been scaled to sum one; an object with sample access knows.
+    kind : ``"spectra"`` draws the anchors as lines, ``"features"`` lists their heaviest columns; ``"auto"`` takes the
+        first for dense rows that are smooth over the columns.
+    curve : the rank curve, where there is one already.
+    solver : what seeks again among the rows that are not held back; by default plain SPA.
+    seed : of all that is drawn at random.
+
+    Costs the reading of a few thousand rows, a few seconds; the page stays below 2 MB.
+    """
+    if title is None:
+        title = Path(A.path).name if hasattr(A, "path") else "data"
+    if normalize is None:
+        normalize = getattr(A, "normalize", None)
+    facts = gather(
+        A,
+        anchors,
+        title=title,
+        row_names=row_names,
+        column_names=column_names,
+        normalize=normalize,
+        kind=kind,
+        curve=curve,
+        solver=solver,
+        seed=seed,
+    )
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
+    try:
+        partial.write_text(page(facts), encoding="utf-8")
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target

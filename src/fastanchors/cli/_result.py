@@ -1,0 +1,112 @@
+"""Results on disk: what ``seek --out`` writes, and ``encode`` and ``report`` read."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidInputError, StoreError
+
+__all__ = ["SUFFIXES", "Found", "is_result", "json_ready", "load", "save"]
+
+SUFFIXES = (".json", ".npz", ".csv")
+_COLUMNS = ("order", "row", "name", "share")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Anchors read back: as rows of the data, as points, or both; ``record`` is all that was written of the seek."""
+
+    indices: NDArray[np.intp] | None
+    components: NDArray[np.float64] | None = None
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+
+def save(record: Mapping[str, Any], components: NDArray[np.float64], path: Path) -> None:
+    """Write the record of a seek; ``.npz`` also takes the anchor rows themselves, so that it serves other data too."""
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        path.write_text(json.dumps(record, ensure_ascii=False, allow_nan=False, indent=1) + "\n", encoding="utf-8")
+    elif suffix == ".npz":
+        text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+        np.savez_compressed(path, anchors=np.asarray(record["anchors"]), components=components, record=np.array(text))
+    else:
+        names = record.get("anchor_names") or [""] * len(record["anchors"])
+        shares = record.get("shares") or [""] * len(record["anchors"])
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(_COLUMNS)
+            writer.writerows(zip(range(1, len(names) + 1), record["anchors"], names, shares, strict=True))
+
+
+def is_result(path: Path) -> bool:
+    """Whether the file is one that :func:`save` wrote."""
+    if path.suffix.lower() == ".json":
+        return True
+    try:
+        return path.suffix.lower() == ".npz" and "record" in np.load(path, allow_pickle=False).files
+    except (OSError, ValueError):
+        return False
+
+
+def load(given: str) -> Found:
+    """Anchors from a result, an array in a file (row numbers, or k × n points), or numbers such as ``"3,17,5"``."""
+    path = Path(given)
+    if not path.exists():
+        parts = given.replace(",", " ").split()
+        if parts and all(part.isdigit() for part in parts):
+            return Found(np.array(parts, dtype=np.intp))
+        raise StoreError(
+            f"{given} does not exist; give a result of seek --out, an array, or row numbers such as 3,17,5"
+        )
+    try:
+        found = _read(path)
+    except (ValueError, KeyError, TypeError, EOFError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise StoreError(f"cannot read anchors from {path}: {error}") from None
+    indices = found.indices
+    if indices is not None and (indices.ndim != 1 or indices.size == 0 or (indices < 0).any()):
+        raise InvalidInputError(f"{path} holds no anchors: row numbers from 0 on are needed")
+    return found
+
+
+def _read(path: Path) -> Found:
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return Found(np.asarray(record["anchors"], dtype=np.intp), None, record)
+    if suffix == ".csv":
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = [int(line["row"]) for line in csv.DictReader(file)]
+        return Found(np.array(rows, dtype=np.intp))
+    loaded = np.load(path, allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        if loaded.ndim == 1 and loaded.dtype.kind in "iu":
+            return Found(loaded.astype(np.intp))
+        if loaded.ndim == 2 and loaded.dtype.kind in "iuf":
+            return Found(None, loaded.astype(np.float64))
+        raise InvalidInputError(f"{path} holds neither row numbers nor k × n anchors: shape {loaded.shape}")
+    with loaded:
+        record = json.loads(str(loaded["record"])) if "record" in loaded.files else {}
+        indices = loaded["anchors"].astype(np.intp) if "anchors" in loaded.files else None
+        return Found(indices, loaded["components"].astype(np.float64), record)
+
+
+def json_ready(value: Any) -> Any:
+    """The same with NaN and infinities, which JSON does not have, as null."""
+    if isinstance(value, Mapping):
+        return {str(key): json_ready(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_ready(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

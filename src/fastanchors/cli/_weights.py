@@ -1,0 +1,86 @@
+"""Weights written as they come: ``.npy``, ``.npz`` and ``.csv``, complete or not at all."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["SUFFIXES", "WeightsFile"]
+
+SUFFIXES = (".npy", ".npz", ".csv")
+_HEADER = 128  # bytes of the .npy header: room for any number of rows, which is known at the end only
+
+
+class WeightsFile:
+    """A file of m × k weights, written block after block; it takes its name when it is whole.
+
+    A context: leaving it after an exception removes what was written.
+    """
+
+    def __init__(self, path: Path, dtype: Any, anchors: Sequence[str]) -> None:
+        self.path, self.dtype, self.k = path, np.dtype(dtype), len(anchors)
+        self.rows = 0
+        self._partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+        self._text = path.suffix.lower() == ".csv"
+        self._file: Any = (
+            self._partial.open("w", encoding="utf-8", newline="") if self._text else self._partial.open("wb")
+        )
+        if self._text:
+            self._csv = csv.writer(self._file)
+            self._csv.writerow(["row", *anchors])
+        else:
+            self._file.write(self._header())
+
+    def write(self, weights: NDArray[Any], names: Sequence[str] | None = None) -> None:
+        """The next rows; ``names`` are used by ``.csv``, the number of the row otherwise."""
+        if self._text:
+            labels = range(self.rows, self.rows + len(weights)) if names is None else names
+            self._csv.writerows([name, *row] for name, row in zip(labels, weights.tolist(), strict=True))
+        else:
+            self._file.write(np.ascontiguousarray(weights, dtype=self.dtype).tobytes())
+        self.rows += len(weights)
+
+    def _header(self) -> bytes:
+        """Version 1.0 of the .npy format, padded to a fixed length."""
+        about = f"{{'descr': '{self.dtype.str}', 'fortran_order': False, 'shape': ({self.rows}, {self.k}), }}"
+        body = about.ljust(_HEADER - 11) + "\n"
+        return b"\x93NUMPY\x01\x00" + (_HEADER - 10).to_bytes(2, "little") + body.encode("latin1")
+
+    def __enter__(self) -> WeightsFile:
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            self._file.close()
+            self._partial.unlink(missing_ok=True)
+
+    def _finish(self) -> None:
+        if not self._text:
+            self._file.seek(0)
+            self._file.write(self._header())
+        self._file.close()
+        if self.path.suffix.lower() != ".npz":
+            os.replace(self._partial, self.path)
+            return
+        whole = self._partial.with_name(self._partial.name + ".npz")
+        try:
+            with (
+                zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED, allowZip64=True) as archive,
+                archive.open("weights.npy", "w", force_zip64=True) as target,
+                self._partial.open("rb") as source,
+            ):
+                shutil.copyfileobj(source, target, 1 << 20)
+            os.replace(whole, self.path)
+        finally:
+            whole.unlink(missing_ok=True)

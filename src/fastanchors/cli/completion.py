@@ -1,0 +1,33 @@
+"""``fastanchors completion``: the script that teaches a shell our commands and options."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from ..errors import InvalidInputError
+from .app import app, emit, json_option
+
+__all__ = ["completion"]
+
+_SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(_SHELLS), required=False)
+@json_option
+def completion(shell: str | None, as_json: bool) -> None:
+    """Print the completion script of SHELL (bash, zsh or fish; by default the one in use)."""
+    from click.shell_completion import get_completion_class
+
+    shell = shell or Path(os.environ.get("SHELL", "")).name
+    kind = get_completion_class(shell) if shell in _SHELLS else None
+    if kind is None:
+        raise InvalidInputError(f"cannot tell the shell in use; name it: {', '.join(_SHELLS)}")
+    script = kind(app, {}, "fastanchors", "_FASTANCHORS_COMPLETE").source()
+    if as_json:
+        emit({"shell": shell, "script": script})
+    else:
+        click.echo(script)

@@ -1,0 +1,108 @@
+"""``fastanchors encode``: every row as a mixture of the anchors, streamed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from ..encoder import encode_rows
+from ..errors import InvalidInputError
+from ..report.shares import squared_norms
+from ._input import PATH, Input, input_options
+from ._result import Found, load
+from ._terminal import progress_bar
+from ._weights import SUFFIXES, WeightsFile
+from .app import emit, json_option
+from .seek import check_output
+
+__all__ = ["check_names", "encode"]
+
+
+@click.command()
+@click.argument("source", type=PATH)
+@click.argument("anchors")
+@click.option("-o", "--out", type=PATH, required=True, help=f"Where the weights go: {', '.join(SUFFIXES)}.")
+@click.option("--sum-to-one", is_flag=True, help="Make the weights of every row sum to one.")
+@input_options
+@json_option
+def encode(source: Path, anchors: str, out: Path, sum_to_one: bool, as_json: bool, **options: Any) -> None:
+    """Write every row of SOURCE as a non-negative mixture of the ANCHORS.
+
+    ANCHORS is a result of seek --out (an .npz brings the anchor rows along and serves other data too), an array of row
+    numbers or of anchor rows in a file, or row numbers such as 3,17,5. The rows are read in blocks and the weights
+    written as they come, so that memory stays bounded; the file appears when it is complete.
+    """
+    check_output(out, SUFFIXES, "--out")
+    start = time.perf_counter()
+    with Input(source, **options) as data:
+        components, names = _components(data, load(anchors), anchors)
+        lost = total = 0.0
+        with progress_bar(f"encoding {source.name}", "rows") as bar, WeightsFile(out, np.float64, names) as file:
+            for first, block in data.blocks():
+                F = np.empty((block.shape[0], len(components)))
+                lost += encode_rows(
+                    block, components, F, sum_to_one=sum_to_one, workers=os.cpu_count() or 1, error=True
+                )
+                total += float(squared_norms(block).sum())
+                file.write(F, _names(data, first, block.shape[0]))
+                bar(file.rows, data.shape[0])
+    error = float(np.sqrt(lost / total)) if total else 0.0
+    seconds = time.perf_counter() - start
+    if as_json:
+        shape = [file.rows, len(components)]
+        emit({"path": str(out), "shape": shape, "relative_error": error, "sum_to_one": sum_to_one, "seconds": seconds})
+    else:
+        explained = 100 * (1 - error**2)
+        click.echo(f"{file.rows:,} rows in {len(components)} anchors: {explained:.1f} % of the data explained")
+        click.echo(f"weights in {out} ({seconds:.1f} s)")
+
+
+def _components(data: Input, found: Found, given: str) -> tuple[NDArray[np.float64], list[str]]:
+    """The anchors as points, and what to call them."""
+    columns = data.shape[1]
+    if found.components is not None:
+        components = np.ascontiguousarray(found.components)
+        if components.shape[1] != columns:
+            raise InvalidInputError(f"the anchors in {given} have {components.shape[1]} columns, {data.path} {columns}")
+        if not np.isfinite(components).all():
+            raise InvalidInputError(f"the anchors in {given} hold NaN or infinities")
+    else:
+        assert found.indices is not None
+        if found.record and found.record["shape"][1] != columns:
+            raise InvalidInputError(
+                f"{given} is of data with {found.record['shape'][1]} columns, {data.path} has {columns}; seek in it first"
+            )
+        components = data.pick(found.indices)
+    names = found.record.get("anchor_names")
+    if found.components is None:
+        check_names(data, found, given)
+    if names is None and found.indices is not None:
+        here = [data.row_name(int(i)) if found.components is None else None for i in found.indices]
+        names = [str(i) if name is None else name for i, name in zip(found.indices, here, strict=True)]
+    return components, list(names) if names is not None else [f"anchor {j + 1}" for j in range(len(components))]
+
+
+def check_names(data: Input, found: Found, given: str) -> None:
+    """Row numbers mean nothing in other data: where both sides have names, they must agree."""
+    names = found.record.get("anchor_names")
+    if names is None or data.row_names is None:
+        return
+    for index, name in zip(found.record["anchors"], names, strict=True):
+        here = data.row_name(index)
+        if here != name:
+            raise InvalidInputError(
+                f"row {index} of {data.path} is called {here!r}, in {given} {name!r}: these are other data; "
+                "seek with --out anchors.npz, which brings the anchor rows along"
+            )
+
+
+def _names(data: Input, first: int, count: int) -> Sequence[str] | None:
+    names = data.row_names
+    return None if names is None or len(names) < first + count else list(names[first : first + count])

@@ -1,0 +1,133 @@
+"""``fastanchors report``: the answer as a page to look at."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from ..anchors import Anchors, Certificate
+from ..errors import InvalidInputError
+from ..sampling.cost import Cost
+from ._input import PATH, Input, input_options
+from ._result import Found, is_result, load
+from ._terminal import shown_bytes, working
+from .app import emit, json_option
+from .encode import check_names
+from .seek import SIZE, check_output, make_solver, seek_anchors, seek_options
+
+__all__ = ["report"]
+
+
+@click.command()
+@click.argument("source", type=PATH)
+@click.option("-o", "--out", type=PATH, default=Path("report.html"), show_default=True, help="The page to write.")
+@click.option("-k", "size", type=SIZE, help="How many anchors, or 'auto' (the default); not for a result.")
+@click.option(
+    "--kind",
+    type=click.Choice(["auto", "spectra", "features"]),
+    default="auto",
+    show_default=True,
+    help="Show anchors as lines over the columns, or by their heaviest columns.",
+)
+@click.option("--data", type=PATH, help="Where the data of a result are now, if they have moved.")
+@click.option("--title", help="What to call the data.")
+@seek_options
+@input_options
+@json_option
+def report(
+    source: Path,
+    out: Path,
+    size: int | str | None,
+    kind: str,
+    data: Path | None,
+    title: str | None,
+    solver: str,
+    seed: int,
+    budget: int | None,
+    precondition: str | None,
+    robust: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Write one self-contained page about the anchors of SOURCE: a store, a file, or a result of seek --out.
+
+    It shows what was found and how sure that is: the anchors and their heaviest columns (or spectra), the share that
+    each explains, rows among the anchors, residual and rank curve, how well held-back rows are rebuilt, and the cost
+    against full SPA. It needs no network, reads well on a phone and prints.
+    """
+    from ..report import write
+    from ..report.facts import curve_of
+
+    check_output(out, (".html", ".htm"), "--out")
+    start = time.perf_counter()
+    found = load(str(source)) if source.is_file() and is_result(source) else None
+    if found is not None:
+        if size is not None:
+            raise click.UsageError(f"-k is for data: the result {source} has its anchors already")
+        data, options = _place(found, source, data, options)
+        solver, seed = found.record["solver"], found.record["seed"]
+        precondition, robust = (found.record.get("options", {}).get(name) for name in ("precondition", "robust"))
+    elif data is not None:
+        raise click.UsageError("--data is for results: SOURCE is the data already")
+    with Input(data or source, **options) as rows, working(f"looking at {(data or source).name}"):
+        again = make_solver(solver, precondition=precondition, robust=robust)
+        if found is None:
+            engine = make_solver(solver, budget=budget, precondition=precondition, robust=robust)
+            anchors, curve = seek_anchors(engine, rows, size or "auto", seed)
+        else:
+            anchors = _anchors(found, rows, source)
+            curve = curve_of(found.record["rank"]) if "rank" in found.record else None
+        write(
+            out,
+            rows.rows,
+            anchors,
+            title=title or rows.path.name,
+            row_names=rows.row_names,
+            column_names=rows.column_names,
+            normalize=rows.normalize,
+            kind=kind,
+            curve=curve,
+            solver=again,
+            seed=seed,
+        )
+    seconds, size_bytes = time.perf_counter() - start, out.stat().st_size
+    if as_json:
+        emit({"path": str(out), "bytes": size_bytes, "anchors": anchors.as_dict()["anchors"], "seconds": seconds})
+    else:
+        click.echo(f"report on {len(anchors)} anchors in {out} ({shown_bytes(size_bytes)}, {seconds:.1f} s)")
+
+
+def _place(found: Found, source: Path, data: Path | None, options: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+    """Where the data of a result are, and how they are read."""
+    if not found.record:
+        raise InvalidInputError(f"{source} does not say what data it is of; give the data instead, with -k")
+    place = data or Path(found.record["source"])
+    if not place.exists():
+        raise InvalidInputError(f"the data of {source} are no longer at {place}; say where with --data")
+    if not (place / "manifest.json").exists() and options.get("normalize") is None:
+        options = options | {"normalize": found.record["normalize"] or "none"}
+    return place, options
+
+
+def _anchors(found: Found, rows: Input, given: Path) -> Anchors:
+    """The result as the solver gave it, checked against the data."""
+    record = found.record
+    assert found.indices is not None
+    shape = rows.rows.shape
+    if shape[1] != record["shape"][1]:
+        raise InvalidInputError(f"{given} is of data with {record['shape'][1]} columns, {rows.path} has {shape[1]}")
+    check_names(rows, found, str(given))
+    certificate = record["certificate"]
+    return Anchors(
+        indices=found.indices,
+        solver=record["solver"],
+        cost=Cost(**record["cost"]),
+        seconds=record["seconds"],
+        certificate=Certificate(certificate["kind"], certificate["statement"], certificate["details"]),
+        residuals=None if "residuals" not in record else np.asarray(record["residuals"]),
+        points=found.components if record.get("averaged") else None,
+    )

@@ -1,0 +1,243 @@
+"""``fastanchors seek``: which rows are the anchors, what each explains, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import solvers
+from ..anchors import Anchors
+from ..errors import InvalidInputError, RankError
+from ..report._text import clean
+from ._input import PATH, Input, input_options
+from ._result import SUFFIXES, json_ready, save
+from ._terminal import working
+from .app import emit, json_option
+
+__all__ = ["SIZE", "check_output", "make_solver", "record_of", "seek", "seek_anchors", "seek_options", "summary"]
+
+_NAME_WIDTH = 60
+_MOST_AUTO = 50  # anchors that -k auto considers
+
+
+class _Size(click.ParamType):  # type: ignore[type-arg]
+    name = "k"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        if value == "auto":
+            return "auto"
+        try:
+            k = int(value)
+        except ValueError:
+            k = 0
+        if k < 1:
+            self.fail(f"{value!r} is neither a number of anchors from 1 on nor 'auto'", param, ctx)
+        return k
+
+
+SIZE = _Size()
+
+
+class _SolverName(click.ParamType):  # type: ignore[type-arg]
+    name = "solver"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in solvers.SOLVERS:
+            try:
+                solvers.get(value)
+            except InvalidInputError as error:
+                self.fail(str(error), param, ctx)
+        return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(name) for name in solvers.SOLVERS if name.startswith(incomplete)]
+
+
+def seek_options(command: Any) -> Any:
+    """The options that choose a solver and feed it."""
+    for option in (
+        click.option(
+            "--robust",
+            type=click.Choice(["neighbours", "average", "median"]),
+            help="Pass over rows that stand alone, such as outliers (fas, spa).",
+        ),
+        click.option(
+            "--precondition",
+            type=click.Choice(["spa", "svd", "mve"]),
+            help="Make the anchors well-conditioned first; helps against noise (fas, spa).",
+        ),
+        click.option("--budget", type=click.IntRange(1), help="Read so many rows at most (fas)."),
+        click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same answer."),
+        click.option(
+            "--solver",
+            type=_SolverName(),
+            default="fas",
+            show_default=True,
+            help=f"One of {', '.join(solvers.SOLVERS)}.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def make_solver(name: str, **options: Any) -> Any:
+    """The solver of that name with the options that were given."""
+    given = {key: value for key, value in options.items() if value is not None}
+    takes = {"fas": {"budget", "precondition", "robust"}, "spa": {"precondition", "robust"}}.get(name, set())
+    for key in given:
+        if key not in takes:
+            raise click.UsageError(f"--{key} goes with --solver fas{'' if key == 'budget' else ' or spa'}, not {name}")
+    return solvers.SOLVERS[name](**given)
+
+
+def check_output(path: Path | None, suffixes: tuple[str, ...], option: str) -> None:
+    """Refuse an output file before any work is done: wrong kind, or a folder that is not there."""
+    if path is None:
+        return
+    if path.suffix.lower() not in suffixes:
+        raise click.BadParameter(f"{path.name} must end in {', '.join(suffixes)}", param_hint=option)
+    if not path.absolute().parent.is_dir():
+        raise click.BadParameter(f"the folder {path.parent} does not exist", param_hint=option)
+
+
+@click.command()
+@click.argument("source", type=PATH)
+@click.option("-k", "size", type=SIZE, required=True, help="How many anchors, or 'auto'.")
+@seek_options
+@click.option("--shares/--no-shares", default=True, help="Estimate what each anchor explains (from 1,000 rows).")
+@click.option("--out", type=PATH, help=f"Also write the result to a file: {', '.join(SUFFIXES)}.")
+@input_options
+@json_option
+def seek(
+    source: Path,
+    size: int | str,
+    solver: str,
+    seed: int,
+    budget: int | None,
+    precondition: str | None,
+    robust: str | None,
+    shares: bool,
+    out: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Find K anchor rows of SOURCE, a store or a file.
+
+    Prints the anchors, the share of the data that each explains, and how sure the answer is. A store answers again and
+    again at a cost that hardly grows with its size; a file is read whole each time.
+    """
+    check_output(out, SUFFIXES, "--out")
+    engine = make_solver(solver, budget=budget, precondition=precondition, robust=robust)
+    with Input(source, **options) as data:
+        with working(f"seeking anchors of {source.name}"):
+            anchors, curve = seek_anchors(engine, data, size, seed)
+            components = anchors.points if anchors.points is not None else data.pick(anchors.indices)
+            record = record_of(data, anchors, seed, curve, components if shares else None)
+            record["options"] = {"budget": budget, "precondition": precondition, "robust": robust}
+        if out is not None:
+            save(record, components, out)
+    if as_json:
+        emit(record)
+    else:
+        click.echo(summary(record))
+        if out is not None:
+            click.echo(f"written to    {out}")
+
+
+def seek_anchors(engine: Any, data: Input, size: int | str, seed: int) -> tuple[Anchors, Any]:
+    """The anchors, and the curve that ``-k auto`` was decided on (else None)."""
+    curve = None
+    rows = data.rows
+    if size == "auto":
+        from ..rank import rank_curve
+
+        curve = rank_curve(rows, k_max=min(_MOST_AUTO, *rows.shape), rng=seed)
+        size = curve.k
+    assert isinstance(size, int)
+    try:
+        return engine.seek(rows, size, rng=seed), curve
+    except RankError as error:
+        if error.rank < 1:
+            raise
+        raise InvalidInputError(
+            f"{data.path} has only {error.rank} independent anchors, fewer than {size}: ask for -k {error.rank}, "
+            "or for -k auto"
+        ) from None
+
+
+def record_of(
+    data: Input, anchors: Anchors, seed: int, curve: Any, components: NDArray[np.float64] | None
+) -> dict[str, Any]:
+    """All there is to say of a seek, as JSON has it; shares where the anchors themselves are given."""
+    record = anchors.as_dict()
+    m, n = data.rows.shape
+    record |= {
+        "k": len(anchors),
+        "source": str(data.path.absolute()),
+        "shape": [m, n],
+        "normalize": data.normalize,
+        "seed": seed,
+        "spa_rows": (len(anchors) + 1) * m,
+        "averaged": anchors.points is not None,
+    }
+    if data.row_names is not None:
+        record["anchor_names"] = [str(data.row_names[int(i)]) for i in anchors.indices]
+    if curve is not None:
+        record["rank"] = curve.as_dict()
+    if components is not None:
+        from ..report.shares import anchor_shares
+
+        found = anchor_shares(data.rows, components, rng=seed)
+        record |= {
+            "shares": [float(share) for share in found.shares],
+            "unexplained": found.unexplained,
+            "share_rows": found.rows,
+        }
+    return dict(json_ready(record))
+
+
+def summary(record: Mapping[str, Any]) -> str:
+    """The record for a person: a small table and what to make of it."""
+    m, n = record["shape"]
+    view = "rows scaled to sum one" if record["normalize"] == "l1" else "rows as they are"
+    lines = [f"{record['k']} anchors of {Path(record['source']).name}: {m:,} rows × {n:,} columns, {view}", ""]
+    if "rank" in record:
+        lines[1:1] = [f"k = {record['k']} because {record['rank']['reason']}"]
+    lines += _table(record)
+    certificate, cost = record["certificate"], record["cost"]
+    lines += [
+        "",
+        f"how sure      {certificate['kind']}: {certificate['statement']}",
+        f"cost          {cost['rows_read']:,} rows read in {record['seconds']:.3g} s ({record['solver']}); "
+        f"full SPA reads {record['spa_rows']:,}",
+    ]
+    return "\n".join(lines)
+
+
+def _table(record: Mapping[str, Any]) -> list[str]:
+    names = record.get("anchor_names") or [""] * len(record["anchors"])
+    names = [clean(name, _NAME_WIDTH) for name in names]
+    shares = record.get("shares")
+    wide = max([len(name) for name in names] + [4 if any(names) else 0])
+    digits = max(3, *(len(f"{index:,}") for index in record["anchors"]))
+    gap = "  " if wide else ""
+    lines = [f"{'#':>4}  {'row':>{digits}}{gap}{'name' if wide else '':<{wide}}" + ("  explains" if shares else "")]
+    for order, (index, name) in enumerate(zip(record["anchors"], names, strict=True), start=1):
+        line = f"{order:>4}  {index:>{digits},}{gap}{name:<{wide}}"
+        if shares:
+            share = shares[order - 1]
+            line += f"  {100 * share:5.1f} %  {'▪' * round(40 * share)}"
+        lines.append(line.rstrip())
+    if shares:
+        left = record["unexplained"]
+        before = 4 + 2 + digits + len(gap) + wide
+        label = "not explained" if before >= len("not explained") else "rest"
+        lines.append(f"{label:>{before}}  {100 * left:5.1f} %")
+    return [line.rstrip() for line in lines]

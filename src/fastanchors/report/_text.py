@@ -1,0 +1,40 @@
+"""Words and numbers as people read them."""
+
+from __future__ import annotations
+
+import unicodedata
+
+__all__ = ["clean", "count", "percent", "short"]
+
+
+def clean(name: object, width: int = 160) -> str:
+    """A name fit for a page or a terminal: on one line, without control characters, at most ``width`` long."""
+    text = " ".join(str(name).encode("utf-8", "replace").decode("utf-8").split())
+    text = "".join(c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
+    return short(text, width)
+
+
+def short(text: str, width: int) -> str:
+    """The beginning of ``text``, with an ellipsis where something is left out."""
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+
+
+def percent(share: float) -> str:
+    """``"73 %"``, ``"4.2 %"``, ``"0.03 %"``; never rounded up to all or down to nothing."""
+    value = 100.0 * share
+    if value == 0 or value == 100:
+        return f"{value:.0f} %"
+    if value >= 10:
+        shown = f"{value:.0f}"
+        return f"{shown} %" if shown != "100" else f"{min(value, 99.99):.2f} %" if value < 99.995 else "> 99.99 %"
+    if value >= 1:
+        return f"{value:.1f} %"
+    return f"{value:.2f} %" if value >= 0.01 else "< 0.01 %"
+
+
+def count(number: float) -> str:
+    """``"12,345"``, and ``"1.2 million"`` from there on."""
+    for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if number >= size:
+            return f"{number / size:.3g} {word}"
+    return f"{number:,.0f}"

@@ -1,0 +1,339 @@
+"""The page: one HTML file that needs nothing else, from the facts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._version import __version__
+from . import svg
+from ._text import count, percent
+from .facts import Facts
+
+__all__ = ["page"]
+
+_SURE = {
+    "exact": ("Proved.", "These are exactly the rows that full SPA selects; no sampling luck is involved."),
+    "near": ("Proved up to a factor.", "Each chosen row is as far out as any row, up to the factor stated."),
+    "sampled": ("Checked by fresh draws.", "The statement below holds with the probability it names."),
+    "none": ("Not proved.", "These rows come without a proof; judge them by what they explain."),
+}
+
+
+def page(facts: Facts) -> str:
+    """The whole document."""
+    style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+    body = [
+        _head(facts),
+        "<main>",
+        _anchors(facts),
+        _shares(facts),
+        _simplex(facts),
+        _rank(facts),
+        _held_back(facts),
+        _cost(facts),
+        "</main>",
+        _foot(facts),
+    ]
+    title = escape(f"{facts.title}: {_plural(facts.k, 'anchor')}")
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="generator" content="fastanchors {__version__}"><title>{title}</title>'
+        f'<link rel="icon" href="data:,"><style>{style}</style></head><body>\n' + "\n".join(body) + "\n</body></html>\n"
+    )
+
+
+def _plural(number: int, word: str) -> str:
+    return f"{number:,} {word}" + ("" if number == 1 else "s")
+
+
+def _section(identity: str, heading: str, *parts: str) -> str:
+    return f'<section id="{identity}" aria-labelledby="{identity}-h"><h2 id="{identity}-h">{heading}</h2>' + (
+        "\n".join(parts) + "</section>"
+    )
+
+
+def _table(caption: str, head: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells that are HTML already; columns marked True hold numbers. The first cell heads its row."""
+    top = "".join(f'<th scope="col"{_number(right)}>{escape(label)}</th>' for label, right in head)
+    lines = []
+    for row in rows:
+        cells = [f'<th scope="row"{_number(head[0][1])}>{row[0]}</th>']
+        for cell, (_, right) in zip(row[1:], head[1:], strict=True):
+            cells.append(cell if cell.startswith("<td") else f"<td{_number(right)}>{cell}</td>")
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return f"<table><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _number(right: bool) -> str:
+    return ' class="n"' if right else ""
+
+
+def _meter(share: float, rest: bool = False) -> str:
+    kind = ' class="rest"' if rest else ""
+    return f'<td class="meter" aria-hidden="true"><span{kind} style="width:{100 * min(max(share, 0), 1):.2f}%"></span></td>'
+
+
+def _head(facts: Facts) -> str:
+    kind = facts.anchors.certificate.kind
+    word, meaning = _SURE[kind]
+    explained = 1 - facts.shares.unexplained
+    about = "about " if facts.shares.sampled else ""
+    m, n = facts.shape
+    view = "rows scaled to sum one" if facts.normalize == "l1" else "rows as they are"
+    figures = (
+        ("data", f"{count(m)} × {count(n)}"),
+        ("non-zero", percent(facts.nonzeros / (m * n))),
+        ("view", view),
+        ("explained", f"{about}{percent(explained)}"),
+        ("rows read", count(facts.anchors.cost.rows_read)),
+        ("time to find them", _seconds(facts.anchors.seconds)),
+    )
+    listed = "".join(f"<div><dt>{escape(a)}</dt><dd>{escape(b)}</dd></div>" for a, b in figures)
+    names = _listing(facts.names[:3])
+    more = f" and {facts.k - 3} more" if facts.k > 3 else ""
+    rows = _plural(m, "row")
+    return (
+        f'<header><p class="eyebrow">fastanchors report · {escape(facts.title)}</p>'
+        f"<h1>{_plural(facts.k, 'anchor')} {'explains' if facts.k == 1 else 'explain'} {about}{percent(explained)} "
+        "of the data</h1>"
+        f'<p class="lead">Among the {rows}, a few stand for the rest: {names}{more}. '
+        "Every other row is, as nearly as possible, a mixture of these.</p>"
+        f'<div class="sure{" open" if kind == "none" else ""}" role="note" aria-label="How sure"><p><strong>{word}</strong> '
+        f"{meaning}</p><p>{escape(_sentence(facts.anchors.certificate.statement))}</p></div>"
+        f'<dl class="facts">{listed}</dl></header>'
+    )
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:] + ("" if words.endswith(".") else ".")
+
+
+def _listing(names: Sequence[str]) -> str:
+    return ", ".join(f"<em>{escape(name)}</em>" for name in names)
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{1e6 * seconds:.0f} µs"
+    return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def _anchors(facts: Facts) -> str:
+    spectra = facts.kind == "spectra"
+    cards = []
+    for j, (name, share) in enumerate(zip(facts.names, facts.shares.shares, strict=True)):
+        inside = (
+            svg.spectrum(f"spectrum-{j + 1}", name, facts.components, j, facts.column_names)
+            if spectra
+            else _features(facts, j)
+        )
+        row = f"row {int(facts.anchors.indices[j]):,} · " if facts.named else ""
+        cards.append(
+            f'<li><h3><span class="number">{j + 1}</span>{escape(name)}</h3>'
+            f'<p class="share">{row}explains {percent(float(share))}</p>{inside}</li>'
+        )
+    what = "its values over the columns, the other anchors in grey" if spectra else "its heaviest columns"
+    intro = f"<p>In the order in which they were found; of each, {what}.</p>"
+    return _section(
+        "anchors",
+        "The anchors",
+        intro,
+        svg.spectra_backdrop(facts.components) if spectra else "",
+        f'<ol class="cards">{"".join(cards)}</ol>',
+    )
+
+
+def _features(facts: Facts, j: int) -> str:
+    features = facts.features[j]
+    most = max((value for _, value in features), default=1.0) or 1.0
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td class="n">{percent(value)}</td>{_meter(value / most)}</tr>'
+        for name, value in features
+    )
+    return (
+        "<table><caption>Heaviest columns, share of the row"
+        f"<span hidden> {j + 1}</span></caption><tbody>{rows}</tbody></table>"
+    )
+
+
+def _shares(facts: Facts) -> str:
+    found = facts.shares
+    how = (
+        f"Estimated from {found.rows:,} rows drawn by their squared norms."
+        if found.sampled
+        else f"From all {found.rows:,} rows."
+    )
+    most = max(float(found.shares.max()), found.unexplained) or 1.0
+    rows = [
+        [
+            f'<span class="number">{j + 1}</span>{escape(name)}',
+            percent(float(share)),
+            percent(float(lead)),
+            _meter(float(share) / most),
+        ]
+        for j, (name, share, lead) in enumerate(zip(facts.names, found.shares, facts.picture.leads, strict=True))
+    ]
+    rows.append(["not explained", percent(found.unexplained), "", _meter(found.unexplained / most, rest=True)])
+    return _section(
+        "shares",
+        "What each explains",
+        "<p>The squared length of every row splits into a part for each anchor of its best mixture and a part that no "
+        "anchor explains. “Leads” counts the rows in which the anchor has the largest weight.</p>",
+        _table(how, (("anchor", False), ("explains", True), ("leads", True), ("", False)), rows),
+    )
+
+
+def _simplex(facts: Facts) -> str:
+    shown = facts.picture
+    order = _seriation(shown.weights)
+    poor = int(np.count_nonzero(shown.explained < 0.5))
+    grey = f" Grey points ({poor} of {len(shown.names)}) are explained by less than half." if poor else ""
+    note = "" if facts.k <= 3 else " With more than three anchors different mixtures can share a place: the names tell."
+    picture = svg.simplex(
+        "simplex-picture",
+        "Rows as mixtures of the anchors",
+        f"{len(shown.names)} rows among {facts.k} numbered anchors at the corners of a polygon. "
+        f"{_spread(shown.weights)}",
+        shown.weights,
+        shown.explained,
+        shown.names,
+        facts.names,
+        order,
+    )
+    return _section(
+        "simplex",
+        "Rows among the anchors",
+        f'<figure class="one">{picture}<figcaption>{len(shown.names):,} rows drawn evenly. An anchor is a corner; a row '
+        "lies nearer to the anchors that weigh more in it, and a row in a corner is like that anchor alone. "
+        f"Point at a row for its name and mixture.{grey}{note}</figcaption></figure>",
+    )
+
+
+def _spread(weights: NDArray[np.float64]) -> str:
+    pure = int(np.count_nonzero(weights.max(axis=1) > 0.8)) if len(weights) else 0
+    return f"{pure} of the rows are more than 80 % one anchor, the others are mixtures."
+
+
+def _seriation(weights: NDArray[np.float64]) -> list[int]:
+    """Anchors around the polygon so that those that mix with each other are neighbours: greedy, from the heaviest."""
+    k = weights.shape[1]
+    together = weights.T @ weights
+    left = set(range(k))
+    order = [int(np.argmax(np.diag(together)))]
+    left.remove(order[0])
+    while left:
+        best = max(sorted(left), key=lambda j: together[order[-1], j])
+        order.append(best)
+        left.remove(best)
+    return order
+
+
+def _rank(facts: Facts) -> str:
+    curve = facts.curve
+    ks = [int(k) for k in curve.ks]
+    agreed = "The curve agrees" if curve.k == facts.k else f"By itself the curve would choose {curve.k}"
+    residual = svg.curve(
+        "residual-curve",
+        "Largest distance of a row from the cone of the anchors",
+        f"From {curve.residuals[0]:.3g} with one anchor to {curve.residuals[-1]:.3g} with {ks[-1]}.",
+        ks,
+        curve.residuals.tolist(),
+        facts.k,
+        log=True,
+    )
+    missing = svg.curve(
+        "error-curve",
+        "Share of the data not explained",
+        f"From {percent(float(curve.errors[0]) ** 2)} with one anchor to {percent(float(curve.errors[-1]) ** 2)} "
+        f"with {ks[-1]}.",
+        ks,
+        (curve.errors**2).tolist(),
+        facts.k,
+        log=False,
+    )
+    values = curve.singular_values
+    rows = [
+        [
+            str(k),
+            f"{curve.residuals[at]:.4g}",
+            f"{curve.falls[at]:.3g}",
+            percent(float(curve.errors[at]) ** 2),
+            f"{values[at]:.4g}" if at < len(values) else "",
+        ]
+        for at, k in enumerate(ks)
+    ]
+    head = (("k", True), ("residual", True), ("falls by", True), ("not explained", True), ("singular value", True))
+    table = _table(f"The figures behind the curves, from {curve.rows:,} rows", head, rows)
+    return _section(
+        "rank",
+        "How many anchors?",
+        f"<p>{agreed}: {escape(curve.reason)}.</p>",
+        f'<div class="pair"><figure>{residual}<figcaption>Residual: the farthest row from all mixtures of the first k '
+        f"anchors, taken greedily.</figcaption></figure><figure>{missing}<figcaption>Share of the data that the first k "
+        "leave unexplained.</figcaption></figure></div>",
+        f'<details><summary>The figures</summary><div class="scroll">{table}</div></details>',
+    )
+
+
+def _held_back(facts: Facts) -> str:
+    held = facts.held_back
+    heading = "Rows that were held back"
+    if held is None:
+        return _section("held-back", heading, "<p>There are too few rows to hold some back.</p>")
+    rows = len(held.explained)
+    half, low = float(np.median(held.explained)), float(np.quantile(held.explained, 0.1))
+    words = (
+        f"<p>{rows:,} rows were held back and anchors sought again among {held.kept:,} others ({held.same} of {held.k} came "
+        f"out the same). The mixtures of these explain {percent(held.total)} of a held-back row on average, against "
+        f"{percent(held.explained_kept)} of the others. Half of the held-back rows are explained to {percent(half)} or "
+        f"more, nine of ten to {percent(low)} or more.</p>"
+    )
+    picture = svg.histogram(
+        "held-back-picture",
+        "How well rows that were held back are explained",
+        f"Median {percent(half)}, a tenth of the rows below {percent(low)}.",
+        held.explained,
+    )
+    return _section("held-back", heading, words, f'<figure class="one">{picture}</figure>')
+
+
+def _cost(facts: Facts) -> str:
+    cost, full = facts.anchors.cost, facts.spa_rows
+    most = max(cost.rows_read, full)
+    if cost.rows_read == 0:
+        compared = "No row was read: an index that was made before gave the answer. Full SPA passes over all rows"
+    elif cost.rows_read < full:
+        compared = f"{full / cost.rows_read:.3g} times fewer rows were read than full SPA reads, which passes over all"
+    else:
+        compared = "As many rows were read as full SPA reads, or more; it passes over all"
+    rows = [
+        [escape(facts.anchors.solver), f"{cost.rows_read:,}", _meter(cost.rows_read / most)],
+        ["full SPA", f"{full:,}", _meter(full / most, rest=True)],
+    ]
+    extra = []
+    if cost.samples:
+        extra.append(f"{cost.samples:,} draws")
+    if cost.queries:
+        extra.append(f"{cost.queries:,} single entries and norms")
+    also = f" Besides these: {' and '.join(extra)}." if extra else ""
+    return _section(
+        "cost",
+        "What it cost",
+        f"<p>{compared} {facts.k + 1} times. The search took {_seconds(facts.anchors.seconds)}.{also}</p>",
+        _table("Rows read to find the anchors", (("method", False), ("rows read", True), ("", False)), rows),
+    )
+
+
+def _foot(facts: Facts) -> str:
+    seed = "" if facts.seed is None else f", seed {facts.seed}"
+    return (
+        f"<footer><p>Made by fastanchors {__version__} on {time.strftime('%Y-%m-%d')} with solver "
+        f"<code>{escape(facts.anchors.solver)}</code>{seed}. The same data and seed give the same anchors.</p></footer>"
+    )

@@ -1,0 +1,225 @@
+"""Drawings as SVG text: small, static, coloured by the page's style sheet, readable by machines.
+
+Drawings are laid out for a width of 360 units, a phone's, so that their letters are never shrunk below reading size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._text import percent, short
+
+__all__ = ["WIDTH", "curve", "drawing", "histogram", "simplex", "spectra_backdrop", "spectrum"]
+
+WIDTH = 360
+_Array = NDArray[np.float64]
+
+
+def drawing(identity: str, height: float, title: str, description: str, *parts: str) -> str:
+    """An SVG picture with its text alternative."""
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-labelledby="{identity}-t {identity}-d">'
+        f'<title id="{identity}-t">{escape(title)}</title><desc id="{identity}-d">{escape(description)}</desc>'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _text(x: float, y: float, words: str, anchor: str = "start", style: str = "") -> str:
+    kind = f' class="{style}"' if style else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{kind}>{escape(words)}</text>'
+
+
+def _path(xs: Sequence[float] | _Array, ys: Sequence[float] | _Array) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in zip(xs, ys, strict=True))
+
+
+def curve(
+    identity: str,
+    title: str,
+    description: str,
+    ks: Sequence[int],
+    values: Sequence[float],
+    chosen: int,
+    *,
+    log: bool,
+) -> str:
+    """Values against the number of anchors, with the chosen number marked; ``log`` for a logarithmic scale."""
+    left, right, top, bottom, height = 46.0, 10.0, 14.0, 34.0, 230.0
+    shown = np.asarray(values, dtype=float)
+    if log:
+        floor = max(shown.max() * 1e-16, 1e-300)
+        shown = np.log10(np.maximum(shown, floor))
+        low, high = math.floor(shown.min()), math.ceil(shown.max() + 1e-9)
+        step = max(1, math.ceil((high - low) / 6))
+        ticks = [(float(t), f"1e{t}" if t else "1") for t in range(low, high + 1, step)]
+        if high - low == 1:
+            ticks = [(math.log10(f * 10.0**low), f"{f * 10.0**low:g}") for f in (1, 2, 5, 10)]
+    else:
+        low, high = 0, max(1e-12, float(shown.max()))
+        step_size = _nice(high / 4)
+        high = step_size * math.ceil(high / step_size - 1e-9)
+        ticks = [(t * step_size, f"{100 * t * step_size:.3g} %") for t in range(round(high / step_size) + 1)]
+    wide, tall = WIDTH - left - right, height - top - bottom
+    most = max(ks)
+
+    def x(k: float) -> float:
+        return left + wide * ((k - 1) / max(1, most - 1))
+
+    def y(value: float) -> float:
+        return top + tall * (1 - (value - low) / (high - low))
+
+    parts = []
+    for value, label in ticks:
+        parts.append(f'<path class="grid" d="M{left:g} {y(value):.1f}H{WIDTH - right:g}"/>')
+        parts.append(_text(left - 6, y(value) + 4, label, "end"))
+    step = max(1, math.ceil(most / 8))
+    for k in sorted({1, *range(step, most + 1, step)}):
+        parts.append(_text(x(k), height - 18, str(k), "middle"))
+    parts.append(_text(left + wide / 2, height - 3, "number of anchors", "middle", "soft"))
+    parts.append(f'<path class="line" d="{_path([x(k) for k in ks], [y(v) for v in shown])}"/>')
+    for k, v, value in zip(ks, shown, values, strict=True):
+        here = k == chosen
+        amount = f"{value:.3g}" if log else percent(value)
+        parts.append(
+            f'<circle class="{"mark" if here else "dot"}" cx="{x(k):.1f}" cy="{y(v):.1f}" r="{6 if here else 3}">'
+            f"<title>{k} anchors: {amount}</title></circle>"
+        )
+    if chosen in list(ks):
+        right_half = x(chosen) > left + 0.6 * wide
+        at = x(chosen) + (-10 if right_half else 10)
+        parts.append(
+            _text(
+                at, y(shown[list(ks).index(chosen)]) - 10, f"k = {chosen}", "end" if right_half else "start", "strong"
+            )
+        )
+    return drawing(identity, height, title, description, *parts)
+
+
+def _nice(step: float) -> float:
+    """The next of 1, 2, 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(f * power for f in (1, 2, 5, 10) if f * power >= step * (1 - 1e-9))
+
+
+def histogram(identity: str, title: str, description: str, values: _Array, bins: int = 20) -> str:
+    """How often each value between 0 and 1 occurs."""
+    left, right, top, bottom, height = 10.0, 10.0, 10.0, 34.0, 170.0
+    counts, _ = np.histogram(values, bins=bins, range=(0.0, 1.0))
+    wide, tall = (WIDTH - left - right) / bins, height - top - bottom
+    parts = [f'<path class="grid" d="M{left:g} {top + tall:g}H{WIDTH - right:g}"/>']
+    for b, number in enumerate(counts):
+        if number == 0:
+            continue
+        size = max(1.5, tall * number / counts.max())
+        parts.append(
+            f'<rect class="bar" x="{left + b * wide + 1:.1f}" y="{top + tall - size:.1f}" width="{wide - 2:.1f}" '
+            f'height="{size:.1f}"><title>{number} rows: {100 * b // bins}–{100 * (b + 1) // bins} % explained</title>'
+            "</rect>"
+        )
+    for share in (0, 25, 50, 75, 100):
+        anchor = {0: "start", 100: "end"}.get(share, "middle")
+        parts.append(_text(left + wide * bins * share / 100, height - 18, f"{share} %", anchor))
+    parts.append(_text(WIDTH / 2, height - 3, "explained of a row that was held back", "middle", "soft"))
+    return drawing(identity, height, title, description, *parts)
+
+
+def simplex(
+    identity: str,
+    title: str,
+    description: str,
+    weights: _Array,
+    explained: _Array,
+    row_names: Sequence[str],
+    anchor_names: Sequence[str],
+    order: Sequence[int],
+) -> str:
+    """Rows among the anchors: each anchor a corner of a regular polygon, each row at its mixture of the corners."""
+    k = len(anchor_names)
+    height, radius = 350.0, 118.0
+    centre = np.array([WIDTH / 2, height / 2 + (18 if k == 3 else 0)])
+    corners = np.empty((k, 2))
+    for place, j in enumerate(order):
+        angle = -math.pi / 2 + 2 * math.pi * place / k if k != 2 else math.pi * place
+        corners[j] = centre + radius * np.array([math.cos(angle), math.sin(angle)])
+    if k == 1:
+        corners[0] = centre
+    parts = []
+    if k > 1:
+        outline = [corners[j] for j in order] + [corners[order[0]]]
+        parts.append(f'<path class="hull" d="{_path([p[0] for p in outline], [p[1] for p in outline])}"/>')
+    points = weights @ corners
+    parts.append("<g>")
+    for (px, py), share, name, row in zip(points, explained, row_names, weights, strict=True):
+        heavy = np.argsort(-row, kind="stable")[:2]
+        mix = ", ".join(f"{percent(row[j])} {short(anchor_names[j], 40)}" for j in heavy if row[j] > 0.005)
+        words = escape(f"{short(name, 80)}: {mix}; {percent(share)} explained")
+        style = "p" if share >= 0.5 else "q"
+        parts.append(f'<circle class="{style}" cx="{px:.1f}" cy="{py:.1f}" r="3"><title>{words}</title></circle>')
+    parts.append("</g>")
+    for place, j in enumerate(order):
+        parts += _corner(corners[j], centre, j, anchor_names[j], k)
+    return drawing(identity, height, title, description, *parts)
+
+
+def _corner(at: _Array, centre: _Array, j: int, name: str, k: int) -> list[str]:
+    """An anchor: a numbered mark, and its name outside where there is room."""
+    away = at - centre
+    length = float(np.hypot(*away))
+    away = away / length if length else np.array([0.0, -1.0])
+    parts = [
+        f'<g class="corner"><title>{escape(f"{j + 1}. {name}")}</title>'
+        f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="9.5"/>' + _text(at[0], at[1] + 4, str(j + 1), "middle") + "</g>"
+    ]
+    if k <= 14:
+        x, y = at + 15 * away
+        y += 4 + 7 * away[1]
+        anchor = "middle" if abs(away[0]) < 0.35 else "start" if away[0] > 0 else "end"
+        room = WIDTH - x if anchor == "start" else x if anchor == "end" else 2 * min(x, WIDTH - x)
+        label = short(name, max(4, int(room / 6.2)))
+        parts.append(_text(x, y, label, anchor, "name"))
+    return parts
+
+
+_SPECTRUM_HEIGHT = 130.0
+
+
+def _spectrum_path(row: _Array, top: float) -> str:
+    at = np.unique(np.linspace(0, len(row) - 1, min(len(row), 240)).astype(int))
+    xs = 6 + (WIDTH - 12) * at / max(1, len(row) - 1)
+    ys = 6 + (_SPECTRUM_HEIGHT - 26) * (1 - row[at] / top)
+    return _path(xs, ys)
+
+
+def spectra_backdrop(components: _Array) -> str:
+    """All spectra once, in grey, for :func:`spectrum` to stand out from."""
+    top = float(components.max()) or 1.0
+    lines = "".join(f'<path class="back" d="{_spectrum_path(row, top)}"/>' for row in components)
+    return (
+        f'<svg class="hidden" aria-hidden="true"><symbol id="all-spectra" viewBox="0 0 {WIDTH} {_SPECTRUM_HEIGHT:g}">'
+        f"{lines}</symbol></svg>"
+    )
+
+
+def spectrum(identity: str, name: str, components: _Array, j: int, columns: Sequence[str] | None) -> str:
+    """One anchor as a line over its columns, the others behind it."""
+    top = float(components.max()) or 1.0
+    peak = int(np.argmax(components[j]))
+    n = components.shape[1]
+    label = (lambda c: str(c + 1)) if columns is None else (lambda c: short(columns[c], 12))
+    base = _SPECTRUM_HEIGHT - 20
+    return drawing(
+        identity,
+        _SPECTRUM_HEIGHT,
+        f"Spectrum of {name}",
+        f"Values over {n} columns, highest at {label(peak)}; the other anchors in grey.",
+        f'<use href="#all-spectra" width="{WIDTH}" height="{_SPECTRUM_HEIGHT:g}"/>',
+        f'<path class="grid" d="M6 {base:g}H{WIDTH - 6}"/>',
+        f'<path class="line" d="{_spectrum_path(components[j], top)}"/>',
+        _text(6, _SPECTRUM_HEIGHT - 5, label(0)),
+        _text(WIDTH - 6, _SPECTRUM_HEIGHT - 5, label(n - 1), "end"),
+    )
