@@ -132,3 +132,21 @@ def test_the_rejection_step_is_what_makes_drifted_columns_exact():
     assert np.abs(stale / stale.sum() / (true / true.sum()) - 1).max() > 0.1
     assert_drawn_by(true, S.sample_columns(50_000, rng=5))
     assert 1 / 16 <= block.acceptance(np.arange(35)).min() <= block.acceptance(np.arange(70)).max() <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_rows_that_lost_a_little_need_no_refresh_and_are_drawn_exactly(kind):
+    """The stale scale may also lie below the true factor: the bound on the weights covers it."""
+    rng = np.random.default_rng(11)
+    stored = rng.random(SHAPE) + 0.5
+    S = fa.SampleMatrix(sp.csr_array(stored) if kind == "sparse" else stored)
+    pristine = S._blocks[0].view.scale.copy()
+    S.update(np.arange(30), 1, 0.1)
+    stored[:30, 1] = 0.1
+    block = S._blocks[0]
+    np.testing.assert_array_equal(block.view.scale, pristine)
+    assert (block.view.scale[:30] * block.l1_norms(np.arange(30)) < 1).all()
+    assert block.acceptance(np.arange(SHAPE[0])).max() <= 1
+    assert_all_draws(S, stored, seed=12)
+    true = (view_of(stored, "l1") ** 2).sum(axis=0)
+    np.testing.assert_allclose(S.column_norm(np.arange(SHAPE[1])) ** 2, true, rtol=1e-12)

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from ..errors import CorruptStoreError
 from .access import Rows
 from .forest import Array, Tree, draw_from_tree, tree_build
-from .view import DRIFTED, NONZERO, View, fresh_view
+from .view import DRIFTED, LIFT, NONZERO, View, fresh_view
 
 __all__ = ["Block", "in_threads", "make_block"]
 
@@ -141,26 +141,32 @@ class Block(ABC):
         return float(self.view.weights.total[0])
 
     @property
+    def _lift(self) -> float:
+        """What the column trees must be multiplied by to bound the true weights from above."""
+        return LIFT * LIFT if self.drifted else 1.0
+
+    @property
     def column_total(self) -> float:
-        """Total of the column trees: at least ``row_total``, equal (up to rounding) where nothing has drifted."""
-        return float(self.view.totals.total[0])
+        """A bound on the sum of the squares of the view, from the column trees; exact where nothing has drifted."""
+        return float(self.view.totals.total[0]) * self._lift
 
     def row_weights(self, i: Array) -> Array:
         return self.view.weights.data[i]
 
     def column_weights(self, j: Array) -> Array:
-        """Sums of the column trees, with stale scales."""
-        return self.view.totals.data[j]
+        """The same bound on the squares of columns."""
+        return self.view.totals.data[j] * self._lift
 
     def draw_rows(self, u: Array) -> Array:
         return draw_from_tree(self.view.weights, u)
 
     def draw_columns(self, u: Array) -> Array:
-        return draw_from_tree(self.view.totals, u)
+        """A column for each ``u``, 0 ≤ u < ``column_total``, by the stale weights."""
+        return draw_from_tree(self.view.totals, u / self._lift)
 
     def acceptance(self, i: Array) -> Array:
-        """(true / stale)² of the weight of these rows (which have non-zero weight) in the column trees."""
-        return (1.0 / (self.l1_norms(i) * self.view.scale[i])) ** 2
+        """The weight of these rows (which is not zero) over their bound in the column trees of a drifted block."""
+        return (1.0 / (self.l1_norms(i) * self.view.scale[i] * LIFT)) ** 2
 
 
 def view_arrays(view: View, *, own_weights: bool) -> dict[str, Array]:

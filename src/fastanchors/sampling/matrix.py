@@ -45,8 +45,8 @@ class SampleMatrix:
     Building reads A a few times: O(nnz), or O(mn) for a dense array. A draw costs O(log m + log n), a query O(1)
     (dense) or O(log n) (sparse). Setting an entry costs O(log m + log n) amortised, new non-zeros included. Under
     ``"l1"`` this holds as long as the l1 norm of the row changes by bounded factors; one update that changes it by a
-    large factor (or the first one to lower it) costs O(nnz(row)·log m). Column norms are O(1) until rows have been
-    updated under ``"l1"``; then each costs the smaller of the column's length and the number of updated rows.
+    large factor costs O(nnz(row)·log m). Column norms are O(1) until rows have been updated under ``"l1"``; then each
+    costs the smaller of the column's length and the number of updated rows.
 
     The structure takes at most 3 times the bytes of A (as CSR where sparse), both sides and A's copy included, from
     about 5 non-zeros (sparse) or 128 entries (dense uint8) per row and column on.

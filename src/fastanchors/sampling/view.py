@@ -2,11 +2,10 @@
 
 The l1 view divides each row by its l1 norm without storing the quotients. A row's own tree does not care about the
 factor. The column trees hold (a_ij · scale_i)², and ``scale_i`` would have to change with every change of the row: so
-it is allowed to be stale. It is kept at or above the true factor 1/l1_i, a draw from a column tree is accepted with
-probability (1/(l1_i · scale_i))², which makes it exact, and only when the two drift apart by more than a factor of 4
-are the row's entries in the column trees rewritten. A refresh leaves headroom on both sides, so that it takes a change
-of the l1 norm by a constant factor to cause the next one: O(log m + log n) amortised per update. Rows never touched
-have scale exactly 1/l1 and are always accepted.
+it is allowed to be stale, within bounds: 1/l1_i ≤ LIFT · scale_i. Where a row has drifted, a draw from a column tree is
+accepted with probability (1/(l1_i · scale_i · LIFT))², which makes it exact, and only when the two drift apart by more
+than a constant factor are the row's entries in the column trees rewritten: O(log m + log n) amortised per update. A
+matrix never touched has scale exactly 1/l1, and there every draw is accepted as it is.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from .forest import Array, Int, Tree, tree_path
 
 __all__ = [
     "DRIFTED",
+    "LIFT",
     "NONZERO",
     "View",
     "fresh_view",
@@ -31,8 +31,9 @@ __all__ = [
     "with_marks",
 ]
 
-HEADROOM = 1.5  # after a refresh scale = 1.5 / l1: acceptance 4/9, and l1 may fall by a third before the next
-SLACK = 4.0  # scale · l1 stays at most this: acceptance is never below 1/16
+LIFT = 1.25  # scale · l1 is at least 1/LIFT: the l1 norm of a row never touched may fall by a fifth
+HEADROOM = 1.25  # scale · l1 after a refresh: the norm may fall by a third before the next
+SLACK = 3.2  # scale · l1 is at most this: acceptance is never below 1/(SLACK · LIFT)² = 1/16
 
 NONZERO, DRIFTED = 0, 1  # places in ``counters``
 
@@ -108,7 +109,7 @@ def row_changed(view: View, i: Int, square: float, l1: float) -> bool:
         view.mark[i] = 1
         view.drifted[view.counters[DRIFTED]] = i
         view.counters[DRIFTED] += 1
-    if now <= stale <= SLACK * now:
+    if now <= LIFT * stale and stale <= SLACK * now:
         return False
     view.scale[i] = HEADROOM * now
     return True
