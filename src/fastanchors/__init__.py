@@ -41,7 +41,7 @@ _HOME = {
     "SeparableNMF": "estimator",
     "rank_curve": "rank",
 }
-_MODULES = {"apps", "datasets", "errors", "io", "lowrank", "metrics", "solvers"}
+_MODULES = {"apps", "datasets", "errors", "io", "lowrank", "metrics", "scale", "solvers"}
 
 __all__ = ["FastAnchorsError", "__version__", *sorted(_HOME), *sorted(_MODULES)]
 

@@ -1,28 +1,22 @@
-"""Applications, thin: each a few calls of the library. Names load on first use."""
+"""Applications, thin on top of the library: topics of a corpus, materials of a scene, representatives of a table."""
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from ._corpus import Corpus, read_corpus
+from ._cube import Cube, read_cube
+from ._representatives import Representatives, representatives
+from ._topics import TopicModel, topics
+from ._unmix import Unmixing, unmix
 
-# Public name -> the module it lives in.
-_HOME = {
-    "RatingsTable": "_recommend",
-    "Recommender": "_recommend",
-    "read_ratings": "_recommend",
-    "recommend": "_recommend",
-}
-
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+__all__ = [
+    "Corpus",
+    "Cube",
+    "Representatives",
+    "TopicModel",
+    "Unmixing",
+    "read_corpus",
+    "read_cube",
+    "representatives",
+    "topics",
+    "unmix",
+]

@@ -1,7 +1,7 @@
 """Smoothed SPA: successive projection on the means of many points instead of on single points.
 
-SPA takes the point farthest from the span of those taken. One bad point (a dark pixel whose noise l1 scaling blows up, a
-dead detector) is the farthest of all. Let K be the hull of the means of any c of the points: every vertex of it speaks
+SPA takes the point farthest from the span of those taken. One bad point (a dark pixel whose noise l1 scaling blows up,
+a dead detector) is the farthest of all. Let K be the hull of the means of any c of the points: every vertex of it speaks
 for c points, and one outlier moves none of them by more than 1/c of its size. K shrinks towards the simplex of
 the materials from outside as noise averages out, so its extreme points are better estimates of the vertices than any
 point is (Bhattacharyya and Kannan, *Finding a latent k-simplex*, SODA 2020; Nadisic, Gillis and Kervazo, *Smoothed
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import RankError
 
-__all__ = ["smoothed_projection"]
+__all__ = ["nearest_to_means", "smoothed_projection"]
 
 _STARTS = 16  # farthest points tried as directions, besides the principal axes both ways
 _CLIMBS = 4  # the best of these are followed to their local maximum
@@ -41,7 +41,7 @@ def smoothed_projection(points: NDArray[np.float64], k: int, count: int) -> list
         first = first or size
         if size <= _ZERO * first:
             raise RankError(
-                f"only {len(groups)} of {k} materials found: what is left of the scene is numerically zero; "
+                f"only {len(groups)} of {k} vertices found: what is left of the data is numerically zero; "
                 f"ask for k ≤ {len(groups)}",
                 len(groups),
             )
@@ -51,6 +51,16 @@ def smoothed_projection(points: NDArray[np.float64], k: int, count: int) -> list
             residuals -= np.outer(residuals @ direction, direction)
         groups.append(group)
     return groups
+
+
+def nearest_to_means(points: NDArray[np.float64], groups: list[NDArray[np.intp]]) -> NDArray[np.intp]:
+    """For each group the member nearest to its mean that no earlier group was given."""
+    taken: list[int] = []
+    for group in groups:
+        distances = np.linalg.norm(points[group] - points[group].mean(axis=0), axis=1)
+        distances[np.isin(group, taken)] = np.inf
+        taken.append(int(group[np.argmin(distances)]))
+    return np.array(taken, dtype=np.intp)
 
 
 def _farthest_mean(residuals: NDArray[np.float64], count: int) -> tuple[NDArray[np.intp], float]:

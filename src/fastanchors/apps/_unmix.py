@@ -15,7 +15,7 @@ from .._validate import check_number, check_rank, check_size
 from ..encoder import encode
 from ..errors import InvalidInputError
 from ._cube import Cube, as_cube
-from ._smoothed import smoothed_projection
+from ._smoothed import nearest_to_means, smoothed_projection
 
 __all__ = ["Unmixing", "unmix"]
 
@@ -122,7 +122,7 @@ def unmix(
     abundances[empty] = 0.0
     return Unmixing(
         endmembers=endmembers,
-        anchors=held[_nearest_to_means(points, groups)],
+        anchors=held[nearest_to_means(points, groups)],
         groups=held[np.array(groups)],
         abundances=abundances,
         share=abundances[held].mean(axis=0),
@@ -134,10 +134,8 @@ def unmix(
     )
 
 
-def _clean(
-    cube: Cube, ignore: float | None, clip: bool
-) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.intp]]:
-    """The pixels with zeros where there is no data, the empty pixels, and the dead bands; other bad values are refused."""
+def _clean(cube: Cube, ignore: float | None, clip: bool) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.intp]]:
+    """The pixels with zeros where there is no data, the empty pixels, the dead bands; other bad values are refused."""
     X = cube.pixels
     ignore = cube.ignore if ignore is None else ignore
     missing_in = np.zeros(X.shape[1], dtype=np.int64)
@@ -192,16 +190,6 @@ def _points(X: NDArray[Any], held: NDArray[np.intp], k: int) -> NDArray[np.float
     for rows, block in _blocks(X, held):
         points[rows] = (block @ axes) / np.maximum(brightness[rows], _DARK * median)[:, None]
     return points
-
-
-def _nearest_to_means(points: NDArray[np.float64], groups: list[NDArray[np.intp]]) -> NDArray[np.intp]:
-    """For each group the member nearest to its mean that no earlier group was given."""
-    taken: list[int] = []
-    for group in groups:
-        distances = np.linalg.norm(points[group] - points[group].mean(axis=0), axis=1)
-        distances[np.isin(group, taken)] = np.inf
-        taken.append(int(group[np.argmin(distances)]))
-    return np.array(taken, dtype=np.intp)
 
 
 def _relative_error(

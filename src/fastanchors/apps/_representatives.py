@@ -1,0 +1,174 @@
+"""Representative rows of any table: rows that the others are mixtures of, and how much of the table each stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .. import solvers
+from .._rng import RngLike, as_generator
+from .._validate import as_matrix, check_rank
+from ..anchors import Certificate
+from ..encoder import encode
+from ..errors import InvalidInputError, InvalidTypeError
+
+__all__ = ["Representatives", "representatives"]
+
+
+@dataclass(frozen=True)
+class Representatives:
+    """k rows that stand for a table.
+
+    Attributes
+    ----------
+    names : their labels (the index of a data frame, else row numbers), in the order of extraction.
+    indices : their row numbers.
+    share : how much of the table each stands for: the mean weight it has in the rows; sums to one.
+    weights : rows × k, each row as a mixture of the representatives; rows sum to one.
+    relative_error : what the mixtures miss, ‖X − weights·X_R‖_F relative to ‖X − mean‖_F, on the scaled columns.
+    columns : the columns that were used, or None for arrays.
+    certificate : how sure the solver is that these are the anchors.
+    """
+
+    names: list[Hashable]
+    indices: NDArray[np.intp]
+    share: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    relative_error: float
+    columns: list[Hashable] | None
+    certificate: Certificate
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def nearest(self) -> NDArray[np.intp]:
+        """For every row the number (0 … k − 1) of the representative with the largest weight in it."""
+        return np.argmax(self.weights, axis=1)
+
+    def __str__(self) -> str:
+        width = max(len(str(name)) for name in self.names)
+        return "\n".join(f"{name!s:<{width}}  {share:6.1%}" for name, share in zip(self.names, self.share))
+
+
+def representatives(
+    table: Any,
+    k: int,
+    *,
+    scale: Literal["range", "none"] = "range",
+    non_numeric: Literal["raise", "drop"] = "raise",
+    columns: Sequence[Hashable] | None = None,
+    solver: Any = "snpa",
+    rng: RngLike = None,
+) -> Representatives:
+    """Pick ``k`` representative rows of a table.
+
+    They are extreme rows, and the others are (nearly) mixtures of them: archetypes that exist. This differs from
+    cluster centres, which are typical and lie in the middle.
+
+    Parameters
+    ----------
+    table : pandas DataFrame (its index gives the names), array, or sparse matrix; rows are the things to choose from.
+    k : how many.
+    scale : ``"range"`` maps every column to 0 … 1, so that units do not matter and negative values are welcome;
+        ``"none"`` takes non-negative columns as they are (counts, shares: things of one unit). A sparse matrix needs
+        ``"none"`` unless it is non-negative: its columns are divided by their maxima, zero stays zero.
+    non_numeric : refuse columns that are not numbers, or drop them.
+    columns : which columns of a DataFrame to use.
+    solver : name or solver object; SNPA by default, whose anchors may be more than there are columns.
+    rng : for solvers that draw.
+
+    Rows are compared as they are, not scaled to sum one: a large and a small row of the same proportions differ here.
+    Cost: that of the solver and of encoding; memory: one scaled copy of the table.
+    """
+    if scale not in ("range", "none"):
+        raise InvalidInputError(f"scale must be 'range' or 'none', got {scale!r}")
+    if non_numeric not in ("raise", "drop"):
+        raise InvalidInputError(f"non_numeric must be 'raise' or 'drop', got {non_numeric!r}")
+    names, used, matrix = _numbers(table, non_numeric, columns)
+    X = _scaled(matrix, scale)
+    k = check_rank(k, X.shape, limit="rows")
+    anchors = solvers.get(solver).seek(X, k, rng=as_generator(rng))
+    block = X[anchors.indices]
+    weights = encode(X, block, sum_to_one=True).astype(np.float64)
+    return Representatives(
+        names=[int(i) if names is None else names[i] for i in anchors.indices],
+        indices=anchors.indices,
+        share=weights.mean(axis=0),
+        weights=weights,
+        relative_error=_relative_error(X, weights, block),
+        columns=used,
+        certificate=anchors.certificate,
+    )
+
+
+def _numbers(
+    table: Any, non_numeric: str, columns: Sequence[Hashable] | None
+) -> tuple[list[Hashable] | None, list[Hashable] | None, Any]:
+    """Names of rows, names of columns, and the numbers; only frames have names."""
+    if not (hasattr(table, "columns") and hasattr(table, "index")):
+        if columns is not None:
+            raise InvalidInputError("columns can be chosen by name in a DataFrame only; slice the array instead")
+        return None, None, as_matrix(table, signed=True, name="the table")
+    if columns is not None:
+        missing = [column for column in columns if column not in table.columns]
+        if missing:
+            raise InvalidInputError(f"the table has no column {missing[0]!r}; it has {_listed(list(table.columns))}")
+        table = table[list(columns)]
+    wrong = [name for name, kind in zip(table.columns, table.dtypes) if getattr(kind, "kind", "O") not in "iufb"]
+    if wrong and non_numeric == "raise":
+        raise InvalidTypeError(
+            f"columns {_listed(wrong)} do not hold numbers; choose others with columns=…, encode them, "
+            "or pass non_numeric='drop'"
+        )
+    table = table.drop(columns=wrong)
+    if table.shape[1] == 0:
+        raise InvalidInputError("no column of the table holds numbers")
+    values = table.to_numpy(dtype=np.float64, na_value=np.nan)
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        row, column = bad[0]
+        raise InvalidInputError(
+            f"row {table.index[row]!r}, column {table.columns[column]!r} is {values[row, column]}; "
+            "drop or fill it first (dropna, fillna)"
+        )
+    return list(table.index), list(table.columns), as_matrix(values, signed=True, name="the table")
+
+
+def _listed(names: list[Any]) -> str:
+    return ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
+
+
+def _scaled(matrix: Any, scale: str) -> Any:
+    """float64 rows ready for a solver; a column without spread becomes zero under ``"range"``."""
+    if sp.issparse(matrix):
+        matrix = matrix.astype(np.float64)
+        as_matrix(matrix, name="the table")  # signs: zeros must stay the smallest values
+        if scale == "range":
+            top = matrix.max(axis=0).toarray().ravel()
+            matrix.data /= top[matrix.indices]
+        return matrix
+    matrix = np.asarray(matrix, dtype=np.float64)
+    if scale == "none":
+        return as_matrix(matrix, name="the table")
+    low = matrix.min(axis=0)
+    spread = matrix.max(axis=0) - low
+    return np.divide(matrix - low, spread, out=np.zeros_like(matrix), where=spread > 0)
+
+
+def _relative_error(X: Any, weights: NDArray[np.float64], block: Any) -> float:
+    """By blocks of rows; sparse ones are made dense a few at a time."""
+    centre = np.asarray(X.mean(axis=0)).ravel()
+    points = block.toarray() if sp.issparse(block) else block
+    step = max(1, (1 << 22) // X.shape[1])
+    lost = total = 0.0
+    for start in range(0, X.shape[0], step):
+        rows = X[start : start + step]
+        rows = rows.toarray() if sp.issparse(rows) else rows
+        lost += float(np.sum((rows - weights[start : start + step] @ points) ** 2))
+        total += float(np.sum((rows - centre) ** 2))
+    return float(np.sqrt(lost / total)) if total else 0.0
