@@ -60,9 +60,10 @@ def read_corpus(
         raise StoreError(f"{path} does not exist")
     stop = _stop_words(stop_words)
     if format is None and (path.is_dir() or path.suffix.lower() in (*_TABLES, ".txt")):
-        names, texts = _texts(path, column)
-        counts, words = _count(texts, stop, str(path))
-        documents: list[str] | None = names
+        documents: list[str] | None
+        words: list[str] | None
+        documents, texts = _texts(path, column)
+        counts, words = _count(texts, str(path))
     else:
         if column is not None:
             raise InvalidInputError(f"{path} holds counts: there is no column of text to choose")
@@ -125,7 +126,7 @@ def _column(path: Path, column: str | None) -> Iterator[str]:
             yield row[column] or ""
 
 
-def _count(texts: list[str], stop: frozenset[str], name: str) -> tuple[Any, list[str]]:
+def _count(texts: list[str], name: str) -> tuple[Any, list[str]]:
     from sklearn.feature_extraction.text import CountVectorizer
 
     counter = CountVectorizer(token_pattern=r"(?u)\b[^\W\d_][\w'’-]*[^\W_]\b")

@@ -158,12 +158,12 @@ def _read_mat(path: Path, variable: str | None) -> tuple[NDArray[Any], tuple[int
     try:
         sizes = {name: size for name, size, kind in whosmat(path) if kind not in ("cell", "struct", "char", "object")}
         key = _choose(sizes, variable, path)
-        scalars = [name for name, size in sizes.items() if np.prod(size) == 1]
-        values = loadmat(path, variable_names=[key, *scalars])
+        small = [name for name, size in sizes.items() if np.prod(size) == 1]
+        values = loadmat(path, variable_names=[key, *small])
     except (MatReadError, TypeError, OSError, EOFError, NotImplementedError, zlib.error) as error:
         raise StoreError(f"cannot read {path}: {error}") from error
     array = values[key].toarray() if hasattr(values[key], "toarray") else np.asarray(values[key])
-    return array, _image_size(sizes, {name: values[name] for name in scalars}, key)
+    return array, _image_size(sizes, {name: values[name] for name in small}, key)
 
 
 def _image_size(sizes: dict[str, tuple[int, ...]], scalars: dict[str, Any], key: str) -> tuple[int, int] | None:

@@ -1,8 +1,8 @@
 """Smoothed SPA: successive projection on the means of many points instead of on single points.
 
 SPA takes the point farthest from the span of those taken. One bad point (a dark pixel whose noise l1 scaling blows up,
-a dead detector) is the farthest of all. Let K be the hull of the means of any c of the points: every vertex of it speaks
-for c points, and one outlier moves none of them by more than 1/c of its size. K shrinks towards the simplex of
+a dead detector) is the farthest of all. Let K be the hull of the means of any c of the points: every vertex of it
+speaks for c points, and one outlier moves none of them by more than 1/c of its size. K shrinks towards the simplex of
 the materials from outside as noise averages out, so its extreme points are better estimates of the vertices than any
 point is (Bhattacharyya and Kannan, *Finding a latent k-simplex*, SODA 2020; Nadisic, Gillis and Kervazo, *Smoothed
 separable nonnegative matrix factorization*, Linear Algebra Appl. 2023). This is SPA on K.

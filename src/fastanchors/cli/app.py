@@ -32,6 +32,8 @@ _COMMANDS = {
     "seek": "seek",
     "encode": "encode",
     "report": "report",
+    "topics": "topics",
+    "unmix": "unmix",
     "bench": "bench",
     "completion": "completion",
 }

@@ -1,0 +1,78 @@
+"""Pictures of an unmixed scene: the spectra, and a map of each material."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import MissingExtraError
+from ._unmix import Unmixing
+
+__all__ = ["save_pictures"]
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart; further materials repeat them dashed.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+_STYLES = ("-", "--", ":")
+
+
+def save_pictures(result: Unmixing, folder: str | Path) -> list[Path]:
+    """Write ``spectra.png`` and, where the size of the image is known, ``abundances.png``; returns the files."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("pictures need matplotlib: pip install 'fastanchors[report]'") from error
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [_spectra(result, Figure, folder / "spectra.png")]
+    if result.cube.shape is not None:
+        files.append(_maps(result, Figure, folder / "abundances.png"))
+    return files
+
+
+def _title(result: Unmixing, material: int) -> str:
+    return f"material {material + 1}: {result.share[material]:.0%}"
+
+
+def _spectra(result: Unmixing, figure_class: Any, path: Path) -> Path:
+    figure = figure_class(figsize=(8, 4.5), layout="constrained")
+    axis = figure.subplots()
+    waves = result.cube.wavelengths
+    x = np.arange(result.endmembers.shape[1]) if waves is None else waves
+    for material, spectrum in enumerate(result.endmembers):
+        style = _STYLES[material // len(_COLOURS) % len(_STYLES)]
+        shown = np.where(np.isin(np.arange(spectrum.size), result.dead_bands), np.nan, spectrum)
+        label = f"{_title(result, material)} of the scene"
+        axis.plot(x, shown, style, color=_COLOURS[material % len(_COLOURS)], lw=1.6, label=label)
+    axis.set(xlabel="band" if waves is None else "wavelength", ylabel="value, in the units of the data")
+    axis.set_title("spectra of the materials", loc="left")
+    axis.set_ylim(bottom=0)
+    axis.legend(frameon=False)
+    axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=120)
+    return path
+
+
+def _maps(result: Unmixing, figure_class: Any, path: Path) -> Path:
+    maps = result.maps
+    height, width, k = maps.shape
+    columns = min(k, 4)
+    rows = math.ceil(k / columns)
+    tall = min(max(height / width, 0.4), 2.5)
+    figure = figure_class(figsize=(2.6 * columns + 0.9, 2.6 * tall * rows + 0.5), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    picture = None
+    for material, panel in enumerate(panels):
+        panel.set_axis_off()
+        if material >= k:
+            continue
+        picture = panel.imshow(maps[:, :, material], cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
+        row, column = result.positions()[material]
+        panel.plot(column, row, "o", mfc="none", mec="#ff3030", ms=8, mew=1.6)
+        panel.set_title(_title(result, material), size=10)
+    bar = figure.colorbar(picture, ax=list(panels), shrink=0.8, label="abundance")
+    bar.outline.set_visible(False)
+    figure.savefig(path, dpi=120)
+    return path

@@ -1,0 +1,124 @@
+"""``fastanchors topics``: what a corpus is about, by anchor words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from ._terminal import working
+from .app import emit, json_option
+
+__all__ = ["topics"]
+
+
+@click.command()
+@click.argument("corpus", type=click.Path(path_type=Path))
+@click.option("-k", "k", type=click.IntRange(2), default=20, show_default=True, help="Number of topics.")
+@click.option("--column", help="Column of a .csv or .tsv file that holds the text.")
+@click.option("--vocab", type=click.Path(path_type=Path), help="Words of a file of counts, one per line.")
+@click.option("--format", "kind", help="Format of a file of counts where its name does not tell: ldac, docword, …")
+@click.option("--stop-words", default="english", show_default=True, help="'english', 'none', or a file of words.")
+@click.option(
+    "--min-df", type=click.IntRange(1), default=1, show_default=True, help="Leave out words in fewer documents."
+)
+@click.option("--max-df", type=click.FloatRange(0, 1), default=1.0, help="Leave out words in more than this share.")
+@click.option(
+    "--min-documents", type=click.IntRange(1), help="Documents a word needs to be an anchor; 2 %, at least 5."
+)
+@click.option("--support", type=click.IntRange(1), default=3, show_default=True, help="Words behind each anchor.")
+@click.option("--recovery", type=click.Choice(["l2", "kl"]), default="l2", show_default=True, help="Fit of the topics.")
+@click.option("--words", "top", type=click.IntRange(1), default=10, show_default=True, help="Words shown of a topic.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Write topics and document mixtures to this .npz.")
+@json_option
+def topics(
+    corpus: Path,
+    k: int,
+    column: str | None,
+    vocab: Path | None,
+    kind: str | None,
+    stop_words: str,
+    min_df: int,
+    max_df: float,
+    min_documents: int | None,
+    support: int,
+    recovery: Any,
+    top: int,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Find the topics of a corpus by their anchor words.
+
+    CORPUS is a folder of text files, a .txt file with a document on each line, a .csv or .tsv file with a --column of
+    text, or a file of word counts (LDA-C, docword, Matrix Market) with its vocabulary.
+    """
+    from ..apps import read_corpus
+    from ..apps import topics as run
+
+    with working(f"finding topics in {corpus.name}"):
+        stop = None if stop_words == "none" else stop_words
+        read = read_corpus(
+            corpus, column=column, vocab=vocab, format=kind, min_df=min_df, max_df=max_df, stop_words=stop
+        )
+        model = run(
+            read.counts, k, vocabulary=read.vocabulary, min_documents=min_documents, support=support, recovery=recovery
+        )
+    if out is not None:
+        out = out.with_suffix(".npz")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        words = np.array(read.vocabulary if read.vocabulary is not None else [], dtype=str)
+        np.savez_compressed(
+            out,
+            topics=model.topics,
+            mixtures=model.mixtures,
+            anchors=model.anchors,
+            share=model.share,
+            vocabulary=words,
+        )
+    if as_json:
+        emit(_as_dict(model, top, read.counts.shape, out))
+    else:
+        _tell(model, top, read, out)
+
+
+def _as_dict(model: Any, top: int, shape: tuple[int, int], out: Path | None) -> dict[str, Any]:
+    listed = [
+        {
+            "anchor": model.name(anchor),
+            "words": words,
+            "share": float(share),
+            "coherence": float(coherence),
+            "npmi": float(npmi),
+            "anchor_group": [model.name(word) for word in group],
+        }
+        for anchor, words, share, coherence, npmi, group in zip(
+            model.anchors, model.words(top), model.share, model.coherence, model.npmi, model.groups
+        )
+    ]
+    return {
+        "topics": listed,
+        "documents": shape[0],
+        "vocabulary": shape[1],
+        "min_documents": model.min_documents,
+        "candidates": model.candidates,
+        "coherence": float(model.coherence.mean()),
+        "npmi": float(model.npmi.mean()),
+        "uniqueness": model.uniqueness,
+        "out": None if out is None else str(out),
+        "seconds": model.seconds,
+    }
+
+
+def _tell(model: Any, top: int, read: Any, out: Path | None) -> None:
+    documents, words = read.counts.shape
+    print(f"{read.name}: {documents} documents, {words} words, {len(model.anchors)} topics in {model.seconds:.1f} s")
+    width = max(len(word) for word in model.anchor_words)
+    for t in np.argsort(-model.share, kind="stable"):
+        print(f"  {model.share[t]:5.1%}  {model.anchor_words[t]:<{width}}  {' '.join(model.words(top)[t])}")
+    print(
+        f"Coherence {model.coherence.mean():.2f} (UMass), {model.npmi.mean():.2f} (NPMI); uniqueness {model.uniqueness:.2f}."
+    )
+    if out is not None:
+        print(f"Written to {out}: topics, mixtures of the documents, anchors, share, vocabulary.")
