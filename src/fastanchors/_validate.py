@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .errors import InvalidInputError, InvalidTypeError
 from .sampling.access import Rows
 
-__all__ = ["as_matrix", "check_finite", "check_index", "check_number", "check_rank", "check_size"]
+__all__ = ["as_matrix", "check_finite", "check_index", "check_number", "check_rank", "check_size", "is_dask"]
 
 _CHUNK_ENTRIES = 1 << 22  # entries looked at together, so that checking needs little extra memory
 
@@ -56,6 +56,11 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
     if finite:
         check_finite(matrix, signed=signed, name=name)
     return matrix
+
+
+def is_dask(A: Any) -> bool:
+    """Whether ``A`` is a Dask array or data frame; told by its looks, so that Dask is not imported."""
+    return hasattr(A, "__dask_graph__") and hasattr(A, "to_delayed")
 
 
 def _numeric(values: NDArray[Any], name: str) -> NDArray[Any]:

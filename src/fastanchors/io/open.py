@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .._validate import is_dask
 from ..errors import InvalidTypeError, StoreError
 from .numbers import open_bytes
 from .source import Source
@@ -53,7 +54,8 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
 
     Parameters
     ----------
-    source : a NumPy array, a SciPy sparse matrix, a Zarr array, a path, an iterator of row blocks, or a Source.
+    source : a NumPy array, a SciPy sparse matrix, a Zarr array, a Dask array or data frame, a path, an iterator of row
+        blocks, or a Source.
     format : the file format, where neither suffix nor content tells (see :func:`formats`).
     options : the reader's own, such as ``row_names``, ``column_names``, ``variable``, ``layer``, ``vocab``.
     """
@@ -62,6 +64,10 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
     for test, reader in _OBJECTS:
         if test(source):
             return _call(reader, source, options)
+    if is_dask(source):
+        from ..scale.blocks import dask_source
+
+        return _call(dask_source, source, options)
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         return _call(_reader(format or _format(path)), path, options)

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._jit import jit
-from .._validate import as_matrix
+from .._validate import as_matrix, is_dask
 from ..sampling.access import Rows, SampleAccess
 from ..sampling.cost import Cost
 
@@ -36,6 +36,12 @@ def as_rows(A: Any) -> MatrixRows:
     """The rows of ``A``: an array, a sparse matrix, or anything with sample access. Checks non-negativity."""
     if isinstance(A, MatrixRows):
         return A
+    if is_dask(A):
+        from ..scale.lazy import LazyMatrix
+
+        A = LazyMatrix(A)
+    if hasattr(A, "as_rows"):  # who holds its rows elsewhere knows how they are read
+        return A.as_rows()
     if isinstance(A, SampleAccess):
         return MatrixRows(A, A.shape)
     matrix = as_matrix(A)

@@ -140,6 +140,11 @@ class Thresholds:
         low, high, norm = (np.append(x, 0.0) for x in (self.low, self.high, self.norm))
         return Thresholds(self.basis, low, high, norm, np.append(self.index, 0))
 
+    def lowered(self, factor: float) -> Thresholds:
+        """Those that more rows disturb: all that come within ``factor`` of the thresholds, ties included."""
+        nothing = np.zeros_like(self.low)
+        return Thresholds(self.basis, self.low * factor, nothing, nothing, self.index)
+
     def cut(self, steps: int) -> Thresholds:
         """Those of the first steps."""
         return Thresholds(*(getattr(self, f.name)[:steps] for f in fields(self)))
@@ -158,6 +163,15 @@ class Scan:
     top_rows: NDArray[np.int64]
     top_bounds: NDArray[np.float64]
     tied_bounds: NDArray[np.float64]
+
+    def counts(self) -> NDArray[np.int64]:
+        """How many rows might change the choice at each step first."""
+        T = len(self.top_rows)
+        return np.bincount(self.first, minlength=T)[:T]
+
+    def suspects(self, reach: int) -> NDArray[np.int64]:
+        """The rows that might change a choice before step ``reach``."""
+        return np.flatnonzero(self.first < reach)
 
 
 class Part(NamedTuple):
@@ -186,6 +200,8 @@ class Sketch:
     @classmethod
     def of(cls, data: MatrixRows, V: NDArray[np.float64]) -> Sketch:
         """The sketch of all rows: one pass, O(nnz·d)."""
+        if hasattr(data, "sketch"):  # rows held elsewhere are sketched there
+            return data.sketch(V)
         whole = empty_part(data.shape[0], V.shape[1])
 
         def work(start: int, block: Rows) -> None:
@@ -194,6 +210,20 @@ class Sketch:
 
         in_threads(work, raw_blocks(data))
         return cls(V, [whole])
+
+    def gathered(self, rows: NDArray[np.int64]) -> Sketch:
+        """The sketch of those rows (sorted), numbered anew."""
+        few = empty_part(len(rows), self.V.shape[1])
+        for part in self.parts:
+            low, high = np.searchsorted(rows, [part.start, part.start + len(part.norms)])
+            at = rows[low:high] - part.start
+            for target, source in zip(few[1:], part[1:]):
+                target[low:high] = source[at]
+        return Sketch(self.V, [few])
+
+    def marks(self) -> Any:
+        """A mark for every row, none set."""
+        return np.zeros(self.rows, dtype=np.bool_)
 
     def largest(self) -> int:
         """The row of largest norm."""

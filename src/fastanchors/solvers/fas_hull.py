@@ -62,6 +62,8 @@ def mixtures(
     Returns rows and values, (points + 1) × top, largest first: the rows with the largest share of each point, and
     last those with the largest error. O(m·d·points), from the sketch alone.
     """
+    if hasattr(sketch, "mixtures"):  # of rows held elsewhere
+        return sketch.mixtures(points, known, top)
     p = len(points)
     H = points @ sketch.V
     M = np.linalg.pinv(H)

@@ -13,7 +13,7 @@ What is kept does not grow with the matrix: the coreset, the proved sequence wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..sampling.access import Rows
 from ._residuals import Residuals
 from ._rows import MatrixRows
-from .fas_bounds import Sketch, in_threads, one_blas_thread, row_space
+from .fas_bounds import Scan, Sketch, in_threads, one_blas_thread, row_space
 from .fas_coreset import Coreset, Decision, Run, next_choice, residual_bounds, squared_norms_of
 from .fas_hull import Hull, mixtures
 from .spa import default_tolerance
@@ -33,6 +33,8 @@ SPARE = 4  # dimensions of the sketch beyond the number of anchors
 _JOIN = 8  # most doubtful rows per step that join the coreset in one round
 _SPARES = (4, 32)  # rows per step kept beyond those the proof needs, so that small changes do not undo it
 _MIXED = (8, 256)  # rows nearest to each anchor that are kept
+_WARM = 20_000  # rows from which rounds among a few of them pay
+_NEAR = 0.9  # of a threshold: which few
 _FLAT = 1e-4  # anchors with residuals below this fraction of the first do not span a hull worth having
 _NARROW = 0.01  # largest distance from the hull, beside the last residual, that is of use
 _CHECK_BYTES = 1 << 22  # rows checked exactly at a time, in each thread
@@ -117,9 +119,11 @@ def index_of_sketch(
     proof = _Proof(data, sketch, coreset, steps, tol, max(4096, m // 4) if allowance is None else allowance)
     with one_blas_thread():
         proof.join(np.array([sketch.largest()]))
-        run, proved, checked, exact = proof.rounds()
+        proof.warm_up()
+        top = _spares(m) + 1 if keep else _JOIN
+        run, proved, checked, exact = proof.rounds(top)
         if keep:
-            return proof.index(run, proved, checked, exact)
+            return proof.index(run, proved, checked, exact, top)
     return Index(run, proved, proof.coreset, np.full(len(run), np.inf), np.inf, m, proved < steps)
 
 
@@ -140,9 +144,10 @@ class _Proof:
         self, data: MatrixRows, sketch: Sketch, coreset: Coreset, steps: int, tol: float | None, allowance: int
     ) -> None:
         self.data, self.sketch, self.coreset, self.steps, self.tol = data, sketch, coreset, steps, tol
-        self.known = np.zeros(data.shape[0], dtype=np.bool_)
+        self.known = sketch.marks()
         self.known[coreset.indices] = True
         self.allowance = allowance  # rows that may still be read
+        self.scan: Scan
 
     def join(self, rows: NDArray[np.int64]) -> bool:
         """Read those rows into the coreset, as far as the allowance goes; False where it went out."""
@@ -155,28 +160,51 @@ class _Proof:
             self.allowance -= rows.size
         return enough
 
-    def rounds(self) -> tuple[Run, int, NDArray[np.int64], NDArray[np.float64]]:
+    def warm_up(self) -> None:
+        """Rounds among the rows that come near a threshold at all: better candidates, before all rows are asked."""
+        run = self.coreset.run(self.steps, tol=self.tol)
+        if not self.sketch.parts or self.sketch.rows < _WARM or len(run) == 0:  # no parts: held elsewhere
+            return
+        scan = self.sketch.scan(run.thresholds.lowered(_NEAR), self.known, _JOIN)
+        near = scan.suspects(len(run))
+        if near.size > self.sketch.rows // 8:
+            return
+        few = self.sketch.gathered(near)
+        self.join(scan.top_rows[scan.top_bounds >= run.thresholds.low[:, None]])
+        last = run.indices
+        while True:
+            run = self.coreset.run(self.steps, tol=self.tol)
+            if np.array_equal(run.indices, last):
+                return
+            last = run.indices
+            places = np.searchsorted(near, run.indices, side="right") - 1
+            scan = few.scan(replace(run.thresholds, index=places), self.known[near], _JOIN)
+            if not self.join(near[scan.top_rows[scan.top_bounds >= run.thresholds.low[:, None]]]):
+                return
+
+    def rounds(self, top: int) -> tuple[Run, int, NDArray[np.int64], NDArray[np.float64]]:
         """A run, how much of it is proved, the rows outside the coreset that were checked exactly, their residuals."""
         none = np.zeros(0, dtype=np.int64)
         last, reached = none, -1
         while True:
             run = self.coreset.run(self.steps, tol=self.tol)
             thresholds = run.thresholds if len(run) == self.steps else run.thresholds.and_one_more()
-            scan = self.sketch.scan(thresholds, self.known, _JOIN)
-            doubtful = np.cumsum(np.bincount(scan.first, minlength=len(thresholds))[: len(thresholds)])
+            scan = self.scan = self.sketch.scan(thresholds, self.known, top)
+            doubtful = np.cumsum(scan.counts())
             proved = min(int(np.searchsorted(doubtful, 0, side="right")), len(run))
             if proved == self.steps:
                 return run, proved, none, np.zeros(proved)
             if proved > reached or not np.array_equal(run.indices[: proved + 1], last[: proved + 1]):
                 # Reading the most doubtful rows still moves things: go on with the next ones.
                 last, reached = run.indices, proved
-                if self.join(scan.top_rows[scan.top_bounds >= thresholds.low[:, None]]):
+                worst = scan.top_rows[:, :_JOIN]
+                if self.join(worst[scan.top_bounds[:, :_JOIN] >= thresholds.low[:, None]]):
                     continue
                 return run, proved, none, np.zeros(proved)
             reach = min(int(np.searchsorted(doubtful, self.allowance, side="right")), len(run))
             if reach <= proved:
                 return run, proved, none, np.zeros(proved)
-            suspects = np.flatnonzero(scan.first < reach)
+            suspects = scan.suspects(reach)
             self.allowance -= suspects.size
             winners, exact = self._check(run.cut(reach), suspects)
             if winners.size == 0:
@@ -197,25 +225,26 @@ class _Proof:
             worst = np.argsort(np.where(bad, -bounds, 0.0), axis=0, kind="stable")[:_JOIN]
             return rows[worst[np.take_along_axis(bad, worst, axis=0)]], bounds.max(axis=0)
 
-        pieces = (suspects[at : at + size] for at in range(0, suspects.size, size))
-        looks = in_threads(look, ((rows, self.data.raw_rows(rows)) for rows in pieces))
+        if hasattr(self.data, "look"):  # rows held elsewhere are looked at there
+            looks = self.data.look(look, suspects, size)
+        else:
+            pieces = (suspects[at : at + size] for at in range(0, suspects.size, size))
+            looks = in_threads(look, ((rows, self.data.raw_rows(rows)) for rows in pieces))
         return np.concatenate([rows for rows, _ in looks]), np.max([bounds for _, bounds in looks], axis=0)
 
-    def index(self, run: Run, proved: int, checked: NDArray[np.int64], exact: NDArray[np.float64]) -> Index:
+    def index(self, run: Run, proved: int, checked: NDArray[np.int64], exact: NDArray[np.float64], top: int) -> Index:
         """Add spare rows, and bound the residuals of all that is left at every step of the run."""
-        tails = np.zeros(len(run))
+        scan = self.scan  # of this very run and coreset
+        tails = np.maximum(scan.top_bounds[:, 0], scan.tied_bounds)[: len(run)]
         if proved:
-            hidden = self.known.copy()
-            hidden[checked] = True
-            spares = _spares(self.data.shape[0])
-            scan = self.sketch.scan(run.thresholds.cut(proved), hidden, spares + 1)
-            rows = scan.top_rows[:, :spares]
+            if checked.size:  # these are known better
+                hidden = self.known.copy()
+                hidden[checked] = True
+                scan = self.sketch.scan(run.thresholds.cut(proved), hidden, top)
+            rows = scan.top_rows[:proved, :-1]
             enough = self.join(rows[rows >= 0])
-            left = scan.top_bounds[:, spares if enough else 0]
-            tails[:proved] = np.max([left, scan.tied_bounds, exact], axis=0)
-        if proved < len(run):
-            scan = self.sketch.scan(run.thresholds, self.known, 1)
-            tails[proved:] = np.maximum(scan.top_bounds[:, 0], scan.tied_bounds)[proved:]
+            left = scan.top_bounds[:proved, -1 if enough else 0]
+            tails[:proved] = np.max([left, scan.tied_bounds[:proved], exact], axis=0)
         hull = self._hull(run.cut(proved))
         norm = self.sketch.norm_outside(self.known)
         m = self.data.shape[0]

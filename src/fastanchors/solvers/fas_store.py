@@ -28,7 +28,7 @@ from .fas_index import PILOT, SPARE, Index, index_of_sketch, pilot_rows
 
 __all__ = ["SMALL", "STEPS", "FasExtra", "Kept", "keep", "load", "recall", "renew_index"]
 
-STEPS = 32  # anchors that a build prepares for
+STEPS = 24  # anchors that a build prepares for
 _SEED = 20  # of the pilot: a build gives the same files each time
 _PIECE_BYTES = 1 << 21
 SMALL = 1 << 16  # entries of a matrix that is read whole faster than through an index
@@ -154,6 +154,10 @@ def renew_index(
     changed = store.changed_rows
     if changed.size * 8 * store.shape[1] > _MANY_CHANGED:
         return None
+    if hasattr(store, "kept_sketch"):  # of shards held elsewhere, where nothing has changed
+        sketch = store.kept_sketch(extra.V)
+        first = pilot_rows(data, min(store.shape[0], PILOT), rng)
+        return None if sketch is None else index_of_sketch(data, sketch, first, steps, tol=tol, allowance=allowance)
     parts = []
     for start, stop, arrays in store.extra_arrays(FasExtra.name):
         if arrays is not None:

@@ -12,11 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from threadpoolctl import threadpool_limits
+
 from .._validate import check_size
 from ..errors import InvalidInputError, StoreError
 from ..io import Source, open_source
 from ..io.source import block_bytes, rebatch
 from ..sampling.access import Rows
+from ..sampling.block import Block
 from .arrays_file import write_arrays
 from .extras import Extra, default_extras, write_whole
 from .files import WriterLock, disk_errors, sync_directory
@@ -64,9 +67,10 @@ def build(
 
     Parameters
     ----------
-    source : an array, a sparse matrix, a path, an iterator of row blocks, or anything else that
+    source : an array, a sparse matrix, a path, an iterator of row blocks, a Dask array or data frame (whose workers
+        then write the shards, see :mod:`fastanchors.scale.build`), or anything else that
         :func:`fastanchors.io.open_source` reads.
-    path : the directory to make.
+    path : the directory to make; for a Dask source one that all workers share.
     normalize : ``"l1"`` for the view with rows of unit l1 norm, or None; ``None`` takes signed entries too.
     columns : False leaves out the column side: less space, no draws from columns.
     memory_limit : bytes the build may hold at a time (besides the interpreter itself).
@@ -99,9 +103,11 @@ def build(
         try:
             if extras is None:
                 extras = default_extras(opened.shape)
-            job = _Build(opened, folder, normalize, columns, memory_limit, progress, extras, metadata or {})
-            job.run()
-            _finish_extras(folder, extras)
+            builder = getattr(opened, "builder", _Build)  # a source of many machines is built by them
+            job = builder(opened, folder, normalize, columns, memory_limit, progress, extras, metadata or {})
+            with threadpool_limits(1, user_api="blas"):  # shards are made in threads of our own
+                job.run()
+                _finish_extras(job)
             with disk_errors(target, "create"):
                 _appear(folder, target, overwrite)
         finally:
@@ -109,16 +115,17 @@ def build(
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return Store(target, "lazy", memory_limit)
+    store = Store(target, "lazy", memory_limit)
+    store.cost.bytes_moved = job.bytes_moved
+    return store
 
 
-def _finish_extras(folder: Path, extras: Sequence[Extra]) -> None:
+def _finish_extras(job: _Build) -> None:
     """Ask the extras about the whole store, now that its shards are written."""
-    from .store import Store
-
+    folder, extras = job.folder, job.extras
     if not extras:
         return
-    with Store(folder) as store:
+    with job.open() as store:
         wholes = write_whole(store, extras, store.generation)
         manifest = store.manifest
         unwanted = [e.name for e in extras if not getattr(e, "worth_keeping", lambda store: True)(store)]
@@ -164,6 +171,8 @@ def _appear(folder: Path, target: Path, overwrite: bool) -> None:
 class _Build:
     """One build in its temporary directory."""
 
+    bytes_moved = 0  # between processes
+
     def __init__(
         self,
         source: Source,
@@ -188,11 +197,10 @@ class _Build:
             waiting: dict[Future[Shard], tuple[int, int]] = {}
             try:
                 for number, (first_row, rows, names) in enumerate(self._pieces()):
-                    if number == 0 and self.extras:
-                        self._prepare(rows)
-                    future = pool.submit(self._shard, number, first_row, rows, names)
+                    made = self._prepare(rows) if number == 0 and self.extras else None
+                    future = pool.submit(self._shard, number, first_row, rows, names, made)
                     waiting[future] = (number, block_bytes(rows))
-                    del rows
+                    del rows, made
                     while len(waiting) >= WORKERS:
                         self._collect(waiting)
                 while waiting:
@@ -213,14 +221,22 @@ class _Build:
             yield first_row, rows, (known[first_row:stop] if known is not None else None)
             first_row = stop
 
-    def _prepare(self, rows: Rows) -> None:
+    def open(self) -> Any:
+        """The store in the making, once its manifest is written."""
+        from .store import Store
+
+        return Store(self.folder)
+
+    def _prepare(self, rows: Rows) -> Block:
+        """What extras share is made from the first block."""
         block = block_of(rows, self.normalize, self.columns)
         for extra in self.extras:
             self.shared[extra.name] = write_arrays(self.folder / f"{extra.name}.bin", extra.prepare(block))
+        return block
 
-    def _shard(self, number: int, first_row: int, rows: Rows, names: list[str] | None) -> Shard:
-        block = block_of(rows, self.normalize, self.columns)
-        del rows
+    def _shard(self, number: int, first_row: int, rows: Rows, names: list[str] | None, made: Block | None) -> Shard:
+        block = block_of(rows, self.normalize, self.columns) if made is None else made
+        del rows, made
         return write_shard(self.folder, number, block, names, self.extras, first_row)
 
     def _collect(self, waiting: dict[Future[Shard], tuple[int, int]]) -> None:

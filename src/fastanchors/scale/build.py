@@ -1,0 +1,169 @@
+"""``fa.build`` of a Dask array: one task per block of rows writes its shards on the shared path.
+
+A task writes into a directory of its own beside the shards, syncs, and renames each whole file into place. A retried
+task gives the same names and the same bytes. The client, last, gives the shards their numbers in order, writes the
+manifest and makes the store appear in one rename, so that what was written does not depend on who wrote it, and no half
+shard is ever seen. Names of files follow from the blocks alone.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._blas import one_blas_thread
+from ..io.source import Source, numeric_dtype, rebatch
+from ..sampling.access import Rows
+from ..store.arrays_file import write_arrays
+from ..store.build import Progress, _Build
+from ..store.extras import Extra
+from ..store.files import disk_errors, sync_directory
+from ..store.manifest import Shard
+from ..store.rows import block_of, check_rows, write_shard
+from .blocks import DaskSource, as_block
+
+__all__ = ["DaskBuild"]
+
+
+class _Plan(NamedTuple):
+    """What every task of a build knows."""
+
+    folder: str
+    normalize: str | None
+    columns: bool
+    shard_bytes: int
+    name: str
+    width: int
+    names_inside: bool
+
+
+class _Head(NamedTuple):
+    """What the first block decides for all: the kind and type of the entries, and what the extras share."""
+
+    sparse: bool
+    dtype: str
+    extras: Sequence[Extra]
+    shared: dict[str, Any]
+
+
+class DaskBuild(_Build):
+    """One build on workers, in its temporary directory on the shared path."""
+
+    source: DaskSource
+
+    def run(self) -> None:
+        source, crew = self.source, self.source.crew
+        folder = os.path.abspath(self.folder)
+        inside = source.names_inside
+        plan = _Plan(
+            folder, self.normalize, self.columns, self.shard_bytes, source.name, source.shape[1], inside
+        )
+        tasks = list(source.tasks)
+        at = next(i for i, (low, high) in enumerate(source.bounds()) if high > low)
+        (tasks[at],) = crew.keep("block", _itself, tasks[at : at + 1])  # it is needed twice, but computed once
+        (head,) = crew.each("prepare", _prepare, [tasks[at]], shared=(plan, list(self.extras)))
+        source.is_sparse, source.dtype = head.sparse, np.dtype(head.dtype)
+        self.extras = head.extras
+        for name, arrays in head.shared.items():
+            self.shared[name] = write_arrays(self.folder / f"{name}.bin", arrays)
+        head = head._replace(shared={})
+        own = [(i, start, source.names_of(i)) for i, (start, _) in enumerate(source.bounds())]
+        written = crew.each("shard", _write_block, tasks, own, (plan, head))
+        del tasks
+        self._number([shard for shards in written for shard in shards])
+        self._finish()
+        if self.progress is not None:  # Dask has its own, with every task; here it is told once
+            size = sum(shard.data["bytes"] for shard in self.shards.values())
+            seconds = time.perf_counter() - self.started
+            self.progress(Progress(source.starts[-1], source.starts[-1], size, seconds))
+
+    def _number(self, shards: list[Shard]) -> None:
+        """Give the shards their numbers in order, and remove what killed attempts have left."""
+        for number, shard in enumerate(shards):
+            for description in shard.files():
+                _, _, rest = description["file"].partition("-shard-")
+                name = f"shard-{number:06d}{rest[rest.index('.'):]}"
+                with disk_errors(self.folder / name, "write"):
+                    os.replace(self.folder / description["file"], self.folder / name)
+                description["file"] = name
+            self.shards[number] = shard
+            self.rows += shard.rows
+        for left in [*self.folder.glob("aside-*"), *self.folder.glob("block-*")]:
+            shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+
+    @property
+    def bytes_moved(self) -> int:  # type: ignore[override]
+        return self.source.crew.cost.bytes_moved
+
+    def open(self) -> Any:
+        """The store in the making, for the extras: answered for by the workers where there are any."""
+        from .remote import RemoteStore
+
+        crew = self.source.crew
+        return super().open() if crew.client is None else RemoteStore(self.folder, crew.client, crew.cost)
+
+
+def _itself(block: Any) -> Any:
+    return block
+
+
+def _prepare(block: Any, plan: _Plan, extras: list[Extra]) -> _Head:
+    rows = as_block(block)
+    sparse, dtype = sp.issparse(rows), numeric_dtype(rows.dtype, plan.name)
+    shared = {}
+    if extras:
+        with one_blas_thread():  # as everywhere in a build: the same bytes on every machine of a kind
+            piece = next(_pieces(rows, sparse, dtype, plan, 0))
+            made = block_of(piece, plan.normalize, plan.columns)
+            shared = {extra.name: dict(extra.prepare(made)) for extra in extras}
+    return _Head(sparse, dtype.str, extras, shared)
+
+
+def _pieces(rows: Rows, sparse: bool, dtype: Any, plan: _Plan, first_row: int) -> Any:
+    """The block checked and of one type with all others, in pieces of about the size of a shard."""
+    where = f"{plan.name}, rows from {first_row}" if first_row else plan.name
+    source = Source(where, (None, plan.width), dtype, sparse, lambda _: [rows])
+    for piece in rebatch(source.blocks(), 2 * plan.shard_bytes):
+        check_rows(piece, plan.normalize, first_row)
+        yield piece
+        first_row += piece.shape[0]
+
+
+def _write_block(
+    block: Any, number: int, first_row: int, names: list[str] | None, plan: _Plan, head: _Head
+) -> list[Shard]:
+    """The shards of one block: each file whole before it gets its name."""
+    if block.shape[0] == 0:
+        return []
+    folder = Path(plan.folder)
+    if plan.names_inside:
+        names = [str(name) for name in block.index]
+    aside = folder / f"aside-{secrets.token_hex(8)}"
+    shards, begin = [], 0
+    with disk_errors(aside, "write"), one_blas_thread():
+        aside.mkdir()
+        try:
+            pieces = _pieces(as_block(block), head.sparse, np.dtype(head.dtype), plan, first_row)
+            for at, piece in enumerate(pieces):
+                end = begin + piece.shape[0]
+                made = block_of(piece, plan.normalize, plan.columns)
+                known = names[begin:end] if names is not None else None
+                shard = write_shard(aside, at, made, known, head.extras, first_row + begin)
+                for description in shard.files():
+                    name = f"block-{number:06d}-{description['file']}"
+                    os.replace(aside / description["file"], folder / name)
+                    description["file"] = name
+                shards.append(shard)
+                begin = end
+            sync_directory(folder)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    return shards

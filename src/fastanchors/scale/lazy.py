@@ -1,0 +1,120 @@
+"""Dask arrays as matrices: what solvers, ``fa.encode`` and ``SeparableNMF`` make of them, without gathering the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._validate import as_matrix, check_finite
+from ..encoder import encode, encode_rows
+from ..errors import InvalidInputError
+from ..sampling.access import Rows
+from .blocks import DaskSource, as_block
+from .crew import Crew
+from .rows import RemoteRows
+
+__all__ = ["LazyMatrix", "lazy_encode"]
+
+
+class LazyMatrix:
+    """A Dask array (or data frame) of non-negative numbers, each block checked whenever it is computed.
+
+    Blocks are computed anew for every pass unless the array was persisted: ``X = X.persist()`` where the workers'
+    memory holds it.
+    """
+
+    def __init__(self, lazy: Any, *, signed: bool = False) -> None:
+        source = DaskSource(lazy, None, None)
+        if source.starts[-1] == 0:
+            raise InvalidInputError(f"{source.name} has no rows; at least one is needed")
+        keep = [i for i, (low, high) in enumerate(source.bounds()) if high > low]
+        self.shape: tuple[int, int] = (source.starts[-1], source.shape[1])
+        self.dtype = source.dtype
+        self.starts = [*(source.starts[i] for i in keep), source.starts[-1]]
+        self._crew = source.crew
+        places = [(source.starts[i], signed) for i in keep]
+        self._parts = [self._crew.later("check", _checked, source.tasks[i], *at) for i, at in zip(keep, places)]
+
+    def as_rows(self) -> RemoteRows:
+        """The rows as solvers read them."""
+        return RemoteRows(self, Crew(self._crew.client), self._parts, self.starts)
+
+    def __getitem__(self, indices: Any) -> Rows:
+        """Those rows, here."""
+        return self.as_rows().raw_rows(indices)
+
+    def l1_scaled(self) -> tuple[LazyMatrix, _Lengths]:
+        """The rows scaled to sum one, zero rows as they are, and their sums."""
+        scaled = object.__new__(LazyMatrix)
+        scaled.__dict__.update(self.__dict__)
+        scaled._parts = [self._crew.later("scale", _scaled, part) for part in self._parts]
+        return scaled, _Lengths(self)
+
+    def squared_error(self, C: NDArray[np.float64], *, sum_to_one: bool) -> float:
+        """‖F·C − X‖_F² for the best F ≥ 0; one number crosses for each block."""
+        return float(sum(self._crew.each("error", _squared_error, self._parts, shared=(C, sum_to_one))))
+
+
+class _Lengths:
+    """The l1 norms of rows, computed for those asked for."""
+
+    def __init__(self, matrix: LazyMatrix) -> None:
+        self._matrix = matrix
+
+    def __getitem__(self, index: Any) -> NDArray[np.float64]:
+        rows, *rest = index if isinstance(index, tuple) else (index,)
+        return _sums(self._matrix[rows])[(slice(None), *rest)]
+
+
+def lazy_encode(X: Any, components: Any, sum_to_one: bool = False) -> Any:
+    """``fa.encode`` of a Dask array: a lazy Dask array of the weights, block by block."""
+    import dask.array as da
+
+    C = as_matrix(components, signed=True, name="components")
+    C = np.asarray(C.toarray() if sp.issparse(C) else C, dtype=np.float64)
+    source = DaskSource(X, None, None)
+    if C.shape[1] != source.shape[1]:
+        raise InvalidInputError(f"components have {C.shape[1]} columns, X has {source.shape[1]}; they must agree")
+    dtype = np.float32 if source.dtype == np.float32 else np.float64
+    chunks = []
+    for task, (start, stop) in zip(source.tasks, source.bounds()):
+        weights = source.crew.later("encode", _encode, task, start, C, sum_to_one, np.dtype(dtype).str)
+        chunks.append(da.from_delayed(weights, (stop - start, len(C)), dtype=dtype))
+    return da.concatenate(chunks)
+
+
+# --- on the worker ------------------------------------------------------------------------------------------------------
+
+
+def _checked(block: Any, start: int, signed: bool) -> Rows:
+    rows = as_matrix(as_block(block), finite=False, name="the block")
+    check_finite(rows, signed=signed, first_row=start)
+    return rows
+
+
+def _sums(rows: Rows) -> NDArray[np.float64]:
+    return np.asarray(rows.sum(axis=1, dtype=np.float64)).reshape(-1)
+
+
+def _scaled(rows: Rows) -> Rows:
+    lengths = _sums(rows)
+    dtype = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
+    inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(dtype)
+    if not sp.issparse(rows):
+        return rows * inverse[:, None]
+    return sp.csr_array((rows.data * np.repeat(inverse, np.diff(rows.indptr)), rows.indices, rows.indptr), rows.shape)
+
+
+def _squared_error(rows: Rows, C: NDArray[np.float64], sum_to_one: bool) -> float:
+    return encode_rows(rows, C, None, sum_to_one=sum_to_one, workers=1, error=True)
+
+
+def _encode(block: Any, start: int, C: NDArray[np.float64], sum_to_one: bool, dtype: str) -> NDArray[Any]:
+    rows = as_block(block)
+    if rows.shape[0] == 0:
+        return np.empty((0, len(C)), dtype)
+    check_finite(rows, signed=True, name="X", first_row=start)
+    return encode(rows, C, sum_to_one, workers=1).astype(dtype, copy=False)
