@@ -252,8 +252,7 @@ class SampleMatrix:
         self._need_columns()
         generator = as_generator(rng)
         columns = check_index(j, self.shape[1], name="column")
-        weights = sum(block.column_weights(columns.reshape(-1)) for block in self._blocks)
-        _refuse_zero(np.asarray(weights), columns, "column")
+        _refuse_zero(np.sum(self._column_weights(columns.reshape(-1)), axis=0), columns, "column")
 
         def draw(columns: Array) -> Array:
             out = np.empty(len(columns), np.int64)
@@ -276,10 +275,14 @@ class SampleMatrix:
         """A block for each column, by the column's weight in it."""
         if len(self._blocks) == 1:
             return np.zeros(len(columns), np.int64)
-        sums = np.cumsum([block.column_weights(columns) for block in self._blocks], axis=0)
+        sums = np.cumsum(self._column_weights(columns), axis=0)
         u = generator.random(len(columns)) * sums[-1]
         # Past the last sum by rounding: the last block in which the column is not zero.
         return np.minimum((sums <= u).sum(axis=0), np.argmax(sums == sums[-1], axis=0))
+
+    def _column_weights(self, columns: Array) -> list[Array]:
+        """Of each block."""
+        return [block.column_weights(columns) for block in self._blocks]
 
     def _many(self, draw: Any, size: int | None) -> Any:
         count = 1 if size is None else check_size(size, name="size", minimum=0)
