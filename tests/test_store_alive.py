@@ -380,3 +380,21 @@ def test_more_shards_than_open_files(tmp_path):
     blocks, nonzeros = map(int, done.stdout.split())
     assert blocks > 60
     assert nonzeros == 60_000 * 60
+
+
+def test_many_single_updates_are_joined(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "_JOIN", 16)
+    A = np.random.default_rng(0).random((40, 8))
+    with fa.build(A, tmp_path / "s") as S:
+        S.append(A[:3])
+        A = np.concatenate([A, A[:3]])
+        rng = np.random.default_rng(1)
+        for number in range(100):
+            i, j, x = int(rng.integers(43)), int(rng.integers(8)), float(rng.random())
+            S[i, j] = A[i, j] = x
+            if number % 30 == 29:
+                S.update([1, 2], [3, 4], [0.5, x])
+                A[1, 3], A[2, 4] = 0.5, x
+        assert len(S._pending) < 40
+        assert len(S._changed) < 40
+    assert np.array_equal(stored(fa.open(tmp_path / "s")), A)

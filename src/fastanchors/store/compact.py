@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["compact", "remove_leftovers", "worth_compacting"]
 
 _OURS = re.compile(r"(shard|whole)-\d{6,}[\w.-]*\.bin|journal-\d{6,}\.log|manifest\.json\.tmp")
-_JOURNAL_LIMIT = 1 << 26
+_JOURNAL_LIMIT = 1 << 26  # and never more than a sixteenth of the store, from a few megabytes on
+_JOURNAL_SHARE = 16
+_SHORT_JOURNAL = 1 << 22
 _MANY_BLOCKS = 64
 _DIRTY_BYTES = 5 * 4096  # pages that one changed entry touches: two sides, their trees, the sums of its row
 
@@ -38,7 +40,8 @@ def worth_compacting(store: Store) -> bool:
     """Whether the journal is long, changed pages fill the memory limit, or many small blocks slow down draws."""
     dirty = min(store._entries_changed * _DIRTY_BYTES, store.memory)
     many = len(store._blocks) > _MANY_BLOCKS and int(_small(store).sum()) > _MANY_BLOCKS
-    return store._journal_end > _JOURNAL_LIMIT or dirty > store.memory_limit or many
+    longest = min(_JOURNAL_LIMIT, max(_SHORT_JOURNAL, store.memory // _JOURNAL_SHARE))
+    return store._journal_end > longest or dirty > store.memory_limit or many
 
 
 def _small(store: Store) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from ..errors import CorruptStoreError
 from ..sampling.access import Rows
 from .manifest import Shard
 
-__all__ = ["AppendRows", "AppendShard", "Operation", "SetEntries", "decode", "encode"]
+__all__ = ["AppendRows", "AppendShard", "Operation", "SetEntries", "decode", "encode", "joined"]
 
 _OPERATION = struct.Struct("<IIQ")  # kind, length of the JSON head, length of the arrays
 _SET, _ROWS, _SHARD = 1, 2, 3
@@ -49,22 +50,28 @@ class AppendShard:
 Operation: TypeAlias = SetEntries | AppendRows | AppendShard
 
 
-def encode(operations: Sequence[Operation]) -> list[Any]:
-    """The payload of one commit, as pieces of bytes; consecutive entries are joined."""
-    pieces: list[Any] = []
-    pending: list[SetEntries] = []
-    for operation in [*operations, None]:
-        if isinstance(operation, SetEntries):
-            pending.append(operation)
+def joined(operations: Sequence[Operation]) -> list[Operation]:
+    """The same operations with neighbouring changes of entries as one."""
+    result: list[Operation] = []
+    for kind, group in itertools.groupby(operations, type):
+        if kind is not SetEntries:
+            result += group
             continue
-        if pending:
-            parts = zip(*((part.rows, part.columns, part.values) for part in pending))
-            arrays = [np.concatenate(part) for part in parts]
+        parts = zip(*((part.rows, part.columns, part.values) for part in group))  # type: ignore[union-attr]
+        result.append(SetEntries(*(np.concatenate(part) for part in parts)))
+    return result
+
+
+def encode(operations: Sequence[Operation]) -> list[Any]:
+    """The payload of one commit, as pieces of bytes."""
+    pieces: list[Any] = []
+    for operation in joined(operations):
+        if isinstance(operation, SetEntries):
+            arrays = [operation.rows, operation.columns, operation.values]
             pieces += _pack(_SET, {"dtype": arrays[2].dtype.newbyteorder("<").str, "count": len(arrays[0])}, arrays)
-            pending = []
-        if isinstance(operation, AppendShard):
+        elif isinstance(operation, AppendShard):
             pieces += _pack(_SHARD, asdict(operation.shard), [])
-        elif isinstance(operation, AppendRows):
+        else:
             pieces += _encode_rows(operation)
     return pieces
 

@@ -32,12 +32,13 @@ from .files import WriterLock
 from .journal import START, Journal, read_journal
 from .manifest import Manifest, Shard
 from .names import Names, encode_names
-from .operations import AppendRows, AppendShard, Operation, SetEntries, decode, encode
+from .operations import AppendRows, AppendShard, Operation, SetEntries, decode, encode, joined
 from .rows import SMALLEST_LIMIT, block_of, new_rows, stacked, stored_rows, write_shard
 
 __all__ = ["Store", "open"]
 
 _ATTEMPTS = 20  # a reader that meets a compaction starts again
+_JOIN = 1 << 12
 _INLINE_ROWS = 1 << 20  # bytes of appended rows that are kept in the journal; larger pieces get a shard file at once
 
 
@@ -126,7 +127,7 @@ class Store(SampleMatrix):
         columns = map_arrays(self.path, manifest.names) if manifest.names is not None else None
         self.column_names = Names([(manifest.columns, columns)]) if columns is not None else None
         self._changed: list[Array] = []
-        self._entries_changed = 0
+        self._entries_changed = self._singles = 0
         self._pending: list[Operation] = []
         self._next_shard = manifest.next_shard
         self._extras: dict[str, Extra | None] = {}
@@ -181,6 +182,10 @@ class Store(SampleMatrix):
         super()._set_plain(i, j, x)
         self._changed.append(i)
         self._entries_changed += 1
+        self._singles += 1
+        if self._singles % _JOIN == 0:  # many small arrays take more memory than a few long ones
+            self._pending[-_JOIN:] = joined(self._pending[-_JOIN:])
+            self._changed[-_JOIN:] = [np.concatenate(self._changed[-_JOIN:])]
 
     def append(self, rows: Any, *, row_names: Sequence[str] | None = None, **options: Any) -> None:
         """New rows at the end: anything that :func:`fastanchors.build` reads, of the store's width and type.
