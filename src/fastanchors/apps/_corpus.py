@@ -59,7 +59,8 @@ def read_corpus(
     if not path.exists():
         raise StoreError(f"{path} does not exist")
     stop = _stop_words(stop_words)
-    if format is None and (path.is_dir() or path.suffix.lower() in (*_TABLES, ".txt")):
+    text = path.suffix.lower() in (*_TABLES, ".txt") and not path.name.lower().startswith("docword.")
+    if format is None and (path.is_dir() or text):
         documents: list[str] | None
         words: list[str] | None
         documents, texts = _texts(path, column)

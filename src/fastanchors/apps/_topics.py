@@ -176,10 +176,11 @@ def _anchor_rows(source: Cooccurrence, k: int, support: int) -> tuple[NDArray[np
 def _recover(source: Cooccurrence, groups: NDArray[np.intp], recovery: str) -> NDArray[np.float64]:
     """C: every row of the co-occurrence as a mixture of the anchors (mean rows of the groups), on the simplex."""
     S = np.array([source.rows(group).mean(axis=0) for group in groups])
+    Q, R = np.linalg.qr(S.T)
+    weights = NonnegativeSystem(R, sum_to=1.0).solve(source.dot(Q))
     if recovery == "l2":
-        Q, R = np.linalg.qr(S.T)
-        return NonnegativeSystem(R, sum_to=1.0).solve(source.dot(Q))
-    weights = np.full((source.shape[0], len(S)), 1.0 / len(S))
+        return weights
+    weights = 0.95 * weights + 0.05 / len(S)  # a start near the answer, but inside: EM never leaves a zero
     transposed = np.ascontiguousarray(S.T)
     for start, block in source.row_blocks():
         part = weights[start : start + block.shape[0]]

@@ -29,7 +29,7 @@ class Unmixing:
 
     Attributes
     ----------
-    endmembers : k × bands, the spectra of the materials in the units of the data: means of the pixels in ``groups``.
+    endmembers : k × bands, the spectra of the materials in the units of the data: medians of the pixels in ``groups``.
     anchors : for each material the pixel of its group that is most like the mean.
     groups : k × count, the pixels that speak for each material.
     abundances : pixels × k, the share of each material in each pixel; rows sum to one, those of empty pixels are zero.
@@ -83,7 +83,7 @@ def unmix(
     k : number of materials.
     shape, order : for pixels × bands: the size (height, width) of the image and whether its pixels run along its rows
         (``"C"``) or down its columns (``"F"``, MATLAB's order).
-    share : each spectrum is the mean of this share of the pixels, between 0 and 1; by default 1/(8·k), an
+    share : each spectrum is the median of this share of the pixels, between 0 and 1; by default 1/(8·k), an
         eighth of what a material would cover if all covered the same (about 4 % for three materials). Less finds
         rarer materials, more averages out more noise. Never less than one pixel.
     ignore : a value that marks pixels without data when it stands in all their bands (NaN and 0 always do).
@@ -98,8 +98,9 @@ def unmix(
        dropped. The directions are those of the pixels scaled to at most unit l1 norm, dark ones left dark, so
        that noise of dark pixels does not choose them.
     3. Smoothed SPA (:mod:`fastanchors.apps._smoothed`) picks k groups of pixels whose means are extreme.
-    4. A material's spectrum is the mean of the group's pixels as they are, its anchor the pixel of the group nearest to
-       the mean, and abundances come from :func:`fastanchors.encode` with ``sum_to_one=True``.
+    4. A material's spectrum is the median, band by band, of the group's pixels as they are: what odd pixels got into
+       the group have no say in it. Its anchor is the pixel of the group nearest to the group's mean, and abundances
+       come from :func:`fastanchors.encode` with ``sum_to_one=True``.
 
     Cost: two passes over the scene, k·(16 + 2·k) over k numbers per pixel, and the encoding. Memory: the scene
     as it is, and about 4·k numbers per pixel.
@@ -117,7 +118,7 @@ def unmix(
     part = 1 / (8 * k) if share is None else check_number(share, name="share", minimum=0.0, maximum=1.0)
     points = _points(pixels, held, k)
     groups = smoothed_projection(points, k, min(held.size, max(1, math.ceil(part * held.size))))
-    endmembers = np.array([pixels[held[group]].mean(axis=0, dtype=np.float64) for group in groups])
+    endmembers = np.array([np.median(pixels[held[group]], axis=0) for group in groups], dtype=np.float64)
     abundances = np.asarray(encode(pixels, endmembers, sum_to_one=True), dtype=np.float64)
     abundances[empty] = 0.0
     return Unmixing(

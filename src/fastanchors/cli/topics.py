@@ -117,8 +117,7 @@ def _tell(model: Any, top: int, read: Any, out: Path | None) -> None:
     width = max(len(word) for word in model.anchor_words)
     for t in np.argsort(-model.share, kind="stable"):
         print(f"  {model.share[t]:5.1%}  {model.anchor_words[t]:<{width}}  {' '.join(model.words(top)[t])}")
-    print(
-        f"Coherence {model.coherence.mean():.2f} (UMass), {model.npmi.mean():.2f} (NPMI); uniqueness {model.uniqueness:.2f}."
-    )
+    coherence = f"{model.coherence.mean():.2f} (UMass), {model.npmi.mean():.2f} (NPMI)"
+    print(f"Coherence {coherence}; uniqueness {model.uniqueness:.2f}.")
     if out is not None:
         print(f"Written to {out}: topics, mixtures of the documents, anchors, share, vocabulary.")

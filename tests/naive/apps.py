@@ -1,0 +1,43 @@
+"""Obvious twins of the applications: the whole co-occurrence, and smoothed SPA by trying every group."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+
+def cooccurrence(counts):
+    """Q by pairs of tokens, one document after the other; rows scaled to sum one."""
+    Q = np.zeros((counts.shape[1], counts.shape[1]))
+    for document in np.asarray(counts):
+        tokens = np.repeat(np.arange(document.size), document)
+        if tokens.size < 2:
+            continue
+        for a in range(tokens.size):
+            for b in range(tokens.size):
+                if a != b:
+                    Q[tokens[a], tokens[b]] += 1 / (tokens.size - 1)
+    return Q / Q.sum(axis=1, keepdims=True)
+
+
+def smoothed_projection(points, k, count):
+    """k groups, each the one of all groups of ``count`` points whose mean is farthest from the span of those before."""
+    residuals = points.copy()
+    groups = []
+    for _ in range(k):
+        best = max(
+            combinations(range(len(points)), count),
+            key=lambda group: np.linalg.norm(residuals[list(group)].mean(axis=0)),
+        )
+        direction = residuals[list(best)].mean(axis=0)
+        direction /= np.linalg.norm(direction)
+        residuals = residuals - np.outer(residuals @ direction, direction)
+        groups.append(list(best))
+    return groups
+
+
+def divergence(q, p):
+    """KL(q ‖ p)."""
+    at = q > 0
+    return float(np.sum(q[at] * np.log(q[at] / p[at])))

@@ -1,0 +1,101 @@
+"""The commands ``topics`` and ``unmix``: what they print, write and refuse."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("click")  # the extra 'cli'
+from click.testing import CliRunner
+
+import fastanchors as fa
+from fastanchors.cli.app import app
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return fa.datasets.hyperspectral(20, 16, 30, 3, rng=4)
+
+
+@pytest.fixture(scope="module")
+def ldac(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    corpus = fa.datasets.topics(400, 300, 4, rng=0)
+    with open(folder / "docs.ldac", "w") as file:
+        for row in range(400):
+            part = corpus.A[[row]]
+            pairs = " ".join(f"{word}:{count}" for word, count in zip(part.indices, part.data))
+            file.write(f"{part.nnz} {pairs}\n")
+    (folder / "words.txt").write_text("\n".join(corpus.vocabulary) + "\n")
+    return folder
+
+
+def test_unmix_json(tmp_path, scene):
+    pytest.importorskip("matplotlib")  # the extra 'report'
+    np.save(tmp_path / "scene.npy", scene.cube)
+    result = run("unmix", tmp_path / "scene.npy", "-k", 3, "-o", tmp_path / "out", "--json")
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    expected = fa.apps.unmix(scene.cube, 3)
+    assert answer["anchors"] == expected.anchors.tolist()
+    np.testing.assert_allclose(answer["endmembers"], expected.endmembers)
+    np.testing.assert_array_equal(np.load(answer["abundance_file"]), expected.maps)
+    assert [tuple(place) for place in answer["positions"]] == expected.positions()
+    for picture in answer["pictures"]:
+        with open(picture, "rb") as file:
+            assert file.read(8) == b"\x89PNG\r\n\x1a\n"
+    table = np.loadtxt(answer["endmember_file"], delimiter=",", skiprows=1)
+    np.testing.assert_allclose(table[:, 1:].T, expected.endmembers, rtol=1e-8)
+
+
+def test_unmix_for_people(tmp_path, scene):
+    np.save(tmp_path / "flat.npy", scene.A)
+    result = run("unmix", tmp_path / "flat.npy", "-k", 3, "-o", tmp_path / "out", "--no-pictures")
+    assert result.exit_code == 0, result.output
+    assert "320 pixels, 30 bands, 3 materials" in result.stdout
+    assert np.load(tmp_path / "out" / "abundances.npy").shape == (320, 3)
+    shaped = run("unmix", tmp_path / "flat.npy", "-k", 3, "-o", tmp_path / "out", "--no-pictures", "--shape", "20x16")
+    assert "20×16 pixels" in shaped.stdout
+    assert np.load(tmp_path / "out" / "abundances.npy").shape == (20, 16, 3)
+
+
+def test_unmix_mistakes(tmp_path, scene):
+    assert run("unmix", tmp_path / "scene.npy", "-k", 3, "--shape", "20").exit_code == 2
+    assert run("unmix", tmp_path / "scene.npy").exit_code == 2
+    with pytest.raises(fa.errors.StoreError, match="does not exist"):
+        CliRunner().invoke(app, ["unmix", str(tmp_path / "none.npy"), "-k", "3"], catch_exceptions=False)
+
+
+def test_topics_json(tmp_path, ldac):
+    out = tmp_path / "model.npz"
+    result = run("topics", ldac / "docs.ldac", "--vocab", ldac / "words.txt", "-k", 4, "--json", "-o", out)
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert len(answer["topics"]) == 4
+    vocabulary = set((ldac / "words.txt").read_text().split())
+    for topic in answer["topics"]:
+        assert topic["anchor"] in vocabulary
+        assert len(set(topic["words"])) == 10
+        assert set(topic["words"]) <= vocabulary
+    assert sum(topic["share"] for topic in answer["topics"]) == pytest.approx(1)
+    with np.load(out) as stored:
+        assert stored["mixtures"].shape == (400, 4)
+        assert stored["topics"].shape == (4, len(stored["vocabulary"]))
+
+
+def test_topics_for_people(ldac):
+    result = run("topics", ldac / "docs.ldac", "--vocab", ldac / "words.txt", "-k", 4, "--words", 3)
+    assert result.exit_code == 0, result.output
+    assert "400 documents" in result.stdout
+    assert "uniqueness" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["topics", "unmix"])
+def test_help_has_an_example(command):
+    assert f"fastanchors {command}" in run(command, "--help").stdout

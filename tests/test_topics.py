@@ -1,0 +1,190 @@
+"""Topics: implicit co-occurrence against the naive one, recovery of known topics, memory, corpora of every kind."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fastanchors as fa
+from fastanchors.apps._cooccurrence import Cooccurrence, CooccurrenceRows
+from fastanchors.apps._topics import _recover
+from naive.apps import cooccurrence, divergence
+
+
+@pytest.fixture(scope="module")
+def counts():
+    return np.random.default_rng(0).poisson(0.6, (25, 12))
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return fa.datasets.topics(1200, 600, 5, length=80, anchor_words=6, rng=3)
+
+
+def test_rows_products_norms_and_entries_equal_the_naive_matrix(counts):
+    counts = np.vstack([counts, np.zeros((1, 12), int), np.eye(1, 12, dtype=int)])  # no pairs of tokens in these
+    Q = cooccurrence(counts)
+    implicit = Cooccurrence(sp.csr_array(counts))
+    rng = np.random.default_rng(1)
+    V, U = rng.standard_normal((12, 3)), rng.standard_normal((12, 2))
+    np.testing.assert_allclose(implicit.rows(np.arange(12)).toarray(), Q, atol=1e-14)
+    np.testing.assert_allclose(np.vstack([b.toarray() for _, b in implicit.row_blocks(5)]), Q, atol=1e-14)
+    np.testing.assert_allclose(implicit.dot(V), Q @ V, atol=1e-14)
+    np.testing.assert_allclose(implicit.dot(V[:, 0]), Q @ V[:, 0], atol=1e-14)
+    np.testing.assert_allclose(implicit.transposed_dot(U), Q.T @ U, atol=1e-14)
+    np.testing.assert_allclose(implicit.row_norm(np.arange(12)), np.linalg.norm(Q, axis=1))
+    np.testing.assert_allclose(implicit.column_norm(np.arange(12)), np.linalg.norm(Q, axis=0))
+    np.testing.assert_allclose(implicit[np.arange(12)[:, None], np.arange(12)], Q, atol=1e-14)
+    assert implicit[3, 4] == pytest.approx(Q[3, 4])
+    assert implicit.frobenius_norm == pytest.approx(np.linalg.norm(Q))
+    assert implicit.nnz == np.count_nonzero(Q > 1e-15)
+
+
+def test_rows_of_some_words_only(counts):
+    words = [7, 2, 9]
+    some, Q = Cooccurrence(counts, words), cooccurrence(counts)[words]
+    U = np.random.default_rng(0).random((3, 2))
+    assert some.shape == (3, 12)
+    np.testing.assert_allclose(some.rows([2, 0]).toarray(), Q[[2, 0]], atol=1e-14)
+    np.testing.assert_allclose(some.transposed_dot(U), Q.T @ U, atol=1e-14)
+
+
+def test_it_is_sample_access_and_solvers_take_it(counts):
+    implicit, Q = Cooccurrence(counts), cooccurrence(counts)
+    assert isinstance(implicit, fa.SampleAccess)
+    expected = fa.SPA().seek(Q, 4).indices.tolist()
+    assert fa.SPA().seek(implicit, 4).indices.tolist() == expected
+    rows = CooccurrenceRows(implicit)
+    assert fa.SPA().seek(rows, 4).indices.tolist() == expected
+    drawn = np.bincount(implicit.sample_rows(20_000, rng=0), minlength=12) / 20_000
+    # A share of 20,000 draws has a standard deviation below 0.0036: 5 of them, false alarm below 1e-5.
+    np.testing.assert_allclose(drawn, (Q**2).sum(axis=1) / (Q**2).sum(), atol=0.018)
+    inside = np.bincount(implicit.sample_in_row(3, 20_000, rng=0), minlength=12) / 20_000
+    np.testing.assert_allclose(inside, Q[3] ** 2 / (Q[3] ** 2).sum(), atol=0.018)
+    down = np.bincount(implicit.sample_in_column(3, 20_000, rng=0), minlength=12) / 20_000
+    np.testing.assert_allclose(down, Q[:, 3] ** 2 / (Q[:, 3] ** 2).sum(), atol=0.018)
+    assert implicit.sample_in_row([0, 1], 4, rng=0).shape == (2, 4)
+
+
+def test_recovery_by_divergence_is_a_minimum(counts):
+    implicit, Q = Cooccurrence(counts), cooccurrence(counts)
+    groups = np.array([[0], [4], [8]])
+    weights = _recover(implicit, groups, "kl")
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0)
+    S = Q[groups[:, 0]]
+    rng = np.random.default_rng(0)
+    for word in range(12):
+        found = divergence(Q[word], weights[word] @ S)
+        for other in rng.dirichlet(np.ones(3), 50):
+            assert found <= divergence(Q[word], (0.99 * weights[word] + 0.01 * other) @ S) + 1e-5
+    assert np.all(np.diag(weights[[0, 4, 8]]) > 0.95)
+
+
+@pytest.mark.parametrize("recovery", ["l2", "kl"])
+def test_known_topics_are_found(corpus, recovery):
+    model = fa.apps.topics(corpus.A, 5, vocabulary=corpus.vocabulary, recovery=recovery)
+    match = fa.metrics.matched_spectral_angle(corpus.topics, model.topics)
+    gap = np.abs(corpus.topics[match.true] - model.topics[match.found]).sum(axis=1) / 2
+    assert gap.max() < 0.15  # total variation; 0.5 and more between different topics here
+    for true, found in zip(match.true, match.found):
+        word = model.anchors[found]
+        assert corpus.topics[true, word] > 0.9 * corpus.topics[:, word].sum()  # in no other topic, or hardly
+    np.testing.assert_allclose(model.topics.sum(axis=1), 1)
+    np.testing.assert_allclose(model.mixtures.sum(axis=1), 1)
+    assert fa.metrics.abundance_rmse(corpus.weights, model.mixtures, match=match) < 0.1
+    np.testing.assert_allclose(model.share[match.found], corpus.weights.mean(axis=0)[match.true], atol=0.05)
+    assert model.words(4)[0] == [corpus.vocabulary[word] for word in model.top(4)[0]]
+    assert 0.2 <= model.uniqueness <= 1
+
+
+def test_memory_stays_far_below_the_square_of_the_vocabulary():
+    big = fa.datasets.topics(1500, 21_000, 4, length=60, rng=0)
+    fa.apps.topics(fa.datasets.topics(100, 200, 3, rng=0).A, 3)  # what is compiled and imported once does not count
+    tracemalloc.start()
+    model = fa.apps.topics(big.A, 4)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert model.topics.shape == (4, 21_000)
+    assert peak < 100e6  # 21,000² numbers would be 3.5 GB
+
+
+def test_empty_documents_and_unseen_words_are_harmless(corpus):
+    padded = sp.csr_array(sp.block_array([[corpus.A, None], [None, sp.csr_array((3, 2))]]))
+    model, same = fa.apps.topics(padded, 5), fa.apps.topics(corpus.A, 5)
+    assert model.anchors.tolist() == same.anchors.tolist()
+    assert np.all(model.topics[:, 600:] == 0)
+    assert np.all(model.mixtures[1200:] == 0)
+    assert model.anchor_words == [str(word) for word in model.anchors]
+
+
+def test_bad_counts_are_refused(corpus):
+    with pytest.raises(fa.errors.InvalidInputError, match="whole numbers"):
+        fa.apps.topics(corpus.A * 0.5, 3)
+    with pytest.raises(fa.errors.InvalidInputError, match="negative"):
+        fa.apps.topics(-corpus.A, 3)
+    with pytest.raises(fa.errors.InvalidInputError, match="vocabulary has 2 words"):
+        fa.apps.topics(corpus.A, 3, vocabulary=["a", "b"])
+    with pytest.raises(fa.errors.InvalidInputError, match="lower min_documents"):
+        fa.apps.topics(corpus.A, 3, min_documents=1201)
+    with pytest.raises(fa.errors.InvalidInputError, match="no document has two words"):
+        fa.apps.topics(np.eye(4, dtype=int), 2)
+    with pytest.raises(fa.errors.RankError, match="has rank 2, below k = 3"):
+        fa.apps.topics([[1, 0, 1], [0, 1, 1]] * 8, 3)
+    with pytest.raises(fa.errors.InvalidInputError, match="recovery"):
+        fa.apps.topics(corpus.A, 3, recovery="l1")
+
+
+# --- corpora -------------------------------------------------------------------------------------------------------
+
+TEXTS = ["The cat sat on the mat.", "A cat and a dog: cat, dog!", "Stocks fell 3 %; the dog didn't care."]
+
+
+def check_texts(corpus):
+    words = dict(zip(corpus.vocabulary, corpus.counts.toarray().T.tolist()))
+    assert words["cat"] == [1, 2, 0]
+    assert words["dog"] == [0, 2, 1]
+    assert "the" not in words
+    assert "3" not in words
+
+
+def test_folder_lines_and_columns_of_text(tmp_path):
+    folder = tmp_path / "texts"
+    (folder / "sub").mkdir(parents=True)
+    for name, text in zip(["a.txt", "b.txt", "sub/c.txt"], TEXTS):
+        (folder / name).write_text(text)
+    (folder / "ignored.png").write_bytes(b"\x89PNG cat cat cat")
+    read = fa.apps.read_corpus(folder)
+    check_texts(read)
+    assert read.documents == ["a.txt", "b.txt", "sub/c.txt"]
+    (tmp_path / "lines.txt").write_text("\n\n".join(TEXTS))
+    check_texts(fa.apps.read_corpus(tmp_path / "lines.txt"))
+    (tmp_path / "t.csv").write_text("id,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(TEXTS)))
+    check_texts(fa.apps.read_corpus(tmp_path / "t.csv", column="text"))
+    with pytest.raises(fa.errors.InvalidInputError, match="--column.*'id', 'text'"):
+        fa.apps.read_corpus(tmp_path / "t.csv")
+    with pytest.raises(fa.errors.InvalidInputError, match="no column 'body'"):
+        fa.apps.read_corpus(tmp_path / "t.csv", column="body")
+    with pytest.raises(fa.errors.StoreError, match="does not exist"):
+        fa.apps.read_corpus(tmp_path / "none")
+    frequent = fa.apps.read_corpus(folder, min_df=2, stop_words=None)
+    assert frequent.vocabulary == ["cat", "dog", "the"]
+    (tmp_path / "stop").write_text("cat\ndog\n")
+    assert "cat" not in fa.apps.read_corpus(folder, stop_words=tmp_path / "stop").vocabulary
+    with pytest.raises(fa.errors.InvalidInputError, match="no word of .* is left"):
+        fa.apps.read_corpus(folder, min_df=4)
+
+
+def test_counts_with_their_vocabulary(tmp_path):
+    (tmp_path / "c.dat").write_text("2 0:1 2:4\n1 1:2\n")
+    (tmp_path / "words").write_text("cat\nthe\ndog\n")
+    read = fa.apps.read_corpus(tmp_path / "c.dat", vocab=tmp_path / "words")
+    assert read.vocabulary == ["cat", "dog"]
+    assert read.counts.toarray().tolist() == [[1, 4], [0, 0]]
+    (tmp_path / "docword.x.txt").write_text("2\n3\n3\n1 1 1\n1 3 4\n2 2 2\n")
+    (tmp_path / "vocab.x.txt").write_text("cat\nthe\ndog\n")
+    same = fa.apps.read_corpus(tmp_path / "docword.x.txt", stop_words=None)
+    assert same.vocabulary == ["cat", "the", "dog"]
+    assert same.counts.toarray().tolist() == [[1, 0, 4], [0, 2, 0]]
