@@ -7,18 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastanchors.sampling.forest import (
-    Forest,
-    build_segments,
-    draw_from_tree,
-    draw_many,
-    forest_path,
-    fresh_nodes,
-    fresh_tree,
-    tree_path,
-)
-
-NONE = np.zeros(0)
+from fastanchors.sampling.block import build_forest, without_sums
+from fastanchors.sampling.descent import draw
+from fastanchors.sampling.forest import NO_SCALE, Forest, fresh_nodes, renew
+from fastanchors.sampling.tree import draw_from_tree, fresh_tree, renew_tree
 
 
 def forest_of(lengths: list[int], seed: int) -> Forest:
@@ -37,14 +29,8 @@ def forest_of(lengths: list[int], seed: int) -> Forest:
         fresh_nodes(len(data)),
         np.zeros(len(lengths)),
     )
-    build(forest)
+    build_forest(forest, NO_SCALE)
     return forest
-
-
-def build(forest: Forest) -> None:
-    begin, end, other, data, nodes, sums, l1_nodes, l1_sums = forest
-    build_segments(data, other, NONE, 2, nodes, begin, end, sums, 0, len(sums))
-    build_segments(data, other, NONE, 1, l1_nodes, begin, end, l1_sums, 0, len(sums))
 
 
 # On both sides of each change of the tree's height, neighbours of every kind.
@@ -66,27 +52,24 @@ def test_sums_and_draws_of_every_segment(lengths, seed):
         u = np.concatenate([prefix - squares, prefix - 0.5, [prefix[-1]]])
         u = u[u >= 0]
         expected = np.minimum(np.searchsorted(prefix, u, side="right"), np.flatnonzero(squares)[-1])
-        p, out = np.full(len(u), begin, np.int64), np.empty(len(u), np.int64)
-        size = np.full(len(u), end - begin, np.int64)
-        draw_many(forest.data, forest.other, NONE, 1, 2, forest.nodes, p, size, p, u, out)
-        np.testing.assert_array_equal(out, expected)
+        drawn = draw(forest, NO_SCALE, np.full(len(u), s), u)
+        np.testing.assert_array_equal(drawn, expected)
 
 
 @settings(max_examples=30)
 @given(lengths=LENGTHS.filter(any), seed=st.integers(0, 1000))
-def test_paths_leave_what_a_build_would(lengths, seed):
+def test_renewed_sums_are_those_of_a_build(lengths, seed):
     forest = forest_of(lengths, seed)
     rng = np.random.default_rng(seed)
     full = np.flatnonzero(lengths)
-    for _ in range(40):
-        s = int(rng.choice(full))
-        t = int(rng.integers(lengths[s]))
-        forest.data[forest.begin[s] + t] = rng.random() * 10.0 ** rng.integers(-9, 9)
-        forest_path(forest, NONE, s, t)
-    sums = ("nodes", "sums", "l1_nodes", "l1_sums")
-    fresh = forest._replace(**{name: np.zeros_like(getattr(forest, name)) for name in sums})
-    build(fresh)
-    for name in sums:
+    for batch in (1, 1, 40, 100):
+        segments = rng.choice(full, batch)
+        places = (rng.random(batch) * np.array(lengths)[segments]).astype(np.int64)
+        forest.data[forest.begin[segments] + places] = rng.random(batch) * 10.0 ** rng.integers(-9, 9, batch)
+        renew(forest, NO_SCALE, segments, places)
+    fresh = without_sums(forest)
+    build_forest(fresh, NO_SCALE)
+    for name in ("nodes", "sums", "l1_nodes", "l1_sums"):
         np.testing.assert_array_equal(getattr(forest, name), getattr(fresh, name))
 
 
@@ -96,8 +79,11 @@ def test_tree(n):
     weights = rng.integers(0, 4, n).astype(np.float64)
     weights[0] = 2.0
     tree = fresh_tree(weights.copy())
-    tree_path(tree, n - 1, 3.0)
-    weights[n - 1] = 3.0
+    changed = np.append(rng.integers(0, n, 50), n - 1)
+    tree.data[changed] = weights[changed] = 3.0
+    renew_tree(*tree, changed)
+    for kept, fresh in zip(tree, fresh_tree(weights), strict=True):
+        np.testing.assert_array_equal(kept, fresh)
     assert tree.total[0] == weights.sum()
     u = rng.random(500) * weights.sum()
     np.testing.assert_array_equal(draw_from_tree(tree, u), np.searchsorted(np.cumsum(weights), u, side="right"))

@@ -16,22 +16,23 @@ the block. What a store needs to know:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..errors import CorruptStoreError
 from .access import Rows
-from .forest import Array, Tree, draw_from_tree, tree_build
-from .view import DRIFTED, LIFT, NONZERO, View, fresh_view
+from .descent import draw
+from .forest import NO_SCALE, Array, Forest, build_leaves, lift
+from .threads import THREADS, in_threads
+from .tree import Tree, build_tree, draw_from_tree, renew_tree
+from .view import DRIFTED, NONZERO, View, fresh_view, renew_rows, view_scale, view_weights, with_marks
 
-__all__ = ["Block", "in_threads", "make_block"]
+__all__ = ["Block", "Sides", "make_block"]
 
-THREADS = 2
+_CHUNK = 1 << 13  # entries written in one go: what they need in between stays in the cache
 
 
 def make_block(A: Rows, *, l1: bool, columns: bool = True) -> Block:
@@ -42,21 +43,20 @@ def make_block(A: Rows, *, l1: bool, columns: bool = True) -> Block:
     return (SparseBlock if sp.issparse(A) else DenseBlock).build(A, l1=l1, columns=columns)
 
 
-def in_threads(work: Callable[[int, int], Any], bounds: list[int]) -> list[Any]:
-    """``work(low, high)`` over consecutive bounds, in threads; what it computes must not depend on the bounds."""
-    pairs = [(low, high) for low, high in pairwise(bounds) if low < high]
-    if len(pairs) == 1:
-        return [work(*pairs[0])]
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(lambda pair: work(*pair), pairs))
+class Sides(NamedTuple):
+    """The entries of a block by row and by column; ``columns`` is empty in a block without a column side."""
+
+    rows: Forest
+    columns: Forest
 
 
 class Block(ABC):
-    """What dense and sparse blocks share: the trees of row weights and column totals, and the scales."""
+    """What dense and sparse blocks share: forests over both sides, the trees of row weights and column totals."""
 
-    def __init__(self, shape: tuple[int, int], view: View) -> None:
+    def __init__(self, shape: tuple[int, int], view: View, sides: Sides) -> None:
         self.shape = shape
         self.view = view
+        self.sides = sides
 
     @classmethod
     @abstractmethod
@@ -74,10 +74,6 @@ class Block(ABC):
 
     @property
     @abstractmethod
-    def dtype(self) -> np.dtype[Any]: ...
-
-    @property
-    @abstractmethod
     def nbytes(self) -> int:
         """Bytes of every array held."""
 
@@ -86,34 +82,29 @@ class Block(ABC):
         """The stored entries."""
 
     @abstractmethod
-    def l1_norms(self, i: Array) -> Array:
-        """l1 norms of the stored rows; kept for an l1 view only."""
-
-    @abstractmethod
-    def squares(self, i: Array) -> Array:
-        """Squared norms of the stored rows."""
-
-    @abstractmethod
-    def column_squares(self, j: Array) -> Array:
-        """Exact squared norms of columns of the view."""
-
-    @abstractmethod
-    def draw_in_row(self, i: Array, r: Array) -> Array:
-        """A column for each row ``i`` (of non-zero weight) and uniform ``r``."""
-
-    @abstractmethod
-    def draw_in_column(self, j: Array, r: Array) -> Array:
-        """A row for each column ``j``, by the stale weights: to be accepted with :meth:`acceptance`."""
-
-    @abstractmethod
-    def write(self, i: Array, j: Array, x: Array) -> None: ...
-
-    @abstractmethod
     def rows(self, indices: Array, *, view: bool) -> Rows:
         """Those rows, of the view or as stored."""
 
     @abstractmethod
     def check(self) -> None: ...
+
+    @abstractmethod
+    def _put(self, i: Array, j: Array, x: Array) -> None:
+        """Set entries, and the sums of rows and columns above them."""
+
+    @abstractmethod
+    def _renew_columns(self, i: Array) -> Array:
+        """Renew the column trees above all entries of rows ``i``; returns their columns."""
+
+    @abstractmethod
+    def _column_anew(self, j: int) -> float:
+        """The squared norm of a column of the view, from its entries."""
+
+    # --- what it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.sides.rows.data.dtype
 
     @property
     def l1(self) -> bool:
@@ -136,37 +127,139 @@ class Block(ABC):
     def pristine(self) -> bool:
         return not self.drifted
 
+    # --- sums -------------------------------------------------------------------------------------------------------
+
     @property
     def row_total(self) -> float:
         return float(self.view.weights.total[0])
 
-    @property
-    def _lift(self) -> float:
-        """What the column trees must be multiplied by to bound the true weights from above."""
-        return LIFT * LIFT if self.drifted else 1.0
-
-    @property
-    def column_total(self) -> float:
-        """A bound on the sum of the squares of the view, from the column trees; exact where nothing has drifted."""
-        return float(self.view.totals.total[0]) * self._lift
-
     def row_weights(self, i: Array) -> Array:
         return self.view.weights.data[i]
 
+    def squares(self, i: Array) -> Array:
+        """Squared norms of the stored rows."""
+        return self.sides.rows.sums[i]
+
+    def l1_norms(self, i: Array) -> Array:
+        """l1 norms of the stored rows; kept for an l1 view only."""
+        return self.sides.rows.l1_sums[i]
+
+    @property
+    def column_total(self) -> float:
+        """Sum of :meth:`column_weights`: equal (up to rounding) to ``row_total`` where nothing has drifted."""
+        return float(self.view.totals.total[0] * self.view.bound[0])
+
     def column_weights(self, j: Array) -> Array:
-        """The same bound on the squares of columns."""
-        return self.view.totals.data[j] * self._lift
+        """Weights of the columns before rejection: F times the sums of the column trees, with their stale scales."""
+        return self.view.totals.data[j] * self.view.bound[0]
+
+    def acceptance(self, i: Array) -> Array:
+        """Probability ratio / F with which a draw that ends at these rows (of non-zero weight) is accepted."""
+        return (1.0 / (self.l1_norms(i) * self.view.scale[i])) ** 2 / self.view.bound[0]
+
+    def column_squares(self, j: Array) -> Array:
+        """Exact squared norms of columns of the view.
+
+        O(1) where no row has drifted; otherwise the stale sum is corrected by the drifted rows (their weight in it is
+        at most 4 times the true one, so nothing cancels badly), or the column is summed anew, whichever is shorter.
+        """
+        drifted = self.view.drifted[: self.view.counters[DRIFTED]].astype(np.int64)
+        totals = self.view.totals.data[j]
+        if len(drifted) == 0:
+            return totals
+        columns = self.sides.columns
+        length = columns.end[j] - columns.begin[j] if columns.width == 0 else np.full(len(j), columns.width)
+        now, stale = view_scale(self.l1_norms(drifted)), self.view.scale[drifted]
+        factor = (now - stale) * (now + stale)
+        for k in range(len(j)):
+            if 8 * len(drifted) < length[k]:
+                x = self.raw(drifted, np.full(len(drifted), j[k])).astype(np.float64)
+                totals[k] += float((x * x * factor).sum())
+            else:
+                totals[k] = self._column_anew(int(j[k]))
+        return totals
+
+    # --- draws ------------------------------------------------------------------------------------------------------
 
     def draw_rows(self, u: Array) -> Array:
         return draw_from_tree(self.view.weights, u)
 
     def draw_columns(self, u: Array) -> Array:
-        """A column for each ``u``, 0 ≤ u < ``column_total``, by the stale weights."""
-        return draw_from_tree(self.view.totals, u / self._lift)
+        """A column for each ``u`` in [0, column_total)."""
+        return draw_from_tree(self.view.totals, u / self.view.bound[0])
 
-    def acceptance(self, i: Array) -> Array:
-        """The weight of these rows (which is not zero) over their bound in the column trees of a drifted block."""
-        return (1.0 / (self.l1_norms(i) * self.view.scale[i] * LIFT)) ** 2
+    def draw_in_row(self, i: Array, r: Array) -> Array:
+        """A column for each row ``i`` (of non-zero weight) and uniform ``r``."""
+        return draw(self.sides.rows, NO_SCALE, i, r * self.sides.rows.sums[i])
+
+    def draw_in_column(self, j: Array, r: Array) -> Array:
+        """A row for each column ``j``, by the stale weights: to be accepted with :meth:`acceptance`."""
+        return draw(self.sides.columns, self.view.scale, j, r * self.sides.columns.sums[j])
+
+    # --- updates ----------------------------------------------------------------------------------------------------
+
+    def write(self, i: Array, j: Array, x: Array) -> None:
+        """Set entries, one after another; indices are int64, values of the block's type."""
+        self.view = with_marks(self.view)
+        for start in range(0, len(i), _CHUNK):
+            at = slice(start, start + _CHUNK)
+            self._write(i[at], j[at], x[at])
+
+    def _write(self, i: Array, j: Array, x: Array) -> None:
+        """The entries and the trees over rows and columns, then what depends on the sums of rows and of columns."""
+        self._put(i, j, x)
+        if self.l1:
+            self._renew_view(i)
+        elif self.view.weights.data is not self.sides.rows.sums:
+            self.view.weights.data[i] = self.squares(i)
+        renew_tree(*self.view.weights, i)
+        if self.has_columns:
+            self._renew_totals(j)
+
+    def _renew_view(self, i: Array) -> None:
+        """Weights of rows after their entries have changed; column trees of rows whose l1 norm has changed much."""
+        _, _, scale, mark, drifted, counters, bound = self.view
+        rewrite = np.empty(len(i), np.bool_)
+        weights, squares, l1 = self.view.weights.data, self.squares(i), self.l1_norms(i)
+        some = renew_rows(weights, scale, mark, drifted, counters, bound, i, squares, l1, rewrite)
+        if some and self.has_columns:
+            self._renew_totals(self._renew_columns(np.unique(i[rewrite])))
+
+    def _renew_totals(self, j: Array) -> None:
+        """Totals of columns after their trees have changed."""
+        renew_tree(*self.view.totals, j)
+
+
+def build_forest(forest: Forest, scale: Array) -> None:
+    """Every tree of a forest of step 1, by segments in threads."""
+    begin, end, other, data, nodes, sums, l1_nodes, l1_sums, width, _ = forest
+    if len(sums) == 0:
+        return
+
+    def work(low: int, high: int) -> None:
+        build_leaves(data, other, scale, begin, end, width, nodes, sums, l1_nodes, l1_sums, low, high)
+        lift_forest(forest, low, high)
+
+    shares = [len(data) * part // THREADS for part in range(1, THREADS)] if len(data) > 1 << 16 else []
+    cuts = [share // width if width else int(np.searchsorted(begin, share)) for share in shares]
+    in_threads(work, [0, *cuts, len(sums)])
+
+
+def lift_forest(forest: Forest, low: int, high: int) -> None:
+    """The sums above the leaf blocks."""
+    lift(forest.begin, forest.end, forest.width, forest.nodes, forest.sums, low, high)
+    if forest.l1_sums.size > 0:
+        lift(forest.begin, forest.end, forest.width, forest.l1_nodes, forest.l1_sums, low, high)
+
+
+def without_sums(forest: Forest) -> Forest:
+    """The same forest with copies of its sums, to be computed anew; those of segments zero."""
+    return forest._replace(
+        nodes=forest.nodes.copy(),
+        sums=np.zeros_like(forest.sums),
+        l1_nodes=forest.l1_nodes.copy(),
+        l1_sums=np.zeros_like(forest.l1_sums),
+    )
 
 
 def view_arrays(view: View, *, own_weights: bool) -> dict[str, Array]:
@@ -186,10 +279,26 @@ def view_from_arrays(arrays: Mapping[str, Array], row_sums: Array, column_sums: 
     return fresh_view(weights, totals, arrays.get("scale", none), 0)._replace(counters=arrays["counters"])
 
 
+def check_view(block: Block, column_sums: Array) -> None:
+    """Raise where a weight or a total is not what the sums of rows and columns give."""
+    every = np.arange(block.shape[0])
+    l1 = block.l1_norms(every) if block.l1 else NO_SCALE
+    check_equal("row weights", (block.view.weights.data, view_weights(block.squares(every), l1)))
+    check_tree(block.view.weights, "row weights")
+    if block.has_columns:
+        check_equal("column totals", (block.view.totals.data, column_sums))
+        check_tree(block.view.totals, "column totals")
+
+
+def check_forest(forest: Forest, fresh: Forest, name: str) -> None:
+    """Raise where the sums of a forest differ from fresh ones."""
+    check_equal(name, *zip(forest[4:8], fresh[4:8], strict=True))
+
+
 def check_tree(tree: Tree, name: str) -> None:
     """Raise where a sum of ``tree`` is not that of its weights."""
     fresh = Tree(tree.data, np.zeros_like(tree.nodes), np.zeros(1))
-    tree_build(fresh)
+    build_tree(fresh)
     check_equal(name, (tree.nodes, fresh.nodes), (tree.total, fresh.total))
 
 

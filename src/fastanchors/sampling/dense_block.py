@@ -11,108 +11,83 @@ from typing import Any
 import numpy as np
 
 from .access import Rows
-from .block import THREADS, Block, check_equal, check_tree, in_threads, view_arrays, view_from_arrays
-from .dense_kernels import Dense, build_columns, build_rows, column_squares, write
-from .forest import Array, draw_many, fresh_nodes, fresh_tree
-from .view import View, fresh_view, view_dtype, view_scale, view_weights, with_marks
+from .block import (
+    Block,
+    Sides,
+    build_forest,
+    check_forest,
+    check_view,
+    lift_forest,
+    view_arrays,
+    view_from_arrays,
+    without_sums,
+)
+from .dense_kernels import build_column_leaves
+from .forest import NO_INDEX, NO_SCALE, Array, Forest, fresh_nodes, renew
+from .sparse_kernels import put
+from .threads import THREADS, in_threads
+from .tree import fresh_tree
+from .view import NONZERO, fresh_view, view_dtype, view_scale, view_weights
 
 __all__ = ["DenseBlock"]
-
-_NO_INDEX = np.zeros(0, np.int32)
-_NONE = np.zeros(0)
 
 
 class DenseBlock(Block):
     """See :mod:`fastanchors.sampling.block`."""
 
-    def __init__(self, shape: tuple[int, int], view: View, dense: Dense) -> None:
-        super().__init__(shape, view)
-        self.dense = dense
-
     @classmethod
     def build(cls, A: Rows, *, l1: bool, columns: bool = True) -> DenseBlock:
         m, n = A.shape
         rows_kept, columns_kept = (m if l1 else 0), (n if columns else 0)
-        dense = Dense(
-            np.array(A).reshape(-1),
-            fresh_nodes(m * n),
-            np.zeros(m),
-            fresh_nodes(rows_kept * n),
-            np.zeros(rows_kept),
-            fresh_nodes(m * columns_kept),
-            np.zeros(columns_kept),
-        )
-        halves = [m * t // THREADS for t in range(THREADS + 1)]
-        nonzero = sum(in_threads(lambda low, high: build_rows(dense, _NO_INDEX, n, low, high), halves))
-        scale = view_scale(dense.l1_sums)
-        if columns:
-            halves = [n * t // THREADS for t in range(THREADS + 1)]
-            in_threads(lambda low, high: build_columns(dense, scale, m, n, low, high), halves)
-        weights = view_weights(dense.row_sums, dense.l1_sums)
-        return cls((m, n), fresh_view(fresh_tree(weights), fresh_tree(dense.column_sums), scale, nonzero), dense)
+        sums = {
+            "row_nodes": fresh_nodes(m * n),
+            "row_sums": np.zeros(m),
+            "l1_nodes": fresh_nodes(rows_kept * n),
+            "l1_sums": np.zeros(rows_kept),
+            "column_nodes": fresh_nodes(m * columns_kept),
+            "column_sums": np.zeros(columns_kept),
+        }
+        sides = _sides(np.array(A).reshape(-1), sums, (m, n))
+        build_forest(sides.rows, NO_SCALE)
+        scale = view_scale(sides.rows.l1_sums)
+        _build_columns(sides.columns, scale)
+        weights = fresh_tree(view_weights(sides.rows.sums, sides.rows.l1_sums))
+        view = fresh_view(weights, fresh_tree(sides.columns.sums), scale, int(np.count_nonzero(sides.rows.data)))
+        return cls((m, n), view, sides)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array], shape: tuple[int, int], *, l1: bool) -> DenseBlock:
         arrays = {name: np.asarray(array) for name, array in arrays.items()}
-        parts = {name: arrays.get(name, _NONE) for name in Dense._fields}
-        parts["data"] = arrays["data"].reshape(-1)
-        dense = Dense(**parts)
-        return cls(shape, view_from_arrays(arrays, dense.row_sums, dense.column_sums), dense)
+        sides = _sides(arrays["data"].reshape(-1), arrays, shape)
+        return cls(shape, view_from_arrays(arrays, sides.rows.sums, sides.columns.sums), sides)
 
     def arrays(self) -> dict[str, Array]:
         if not self.pristine:
             raise ValueError("arrays() is of a pristine block: use rebuilt() first")
-        arrays = {name: array for name, array in self.dense._asdict().items() if array.size or name == "row_nodes"}
-        return arrays | view_arrays(self.view, own_weights=self.l1)
+        rows, columns = self.sides
+        arrays = {"data": rows.data, "row_nodes": rows.nodes, "row_sums": rows.sums}
+        if self.l1:
+            arrays |= {"l1_nodes": rows.l1_nodes, "l1_sums": rows.l1_sums}
+        if self.has_columns:
+            arrays |= {"column_nodes": columns.nodes, "column_sums": columns.sums}
+        kept = {name: array for name, array in arrays.items() if array.size or name == "row_nodes"}
+        return kept | view_arrays(self.view, own_weights=self.l1)
 
     def rebuilt(self) -> DenseBlock:
         return self.build(self._matrix, l1=self.l1, columns=self.has_columns)
 
     @property
     def _matrix(self) -> Array:
-        return self.dense.data.reshape(self.shape)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.dense.data.dtype
+        return self.sides.rows.data.reshape(self.shape)
 
     @property
     def nbytes(self) -> int:
-        arrays = [*self.dense, *self.view.weights, *self.view.totals, *self.view[2:]]
+        rows, columns = self.sides
+        arrays = [*rows[3:8], *columns[3:8], *self.view.weights, *self.view.totals, *self.view[2:]]
         return sum({id(a): a.nbytes for a in arrays}.values())
 
     def raw(self, i: Array, j: Array) -> Array:
         return self._matrix[i, j]
-
-    def l1_norms(self, i: Array) -> Array:
-        return self.dense.l1_sums[i]
-
-    def squares(self, i: Array) -> Array:
-        return self.dense.row_sums[i]
-
-    def column_squares(self, j: Array) -> Array:
-        out = np.empty(len(j))
-        column_squares(self.dense, self.view, *self.shape, j, out)
-        return out
-
-    def draw_in_row(self, i: Array, r: Array) -> Array:
-        n = self.shape[1]
-        p, out = i * n, np.empty(len(i), np.int64)
-        u = r * self.dense.row_sums[i]
-        draw_many(self.dense.data, _NO_INDEX, _NONE, 1, 2, self.dense.row_nodes, p, np.full_like(p, n), p, u, out)
-        return out
-
-    def draw_in_column(self, j: Array, r: Array) -> Array:
-        m, n = self.shape
-        p, out = j * m, np.empty(len(j), np.int64)
-        u = r * self.dense.column_sums[j]
-        nodes, scale = self.dense.column_nodes, self.view.scale
-        draw_many(self.dense.data, _NO_INDEX, scale, n, 2, nodes, p, np.full_like(p, m), j, u, out)
-        return out
-
-    def write(self, i: Array, j: Array, x: Array) -> None:
-        self.view = with_marks(self.view)
-        write(self.dense, self.view, _NO_INDEX, *self.shape, i, j, x)
 
     def rows(self, indices: Array, *, view: bool) -> Array:
         taken = self._matrix[indices]
@@ -124,15 +99,45 @@ class DenseBlock(Block):
         np.divide(taken, np.where(l1 > 0, l1, 1.0)[:, None], out=taken, casting="same_kind")
         return taken
 
-    def check(self) -> None:
-        m, n = self.shape
-        d = self.dense
-        fresh = d._replace(**{name: np.zeros_like(getattr(d, name)) for name in Dense._fields if name != "data"})
-        build_rows(fresh, _NO_INDEX, n, 0, m)
-        check_equal("rows", *zip(d[1:5], fresh[1:5]))
+    def _put(self, i: Array, j: Array, x: Array) -> None:
+        rows, columns = self.sides
+        self.view.counters[NONZERO] += put(rows.data, i * self.shape[1] + j, x)
+        renew(rows, NO_SCALE, i, j)
         if self.has_columns:
-            build_columns(fresh, self.view.scale, m, n, 0, n)
-            check_equal("columns", *zip(d[5:], fresh[5:]))
-            check_tree(self.view.totals, "column totals")
-        check_equal("row weights", (self.view.weights.data, view_weights(d.row_sums, d.l1_sums)))
-        check_tree(self.view.weights, "row weights")
+            renew(columns, self.view.scale, j, i)
+
+    def _renew_columns(self, i: Array) -> Array:
+        row, j = np.nonzero(self._matrix[i])
+        renew(self.sides.columns, self.view.scale, j, i[row])
+        return j
+
+    def _column_anew(self, j: int) -> float:
+        return float(((self._matrix[:, j] * view_scale(self.sides.rows.l1_sums)) ** 2).sum())
+
+    def check(self) -> None:
+        rows, columns = map(without_sums, self.sides)
+        build_forest(rows, NO_SCALE)
+        check_forest(self.sides.rows, rows, "rows")
+        _build_columns(columns, self.view.scale)
+        check_forest(self.sides.columns, columns, "columns")
+        check_view(self, columns.sums)
+
+
+def _sides(data: Array, sums: Mapping[str, Array], shape: tuple[int, int]) -> Sides:
+    m, n = shape
+    part: Any = {name: sums.get(name, NO_SCALE) for name in ("l1_nodes", "l1_sums", "column_nodes", "column_sums")}
+    none = (NO_INDEX, NO_INDEX, NO_INDEX)
+    rows = Forest(*none, data, sums["row_nodes"], sums["row_sums"], part["l1_nodes"], part["l1_sums"], n, 1)
+    columns = Forest(*none, data, part["column_nodes"], part["column_sums"], NO_SCALE, NO_SCALE, m, n)
+    return Sides(rows, columns)
+
+
+def _build_columns(columns: Forest, scale: Array) -> None:
+    """The trees of all columns, by columns in threads."""
+    m, n, kept = columns.width, columns.step, len(columns.sums)
+
+    def work(low: int, high: int) -> None:
+        build_column_leaves(columns.data, scale, m, n, columns.nodes, columns.sums, low, high)
+        lift_forest(columns, low, high)
+
+    in_threads(work, [kept * part // THREADS for part in range(THREADS + 1)])

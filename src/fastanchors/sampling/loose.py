@@ -1,211 +1,228 @@
 """Entries that a sparse block did not have when it was built: the loose tier.
 
-The compressed arrays of a block never move. A new non-zero goes into a *pool* of its row and one of its column:
-segments with room to grow, which move to twice the room when full, each with a sum tree as in :mod:`.forest`. A hash
-table from (row, column) to the two places finds it again. When the tier has grown to a fraction of the block, the block
-is rebuilt and the tier starts empty (amortised O(1) per new non-zero).
+The compressed arrays of a block never move. A new non-zero gets a *slot*, found again by a hash table from (row,
+column), and a place in a *pool* of its row and in one of its column: segments with room to grow, which move to twice
+the room when full, with sum trees as in :mod:`.forest`. Pools hold the entries in double precision, which is what
+weights are computed in, whatever the type of the matrix; the slot holds the entry itself. When the tier has grown to a
+fraction of the block, the block is rebuilt and the tier starts empty (amortised O(1) per new non-zero).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .._jit import jit
-from .forest import LEAF, Array, Forest, Int, forest_path, fresh_nodes
+from .forest import LEAF, NO_SCALE, Array, Forest, Int, fresh_nodes, renew
 
-__all__ = ["ENTRIES", "Loose", "find_loose", "fresh_loose", "grow_loose", "insert", "no_loose"]
+__all__ = ["Loose", "Pools"]
 
-ROW_ROOM, COLUMN_ROOM, ENTRIES = 0, 1, 2  # places in ``used``
-
-
-class Loose(NamedTuple):
-    """Pools by row and by column, their lengths, and the hash table ``keys`` → places in the pools.
-
-    ``used`` counts the pool places taken (rows, columns) and the entries.
-    """
-
-    rows: Forest
-    columns: Forest
-    row_length: Array
-    column_length: Array
-    keys: Array
-    row_place: Array
-    column_place: Array
-    used: Array
+_ROOM = 64
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
 
 
-def no_loose(base_rows: Forest, base_columns: Forest) -> Loose:
-    """The empty tier of a block: no memory, and the types that the kernels expect."""
-    return _empty(base_rows, base_columns, 0, 0, 0, 0)
+class Pools:
+    """Growing segments with sum trees, on one side of the block; ``slot`` is that of the entry at each place."""
+
+    def __init__(self, segments: int, index: np.dtype[Any], *, l1: bool) -> None:
+        kept = segments if l1 else 0
+        self.forest = Forest(
+            begin=np.zeros(segments, np.int32),
+            end=np.zeros(segments, np.int32),
+            other=np.zeros(_ROOM, index),
+            data=np.zeros(_ROOM),
+            nodes=fresh_nodes(_ROOM),
+            sums=np.zeros(segments),
+            l1_nodes=fresh_nodes(_ROOM if l1 else 0),
+            l1_sums=np.zeros(kept),
+        )
+        self.length = np.zeros(segments, np.int32)
+        self.slot = np.zeros(_ROOM, np.int32)
+        self.place = np.zeros(0, np.int32)  # of each slot
+        self.used = np.zeros(1, np.int64)  # places taken, by pools that have moved on too
+
+    def append(self, s: Array, other: Array, slots: Array, scale: Array) -> None:
+        """Places (of weight zero) for new slots, numbered on from those before."""
+        self.place = _longer(self.place, int(slots[-1]) + 1)
+        moved = np.zeros(len(s), np.bool_)
+        done = 0
+        while done < len(s):
+            f = self.forest
+            done = _append(
+                f.begin,
+                f.end,
+                f.other,
+                f.data,
+                self.length,
+                self.slot,
+                self.place,
+                self.used,
+                s,
+                other,
+                slots,
+                moved,
+                done,
+            )
+            if done < len(s):
+                self._grow(int(self.used[0]) + 2 * int(self.length[s[done]]) + 1)
+        if moved.any():  # trees of pools in their new place, all of their leaf blocks
+            which = np.unique(s[moved])
+            leaves = ((self.forest.end[which] - self.forest.begin[which] - 1) // LEAF + 1).astype(np.int64)
+            number = np.arange(leaves.sum()) - np.repeat(np.cumsum(leaves) - leaves, leaves)
+            renew(self.forest, scale, np.repeat(which, leaves), number * LEAF)
+
+    def _grow(self, room: int) -> None:
+        f = self.forest
+        self.slot = _longer(self.slot, room)
+        self.forest = f._replace(
+            other=_longer(f.other, room),
+            data=_longer(f.data, room),
+            nodes=_longer(f.nodes, len(self.slot) >> 4),
+            l1_nodes=_longer(f.l1_nodes, len(self.slot) >> 4) if f.l1_sums.size else f.l1_nodes,
+        )
+
+    def renew(self, scale: Array, s: Array, slots: Array) -> None:
+        """Every sum above the entries of these slots, in segments ``s``."""
+        renew(self.forest, scale, s, self.place[slots] - self.forest.begin[s])
+
+    def arrays(self) -> list[Array]:
+        return [*self.forest[:8], self.length, self.slot, self.place]
 
 
-def fresh_loose(base_rows: Forest, base_columns: Forest) -> Loose:
-    """A tier with room for a few entries."""
-    return _empty(base_rows, base_columns, len(base_rows.sums), len(base_columns.sums), 64, 64)
+class Loose:
+    """The loose tier of a block with ``rows`` rows and ``columns`` columns (0: no column side)."""
+
+    def __init__(self, rows: Forest, columns: Forest, n: int) -> None:
+        self._n = n
+        self.keys = np.full(_ROOM, -1, np.int64)
+        self.slots = np.zeros(_ROOM, np.int32)
+        self.values = np.zeros(0, rows.data.dtype)
+        self.count = 0  # slots taken
+        self.rows = Pools(len(rows.sums), rows.other.dtype, l1=rows.l1_sums.size > 0)
+        self.columns = Pools(len(columns.sums), rows.other.dtype, l1=False)
+
+    def find(self, i: Array, j: Array) -> Array:
+        """The slots of entries, -1 where there is none."""
+        out = np.empty(len(i), np.int64)
+        _find(self.keys, self.slots, i * self._n + j, out)
+        return out
+
+    def enter(self, i: Array, j: Array, x: Array, scale: Array) -> Array:
+        """The slots of entries, new ones where they are not zero, and -1 for zeros that have none."""
+        while 4 * (self.count + len(i)) > 3 * len(self.keys):
+            self._rehash(2 * len(self.keys))
+        out, fresh = np.empty(len(i), np.int64), np.empty(len(i), np.bool_)
+        count = _enter(self.keys, self.slots, i * self._n + j, x != 0, self.count, out, fresh)
+        if count > self.count:
+            self.count = count
+            self.values = _longer(self.values, count)
+            self.rows.append(i[fresh], j[fresh], out[fresh], NO_SCALE)
+            if self.columns.length.size:
+                self.columns.append(j[fresh], i[fresh], out[fresh], scale)
+        return out
+
+    def _rehash(self, size: int) -> None:
+        held = self.keys >= 0
+        keys, slots = self.keys[held], self.slots[held]
+        self.keys, self.slots = np.full(size, -1, np.int64), np.zeros(size, np.int32)
+        _refill(self.keys, self.slots, keys, slots)
+
+    def arrays(self) -> list[Array]:
+        return [self.keys, self.slots, self.values, *self.rows.arrays(), *self.columns.arrays()]
 
 
-def _empty(rows: Forest, columns: Forest, m: int, n: int, room: int, table: int) -> Loose:
-    keys = np.full(table, -1, np.int64)
-    return Loose(
-        _pools(rows, m, room),
-        _pools(columns, n, room),
-        np.zeros(m, np.int32),
-        np.zeros(n, np.int32),
-        keys,
-        np.zeros(table, rows.begin.dtype),
-        np.zeros(table, rows.begin.dtype),
-        np.zeros(3, np.int64),
-    )
-
-
-def _pools(base: Forest, segments: int, room: int) -> Forest:
-    l1 = base.l1_sums.size > 0
-    return Forest(
-        begin=np.zeros(segments, base.begin.dtype),
-        end=np.zeros(segments, base.begin.dtype),
-        other=np.zeros(room, base.other.dtype),
-        data=np.zeros(room, base.data.dtype),
-        nodes=fresh_nodes(room),
-        sums=np.zeros(segments),
-        l1_nodes=fresh_nodes(room if l1 else 0),
-        l1_sums=np.zeros(segments if l1 else 0),
-    )
-
-
-def grow_loose(loose: Loose) -> Loose:
-    """The same tier with half as much room again where :func:`insert` found none."""
-    keys, row_place, column_place = loose.keys, loose.row_place, loose.column_place
-    if 3 * (loose.used[ENTRIES] + 1) > 2 * len(keys):
-        keys = np.full(2 * len(keys), -1, np.int64)
-        row_place, column_place = (np.zeros(len(keys), places.dtype) for places in (row_place, column_place))
-        _rehash(loose.keys, loose.row_place, loose.column_place, keys, row_place, column_place)
-    return loose._replace(
-        rows=_roomier(loose.rows, int(loose.used[ROW_ROOM]), loose.row_length),
-        columns=_roomier(loose.columns, int(loose.used[COLUMN_ROOM]), loose.column_length),
-        keys=keys,
-        row_place=row_place,
-        column_place=column_place,
-    )
-
-
-def _roomier(pools: Forest, used: int, length: Array) -> Forest:
-    if length.size == 0:
-        return pools
-    # Any pool may be the next to move, to at most twice the longest pool's length.
-    room = used + 2 * int(length.max()) + 2
-    if room <= len(pools.data):
-        return pools
-    room += room >> 1
-    wider = {}
-    for name, size in (("other", room), ("data", room), ("nodes", room >> 4), ("l1_nodes", room >> 4)):
-        old = getattr(pools, name)
-        if name == "l1_nodes" and pools.l1_sums.size == 0:
-            continue
-        wider[name] = np.zeros(size, old.dtype)
-        wider[name][: len(old)] = old
-    return pools._replace(**wider)
+def _longer(array: Array, length: int) -> Array:
+    """The array, or where it is too short one of a quarter more than needed, filled up with zeros."""
+    if length <= len(array):
+        return array
+    wider = np.zeros(length + (length >> 2), array.dtype)
+    wider[: len(array)] = array
+    return wider
 
 
 @jit
-def place_of(keys: Array, key: Any) -> Any:
+def _place(keys: Array, key: Int) -> Any:
     """Where ``key`` is in the table, or the free place where it belongs."""
     mask = keys.size - 1
-    h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-    at = np.int64(h >> np.uint64(32)) & mask
+    at = np.int64((np.uint64(key) * _MIX) >> _HALF) & mask
     while keys[at] != key and keys[at] != -1:
         at = (at + 1) & mask
     return at
 
 
 @jit
-def find_loose(loose: Loose, key: Int) -> Any:
-    """The table's place of an entry, or -1."""
-    if loose.keys.size == 0:
-        return -1
-    at = place_of(loose.keys, key)
-    return at if loose.keys[at] == key else -1
+def _find(keys: Array, slots: Array, key: Array, out: Array) -> None:
+    for k in range(key.size):
+        at = _place(keys, key[k])
+        out[k] = slots[at] if keys[at] == key[k] else -1
 
 
 @jit
-def _rehash(
-    keys: Array, row_place: Array, column_place: Array, new_keys: Array, new_row: Array, new_column: Array
-) -> None:
-    for k in range(keys.size):
-        if keys[k] >= 0:
-            at = place_of(new_keys, keys[k])
-            new_keys[at] = keys[k]
-            new_row[at] = row_place[k]
-            new_column[at] = column_place[k]
+def _enter(keys: Array, slots: Array, key: Array, wanted: Array, count: Int, out: Array, fresh: Array) -> Any:
+    """Slots as :func:`_find`, the next free ones for new keys that are ``wanted``; returns how many are taken."""
+    for k in range(key.size):
+        at = _place(keys, key[k])
+        fresh[k] = False
+        out[k] = -1
+        if keys[at] == key[k]:
+            out[k] = slots[at]
+        elif wanted[k]:
+            keys[at] = key[k]
+            slots[at] = count
+            out[k] = count
+            fresh[k] = True
+            count += 1
+    return count
 
 
 @jit
-def _make_place(
-    pools: Forest,
+def _refill(keys: Array, slots: Array, old_keys: Array, old_slots: Array) -> None:
+    for k in range(old_keys.size):
+        at = _place(keys, old_keys[k])
+        keys[at] = old_keys[k]
+        slots[at] = old_slots[k]
+
+
+@jit
+def _append(
+    begin: Array,
+    end: Array,
+    other: Array,
+    data: Array,
     length: Array,
-    s: Int,
-    other: Int,
-    free: Int,
-    scale: Array,
-    keys: Array,
-    places: Array,
-    own: Int,
-    across: Int,
+    slot: Array,
+    place: Array,
+    used: Array,
+    s: Array,
+    sought: Array,
+    slots: Array,
+    moved: Array,
+    start: Int,
 ) -> Any:
-    """Append a zero to pool ``s``, moving it to ``free`` when it is full; returns the places newly used.
-
-    The key of an entry of the pool is ``s * own + other * across``.
-    """
-    begin: Int = np.int64(pools.begin[s])
-    count = np.int64(length[s])
-    room = np.int64(0)
-    if begin + count == pools.end[s]:
-        room = max(np.int64(1), 2 * count)
-        for t in range(count):
-            pools.other[free + t] = pools.other[begin + t]
-            pools.data[free + t] = pools.data[begin + t]
-            places[place_of(keys, s * own + np.int64(pools.other[begin + t]) * across)] = free + t
-        begin = free
-        pools.begin[s] = begin
-        pools.end[s] = begin + room
-        for t in range(0, room, LEAF):
-            forest_path(pools, scale, s, t)
-    pools.other[begin + count] = other
-    places[place_of(keys, s * own + other * across)] = begin + count
-    length[s] = count + 1
-    return room
-
-
-@jit
-def insert(loose: Loose, no_scale: Array, scale: Array, n: Int, i: Int, j: Int) -> Any:
-    """Make places for a new entry, zero so far; returns the table's place or, where the tier must grow first, -1."""
-    used = loose.used
-    if loose.keys.size == 0 or 3 * (used[ENTRIES] + 1) > 2 * loose.keys.size:
-        return -1
-    has_columns = loose.column_length.size > 0
-    if used[ROW_ROOM] + 2 * loose.row_length[i] + 1 > loose.rows.data.size:
-        return -1
-    if has_columns and used[COLUMN_ROOM] + 2 * loose.column_length[j] + 1 > loose.columns.data.size:
-        return -1
-    key = i * n + j
-    at = place_of(loose.keys, key)
-    loose.keys[at] = key
-    used[ENTRIES] += 1
-    used[ROW_ROOM] += _make_place(
-        loose.rows, loose.row_length, i, j, used[ROW_ROOM], no_scale, loose.keys, loose.row_place, n, np.int64(1)
-    )
-    if has_columns:
-        used[COLUMN_ROOM] += _make_place(
-            loose.columns,
-            loose.column_length,
-            j,
-            i,
-            used[COLUMN_ROOM],
-            scale,
-            loose.keys,
-            loose.column_place,
-            np.int64(1),
-            n,
-        )
-    return at
+    """Append entries to their pools, from ``start`` on; a full pool moves. Returns where the room ends."""
+    for k in range(start, s.size):
+        pool = s[k]
+        first = np.int64(begin[pool])
+        count = np.int64(length[pool])
+        if first + count == end[pool]:
+            room = max(np.int64(1), 2 * count)
+            free = used[0]
+            if free + room > data.size:
+                return k
+            for t in range(count):
+                other[free + t] = other[first + t]
+                data[free + t] = data[first + t]
+                slot[free + t] = slot[first + t]
+                place[slot[free + t]] = free + t
+            first = free
+            begin[pool] = first
+            end[pool] = first + room
+            used[0] += room
+            moved[k] = True
+        other[first + count] = sought[k]
+        slot[first + count] = slots[k]
+        place[slots[k]] = first + count
+        length[pool] = count + 1
+    return s.size

@@ -7,34 +7,31 @@ that has grown to 1/16 of the block, the block is rebuilt.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import scipy.sparse as sp
 
 from .access import Rows
-from .block import THREADS, Block, check_equal, check_tree, in_threads, view_arrays, view_from_arrays
-from .forest import Array, Forest, build_segments, draw_many, fresh_nodes, fresh_tree
-from .loose import ENTRIES, fresh_loose, grow_loose, no_loose
-from .sparse_kernels import (
+from .block import (
+    Block,
     Sides,
-    column_squares,
-    count_rows,
-    fill_rows,
-    lookup,
-    put,
-    put_loose,
-    renew_rows,
-    renew_totals,
-    rescale,
-    rescale_loose,
+    build_forest,
+    check_forest,
+    check_view,
+    view_arrays,
+    view_from_arrays,
+    without_sums,
 )
+from .descent import draw
+from .forest import NO_SCALE, Array, Forest, fresh_nodes, renew
+from .loose import Loose, Pools
+from .sparse_kernels import count_rows, divide_rows, fill_rows, find, put
+from .tree import fresh_tree, renew_tree
 from .view import NONZERO, View, fresh_view, view_dtype, view_scale, view_weights, with_marks
 
 __all__ = ["SparseBlock"]
 
-_NONE = np.zeros(0)
 _LOOSE_AT_LEAST = 4096
 _LOOSE_SHARE = 16  # rebuild when there is one loose entry to this many others
 
@@ -43,10 +40,9 @@ class SparseBlock(Block):
     """See :mod:`fastanchors.sampling.block`."""
 
     def __init__(self, shape: tuple[int, int], view: View, sides: Sides, indptrs: tuple[Array, Array]) -> None:
-        super().__init__(shape, view)
-        self.sides = sides
+        super().__init__(shape, view, sides)
         self._indptrs = indptrs
-        self.loose = no_loose(*sides)
+        self.loose: Loose | None = None
 
     @classmethod
     def build(cls, A: Rows, *, l1: bool, columns: bool = True) -> SparseBlock:
@@ -58,11 +54,11 @@ class SparseBlock(Block):
     @classmethod
     def _adopt(cls, A: Rows, *, l1: bool, columns: bool) -> SparseBlock:
         rows = _forest(A.indptr, A.indices, A.data, l1=l1)
-        _build(rows, _NONE)
+        build_forest(rows, NO_SCALE)
         scale = view_scale(rows.l1_sums)
         C = A.tocsc() if columns else sp.csc_array((A.data[:0], A.indices[:0], A.indptr[:1]), shape=(A.shape[0], 0))
         other = _forest(C.indptr, C.indices, C.data, l1=False)
-        _build(other, scale)
+        build_forest(other, scale)
         weights = view_weights(rows.sums, rows.l1_sums)
         nonzero = int(np.count_nonzero(A.data))
         view = fresh_view(fresh_tree(weights), fresh_tree(other.sums), scale, nonzero)
@@ -79,8 +75,8 @@ class SparseBlock(Block):
             arrays["data"],
             arrays["row_nodes"],
             arrays["row_sums"],
-            arrays.get("l1_nodes", _NONE),
-            arrays.get("l1_sums", _NONE),
+            arrays.get("l1_nodes", NO_SCALE),
+            arrays.get("l1_sums", NO_SCALE),
         )
         across = arrays.get("column_indptr", indptr[:1])
         columns = Forest(
@@ -88,10 +84,10 @@ class SparseBlock(Block):
             across[1:],
             arrays.get("column_indices", rows.other[:0]),
             arrays.get("column_data", rows.data[:0]),
-            arrays.get("column_nodes", _NONE),
-            arrays.get("column_sums", _NONE),
-            _NONE,
-            _NONE,
+            arrays.get("column_nodes", NO_SCALE),
+            arrays.get("column_sums", NO_SCALE),
+            NO_SCALE,
+            NO_SCALE,
         )
         view = view_from_arrays(arrays, rows.sums, columns.sums)
         return cls(shape, view, Sides(rows, columns), (indptr, across))
@@ -121,142 +117,164 @@ class SparseBlock(Block):
 
     @property
     def pristine(self) -> bool:
-        return not (self.drifted or self._has_loose)
-
-    @property
-    def _has_loose(self) -> bool:
-        return self.loose.keys.size > 0
+        return not self.drifted and self.loose is None
 
     def rebuilt(self) -> SparseBlock:
         stored = self.rows(np.arange(self.shape[0]), view=False)
         return self._adopt(stored, l1=self.l1, columns=self.has_columns)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.sides.rows.data.dtype
-
-    @property
     def nbytes(self) -> int:
-        held = {id(a): a.nbytes for a in _flat((self.sides, self.view, self.loose))}
+        rows, columns = self.sides
         # ``end`` is ``begin`` moved by one: the same memory.
-        return sum(held.values()) - self.sides.rows.end.nbytes - self.sides.columns.end.nbytes
+        held = [rows.begin, columns.begin, *rows[2:8], *columns[2:8]]
+        held += [*self.view.weights, *self.view.totals, *self.view[2:]]
+        held += self.loose.arrays() if self.loose is not None else []
+        return sum({id(a): a.nbytes for a in held}.values())
+
+    # --- queries ----------------------------------------------------------------------------------------------------
 
     def raw(self, i: Array, j: Array) -> Array:
-        out = np.empty(len(i), self.dtype)
-        lookup(self.sides.rows, self.loose, self.shape[1], i, j, out)
+        rows = self.sides.rows
+        at = np.empty(len(i), np.int64)
+        if find(rows.begin, rows.end, rows.other, i, j, at):
+            return rows.data[at]
+        known = at >= 0
+        out = np.zeros(len(i), self.dtype)
+        out[known] = rows.data[at[known]]
+        if self.loose is not None:
+            slot = self.loose.find(i, j)
+            out[slot >= 0] = self.loose.values[slot[slot >= 0]]
         return out
-
-    def l1_norms(self, i: Array) -> Array:
-        sums = self.sides.rows.l1_sums[i]
-        return sums + self.loose.rows.l1_sums[i] if self._has_loose else sums
 
     def squares(self, i: Array) -> Array:
         sums = self.sides.rows.sums[i]
-        return sums + self.loose.rows.sums[i] if self._has_loose else sums
+        return sums if self.loose is None else sums + self.loose.rows.forest.sums[i]
 
-    def column_squares(self, j: Array) -> Array:
-        out = np.empty(len(j))
-        column_squares(self.sides, self.view, self.loose, self.shape[1], j, out)
-        return out
+    def l1_norms(self, i: Array) -> Array:
+        sums = self.sides.rows.l1_sums[i]
+        return sums if self.loose is None else sums + self.loose.rows.forest.l1_sums[i]
 
-    def draw_in_row(self, i: Array, r: Array) -> Array:
-        return _draw(self.sides.rows, self.loose.rows, _NONE, i, r)
-
-    def draw_in_column(self, j: Array, r: Array) -> Array:
-        return _draw(self.sides.columns, self.loose.columns, self.view.scale, j, r)
-
-    def write(self, i: Array, j: Array, x: Array) -> None:
-        self.view = with_marks(self.view)
-        for start in range(0, len(i), self._loose_limit):
-            at = slice(start, start + self._loose_limit)
-            self._write(i[at], j[at], x[at])
-            if self.loose.used[ENTRIES] > self._loose_limit:
-                fresh = self.rebuilt()
-                self.sides, self.view, self.loose = fresh.sides, with_marks(fresh.view), fresh.loose
-                self._indptrs = fresh._indptrs
-
-    @property
-    def _loose_limit(self) -> int:
-        return max(_LOOSE_AT_LEAST, len(self.sides.rows.data) // _LOOSE_SHARE)
-
-    def _write(self, i: Array, j: Array, x: Array) -> None:
-        """Side by side, then the loose tier, then what depends on the sums of rows and of columns."""
-        rows, columns = self.sides
-        found = np.empty(len(i), np.bool_)
-        self.view.counters[NONZERO] += put(rows, _NONE, i, j, x, found)
-        if self.has_columns:
-            put(columns, self.view.scale, j, i, x, found)
-        if not found.all():
-            self._write_loose(i[~found], j[~found], x[~found])
-        stale = np.empty(len(i), np.bool_)
-        renew_rows(self.view, rows, self.loose, i, stale)
-        if self.has_columns:
-            renew_totals(self.view, columns, self.loose.columns, j)
-            if stale.any():
-                self._rescale(i[stale])
-
-    def _write_loose(self, i: Array, j: Array, x: Array) -> None:
-        if not self._has_loose and not x.any():
-            return
-        done, n = 0, self.shape[1]
-        while (done := put_loose(self.loose, self.view, n, i, j, x, done)) < len(i):
-            if self._has_loose:
-                self.loose = grow_loose(self.loose)
-                continue
-            self.loose = fresh_loose(*self.sides)
-            # The totals now have two parts, and so do the row weights of ``normalize=None``: no longer the sums' array.
-            weights, totals = self.view.weights, self.view.totals
-            self.view = self.view._replace(
-                weights=weights._replace(data=weights.data.copy()), totals=totals._replace(data=totals.data.copy())
-            )
-
-    def _rescale(self, i: Array) -> None:
-        """Renew the column trees above the entries of rows whose scale has changed."""
-        rows, columns = self.sides
-        rescale(rows, columns, self.view.scale, i)
-        if self._has_loose:
-            rescale_loose(self.loose, self.view.scale, self.shape[1], i)
-        j = np.unique(self.rows(i, view=False).indices).astype(np.int64)
-        renew_totals(self.view, columns, self.loose.columns, j)
+    def _column_anew(self, j: int) -> float:
+        forests = [self.sides.columns, *([self.loose.columns.forest] if self.loose is not None else [])]
+        total = 0.0
+        for forest in forests:
+            at = slice(forest.begin[j], forest.end[j])
+            total += float(((forest.data[at] * view_scale(self.l1_norms(forest.other[at]))) ** 2).sum())
+        return total
 
     def rows(self, indices: Array, *, view: bool) -> Rows:
-        divide = view and self.l1
-        indptr = np.empty(len(indices) + 1, np.int64)
-        count_rows(self.sides.rows, self.loose, indices, indptr)
-        columns = np.empty(indptr[-1], self.sides.rows.other.dtype)
-        data = np.empty(indptr[-1], view_dtype(self.dtype) if divide else self.dtype)
-        fill_rows(self.sides.rows, self.loose, indices, indptr, columns, data, divide)
-        indptr = _index_type(indptr, int(indptr[-1]))
-        taken = sp.csr_array((data, columns, indptr), shape=(len(indices), self.shape[1]), copy=False)
-        if self._has_loose:
-            taken.has_sorted_indices = False
-            taken.sort_indices()
+        indices = indices.astype(np.int64, copy=False)
+        rows = self.sides.rows
+        taken = _gathered(rows.begin, rows.end, rows.other, rows.data, indices, self.shape[1])
+        if self.loose is not None:
+            taken = self._with_loose(taken, indices)
+        if view and self.l1:
+            taken.data = taken.data.astype(view_dtype(self.dtype), copy=False)
+            divide_rows(taken.indptr, taken.data, self.l1_norms(indices))
         taken.has_canonical_format = True
         return taken
 
-    def check(self) -> None:
-        scale = self.view.scale
-        tiers = [("rows", self.sides.rows, _NONE), ("columns", self.sides.columns, scale)]
-        tiers += [("new rows", self.loose.rows, _NONE), ("new columns", self.loose.columns, scale)]
-        for name, forest, factor in tiers:
-            sums = {part: np.zeros_like(getattr(forest, part)) for part in ("nodes", "sums", "l1_nodes", "l1_sums")}
-            fresh = forest._replace(**sums)
-            _build(fresh, factor)
-            check_equal(name, (forest.sums, fresh.sums), (forest.l1_sums, fresh.l1_sums))
-            if forest is self.sides.rows or forest is self.sides.columns:
-                check_equal(name, (forest.nodes, fresh.nodes), (forest.l1_nodes, fresh.l1_nodes))
-                continue
-            for s in np.flatnonzero(forest.end - forest.begin > 32):  # pools move, and leave old nodes behind
-                at = slice(forest.begin[s] >> 4, forest.end[s] >> 4)
-                check_equal(name, (forest.nodes[at], fresh.nodes[at]), (forest.l1_nodes[at], fresh.l1_nodes[at]))
-        every = np.arange(self.shape[0])
-        l1 = self.l1_norms(every) if self.l1 else _NONE
-        check_equal("row weights", (self.view.weights.data, view_weights(self.squares(every), l1)))
-        check_tree(self.view.weights, "row weights")
+    def _with_loose(self, taken: Rows, indices: Array) -> Rows:
+        """The loose entries of those rows added to the others."""
+        assert self.loose is not None
+        pools = self.loose.rows
+        begin, other = pools.forest.begin, pools.forest.other
+        values = self.loose.values[pools.slot[: pools.used[0]]]
+        more = _gathered(begin, begin + pools.length, other, values, indices, self.shape[1])
+        more.has_sorted_indices = False
+        more.sort_indices()
+        return taken + more
+
+    # --- draws ------------------------------------------------------------------------------------------------------
+
+    def draw_in_row(self, i: Array, r: Array) -> Array:
+        if self.loose is None:
+            return super().draw_in_row(i, r)
+        return _draw_tiers(self.sides.rows, self.loose.rows, NO_SCALE, i, r)
+
+    def draw_in_column(self, j: Array, r: Array) -> Array:
+        if self.loose is None:
+            return super().draw_in_column(j, r)
+        return _draw_tiers(self.sides.columns, self.loose.columns, self.view.scale, j, r)
+
+    # --- updates ----------------------------------------------------------------------------------------------------
+
+    def _write(self, i: Array, j: Array, x: Array) -> None:
+        super()._write(i, j, x)
+        if self.loose is not None and self.loose.count > max(
+            _LOOSE_AT_LEAST, len(self.sides.rows.data) // _LOOSE_SHARE
+        ):
+            fresh = self.rebuilt()
+            self.sides, self.view, self.loose = fresh.sides, with_marks(fresh.view), None
+            self._indptrs = fresh._indptrs
+
+    def _put(self, i: Array, j: Array, x: Array) -> None:
+        rows, columns = self.sides
+        at = np.empty(len(i), np.int64)
+        if not find(rows.begin, rows.end, rows.other, i, j, at):
+            known = at >= 0
+            self._put_loose(i[~known], j[~known], x[~known])
+            i, j, x, at = i[known], j[known], x[known], at[known]
+        self.view.counters[NONZERO] += put(rows.data, at, x)
+        renew(rows, NO_SCALE, i, at - rows.begin[i])
         if self.has_columns:
-            totals = self.sides.columns.sums + (self.loose.columns.sums if self._has_loose else 0.0)
-            check_equal("column totals", (self.view.totals.data, totals))
-            check_tree(self.view.totals, "column totals")
+            find(columns.begin, columns.end, columns.other, j, i, at)
+            columns.data[at] = x
+            renew(columns, self.view.scale, j, at - columns.begin[j])
+
+    def _put_loose(self, i: Array, j: Array, x: Array) -> None:
+        """Entries that the compressed arrays do not have."""
+        if self.loose is None:
+            if not x.any():
+                return
+            self._start_loose()
+        assert self.loose is not None
+        slots = self.loose.enter(i, j, x, self.view.scale)
+        held = slots >= 0
+        i, j, x, slots = i[held], j[held], x[held], slots[held]
+        self.view.counters[NONZERO] += put(self.loose.values, slots, x)
+        for pools, scale, s in ((self.loose.rows, NO_SCALE, i), (self.loose.columns, self.view.scale, j)):
+            if pools.length.size:
+                pools.forest.data[pools.place[slots]] = x
+                pools.renew(scale, s, slots)
+
+    def _start_loose(self) -> None:
+        self.loose = Loose(*self.sides, self.shape[1])
+        # Totals have two parts from now on, and so have the row weights of ``normalize=None``: arrays of their own.
+        weights, totals = self.view.weights, self.view.totals
+        if not self.l1:
+            weights = weights._replace(data=weights.data.copy())
+        self.view = self.view._replace(weights=weights, totals=totals._replace(data=totals.data.copy()))
+
+    def _renew_columns(self, i: Array) -> Array:
+        stored = self.rows(i, view=False)
+        rows, j = np.repeat(i, np.diff(stored.indptr)), stored.indices.astype(np.int64)
+        columns, at = self.sides.columns, np.empty(len(j), np.int64)
+        find(columns.begin, columns.end, columns.other, j, rows, at)
+        known = at >= 0
+        renew(columns, self.view.scale, j[known], at[known] - columns.begin[j[known]])
+        if self.loose is not None:
+            i, k = rows[~known], j[~known]
+            self.loose.columns.renew(self.view.scale, k, self.loose.find(i, k))
+        return j
+
+    def _renew_totals(self, j: Array) -> None:
+        if self.loose is not None:
+            self.view.totals.data[j] = self.sides.columns.sums[j] + self.loose.columns.forest.sums[j]
+        renew_tree(*self.view.totals, j)
+
+    def check(self) -> None:
+        tiers = [("rows", self.sides.rows, NO_SCALE), ("columns", self.sides.columns, self.view.scale)]
+        if self.loose is not None:
+            tiers += [("new rows", self.loose.rows.forest, NO_SCALE)]
+            tiers += [("new columns", self.loose.columns.forest, self.view.scale)]
+        for name, forest, scale in tiers:
+            fresh = without_sums(forest)
+            build_forest(fresh, scale)
+            check_forest(forest, fresh, name)
+        loose = self.loose.columns.forest.sums if self.loose is not None else 0.0
+        check_view(self, self.sides.columns.sums + loose)
 
 
 def _index_type(index: Array, bound: int) -> Array:
@@ -270,46 +288,22 @@ def _forest(indptr: Array, indices: Array, data: Array, *, l1: bool) -> Forest:
     return Forest(indptr[:-1], indptr[1:], indices, data, nodes, np.zeros(segments), l1_nodes, np.zeros(kept))
 
 
-def _build(forest: Forest, scale: Array) -> None:
-    """Every tree of a forest, by segments in threads."""
-    begin, end, other, data, nodes, sums, l1_nodes, l1_sums = forest
-    if len(sums) == 0:
-        return
-    shares = [len(data) * t // THREADS for t in range(1, THREADS)] if len(data) > 1 << 16 else []
-    bounds = [0, *(int(np.searchsorted(begin, share)) for share in shares), len(sums)]
-
-    def work(low: int, high: int) -> None:
-        build_segments(data, other, scale, 2, nodes, begin, end, sums, low, high)
-        if l1_sums.size > 0:
-            build_segments(data, other, scale, 1, l1_nodes, begin, end, l1_sums, low, high)
-
-    in_threads(work, bounds)
+def _gathered(begin: Array, end: Array, other: Array, data: Array, indices: Array, n: int) -> Rows:
+    """The non-zeros of those rows as CSR."""
+    indptr = np.empty(len(indices) + 1, np.int64)
+    count_rows(begin, end, data, indices, indptr)
+    columns, values = np.empty(indptr[-1], other.dtype), np.empty(indptr[-1], data.dtype)
+    fill_rows(begin, end, other, data, indices, indptr, columns, values)
+    indptr = _index_type(indptr, int(indptr[-1]))
+    return sp.csr_array((values, columns, indptr), shape=(len(indices), n), copy=False)
 
 
-def _draw(base: Forest, loose: Forest, scale: Array, s: Array, r: Array) -> Array:
+def _draw_tiers(base: Forest, pools: Pools, scale: Array, s: Array, r: Array) -> Array:
     """One entry of each segment ``s``, by the uniforms ``r``: first the tier, then the entry. Returns other indices."""
-    sums = base.sums[s]
-    if loose.sums.size == 0:
-        return _draw_tier(base, scale, s, r * sums)
-    u = r * (sums + loose.sums[s])
-    in_loose = (sums == 0) | ((u >= sums) & (loose.sums[s] > 0))
+    sums, loose = base.sums[s], pools.forest.sums[s]
+    u = r * (sums + loose)
+    in_loose = (sums == 0) | ((u >= sums) & (loose > 0))
     out = np.empty(len(s), np.int64)
-    out[~in_loose] = _draw_tier(base, scale, s[~in_loose], u[~in_loose])
-    out[in_loose] = _draw_tier(loose, scale, s[in_loose], (u - sums)[in_loose])
+    out[~in_loose] = draw(base, scale, s[~in_loose], u[~in_loose])
+    out[in_loose] = draw(pools.forest, scale, s[in_loose], (u - sums)[in_loose])
     return out
-
-
-def _draw_tier(forest: Forest, scale: Array, s: Array, u: Array) -> Array:
-    p = forest.begin[s].astype(np.int64)
-    length = forest.end[s] - p
-    out = np.empty(len(s), np.int64)
-    draw_many(forest.data, forest.other, scale, 1, 2, forest.nodes, p, length, p, u, out)
-    return forest.other[p + out].astype(np.int64)
-
-
-def _flat(parts: Any) -> Iterator[Array]:
-    for part in parts:
-        if isinstance(part, tuple):
-            yield from _flat(part)
-        else:
-            yield part

@@ -2,10 +2,14 @@
 
 The l1 view divides each row by its l1 norm without storing the quotients. A row's own tree does not care about the
 factor. The column trees hold (a_ij · scale_i)², and ``scale_i`` would have to change with every change of the row: so
-it is allowed to be stale, within bounds: 1/l1_i ≤ LIFT · scale_i. Where a row has drifted, a draw from a column tree is
-accepted with probability (1/(l1_i · scale_i · LIFT))², which makes it exact, and only when the two drift apart by more
-than a constant factor are the row's entries in the column trees rewritten: O(log m + log n) amortised per update. A
-matrix never touched has scale exactly 1/l1, and there every draw is accepted as it is.
+it is allowed to be *stale*, on either side of the true factor 1/l1_i. The true weight of row i in any column is
+``ratio_i`` = (1/(l1_i · scale_i))² times the stale one. With F the largest ratio so far (1 while none is above it), a
+draw from a column tree that ends at row i is accepted with probability ratio_i / F, which makes it exact. Only when the
+l1 norm has changed by more than a factor of 2 since the row's scale was set are its entries in the column trees
+rewritten, with the scale exactly 1/l1 again. So 1/4 ≤ ratio ≤ F ≤ 4, a draw takes at most 16 attempts on average, and
+each rewriting of a row is paid for by a change of its norm by a constant factor: O(log m + log n) amortised per update.
+Small changes, of one entry among many, cost next to nothing in draws: ratios and F stay close to 1.
+Rows never touched have scale exactly 1/l1. A rebuilt block has no stale scales, and F = 1.
 """
 
 from __future__ import annotations
@@ -15,25 +19,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._jit import jit
-from .forest import Array, Int, Tree, tree_path
+from .forest import Array
+from .tree import Tree
 
 __all__ = [
     "DRIFTED",
-    "LIFT",
     "NONZERO",
     "View",
     "fresh_view",
-    "inverse",
-    "row_changed",
+    "renew_rows",
     "view_dtype",
     "view_scale",
     "view_weights",
     "with_marks",
 ]
 
-LIFT = 1.25  # scale · l1 is at least 1/LIFT: the l1 norm of a row never touched may fall by a fifth
-HEADROOM = 1.25  # scale · l1 after a refresh: the norm may fall by a third before the next
-SLACK = 3.2  # scale · l1 is at most this: acceptance is never below 1/(SLACK · LIFT)² = 1/16
+BAND = 2.0  # by how much the l1 norm of a row may change, either way, before its entries are rewritten
 
 NONZERO, DRIFTED = 0, 1  # places in ``counters``
 
@@ -42,7 +43,7 @@ class View(NamedTuple):
     """``weights``: ‖row‖² of the view; ``totals``: sums of the column trees (with stale scales).
 
     ``scale`` is empty for ``normalize=None``. ``drifted[:counters[DRIFTED]]`` lists the rows whose scale may differ
-    from 1/l1, each once (``mark``); both are allocated with the first update.
+    from 1/l1, each once (``mark``); both are allocated with the first update. ``bound`` holds F.
     """
 
     weights: Tree
@@ -51,11 +52,12 @@ class View(NamedTuple):
     mark: Array
     drifted: Array
     counters: Array
+    bound: Array
 
 
 def fresh_view(weights: Tree, totals: Tree, scale: Array, nonzero: int) -> View:
     drifted = np.zeros(0, np.int32 if scale.size < 2**31 else np.int64)
-    return View(weights, totals, scale, np.zeros(0, np.uint8), drifted, np.array([nonzero, 0], np.int64))
+    return View(weights, totals, scale, np.zeros(0, np.uint8), drifted, np.array([nonzero, 0], np.int64), np.ones(1))
 
 
 def with_marks(view: View) -> View:
@@ -85,31 +87,44 @@ def view_dtype(stored: np.dtype[Any]) -> np.dtype[Any]:
 
 
 @jit
-def inverse(l1: float) -> float:
-    """The factor of a row in the view: 1/l1, and 0 for a row of zeros."""
-    return 1.0 / l1 if l1 > 0.0 else 0.0
+def renew_rows(
+    weights: Array,
+    scale: Array,
+    mark: Array,
+    drifted: Array,
+    counters: Array,
+    bound: Array,
+    i: Array,
+    squares: Array,
+    l1: Array,
+    rewrite: Array,
+) -> bool:
+    """Rows ``i`` of an l1 view have these sums now: renew their weights, and note those that have drifted.
 
-
-@jit
-def row_changed(view: View, i: Int, square: float, l1: float) -> bool:
-    """Row ``i`` now has these sums: renew its weight; True if its entries in the column trees must be rewritten."""
-    if view.scale.size == 0:
-        tree_path(view.weights, i, square)
-        return False
-    if l1 == 0.0:
-        tree_path(view.weights, i, 0.0)
-        view.scale[i] = 0.0
-        return False
-    tree_path(view.weights, i, square / l1 / l1)
-    now = 1.0 / l1
-    stale = view.scale[i]
-    if stale == now:
-        return False
-    if view.mark[i] == 0:
-        view.mark[i] = 1
-        view.drifted[view.counters[DRIFTED]] = i
-        view.counters[DRIFTED] += 1
-    if now <= LIFT * stale and stale <= SLACK * now:
-        return False
-    view.scale[i] = HEADROOM * now
-    return True
+    ``rewrite`` says whose entries in the column trees must be rewritten with a new scale; returns whether any must.
+    """
+    some = False
+    for k in range(i.size):
+        row = i[k]
+        rewrite[k] = False
+        if l1[k] == 0.0:  # no entry of the row has any weight, whatever the scale
+            weights[row] = 0.0
+            scale[row] = 0.0
+            continue
+        weights[row] = squares[k] / l1[k] / l1[k]
+        now = 1.0 / l1[k]
+        stale = scale[row]
+        if stale == now:
+            continue
+        if now > BAND * stale or stale > BAND * now:
+            scale[row] = now
+            rewrite[k] = True
+            some = True
+            continue
+        ratio = now / stale
+        bound[0] = max(bound[0], ratio * ratio)
+        if mark[row] == 0:
+            mark[row] = 1
+            drifted[counters[DRIFTED]] = row
+            counters[DRIFTED] += 1
+    return some

@@ -1,0 +1,157 @@
+"""Draws from the trees of a forest: many descents in lockstep, so that their cache misses overlap."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._jit import jit
+from .forest import FAN, FAN_BITS, LANES, LEAF, LEAF_BITS, Array, Forest, Int
+from .threads import in_chunks
+
+__all__ = ["descend", "draw", "pick_entries"]
+
+
+@jit
+def descend(begin: Array, end: Array, width: Int, nodes: Array, s: Array, u: Array, child: Array) -> float:
+    """For each draw, the leaf block ``child`` of segment ``s`` that holds ``u``; leaves in ``u`` what remains in it.
+
+    On each level the child is the first whose prefix sum exceeds ``u``, found by counting: no branch depends on
+    ``u``, so that the processor runs ahead into the next lane. A child of weight zero is never taken; where rounding
+    carries ``u`` beyond the last child, the last of non-zero weight is. 0 ≤ u < sum of the segment. What is returned
+    keeps the loads ahead alive.
+    """
+    level = np.empty(LANES, np.int64)
+    offset = np.empty(LANES, np.int64)
+    last = np.empty(LANES, np.int64)
+    touched = 0.0
+    for group in range(0, u.size, LANES):
+        lanes = min(LANES, u.size - group)
+        deepest = 0
+        for w in range(lanes):
+            k = group + w
+            p = np.int64(begin[s[k]]) if width == 0 else s[k] * width
+            length = np.int64(end[s[k]]) - p if width == 0 else width
+            depth = 0
+            at = p >> FAN_BITS
+            if length > LEAF:
+                depth = 1
+                count = ((length - 1) >> LEAF_BITS) + 1
+                while count > FAN:
+                    at += count
+                    count = ((count - 1) >> FAN_BITS) + 1
+                    depth += 1
+            level[w] = depth
+            offset[w] = at
+            last[w] = length - 1
+            child[k] = 0
+            deepest = max(deepest, depth)
+        for r in range(deepest, 0, -1):
+            for w in range(lanes):
+                if level[w] == r:
+                    low = offset[w] + (child[group + w] << FAN_BITS)
+                    touched += nodes[low] + nodes[min(low + 8, nodes.size - 1)]
+            for w in range(lanes):
+                if level[w] != r:
+                    continue
+                k = group + w
+                low = offset[w] + (child[k] << FAN_BITS)
+                high = min(low + FAN, offset[w] + (last[w] >> (LEAF_BITS + FAN_BITS * (r - 1))) + 1)
+                x = u[k]
+                total = 0.0
+                below = 0.0
+                at = low
+                for c in range(low, high):
+                    total += nodes[c]
+                    at += np.int64(total <= x)
+                    below = total if total <= x else below
+                if at < high:
+                    u[k] = x - below
+                else:
+                    at -= 1
+                    while at > low and nodes[at] == 0.0:
+                        at -= 1
+                    u[k] = nodes[at]
+                child[k] = at - offset[w]
+                level[w] = r - 1
+                if r > 1:
+                    offset[w] -= (last[w] >> (LEAF_BITS + FAN_BITS * (r - 2))) + 1
+    return touched
+
+
+@jit
+def pick_entries(
+    data: Array,
+    other: Array,
+    scale: Array,
+    begin: Array,
+    end: Array,
+    width: Int,
+    step: Int,
+    power: Int,
+    s: Array,
+    child: Array,
+    u: Array,
+    out: Array,
+) -> float:
+    """The entry of each leaf block that holds ``u``: its other index where there is one, else its place in the segment.
+
+    Weights are squares (``power`` 2) or absolute values (1), of the entries times the ``scale`` of their row.
+    """
+    first = np.empty(LANES, np.int64)
+    count = np.empty(LANES, np.int64)
+    touched = 0.0
+    for group in range(0, u.size, LANES):
+        lanes = min(LANES, u.size - group)
+        for w in range(lanes):
+            k = group + w
+            start = child[k] << LEAF_BITS
+            if width == 0:
+                first[w] = np.int64(begin[s[k]]) + start
+                count[w] = min(LEAF, np.int64(end[s[k]]) - first[w])
+            else:
+                first[w] = s[k] * width + start if step == 1 else s[k] + start * step
+                count[w] = min(LEAF, width - start)
+        for w in range(lanes):
+            stride = max(np.int64(1), count[w] >> 2) if step == 1 else np.int64(1)
+            for c in range(0, count[w], stride):
+                touched += data[first[w] + c * step]
+        if other.size > 0:
+            for w in range(lanes):
+                touched += other[first[w]] + other[first[w] + count[w] - 1]
+            if scale.size > 0:
+                for w in range(lanes):
+                    for c in range(count[w]):
+                        touched += scale[np.int64(other[first[w] + c])]
+        for w in range(lanes):
+            k = group + w
+            start = child[k] << LEAF_BITS
+            at = first[w]
+            total = 0.0
+            chosen: Int = np.int64(0)
+            final: Int = np.int64(0)  # the last entry of non-zero weight
+            for c in range(count[w]):
+                x = np.float64(data[at + c * step])
+                if scale.size > 0:
+                    x *= scale[np.int64(other[at + c])] if other.size > 0 else scale[start + c]
+                x = x * x if power == 2 else abs(x)
+                total += x
+                chosen += np.int64(total <= u[k])
+                final = c if x > 0.0 else final
+            chosen = min(chosen, final)
+            out[k] = np.int64(other[at + chosen]) if other.size > 0 else start + chosen
+    return touched
+
+
+def draw(forest: Forest, scale: Array, s: Array, u: Array, power: int = 2) -> Array:
+    """One entry of each segment ``s`` (int64), by ``u`` in [0, sum of the segment)."""
+    begin, end, other, data, nodes, _, _, _, width, step = forest
+    out = np.empty(len(s), np.int64)
+
+    def work(low: int, high: int) -> None:
+        at = slice(low, high)
+        rest, child = u[at].copy(), np.empty(high - low, np.int64)
+        descend(begin, end, width, nodes, s[at], rest, child)
+        pick_entries(data, other, scale, begin, end, width, step, power, s[at], child, rest, out[at])
+
+    in_chunks(work, len(s))
+    return out
