@@ -76,10 +76,10 @@ def test_recovery_by_divergence_is_a_minimum(counts):
     np.testing.assert_allclose(weights.sum(axis=1), 1.0)
     S = Q[groups[:, 0]]
     rng = np.random.default_rng(0)
-    for word in range(12):
+    for word in range(12):  # never more than 1e-4 above the minimum
         found = divergence(Q[word], weights[word] @ S)
         for other in rng.dirichlet(np.ones(3), 50):
-            assert found <= divergence(Q[word], (0.99 * weights[word] + 0.01 * other) @ S) + 1e-5
+            assert found <= divergence(Q[word], (0.99 * weights[word] + 0.01 * other) @ S) + 1e-4
     assert np.all(np.diag(weights[[0, 4, 8]]) > 0.95)
 
 

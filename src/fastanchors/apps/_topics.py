@@ -24,8 +24,9 @@ from ._smoothed import nearest_to_means, smoothed_projection
 
 __all__ = ["TopicModel", "topics"]
 
-_ROUNDS = 200  # of the EM iteration of the KL recovery
-_SETTLED = 1e-5  # largest change of a weight at which it stops
+_ROUNDS = 1000  # of the EM iteration of the KL recovery, at most
+_GAP = 1e-4  # how far above its minimum the divergence may stay
+_STRIDE = 1.8  # exponent of the EM factors; below 2 it still converges, nearly twice as fast as with 1
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def _recover(source: Cooccurrence, groups: NDArray[np.intp], recovery: str) -> N
     transposed = np.ascontiguousarray(S.T)
     for start, block in source.row_blocks():
         part = weights[start : start + block.shape[0]]
-        _least_divergence(block.indptr, block.indices, block.data, transposed, part, _ROUNDS, _SETTLED)
+        _least_divergence(block.indptr, block.indices, block.data, transposed, part, _ROUNDS, _GAP, _STRIDE)
     return weights
 
 
@@ -196,9 +197,13 @@ def _least_divergence(
     S: NDArray[np.float64],
     weights: NDArray[np.float64],
     rounds: int,
-    settled: float,
+    limit: float,
+    stride: float,
 ) -> None:
-    """EM for mixture proportions: c_t ← c_t·Σ_j q_j·S_jt/(S·c)_j lowers KL(q ‖ S·c) and stays on the simplex."""
+    """EM for mixture proportions, c_t ← c_t·g_t with g_t = Σ_j q_j·S_jt/(S·c)_j, for the least KL(q ‖ S·c).
+
+    The divergence is convex in c with gradient −g and Σ c·g = 1, so it is at most max g − 1 above its minimum.
+    """
     k = S.shape[1]
     for i in range(weights.shape[0]):
         c = weights[i]
@@ -217,13 +222,14 @@ def _least_divergence(
                         gain[t] += ratio * law[t]
             if seen == 0:
                 break
-            change = 0.0
-            for t in range(k):
-                new = c[t] * gain[t] / seen
-                change = max(change, abs(new - c[t]))
-                c[t] = new
-            if change < settled:
+            if gain.max() <= (1 + limit) * seen:
                 break
+            total = 0.0
+            for t in range(k):
+                c[t] *= (gain[t] / seen) ** stride
+                total += c[t]
+            for t in range(k):
+                c[t] /= total
 
 
 def _mixtures(H: sp.csr_array, law: NDArray[np.float64]) -> NDArray[np.float64]:
