@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ._blas import one_blas_thread
 from ._nnls import NonnegativeSystem
-from ._validate import as_matrix, check_finite, check_size
+from ._validate import as_matrix, check_finite, check_size, is_dask
 from .errors import InvalidInputError, InvalidTypeError
 from .sampling.access import Rows, SampleAccess
 
@@ -35,7 +35,8 @@ def encode(
 
     Parameters
     ----------
-    X : m × n array or sparse matrix of any sign, or an object with sample access (its view is encoded).
+    X : m × n array or sparse matrix of any sign, or an object with sample access (its view is encoded). For a Dask
+        array or data frame the result is a lazy Dask array.
     components : k × n, the anchors; they may be dependent, then a row has a solution with independent anchors.
     sum_to_one : also ask that every row of F sums to one (fully constrained unmixing), exactly.
     out : m × k floating array to write to, such as a memory map; by default a new array, float32 for
@@ -52,10 +53,13 @@ def encode(
 
     The solution agrees with :func:`scipy.optimize.nnls`; see :mod:`fastanchors._nnls` for how it is found.
     """
-    C = as_matrix(components, signed=True, name="components")
-    C = np.asarray(C.toarray() if sp.issparse(C) else C, dtype=np.float64)
-    if np.abs(C).max() > 1e150:
-        raise InvalidInputError("components have entries so large that their squares overflow; rescale them")
+    if is_dask(X):
+        from .scale.lazy import lazy_encode
+
+        if out is not None or workers is not None:
+            raise InvalidInputError("out and workers are for matrices of this process; a Dask array has its own")
+        return lazy_encode(X, components, sum_to_one)  # type: ignore[no-any-return]
+    C = dense_components(components)
     source = X if isinstance(X, SampleAccess) else as_matrix(X, signed=True, finite=False, name="X")
     m, n = source.shape
     if C.shape[1] != n:
@@ -70,6 +74,15 @@ def encode(
         raise InvalidInputError(f"out has shape {out.shape}, the result {(m, len(C))}")
     encode_rows(source, C, out, sum_to_one=sum_to_one, workers=workers)
     return out
+
+
+def dense_components(components: Any) -> NDArray[np.float64]:
+    """The anchors, checked, as a dense array."""
+    C = as_matrix(components, signed=True, name="components")
+    C = np.asarray(C.toarray() if sp.issparse(C) else C, dtype=np.float64)
+    if np.abs(C).max() > 1e150:
+        raise InvalidInputError("components have entries so large that their squares overflow; rescale them")
+    return C
 
 
 def encode_rows(

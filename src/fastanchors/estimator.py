@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import solvers
 from ._rng import RngLike, as_generator
-from ._validate import check_finite, check_size
+from ._validate import check_finite, check_size, is_dask
 from .anchors import Anchors
-from .encoder import encode_rows
+from .encoder import encode, encode_rows
 from .errors import InvalidInputError, RankError
 from .metrics import reconstruction_error
 from .rank import rank_curve
@@ -59,7 +59,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
 
     X is an array, a sparse matrix (never made dense), a data frame, an object with sample access (``SampleMatrix``,
-    a store), or the path of a store. Fitting needs the memory of one scaled copy of X for ``normalize="l1"``.
+    a store), the path of a store, or a Dask array or data frame, whose weights are then lazy. Fitting needs the memory of one scaled copy of X for ``normalize="l1"``.
 
     Examples
     --------
@@ -101,6 +101,9 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """:meth:`fit` and :meth:`transform` in one pass; the error is exact for every kind of ``X``."""
         with self._rows(X, reset=True) as rows:
             self._find(rows)
+            if is_dask(X):
+                self.reconstruction_err_ = float(np.sqrt(self._encode(rows, None)))
+                return self._lazy_weights(X)
             F = self._room(rows)
             self.reconstruction_err_ = float(np.sqrt(self._encode(rows, F)))
         return F
@@ -109,6 +112,8 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """The weights F ≥ 0 of the rows of ``X`` in the anchors, by non-negative least squares."""
         check_is_fitted(self)
         with self._rows(X, reset=False) as rows:
+            if is_dask(X):
+                return self._lazy_weights(X)
             F = self._room(rows)
             self._encode(rows, F, error=False)
         return F
@@ -125,7 +130,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """−‖X − F·C‖_F / ‖X‖_F: the closer to zero, the better; 0 for X = 0."""
         check_is_fitted(self)
         with self._rows(X, reset=False) as rows:
-            if isinstance(rows, SampleAccess):
+            if isinstance(rows, SampleAccess) or is_dask(X):
                 norm = rows.frobenius_norm
             else:
                 values = rows.data if sp.issparse(rows) else rows.ravel()
@@ -156,7 +161,11 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _check(self, X: Any, *, reset: bool) -> Any:
         """Clean rows, or an object with sample access whose width fits."""
-        if isinstance(X, SampleAccess):
+        if is_dask(X):
+            from .scale.lazy import LazyMatrix
+
+            X = LazyMatrix(X, signed=not reset)
+        if isinstance(X, SampleAccess) or hasattr(X, "as_rows"):
             if reset:
                 self.n_features_in_ = X.shape[1]
                 if hasattr(self, "feature_names_in_"):
@@ -231,8 +240,14 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         single = getattr(X, "dtype", None) == np.float32
         return np.empty((X.shape[0], self._n_features_out), dtype=np.float32 if single else np.float64)
 
+    def _lazy_weights(self, X: Any) -> Any:
+        """The weights of a Dask array, as one."""
+        return encode(X, self.components_, self.sum_to_one)
+
     def _encode(self, X: Any, F: NDArray[Any] | None, *, error: bool = True) -> float:
         C = self.components_.astype(np.float64, copy=False)
+        if hasattr(X, "squared_error"):  # a Dask array: each block where it is
+            return float(X.squared_error(C, sum_to_one=self.sum_to_one))
         return encode_rows(X, C, F, sum_to_one=self.sum_to_one, workers=os.cpu_count() or 1, error=error)
 
 
@@ -254,6 +269,8 @@ def _seek(solver: Any, rows: Any, k: int, rng: np.random.Generator) -> Anchors:
 
 def _l1_scaled(X: Any) -> tuple[Any, NDArray[Any]]:
     """The rows scaled to sum one, zero rows as they are, and the sums."""
+    if hasattr(X, "l1_scaled"):
+        return X.l1_scaled()  # type: ignore[no-any-return]
     lengths = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
     inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(X.dtype)
     if sp.issparse(X):

@@ -60,12 +60,20 @@ class DaskBuild(_Build):
     source: DaskSource
 
     def run(self) -> None:
+        try:
+            self._run()
+        except BaseException:
+            # Other tasks may still be writing: under another name the directory is theirs no longer.
+            dead = self.folder.with_name(self.folder.name + "-failed")
+            os.rename(self.folder, dead)
+            shutil.rmtree(dead, ignore_errors=True)
+            raise
+
+    def _run(self) -> None:
         source, crew = self.source, self.source.crew
         folder = os.path.abspath(self.folder)
         inside = source.names_inside
-        plan = _Plan(
-            folder, self.normalize, self.columns, self.shard_bytes, source.name, source.shape[1], inside
-        )
+        plan = _Plan(folder, self.normalize, self.columns, self.shard_bytes, source.name, source.shape[1], inside)
         tasks = list(source.tasks)
         at = next(i for i, (low, high) in enumerate(source.bounds()) if high > low)
         (tasks[at],) = crew.keep("block", _itself, tasks[at : at + 1])  # it is needed twice, but computed once
@@ -90,7 +98,7 @@ class DaskBuild(_Build):
         for number, shard in enumerate(shards):
             for description in shard.files():
                 _, _, rest = description["file"].partition("-shard-")
-                name = f"shard-{number:06d}{rest[rest.index('.'):]}"
+                name = f"shard-{number:06d}{rest[rest.index('.') :]}"
                 with disk_errors(self.folder / name, "write"):
                     os.replace(self.folder / description["file"], self.folder / name)
                 description["file"] = name

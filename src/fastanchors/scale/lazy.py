@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._validate import as_matrix, check_finite
-from ..encoder import encode, encode_rows
+from ..encoder import dense_components, encode, encode_rows
 from ..errors import InvalidInputError
 from ..sampling.access import Rows
 from .blocks import DaskSource, as_block
@@ -27,6 +27,7 @@ class LazyMatrix:
     """
 
     def __init__(self, lazy: Any, *, signed: bool = False) -> None:
+        self.lazy = lazy
         source = DaskSource(lazy, None, None)
         if source.starts[-1] == 0:
             raise InvalidInputError(f"{source.name} has no rows; at least one is needed")
@@ -53,6 +54,11 @@ class LazyMatrix:
         scaled._parts = [self._crew.later("scale", _scaled, part) for part in self._parts]
         return scaled, _Lengths(self)
 
+    @property
+    def frobenius_norm(self) -> float:
+        """‖X‖_F, in one pass."""
+        return float(np.sqrt(sum(self._crew.each("norm", _squared_norm, self._parts))))
+
     def squared_error(self, C: NDArray[np.float64], *, sum_to_one: bool) -> float:
         """‖F·C − X‖_F² for the best F ≥ 0; one number crosses for each block."""
         return float(sum(self._crew.each("error", _squared_error, self._parts, shared=(C, sum_to_one))))
@@ -73,8 +79,7 @@ def lazy_encode(X: Any, components: Any, sum_to_one: bool = False) -> Any:
     """``fa.encode`` of a Dask array: a lazy Dask array of the weights, block by block."""
     import dask.array as da
 
-    C = as_matrix(components, signed=True, name="components")
-    C = np.asarray(C.toarray() if sp.issparse(C) else C, dtype=np.float64)
+    C = dense_components(components)
     source = DaskSource(X, None, None)
     if C.shape[1] != source.shape[1]:
         raise InvalidInputError(f"components have {C.shape[1]} columns, X has {source.shape[1]}; they must agree")
@@ -106,6 +111,11 @@ def _scaled(rows: Rows) -> Rows:
     if not sp.issparse(rows):
         return rows * inverse[:, None]
     return sp.csr_array((rows.data * np.repeat(inverse, np.diff(rows.indptr)), rows.indices, rows.indptr), rows.shape)
+
+
+def _squared_norm(rows: Rows) -> float:
+    values = (rows.data if sp.issparse(rows) else rows.reshape(-1)).astype(np.float64)
+    return float(values @ values)
 
 
 def _squared_error(rows: Rows, C: NDArray[np.float64], sum_to_one: bool) -> float:

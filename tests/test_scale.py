@@ -1,0 +1,330 @@
+"""Build, sample model, seek and encode on Dask, with its scheduler in this process; see test_scale_cluster for workers."""
+
+from __future__ import annotations
+
+import pickle
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from dask.callbacks import Callback
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fastanchors as fa
+from fastanchors.scale.rows import Marks
+from fastanchors.solvers import fas_seek, fas_store
+from naive.fas import noisy, separable
+
+LIMIT = 1 << 22
+ROWS = LIMIT // 12 // 160  # rows of 20 doubles in one shard
+
+
+def matrix(m=3 * ROWS, sparse=False, noise=False, seed=0):
+    rng = np.random.default_rng(seed)
+    A = separable(rng, m, 20, 6)
+    A = noisy(rng, A) if noise else A
+    return sp.csr_array(A * (A > 0.3)) if sparse else A
+
+
+def lazy(A, rows=ROWS):
+    """A Dask array in blocks of so many rows; sparse ones with sparse blocks."""
+    if not sp.issparse(A):
+        return da.from_array(A, chunks=(rows, A.shape[1]))
+    meta = sp.csr_array((0, A.shape[1]), dtype=A.dtype)
+    blocks = [A[at : at + rows] for at in range(0, A.shape[0], rows)]
+    return da.concatenate([da.from_delayed(dask.delayed(block), block.shape, meta=meta) for block in blocks])
+
+
+def files(path):
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+@pytest.fixture
+def keep_sketches(monkeypatch):
+    """These matrices are so narrow that their sketches would not be worth keeping."""
+    monkeypatch.setattr(fas_store, "_DENSE_SHARE", 10.0)
+    monkeypatch.setattr(fas_store, "_SPARSE_SHARE", 10.0)
+
+
+# --- build --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("normalize", ["l1", None])
+def test_a_build_gives_the_files_of_one_machine(tmp_path, normalize, keep_sketches):
+    A = matrix()
+    fa.build(A, tmp_path / "one", normalize=normalize, memory_limit=LIMIT)
+    S = fa.build(lazy(A), tmp_path / "many", normalize=normalize, memory_limit=LIMIT)
+    assert files(tmp_path / "many") == files(tmp_path / "one")
+    assert len(S.manifest.shards) == 3
+    assert S.cost.bytes_moved == 0  # threads
+    fa.verify(tmp_path / "many")
+
+
+def test_the_scheduler_does_not_matter(tmp_path):
+    A = matrix(sparse=True)
+    for scheduler in ("synchronous", "threads"):
+        with dask.config.set(scheduler=scheduler):
+            S = fa.build(lazy(A, 700), tmp_path / scheduler, memory_limit=LIMIT)
+    assert files(tmp_path / "threads") == files(tmp_path / "synchronous")
+    assert (S.rows(np.arange(A.shape[0])) != fa.SampleMatrix(A).rows(np.arange(A.shape[0]))).nnz == 0
+    fa.verify(tmp_path / "threads")
+
+
+def test_large_blocks_are_split_and_columns_joined(tmp_path):
+    A = matrix()
+    S = fa.build(da.from_array(A, chunks=(2 * ROWS, 7)), tmp_path / "s", memory_limit=LIMIT)
+    assert [shard.rows for shard in S.manifest.shards] == [ROWS] * 3
+    assert [shard.data["file"] for shard in S.manifest.shards] == [f"shard-00000{i}.bin" for i in range(3)]
+    np.testing.assert_array_equal(S.raw(np.arange(len(A))[:, None], np.arange(20)), A)
+
+
+def test_a_data_frame_brings_its_names(tmp_path):
+    A = matrix(900)
+    frame = pd.DataFrame(A, columns=[f"c{j}" for j in range(20)], index=[f"r{i:03d}" for i in range(900)])
+    S = fa.build(dd.from_pandas(frame, npartitions=4), tmp_path / "s")
+    whole = fa.build(frame, tmp_path / "whole")
+    assert list(S.row_names) == list(whole.row_names)
+    assert list(S.column_names) == list(whole.column_names)
+    np.testing.assert_array_equal(S.rows(np.arange(900)), whole.rows(np.arange(900)))
+
+
+def test_names_and_blocks_of_unknown_length(tmp_path):
+    A = matrix(900)
+    X = lazy(A, 200)
+    some = X[X[:, 0] > 0.2]
+    expected = A[A[:, 0] > 0.2]
+    assert np.isnan(some.shape[0])
+    names = [f"r{i}" for i in range(len(expected))]
+    S = fa.build(some, tmp_path / "s", row_names=names, normalize=None)
+    np.testing.assert_array_equal(S.rows(np.arange(len(expected))), expected)
+    assert S.row_names[7] == "r7"
+    with pytest.raises(fa.errors.InvalidInputError, match="3 row names"):
+        fa.build(X, tmp_path / "other", row_names=["a", "b", "c"])
+
+
+def test_tasks_have_readable_names(tmp_path):
+    seen = []
+    with Callback(pretask=lambda key, *_: seen.append(str(key))):
+        fa.build(lazy(matrix(900), 300), tmp_path / "s")
+    for kind in ("prepare", "shard"):
+        assert sum(key.startswith(f"fastanchors-{kind}-") for key in seen) == (3 if kind == "shard" else 1)
+
+
+def test_progress_tells_the_end(tmp_path):
+    told = []
+    fa.build(lazy(matrix(900), 300), tmp_path / "s", progress=told.append)
+    assert [each.rows for each in told] == [900]
+
+
+@pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (-1.0, "negative")])
+def test_a_bad_entry_is_named_and_nothing_is_left(tmp_path, value, what):
+    A = matrix(900)
+    A[750, 3] = value
+    with pytest.raises(fa.errors.InvalidInputError, match=rf"A\[750, 3\] is {what}"):
+        fa.build(lazy(A, 300), tmp_path / "s")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_blocks_of_two_kinds_are_refused(tmp_path):
+    A = matrix(400)
+    blocks = [da.from_delayed(dask.delayed(x), (200, 20), dtype=float) for x in (A[:200], sp.csr_array(A[200:]))]
+    with pytest.raises(fa.errors.InvalidTypeError, match="expected a dense block"):
+        fa.build(da.concatenate(blocks), tmp_path / "s")
+    with pytest.raises(fa.errors.InvalidInputError, match="two-dimensional"):
+        fa.build(da.ones(5), tmp_path / "s")
+    with pytest.raises(fa.errors.InvalidTypeError, match="no option"):
+        fa.build(lazy(A), tmp_path / "s", variable="x")
+
+
+def test_empty_partitions_are_passed_over(tmp_path):
+    A = matrix(600)
+    parts = [da.from_delayed(dask.delayed(x), (np.nan, 20), dtype=float) for x in (A[:0], A[:300], A[:0], A[300:])]
+    X = da.concatenate(parts, allow_unknown_chunksizes=True)
+    S = fa.build(X, tmp_path / "s", normalize=None)
+    np.testing.assert_array_equal(S.rows(np.arange(600)), A)
+    assert fa.FAS().seek(X, 4).indices.tolist() == fa.SPA().seek(A, 4).indices.tolist()
+
+
+def test_append_reads_a_dask_array(tmp_path):
+    A = matrix(600)
+    with fa.build(A[:400], tmp_path / "s", normalize=None) as S:
+        S.append(lazy(A[400:], 100))
+    np.testing.assert_array_equal(fa.open(tmp_path / "s").rows(np.arange(600)), A)
+
+
+# --- the sample model ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("rows", [400, 2000])
+def test_a_connected_store_answers_as_the_store_does(tmp_path, sparse, rows):
+    A = matrix(1900, sparse=sparse)
+    names = [f"r{i}" for i in range(1900)]
+    fa.build(lazy(A, rows), tmp_path / "s", row_names=names, column_names=[f"c{j}" for j in range(20)])
+    with fa.scale.connect(tmp_path / "s") as remote, fa.open(tmp_path / "s") as local:
+        some = np.array([1899, 3, 400, 3, 1200])
+        assert isinstance(remote, fa.SampleAccess)
+        for ask in (
+            lambda S: (S.shape, S.nnz, S.frobenius_norm, S.dtype, S.is_sparse, S.normalize),
+            lambda S: S.row_norm(some),
+            lambda S: S.l1_norm(some),
+            lambda S: S.column_norm(np.arange(20)),
+            lambda S: S[some, [0, 3, 5, 7, 19]],
+            lambda S: S[3, 4],
+            lambda S: S.raw(some, 3),
+            lambda S: S.sample_rows(300, rng=1),
+            lambda S: S.sample_columns(300, rng=2),
+            lambda S: S.sample_in_row(some, 9, rng=3),
+            lambda S: S.sample_in_column([4, 9], 200, rng=4),
+            lambda S: [S.row_names[1234], S.column_names[7], len(S.row_names), S.row_names[5:7]],
+        ):
+            np.testing.assert_array_equal(np.asarray(ask(remote), object), np.asarray(ask(local), object))
+        for indices in (some, np.zeros(0, int)):
+            a, b = remote.rows(indices), local.rows(indices)
+            assert sp.issparse(a) == sp.issparse(b) == sparse
+            np.testing.assert_array_equal(a.toarray() if sparse else a, b.toarray() if sparse else b)
+        blocks = [remote.rows(np.arange(1900)), *[remote.to_dask().compute()]]
+        assert abs(blocks[0] - blocks[1]).max() == 0
+        remote.check()
+        assert remote.cost.bytes_moved == 0
+        assert remote.cost.samples == local.cost.samples
+
+
+def test_a_connected_store_is_for_reading(tmp_path):
+    fa.build(matrix(900), tmp_path / "s").close()
+    S = fa.scale.connect(tmp_path / "s")
+    changes = (lambda: S.update([0], [0], [1.0]), lambda: S.__setitem__((0, 0), 1.0), lambda: S.append(matrix(9)))
+    for change in changes:
+        with pytest.raises(fa.errors.StoreError, match="for reading"):
+            change()
+    with fa.open(tmp_path / "s", mode="r+") as W:
+        W[0, 0] = 0.5
+    with pytest.raises(fa.errors.StoreError, match="journal"):
+        fa.scale.connect(tmp_path / "s")
+    with fa.open(tmp_path / "s", mode="r+") as W:
+        W.compact()
+    assert fa.scale.connect(tmp_path / "s").raw(0, 0) == 0.5
+    assert S.raw(0, 0) != 0.5  # what a worker has mapped stays as it was
+    (part,) = dask.compute(S._parts[0])
+    with pytest.raises(fa.errors.StoreError, match="connected to again"):
+        pickle.loads(pickle.dumps(part)).blocks  # noqa: B018 (another worker would map the files anew)
+
+
+# --- seek ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("noise", [False, True])
+@pytest.mark.parametrize("extras", [True, False])
+def test_a_seek_on_workers_finds_the_same_anchors(tmp_path, sparse, noise, extras, keep_sketches, monkeypatch):
+    A = matrix(6000, sparse=sparse, noise=noise)
+    fa.build(lazy(A, 1500), tmp_path / "s", **({} if extras else {"extras": ()}))
+    local = fa.open(tmp_path / "s")
+    if extras:
+        monkeypatch.setattr(fas_store, "_read_index", lambda store: None)  # so that it is made of the sketches
+    remote = fa.scale.connect(tmp_path / "s")
+    expected = fa.FAS().seek(local, 6, rng=3)
+    found = fa.FAS().seek(remote, 6, rng=3)
+    assert found.indices.tolist() == expected.indices.tolist() == fa.SPA().seek(local, 6).indices.tolist()
+    assert found.certificate.kind == "exact"
+    assert found.certificate.statement == expected.certificate.statement
+    assert found.cost.rows_read == expected.cost.rows_read
+    assert fa.FAS().seek(remote, 4, rng=0).indices.tolist() == expected.indices.tolist()[:4]
+
+
+def test_full_passes_where_bounds_prove_nothing(tmp_path):
+    """Rows of nearly one length in all directions: no bound can tell them apart."""
+    rng = np.random.default_rng(5)
+    A = rng.random((4000, 20)) + 5
+    fa.build(lazy(A, 1000), tmp_path / "s")
+    expected = fa.SPA().seek(fa.open(tmp_path / "s"), 12).indices.tolist()
+    assert fa.FAS().seek(fa.scale.connect(tmp_path / "s"), 12, rng=0).indices.tolist() == expected
+    assert fa.SPA().seek(fa.scale.connect(tmp_path / "s"), 12).indices.tolist() == expected
+
+
+@given(st.lists(st.integers(0, 49)), st.lists(st.integers(0, 49)), st.lists(st.integers(0, 49)))
+def test_marks_are_an_array_of_booleans(first, second, asked):
+    naive, marks = np.zeros(50, bool), Marks()
+    for rows in (first, second):
+        naive[np.array(rows, int)] = True
+        marks[np.array(rows, np.int64)] = True
+    copied = marks.copy()
+    marks[np.arange(50)] = True
+    assert copied[np.array(asked, np.int64)].tolist() == naive[np.array(asked, int)].tolist()
+    assert copied.within(10, 30).tolist() == np.flatnonzero(naive[10:30]).tolist()
+
+
+# --- Dask arrays as matrices --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("small", [0, 1 << 30])
+def test_every_solver_takes_a_dask_array(sparse, small, monkeypatch):
+    monkeypatch.setattr(fas_seek, "_SMALL_ARRAY", small)
+    A = matrix(2000, sparse=sparse)
+    X = lazy(A, 600)
+    for solver in (fa.FAS(), fa.SPA(), fa.SNPA(), fa.XRAY()):
+        found, expected = solver.seek(X, 5, rng=0), solver.seek(A, 5, rng=0)
+        assert found.indices.tolist() == expected.indices.tolist(), solver
+    assert (
+        fa.SPA(precondition="svd").seek(X, 5).indices.tolist() == fa.SPA(precondition="svd").seek(A, 5).indices.tolist()
+    )
+
+
+def test_a_dask_array_is_checked_where_it_is_read():
+    A = matrix(2000)
+    A[1500, 2] = np.inf
+    with pytest.raises(fa.errors.InvalidInputError, match=r"A\[1500, 2\] is infinite"):
+        fa.SPA().seek(lazy(A, 600), 5)
+    with pytest.raises(fa.errors.InvalidInputError, match=r"X\[1500, 2\] is infinite"):
+        fa.encode(lazy(A, 600), A[:3]).compute()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sum_to_one", [False, True])
+def test_encode_is_lazy(sparse, dtype, sum_to_one):
+    A = matrix(1000, sparse=sparse).astype(dtype)
+    C = (A.toarray() if sparse else A)[:4]
+    F = fa.encode(lazy(A, 300), C, sum_to_one)
+    assert isinstance(F, da.Array)
+    assert (F.shape, F.dtype, F.chunks[0]) == ((1000, 4), dtype, (300, 300, 300, 100))
+    np.testing.assert_allclose(F.compute(), fa.encode(A, C, sum_to_one), rtol=1e-5, atol=1e-6)
+    with pytest.raises(fa.errors.InvalidInputError, match="columns"):
+        fa.encode(lazy(A, 300), C[:, :5])
+    with pytest.raises(fa.errors.InvalidInputError, match="its own"):
+        fa.encode(lazy(A, 300), C, workers=2)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("normalize", ["l1", None])
+def test_the_estimator_fits_a_dask_array(sparse, normalize):
+    A = matrix(1500, sparse=sparse)
+    X = lazy(A, 400)
+    model, twin = (fa.SeparableNMF(5, normalize=normalize, random_state=0) for _ in range(2))
+    twin.fit(A)
+    assert model.fit(X) is model
+    assert model.anchors_.tolist() == twin.anchors_.tolist()
+    np.testing.assert_allclose(model.components_, twin.components_)
+    np.testing.assert_allclose(model.reconstruction_err_, twin.reconstruction_err_, rtol=1e-6)
+    assert model.n_features_in_ == 20
+    F = model.transform(X)
+    assert isinstance(F, da.Array)
+    np.testing.assert_allclose(F.compute(), twin.transform(A), atol=1e-9)
+    np.testing.assert_allclose(model.fit_transform(X).compute(), twin.transform(A), atol=1e-9)
+    np.testing.assert_allclose(model.score(X), twin.score(A), rtol=1e-6)
+    with pytest.raises(fa.errors.InvalidInputError, match="expecting 20 features"):
+        model.transform(X[:, :7])
+
+
+def test_the_estimator_fits_a_dask_data_frame_and_averages():
+    A = matrix(800)
+    frame = dd.from_pandas(pd.DataFrame(A), npartitions=3)
+    solver = fa.SPA(robust="average")
+    model, twin = (fa.SeparableNMF(4, solver=solver).fit(X) for X in (frame, A))
+    np.testing.assert_allclose(model.components_, twin.components_, atol=1e-9)

@@ -1,0 +1,168 @@
+"""Build and seek on real processes of a Dask cluster, some of which are killed: it costs time, not correctness."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import fastanchors as fa
+from fastanchors.solvers import fas_store
+from naive.fas import noisy, separable
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def _keep_sketches(monkeypatch):
+    """These matrices are so narrow that their sketches would not be worth keeping."""
+    monkeypatch.setattr(fas_store, "_DENSE_SHARE", 10.0)
+
+
+def matrix(m=6000):
+    rng = np.random.default_rng(0)
+    return noisy(rng, separable(rng, m, 20, 6))
+
+
+def files(path):
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+def die_once(flag):
+    """Kill this process, really, the first time anybody comes here."""
+    try:
+        os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Deadly:
+    """An extra in the making of whose second shard, between two files of it, the worker dies."""
+
+    name = "deadly"
+
+    def __init__(self, flag):
+        self.flag = str(flag)
+
+    def prepare(self, block):
+        return {"none": np.zeros(1)}
+
+    def shard(self, block, first_row):
+        if first_row > 0:
+            die_once(self.flag)
+        return {"first": np.array([first_row])}
+
+
+def pids(client):
+    return set(client.run(os.getpid).values())
+
+
+def wait_for_workers(client):
+    client.wait_for_workers(2, timeout=60)
+
+
+def test_workers_give_the_store_of_one_process(client, tmp_path):
+    A = matrix()
+    X = da.from_array(A, chunks=(1500, 20))
+    S = fa.build(X, tmp_path / "many")
+    assert S.cost.bytes_moved > 0
+    with dask.config.set(scheduler="synchronous"):
+        fa.build(X, tmp_path / "one")
+    assert files(tmp_path / "many") == files(tmp_path / "one")
+    np.testing.assert_array_equal(S.rows(np.arange(6000)), fa.SampleMatrix(A).rows(np.arange(6000)))
+    fa.verify(tmp_path / "many")
+
+
+def test_a_seek_moves_little_and_finds_the_same(client, tmp_path, monkeypatch):
+    monkeypatch.setattr(fas_store, "_read_index", lambda store: None)  # so that it is made on the workers
+    moved = []
+    for m in (6000, 24000):
+        fa.build(da.from_array(matrix(m), chunks=(m // 4, 20)), tmp_path / str(m))
+        local, remote = fa.open(tmp_path / str(m)), fa.scale.connect(tmp_path / str(m), client)
+        assert remote.sample_rows(50, rng=1).tolist() == local.sample_rows(50, rng=1).tolist()
+        expected, found = (fa.FAS().seek(S, 6, rng=2) for S in (local, remote))
+        assert found.indices.tolist() == expected.indices.tolist()
+        assert found.certificate.kind == expected.certificate.kind == "exact"
+        assert expected.cost.bytes_moved == 0
+        moved.append(found.cost.bytes_moved)
+    assert 0 < moved[0] < 2_000_000
+    assert moved[1] < 1.5 * moved[0]  # four times the rows
+
+
+def test_an_array_on_workers_is_sought_and_encoded_there(client):
+    A = matrix()
+    X = da.from_array(A, chunks=(1500, 20)).persist()
+    model, twin = (fa.SeparableNMF(5, random_state=0).fit(each) for each in (X, A))
+    assert model.anchors_.tolist() == twin.anchors_.tolist()
+    np.testing.assert_allclose(model.transform(X).compute(), twin.transform(A), atol=1e-9)
+
+
+def test_a_worker_killed_during_a_build(client, tmp_path):
+    wait_for_workers(client)
+    before = pids(client)
+    A = matrix()
+    X = da.from_array(A, chunks=(1500, 20))
+    flag = tmp_path / "flag"
+    S = fa.build(X, tmp_path / "killed", extras=[Deadly(flag)])
+    assert flag.exists()
+    wait_for_workers(client)
+    assert not before <= pids(client)  # one of them is gone
+    fa.build(X, tmp_path / "calm", extras=[Deadly(flag)])
+    assert files(tmp_path / "killed") == files(tmp_path / "calm")
+    np.testing.assert_allclose(S.rows(np.arange(6000)) @ np.ones(20), 1.0)
+    fa.verify(tmp_path / "killed")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["calm", "flag", "killed"]
+
+
+def _deadly_bounds(flag):
+    """From now on this worker dies when it is next asked for bounds."""
+    from fastanchors.solvers.fas_bounds import Sketch
+
+    scan = Sketch.scan
+
+    def deadly(self, *arguments):
+        die_once(flag)
+        return scan(self, *arguments)
+
+    Sketch.scan = deadly
+
+
+@pytest.mark.parametrize("extras", [None, ()])
+def test_a_worker_killed_during_a_seek(client, tmp_path, extras, monkeypatch):
+    """Its shards, and the sketches it had made of them, are another's to answer for."""
+    wait_for_workers(client)
+    fa.build(da.from_array(matrix(), chunks=(1500, 20)), tmp_path / "s", extras=extras)
+    monkeypatch.setattr(fas_store, "_read_index", lambda store: None)
+    expected = fa.FAS().seek(fa.open(tmp_path / "s"), 6, rng=2)
+    before = pids(client)
+    flag = tmp_path / "flag"
+    client.run(_deadly_bounds, str(flag))
+    found = fa.FAS().seek(fa.scale.connect(tmp_path / "s"), 6, rng=2)
+    assert flag.exists()
+    assert found.indices.tolist() == expected.indices.tolist()
+    assert found.certificate.statement == expected.certificate.statement
+    deadline = time.monotonic() + 60
+    while before <= pids(client) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not before <= pids(client)
