@@ -39,8 +39,8 @@ SOLVERS: dict[str, Callable[[], Any]] = {
     "SPA, mve": lambda: fa.SPA(precondition="mve"),
     "SNPA": lambda: fa.SNPA(),
     "XRAY": lambda: fa.XRAY(),
-    "DCA, lines": lambda: fa.DCA(),
-    "DCA, planes": lambda: fa.DCA(dimension=2),
+    "DCA, lines": lambda: fa.DCA(dimension=1, directions="gaussian"),
+    "DCA": lambda: fa.DCA(),
 }
 PROGRAMS: dict[str, Callable[[], Any]] = {
     "AroraLP": lambda: fa.AroraLP(),

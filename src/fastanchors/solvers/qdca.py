@@ -63,11 +63,13 @@ class QDCA(DCA):
         vote: Literal["frequent", "largest"] = "frequent",
         preparation: Literal["state", "gates"] = "state",
         geometry: Literal["hull", "cone"] = "hull",
-        directions: Literal["gaussian", "row-space", "whitened"] = "gaussian",
+        directions: Literal["gaussian", "row-space", "whitened", "mixed"] = "gaussian",
         delta: float = 0.01,
         allow_fewer: bool = False,
     ) -> None:
-        super().__init__(projections, geometry=geometry, directions=directions, delta=delta, allow_fewer=allow_fewer)
+        super().__init__(
+            projections, dimension=1, geometry=geometry, directions=directions, delta=delta, allow_fewer=allow_fewer
+        )
         self.shots = shots
         self.vote = vote
         self.preparation = preparation
