@@ -30,14 +30,14 @@ class WeightsFile:
         self.rows = 0
         self._partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
         self._text = path.suffix.lower() == ".csv"
-        self._file: Any = (
-            self._partial.open("w", encoding="utf-8", newline="") if self._text else self._partial.open("wb")
-        )
+        self._file: Any
         if self._text:
-            self._csv = csv.writer(self._file)
+            self._file = text = self._partial.open("w", encoding="utf-8", newline="")
+            self._csv = csv.writer(text)
             self._csv.writerow(["row", *anchors])
         else:
-            self._file.write(self._header())
+            self._file = self._partial.open("wb")
+            self._write_header()
 
     def write(self, weights: NDArray[Any], names: Sequence[str] | None = None) -> None:
         """The next rows; ``names`` are used by ``.csv``, the number of the row otherwise."""
@@ -48,11 +48,12 @@ class WeightsFile:
             self._file.write(np.ascontiguousarray(weights, dtype=self.dtype).tobytes())
         self.rows += len(weights)
 
-    def _header(self) -> bytes:
-        """Version 1.0 of the .npy format, padded to a fixed length."""
+    def _write_header(self) -> None:
+        """Version 1.0 of the .npy format, padded to a fixed length: written at the start, and anew at the end."""
         about = f"{{'descr': '{self.dtype.str}', 'fortran_order': False, 'shape': ({self.rows}, {self.k}), }}"
         body = about.ljust(_HEADER - 11) + "\n"
-        return b"\x93NUMPY\x01\x00" + (_HEADER - 10).to_bytes(2, "little") + body.encode("latin1")
+        self._file.seek(0)
+        self._file.write(b"\x93NUMPY\x01\x00" + (_HEADER - 10).to_bytes(2, "little") + body.encode("latin1"))
 
     def __enter__(self) -> WeightsFile:
         return self
@@ -67,8 +68,7 @@ class WeightsFile:
 
     def _finish(self) -> None:
         if not self._text:
-            self._file.seek(0)
-            self._file.write(self._header())
+            self._write_header()
         self._file.close()
         if self.path.suffix.lower() != ".npz":
             os.replace(self._partial, self.path)

@@ -76,9 +76,8 @@ def _components(data: Input, found: Found, given: str) -> tuple[NDArray[np.float
     else:
         assert found.indices is not None
         if found.record and found.record["shape"][1] != columns:
-            raise InvalidInputError(
-                f"{given} is of data with {found.record['shape'][1]} columns, {data.path} has {columns}; seek in it first"
-            )
+            theirs = found.record["shape"][1]
+            raise InvalidInputError(f"{given} is of data with {theirs} columns, {data.path} has {columns}")
         components = data.pick(found.indices)
     names = found.record.get("anchor_names")
     if found.components is None:

@@ -20,16 +20,15 @@ def short(text: str, width: int) -> str:
 
 
 def percent(share: float) -> str:
-    """``"73 %"``, ``"4.2 %"``, ``"0.03 %"``; never rounded up to all or down to nothing."""
+    """``"73 %"`` (the space does not break), ``"4.2 %"``, ``"0.03 %"``; never rounded up to all or down to nothing."""
     value = 100.0 * share
-    if value == 0 or value == 100:
-        return f"{value:.0f} %"
-    if value >= 10:
+    if value == 0 or value == 100 or 10 <= value < 99.5:
         shown = f"{value:.0f}"
-        return f"{shown} %" if shown != "100" else f"{min(value, 99.99):.2f} %" if value < 99.995 else "> 99.99 %"
-    if value >= 1:
-        return f"{value:.1f} %"
-    return f"{value:.2f} %" if value >= 0.01 else "< 0.01 %"
+    elif value < 10:
+        shown = f"{value:.1f}" if value >= 1 else f"{value:.2f}" if value >= 0.01 else "< 0.01"
+    else:
+        shown = f"{value:.2f}" if value < 99.995 else "> 99.99"
+    return shown.replace(" ", "\N{NO-BREAK SPACE}") + "\N{NO-BREAK SPACE}%"
 
 
 def count(number: float) -> str:

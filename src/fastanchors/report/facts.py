@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._rng import RngLike, as_generator
-from .._validate import check_index, check_size
+from .._validate import check_index
 from ..anchors import Anchors
 from ..encoder import encode
 from ..errors import FastAnchorsError, InvalidInputError
@@ -161,7 +161,7 @@ def _features(components: _Array, names: Sequence[str] | None) -> list[list[tupl
         top = np.argsort(-row, kind="stable")[:_TOP]
         features.append(
             [
-                (f"column {int(j):,}" if names is None else clean(names[int(j)], 60), float(row[j]) / total)
+                (f"column {int(j):,}" if names is None else clean(names[int(j)], 28), float(row[j]) / total)
                 for j in top
                 if row[j] > 0
             ]
@@ -203,7 +203,7 @@ def _picture(
     total = mass.sum(axis=1, keepdims=True)
     weights = np.divide(mass, total, out=np.zeros_like(mass), where=total > 0)
     shown = total.ravel() > 0
-    leads = np.bincount(weights[shown].argmax(axis=1), minlength=len(components)) / max(1, np.count_nonzero(shown))
+    leads = np.bincount(weights[shown].argmax(axis=1), minlength=len(components)) / max(1, int(shown.sum()))
     chosen = _row_names(names, some[at][shown])
     return Picture(weights[shown], explained[shown], chosen, leads)
 
@@ -217,12 +217,10 @@ def _explained(block: Rows, F: _Array, components: _Array) -> _Array:
 
 def _curve(A: Any, anchors: Anchors, rng: RngLike) -> RankCurve:
     """From rows drawn by their norms and the anchors: the same whatever the size of the matrix."""
-    m, n = A.shape
     block, _, sampled = draw_by_norm(A, _JUDGED, as_generator(rng))
     if sampled:
         block = _stack([block, _take(A, anchors.indices)])
-    most = min(block.shape[0], max(2 * len(anchors), len(anchors) + 5), max(50, len(anchors) + 5))
-    return rank_curve(block, k_max=check_size(most, name="k_max"), rows=block.shape[0], rng=rng)
+    return rank_curve(block, k_max=min(block.shape[0], len(anchors) + 5), rows=block.shape[0], rng=rng)
 
 
 def _held_back(
@@ -264,7 +262,7 @@ def _held_back(
 
 def curve_of(record: Mapping[str, Any]) -> RankCurve:
     """A :class:`RankCurve` from what its ``as_dict`` gave."""
-    whole = {"ks": np.intp, "anchors": np.intp}
-    arrays = ("ks", "residuals", "errors", "falls", "singular_values", "anchors")
-    values = {name: np.asarray(record[name], dtype=whole.get(name, np.float64)) for name in arrays}
-    return RankCurve(k=int(record["k"]), reason=str(record["reason"]), rows=int(record["rows"]), **values)
+    arrays: dict[str, Any] = {}
+    for name in ("ks", "residuals", "errors", "falls", "singular_values", "anchors"):
+        arrays[name] = np.asarray(record[name], dtype=np.intp if name in ("ks", "anchors") else np.float64)
+    return RankCurve(k=int(record["k"]), reason=str(record["reason"]), rows=int(record["rows"]), **arrays)

@@ -23,6 +23,7 @@ _SURE = {
     "sampled": ("Checked by fresh draws.", "The statement below holds with the probability it names."),
     "none": ("Not proved.", "These rows come without a proof; judge them by what they explain."),
 }
+_ADVICE = "; judge by the curve, or raise k_max"  # of the rank curve, to those who call it
 
 
 def page(facts: Facts) -> str:
@@ -68,7 +69,8 @@ def _table(caption: str, head: Sequence[tuple[str, bool]], rows: Iterable[Sequen
         for cell, (_, right) in zip(row[1:], head[1:], strict=True):
             cells.append(cell if cell.startswith("<td") else f"<td{_number(right)}>{cell}</td>")
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    body = "".join(lines)
+    return f"<table><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _number(right: bool) -> str:
@@ -77,7 +79,8 @@ def _number(right: bool) -> str:
 
 def _meter(share: float, rest: bool = False) -> str:
     kind = ' class="rest"' if rest else ""
-    return f'<td class="meter" aria-hidden="true"><span{kind} style="width:{100 * min(max(share, 0), 1):.2f}%"></span></td>'
+    width = 100 * min(max(share, 0.0), 1.0)
+    return f'<td class="meter" aria-hidden="true"><span{kind} style="width:{width:.2f}%"></span></td>'
 
 
 def _head(facts: Facts) -> str:
@@ -105,8 +108,8 @@ def _head(facts: Facts) -> str:
         "of the data</h1>"
         f'<p class="lead">Among the {rows}, a few stand for the rest: {names}{more}. '
         "Every other row is, as nearly as possible, a mixture of these.</p>"
-        f'<div class="sure{" open" if kind == "none" else ""}" role="note" aria-label="How sure"><p><strong>{word}</strong> '
-        f"{meaning}</p><p>{escape(_sentence(facts.anchors.certificate.statement))}</p></div>"
+        f'<div class="sure{" open" if kind == "none" else ""}" role="note" aria-label="How sure">'
+        f"<p><strong>{word}</strong> {meaning}</p><p>{escape(_sentence(facts.anchors.certificate.statement))}</p></div>"
         f'<dl class="facts">{listed}</dl></header>'
     )
 
@@ -139,7 +142,11 @@ def _anchors(facts: Facts) -> str:
             f'<li><h3><span class="number">{j + 1}</span>{escape(name)}</h3>'
             f'<p class="share">{row}explains {percent(float(share))}</p>{inside}</li>'
         )
-    what = "its values over the columns, the other anchors in grey" if spectra else "its heaviest columns"
+    what = (
+        "its values over the columns, the other anchors in grey"
+        if spectra
+        else "its heaviest columns with their share of the row"
+    )
     intro = f"<p>In the order in which they were found; of each, {what}.</p>"
     return _section(
         "anchors",
@@ -157,10 +164,7 @@ def _features(facts: Facts, j: int) -> str:
         f'<tr><th scope="row">{escape(name)}</th><td class="n">{percent(value)}</td>{_meter(value / most)}</tr>'
         for name, value in features
     )
-    return (
-        "<table><caption>Heaviest columns, share of the row"
-        f"<span hidden> {j + 1}</span></caption><tbody>{rows}</tbody></table>"
-    )
+    return f"<table><caption>Heaviest columns</caption><tbody>{rows}</tbody></table>"
 
 
 def _shares(facts: Facts) -> str:
@@ -210,8 +214,8 @@ def _simplex(facts: Facts) -> str:
     return _section(
         "simplex",
         "Rows among the anchors",
-        f'<figure class="one">{picture}<figcaption>{len(shown.names):,} rows drawn evenly. An anchor is a corner; a row '
-        "lies nearer to the anchors that weigh more in it, and a row in a corner is like that anchor alone. "
+        f'<figure class="one">{picture}<figcaption>{len(shown.names):,} rows drawn evenly. An anchor is a corner; '
+        "a row lies nearer to the anchors that weigh more in it, and a row in a corner is like that anchor alone. "
         f"Point at a row for its name and mixture.{grey}{note}</figcaption></figure>",
     )
 
@@ -274,10 +278,10 @@ def _rank(facts: Facts) -> str:
     return _section(
         "rank",
         "How many anchors?",
-        f"<p>{agreed}: {escape(curve.reason)}.</p>",
+        f"<p>{agreed}: {escape(curve.reason.removesuffix(_ADVICE))}.</p>",
         f'<div class="pair"><figure>{residual}<figcaption>Residual: the farthest row from all mixtures of the first k '
-        f"anchors, taken greedily.</figcaption></figure><figure>{missing}<figcaption>Share of the data that the first k "
-        "leave unexplained.</figcaption></figure></div>",
+        f"anchors, taken greedily.</figcaption></figure><figure>{missing}<figcaption>Share of the data that the "
+        "first k leave unexplained.</figcaption></figure></div>",
         f'<details><summary>The figures</summary><div class="scroll">{table}</div></details>',
     )
 
@@ -290,10 +294,10 @@ def _held_back(facts: Facts) -> str:
     rows = len(held.explained)
     half, low = float(np.median(held.explained)), float(np.quantile(held.explained, 0.1))
     words = (
-        f"<p>{rows:,} rows were held back and anchors sought again among {held.kept:,} others ({held.same} of {held.k} came "
-        f"out the same). The mixtures of these explain {percent(held.total)} of a held-back row on average, against "
-        f"{percent(held.explained_kept)} of the others. Half of the held-back rows are explained to {percent(half)} or "
-        f"more, nine of ten to {percent(low)} or more.</p>"
+        f"<p>{rows:,} rows were held back and anchors sought again among {held.kept:,} others ({held.same} of {held.k} "
+        f"came out the same). The mixtures of these explain {percent(held.total)} of a held-back row on average, "
+        f"against {percent(held.explained_kept)} of the others. Half of the held-back rows are explained to "
+        f"{percent(half)} or more, nine of ten to {percent(low)} or more.</p>"
     )
     picture = svg.histogram(
         "held-back-picture",

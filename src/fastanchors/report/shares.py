@@ -41,7 +41,7 @@ class Shares:
 
 
 def anchor_shares(A: Any, components: _Array, *, rows: int = 1000, rng: RngLike = None) -> Shares:
-    """Share of ‖A‖_F² that each anchor explains; of a matrix with more rows, from ``rows`` drawn by their squared norms.
+    """Share of ‖A‖_F² that each anchor explains; of a larger matrix, from ``rows`` rows drawn by their squared norms.
 
     Drawn so, the mean of f_j·⟨c_j, a⟩/‖a‖² over the draws is an unbiased estimate, with a standard error below
     0.5/√rows. Reads those rows only, besides the norms.

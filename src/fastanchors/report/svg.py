@@ -54,13 +54,9 @@ def curve(
     if log:
         floor = max(shown.max() * 1e-16, 1e-300)
         shown = np.log10(np.maximum(shown, floor))
-        low, high = math.floor(shown.min()), math.ceil(shown.max() + 1e-9)
-        step = max(1, math.ceil((high - low) / 6))
-        ticks = [(float(t), f"1e{t}" if t else "1") for t in range(low, high + 1, step)]
-        if high - low == 1:
-            ticks = [(math.log10(f * 10.0**low), f"{f * 10.0**low:g}") for f in (1, 2, 5, 10)]
+        low, high, ticks = _log_scale(float(shown.min()), float(shown.max()))
     else:
-        low, high = 0, max(1e-12, float(shown.max()))
+        low, high = 0.0, max(1e-12, float(shown.max()))
         step_size = _nice(high / 4)
         high = step_size * math.ceil(high / step_size - 1e-9)
         ticks = [(t * step_size, f"{100 * t * step_size:.3g} %") for t in range(round(high / step_size) + 1)]
@@ -78,7 +74,7 @@ def curve(
         parts.append(f'<path class="grid" d="M{left:g} {y(value):.1f}H{WIDTH - right:g}"/>')
         parts.append(_text(left - 6, y(value) + 4, label, "end"))
     step = max(1, math.ceil(most / 8))
-    for k in sorted({1, *range(step, most + 1, step)}):
+    for k in range(step, most + 1, step):
         parts.append(_text(x(k), height - 18, str(k), "middle"))
     parts.append(_text(left + wide / 2, height - 3, "number of anchors", "middle", "soft"))
     parts.append(f'<path class="line" d="{_path([x(k) for k in ks], [y(v) for v in shown])}"/>')
@@ -89,15 +85,26 @@ def curve(
             f'<circle class="{"mark" if here else "dot"}" cx="{x(k):.1f}" cy="{y(v):.1f}" r="{6 if here else 3}">'
             f"<title>{k} anchors: {amount}</title></circle>"
         )
-    if chosen in list(ks):
-        right_half = x(chosen) > left + 0.6 * wide
-        at = x(chosen) + (-10 if right_half else 10)
-        parts.append(
-            _text(
-                at, y(shown[list(ks).index(chosen)]) - 10, f"k = {chosen}", "end" if right_half else "start", "strong"
-            )
-        )
+    if chosen in list(ks):  # the curve falls: there is room to the right above it, and to the left below
+        at = x(chosen), y(float(shown[list(ks).index(chosen)]))
+        if at[0] < left + 0.85 * wide:
+            parts.append(_text(at[0] + 8, at[1] - 10, f"k = {chosen}", "start", "strong"))
+        else:
+            parts.append(_text(at[0] - 4, at[1] + 20, f"k = {chosen}", "end", "strong"))
     return drawing(identity, height, title, description, *parts)
+
+
+def _log_scale(low: float, high: float) -> tuple[float, float, list[tuple[float, str]]]:
+    """Both ends of a scale that holds two logarithms, and its ticks: by 1, 2, 5 where it is short, else by decades."""
+    first, last = math.floor(low), math.ceil(high + 1e-9)
+    if last - first > 2:
+        step = math.ceil((last - first) / 6)
+        ticks = [(float(t), f"1e{t}" if t else "1") for t in range(first, last + 1, step)]
+        return float(first), float(last), ticks
+    fine = [(math.log10(f) + t, f"{f * 10.0**t:g}") for t in range(first, last + 1) for f in (1, 2, 5)]
+    start = max(at for at, (value, _) in enumerate(fine) if value <= low + 1e-9)
+    stop = min(at for at, (value, _) in enumerate(fine) if value >= high - 1e-9 and at > start)
+    return fine[start][0], fine[stop][0], fine[start : stop + 1]
 
 
 def _nice(step: float) -> float:
@@ -161,7 +168,7 @@ def simplex(
         style = "p" if share >= 0.5 else "q"
         parts.append(f'<circle class="{style}" cx="{px:.1f}" cy="{py:.1f}" r="3"><title>{words}</title></circle>')
     parts.append("</g>")
-    for place, j in enumerate(order):
+    for j in order:
         parts += _corner(corners[j], centre, j, anchor_names[j], k)
     return drawing(identity, height, title, description, *parts)
 
@@ -210,7 +217,10 @@ def spectrum(identity: str, name: str, components: _Array, j: int, columns: Sequ
     top = float(components.max()) or 1.0
     peak = int(np.argmax(components[j]))
     n = components.shape[1]
-    label = (lambda c: str(c + 1)) if columns is None else (lambda c: short(columns[c], 12))
+
+    def label(column: int) -> str:
+        return str(column) if columns is None else short(columns[column], 12)
+
     base = _SPECTRUM_HEIGHT - 20
     return drawing(
         identity,
