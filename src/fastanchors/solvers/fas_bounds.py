@@ -217,8 +217,9 @@ class Sketch:
         for part in self.parts:
             low, high = np.searchsorted(rows, [part.start, part.start + len(part.norms)])
             at = rows[low:high] - part.start
-            for target, source in zip(few[1:], part[1:]):
-                target[low:high] = source[at]
+            few.coordinates[low:high] = part.coordinates[at]
+            few.left[low:high] = part.left[at]
+            few.norms[low:high] = part.norms[at]
         return Sketch(self.V, [few])
 
     def marks(self) -> Any:

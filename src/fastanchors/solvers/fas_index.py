@@ -33,6 +33,7 @@ SPARE = 4  # dimensions of the sketch beyond the number of anchors
 _JOIN = 8  # most doubtful rows per step that join the coreset in one round
 _SPARES = (4, 32)  # rows per step kept beyond those the proof needs, so that small changes do not undo it
 _MIXED = (8, 256)  # rows nearest to each anchor that are kept
+_TRIES = 2  # rounds without a further proved anchor, where more rows are in doubt than may be read
 _WARM = 20_000  # rows from which rounds among a few of them pay
 _NEAR = 0.9  # of a threshold: which few
 _FLAT = 1e-4  # anchors with residuals below this fraction of the first do not span a hull worth having
@@ -185,7 +186,7 @@ class _Proof:
     def rounds(self, top: int) -> tuple[Run, int, NDArray[np.int64], NDArray[np.float64]]:
         """A run, how much of it is proved, the rows outside the coreset that were checked exactly, their residuals."""
         none = np.zeros(0, dtype=np.int64)
-        last, reached = none, -1
+        last, reached, tries = none, -1, 0
         while True:
             run = self.coreset.run(self.steps, tol=self.tol)
             thresholds = run.thresholds if len(run) == self.steps else run.thresholds.and_one_more()
@@ -195,7 +196,11 @@ class _Proof:
             if proved == self.steps:
                 return run, proved, none, np.zeros(proved)
             if proved > reached or not np.array_equal(run.indices[: proved + 1], last[: proved + 1]):
-                # Reading the most doubtful rows still moves things: go on with the next ones.
+                # Reading the most doubtful rows still moves things: go on with the next ones, unless at the level of
+                # the noise nearly every row is in doubt and remains so.
+                tries = 0 if proved > reached or doubtful[proved] <= self.allowance else tries + 1
+                if tries == _TRIES:
+                    return run, proved, none, np.zeros(proved)
                 last, reached = run.indices, proved
                 worst = scan.top_rows[:, :_JOIN]
                 if self.join(worst[scan.top_bounds[:, :_JOIN] >= thresholds.low[:, None]]):
@@ -257,6 +262,8 @@ class _Proof:
             return None
         points = self.coreset.points(vertices.indices)
         spares = int(np.clip(self.data.shape[0] // 400, *_MIXED))
+        if not self._near_hull(points, _NARROW * vertices.residuals[-1]):
+            return None
         rows, values = mixtures(self.sketch, points, self.known, spares + 1)
         gap = float(values[-1, -1])
         if gap > _NARROW * vertices.residuals[-1]:
@@ -265,6 +272,14 @@ class _Proof:
         enough = self.join(wanted)
         shares = np.maximum(values[:-1, -1 if enough else 0], 0.5)
         return Hull(points, shares, max(gap if enough else float(values[-1, 0]), 0.0))
+
+    def _near_hull(self, points: NDArray[np.float64], gap: float) -> bool:
+        """A look at a few rows, to save the look at all where it would be in vain."""
+        if not self.sketch.parts or self.sketch.rows < _WARM:
+            return True
+        some = np.unique(np.linspace(0, self.sketch.rows - 1, 1000).astype(np.int64))
+        _, values = mixtures(self.sketch.gathered(some), points, np.zeros(len(some), dtype=np.bool_), len(some) // 2)
+        return bool(values[-1, -1] <= gap)
 
 
 def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | None = None) -> Index | None:
