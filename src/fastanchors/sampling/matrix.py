@@ -10,24 +10,22 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from .._rng import RngLike, as_generator
 from .._validate import as_matrix, check_index, check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from .access import Rows
 from .block import Block, make_block
 from .changes import Changes
 from .cost import Cost
+from .drawing import Draws
 from .entries import as_entries, as_values, check_squares, is_plain, summed
 from .forest import Array
-from .gather import in_order
 
 __all__ = ["SampleMatrix"]
 
-_CHUNK = 1 << 16  # draws made together: what they need in between stays in the cache
 _BLOCK_ENTRIES = 1 << 22  # entries of a block of rows where the caller does not say
 
 
-class SampleMatrix:
+class SampleMatrix(Draws):
     """Sample access to a matrix A (Proposition 1 of Chen et al.), in memory and open to updates.
 
     Rows are drawn with probability ‖A_(i)‖²/‖A‖_F², columns with ‖A^(j)‖²/‖A‖_F², entries of a row or a column by
@@ -88,10 +86,6 @@ class SampleMatrix:
         self._normalize = normalize
         self._cost = Cost()
 
-    def _set_blocks(self, blocks: list[Block]) -> None:
-        self._blocks = blocks
-        self._starts = np.cumsum([0, *(block.shape[0] for block in blocks)])
-
     def _made(self, matrix: Rows) -> Block:
         block = make_block(matrix, l1=self._normalize is not None)
         every = np.arange(matrix.shape[0])
@@ -102,33 +96,8 @@ class SampleMatrix:
     # --- what it is -------------------------------------------------------------------------------------------------
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return int(self._starts[-1]), self._blocks[0].shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the stored entries."""
-        return self._blocks[0].dtype
-
-    @property
     def normalize(self) -> Literal["l1"] | None:
         return self._normalize
-
-    @property
-    def is_sparse(self) -> bool:
-        from .sparse_block import SparseBlock
-
-        return isinstance(self._blocks[0], SparseBlock)
-
-    @property
-    def nnz(self) -> int:
-        """Number of entries that are not zero."""
-        return sum(block.nnz for block in self._blocks)
-
-    @property
-    def memory(self) -> int:
-        """Bytes held, the copy of the matrix included."""
-        return sum(block.nbytes for block in self._blocks)
 
     @property
     def cost(self) -> Cost:
@@ -188,130 +157,6 @@ class SampleMatrix:
         self._cost.queries += values.size
         return float(values[0]) if shape == () else values.reshape(shape)
 
-    # --- draws ------------------------------------------------------------------------------------------------------
-
-    def sample_rows(self, size: int | None = None, *, rng: RngLike = None) -> Any:
-        """Rows with probability ‖A_(i)‖² / ‖A‖_F². O(log m) each."""
-        generator = as_generator(rng)
-        totals = self._positive([block.row_total for block in self._blocks])
-
-        def draw(count: int) -> Array:
-            which, u = _split(totals, generator.random(count))
-            out = np.empty(count, np.int64)
-            for b, at in _groups(which, len(self._blocks)):
-                out[at] = self._starts[b] + self._blocks[b].draw_rows(u[at])
-            return out
-
-        return self._many(draw, size)
-
-    def sample_columns(self, size: int | None = None, *, rng: RngLike = None) -> Any:
-        """Columns with probability ‖A^(j)‖² / ‖A‖_F². O(log n) each.
-
-        Where rows have been updated under ``"l1"``, a row entry is drawn along with the column, and the pair accepted
-        with the probability that corrects the weight that the column trees have for that row (at least 1/16).
-        """
-        self._need_columns()
-        generator = as_generator(rng)
-        totals = self._positive([block.column_total for block in self._blocks])
-
-        def draw(count: int) -> Array:
-            out = np.empty(count, np.int64)
-            pending = np.arange(count)
-            while pending.size:
-                which, u = _split(totals, generator.random(pending.size))
-                accepted = np.ones(pending.size, bool)
-                for b, at in _groups(which, len(self._blocks)):
-                    block = self._blocks[b]
-                    columns = block.draw_columns(u[at])
-                    out[pending[at]] = columns
-                    if block.drifted:
-                        rows = block.draw_in_column(columns, generator.random(len(at)))
-                        accepted[at] = generator.random(len(at)) < block.acceptance(rows)
-                pending = pending[~accepted]
-            return out
-
-        return self._many(draw, size)
-
-    def sample_in_row(self, i: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
-        """Columns with probability A_ij² / ‖A_(i)‖²; for an array ``i`` of shape s, an array s + (size,)."""
-        generator = as_generator(rng)
-        rows = check_index(i, self.shape[0], name="row")
-        _refuse_zero(self._by_row(rows.reshape(-1), "row_weights"), rows, "row")
-
-        def draw(rows: Array) -> Array:
-            r = generator.random(len(rows))
-            out = np.empty(len(rows), np.int64)
-            for block, at, local in self._split_rows(rows):
-                out[at] = block.draw_in_row(local, r[at])
-            return out
-
-        return self._many_in(draw, rows, size)
-
-    def sample_in_column(self, j: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
-        """Rows with probability A_ij² / ‖A^(j)‖²; for an array ``j`` of shape s, an array s + (size,)."""
-        self._need_columns()
-        generator = as_generator(rng)
-        columns = check_index(j, self.shape[1], name="column")
-        _refuse_zero(np.sum(self._column_weights(columns.reshape(-1)), axis=0), columns, "column")
-
-        def draw(columns: Array) -> Array:
-            out = np.empty(len(columns), np.int64)
-            pending = np.arange(len(columns))
-            while pending.size:
-                which = self._blocks_of(columns[pending], generator)
-                accepted = np.ones(pending.size, bool)
-                for b, at in _groups(which, len(self._blocks)):
-                    block = self._blocks[b]
-                    rows = block.draw_in_column(columns[pending[at]], generator.random(len(at)))
-                    out[pending[at]] = self._starts[b] + rows
-                    if block.drifted:
-                        accepted[at] = generator.random(len(at)) < block.acceptance(rows)
-                pending = pending[~accepted]
-            return out
-
-        return self._many_in(draw, columns, size)
-
-    def _blocks_of(self, columns: Array, generator: np.random.Generator) -> Array:
-        """A block for each column, by the column's weight in it."""
-        if len(self._blocks) == 1:
-            return np.zeros(len(columns), np.int64)
-        sums = np.cumsum(self._column_weights(columns), axis=0)
-        u = generator.random(len(columns)) * sums[-1]
-        # Past the last sum by rounding: the last block in which the column is not zero.
-        return np.minimum((sums <= u).sum(axis=0), np.argmax(sums == sums[-1], axis=0))
-
-    def _column_weights(self, columns: Array) -> list[Array]:
-        """Of each block."""
-        return [block.column_weights(columns) for block in self._blocks]
-
-    def _many(self, draw: Any, size: int | None) -> Any:
-        count = 1 if size is None else check_size(size, name="size", minimum=0)
-        self._cost.samples += count
-        out = np.empty(count, np.int64)
-        for start in range(0, count, _CHUNK):
-            out[start : start + _CHUNK] = draw(min(_CHUNK, count - start))
-        return int(out[0]) if size is None else out
-
-    def _many_in(self, draw: Any, which: Array, size: int | None) -> Any:
-        each = 1 if size is None else check_size(size, name="size", minimum=0)
-        flat = np.repeat(which.reshape(-1).astype(np.int64, copy=False), each)
-        self._cost.samples += len(flat)
-        out = np.empty(len(flat), np.int64)
-        for start in range(0, len(flat), _CHUNK):
-            out[start : start + _CHUNK] = draw(flat[start : start + _CHUNK])
-        if size is None:
-            return int(out[0]) if which.shape == () else out.reshape(which.shape)
-        return out.reshape((*which.shape, each))
-
-    def _need_columns(self) -> None:
-        if not all(block.has_columns for block in self._blocks):
-            raise InvalidInputError("this matrix was built without its column side; build it with columns=True")
-
-    def _positive(self, totals: list[float]) -> Array:
-        if not sum(totals) > 0:
-            raise InvalidInputError("every entry of the matrix is zero: there is nothing to draw")
-        return np.array(totals)
-
     # --- rows -------------------------------------------------------------------------------------------------------
 
     def rows(self, indices: ArrayLike) -> Rows:
@@ -332,17 +177,6 @@ class SampleMatrix:
         step = check_size(block_rows, name="block_rows")
         for start in range(0, m, step):
             yield start, self.rows(np.arange(start, min(start + step, m)))
-
-    def _gather(self, rows: Array, *, view: bool) -> Rows:
-        if len(self._blocks) == 1:
-            return self._blocks[0].rows(rows, view=view)
-        parts, order = [], []
-        for block, at, local in self._split_rows(rows):
-            parts.append(block.rows(local, view=view))
-            order.append(at)
-        if not parts:
-            return self._blocks[0].rows(rows, view=view)
-        return in_order(parts, order, len(rows))
 
     # --- updates ----------------------------------------------------------------------------------------------------
 
@@ -454,52 +288,6 @@ class SampleMatrix:
         flat = (np.ascontiguousarray(a, np.int64).reshape(-1) for a in (i, j))
         return (*flat, i.shape)  # type: ignore[return-value]
 
-    def _split_rows(self, rows: Array) -> Iterator[tuple[Block, Any, Array]]:
-        """(block, which of ``rows`` are in it, their numbers in the block)."""
-        if len(self._blocks) == 1:
-            yield self._blocks[0], slice(None), rows.astype(np.int64, copy=False)
-            return
-        which = np.searchsorted(self._starts, rows, side="right") - 1
-        for b, at in _groups(which, len(self._blocks)):
-            yield self._blocks[b], at, rows[at].astype(np.int64) - self._starts[b]
-
-    def _by_row(self, rows: Array, method: str) -> Array:
-        out = np.empty(len(rows))
-        for block, at, local in self._split_rows(rows):
-            out[at] = getattr(block, method)(local)
-        return out
-
-    def _l1(self, rows: Array) -> Array:
-        return self._by_row(rows, "l1_norms")
-
-    def _raw(self, i: Array, j: Array) -> Array:
-        out = np.empty(len(i), self.dtype)
-        for block, at, local in self._split_rows(i):
-            out[at] = block.raw(local, j[at])
-        return out
-
-
-def _split(totals: Array, r: Array) -> tuple[Array, Array]:
-    """A block for each uniform ``r`` by the blocks' totals, and what is left of it inside the block's total."""
-    if len(totals) == 1:
-        return np.zeros(len(r), np.int64), r * totals[0]
-    sums = np.cumsum(totals)
-    u = r * sums[-1]
-    which = np.minimum(np.searchsorted(sums, u, side="right"), np.flatnonzero(totals)[-1])
-    return which, u - (sums - totals)[which]
-
-
-def _groups(which: Array, blocks: int) -> Iterator[tuple[int, Array]]:
-    """Each block that occurs in ``which``, with the places where it does."""
-    if blocks == 1:
-        yield 0, np.arange(len(which))
-        return
-    order = np.argsort(which, kind="stable")
-    bounds = np.searchsorted(which[order], np.arange(blocks + 1))
-    for b in range(blocks):
-        if bounds[b] < bounds[b + 1]:
-            yield b, order[bounds[b] : bounds[b + 1]]
-
 
 def _pair(index: Any) -> tuple[Any, Any]:
     if not isinstance(index, tuple) or len(index) != 2:
@@ -514,9 +302,3 @@ def _names(names: Sequence[str] | None, length: int, what: str) -> list[str] | N
     if len(kept) != length:
         raise InvalidInputError(f"{what} has {len(kept)} names for {length}")
     return kept
-
-
-def _refuse_zero(weights: Array, which: Array, what: str) -> None:
-    if weights.size and not weights.min() > 0:
-        bad = which.reshape(-1)[int(np.argmin(weights))]
-        raise InvalidInputError(f"{what} {bad} is zero, or its squares are: there is nothing to draw in it")

@@ -19,10 +19,12 @@ from ..sampling.access import Rows
 from ..sampling.block import Block
 from ..sampling.cost import Cost
 from ..sampling.dense_block import DenseBlock
+from ..sampling.drawing import refuse_zero, split
 from ..sampling.forest import Array
 from ..sampling.gather import in_order
-from ..sampling.matrix import SampleMatrix, _groups, _refuse_zero, _split
+from ..sampling.matrix import SampleMatrix
 from ..sampling.sparse_block import SparseBlock
+from ..sampling.stack import by_block
 from ..sampling.view import view_dtype
 from ..solvers._rows import MatrixRows
 from ..solvers.fas_bounds import Part, Sketch
@@ -218,7 +220,7 @@ class RemoteStore(SampleMatrix):
         totals = self._positive([block.row_total for block in self._blocks])
 
         def draw(count: int) -> Array:
-            return self._drawn("draw_rows", *_split(totals, generator.random(count)), first=True)
+            return self._drawn("draw_rows", *split(totals, generator.random(count)), first=True)
 
         return self._many(draw, size)
 
@@ -228,14 +230,14 @@ class RemoteStore(SampleMatrix):
         totals = self._positive([block.column_total for block in self._blocks])
 
         def draw(count: int) -> Array:
-            return self._drawn("draw_columns", *_split(totals, generator.random(count)), first=False)
+            return self._drawn("draw_columns", *split(totals, generator.random(count)), first=False)
 
         return self._many(draw, size)
 
     def sample_in_row(self, i: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
         generator = as_generator(rng)
         rows = check_index(i, self.shape[0], name="row")
-        _refuse_zero(self._by_row(rows.reshape(-1), "row_weights"), rows, "row")
+        refuse_zero(self._by_row(rows.reshape(-1), "row_weights"), rows, "row")
 
         def draw(rows: Array) -> Array:
             out = np.empty(len(rows), np.int64)
@@ -249,10 +251,10 @@ class RemoteStore(SampleMatrix):
         self._need_columns()
         generator = as_generator(rng)
         columns = check_index(j, self.shape[1], name="column")
-        _refuse_zero(np.sum(self._column_weights(columns.reshape(-1)), axis=0), columns, "column")
+        refuse_zero(np.sum(self._column_weights(columns.reshape(-1)), axis=0), columns, "column")
 
         def draw(columns: Array) -> Array:
-            groups = list(_groups(self._blocks_of(columns, generator), len(self._blocks)))
+            groups = list(by_block(self._blocks_of(columns, generator), len(self._blocks)))
             jobs = [(b, (columns[at], generator.random(len(at)))) for b, at in groups]
             out = np.empty(len(columns), np.int64)
             for (b, at), rows in zip(groups, self._ask("draw_in_column", jobs)):
@@ -263,7 +265,7 @@ class RemoteStore(SampleMatrix):
 
     def _drawn(self, method: str, which: Array, u: Array, *, first: bool) -> Array:
         """One draw for each ``u`` in its block; row numbers count from the block's ``first`` row."""
-        groups = list(_groups(which, len(self._blocks)))
+        groups = list(by_block(which, len(self._blocks)))
         out = np.empty(len(u), np.int64)
         for (b, at), drawn in zip(groups, self._ask(method, [(b, (u[at],)) for b, at in groups])):
             out[at] = drawn + (self._starts[b] if first else 0)
