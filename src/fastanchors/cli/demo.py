@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..anchors import Anchors
 from ..errors import InvalidInputError, MissingExtraError
 from ._input import PATH
 from ._terminal import shown_bytes, working
+from ._weights import WeightsFile
 from .app import emit, json_option
+
+if TYPE_CHECKING:
+    from ..store.store import Store
 
 __all__ = ["demo"]
 
@@ -24,83 +33,114 @@ _K = 10
 _LATE = 40  # stories that arrive after the store is built
 _SEEN_IN = 20  # stories a word must occur in to be a row
 
+_Tell: TypeAlias = Callable[[str], object]
+
 
 @click.command()
 @click.option("-o", "--out", type=PATH, default=Path("demo-output"), show_default=True, help="Where the files go.")
 @json_option
 def demo(out: Path, as_json: bool) -> None:
     """Show the library at work on 395 Reuters stories: build a store, seek, encode, update it, seek again, report."""
-    from .. import report, store
-    from ..solvers.fas import FAS
-
     start = time.perf_counter()
-    tell = (lambda text="": None) if as_json else click.echo
     corpus = _corpus()
     _make_place(out)
-
-    first = corpus.counts[:-_LATE]
-    tell(f"Reuters, 1996–97: {len(corpus.titles)} stories, {len(corpus.words):,} different words.")
+    encoder = _compile_encoder()
+    tell = _silent if as_json else click.echo
     tell(
+        f"Reuters, 1996-97: {len(corpus.titles)} stories, {len(corpus.words):,} different words.\n"
         f"A row for each of the {len(corpus.rows)} words found in {_SEEN_IN} stories or more; it counts the words it\n"
         "shares stories with. An anchor is a word that stands for a subject of its own.\n"
     )
-    with working("building the store"):
-        S = store.build(
-            corpus.together(first),
-            out / "words.store",
-            row_names=[corpus.words[i] for i in corpus.rows],
-            column_names=corpus.words,
-            overwrite=True,
-        )
-        size = sum(file.stat().st_size for file in (out / "words.store").iterdir())
-    tell(f"1. build   {first.shape[0]} stories → {S.path}: {S.shape[0]} × {S.shape[1]:,}, {shown_bytes(size)}")
-
-    with S:
-        with working("seeking anchors"):
-            before = FAS().seek(S, _K, rng=0)
-        tell(f"2. seek    {_K} anchors: {', '.join(before.names or ())}")
-        tell(_sure(before))
-
-        with working("adding the new stories"):
-            added = corpus.together(corpus.counts[-_LATE:]).tocoo()
-            S.add(added.coords[0], added.coords[1], added.data)
-            S.commit()
-        tell(f"3. update  {_LATE} more stories arrive: {added.nnz:,} entries changed in place, and committed")
-
-        with working("seeking again"):
-            after = FAS().seek(S, _K, rng=0)
-        new = [name for name in after.names or () if name not in (before.names or ())]
-        gone = [name for name in before.names or () if name not in (after.names or ())]
-        change = f"{', '.join(new)} in place of {', '.join(gone)}" if new else "the same anchors"
-        tell(f"4. seek    again: {change}")
-        tell(_sure(after))
-
-        with working("encoding the stories"):
-            weights = _encode(corpus, S.rows(after.indices))
-            _write_weights(out / "stories.csv", corpus.titles, after.names or (), weights)
-        tell(
-            f"5. encode  every story as a mixture of the anchors → {out / 'stories.csv'}; the story nearest to each:\n"
-        )
-        nearest = weights.argmax(axis=0)
-        for name, story in zip(after.names or (), nearest, strict=True):
-            tell(f"     {name:<10} {corpus.headline(int(story))}")
-
-        with working("writing the report"):
-            page = report.write(out / "report.html", S, after, title="Reuters words", kind="features", seed=0)
+    with _build(corpus, out / "words.store", tell) as S:
+        before = _seek(S)
+        tell(f"2. seek    {_K} anchors: {', '.join(before.names or ())}\n{_sure(before)}")
+        _update(S, corpus, tell)
+        after = _seek(S)
+        tell(f"4. seek    again: {_change(before, after)}\n{_sure(after)}")
+        encoder.wait()
+        _encode(S, corpus, after, out / "stories.csv", tell)
+        page = _report(S, after, out / "report.html", tell)
     seconds = time.perf_counter() - start
-    tell(f"\n6. report  {page} ({shown_bytes(page.stat().st_size)}): open it in a browser")
-    tell(f"\nAll this took {seconds:.1f} s. Next: fastanchors seek YOUR-FILE -k 10, or fastanchors --help.")
+    tell(f"\nAll this took {seconds:.0f} s. Next: fastanchors seek YOUR-FILE -k 10, or fastanchors --help.")
     if as_json:
-        emit(
-            {
-                "store": str(out / "words.store"),
-                "report": str(page),
-                "weights": str(out / "stories.csv"),
-                "before": before.as_dict(),
-                "after": after.as_dict(),
-                "seconds": seconds,
-            }
-        )
+        files = {"store": str(out / "words.store"), "report": str(page), "weights": str(out / "stories.csv")}
+        emit({**files, "before": before.as_dict(), "after": after.as_dict(), "seconds": seconds})
+
+
+def _silent(text: str) -> None:
+    """What a script hears of the story."""
+
+
+def _compile_encoder() -> subprocess.Popen[bytes]:
+    """Compile the encoder beside the first steps: on a fresh machine that takes longest, later it is cached."""
+    code = "import numpy, fastanchors; fastanchors.encode(numpy.eye(2), numpy.eye(2))"
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _build(corpus: _Corpus, path: Path, tell: _Tell) -> Store:
+    """The store of all stories but the last ones."""
+    from ..store import build
+
+    first = corpus.counts[:-_LATE]
+    with working("building the store"):
+        names = [corpus.words[i] for i in corpus.rows]
+        S = build(corpus.together(first), path, row_names=names, column_names=corpus.words, overwrite=True)
+    size = shown_bytes(sum(file.stat().st_size for file in path.iterdir()))
+    tell(f"1. build   {first.shape[0]} stories into {path}: {S.shape[0]} × {S.shape[1]:,}, {size}")
+    return S
+
+
+def _seek(S: Store) -> Anchors:
+    from ..solvers.fas import FAS
+
+    with working("seeking anchors"):
+        return FAS().seek(S, _K, rng=0)
+
+
+def _sure(anchors: Anchors) -> str:
+    blank = " " * 11
+    cost = f"{anchors.cost.rows_read:,} rows read, {anchors.seconds:.2g} s"
+    return f"{blank}{anchors.certificate.kind}: {anchors.certificate.statement}\n{blank}{cost}\n"
+
+
+def _update(S: Store, corpus: _Corpus, tell: _Tell) -> None:
+    """The last stories arrive: their pairs of words are added to the entries."""
+    with working("adding the new stories"):
+        added = corpus.together(corpus.counts[-_LATE:]).tocoo()
+        S.add(added.coords[0], added.coords[1], added.data)
+        S.commit()
+    tell(f"3. update  {_LATE} more stories arrive: {added.nnz:,} entries changed in place and committed")
+
+
+def _change(before: Anchors, after: Anchors) -> str:
+    old, new = before.names or (), after.names or ()
+    came, went = [name for name in new if name not in old], [name for name in old if name not in new]
+    return f"{', '.join(came)} in place of {', '.join(went)}" if came else "the same anchors"
+
+
+def _encode(S: Store, corpus: _Corpus, anchors: Anchors, path: Path, tell: _Tell) -> None:
+    """Each story's own words as a mixture of the anchors' company, all scaled to sum one."""
+    from ..encoder import encode
+
+    names = anchors.names or ()
+    with working("encoding the stories"):
+        lengths = np.asarray(corpus.counts.sum(axis=1)).ravel()
+        stories = sp.csr_array(corpus.counts.multiply(1.0 / lengths[:, None]))
+        weights = encode(stories, S.rows(anchors.indices))
+        with WeightsFile(path, np.float64, names) as file:
+            file.write(weights, corpus.titles)
+    tell(f"5. encode  every story as a mixture of the anchors in {path}; the story nearest to each anchor:\n")
+    for name, story in zip(names, weights.argmax(axis=0), strict=True):
+        tell(f"           {name:<10} {corpus.headline(int(story))}")
+
+
+def _report(S: Store, anchors: Anchors, path: Path, tell: _Tell) -> Path:
+    from ..report import write
+
+    with working("writing the report"):
+        write(path, S, anchors, title="Reuters words", kind="features", seed=0)
+    tell(f"\n6. report  {path} ({shown_bytes(path.stat().st_size)}): open it in a browser")
+    return path
 
 
 @dataclass(frozen=True)
@@ -121,8 +161,7 @@ class _Corpus:
 
     def headline(self, story: int) -> str:
         """The title without its number, its place and its date."""
-        text = self.titles[story].split(" ", 1)[-1].split(". ")[0]
-        return text if len(text) <= 76 else text[:75] + "…"
+        return re.sub(r"^\d+ |\. [A-Z]{3}.*", "", self.titles[story])
 
 
 def _corpus() -> _Corpus:
@@ -143,24 +182,3 @@ def _make_place(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     if (out / "words.store" / "manifest.json").exists():
         shutil.rmtree(out / "words.store")
-
-
-def _sure(anchors: Any) -> str:
-    cost = f"{anchors.cost.rows_read:,} rows read, {1e3 * anchors.seconds:.3g} ms"
-    return f"           {anchors.certificate.kind}: {anchors.certificate.statement}\n           {cost}\n"
-
-
-def _encode(corpus: _Corpus, anchors: Any) -> NDArray[np.float64]:
-    """Each story's own words as a mixture of the anchors' company, all scaled to sum one."""
-    from ..encoder import encode
-
-    lengths = np.asarray(corpus.counts.sum(axis=1)).ravel()
-    stories = sp.csr_array(corpus.counts.multiply(1.0 / lengths[:, None]))
-    return np.asarray(encode(stories, anchors), dtype=np.float64)
-
-
-def _write_weights(path: Path, titles: list[str], names: tuple[str, ...], weights: NDArray[np.float64]) -> None:
-    from ._weights import WeightsFile
-
-    with WeightsFile(path, np.float64, names) as file:
-        file.write(weights, titles)
