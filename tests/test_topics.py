@@ -163,7 +163,7 @@ def test_folder_lines_and_columns_of_text(tmp_path):
     check_texts(fa.apps.read_corpus(tmp_path / "lines.txt"))
     (tmp_path / "t.csv").write_text("id,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(TEXTS)))
     check_texts(fa.apps.read_corpus(tmp_path / "t.csv", column="text"))
-    with pytest.raises(fa.errors.InvalidInputError, match="--column.*'id', 'text'"):
+    with pytest.raises(fa.errors.InvalidInputError, match=r"--column.*'id', 'text'"):
         fa.apps.read_corpus(tmp_path / "t.csv")
     with pytest.raises(fa.errors.InvalidInputError, match="no column 'body'"):
         fa.apps.read_corpus(tmp_path / "t.csv", column="body")
@@ -173,7 +173,7 @@ def test_folder_lines_and_columns_of_text(tmp_path):
     assert frequent.vocabulary == ["cat", "dog", "the"]
     (tmp_path / "stop").write_text("cat\ndog\n")
     assert "cat" not in fa.apps.read_corpus(folder, stop_words=tmp_path / "stop").vocabulary
-    with pytest.raises(fa.errors.InvalidInputError, match="no word of .* is left"):
+    with pytest.raises(fa.errors.InvalidInputError, match=r"no word of .* is left"):
         fa.apps.read_corpus(folder, min_df=4)
 
 

@@ -57,8 +57,8 @@ def unmix(
     """Find the materials of a hyperspectral scene.
 
     CUBE is a .mat file, an ENVI header (.hdr) or a .npy array. Spectra go to endmembers.csv, the share of every
-    material in every pixel to abundances.npy (height × width × k, or pixels × k where the size of the image is not known),
-    pictures of both to spectra.png and abundances.png.
+    material in every pixel to abundances.npy (height × width × k, or pixels × k where the size of the image is
+    not known), pictures of both to spectra.png and abundances.png.
     """
     from ..apps import read_cube
     from ..apps import unmix as run
