@@ -28,6 +28,7 @@ SOLVERS = {
     "arora-lp": lambda: fa.AroraLP(),
     "hottopixx": lambda: fa.Hottopixx(),
     "fas": lambda: fa.FAS(),
+    "fgnsr": lambda: fa.FGNSR(),
 }
 
 KINDS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import minimize
 
 
 def truncated_pinv(A, k):
@@ -68,3 +69,69 @@ def best_unseen(A, V, user, n, exclude_seen=True):
     row = (A @ V @ V.T)[user]
     items = [j for j in range(A.shape[1]) if not (exclude_seen and A[user, j] != 0)]
     return sorted(items, key=lambda j: (-row[j], j))[:n]
+
+
+def project_row(x, j, w, price):
+    """Row j of Ω nearest to x with ``price`` on its diagonal, by trying every set of entries above their bound."""
+
+    def cut(t):
+        y = np.clip(x, 0.0, w / w[j] * t)
+        y[j] = t
+        return y
+
+    def cost(t):
+        return 0.5 * ((cut(t) - x) ** 2).sum() + price * t
+
+    ratio = w / w[j]
+    order = [i for i in np.argsort(-x / ratio) if i != j]
+    tries = []
+    for count in range(len(x)):  # the optimum has the first few of these above their bound
+        above = order[:count]
+        t = (x[j] - price + (ratio[above] * x[above]).sum()) / (1 + (ratio[above] ** 2).sum())
+        tries.append(min(max(t, 0.0), 1.0))
+    return cut(min(tries, key=cost))
+
+
+def project_on_omega(X, w, k):
+    """The nearest point of Ω with trace at most k: bisection on the price of the trace."""
+
+    def at(price):
+        return np.array([project_row(X[j].copy(), j, w, price) for j in range(len(X))])
+
+    if np.trace(at(0.0)) <= k:
+        return at(0.0)
+    low, high = 0.0, float(np.abs(X).sum() * len(X))
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.trace(at(middle)) > k else (low, middle)
+    return at(high)
+
+
+def self_expression(A, k):
+    """min ½‖A − XᵀA‖² over Ω with trace at most k, by a general solver."""
+    m, w = len(A), A.sum(axis=1)
+
+    def residual(x):
+        return 0.5 * ((A - x.reshape(m, m).T @ A) ** 2).sum()
+
+    def gradient(x):
+        return -(A @ (A - x.reshape(m, m).T @ A).T).ravel()
+
+    rows = [np.eye(m).ravel()]
+    upper = [float(k)]
+    for j in range(m):
+        for i in range(m):
+            if i != j:
+                below = np.zeros((m, m))
+                below[j, i], below[j, j] = 1.0, -w[i] / w[j]
+                rows.append(below.ravel())
+                upper.append(0.0)
+    constraint = {
+        "type": "ineq",
+        "fun": lambda x: np.array(upper) - np.array(rows) @ x,
+        "jac": lambda x: -np.array(rows),
+    }
+    bounds = [(0.0, 1.0 if i == j else None) for j in range(m) for i in range(m)]
+    start = np.eye(m).ravel() * k / m
+    options = {"maxiter": 1000, "ftol": 1e-14}
+    return minimize(residual, start, jac=gradient, bounds=bounds, constraints=[constraint], options=options)

@@ -22,6 +22,7 @@ _HOME = {
     "AroraLP": "arora_lp",
     "Hottopixx": "hottopixx",
     "QDCA": "qdca",
+    "FGNSR": "fgnsr",
     "Solver": "_solver",
     "Robust": "robust",
     "EQUAL": "_residuals",
@@ -37,6 +38,7 @@ _NAMES = {
     "arora-lp": "AroraLP",
     "hottopixx": "Hottopixx",
     "qdca": "QDCA",
+    "fgnsr": "FGNSR",
 }
 
 __all__ = ["SOLVERS", "get", *sorted(_HOME)]
