@@ -21,12 +21,14 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 
 
-def arguments(description: str | None) -> argparse.Namespace:
-    """The options every script takes."""
+def arguments(description: str | None, **extra: dict[str, Any]) -> argparse.Namespace:
+    """The options every script takes, and ``extra`` ones: name → arguments of ``add_argument``."""
     parser = argparse.ArgumentParser(description=(description or "").strip().split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; writes no table")
     parser.add_argument("--data", type=Path, default=None, help="directory of the data sets")
     parser.add_argument("--out", type=Path, default=None, help="directory for the table (benchmarks/results)")
+    for name, settings in extra.items():
+        parser.add_argument(f"--{name}", **settings)
     options = parser.parse_args()
     if options.out is None and not options.quick:
         options.out = RESULTS

@@ -9,7 +9,6 @@ the one that was being made. The next child goes on from there. A model in plain
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import signal
@@ -25,6 +24,9 @@ import scipy.sparse as sp
 import fastanchors as fa
 import fastanchors.store.store as store_module
 from fastanchors.store import register_extra
+
+sys.path.insert(0, str(Path(__file__).parent))
+from _table import Report, arguments
 
 COLUMNS = 12
 TRANSACTIONS = 12
@@ -259,27 +261,20 @@ def run(count, seed=0, every=25, echo=lambda text: None):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--quick", action="store_true", help="50 kills")
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    count = 50 if arguments.quick else arguments.count
+    options = arguments(__doc__, count={"type": int, "default": 1000}, seed={"type": int, "default": 0})
+    count = 50 if options.quick else options.count
+    report = Report("crash", "Writers killed at random moments", options)
     start = time.perf_counter()
-    outcomes = run(count, arguments.seed, echo=lambda text: print(text, file=sys.stderr))
-    lines = [
-        f"{count} writers killed with SIGKILL at random moments in {time.perf_counter() - start:.0f} s.",
-        "After each the store opened, passed `fa.verify` and held exactly a committed state.",
-        "",
-        "| the child | the store afterwards | times |",
-        "| --- | --- | --- |",
-        *(f"| {child} | {after} | {times} |" for (child, after), times in sorted(outcomes.items())),
-        "",
-    ]
-    print("\n".join(lines))
-    results = Path(__file__).parent / "results"
-    results.mkdir(exist_ok=True)
-    (results / "crash.md").write_text("# Killed at random moments\n\n" + "\n".join(lines))
+    outcomes = run(count, options.seed, echo=lambda text: print(text, file=sys.stderr))
+    report.text(
+        f"{count} writers killed with SIGKILL at random moments in {time.perf_counter() - start:.0f} s. After each the"
+        " store opened, passed `fa.verify` and held exactly a committed state."
+    )
+    report.table(
+        ["the child", "the store afterwards", "times"],
+        [(child, after, times) for (child, after), times in sorted(outcomes.items())],
+    )
+    report.save()
 
 
 if __name__ == "__main__":

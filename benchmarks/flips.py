@@ -5,7 +5,6 @@ python benchmarks/flips.py --count 5000
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import fastanchors as fa
+from _table import Report, arguments
 from fastanchors.errors import FastAnchorsError
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -53,26 +53,17 @@ def run(count, seed=0):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=5000)
-    parser.add_argument("--quick", action="store_true", help="200 flips")
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    count = 200 if arguments.quick else arguments.count
+    options = arguments(__doc__, count={"type": int, "default": 5000}, seed={"type": int, "default": 0})
+    count = 200 if options.quick else options.count
+    report = Report("flips", "Flipped bits", options)
     start = time.perf_counter()
-    outcomes = run(count, arguments.seed)
-    lines = [
-        f"{count} single bits flipped, one at a time, in {time.perf_counter() - start:.0f} s.",
-        "",
-        "| file | outcome | times |",
-        "| --- | --- | --- |",
-        *(f"| {file} | {outcome} | {times} |" for (file, outcome), times in sorted(outcomes.items())),
-        "",
-    ]
-    print("\n".join(lines))
-    results = Path(__file__).parent / "results"
-    results.mkdir(exist_ok=True)
-    (results / "flips.md").write_text("# Flipped bits\n\n" + "\n".join(lines))
+    outcomes = run(count, options.seed)
+    report.text(f"{count} single bits flipped, one at a time, in {time.perf_counter() - start:.0f} s.")
+    report.table(
+        ["file", "outcome", "times"],
+        [(file, outcome, times) for (file, outcome), times in sorted(outcomes.items())],
+    )
+    report.save()
 
 
 if __name__ == "__main__":

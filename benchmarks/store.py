@@ -9,8 +9,6 @@ draws and rows is ``SampleMatrix`` on the same matrix. Everything is measured in
 
 from __future__ import annotations
 
-import argparse
-import os
 import shutil
 import tempfile
 import threading
@@ -21,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import fastanchors as fa
+from _table import Report, arguments, in_turns
 
 PER_ROW, COLUMNS = 50, 20_000
 
@@ -68,7 +67,7 @@ def seconds(function, repeat=1):
     return float(np.median(times))
 
 
-def measure_build(A, path, lines):
+def measure_build(A, path, table):
     tocsc = seconds(lambda: A.tocsc())
     with AnonymousMemory() as memory:
         build = seconds(lambda: fa.build(A, path, extras=()).close())
@@ -77,15 +76,16 @@ def measure_build(A, path, lines):
     write = seconds(lambda: np.save(path.with_name("peer.npy"), content))
     path.with_name("peer.npy").unlink()
     csr = A.data.nbytes + A.indices.nbytes + A.indptr.nbytes
-    lines += [
-        f"| build of {A.shape[0]:,} × {A.shape[1]:,}, {A.nnz:.0e} non-zeros | {build:.1f} s |"
-        f" tocsc {tocsc:.1f} s + write {write:.1f} s | {build / (tocsc + write):.2f} times | ≤ 2.5 |",
-        f"| peak memory of the build (limit 1 GiB) | {memory.grown / 2**20:.0f} MiB | | | < 1024 MiB |",
-        f"| space, both orientations | {size / 1e9:.2f} GB | CSR {csr / 1e9:.2f} GB | {size / csr:.2f} times | ≤ 2.6 |",
+    what = f"build of {A.shape[0]:,} × {A.shape[1]:,}, {A.nnz:,} non-zeros"
+    peer = f"tocsc {tocsc:.1f} s + write {write:.1f} s"
+    table += [
+        (what, f"{build:.1f} s", peer, f"{build / (tocsc + write):.2f} times", "≤ 2.5"),
+        ("peak memory of the build (limit 1 GiB)", f"{memory.grown / 2**20:.0f} MiB", "", "", "< 1024 MiB"),
+        ("space, both sides", f"{size / 1e9:.2f} GB", f"CSR {csr / 1e9:.2f} GB", f"{size / csr:.2f} times", "≤ 2.6"),
     ]
 
 
-def measure_draws(S, M, lines, count):
+def measure_draws(S, M, table, count):
     rng = np.random.default_rng(1)
     rows, columns = M.sample_rows(count, rng=rng), M.sample_columns(count, rng=rng)
     some = M.sample_rows(500, rng=rng)
@@ -96,16 +96,14 @@ def measure_draws(S, M, lines, count):
         ("draws in columns", lambda X: X.sample_in_column(columns, rng=2), count),
         ("random rows gathered, 500 at a time", lambda X: X.rows(some), 500),
     ):
-        call(S), call(M)  # pages cached, kernels compiled
-        ours, theirs = seconds(lambda call=call: call(S), 5), seconds(lambda call=call: call(M), 5)
-        share = theirs / ours
-        lines.append(
-            f"| {name} | {number / ours / 1e6:.2f} M/s | SampleMatrix {number / theirs / 1e6:.2f} M/s |"
-            f" {100 * share:.0f} % | ≥ 60 % |"
+        taken = in_turns({"store": lambda call=call: call(S), "matrix": lambda call=call: call(M)})
+        ours, theirs = number / taken["store"] / 1e6, number / taken["matrix"] / 1e6
+        table.append(
+            (name, f"{ours:.2f} M/s", f"SampleMatrix {theirs:.2f} M/s", f"{100 * ours / theirs:.0f} %", "≥ 60 %")
         )
 
 
-def measure_updates(path, A, lines, count):
+def measure_updates(path, A, table, count):
     rng = np.random.default_rng(3)
     with fa.open(path, mode="r+", memory_limit=4 << 30) as S:
         entry = rng.integers(0, A.nnz, count)
@@ -125,49 +123,44 @@ def measure_updates(path, A, lines, count):
         for _ in range(100):
             S.update(i[:10], j[:10], x[:10])
             commits.append(seconds(S.commit))
-        lines += [
-            f"| one `S[i, j] = x`, median, no commit | {1e6 * np.median(single):.1f} µs | | | < 30 µs |",
-            f"| updates of existing entries in batches of 20,000 | {count / batch / 1e3:.0f} k/s | | | > 500 k/s |",
-            f"| commit of 10 changes, median | {1e3 * np.median(commits):.2f} ms | | | |",
-            f"| commit of {count:,} changes | {1e3 * large:.0f} ms | | | |",
+        table += [
+            ("one `S[i, j] = x`, median, no commit", f"{1e6 * np.median(single):.1f} µs", "", "", "< 30 µs"),
+            ("updates of entries, batches of 20,000", f"{count / batch / 1e3:.0f} k/s", "", "", "> 500 k/s"),
+            ("commit of 10 changes, median", f"{1e3 * np.median(commits):.2f} ms", "", "", ""),
+            (f"commit of {count:,} changes", f"{1e3 * large:.0f} ms", "", "", ""),
         ]
-        S.close()
     replay = seconds(lambda: fa.open(path).close())
-    lines.append(f"| open with {count + 7_000:,} changes in the journal | {1e3 * replay:.0f} ms | | | |")
+    table.append((f"open with {count + 7_000:,} changes in the journal", f"{1e3 * replay:.0f} ms", "", "", ""))
     with fa.open(path, mode="r+") as S:
-        compaction = seconds(S.compact)
-    lines.append(f"| compaction after changes in every shard | {compaction:.1f} s | | | |")
+        table.append(("compaction after changes in every shard", f"{seconds(S.compact):.1f} s", "", "", ""))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--rows", type=int, help="number of rows, 50 non-zeros each")
-    parser.add_argument("--scratch", type=Path, help="a directory with room for the store (default: a temporary one)")
-    arguments = parser.parse_args()
-    rows = arguments.rows or (200_000 if arguments.quick else 2_000_000)
-    lines = ["| what | here | peer | ratio | reach |", "| --- | --- | --- | --- | --- |"]
-    folder = Path(tempfile.mkdtemp(prefix="fastanchors-bench-", dir=arguments.scratch))
+    options = arguments(
+        __doc__,
+        rows={"type": int, "help": "number of rows, 50 non-zeros each"},
+        scratch={"type": Path, "help": "a directory with room for the store"},
+    )
+    rows = options.rows or (200_000 if options.quick else 2_000_000)
+    count = 100_000 if options.quick else 1_000_000
+    report = Report("store", "The store", options)
+    table = []
+    folder = Path(tempfile.mkdtemp(prefix="fastanchors-bench-", dir=options.scratch))
     try:
         path = folder / "store"
         A = make_matrix(rows, np.random.default_rng(0))
         fa.build(A[:1000], path, extras=()).close()  # compiles
         shutil.rmtree(path)
-        measure_build(A, path, lines)
-        opening = seconds(lambda: fa.open(path).close(), 20)
-        lines.append(f"| open | {1e3 * opening:.1f} ms | | | < 50 ms |")
+        measure_build(A, path, table)
+        table.append(("open", f"{1e3 * seconds(lambda: fa.open(path).close(), 20):.1f} ms", "", "", "< 50 ms"))
         with fa.open(path) as S:
-            lines.append(f"| shards | {len(S._blocks)} | | | |")
-            measure_draws(S, fa.SampleMatrix(A), lines, 100_000 if arguments.quick else 1_000_000)
-        measure_updates(path, A, lines, 100_000 if arguments.quick else 1_000_000)
+            table.append(("shards", str(len(S._blocks)), "", "", ""))
+            measure_draws(S, fa.SampleMatrix(A), table, count)
+        measure_updates(path, A, table, count)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    text = "\n".join(lines)
-    print(text)
-    name = "store-quick.md" if rows < 2_000_000 else "store.md"
-    results = Path(__file__).parent / "results"
-    results.mkdir(exist_ok=True)
-    (results / name).write_text(f"# The store\n\n{os.cpu_count()} cores.\n\n{text}\n")
+    report.table(["what", "here", "peer", "ratio", "reach"], table)
+    report.save()
 
 
 if __name__ == "__main__":

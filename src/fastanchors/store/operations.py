@@ -104,8 +104,9 @@ def decode(payload: bytes, place: str) -> Iterator[Operation]:
         at += head_length
         if kind == _SET:
             count = head["count"]
-            rows, columns = (np.frombuffer(payload, "<i8", count, at + 8 * count * part) for part in (0, 1))
-            values = np.frombuffer(payload, head["dtype"], count, at + 16 * count)
+            # Copies, because kernels are compiled for arrays that can be written.
+            rows, columns = (np.frombuffer(payload, "<i8", count, at + 8 * count * part).copy() for part in (0, 1))
+            values = np.frombuffer(payload, head["dtype"], count, at + 16 * count).copy()
             yield SetEntries(rows, columns, values)
         elif kind == _ROWS:
             yield _decode_rows(payload, at, head)
