@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._jit import jit
-from .forest import FAN, FAN_BITS, LANES, LEAF, LEAF_BITS, Array, Forest, Int
+from .forest import FAN, FAN_BITS, LANES, LEAF, LEAF_BITS, Array, Forest, Int, locate, weigh
 from .threads import in_chunks
 
 __all__ = ["descend", "draw", "pick_entries"]
@@ -60,7 +60,7 @@ def descend(begin: Array, end: Array, width: Int, nodes: Array, s: Array, u: Arr
                 total = 0.0
                 below = 0.0
                 at = low
-                for c in range(low, high):
+                for c in range(np.uint64(low), np.uint64(high)):
                     total += nodes[c]
                     at += np.int64(total <= x)
                     below = total if total <= x else below
@@ -97,48 +97,28 @@ def pick_entries(
 
     Weights are squares (``power`` 2) or absolute values (1), of the entries times the ``scale`` of their row.
     """
-    first = np.empty(LANES, np.int64)
-    count = np.empty(LANES, np.int64)
+    first, start, count = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    weights = np.empty(LANES * LEAF)
     touched = 0.0
     for group in range(0, u.size, LANES):
         lanes = min(LANES, u.size - group)
+        locate(begin, end, width, step, s, child, group, lanes, first, start, count)
+        touched += weigh(data, other, scale, step, power, first, start, count, lanes, weights)
         for w in range(lanes):
-            k = group + w
-            start = child[k] << LEAF_BITS
-            if width == 0:
-                first[w] = np.int64(begin[s[k]]) + start
-                count[w] = min(LEAF, np.int64(end[s[k]]) - first[w])
-            else:
-                first[w] = s[k] * width + start if step == 1 else s[k] + start * step
-                count[w] = min(LEAF, width - start)
-        for w in range(lanes):
-            stride = max(np.int64(1), count[w] >> 2) if step == 1 else np.int64(1)
-            for c in range(0, count[w], stride):
-                touched += data[first[w] + c * step]
-        if other.size > 0:
-            for w in range(lanes):
-                touched += other[first[w]] + other[first[w] + count[w] - 1]
-            if scale.size > 0:
-                for w in range(lanes):
-                    for c in range(count[w]):
-                        touched += scale[np.int64(other[first[w] + c])]
-        for w in range(lanes):
-            k = group + w
-            start = child[k] << LEAF_BITS
-            at = first[w]
+            x = u[group + w]
             total = 0.0
-            chosen: Int = np.int64(0)
-            final: Int = np.int64(0)  # the last entry of non-zero weight
-            for c in range(count[w]):
-                x = np.float64(data[at + c * step])
-                if scale.size > 0:
-                    x *= scale[np.int64(other[at + c])] if other.size > 0 else scale[start + c]
-                x = x * x if power == 2 else abs(x)
-                total += x
-                chosen += np.int64(total <= u[k])
-                final = c if x > 0.0 else final
-            chosen = min(chosen, final)
-            out[k] = np.int64(other[at + chosen]) if other.size > 0 else start + chosen
+            chosen = np.int64(0)
+            for at in range(np.uint64(w * LEAF), np.uint64(w * LEAF + count[w])):
+                total += weights[at]
+                chosen += np.int64(total <= x)
+            if chosen == count[w]:
+                chosen -= 1
+                while chosen > 0 and weights[w * LEAF + chosen] == 0.0:
+                    chosen -= 1
+            if other.size > 0:
+                out[group + w] = other[first[w] + chosen]
+            else:
+                out[group + w] = start[w] + chosen
     return touched
 
 

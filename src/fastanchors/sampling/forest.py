@@ -41,7 +41,9 @@ __all__ = [
     "build_leaves",
     "fresh_nodes",
     "lift",
+    "locate",
     "renew",
+    "weigh",
 ]
 
 Array: TypeAlias = NDArray[Any]
@@ -150,6 +152,84 @@ def lift(begin: Array, end: Array, width: Int, nodes: Array, sums: Array, low: I
 
 
 @jit
+def weigh(
+    data: Array,
+    other: Array,
+    scale: Array,
+    step: Int,
+    power: Int,
+    first: Array,
+    start: Array,
+    count: Array,
+    lanes: Int,
+    weights: Array,
+) -> float:
+    """Weights of the entries of one leaf block per lane, into 32 places each: squares (``power`` 2) or magnitudes (1).
+
+    The block of lane w is ``count[w]`` entries from ``data[first[w]]`` on, ``step`` apart, beginning with entry
+    ``start[w]`` of its segment. Entries are multiplied by the ``scale`` of their row, if any. Indices are unsigned, or
+    each would be tested for being negative. What is returned keeps the loads ahead alive.
+    """
+    touched = 0.0
+    stride = np.uint64(step)
+    for w in range(lanes):
+        at = np.uint64(first[w])
+        last = np.uint64(count[w] - 1)
+        for c in range(np.uint64(0), last, np.uint64(8) if step == 1 else np.uint64(1)):
+            touched += data[at + c * stride]
+        touched += data[at + last * stride]
+        if scale.size > 0 and other.size > 0:
+            touched += other[at] + other[at + last // np.uint64(2)] + other[at + last]
+    for w in range(lanes):
+        at = np.uint64(first[w])
+        put = np.uint64(w * LEAF)
+        size = np.uint64(count[w])
+        if scale.size == 0 and power == 2:
+            for c in range(size):
+                x = np.float64(data[at + c * stride])
+                weights[put + c] = x * x
+        elif scale.size == 0:
+            for c in range(size):
+                weights[put + c] = abs(np.float64(data[at + c * stride]))
+        elif other.size > 0:
+            for c in range(size):
+                x = np.float64(data[at + c]) * scale[np.uint64(other[at + c])]
+                weights[put + c] = x * x
+        else:
+            row = np.uint64(start[w])
+            for c in range(size):
+                x = np.float64(data[at + c * stride]) * scale[row + c]
+                weights[put + c] = x * x
+    return touched
+
+
+@jit
+def locate(
+    begin: Array,
+    end: Array,
+    width: Int,
+    step: Int,
+    s: Array,
+    leaf: Array,
+    group: Int,
+    lanes: Int,
+    first: Array,
+    start: Array,
+    count: Array,
+) -> None:
+    """Where leaf block ``leaf`` of segment ``s`` lies, for each lane of a group: what :func:`weigh` takes."""
+    for w in range(lanes):
+        k = group + w
+        start[w] = leaf[k] << LEAF_BITS
+        if width == 0:
+            first[w] = begin[s[k]] + start[w]
+            count[w] = min(np.int64(LEAF), np.int64(end[s[k]]) - first[w])
+        else:
+            first[w] = s[k] * width + start[w] if step == 1 else s[k] + start[w] * step
+            count[w] = min(np.int64(LEAF), width - start[w])
+
+
+@jit
 def renew_leaves(
     data: Array,
     other: Array,
@@ -158,95 +238,66 @@ def renew_leaves(
     end: Array,
     width: Int,
     step: Int,
+    power: Int,
     nodes: Array,
     sums: Array,
-    l1_nodes: Array,
-    l1_sums: Array,
     s: Array,
-    t: Array,
+    leaf: Array,
 ) -> float:
-    """Recompute the leaf blocks of entries ``t`` of segments ``s``. What is returned keeps the loads ahead alive."""
-    first = np.empty(LANES, np.int64)
-    count = np.empty(LANES, np.int64)
+    """Recompute the sums of leaf blocks ``leaf`` of segments ``s``."""
+    first, start, count = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    weights = np.empty(LANES * LEAF)
     touched = 0.0
-    for group in range(0, t.size, LANES):
-        lanes = min(LANES, t.size - group)
+    for group in range(0, leaf.size, LANES):
+        lanes = min(LANES, leaf.size - group)
+        locate(begin, end, width, step, s, leaf, group, lanes, first, start, count)
+        touched += weigh(data, other, scale, step, power, first, start, count, lanes, weights)
         for w in range(lanes):
             k = group + w
-            start = (np.int64(t[k]) >> LEAF_BITS) << LEAF_BITS
-            if width == 0:
-                p = np.int64(begin[s[k]])
-                first[w] = p + start
-                count[w] = min(np.int64(LEAF), np.int64(end[s[k]]) - first[w])
-            else:
-                first[w] = s[k] * width + start if step == 1 else s[k] + start * step
-                count[w] = min(np.int64(LEAF), width - start)
-        for w in range(lanes):
-            stride = max(np.int64(1), count[w] >> 2) if step == 1 else np.int64(1)
-            for c in range(0, count[w], stride):
-                touched += data[first[w] + c * step]
-        if scale.size > 0 and other.size > 0:
-            for w in range(lanes):
-                touched += other[first[w]] + other[first[w] + count[w] - 1]
-            for w in range(lanes):
-                for c in range(count[w]):
-                    touched += scale[np.int64(other[first[w] + c])]
-        for w in range(lanes):
-            k = group + w
-            start = (np.int64(t[k]) >> LEAF_BITS) << LEAF_BITS
-            at = first[w]
-            square = 0.0
-            absolute = 0.0
-            for c in range(count[w]):
-                x = np.float64(data[at + c * step])
-                if scale.size > 0:
-                    x *= scale[np.int64(other[at + c])] if other.size > 0 else scale[start + c]
-                square += x * x
-                absolute += abs(x)
+            total = 0.0
+            for at in range(np.uint64(w * LEAF), np.uint64(w * LEAF + count[w])):
+                total += weights[at]
             p = np.int64(begin[s[k]]) if width == 0 else s[k] * width
             length = np.int64(end[s[k]]) - p if width == 0 else width
             if length > LEAF:
-                leaf = (p >> FAN_BITS) + (start >> LEAF_BITS)
-                nodes[leaf] = square
-                if l1_sums.size > 0:
-                    l1_nodes[leaf] = absolute
+                nodes[(p >> FAN_BITS) + leaf[k]] = total
             else:
-                sums[s[k]] = square
-                if l1_sums.size > 0:
-                    l1_sums[s[k]] = absolute
+                sums[s[k]] = total
     return touched
 
 
 @jit
-def renew_above(begin: Array, end: Array, width: Int, nodes: Array, sums: Array, s: Array, t: Array) -> None:
-    """Recompute every sum above the leaf blocks of entries ``t`` of segments ``s``. O(log length) each."""
-    for k in range(t.size):
+def renew_above(begin: Array, end: Array, width: Int, nodes: Array, sums: Array, s: Array, leaf: Array) -> None:
+    """Recompute every sum above leaf blocks ``leaf`` of segments ``s``. O(log length) each."""
+    for k in range(leaf.size):
         p = np.int64(begin[s[k]]) if width == 0 else s[k] * width
         length = np.int64(end[s[k]]) - p if width == 0 else width
         if length <= LEAF:
             continue
-        child = np.int64(t[k]) >> LEAF_BITS
+        child = leaf[k]
         offset = p >> FAN_BITS
         count = ((length - 1) >> LEAF_BITS) + 1
         while count > FAN:
             child >>= FAN_BITS
             start = offset + (child << FAN_BITS)
             total = 0.0
-            for at in range(start, min(start + FAN, offset + count)):
+            for at in range(np.uint64(start), np.uint64(min(start + FAN, offset + count))):
                 total += nodes[at]
             offset += count
             nodes[offset + child] = total
             count = ((count - 1) >> FAN_BITS) + 1
         total = 0.0
-        for at in range(offset, offset + count):
+        for at in range(np.uint64(offset), np.uint64(offset + count)):
             total += nodes[at]
         sums[s[k]] = total
 
 
 def renew(forest: Forest, scale: Array, s: Array, t: Array) -> None:
-    """Recompute every sum above entries ``t`` (counted inside the segment) of segments ``s`` (int64)."""
+    """Recompute every sum above entries ``t`` (counted inside the segment) of segments ``s``; both int64."""
     begin, end, other, data, nodes, sums, l1_nodes, l1_sums, width, step = forest
-    renew_leaves(data, other, scale, begin, end, width, step, nodes, sums, l1_nodes, l1_sums, s, t)
-    renew_above(begin, end, width, nodes, sums, s, t)
+    leaf = t >> LEAF_BITS
+    renew_leaves(data, other, scale, begin, end, width, step, 2, nodes, sums, s, leaf)
+    renew_above(begin, end, width, nodes, sums, s, leaf)
     if l1_sums.size > 0:
-        renew_above(begin, end, width, l1_nodes, l1_sums, s, t)
+        renew_leaves(data, other, scale, begin, end, width, step, 1, l1_nodes, l1_sums, s, leaf)
+        renew_above(begin, end, width, l1_nodes, l1_sums, s, leaf)
