@@ -149,13 +149,14 @@ def draw(times: dict[str, list[tuple[int, float]]], path: Path, k: int) -> None:
 
     figure, axes = plt.subplots(figsize=(7.5, 4.6), layout="constrained")
     colours = {"FAS() on a store": "#c0392b", "FAS(), one shot": "#e67e22", "SPA": "#2c3e50"}
+    labels = []
     for name, points in times.items():
         if not points:
             continue
         m, seconds = zip(*points)
         colour = colours.get(name, {"XRAY": "#7f8c8d", "DCA": "#95a5a6"}.get(name, "#8e44ad"))
         axes.loglog(m, seconds, marker="o", markersize=4, linewidth=2 if name in colours else 1.2, color=colour)
-        axes.annotate(name, (m[-1], seconds[-1]), xytext=(6, 0), textcoords="offset points", color=colour, va="center")
+        labels.append((seconds[-1], m[-1], name, colour))
     axes.set_xlabel("rows")
     axes.set_ylabel("seconds")
     axes.set_title(f"Time to find {k} anchors, proved, by the number of rows", loc="left")
@@ -163,6 +164,11 @@ def draw(times: dict[str, list[tuple[int, float]]], path: Path, k: int) -> None:
     axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
     left, right = axes.get_xlim()
     axes.set_xlim(left, right * 12)  # room for the names
+    bottom = -np.inf
+    for seconds, m, name, colour in sorted(labels):
+        y = max(np.log10(seconds), bottom + 0.22)  # names do not lie on one another
+        bottom = y
+        axes.annotate(name, (m, 10**y), xytext=(6, 0), textcoords="offset points", color=colour, va="center")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=160)
     plt.close(figure)

@@ -137,10 +137,15 @@ class Bench:
 
     def growth(self) -> None:
         sizes = [m for m in (10_000, 100_000, 1_000_000, 10_000_000) if m <= self.rows(10_000_000)]
-        for label, options in (("single-copy anchors", {}), ("many near-pure rows", {"near_pure": 200, "alpha": 0.1})):
+        families: dict[str, Callable[[int], dict[str, Any]]] = {
+            "single-copy anchors": lambda m: {},
+            "many near-pure rows (a tenth of all, 95 % pure)": lambda m: {"near_pure": m // 100},
+            "rows arbitrarily near an anchor (Dirichlet 0.1)": lambda m: {"alpha": 0.1},
+        }
+        for label, options in families.items():
             rows = []
             for m in sizes:
-                blocks = fa.datasets.separable_blocks(m, 40, 10, dtype=np.float32, rng=1, **options)
+                blocks = fa.datasets.separable_blocks(m, 40, 10, dtype=np.float32, rng=1, **options(m))
                 fa.build(iter(blocks), self.folder / "growth", overwrite=True).close()
                 with fa.open(self.folder / "growth", mode="r+") as S:
                     first = fa.FAS().seek(S, 10)

@@ -33,7 +33,7 @@ __all__ = [
 #: A tied row may exceed the largest known squared residual by this fraction and still change nothing.
 _EXCESS = TIE / 4
 #: Relative error of squared residuals that SPA tolerates (it computes them to 1e-9), with room to spare.
-_DOUBT = 4e-9
+_DOUBT = 2e-9
 
 
 @dataclass(frozen=True)
