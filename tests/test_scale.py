@@ -1,4 +1,4 @@
-"""Build, sample model, seek and encode on Dask, with its scheduler in this process; see test_scale_cluster for workers."""
+"""Build, sample model, seek and encode on Dask, with its scheduler in this process (workers: test_scale_cluster)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def keep_sketches(monkeypatch):
     monkeypatch.setattr(fas_store, "_SPARSE_SHARE", 10.0)
 
 
-# --- build --------------------------------------------------------------------------------------------------------------
+# --- build -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("normalize", ["l1", None])
@@ -157,7 +157,7 @@ def test_append_reads_a_dask_array(tmp_path):
     np.testing.assert_array_equal(fa.open(tmp_path / "s").rows(np.arange(600)), A)
 
 
-# --- the sample model ---------------------------------------------------------------------------------------------------
+# --- the sample model ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -215,7 +215,7 @@ def test_a_connected_store_is_for_reading(tmp_path):
         pickle.loads(pickle.dumps(part)).blocks  # noqa: B018 (another worker would map the files anew)
 
 
-# --- seek ---------------------------------------------------------------------------------------------------------------
+# --- seek ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -259,7 +259,7 @@ def test_marks_are_an_array_of_booleans(first, second, asked):
     assert copied.within(10, 30).tolist() == np.flatnonzero(naive[10:30]).tolist()
 
 
-# --- Dask arrays as matrices --------------------------------------------------------------------------------------------
+# --- Dask arrays as matrices -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -58,7 +58,7 @@ def encode(
 
         if out is not None or workers is not None:
             raise InvalidInputError("out and workers are for matrices of this process; a Dask array has its own")
-        return lazy_encode(X, components, sum_to_one)  # type: ignore[no-any-return]
+        return lazy_encode(X, components, sum_to_one)
     C = dense_components(components)
     source = X if isinstance(X, SampleAccess) else as_matrix(X, signed=True, finite=False, name="X")
     m, n = source.shape

@@ -59,7 +59,8 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
 
     X is an array, a sparse matrix (never made dense), a data frame, an object with sample access (``SampleMatrix``,
-    a store), the path of a store, or a Dask array or data frame, whose weights are then lazy. Fitting needs the memory of one scaled copy of X for ``normalize="l1"``.
+    a store), the path of a store, or a Dask array or data frame, whose weights are then lazy. Fitting needs the memory
+    of one scaled copy of X for ``normalize="l1"``.
 
     Examples
     --------
@@ -270,7 +271,7 @@ def _seek(solver: Any, rows: Any, k: int, rng: np.random.Generator) -> Anchors:
 def _l1_scaled(X: Any) -> tuple[Any, NDArray[Any]]:
     """The rows scaled to sum one, zero rows as they are, and the sums."""
     if hasattr(X, "l1_scaled"):
-        return X.l1_scaled()  # type: ignore[no-any-return]
+        return X.l1_scaled()
     lengths = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
     inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(X.dtype)
     if sp.issparse(X):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, InvalidTypeError, StoreError
 from .compressed import SliceReader, compressed_source, coo_source
+from .remote import openable
 from .source import Source, read_names, rebatch, row_slices
 
 __all__ = ["dense_source", "from_array", "from_blocks", "read_npy", "read_npz"]
@@ -89,6 +90,8 @@ def _as_block(block: Any, index: int) -> Any:
 
 def read_npy(path: Path, *, row_names: Any = None, column_names: Any = None) -> Source:
     """A dense ``.npy`` array, memory-mapped anew for each block, so that pages read do not pile up."""
+    if not isinstance(path, Path):
+        return _remote_npy(path, read_names(row_names, "row"), read_names(column_names, "column"))
     array = _mapped(path)
     if array.ndim != 2:
         raise InvalidInputError(f"{path} must hold a two-dimensional array, got shape {array.shape}")
@@ -106,6 +109,33 @@ def read_npy(path: Path, *, row_names: Any = None, column_names: Any = None) -> 
 
     names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
     return Source(str(path), (m, n), dtype, False, blocks, **names)
+
+
+def _remote_npy(path: Any, row_names: Any, column_names: Any) -> Source:
+    """The same from another file system, by a read for each block."""
+    try:
+        with path.open("rb") as file:
+            version = np.lib.format.read_magic(file)
+            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, by_column, dtype = header(file)
+            offset = file.tell()
+    except (ValueError, EOFError, OSError) as error:
+        raise StoreError(f"cannot read {path}: {error}") from error
+    if len(shape) != 2 or dtype.hasobject:
+        raise InvalidInputError(f"{path} must hold a two-dimensional array of numbers, got {dtype} of shape {shape}")
+
+    def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
+        with path.open("rb") as file:
+            if by_column:
+                yield from _rows_of_columns(file, offset, shape, dtype, max_bytes)
+                return
+            file.seek(offset)
+            row_bytes = shape[1] * dtype.itemsize
+            for start, stop in row_slices(shape[0], row_bytes, max_bytes):
+                data = file.read((stop - start) * row_bytes)
+                yield np.frombuffer(data[: len(data) // row_bytes * row_bytes], dtype).reshape(-1, shape[1])
+
+    return Source(str(path), shape, dtype, False, blocks, row_names=row_names, column_names=column_names)
 
 
 def _mapped(path: Path) -> Any:
@@ -156,7 +186,7 @@ def _sparse_npz(path: Path, members: dict[str, Any], names: dict[str, Any]) -> S
     elif kind == "coo":
         keys = ("row", "col", "data") if "row" in members else ("coords", "coords", "data")
     else:  # bsr and dia are read whole: they have no order that could be streamed
-        return from_array(sp.load_npz(path), name=name, **names)
+        return from_array(sp.load_npz(openable(path)), name=name, **names)
     if not set(keys) <= members.keys() or len(shape) != 2:
         raise StoreError(f"{name}: not a two-dimensional sparse matrix as scipy.sparse.save_npz writes it")
 
@@ -175,7 +205,7 @@ def _sparse_npz(path: Path, members: dict[str, Any], names: dict[str, Any]) -> S
 def _npz_members(path: Path) -> dict[str, tuple[tuple[int, ...], bool, np.dtype[Any]]]:
     """Shape, order and type of every array in the archive."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(openable(path)) as archive:
             keys = [info.filename.removesuffix(".npy") for info in archive.infolist()]
     except (OSError, zipfile.BadZipFile) as error:
         raise StoreError(f"cannot read {path}: {error}") from error
@@ -193,7 +223,7 @@ class _Member:
     def __init__(self, path: Path, key: str) -> None:
         self.place = f"{path}, array {key!r}"
         try:
-            self._archive = zipfile.ZipFile(path)
+            self._archive = zipfile.ZipFile(openable(path))
             self._file: IO[bytes] = self._archive.open(f"{key}.npy")
             version = np.lib.format.read_magic(self._file)
             header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

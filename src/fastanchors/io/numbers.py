@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from .._jit import jit
 from ..errors import StoreError
+from .remote import openable
 
 __all__ = ["Numbers", "line_chunks", "malformed", "open_bytes", "parse_numbers"]
 
@@ -40,10 +41,10 @@ def malformed(name: str, line: int, what: str) -> StoreError:
 def open_bytes(path: Path) -> IO[bytes]:
     """A file, or the content of a gzip file, as bytes."""
     try:
-        file = open(path, "rb")  # noqa: SIM115 (the caller closes it)
+        file = path.open("rb")
         if file.read(2) == b"\x1f\x8b":
             file.close()
-            return gzip.open(path, "rb")  # type: ignore[return-value]
+            return gzip.open(openable(path), "rb")
         file.seek(0)
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error

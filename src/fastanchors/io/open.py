@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from .._validate import is_dask
 from ..errors import InvalidTypeError, StoreError
 from .numbers import open_bytes
+from .remote import STREAMED, RemotePath, path_of
 from .source import Source
 
 __all__ = ["formats", "open_source", "register_object"]
@@ -69,8 +70,11 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
 
         return _call(dask_source, source, options)
     if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        return _call(_reader(format or _format(path)), path, options)
+        path = path_of(source)
+        kind = format or _format(path)
+        if isinstance(path, RemotePath) and kind not in STREAMED:
+            raise StoreError(f"{path}: {kind} is read from local files only; copy it first")
+        return _call(_reader(kind), path, options)
     from . import arrays
 
     if isinstance(source, np.ndarray) or sp.issparse(source):
@@ -114,8 +118,10 @@ def _call(reader: Callable[..., Source], source: Any, options: dict[str, Any]) -
     return reader(source, **options)
 
 
-def _format(path: Path) -> str:
+def _format(path: Any) -> str:
     if not path.exists():
+        if isinstance(path, RemotePath):
+            raise StoreError(f"{path} does not exist")
         near = difflib.get_close_matches(path.name, _listing(path.parent), n=1)
         hint = f"; did you mean {path.with_name(near[0])}?" if near else ""
         raise StoreError(f"{path} does not exist{hint}")
@@ -140,7 +146,7 @@ def _listing(folder: Path) -> list[str]:
         return []
 
 
-def _sniff(path: Path) -> str | None:
+def _sniff(path: Any) -> str | None:
     """The format that the first bytes show, or None."""
     if path.is_dir():
         return "zarr" if any((path / name).exists() for name in ("zarr.json", ".zarray", ".zgroup")) else None

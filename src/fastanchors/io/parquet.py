@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
 from .compressed import check_triplets
+from .remote import openable
 from .source import Source, read_names
 from .triplets import RowGrouper
 
@@ -40,7 +41,7 @@ def read_parquet(
     except ImportError as error:
         raise MissingExtraError("reading Parquet needs pyarrow: pip install 'fastanchors[io]'") from error
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(openable(path))
         fields = {field.name: field.type for field in file.schema_arrow}
     except (pa.ArrowException, OSError) as error:
         raise StoreError(f"cannot read {path}: {error}") from error

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from ..errors import MissingExtraError
 from ..sampling.cost import Cost
 
-__all__ = ["Crew", "need_dask", "pickled_bytes"]
+__all__ = ["Crew", "need_dask", "pickled_bytes", "stacked"]
 
 
 def need_dask() -> Any:
@@ -21,6 +22,12 @@ def need_dask() -> Any:
     except ImportError as error:
         raise MissingExtraError("this needs Dask: pip install 'fastanchors[dask]'") from error
     return dask
+
+
+def stacked(tasks: Sequence[Any], shapes: Sequence[tuple[int, int]], meta: Any) -> Any:
+    """A lazy Dask array whose blocks of rows are those tasks; ``meta`` is an empty block."""
+    da = import_module("dask.array")
+    return da.concatenate([da.from_delayed(task, shape, meta=meta) for task, shape in zip(tasks, shapes, strict=True)])
 
 
 class Crew:
@@ -54,7 +61,7 @@ class Crew:
         shared: tuple[Any, ...] = (),
     ) -> list[Any]:
         """``function(part, *own[i], *shared)`` for every part, as one batch of tasks; the results, in order."""
-        tasks = self._tasks(name, function, parts, own, shared)
+        tasks = self.tasks(name, function, parts, own, shared)
         results = list(self._dask.compute(*tasks, scheduler=self.client)) if tasks else []
         self._count(own, shared, results)
         return results
@@ -68,19 +75,20 @@ class Crew:
         shared: tuple[Any, ...] = (),
     ) -> list[Any]:
         """The same with results that stay where they were made: parts for later calls."""
-        tasks = self._tasks(name, function, parts, own, shared)
+        tasks = self.tasks(name, function, parts, own, shared)
         self._count(own, shared, [])
         return list(self._dask.persist(*tasks, scheduler=self.client)) if tasks else []
 
     def later(self, name: str, function: Callable[..., Any], part: Any, *arguments: Any) -> Any:
         """``function(part, *arguments)`` as a task that nobody has asked for yet."""
-        return self._tasks(name, function, [part], None, arguments)[0]
+        return self.tasks(name, function, [part], None, arguments)[0]
 
     @property
     def _dask(self) -> Any:
         return need_dask()
 
-    def _tasks(self, name: str, function: Any, parts: Any, own: Any, shared: Any) -> list[Any]:
+    def tasks(self, name: str, function: Any, parts: Any, own: Any, shared: Any) -> list[Any]:
+        """The tasks of such a batch, not asked for yet."""
         delayed = self._dask.delayed
         token = uuid.uuid4().hex[:12]
         call = delayed(function, name=f"fastanchors-function-{token}", traverse=False)
@@ -115,8 +123,6 @@ def pickled_bytes(value: Any) -> int:
     try:
         head = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     except (pickle.PicklingError, AttributeError, TypeError):  # a local function, say
-        import cloudpickle
-
         buffers = []
-        head = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+        head = import_module("cloudpickle").dumps(value, protocol=5, buffer_callback=buffers.append)
     return len(head) + sum(buffer.raw().nbytes for buffer in buffers)

@@ -1,4 +1,4 @@
-"""Dask arrays as matrices: what solvers, ``fa.encode`` and ``SeparableNMF`` make of them, without gathering the rows."""
+"""Dask arrays as matrices: what solvers, ``fa.encode`` and ``SeparableNMF`` make of them, rows left in place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..encoder import dense_components, encode, encode_rows
 from ..errors import InvalidInputError
 from ..sampling.access import Rows
 from .blocks import DaskSource, as_block
-from .crew import Crew
+from .crew import Crew, stacked
 from .rows import RemoteRows
 
 __all__ = ["LazyMatrix", "lazy_encode"]
@@ -77,21 +77,17 @@ class _Lengths:
 
 def lazy_encode(X: Any, components: Any, sum_to_one: bool = False) -> Any:
     """``fa.encode`` of a Dask array: a lazy Dask array of the weights, block by block."""
-    import dask.array as da
-
     C = dense_components(components)
     source = DaskSource(X, None, None)
     if C.shape[1] != source.shape[1]:
         raise InvalidInputError(f"components have {C.shape[1]} columns, X has {source.shape[1]}; they must agree")
-    dtype = np.float32 if source.dtype == np.float32 else np.float64
-    chunks = []
-    for task, (start, stop) in zip(source.tasks, source.bounds()):
-        weights = source.crew.later("encode", _encode, task, start, C, sum_to_one, np.dtype(dtype).str)
-        chunks.append(da.from_delayed(weights, (stop - start, len(C)), dtype=dtype))
-    return da.concatenate(chunks)
+    dtype = np.dtype(np.float32 if source.dtype == np.float32 else np.float64)
+    own = [(start,) for start in source.starts[:-1]]
+    tasks = source.crew.tasks("encode", _encode, source.tasks, own, (C, sum_to_one, dtype.str))
+    return stacked(tasks, [(stop - start, len(C)) for start, stop in source.bounds()], np.empty((0, len(C)), dtype))
 
 
-# --- on the worker ------------------------------------------------------------------------------------------------------
+# --- on the worker ---------------------------------------------------------------------------------------------------
 
 
 def _checked(block: Any, start: int, signed: bool) -> Rows:

@@ -33,7 +33,7 @@ from ..store.extras import Extra, load_extra, whole_name
 from ..store.journal import read_journal
 from ..store.manifest import Manifest, Shard
 from ..store.names import Names
-from .crew import Crew
+from .crew import Crew, stacked
 from .rows import RemoteRows, RemoteSketch
 
 __all__ = ["RemoteStore", "connect"]
@@ -155,17 +155,13 @@ class RemoteStore(SampleMatrix):
 
     def to_dask(self) -> Any:
         """The rows of the view as a lazy Dask array, one chunk for each shard; sparse shards give sparse chunks."""
-        import dask.array as da
-
         n = self.shape[1]
         dtype = self.dtype if self._normalize is None else view_dtype(self.dtype)
         meta = sp.csr_array((0, n), dtype=dtype) if self.is_sparse else np.empty((0, n), dtype)
-        chunks = []
+        tasks = []
         for low, high, part in zip(self._bounds[:-1], self._bounds[1:], self._parts):
-            for b in range(low, high):
-                rows = self._crew.later("rows", _view, part, b - low)
-                chunks.append(da.from_delayed(rows, self._blocks[b].shape, meta=meta))
-        return da.concatenate(chunks)
+            tasks += [self._crew.later("rows", _view, part, b) for b in range(high - low)]
+        return stacked(tasks, [block.shape for block in self._blocks], meta)
 
     # --- questions to the shards ------------------------------------------------------------------------------------
 
@@ -312,7 +308,7 @@ class _RowNames(Sequence[str]):
         return str(row) if name is None else name
 
 
-# --- on the worker ------------------------------------------------------------------------------------------------------
+# --- on the worker ---------------------------------------------------------------------------------------------------
 
 
 class _Shards:

@@ -1,8 +1,8 @@
 """Rows and sketches that stay on workers, for the solvers: they ask, workers answer for their parts, this combines.
 
 A *part* is a task whose result holds consecutive rows: some shards of a store, or a block of a Dask array. What crosses
-per question is small: the few rows that were asked for, the largest bounds of each part, counts. Only where a solver needs
-a number for every row (a full pass of SPA) does what crosses grow with the matrix, by 8 bytes a row.
+per question is small: the few rows that were asked for, the largest bounds of each part, counts. Only where a solver
+needs a number for every row (a full pass of SPA) does what crosses grow with the matrix, by 8 bytes a row.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _largest_of(rows: list[Any], values: list[Any], top: int) -> tuple[Any, Any]
     return np.take_along_axis(some, order, axis=1), np.take_along_axis(sizes, order, axis=1)
 
 
-# --- on the worker ------------------------------------------------------------------------------------------------------
+# --- on the worker ---------------------------------------------------------------------------------------------------
 
 
 def _matrix(part: Any) -> MatrixRows:

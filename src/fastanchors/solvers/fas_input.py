@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from .._jit import jit
 from .._validate import as_matrix, check_finite
 from ..io import open_source
+from ..io.remote import path_of
 from ..sampling.access import Rows
 from ._rows import MatrixRows, as_rows
 
@@ -31,25 +32,25 @@ def rows_of(A: Any, *, one_pass: bool, small: int) -> MatrixRows:
     they are read.
     """
     if isinstance(A, str | os.PathLike):
-        return _rows_of_file(Path(A), one_pass, small)
+        return _rows_of_file(path_of(A), one_pass, small)
     if one_pass and isinstance(A, np.ndarray) and A.ndim == 2 and A.size > small:
         return _Unchecked(as_matrix(A, finite=False))
     return as_rows(A)
 
 
-def _rows_of_file(path: Path, one_pass: bool, small: int) -> MatrixRows:
-    if (path / "manifest.json").exists():
+def _rows_of_file(path: Any, one_pass: bool, small: int) -> MatrixRows:
+    if isinstance(path, Path) and (path / "manifest.json").exists():
         from ..store.store import open as open_store
 
         return as_rows(open_store(path))
-    if path.suffix == ".npy" and path.is_file():
+    if isinstance(path, Path) and path.suffix == ".npy" and path.is_file():
         array = np.load(path, mmap_mode="r", allow_pickle=False)
         if array.ndim == 2 and array.flags.c_contiguous and array.dtype.kind in "iuf":
             data = rows_of(np.asarray(array), one_pass=one_pass, small=small)
             data.how = "streamed from the file"
             return data
     blocks: list[Rows] = []
-    source = open_source(path)
+    source = open_source(path if isinstance(path, Path) else str(path))
     held = 0
     for block in source.blocks():
         blocks.append(block)
@@ -64,13 +65,13 @@ def _rows_of_file(path: Path, one_pass: bool, small: int) -> MatrixRows:
     return data
 
 
-def _built(path: Path) -> MatrixRows:
+def _built(path: Any) -> MatrixRows:
     """A file too large to hold, and not to be read at random: a store in a temporary place, gone with the result."""
     from ..store import build
 
     place = tempfile.mkdtemp(prefix="fastanchors-")
     try:
-        store = build(path, Path(place) / "store", normalize=None, columns=False)
+        store = build(path if isinstance(path, Path) else str(path), Path(place) / "store", normalize=None, columns=False)
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
