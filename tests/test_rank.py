@@ -33,6 +33,23 @@ def test_right_at_low_noise_in_nine_of_ten(name):
     assert right >= 9
 
 
+@pytest.mark.parametrize("noise", [0.0, 1e-3])
+def test_noisy_copies_taken_one_by_one_are_no_anchors(noise):
+    """Twice 20 copies in 10 dimensions: with all 40 every row is in the cone; without noise 20 do that."""
+    for seed in range(3):
+        A = datasets.family("rank_deficient_dirichlet", noise=noise, rng=100 + seed).A
+        assert fa.rank_curve(A, rng=0).k == 20
+
+
+@pytest.mark.parametrize("k", [3, 5, 8])
+def test_all_rows_of_a_small_matrix_are_no_answer(k):
+    """k(k+1)/2 rows, all of which can be tried; and a few noisy rows with many columns."""
+    for seed in range(3):
+        assert fa.rank_curve(datasets.middle_points(30, k, noise=1e-3, rng=seed).A, rng=0).k == k
+        assert fa.rank_curve(datasets.separable(36, 100, k, noise=0.01, rng=seed).A, rng=0).k == k
+    assert fa.rank_curve(np.eye(k), rng=0).k == k
+
+
 def test_right_without_noise_for_other_numbers():
     for k in (1, 2, 3, 7, 12):
         assert fa.rank_curve(datasets.separable(150, 15, k, rng=k).A, k_max=20, rng=0).k == k
@@ -101,13 +118,25 @@ def test_noise_edge_counts_components():
 
 def test_reasons():
     flat, gap, chasm = np.array([1.1, 1.2, 1.1, 1.05]), np.array([1.5, 1.2, 9.0, 1.1]), np.array([1.5, 1.2, 90.0, 1.1])
-    assert _choose(gap, False, None)[0] == 3
-    assert _choose(gap, False, 2)[0] == 3
-    assert _choose(gap, False, 4)[0] == 4
-    assert _choose(chasm, False, 4)[0] == 3
-    assert _choose(np.array([1.5, 3.0]), True, 7) == (2, "2 anchors leave nothing but rounding")
-    assert _choose(flat, False, 4)[0] == 4
-    k, reason = _choose(flat, False, None)
+    assert _choose(gap, None, exhausted=False)[0] == 3
+    assert _choose(gap, 2, exhausted=False)[0] == 3
+    assert _choose(gap, 4, exhausted=False)[0] == 4
+    assert _choose(chasm, 4, exhausted=False)[0] == 3
+    assert _choose(np.array([1.5, 3.0]), 7, exhausted=True) == (2, "2 anchors leave nothing but rounding")
+    assert _choose(flat, 4, exhausted=False)[0] == 4
+    for earlier, above, dependent, everything, expected in (
+        (chasm, 3, False, False, 5),  # independent anchors that leave nothing: that is the rank
+        (chasm, 2, True, False, 3),
+        (chasm, None, True, False, 3),
+        (chasm, 4, True, False, 5),
+        (gap, 2, True, False, 5),
+        (gap, 3, True, False, 3),
+        (gap, 3, False, True, 3),
+        (chasm, 2, False, True, 5),
+    ):
+        falls = np.append(earlier, 1e9)
+        assert _choose(falls, above, exhausted=True, dependent=dependent, everything=everything)[0] == expected
+    k, reason = _choose(flat, None, exhausted=False)
     assert k == 2
     assert "no clear gap" in reason
 

@@ -162,6 +162,14 @@ def test_scale_does_not_matter():
         fa.SPA().seek(A * 2.0**600, 6)
 
 
+@pytest.mark.parametrize("solver", [fa.SPA(), fa.SNPA(), fa.XRAY()])
+def test_vanishing_squares_are_not_taken_for_zeros(solver):
+    with pytest.raises(InvalidInputError, match="so small that their squares vanish"):
+        solver.seek(1e-200 * np.eye(3), 2)
+    with pytest.raises(RankError, match="every row of A is zero"):
+        solver.seek(np.zeros((3, 3)), 2)
+
+
 def test_a_large_sparse_matrix_stays_sparse():
     """10⁵ × 10⁵: dense, it would take 80 GB."""
     rng = np.random.default_rng(8)

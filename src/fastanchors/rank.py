@@ -27,6 +27,7 @@ __all__ = ["RankCurve", "rank_curve"]
 _CLEAR = 2.0  # a fall of the residual by this factor is a gap
 _STRONG = 10.0  # … and by this one outweighs singular values that say otherwise
 _EDGE = 1.05  # singular values above the edge of the noise by less than this may be noise
+_DEPENDENT = 1e-12  # a singular value this small against the largest is rounding
 _ZERO = 1e-13  # a residual this small against the largest row is rounding
 
 _Array = NDArray[np.float64]
@@ -93,6 +94,9 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
     by one: were the energy left after r of them noise spread evenly over all entries, the next one would be about
     (√m + √n) times its standard deviation; the first r for which it is no larger is the rank (as in Kritchman and
     Nadler 2008). If there is neither gap nor such an r, the largest fall is taken, and ``reason`` says so.
+    A fall to nothing but rounding ends the matter, unless the anchors are dependent or all the rows there are: noisy
+    copies may have been taken one by one until none was left. An earlier gap is taken then where the singular values
+    agree with it, or where it is at least 10, the anchors are dependent and the singular values do not speak for more.
 
     For sample access with more than ``rows`` rows the singular values are those of :func:`fastanchors.fkv`.
     Costs k_max non-negative least squares for ``rows`` rows at most (a few seconds), and k_max + 2 passes over a
@@ -119,7 +123,13 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
             values = np.asarray(np.linalg.svd(scaled, compute_uv=False), dtype=np.float64)
             energy, shape = float(np.sum(scaled**2)), (int(np.count_nonzero(weights)), data.shape[1])
     falls = largest[:-1] / np.maximum(largest[1:], _ZERO * largest[0])
-    k, reason = _choose(falls, largest[-1] <= _ZERO * largest[0], _above_noise(values, energy, shape, K))
+    k, reason = _choose(
+        falls,
+        _above_noise(values, energy, shape, K),
+        exhausted=bool(largest[-1] <= _ZERO * largest[0]),
+        dependent=bool(len(taken) > np.count_nonzero(values > _DEPENDENT * values[0])),
+        everything=len(taken) == m,
+    )
     return RankCurve(
         k=k,
         reason=reason,
@@ -213,14 +223,24 @@ def _above_noise(values: _Array, energy: float, shape: tuple[int, int], K: int) 
     return None
 
 
-def _choose(falls: _Array, exhausted: bool, above: int | None) -> tuple[int, str]:
+def _choose(
+    falls: _Array, above: int | None, *, exhausted: bool, dependent: bool = False, everything: bool = False
+) -> tuple[int, str]:
+    """The rank and why. ``exhausted``: the last fall was to rounding, by anchors that are dependent, or all rows."""
+    elsewhere = "more than anywhere else"
+    if exhausted and (dependent or everything) and len(falls) > 1:
+        earlier = int(np.argmax(falls[:-1])) + 1
+        gap = falls[earlier - 1]
+        if (gap >= _CLEAR and above == earlier) or (gap >= _STRONG and dependent and (above or 0) < earlier):
+            elsewhere = f"more than anywhere before {len(falls)} anchors leave nothing"
+            falls, exhausted = falls[:-1], False
     steepest = int(np.argmax(falls)) + 1
     fall = falls[steepest - 1]
     if exhausted and steepest == len(falls):
         return steepest, f"{steepest} anchors leave nothing but rounding"
     more = above is not None and above > steepest
     if fall >= (_STRONG if more else _CLEAR):
-        return steepest, f"the residual falls by a factor of {fall:.3g} with anchor {steepest}, more than anywhere else"
+        return steepest, f"the residual falls by a factor of {fall:.3g} with anchor {steepest}, {elsewhere}"
     if above is not None:
         return above, (
             f"{above} singular values stand out of the noise; the residual has no clear gap "

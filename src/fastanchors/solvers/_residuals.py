@@ -28,6 +28,7 @@ TIE = 1e-6
 EQUAL = 1e-6
 
 _NEGLIGIBLE = 1e-9  # relative error of a squared residual that cannot matter beside TIE
+_VANISHING = 1e-290  # squared norms below this lose digits
 _WORTH_TELLING = 4096  # rows that are read again only to report a residual
 
 
@@ -71,6 +72,8 @@ class Residuals:
         if not math.isfinite(largest):
             row = int(np.argmax(self.squared_norms))
             raise InvalidInputError(f"A[{row}] is too large to be squared; divide the matrix by its largest entry")
+        if largest < _VANISHING and data.dot(np.ones(data.shape[1])).any():
+            raise InvalidInputError("the entries of A are so small that their squares vanish; divide A by its largest")
         self.largest_norm = math.sqrt(largest)
         self.values = self.squared_norms.copy()
         self._norms = np.sqrt(self.squared_norms)

@@ -103,6 +103,8 @@ class DCA(Solver):
             if done == _ROUNDS * s:
                 if self.allow_fewer and len(chosen):
                     break
+                if not votes:
+                    raise RankError("every row of A is zero: it has no anchors", rank=0)
                 raise RankError(
                     f"only {len(chosen)} distinct extreme rows were found in {done} projections, k = {k} were asked "
                     f"for; ask for k ≤ {len(chosen)}, raise projections, or pass allow_fewer=True",
