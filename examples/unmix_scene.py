@@ -31,9 +31,8 @@ def main() -> None:
         error = fa.metrics.abundance_rmse(scene.weights, result.abundances, match=match)
         print(f"error of the abundances: {error:.3f}")
     for material, (row, column) in enumerate(result.positions()):
-        print(
-            f"material {material + 1}: {result.share[material]:.0%} of the scene, purest near row {row}, column {column}"
-        )
+        where = f"purest at row {row}, column {column}"
+        print(f"material {material + 1}: {result.share[material]:.0%} of the scene, {where}")
     for picture in save_pictures(result, options.folder):
         print(f"picture: {picture}")
 

@@ -61,7 +61,7 @@ def _maps(result: Unmixing, figure_class: Any, path: Path) -> Path:
     columns = min(k, 4)
     rows = math.ceil(k / columns)
     tall = min(max(height / width, 0.4), 2.5)
-    figure = figure_class(figsize=(2.6 * columns + 0.9, 2.6 * tall * rows + 0.5), layout="constrained")
+    figure = figure_class(figsize=(2.6 * columns + 0.9, 2.6 * tall * rows + 0.3), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     picture = None
     for material, panel in enumerate(panels):
