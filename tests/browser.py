@@ -97,9 +97,7 @@ class Browser:
         time.sleep(0.05)
 
     def size(self, width: int, height: int, *, phone: bool = False) -> None:
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone
-        )
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
 
     def media(self, scheme: str, kind: str = "") -> None:
         features = [{"name": "prefers-color-scheme", "value": scheme}]

@@ -1,0 +1,266 @@
+"""The report: every piece is there, nothing from outside, nothing breaks out of its place, and the figures are right."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import nnls
+
+import fastanchors as fa
+from fastanchors import report
+from fastanchors.report import svg
+from fastanchors.report._text import clean, count, percent
+from fastanchors.report.facts import curve_of, gather
+
+VOID = {"meta", "link"}
+SECTIONS = ["anchors", "shares", "simplex", "rank", "held-back", "cost"]
+
+
+class Page(HTMLParser):
+    """Elements of a page with their attributes, and its text outside of style."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.words = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        assert len(dict(attributes)) == len(attributes), f"an attribute of {tag} is given twice"
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def check(path):
+    """What holds of every report."""
+    text = path.read_text(encoding="utf-8")
+    assert len(text.encode()) < 2_000_000
+    page = Page(text)
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert {"script", "iframe", "object", "embed", "img", "form", "base"} & {tag for tag, _ in page.elements} == set()
+    for _, attributes in page.elements:
+        assert not any(name.startswith("on") for name in attributes)
+        for name in ("src", "href", "xlink:href", "action"):
+            assert attributes.get(name, "#").startswith(("#", "data:,"))
+        for name in ("aria-labelledby", "aria-describedby"):
+            assert set(attributes.get(name, "").split()) <= set(ids)
+    assert not re.search(r"url\(|@import|https?:", text)
+    assert [a["id"] for a in page.all("section")] == SECTIONS
+    assert [tag for tag, _ in page.elements if tag == "h1"] == ["h1"]
+    assert len(page.all("h2")) == len(SECTIONS)
+    assert len(page.all("caption")) == len(page.all("table"))
+    assert all("scope" in a for a in page.all("th"))
+    pictures = [a for a in page.all("svg") if a.get("aria-hidden") != "true"]
+    assert all(a["role"] == "img" and len(a["aria-labelledby"].split()) == 2 for a in pictures)
+    assert page.all("html") == [{"lang": "en"}]
+    assert not re.search(r'="[^"]*\b(nan|inf)\b', text)  # numbers of drawings
+    return page
+
+
+def planted(m=300, n=40, k=4, noise=0.01, seed=0):
+    A = fa.datasets.separable(m, n, k, noise=noise, rng=seed).A
+    return A / A.sum(axis=1, keepdims=True)
+
+
+def test_every_piece_is_there(tmp_path):
+    A = planted()
+    names = [f"row number {i}" for i in range(300)]
+    words = [f"word{j}" for j in range(40)]
+    anchors = fa.FAS().seek(A, 4, rng=0)
+    path = report.write(
+        tmp_path / "r.html", A, anchors, title="My data", row_names=names, column_names=words, kind="features", seed=1
+    )
+    assert [file.name for file in tmp_path.iterdir()] == ["r.html"]
+    page = check(path)
+    for index in anchors.indices:
+        assert f"row number {index}" in page.text
+    heaviest = A[anchors.indices[0]].argmax()
+    assert f"word{heaviest}" in page.text
+    assert "Proved." in page.text
+    assert "full SPA" in page.text
+    assert "1,500" in page.text  # rows that full SPA reads: (k + 1)·m
+    assert "60 rows were held back" in page.text
+    circles = [a for a in page.all("circle") if a.get("class") in ("p", "q")]
+    assert len(circles) == 300
+    assert "k = 4" in page.text
+    titles = len(page.all("title"))
+    assert titles >= len(circles) + 4  # a name on every row and every anchor
+
+
+def test_the_same_seed_gives_the_same_page(tmp_path):
+    A = planted()
+    anchors = fa.SPA().seek(A, 4)
+    one = report.write(tmp_path / "1.html", A, anchors, seed=3).read_text()
+    assert one == report.write(tmp_path / "2.html", A, anchors, seed=3).read_text()
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 16])
+def test_any_number_of_anchors(tmp_path, k):
+    A = planted(k=max(k, 2), seed=k)
+    page = check(report.write(tmp_path / "r.html", A, fa.SPA().seek(A, k), seed=0))
+    assert len([a for a in page.all("g") if a.get("class") == "corner"]) == k
+    assert f"{k} anchor{'' if k == 1 else 's'}" in page.text
+
+
+def test_names_cannot_break_out(tmp_path):
+    A = planted(m=60)
+    evil = '</title><script>alert(1)</script>"\' onmouseover="x" \x00\x1b[31m\ud800\u202e &amp; '
+    anchors = fa.SPA().seek(A, 4)
+    path = report.write(
+        tmp_path / "r.html",
+        A,
+        anchors,
+        title=evil,
+        row_names=[evil + str(i) for i in range(60)],
+        column_names=[evil + str(j) for j in range(40)],
+        seed=0,
+    )
+    page = check(path)
+    assert "<script>alert(1)</script>" in page.text  # as text, and nowhere as an element (checked above)
+    for bad in ("\x00", "\x1b", "\u202e"):
+        assert bad not in path.read_text(encoding="utf-8")
+
+
+def test_long_names_keep_the_page_small(tmp_path):
+    A = planted(m=700)
+    anchors = fa.SPA().seek(A, 4)
+    check(report.write(tmp_path / "r.html", A, anchors, row_names=["x" * 5000 + str(i) for i in range(700)], seed=0))
+
+
+def test_spectra_are_drawn_as_lines(tmp_path):
+    bands = np.linspace(0, 1, 120)
+    spectra = np.array([np.exp(-((bands - c) ** 2) / 0.02) + 0.1 for c in (0.2, 0.5, 0.8)])
+    A = np.random.default_rng(0).dirichlet(np.full(3, 0.3), 200) @ spectra
+    anchors = fa.SPA().seek(A, 3)
+    page = check(report.write(tmp_path / "r.html", A, anchors, seed=0))
+    assert "Spectrum of" in page.text
+    assert len(page.all("use")) == 3
+    named = report.write(tmp_path / "n.html", A, anchors, column_names=[f"{400 + j}" for j in range(120)], seed=0)
+    assert "519" in check(named).text
+    words = report.write(tmp_path / "w.html", A, anchors, column_names=[f"w{j}" for j in range(120)], seed=0)
+    assert "Spectrum of" not in check(words).text
+    assert "Spectrum of" not in check(report.write(tmp_path / "f.html", A, anchors, kind="features", seed=0)).text
+
+
+@pytest.mark.parametrize("make", [sp.csr_array, np.float32, fa.SampleMatrix], ids=["sparse", "float32", "sample"])
+def test_any_kind_of_matrix(tmp_path, make):
+    A = planted(m=120)
+    A[A < 0.01] = 0.0
+    A[7] = 0.0
+    A = make(A)
+    check(report.write(tmp_path / "r.html", A, fa.FAS().seek(A, 3, rng=0), seed=0))
+
+
+def test_a_larger_store_is_looked_at_through_samples(tmp_path):
+    A = planted(m=5000, n=20, k=3)
+    with fa.build(A, tmp_path / "s", row_names=[f"n{i}" for i in range(5000)]) as S:
+        facts = gather(S, fa.FAS().seek(S, 3, rng=0), title="s", seed=0)
+        whole = report.anchor_shares(A, facts.components, rows=10_000)
+    assert facts.shares.sampled
+    assert not whole.sampled
+    # 2000 draws: the standard error is below 0.5/√2000 = 0.011; five of them, three anchors: false alarms below 1e-5
+    np.testing.assert_allclose(facts.shares.shares, whole.shares, atol=0.056)
+    assert facts.curve.rows <= 2003
+    assert len(facts.picture.names) == 600
+    assert facts.named
+    assert "about" in report.page(facts)
+
+
+def test_few_rows(tmp_path):
+    A = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    page = check(report.write(tmp_path / "r.html", A, fa.SPA().seek(A, 2), seed=0))
+    assert "too few rows" in page.text
+
+
+def test_averaged_anchors_are_shown_as_averages():
+    rng = np.random.default_rng(0)
+    A = np.repeat(np.eye(4), 30, axis=0) + 0.01 * rng.random((120, 4))
+    anchors = fa.SPA(robust="average").seek(A, 3)
+    facts = gather(A, anchors, title="t", seed=0, solver=fa.SPA(robust="average"))
+    np.testing.assert_array_equal(facts.components, anchors.points)
+    assert "Not proved." in report.page(facts)
+
+
+def test_shares_split_the_squared_norm():
+    A = planted(m=50, n=12, k=4, noise=0.3)
+    C = A[[3, 11, 20]]
+    found = report.anchor_shares(A, C)
+    total = np.sum(A**2)
+    left, parts = 0.0, np.zeros(3)
+    for row in A:
+        f, norm = nnls(C.T, row)
+        parts += f * (C @ row)
+        left += norm**2
+    np.testing.assert_allclose(found.shares, parts / total, rtol=1e-8)
+    assert found.unexplained == pytest.approx(left / total, rel=1e-8)
+    assert found.shares.sum() + found.unexplained == pytest.approx(1.0)
+    assert found.error == pytest.approx(np.sqrt(left / total))
+
+
+def test_held_back_rows_take_no_part():
+    A = planted(m=100, n=12, k=3, noise=0.0)
+    facts = gather(A, fa.SPA().seek(A, 3), title="t", seed=0)
+    held = facts.held_back
+    assert (len(held.explained), held.kept, held.k) == (20, 80, 3)
+    assert 0 < held.total <= 1 + 1e-12
+    A = np.vstack([np.eye(12)[:10], np.full((40, 12), 1 / 12)])  # whichever anchor is held back, no other is like it
+    facts = gather(A, fa.SPA().seek(A, 10), title="t", seed=1)
+    lost = 10 - facts.held_back.same
+    assert lost > 0
+    assert np.count_nonzero(facts.held_back.explained < 0.999) >= lost
+
+
+def test_wrong_use():
+    A = planted(m=30)
+    anchors = fa.SPA().seek(A, 3)
+    with pytest.raises(fa.errors.InvalidInputError, match="kind must be"):
+        gather(A, anchors, title="t", kind="pictures")
+    with pytest.raises(fa.errors.InvalidInputError, match="out of range"):
+        gather(A[: anchors.indices.max()], anchors, title="t")
+
+
+def test_a_curve_comes_back_from_json():
+    curve = fa.rank_curve(planted(), 8, rng=0)
+    again = curve_of(curve.as_dict())
+    assert str(again) == str(curve)
+
+
+def test_numbers_for_people():
+    shown = [percent(x).replace("\N{NO-BREAK SPACE}", " ") for x in (0, 1e-6, 0.004, 0.042, 0.73, 0.9961, 0.999999, 1)]
+    assert shown == ["0 %", "< 0.01 %", "0.40 %", "4.2 %", "73 %", "99.61 %", "> 99.99 %", "100 %"]
+    assert [count(x) for x in (5, 12345, 2_500_000, 3e9)] == ["5", "12,345", "2.5 million", "3 billion"]
+    assert clean("a\n b\x1b[0m\ud800" + "c" * 300, 12) == "a b[0m?cccc…"
+
+
+@pytest.mark.parametrize("values", [[1.0], [5, 5, 5], [1, 1e-3, 0.0], [0.08, 0.036], [3e4, 2.0, 1e-9], [0.999, 0.101]])
+@pytest.mark.parametrize("log", [True, False])
+def test_curves_stay_inside(values, log):
+    drawn = svg.curve("c", "t", "d", list(range(1, len(values) + 1)), values, 1, log=log)
+    for x, y in re.findall(r'cx="([^"]+)" cy="([^"]+)"', drawn):
+        assert 0 <= float(x) <= svg.WIDTH
+        assert 0 <= float(y) <= 230
+    assert len(re.findall('class="grid"', drawn)) >= 2
