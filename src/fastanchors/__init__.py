@@ -35,11 +35,13 @@ _HOME = {
     "AroraLP": "solvers.arora_lp",
     "Hottopixx": "solvers.hottopixx",
     "QDCA": "solvers.qdca",
+    "FGNSR": "solvers.fgnsr",
     "Anchors": "anchors",
     "Certificate": "anchors",
     "encode": "encoder",
     "SeparableNMF": "estimator",
     "rank_curve": "rank",
+    "nmf": "warm_start",
 }
 _MODULES = {"apps", "datasets", "errors", "io", "lowrank", "metrics", "scale", "solvers"}
 

@@ -37,7 +37,7 @@ class FGNSR(Solver):
         minimise ½‖A − XᵀA‖_F²  over  Ω = {X : 0 ≤ X_ji ≤ (w_i/w_j)·X_jj, X_jj ≤ 1},  trace X ≤ k,
 
     with w the l1 norms of the rows. X_jj says how much of an anchor row j is. All rows are weighed against each other
-    at once, which is what makes the convex models more robust to noise than greedy choices.
+    at once, where greedy methods choose one after the other.
 
     Parameters
     ----------

@@ -1,0 +1,101 @@
+"""NMF started from anchors: the start, what scikit-learn makes of it, and other starts for comparison."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.decomposition import NMF
+
+import fastanchors as fa
+from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
+from naive.encode import encode as naive_encode
+
+
+@pytest.fixture(scope="module")
+def near_separable():
+    return fa.datasets.separable(150, 20, 4, noise=0.02, rng=0).A
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_it_is_scikit_learn_from_the_anchors_and_their_encoding(near_separable, make):
+    X = near_separable
+    scaled = X / X.sum(axis=1, keepdims=True)
+    anchors = fa.SPA().seek(scaled, 4).indices
+    H = X[anchors]
+    W = naive_encode(X, H)
+    model = NMF(4, init="custom", max_iter=25, tol=0.0)
+    expected = model.fit_transform(X, W=W.copy(), H=H.copy())
+    found = fa.nmf(make(X), 4, anchor_solver="spa", max_iter=25, tol=0.0)
+    assert found.anchors.tolist() == anchors.tolist()
+    assert found.start_error == pytest.approx(np.linalg.norm(X - W @ H), rel=1e-6)
+    np.testing.assert_allclose(found.W @ found.H, expected @ model.components_, atol=1e-6)
+    assert found.iterations == 25
+    assert not found.converged
+    assert found.error == pytest.approx(np.linalg.norm(X - found.W @ found.H), rel=1e-6)
+    assert found.error <= found.start_error
+
+
+def test_a_separable_matrix_is_solved_by_its_start():
+    X = fa.datasets.separable(100, 15, 4, rng=1).A
+    found = fa.nmf(X, 4, rng=0)
+    assert found.start_error < 1e-6 * np.linalg.norm(X)
+    assert found.error < 1e-6 * np.linalg.norm(X)
+    assert found.converged
+    assert found.iterations == 20
+    W, H = found
+    assert W.shape == (100, 4)
+    assert H.shape == (4, 15)
+    assert min(W.min(), H.min()) >= 0
+
+
+def test_near_separable_takes_fewer_iterations_than_nndsvd(near_separable):
+    anchored = fa.nmf(near_separable, 4, max_iter=5000, rng=0)
+    assert anchored.converged
+    for init in ("nndsvd", "nndsvda"):
+        other = fa.nmf(near_separable, 4, init=init, max_iter=5000, rng=0)
+        assert other.start_error is None
+        assert other.anchors is None
+        assert anchored.iterations < other.iterations
+        assert anchored.error < 1.01 * other.error
+
+
+def test_multiplicative_updates_are_not_stuck_in_zeros():
+    X = np.random.default_rng(2).poisson(1.0, (60, 20)).astype(float)
+    found = fa.nmf(X, 3, solver="mu", max_iter=2000, rng=0)
+    best = fa.nmf(X, 3, max_iter=2000, rng=0)
+    assert found.error < found.start_error
+    assert found.error < 1.02 * best.error
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_types(near_separable, dtype):
+    X = (1000 * near_separable).astype(dtype)
+    before = X.copy()
+    found = fa.nmf(X, 4, rng=0)
+    assert found.W.dtype == (np.float32 if dtype == np.float32 else np.float64)
+    assert found.error < 0.05 * np.linalg.norm(X)
+    np.testing.assert_array_equal(X, before)
+
+
+@pytest.mark.parametrize(
+    ("X", "k", "init", "error", "message"),
+    [
+        (np.ones((4, 3)) - 2, 1, "anchors", InvalidInputError, r"X\[0, 0\] is negative"),
+        (np.full((4, 3), np.nan), 1, "anchors", InvalidInputError, r"X\[0, 0\] is NaN"),
+        (np.ones((4, 3)), 4, "anchors", InvalidInputError, "k = 4 is more than"),
+        (np.ones((4, 3)), 1.5, "anchors", InvalidTypeError, "k must be an integer"),
+        (np.ones((4, 3)), 1, "pca", InvalidInputError, "init must be one of 'anchors'"),
+        (np.ones((4, 3)), 2, "anchors", RankError, "init='nndsvda'"),
+    ],
+)
+def test_bad_input_is_one_clear_error(X, k, init, error, message):
+    with pytest.raises(error, match=message):
+        fa.nmf(X, k, init=init)
+
+
+def test_other_losses_and_bad_options():
+    with pytest.raises(InvalidInputError, match="Frobenius norm"):
+        fa.nmf(np.eye(3), 2, beta_loss="kullback-leibler", solver="mu")
+    with pytest.raises(InvalidInputError, match="max_iter must be at least 1"):
+        fa.nmf(np.eye(3), 2, max_iter=0)
