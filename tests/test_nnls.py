@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fastanchors as fa
 from fastanchors import _nnls
 from fastanchors._active_set import active_set
-from fastanchors._nnls import NonnegativeSystem, nnls_gram
+from fastanchors._nnls import NonnegativeSystem
 from naive.encode import encode, encode_sum_to
 
 
@@ -74,17 +75,6 @@ def test_factor_form_agrees_with_scipy(kind):
         np.testing.assert_allclose(W * unit, expected * unit, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("kind", ["random", "signed", "badly scaled", "zero anchor", "duplicates", "dependent"])
-def test_gram_form_agrees_with_scipy(kind):
-    rng = np.random.default_rng(6)
-    C = components_of(kind, rng)
-    X = rows_of(C, rng)
-    W, expected = nnls_gram(C @ C.T, X @ C.T), encode(X, C)
-    assert (W >= 0).all()
-    errors, best = relative_errors(X, W @ C), relative_errors(X, expected @ C)
-    np.testing.assert_allclose(errors, best, rtol=1e-8, atol=1e-8)
-
-
 @pytest.mark.parametrize("kind", ["random", "signed", "zero anchor", "duplicates", "dependent", "few features"])
 @pytest.mark.parametrize("total", [1.0, 2.5])
 def test_fixed_sum_agrees_with_exhaustive_search(kind, total):
@@ -106,7 +96,8 @@ def test_at_most_one_by_an_anchor_at_the_origin():
     C = rng.random((4, 6))
     X = np.vstack([rng.dirichlet(np.ones(4), 10) @ C * rng.random((10, 1)), rng.random((10, 6))])
     with_origin = np.vstack([C, np.zeros(6)])
-    W = nnls_gram(with_origin @ with_origin.T, X @ with_origin.T, sum_to=1.0)
+    Q, R = np.linalg.qr(with_origin.T)
+    W = NonnegativeSystem(R, sum_to=1.0).solve(X @ Q)
     np.testing.assert_allclose(W, encode_sum_to(X, with_origin), rtol=0, atol=1e-9)
 
 
@@ -117,6 +108,21 @@ def test_fixed_sum_for_rows_far_beyond_all_anchors():
     W = NonnegativeSystem(np.linalg.qr(C.T)[1], sum_to=1.0).solve(np.full((2, 3), 100.0))
     np.testing.assert_allclose(W.sum(axis=1), 1.0)
     assert (W >= 0).all()
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e140])
+def test_scale_of_the_anchors_does_not_matter(scale):
+    rng = np.random.default_rng(13)
+    C, X = rng.random((5, 12)), rng.random((20, 12))
+    for d in (np.full(5, scale), np.array([1.0, scale, 1.0, 1.0, scale])):
+        W = fa.encode(X, C * d[:, None])
+        np.testing.assert_allclose(W * d, fa.encode(X, C), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        fa.encode(X * scale, C * scale, sum_to_one=True), fa.encode(X, C, sum_to_one=True), rtol=0, atol=1e-12
+    )
+    far = fa.encode(X, C * 1e-200, sum_to_one=True)  # rows beyond all anchors: the vertex farthest along the row
+    np.testing.assert_array_equal(far.argmax(axis=1), (X @ C.T).argmax(axis=1))
+    np.testing.assert_allclose(far.sum(axis=1), 1.0)
 
 
 def test_active_set_gives_the_same():
@@ -130,7 +136,9 @@ def test_active_set_gives_the_same():
         r, k = system._R.shape
         flags, values = np.empty((2, k), dtype=bool), np.empty((3, k))
         work = (np.empty((k, r)), np.empty((k, k)), *flags, np.empty(k, dtype=np.intp), *values, np.empty(r))
-        Y = np.hstack([X @ Q, np.full((len(X), 1), system._lift)])[:, :r]
+        Y = X @ Q
+        if sum_to is not None:
+            Y = np.hstack([Y / system._unit, np.full((len(X), 1), system._lift)])
         for y, expected in zip(Y, system.solve(X @ Q)):
             x = np.empty(k)
             active_set(system._R, y, system._scale, system.total, 1e-14 * np.linalg.norm(y), x, work)
@@ -156,12 +164,13 @@ def test_start_does_not_matter(sum_to):
     rng = np.random.default_rng(10)
     C = rng.random((7, 12))
     X = rows_of(C, rng)
-    G, B = C @ C.T, X @ C.T
-    expected = nnls_gram(G, B, sum_to=sum_to)
+    Q, R = np.linalg.qr(C.T)
+    system, Y = NonnegativeSystem(R, sum_to=sum_to), X @ Q
+    expected = system.solve(Y)
     start = rng.standard_normal(expected.shape)
     kept = start.copy()
     for X0 in (start, np.zeros_like(expected), np.ones_like(expected), expected):
-        np.testing.assert_allclose(nnls_gram(G, B, X0=X0, sum_to=sum_to), expected, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(system.solve(Y, X0), expected, rtol=0, atol=1e-11)
     np.testing.assert_array_equal(start, kept)
 
 
@@ -171,8 +180,9 @@ def test_single_exchanges_reach_the_end():
     k = 30
     C = np.exp(-0.5 * ((np.arange(60)[None] - 2 * np.arange(k)[:, None]) / 4.0) ** 2)
     X = rng.random((50, 60))
+    Q, R = np.linalg.qr(C.T)
     np.testing.assert_allclose(
-        np.linalg.norm(nnls_gram(C @ C.T, X @ C.T) @ C - X, axis=1),
+        np.linalg.norm(NonnegativeSystem(R).solve(X @ Q) @ C - X, axis=1),
         np.linalg.norm(encode(X, C) @ C - X, axis=1),
         rtol=1e-8,
     )

@@ -2,7 +2,7 @@
 
 For every row y of Y, find x ≥ 0 that minimises ‖R·x − y‖, optionally with Σx fixed. R is r × k: the triangular
 factor of the anchors (C = Rᵀ·Qᵀ, y = Qᵀ·a), so that n features have shrunk to r ≤ k numbers without squaring
-the condition number; or a square root of their Gram matrix where that is all there is.
+the condition number.
 
 Two methods, tried in this order for each row, on columns scaled to unit length:
 
@@ -30,13 +30,14 @@ from numpy.typing import ArrayLike, NDArray
 from ._active_set import active_set, nearest_anchor
 from ._jit import jit
 
-__all__ = ["TOLERANCE", "NonnegativeSystem", "nnls_gram"]
+__all__ = ["TOLERANCE", "NonnegativeSystem"]
 
 #: A variable becomes free for a gain of more than this, relative to ‖y‖ and unit columns: some units of rounding.
 TOLERANCE = 1e-14
 _WELL_CONDITIONED = 0.03  # smallest singular value of unit columns for which inverse and gradients are to be trusted
 _REFINE = 1e-3  # smallest squared pivot that needs no refinement
 _DOUBTFUL = 1e-8  # squared pivots below this are left to the QR
+_FAR = 1e10  # in units of the anchors: beyond, the nearest mixture is the vertex farthest in the row's direction
 _PATIENCE = 3  # block exchanges without progress before single ones
 
 _Array = NDArray[np.float64]
@@ -61,11 +62,16 @@ class NonnegativeSystem:
         self.total = np.nan if sum_to is None else float(sum_to)
         self._lift = 0.0
         if sum_to is not None:
+            # A power of two that makes the largest entry about one, exactly: no square vanishes.
+            self._unit = float(np.ldexp(1.0, np.frexp(np.abs(R).max(initial=0.0))[1]))
+            R = R / self._unit
             # One more coordinate, equal for all anchors and for y: it changes nothing where the sum is right, and
             # makes the columns independent as soon as the anchors are affinely so (a zero anchor included).
             self._lift = float(np.sqrt((R * R).sum(axis=0).max(initial=0.0))) or 1.0
             R = np.vstack([R, np.full((1, R.shape[1]), self._lift / sum_to)])
-        norms = np.sqrt((R * R).sum(axis=0))
+        largest = np.abs(R).max(axis=0, initial=0.0)
+        units = np.divide(R, largest, out=np.zeros_like(R), where=largest > 0)  # whose squares do not vanish
+        norms = largest * np.sqrt((units * units).sum(axis=0))
         # A zero column can improve nothing: its gradient is always 0 and it never becomes free.
         self._scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
         self._R = np.ascontiguousarray(R * self._scale)
@@ -93,7 +99,9 @@ class NonnegativeSystem:
         """The solutions for all rows of ``Y``, one per row; ``X0`` tells which variables are likely positive."""
         Y = np.asarray(Y, dtype=np.float64)
         if self._lift:
-            Y = np.hstack([Y, np.full((Y.shape[0], 1), self._lift)])
+            # Of rows very far away only the direction matters.
+            near = np.maximum(self._unit, np.abs(Y).max(axis=1, keepdims=True, initial=0.0) / _FAR)
+            Y = np.hstack([Y / near, np.full((len(near), 1), self._lift)])
         Y = np.ascontiguousarray(Y)
         free = Y @ self._guess + self._shift
         X = free.copy() if X0 is None else np.array(X0, dtype=np.float64, order="C")
@@ -103,37 +111,6 @@ class NonnegativeSystem:
         if self._lift:
             X *= self.total / X.sum(axis=1, keepdims=True)
         return X
-
-
-def nnls_gram(
-    G: ArrayLike, B: ArrayLike, *, tol: float = TOLERANCE, X0: ArrayLike | None = None, sum_to: float | None = None
-) -> _Array:
-    """For each row b of ``B`` the x ≥ 0 that minimises ½·xᵀGx − bᵀx, optionally with Σx = ``sum_to``.
-
-    ``G`` = C·Cᵀ is the Gram matrix of k anchors (the rows of C), ``B`` = A·Cᵀ the products of the data with them.
-    G may be singular. For Σx ≤ 1 append a zero row and column to G and a zero column to B: the origin becomes an
-    anchor. The answer is as accurate as G, that is, to the square of the anchors' condition number times rounding;
-    ``fa.encode`` works from the anchors themselves and loses only the condition number.
-
-    Parameters
-    ----------
-    G : k × k, symmetric positive semi-definite.
-    B : m × k.
-    tol : gradient, relative to the size of the problem, that counts as zero.
-    X0 : m × k; its positive entries are the first guess of what is positive in the solution.
-    sum_to : None, or the sum of every x.
-    """
-    G = np.asarray(G, dtype=np.float64)
-    B = np.asarray(B, dtype=np.float64)
-    scale = np.sqrt(G.diagonal())
-    scale = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
-    values, vectors = np.linalg.eigh(G * scale * scale[:, None])
-    keep = values > len(values) * np.finfo(np.float64).eps * values.max(initial=0.0)
-    roots = np.sqrt(values[keep])
-    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
-    R = (roots * vectors[:, keep]).T * inverse
-    Y = (B * scale) @ (vectors[:, keep] / roots)
-    return NonnegativeSystem(R, sum_to=sum_to, tol=tol).solve(Y, X0)
 
 
 @jit
