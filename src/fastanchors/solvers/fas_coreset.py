@@ -54,6 +54,7 @@ def decide(values: NDArray[np.float64], norms: NDArray[np.float64], doubt: float
     """
     largest = float(values.max())
     place = choose(values, norms)
+    tied = np.flatnonzero(values >= (1 - TIE) * largest * (1 - 4 * doubt))
 
     def same(raised: float) -> bool:
         """Is the choice the same if the band begins ``raised`` higher and equal norms are more or less equal?"""
@@ -63,10 +64,10 @@ def decide(values: NDArray[np.float64], norms: NDArray[np.float64], doubt: float
         first = [band[np.argmax(norms[band] >= (1 - e * EQUAL) * norms[band].max())] for e in (0.5, 1.5)]
         return first[0] == place and first[1] == place
 
-    if not (same(-2 * doubt) and same(2 * doubt)):
+    alone = tied.size == 1
+    if not (alone or (same(-2 * doubt) and same(2 * doubt))):
         return None
-    tied = np.flatnonzero(values >= (1 - TIE) * largest * (1 - 4 * doubt))
-    tolerant = same(_EXCESS + 4 * doubt)
+    tolerant = alone or same(_EXCESS + 4 * doubt)
     return Decision(
         place,
         low=math.sqrt((1 - TIE) * largest * (1 - 4 * doubt)),
