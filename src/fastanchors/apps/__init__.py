@@ -1,9 +1,11 @@
-"""Applications, thin on top of the library: topics of a corpus, materials of a scene, representatives of a table."""
+"""Applications, thin on top of the library: topics of a corpus, materials of a scene, representatives of a
+table, items for users."""
 
 from __future__ import annotations
 
 from ._corpus import Corpus, read_corpus
 from ._cube import Cube, read_cube
+from ._recommend import RatingsTable, Recommender, read_ratings, recommend
 from ._representatives import Representatives, representatives
 from ._topics import TopicModel, topics
 from ._unmix import Unmixing, unmix
@@ -11,11 +13,15 @@ from ._unmix import Unmixing, unmix
 __all__ = [
     "Corpus",
     "Cube",
+    "RatingsTable",
+    "Recommender",
     "Representatives",
     "TopicModel",
     "Unmixing",
     "read_corpus",
     "read_cube",
+    "read_ratings",
+    "recommend",
     "representatives",
     "topics",
     "unmix",
