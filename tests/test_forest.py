@@ -66,7 +66,7 @@ def test_renewed_sums_are_those_of_a_build(lengths, seed):
         segments = rng.choice(full, batch)
         places = (rng.random(batch) * np.array(lengths)[segments]).astype(np.int64)
         forest.data[forest.begin[segments] + places] = rng.random(batch) * 10.0 ** rng.integers(-9, 9, batch)
-        renew(forest, NO_SCALE, segments, places)
+        renew(forest, NO_SCALE, segments, places >> 5)
     fresh = without_sums(forest)
     build_forest(fresh, NO_SCALE)
     for name in ("nodes", "sums", "l1_nodes", "l1_sums"):

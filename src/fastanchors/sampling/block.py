@@ -201,6 +201,9 @@ class Block(ABC):
     def write(self, i: Array, j: Array, x: Array) -> None:
         """Set entries, one after another; indices are int64, values of the block's type."""
         self.view = with_marks(self.view)
+        if len(i) <= _CHUNK:
+            self._write(i, j, x)
+            return
         for start in range(0, len(i), _CHUNK):
             at = slice(start, start + _CHUNK)
             self._write(i[at], j[at], x[at])

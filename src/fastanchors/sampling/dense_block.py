@@ -23,7 +23,7 @@ from .block import (
     without_sums,
 )
 from .dense_kernels import build_column_leaves
-from .forest import NO_INDEX, NO_SCALE, Array, Forest, fresh_nodes, renew
+from .forest import LEAF_BITS, NO_INDEX, NO_SCALE, Array, Forest, fresh_nodes, renew
 from .sparse_kernels import put
 from .threads import THREADS, in_threads
 from .tree import fresh_tree
@@ -102,13 +102,13 @@ class DenseBlock(Block):
     def _put(self, i: Array, j: Array, x: Array) -> None:
         rows, columns = self.sides
         self.view.counters[NONZERO] += put(rows.data, i * self.shape[1] + j, x)
-        renew(rows, NO_SCALE, i, j)
+        renew(rows, NO_SCALE, i, j >> LEAF_BITS)
         if self.has_columns:
-            renew(columns, self.view.scale, j, i)
+            renew(columns, self.view.scale, j, i >> LEAF_BITS)
 
     def _renew_columns(self, i: Array) -> Array:
         row, j = np.nonzero(self._matrix[i])
-        renew(self.sides.columns, self.view.scale, j, i[row])
+        renew(self.sides.columns, self.view.scale, j, i[row] >> LEAF_BITS)
         return j
 
     def _column_anew(self, j: int) -> float:

@@ -292,10 +292,9 @@ def renew_above(begin: Array, end: Array, width: Int, nodes: Array, sums: Array,
         sums[s[k]] = total
 
 
-def renew(forest: Forest, scale: Array, s: Array, t: Array) -> None:
-    """Recompute every sum above entries ``t`` (counted inside the segment) of segments ``s``; both int64."""
+def renew(forest: Forest, scale: Array, s: Array, leaf: Array) -> None:
+    """Entries in leaf blocks ``leaf`` of segments ``s`` (int64) have changed: recompute every sum above them."""
     begin, end, other, data, nodes, sums, l1_nodes, l1_sums, width, step = forest
-    leaf = t >> LEAF_BITS
     renew_leaves(data, other, scale, begin, end, width, step, 2, nodes, sums, s, leaf)
     renew_above(begin, end, width, nodes, sums, s, leaf)
     if l1_sums.size > 0:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._jit import jit
-from .forest import LEAF, NO_SCALE, Array, Forest, Int, fresh_nodes, renew
+from .forest import LEAF, LEAF_BITS, NO_SCALE, Array, Forest, Int, fresh_nodes, renew
 
 __all__ = ["Loose", "Pools"]
 
@@ -71,7 +71,7 @@ class Pools:
             which = np.unique(s[moved])
             leaves = ((self.forest.end[which] - self.forest.begin[which] - 1) // LEAF + 1).astype(np.int64)
             number = np.arange(leaves.sum()) - np.repeat(np.cumsum(leaves) - leaves, leaves)
-            renew(self.forest, scale, np.repeat(which, leaves), number * LEAF)
+            renew(self.forest, scale, np.repeat(which, leaves), number)
 
     def _grow(self, room: int) -> None:
         f = self.forest
@@ -85,7 +85,7 @@ class Pools:
 
     def renew(self, scale: Array, s: Array, slots: Array) -> None:
         """Every sum above the entries of these slots, in segments ``s``."""
-        renew(self.forest, scale, s, self.place[slots] - self.forest.begin[s])
+        renew(self.forest, scale, s, (self.place[slots] - self.forest.begin[s]) >> LEAF_BITS)
 
     def arrays(self) -> list[Array]:
         return [*self.forest[:8], self.length, self.slot, self.place]
@@ -220,7 +220,7 @@ def _append(
             begin[pool] = first
             end[pool] = first + room
             used[0] += room
-            moved[k] = True
+            moved[k] = room > LEAF  # a single leaf block has no tree, and is summed with its new entry
         other[first + count] = sought[k]
         slot[first + count] = slots[k]
         place[slots[k]] = first + count

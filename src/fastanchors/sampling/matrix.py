@@ -221,6 +221,9 @@ class SampleMatrix(Draws):
         """Set one entry that has been checked."""
         for changes in self.__dict__.get("_watchers", ()):
             changes.note(i)
+        if len(self._blocks) == 1:
+            self._blocks[0].write(i, j, x)
+            return
         b = int(self._starts.searchsorted(i[0], side="right")) - 1
         self._blocks[b].write(i - self._starts[b], j, x)
 

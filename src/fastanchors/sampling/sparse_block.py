@@ -136,8 +136,8 @@ class SparseBlock(Block):
 
     def raw(self, i: Array, j: Array) -> Array:
         rows = self.sides.rows
-        at = np.empty(len(i), np.int64)
-        if find(rows.begin, rows.end, rows.other, i, j, at):
+        at, _, every = _find(rows, i, j)
+        if every:
             return rows.data[at]
         known = at >= 0
         out = np.zeros(len(i), self.dtype)
@@ -211,17 +211,17 @@ class SparseBlock(Block):
 
     def _put(self, i: Array, j: Array, x: Array) -> None:
         rows, columns = self.sides
-        at = np.empty(len(i), np.int64)
-        if not find(rows.begin, rows.end, rows.other, i, j, at):
+        at, leaf, every = _find(rows, i, j)
+        if not every:
             known = at >= 0
             self._put_loose(i[~known], j[~known], x[~known])
-            i, j, x, at = i[known], j[known], x[known], at[known]
+            i, j, x, at, leaf = i[known], j[known], x[known], at[known], leaf[known]
         self.view.counters[NONZERO] += put(rows.data, at, x)
-        renew(rows, NO_SCALE, i, at - rows.begin[i])
+        renew(rows, NO_SCALE, i, leaf)
         if self.has_columns:
-            find(columns.begin, columns.end, columns.other, j, i, at)
+            at, leaf, _ = _find(columns, j, i)
             columns.data[at] = x
-            renew(columns, self.view.scale, j, at - columns.begin[j])
+            renew(columns, self.view.scale, j, leaf)
 
     def _put_loose(self, i: Array, j: Array, x: Array) -> None:
         """Entries that the compressed arrays do not have."""
@@ -250,10 +250,9 @@ class SparseBlock(Block):
     def _renew_columns(self, i: Array) -> Array:
         stored = self.rows(i, view=False)
         rows, j = np.repeat(i, np.diff(stored.indptr)), stored.indices.astype(np.int64)
-        columns, at = self.sides.columns, np.empty(len(j), np.int64)
-        find(columns.begin, columns.end, columns.other, j, rows, at)
+        at, leaf, _ = _find(self.sides.columns, j, rows)
         known = at >= 0
-        renew(columns, self.view.scale, j[known], at[known] - columns.begin[j[known]])
+        renew(self.sides.columns, self.view.scale, j[known], leaf[known])
         if self.loose is not None:
             i, k = rows[~known], j[~known]
             self.loose.columns.renew(self.view.scale, k, self.loose.find(i, k))
@@ -286,6 +285,12 @@ def _forest(indptr: Array, indices: Array, data: Array, *, l1: bool) -> Forest:
     segments, kept = len(indptr) - 1, (len(indptr) - 1 if l1 else 0)
     nodes, l1_nodes = fresh_nodes(len(data)), fresh_nodes(len(data) if l1 else 0)
     return Forest(indptr[:-1], indptr[1:], indices, data, nodes, np.zeros(segments), l1_nodes, np.zeros(kept))
+
+
+def _find(forest: Forest, s: Array, other: Array) -> tuple[Array, Array, bool]:
+    """Places of entries (-1: none), their leaf blocks, and whether there are all."""
+    at, leaf = np.empty(len(s), np.int64), np.empty(len(s), np.int64)
+    return at, leaf, find(forest.begin, forest.end, forest.other, s, other, at, leaf)
 
 
 def _gathered(begin: Array, end: Array, other: Array, data: Array, indices: Array, n: int) -> Rows:

@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 
 from .._jit import jit
-from .forest import LANES, Array
+from .forest import LANES, LEAF_BITS, Array
 
 __all__ = ["count_rows", "divide_rows", "fill_rows", "find", "put"]
 
 
 @jit
-def find(begin: Array, end: Array, other: Array, s: Array, sought: Array, at: Array) -> bool:
-    """Where the entries (s, sought) are, or -1; returns whether all were found. Binary searches in lockstep."""
+def find(begin: Array, end: Array, other: Array, s: Array, sought: Array, at: Array, leaf: Array) -> bool:
+    """Where the entries (s, sought) are, or -1, and in which leaf block of their segment; whether all were found.
+
+    Binary searches in lockstep.
+    """
     low = np.empty(LANES, np.int64)
     size = np.empty(LANES, np.int64)
     every = True
@@ -36,6 +39,7 @@ def find(begin: Array, end: Array, other: Array, s: Array, sought: Array, at: Ar
         for w in range(lanes):
             if size[w] > 0 and other[low[w]] == sought[group + w]:
                 at[group + w] = low[w]
+                leaf[group + w] = (low[w] - np.int64(begin[s[group + w]])) >> LEAF_BITS
             else:
                 at[group + w] = -1
                 every = False

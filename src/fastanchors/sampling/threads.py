@@ -17,8 +17,8 @@ _WORTH_THREADS = 100_000
 def in_threads(work: Callable[[int, int], Any], bounds: list[int]) -> list[Any]:
     """``work(low, high)`` over consecutive bounds, in threads."""
     pairs = [(low, high) for low, high in pairwise(bounds) if low < high]
-    if len(pairs) == 1:
-        return [work(*pairs[0])]
+    if len(pairs) == 1 or not threads_allowed():
+        return [work(*pair) for pair in pairs]
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(lambda pair: work(*pair), pairs))
 
