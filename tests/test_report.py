@@ -1,4 +1,4 @@
-"""The report: every piece is there, nothing from outside, nothing breaks out of its place, and the figures are right."""
+"""The report: every piece is there, nothing comes from outside or breaks out of its place, the figures are right."""
 
 from __future__ import annotations
 

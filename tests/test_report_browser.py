@@ -1,12 +1,12 @@
-"""The report in a real Chromium: no console errors, no request but for itself, fit for a phone, for the dark, for print."""
+"""The report in a real Chromium: no console errors, no request but for itself, fit for phones, the dark and print."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from browser import CHROMIUM, Browser
 
 import fastanchors as fa
+from browser import CHROMIUM, Browser
 from fastanchors import report
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH (Debian: apt install chromium)")
@@ -77,12 +77,13 @@ def test_fits_its_window(browser, address, width, phone):
     assert browser.ask("document.documentElement.scrollWidth") <= width
     outside = (
         "[...document.querySelectorAll('h1,h2,h3,p,td,th,figure,svg,li')].filter(e => "
-        "{const r = e.getBoundingClientRect(); return r.width && !e.closest('.scroll') && (r.left < -1 || r.right > innerWidth + 1)}).length"
+        "{const r = e.getBoundingClientRect(); "
+        "return r.width && !e.closest('.scroll') && (r.left < -1 || r.right > innerWidth + 1)}).length"
     )
     assert browser.ask(outside) == 0
     smallest = (
-        "Math.min(...[...document.querySelectorAll('main svg[role=img]')].map(s => "
-        "11 * s.getBoundingClientRect().width / s.viewBox.baseVal.width))"
+        "Math.min(...[...document.querySelectorAll('main svg[role=img] text')].map(t => {const s = t.ownerSVGElement; "
+        "return parseFloat(getComputedStyle(t).fontSize) * s.getBoundingClientRect().width / s.viewBox.baseVal.width}))"
     )
     assert browser.ask(smallest) >= 8  # letters of drawings, in pixels
 

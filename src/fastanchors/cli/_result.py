@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,8 +53,9 @@ def is_result(path: Path) -> bool:
     if path.suffix.lower() == ".json":
         return True
     try:
-        return path.suffix.lower() == ".npz" and "record" in np.load(path, allow_pickle=False).files
-    except (OSError, ValueError):
+        with zipfile.ZipFile(path) as archive:
+            return path.suffix.lower() == ".npz" and "record.npy" in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
         return False
 
 

@@ -1,0 +1,227 @@
+"""``fastanchors seek / encode / report``: answers equal to the library's, in every format, with bounded memory."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fastanchors as fa
+
+pytest.importorskip("click", reason="extra cli")
+pytest.importorskip("rich", reason="extra cli")
+
+from click.testing import CliRunner
+
+from fastanchors.cli import _input, _result
+from fastanchors.cli.app import app
+from fastanchors.io.source import Source
+
+A = fa.datasets.separable(200, 15, 4, noise=0.02, rng=3).A
+L1 = A / A.sum(axis=1, keepdims=True)
+
+
+def call(*arguments, ok=True):
+    result = CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=not ok)
+    assert (result.exit_code == 0) == ok, result.output
+    return result
+
+
+def answer(*arguments):
+    return json.loads(call(*arguments, "--json").output)
+
+
+def read_weights(path):
+    with np.load(path) as archive:
+        return archive["weights"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """The same matrix in several files, and in a store."""
+    folder = tmp_path_factory.mktemp("seek")
+    np.save(folder / "a.npy", A)
+    sp.save_npz(folder / "a.npz", sp.csr_array(A))
+    with (folder / "a.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["name", *(f"c{j}" for j in range(15))])
+        writer.writerows([f"r{i}", *row] for i, row in enumerate(A.tolist()))
+    fa.build(A, folder / "a.store", row_names=[f"r{i}" for i in range(200)]).close()
+    return folder
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.csv", "a.store"])
+def test_seek_finds_the_library_s_anchors(place, name):
+    found = answer("seek", place / name, "-k", 4)
+    expected = fa.FAS().seek(L1, 4, rng=0)
+    assert found["anchors"] == expected.indices.tolist()
+    assert found["solver"] == "fas"
+    assert found["certificate"]["kind"] == "exact"
+    assert found["cost"]["rows_read"] > 0
+    assert found["seconds"] > 0
+    assert (found["shape"], found["normalize"], found["k"]) == ([200, 15], "l1", 4)
+    shares = fa.metrics.reconstruction_error(L1, L1[expected.indices])
+    assert sum(found["shares"]) + found["unexplained"] == pytest.approx(1)
+    assert found["unexplained"] == pytest.approx(shares.relative**2, rel=1e-6)
+    names = [f"r{i}" for i in expected.indices]
+    assert found.get("anchor_names") == (names if name in ("a.csv", "a.store") else None)
+    text = call("seek", place / name, "-k", 4).output
+    assert "how sure      exact:" in text
+    assert f"{found['anchors'][0]}" in text
+    assert "full SPA reads 1,000" in text
+
+
+@pytest.mark.parametrize("solver", ["spa", "snpa", "xray"])
+def test_other_solvers(place, solver):
+    found = answer("seek", place / "a.npy", "-k", 3, "--solver", solver, "--no-shares")
+    assert found["anchors"] == fa.solvers.get(solver).seek(L1, 3, rng=0).indices.tolist()
+    assert "shares" not in found
+
+
+def test_options_reach_the_solver(place):
+    as_it_is = answer("seek", place / "a.npy", "-k", 4, "--normalize", "none")
+    assert as_it_is["anchors"] == fa.FAS().seek(A, 4, rng=0).indices.tolist()
+    found = answer("seek", place / "a.npy", "-k", 4, "--precondition", "mve")
+    assert found["anchors"] == fa.FAS(precondition="mve").seek(L1, 4, rng=0).indices.tolist()
+    found = answer("seek", place / "a.store", "-k", 2, "--budget", 50, "--seed", 5)
+    assert found["cost"]["rows_read"] <= 50
+    assert found["certificate"]["kind"] != "exact"
+    assert "its own view" in call("seek", place / "a.store", "-k", 2, "--normalize", "none", ok=False).output
+
+
+def test_auto(place):
+    found = answer("seek", place / "a.store", "-k", "auto")
+    curve = fa.rank_curve(L1, 15, rng=0)
+    assert (found["k"], found["rank"]["reason"]) == (curve.k, curve.reason)
+    assert f"k = {curve.k} because" in call("seek", place / "a.npy", "-k", "auto").output
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz", ".csv"])
+def test_results_come_back(place, tmp_path, suffix):
+    out = tmp_path / f"r{suffix}"
+    printed = answer("seek", place / "a.csv", "-k", 4, "--out", out)
+    found = _result.load(str(out))
+    assert found.indices.tolist() == printed["anchors"]
+    if suffix != ".csv":
+        assert dict(found.record) == printed
+    if suffix == ".npz":
+        np.testing.assert_allclose(found.components, L1[found.indices])
+    if suffix == ".csv":
+        lines = list(csv.DictReader(out.read_text().splitlines()))
+        assert [line["name"] for line in lines] == printed["anchor_names"]
+        assert [float(line["share"]) for line in lines] == pytest.approx(printed["shares"])
+    weights = tmp_path / "w.npy"
+    answer("encode", place / "a.csv", out, "-o", weights)
+    np.testing.assert_allclose(np.load(weights), fa.encode(L1, L1[found.indices]), atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.csv", "a.store"])
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv"])
+def test_encode_streams_every_format(place, tmp_path, monkeypatch, name, suffix):
+    whole = Source.blocks
+    monkeypatch.setattr(Source, "blocks", lambda self, max_bytes=0: whole(self, 5000))  # many blocks
+    out = tmp_path / f"w{suffix}"
+    facts = answer("encode", place / name, "3,17,5", "-o", out)
+    expected = fa.encode(L1, L1[[3, 17, 5]])
+    if suffix == ".csv":
+        lines = list(csv.reader(out.read_text().splitlines()))
+        named = name in ("a.csv", "a.store")
+        assert lines[0] == ["row", *(["r3", "r17", "r5"] if named else ["3", "17", "5"])]
+        assert [line[0] for line in lines[1:]] == [f"r{i}" if named else str(i) for i in range(200)]
+        F = np.array([[float(x) for x in line[1:]] for line in lines[1:]])
+    else:
+        F = np.load(out) if suffix == ".npy" else read_weights(out)
+    np.testing.assert_allclose(F, expected, atol=1e-10)
+    assert facts["shape"] == [200, 3]
+    assert facts["relative_error"] == pytest.approx(fa.metrics.reconstruction_error(L1, L1[[3, 17, 5]]).relative)
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]
+
+
+def test_encode_with_points_sums_and_words(place, tmp_path):
+    np.save(tmp_path / "points.npy", L1[[1, 2, 9]])
+    text = call("encode", place / "a.npy", tmp_path / "points.npy", "-o", tmp_path / "w.npz", "--sum-to-one").output
+    assert "200 rows in 3 anchors" in text
+    F = read_weights(tmp_path / "w.npz")
+    np.testing.assert_allclose(F.sum(axis=1), 1.0)
+    np.testing.assert_allclose(F, fa.encode(L1, L1[[1, 2, 9]], sum_to_one=True), atol=1e-10)
+    np.save(tmp_path / "numbers.npy", np.array([1, 2, 9]))
+    call("encode", place / "a.npy", tmp_path / "numbers.npy", "-o", tmp_path / "v.npy")
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), fa.encode(L1, L1[[1, 2, 9]]), atol=1e-10)
+
+
+def test_other_data_are_refused_unless_the_anchors_come_along(place, tmp_path):
+    call("seek", place / "a.csv", "-k", 3, "--out", tmp_path / "r.json")
+    call("seek", place / "a.csv", "-k", 3, "--out", tmp_path / "r.npz")
+    other = tmp_path / "b.store"
+    fa.build(A[::-1].copy(), other, row_names=[f"x{i}" for i in range(200)]).close()
+    refused = call("encode", other, tmp_path / "r.json", "-o", tmp_path / "w.npy", ok=False)
+    assert "these are other data" in str(refused.exception)
+    call("encode", other, tmp_path / "r.npz", "-o", tmp_path / "w.npy")
+    C = _result.load(str(tmp_path / "r.npz")).components
+    np.testing.assert_allclose(np.load(tmp_path / "w.npy"), fa.encode(L1[::-1], C), atol=1e-10)
+    np.save(tmp_path / "narrow.npy", A[:, :7])
+    for result in ("r.json", "r.npz"):
+        refused = call("encode", tmp_path / "narrow.npy", tmp_path / result, "-o", tmp_path / "v.npy", ok=False)
+        assert "15 columns" in str(refused.exception)
+    assert not (tmp_path / "v.npy").exists()
+
+
+def test_a_failing_encode_leaves_nothing(tmp_path):
+    B = A.copy()
+    B[150, 2] = np.nan
+    np.save(tmp_path / "a.npy", B)
+    (tmp_path / "w.npy").write_bytes(b"of old")
+    refused = call("encode", tmp_path / "a.npy", "1,2", "-o", tmp_path / "w.npy", ok=False)
+    assert "[150, 2] is NaN" in str(refused.exception)
+    assert (tmp_path / "w.npy").read_bytes() == b"of old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npy", "w.npy"]
+
+
+def test_a_file_too_large_to_hold_becomes_a_store_for_the_time(place, monkeypatch, tmp_path):
+    monkeypatch.setattr(_input, "_IN_MEMORY", 1000)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    found = answer("seek", place / "a.csv", "-k", 4)
+    assert found["anchors"] == fa.FAS().seek(L1, 4, rng=0).indices.tolist()
+    assert found["source"].endswith("a.csv")
+    assert found["anchor_names"][0].startswith("r")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["{", "[1, 2]", '{"anchors": []}', '{"anchors": [-1]}', '{"anchors": ["a"]}', "{}"])
+def test_broken_results(place, tmp_path, text):
+    path = tmp_path / "r.json"
+    path.write_text(text)
+    for command in (["encode", place / "a.npy", path, "-o", tmp_path / "w.npy"], ["report", path]):
+        refused = call(*command, ok=False)
+        assert isinstance(refused.exception, fa.FastAnchorsError), refused.exception
+
+
+def test_report_of_a_store_a_file_and_a_result(place, tmp_path, monkeypatch):
+    out = tmp_path / "r.html"
+    facts = answer("report", place / "a.store", "-k", 4, "-o", out)
+    assert facts["bytes"] == out.stat().st_size
+    first = out.read_text()
+    assert f"r{facts['anchors'][0]}" in first
+    assert "report on 4 anchors" in call("report", place / "a.csv", "-k", 4, "-o", out).output
+    call("seek", place / "a.csv", "-k", "auto", "--out", tmp_path / "r.json")
+    call("report", tmp_path / "r.json", "-o", out, "--title", "Named <b>")
+    assert "Named &lt;b&gt;" in out.read_text()
+    call("seek", place / "a.npy", "-k", 3, "--robust", "average", "--out", tmp_path / "r.npz")
+    call("report", tmp_path / "r.npz", "-o", out)
+    assert "Not proved." in out.read_text()
+    monkeypatch.chdir(tmp_path)
+    call("report", place / "a.npz")  # the number of anchors and the name of the page by default
+    assert (tmp_path / "report.html").exists()
+
+
+def test_report_of_a_result_whose_data_have_moved(place, tmp_path):
+    np.save(tmp_path / "a.npy", A)
+    call("seek", tmp_path / "a.npy", "-k", 3, "--out", tmp_path / "r.json")
+    (tmp_path / "a.npy").rename(tmp_path / "b.npy")
+    refused = call("report", tmp_path / "r.json", "-o", tmp_path / "r.html", ok=False)
+    assert "say where with --data" in str(refused.exception)
+    call("report", tmp_path / "r.json", "--data", tmp_path / "b.npy", "-o", tmp_path / "r.html")
+    assert (tmp_path / "r.html").exists()
