@@ -43,7 +43,7 @@ _HOME = {
     "rank_curve": "rank",
     "nmf": "warm_start",
 }
-_MODULES = {"apps", "datasets", "errors", "io", "lowrank", "metrics", "scale", "solvers"}
+_MODULES = {"apps", "datasets", "errors", "io", "lowrank", "metrics", "report", "scale", "solvers"}
 
 __all__ = ["FastAnchorsError", "__version__", *sorted(_HOME), *sorted(_MODULES)]
 
