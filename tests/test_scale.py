@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import dask
 import dask.array as da
@@ -16,6 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastanchors as fa
+from fastanchors._threads import one_thread, threads_allowed
+from fastanchors.scale.crew import Crew
 from fastanchors.scale.rows import Marks
 from fastanchors.solvers import fas_seek, fas_store
 from naive.fas import noisy, separable
@@ -328,3 +331,21 @@ def test_the_estimator_fits_a_dask_data_frame_and_averages():
     solver = fa.SPA(robust="average")
     model, twin = (fa.SeparableNMF(4, solver=solver).fit(X) for X in (frame, A))
     np.testing.assert_allclose(model.components_, twin.components_, atol=1e-9)
+
+
+def test_tasks_start_no_threads_of_their_own(monkeypatch):
+    A = matrix(20000)
+    expected = fa.SPA().seek(A, 5).indices.tolist()
+    allowed = []
+    Crew().each("look", lambda part: allowed.append(threads_allowed()), [None, None])
+    assert allowed == [False, False]
+    assert threads_allowed()
+
+    def refuse(*_, **__):
+        raise AssertionError("a thread was started")
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", refuse)
+    with one_thread():
+        S = fa.SampleMatrix(A)
+        assert fa.SPA().seek(A, 5).indices.tolist() == expected
+        S.check()

@@ -83,14 +83,14 @@ def wait_for_workers(client):
 
 
 def test_workers_give_the_store_of_one_process(client, tmp_path):
-    A = matrix()
-    X = da.from_array(A, chunks=(1500, 20))
+    A = matrix(24000)
+    X = da.from_array(A, chunks=(6000, 20))
     S = fa.build(X, tmp_path / "many")
     assert S.cost.bytes_moved > 0
     with dask.config.set(scheduler="synchronous"):
         fa.build(X, tmp_path / "one")
     assert files(tmp_path / "many") == files(tmp_path / "one")
-    np.testing.assert_array_equal(S.rows(np.arange(6000)), fa.SampleMatrix(A).rows(np.arange(6000)))
+    np.testing.assert_array_equal(S.rows(np.arange(24000)), fa.SampleMatrix(A).rows(np.arange(24000)))
     fa.verify(tmp_path / "many")
 
 

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
+from .._threads import threads_allowed
+
 __all__ = ["THREADS", "in_chunks", "in_threads"]
 
 THREADS = 2

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
+from .._threads import one_thread
 from ..errors import MissingExtraError
 from ..sampling.cost import Cost
 
@@ -114,7 +115,8 @@ class _Shared:
 
 
 def _call(function: Callable[..., Any], part: Any, own: _Shared | None, shared: _Shared) -> Any:
-    return function(part, *(own.values if own is not None else ()), *shared.values)
+    with one_thread():  # Dask fills the cores with tasks
+        return function(part, *(own.values if own is not None else ()), *shared.values)
 
 
 def pickled_bytes(value: Any) -> int:

@@ -122,6 +122,13 @@ class RemoteSketch(Sketch):
     def marks(self) -> Marks:
         return Marks()
 
+    def gathered(self, rows: Indices) -> RemoteSketch:
+        bounds = np.searchsorted(rows, self.starts)
+        some = np.flatnonzero(np.diff(bounds))
+        own = [(rows[bounds[p] : bounds[p + 1]] - self.starts[p],) for p in some]
+        kept = self.crew.keep("near", _gathered, [self.places[p] for p in some], own)
+        return RemoteSketch(self.V, self.crew, kept, [0, *bounds[some + 1].tolist()])
+
     def largest(self) -> int:
         found = self.crew.each("largest", _largest, self.places)
         best = max((norm, -start - row) for start, (norm, row) in zip(self.starts, found))
@@ -143,7 +150,8 @@ class RemoteSketch(Sketch):
         return _largest_of([rows for rows, _ in found], [values for _, values in found], top)
 
     def _own(self, known: Any) -> list[tuple[Any, ...]]:
-        """For each part its first row, and which of its rows are known."""
+        """For each part its first row, and which of its rows are known (marks, or an array of booleans)."""
+        known = known if isinstance(known, Marks) else Marks(np.flatnonzero(known))
         return [(start, known.within(start, stop)) for start, stop in pairwise(self.starts)]
 
 
@@ -245,6 +253,10 @@ def _mask(sketch: Sketch, known: Indices) -> NDArray[np.bool_]:
     mask = sketch.marks()
     mask[known] = True
     return mask
+
+
+def _gathered(part: Any, rows: Indices) -> Sketch:
+    return _sketch_of(part).gathered(rows)
 
 
 def _largest(part: Any) -> tuple[float, int]:

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._jit import jit
+from .._threads import threads_allowed
 from .._validate import as_matrix, is_dask
 from ..sampling.access import Rows, SampleAccess
 from ..sampling.cost import Cost
@@ -195,7 +196,7 @@ class MatrixRows:
 
 def in_threads(work: Callable[[int, int], None], m: int, size: int) -> None:
     """``work(low, high)`` over m rows, each row as it would be alone; a job of small ``size`` stays in this thread."""
-    if size < _WORTH_THREADS or _THREADS == 1:
+    if size < _WORTH_THREADS or _THREADS == 1 or not threads_allowed():
         work(0, m)
         return
     bounds = np.linspace(0, m, _THREADS + 1).astype(int)

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from .._jit import jit
+from .._threads import threads_allowed
 from ..sampling.access import Rows
 from ._rows import DOUBLE, MatrixRows
 
@@ -56,7 +57,7 @@ _Result = TypeVar("_Result")
 def in_threads(function: Callable[..., _Result], pieces: Iterable[tuple[Any, ...]]) -> list[_Result]:
     """``function(*piece)`` for every piece, in order, on all cores; call it within :func:`one_blas_thread`."""
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if workers == 1:
+    if workers == 1 or not threads_allowed():
         return [function(*piece) for piece in pieces]
     results: list[_Result] = []
     waiting: deque[Future[_Result]] = deque()

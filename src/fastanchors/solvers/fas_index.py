@@ -164,12 +164,12 @@ class _Proof:
     def warm_up(self) -> None:
         """Rounds among the rows that come near a threshold at all: better candidates, before all rows are asked."""
         run = self.coreset.run(self.steps, tol=self.tol)
-        if not self.sketch.parts or self.sketch.rows < _WARM or len(run) == 0:  # no parts: held elsewhere
+        if self.sketch.rows < _WARM or len(run) == 0:
             return
         scan = self.sketch.scan(run.thresholds.lowered(_NEAR), self.known, _JOIN)
-        near = scan.suspects(len(run))
-        if near.size > self.sketch.rows // 8:
+        if scan.counts().sum() > self.sketch.rows // 8:
             return
+        near = scan.suspects(len(run))
         few = self.sketch.gathered(near)
         self.join(scan.top_rows[scan.top_bounds >= run.thresholds.low[:, None]])
         last = run.indices
@@ -275,7 +275,7 @@ class _Proof:
 
     def _near_hull(self, points: NDArray[np.float64], gap: float) -> bool:
         """A look at a few rows, to save the look at all where it would be in vain."""
-        if not self.sketch.parts or self.sketch.rows < _WARM:
+        if self.sketch.rows < _WARM:
             return True
         some = np.unique(np.linspace(0, self.sketch.rows - 1, 1000).astype(np.int64))
         _, values = mixtures(self.sketch.gathered(some), points, np.zeros(len(some), dtype=np.bool_), len(some) // 2)
