@@ -150,3 +150,34 @@ def test_rows_that_lost_a_little_need_no_refresh_and_are_drawn_exactly(kind):
     assert_all_draws(S, stored, seed=12)
     true = (view_of(stored, "l1") ** 2).sum(axis=0)
     np.testing.assert_allclose(S.column_norm(np.arange(SHAPE[1])) ** 2, true, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_scales_stay_within_the_band_and_a_rebuilt_block_has_none_that_are_stale(kind):
+    """Norms that fall, rise, and leave the band: ratios in [1/4, F] and F ≤ 4; only what left is rewritten."""
+    rng = np.random.default_rng(13)
+    stored = rng.random(SHAPE) + 0.5
+    S = fa.SampleMatrix(sp.csr_array(stored) if kind == "sparse" else stored)
+    block, every = S._blocks[0], np.arange(SHAPE[0])
+    pristine = block.view.scale.copy()
+    for rows, x in ((slice(0, 20), 0.01), (slice(20, 40), 60.0), (slice(40, 50), 900.0)):
+        i, j = (a.reshape(-1) for a in np.meshgrid(every[rows], np.arange(45), indexing="ij"))
+        stored[i, j] = x if x < 1 else stored[i, j]
+        stored[every[rows], 3] = max(x, 0.01)
+        S.update(i, j, stored[i, j])
+    ratio = (1.0 / (block.l1_norms(every) * block.view.scale)) ** 2
+    bound = float(block.view.bound[0])
+    assert 1 < bound <= 4
+    assert ratio.min() >= 0.25
+    assert ratio.max() <= bound * (1 + 1e-12)
+    moved = block.view.scale != pristine
+    assert not moved[50:].any()
+    assert moved[40:50].all()
+    assert_all_draws(S, stored, seed=14)
+    S.append(sp.csr_array(stored[:5]) if kind == "sparse" else stored[:5])
+    assert [b.drifted for b in S._blocks] == [True, False]
+    assert_drawn_by((view_of(np.vstack([stored, stored[:5]]), "l1") ** 2).sum(axis=0), S.sample_columns(20_000, rng=15))
+    S.consolidate()
+    assert not any(b.drifted for b in S._blocks)
+    assert S._blocks[0].view.bound[0] == 1.0
+    S.check()
