@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -256,14 +257,49 @@ def matrix_draws(S: Any, label: str, batch: int, rounds: int, rng: np.random.Gen
         rounds=rounds,
     )
     rates: list[Row] = [(name, label, batch / 1e6 / taken) for name, taken in seconds.items()]
-    few = batch // 10
-    S.update(rows[:10], columns[:10], 0.5)  # compile
-    i = rng.integers(0, m, few)
+    return rates + matrix_updates(S, label, batch // 10, rng)
+
+
+def matrix_updates(S: Any, label: str, count: int, rng: np.random.Generator) -> list[Row]:
+    """Batches and single calls; then draws again, which under l1 now reject some."""
+    m, n = S.shape
+    S.update(rng.integers(0, m, 5000), rng.integers(0, n, 5000), 0.5)  # compile
+    i = rng.integers(0, m, count)
     j = S.sample_in_row(i, rng=rng)  # entries that are there
-    for name, places in (("update of stored entries", j), ("update with new non-zeros", rng.integers(0, n, few))):
-        _, taken = once(lambda places=places: S.update(i, places, 0.5))
-        rates.append((f"{name} ({few:,} in a call)", label, few / 1e6 / taken))
+    fresh = rng.integers(0, n, count)
+    x = rng.random(count) + 0.01
+    rates: list[Row] = []
+    for name, places, values in (
+        ("update of stored entries", j, x),
+        ("the same entries again", j, x[::-1]),
+        ("update with new non-zeros", fresh, x),
+    ):
+        _, taken = once(lambda places=places, values=values: S.update(i, places, values))
+        rates.append((f"{name} ({count:,} in a call)", label, count / 1e6 / taken))
+    for name, places in (
+        ("`S[i, j] = x`, stored entries", j),
+        ("`S[i, j] = x`, new non-zeros", rng.permutation(fresh)),
+    ):
+        taken = one_by_one(S, i[:5000].tolist(), places[:5000].tolist())
+        rates.append((f"`S[i, j] = x`, {name} (median {taken * 1e6:.0f} µs a call)", label, 1e-6 / taken))
+    columns = rng.integers(0, n, count)
+    for name, work in (
+        ("sample_columns, after these updates", lambda: S.sample_columns(count, rng=rng)),
+        ("sample_in_column, a column each, after these updates", lambda: S.sample_in_column(columns, rng=rng)),
+    ):
+        _, taken = once(work)
+        rates.append((name, label, count / 1e6 / taken))
     return rates
+
+
+def one_by_one(S: Any, rows: list[int], columns: list[int]) -> float:
+    """Median seconds of setting one entry from Python."""
+    taken = []
+    for i, j in zip(rows, columns):
+        start = time.perf_counter()
+        S[i, j] = 0.7
+        taken.append(time.perf_counter() - start)
+    return float(np.median(taken))
 
 
 # ── importing ────────────────────────────────────────────────────────────────────────────────────────────────────
