@@ -214,6 +214,7 @@ def main() -> None:
     users, items = (600, 200) if options.quick else (6000, 2000)
     made = fa.datasets.ratings(users, items, 10, per_user=60, rng=8)
     recommend(report, "made by fa.datasets.ratings", made.A, 10, options.quick)
+    report.text("In these data popularity alone decides who rates what; tastes show in the stars only.")
     path = ratings_file(options.data)
     if path is None:
         report.text("No ratings file was given (--data with ratings.csv, ratings.dat or u.data): made data only.")
