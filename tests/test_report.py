@@ -251,7 +251,7 @@ def test_a_curve_comes_back_from_json():
 
 def test_numbers_for_people():
     shown = [percent(x).replace("\N{NO-BREAK SPACE}", " ") for x in (0, 1e-6, 0.004, 0.042, 0.73, 0.9961, 0.999999, 1)]
-    assert shown == ["0 %", "< 0.01 %", "0.40 %", "4.2 %", "73 %", "99.61 %", "> 99.99 %", "100 %"]
+    assert shown == ["0 %", "< 0.01 %", "0.40 %", "4.2 %", "73 %", "99.6 %", "> 99.99 %", "100 %"]
     assert [count(x) for x in (5, 12345, 2_500_000, 3e9)] == ["5", "12,345", "2.5 million", "3 billion"]
     assert clean("a\n b\x1b[0m\ud800" + "c" * 300, 12) == "a b[0m?cccc…"
 
@@ -264,3 +264,11 @@ def test_curves_stay_inside(values, log):
         assert 0 <= float(x) <= svg.WIDTH
         assert 0 <= float(y) <= 230
     assert len(re.findall('class="grid"', drawn)) >= 2
+
+
+@pytest.mark.parametrize(("least", "label"), [(0.2, ">0 %<"), (0.93, ">90 %<"), (0.995, ">99 %<")])
+def test_the_histogram_s_scale_starts_where_the_values_need_it(least, label):
+    values = np.linspace(least, 1.0, 50)
+    drawn = svg.histogram("h", "t", "d", values)
+    assert label in drawn
+    assert sum(int(number) for number in re.findall(r"(\d+) rows:", drawn)) == 50

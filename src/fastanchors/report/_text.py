@@ -27,7 +27,7 @@ def percent(share: float) -> str:
     elif value < 10:
         shown = f"{value:.1f}" if value >= 1 else f"{value:.2f}" if value >= 0.01 else "< 0.01"
     else:
-        shown = f"{value:.2f}" if value < 99.995 else "> 99.99"
+        shown = f"{value:.1f}" if value < 99.95 else f"{value:.2f}" if value < 99.995 else "> 99.99"
     return shown.replace(" ", "\N{NO-BREAK SPACE}") + "\N{NO-BREAK SPACE}%"
 
 

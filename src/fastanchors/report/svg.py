@@ -114,23 +114,25 @@ def _nice(step: float) -> float:
 
 
 def histogram(identity: str, title: str, description: str, values: _Array, bins: int = 20) -> str:
-    """How often each value between 0 and 1 occurs."""
+    """How often each share up to 1 occurs; the scale starts at 0, 90 or 99 %, as the values need it."""
     left, right, top, bottom, height = 10.0, 10.0, 10.0, 34.0, 170.0
-    counts, _ = np.histogram(values, bins=bins, range=(0.0, 1.0))
+    first = max(start for start in (0.0, 0.9, 0.99) if start == 0.0 or values.min() >= start)
+    counts, edges = np.histogram(values, bins=bins, range=(first, 1.0))
     wide, tall = (WIDTH - left - right) / bins, height - top - bottom
     parts = [f'<path class="grid" d="M{left:g} {top + tall:g}H{WIDTH - right:g}"/>']
     for b, number in enumerate(counts):
         if number == 0:
             continue
         size = max(1.5, tall * number / counts.max())
+        words = f"{number} rows: {100 * edges[b]:.4g} to {100 * edges[b + 1]:.4g} % explained"
         parts.append(
             f'<rect class="bar" x="{left + b * wide + 1:.1f}" y="{top + tall - size:.1f}" width="{wide - 2:.1f}" '
-            f'height="{size:.1f}"><title>{number} rows: {100 * b // bins}–{100 * (b + 1) // bins} % explained</title>'
-            "</rect>"
+            f'height="{size:.1f}"><title>{words}</title></rect>'
         )
-    for share in (0, 25, 50, 75, 100):
-        anchor = {0: "start", 100: "end"}.get(share, "middle")
-        parts.append(_text(left + wide * bins * share / 100, height - 18, f"{share} %", anchor))
+    for part in (0.0, 0.25, 0.5, 0.75, 1.0):
+        anchor = {0.0: "start", 1.0: "end"}.get(part, "middle")
+        label = f"{100 * (first + part * (1 - first)):.5g} %"
+        parts.append(_text(left + wide * bins * part, height - 18, label, anchor))
     parts.append(_text(WIDTH / 2, height - 3, "explained of a row that was held back", "middle", "soft"))
     return drawing(identity, height, title, description, *parts)
 
