@@ -152,6 +152,16 @@ def test_encode_with_points_sums_and_words(place, tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), fa.encode(L1, L1[[1, 2, 9]]), atol=1e-10)
 
 
+def test_names_stream_along(place, tmp_path, monkeypatch):
+    whole = Source.blocks
+    monkeypatch.setattr(Source, "blocks", lambda self, max_bytes=0: whole(self, 5000))
+    np.save(tmp_path / "points.npy", L1[[1, 2]])
+    call("encode", place / "a.csv", tmp_path / "points.npy", "-o", tmp_path / "w.csv")
+    lines = list(csv.reader((tmp_path / "w.csv").read_text().splitlines()))
+    assert lines[0] == ["row", "anchor 1", "anchor 2"]
+    assert [line[0] for line in lines[1:]] == [f"r{i}" for i in range(200)]
+
+
 def test_other_data_are_refused_unless_the_anchors_come_along(place, tmp_path):
     call("seek", place / "a.csv", "-k", 3, "--out", tmp_path / "r.json")
     call("seek", place / "a.csv", "-k", 3, "--out", tmp_path / "r.npz")
@@ -215,6 +225,18 @@ def test_report_of_a_store_a_file_and_a_result(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     call("report", place / "a.npz")  # the number of anchors and the name of the page by default
     assert (tmp_path / "report.html").exists()
+
+
+def test_report_reads_the_data_as_the_seek_did(tmp_path):
+    np.savez(tmp_path / "two.npz", other=A[:9], mine=A)
+    (tmp_path / "names.txt").write_text("\n".join(f"n{i}" for i in range(200)))
+    options = ["--variable", "mine", "--row-names", tmp_path / "names.txt", "--normalize", "none"]
+    found = answer("seek", tmp_path / "two.npz", "-k", 3, *options, "--out", tmp_path / "r.json")
+    facts = answer("report", tmp_path / "r.json", "-o", tmp_path / "r.html")
+    assert facts["anchors"] == found["anchors"] == fa.FAS().seek(A, 3, rng=0).indices.tolist()
+    text = (tmp_path / "r.html").read_text()
+    assert found["anchor_names"][0] in text
+    assert "rows as they are" in text
 
 
 def test_report_of_a_result_whose_data_have_moved(place, tmp_path):

@@ -50,7 +50,7 @@ class Input:
     Attributes
     ----------
     normalize : ``"l1"`` or None.
-    row_names, column_names : sequences of names or None; of a streamed file they are known once it has been read.
+    row_names, column_names : sequences of names or None; of a streamed file those of the rows read so far.
     """
 
     def __init__(self, path: Path, *, normalize: str | None = None, **options: Any) -> None:
@@ -127,11 +127,11 @@ class Input:
         self._source = open_source(self.path, **self._options)  # a fresh one: a stream is read once
         start = 0
         for block in self._source.blocks():
+            self.row_names, self.column_names = self._source.row_names, self._source.column_names  # those so far
             check_finite(block, signed=self.normalize is None, name=self._source.name, first_row=start)
             yield start, _scaled(block) if self.normalize == "l1" else block
             start += block.shape[0]
         self.shape = (start, self.shape[1])
-        self.row_names, self.column_names = self._source.row_names, self._source.column_names
 
     def pick(self, indices: NDArray[Any]) -> NDArray[np.float64]:
         """Those rows of the view, dense; for a file that is not in memory this takes one pass."""
@@ -148,6 +148,12 @@ class Input:
                 found[here] = _dense(block[indices[here] - start])
         check_index(indices, rows, name="anchor")
         return found
+
+    @property
+    def reader(self) -> dict[str, Any]:
+        """The options of the reader that were given, as JSON has them: enough to read the file again."""
+        options = self._options.items()
+        return {name: str(value.absolute()) if isinstance(value, Path) else value for name, value in options}
 
     def row_name(self, index: int) -> str | None:
         """The name of a row, where there are names."""

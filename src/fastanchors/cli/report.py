@@ -108,9 +108,10 @@ def _place(found: Found, source: Path, data: Path | None, options: dict[str, Any
     place = data or Path(found.record["source"])
     if not place.exists():
         raise InvalidInputError(f"the data of {source} are no longer at {place}; say where with --data")
-    if not (place / "manifest.json").exists() and options.get("normalize") is None:
-        options = options | {"normalize": found.record["normalize"] or "none"}
-    return place, options
+    if (place / "manifest.json").exists():
+        return place, options
+    recorded = {"normalize": found.record["normalize"] or "none", **found.record.get("reader", {})}
+    return place, recorded | {name: value for name, value in options.items() if value is not None}
 
 
 def _anchors(found: Found, rows: Input, given: Path) -> Anchors:

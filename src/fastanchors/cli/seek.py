@@ -183,6 +183,7 @@ def record_of(
         "source": str(data.path.absolute()),
         "shape": [m, n],
         "normalize": data.normalize,
+        "reader": data.reader,
         "seed": seed,
         "spa_rows": (len(anchors) + 1) * m,
         "averaged": anchors.points is not None,
