@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._blas import one_blas_thread
 from .._jit import jit
 from .._nnls import NonnegativeSystem
 from .._validate import as_matrix, check_size
@@ -165,7 +166,8 @@ def _candidates(
 def _anchor_rows(source: Cooccurrence, k: int, support: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Smoothed SPA on the rows of the candidates in their leading k singular directions: anchors and their groups."""
     rows = CooccurrenceRows(source)
-    directions, values = singular_space(rows, k)
+    with one_blas_thread():  # many thin products: threads would wait for each other
+        directions, values = singular_space(rows, k)
     rank = int(np.count_nonzero(values > 1e-12 * values[0]))
     if rank < k:
         raise RankError(f"the co-occurrence of the candidates has rank {rank}, below k = {k}; ask for k ≤ {rank}", rank)
