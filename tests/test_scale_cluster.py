@@ -97,7 +97,7 @@ def test_workers_give_the_store_of_one_process(client, tmp_path):
 def test_a_seek_moves_little_and_finds_the_same(client, tmp_path, monkeypatch):
     monkeypatch.setattr(fas_store, "_read_index", lambda store: None)  # so that it is made on the workers
     moved = []
-    for m in (6000, 24000):
+    for m in (24000, 96000):
         fa.build(da.from_array(matrix(m), chunks=(m // 4, 20)), tmp_path / str(m))
         local, remote = fa.open(tmp_path / str(m)), fa.scale.connect(tmp_path / str(m), client)
         assert remote.sample_rows(50, rng=1).tolist() == local.sample_rows(50, rng=1).tolist()
@@ -107,7 +107,7 @@ def test_a_seek_moves_little_and_finds_the_same(client, tmp_path, monkeypatch):
         assert expected.cost.bytes_moved == 0
         moved.append(found.cost.bytes_moved)
     assert 0 < moved[0] < 2_000_000
-    assert moved[1] < 1.5 * moved[0]  # four times the rows
+    assert moved[1] < 1.3 * moved[0]  # four times the rows: only lists of rows near a threshold grow
 
 
 def test_an_array_on_workers_is_sought_and_encoded_there(client):

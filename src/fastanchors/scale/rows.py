@@ -125,7 +125,7 @@ class RemoteSketch(Sketch):
     def gathered(self, rows: Indices) -> RemoteSketch:
         bounds = np.searchsorted(rows, self.starts)
         some = np.flatnonzero(np.diff(bounds))
-        own = [(rows[bounds[p] : bounds[p + 1]] - self.starts[p],) for p in some]
+        own = [(_short(rows[bounds[p] : bounds[p + 1]] - self.starts[p]),) for p in some]
         kept = self.crew.keep("near", _gathered, [self.places[p] for p in some], own)
         return RemoteSketch(self.V, self.crew, kept, [0, *bounds[some + 1].tolist()])
 
@@ -170,9 +170,8 @@ class RemoteScan(Scan):
     def suspects(self, reach: int) -> Indices:
         """Asked for anew: the rows themselves are few, and nothing needs to be kept for them."""
         sketch = self.sketch
-        return np.concatenate(
-            sketch.crew.each("suspects", _suspects, sketch.places, self.own, (self.thresholds, reach))
-        )
+        found = sketch.crew.each("suspects", _suspects, sketch.places, self.own, (self.thresholds, reach))
+        return np.concatenate([start + rows.astype(np.int64) for start, rows in zip(sketch.starts, found)])
 
 
 class Marks:
@@ -194,6 +193,11 @@ class Marks:
         """The marked rows among start … stop − 1, counted from start."""
         low, high = np.searchsorted(self._rows, [start, stop])
         return self._rows[low:high] - start
+
+
+def _short(rows: Indices) -> NDArray[Any]:
+    """Row numbers of a part in four bytes each, where they fit: the one answer that grows with the matrix."""
+    return rows.astype(np.uint32) if rows.size == 0 or rows[-1] < 2**32 else rows
 
 
 def _largest_of(rows: list[Any], values: list[Any], top: int) -> tuple[Any, Any]:
@@ -255,8 +259,8 @@ def _mask(sketch: Sketch, known: Indices) -> NDArray[np.bool_]:
     return mask
 
 
-def _gathered(part: Any, rows: Indices) -> Sketch:
-    return _sketch_of(part).gathered(rows)
+def _gathered(part: Any, rows: NDArray[Any]) -> Sketch:
+    return _sketch_of(part).gathered(rows.astype(np.int64))
 
 
 def _largest(part: Any) -> tuple[float, int]:
@@ -282,8 +286,8 @@ def _scan(part: Any, start: int, known: Indices, thresholds: Thresholds, top: in
     return scan.counts(), rows, scan.top_bounds, scan.tied_bounds
 
 
-def _suspects(part: Any, start: int, known: Indices, thresholds: Thresholds, reach: int) -> Indices:
-    return _scan_part(part, start, known, thresholds, 1).suspects(reach) + start
+def _suspects(part: Any, start: int, known: Indices, thresholds: Thresholds, reach: int) -> NDArray[Any]:
+    return _short(_scan_part(part, start, known, thresholds, 1).suspects(reach))
 
 
 def _mixtures(

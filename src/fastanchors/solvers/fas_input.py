@@ -71,7 +71,8 @@ def _built(path: Any) -> MatrixRows:
 
     place = tempfile.mkdtemp(prefix="fastanchors-")
     try:
-        store = build(path if isinstance(path, Path) else str(path), Path(place) / "store", normalize=None, columns=False)
+        source = path if isinstance(path, Path) else str(path)
+        store = build(source, Path(place) / "store", normalize=None, columns=False)
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise

@@ -1,0 +1,168 @@
+"""Build and seek on a Dask cluster of 1 and of 2 processes on this machine: speed-up, bytes moved, equal results.
+
+    python benchmarks/scale.py            # 600,000 × 200 of single precision in 24 blocks
+    python benchmarks/scale.py --quick
+
+Blocks are made on the workers, so that what is measured is the work on them and not the shipping of one array. The peer
+is ``fa.build`` and ``FAS().seek`` in this process with all its threads. Constants for the model of ``docs/scale.md``
+are those of one process.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from pathlib import Path
+
+import dask
+import dask.array as da
+import numpy as np
+from distributed import Client, LocalCluster
+
+import fastanchors as fa
+from _table import Report, arguments
+from fastanchors.solvers import fas_store
+
+RANK = 10
+
+
+def make_block(rows, columns, block):
+    """Mixtures of the same ten profiles, a little noise; the pure ones are in the first block."""
+    profiles = np.random.default_rng(0).dirichlet(np.full(columns, 0.1), RANK)
+    rng = np.random.default_rng([1, block])
+    weights = rng.dirichlet(np.full(RANK, 0.5), rows)
+    if block == 0:
+        weights[:RANK] = np.eye(RANK)
+    return (weights @ profiles + 1e-5 * rng.random((rows, columns))).astype(np.float32)
+
+
+def lazy_matrix(blocks, rows, columns):
+    tasks = [dask.delayed(make_block)(rows, columns, b, dask_key_name=f"rows-{b}") for b in range(blocks)]
+    return da.concatenate([da.from_delayed(task, (rows, columns), dtype=np.float32) for task in tasks])
+
+
+def timed(task):
+    start = time.perf_counter()
+    result = task()
+    return result, time.perf_counter() - start
+
+
+def same_files(a, b):
+    names = {path.name for path in a.iterdir()}
+    return names == {path.name for path in b.iterdir()} and all(
+        (a / name).read_bytes() == (b / name).read_bytes() for name in names
+    )
+
+
+def fresh_seek(store):
+    """A seek that makes its index anew, from the sketches where the store has them, else in a pass."""
+    read = fas_store._read_index
+    fas_store._read_index = lambda store: None
+    try:
+        return fa.FAS().seek(store, RANK, rng=0)
+    finally:
+        fas_store._read_index = read
+
+
+def on_cluster(processes, X, folder, name):
+    """Seconds and results of every step on so many processes, each step once after one small warm-up."""
+    found = {}
+    with (
+        LocalCluster(
+            n_workers=processes, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR
+        ) as cluster,
+        Client(cluster),
+    ):
+        warm_up(folder / f"warm-{name}")
+        S, found["build"] = timed(lambda: fa.build(X, folder / name))
+        found["build bytes"] = S.cost.bytes_moved
+        fa.build(X, folder / f"{name}-bare", extras=())
+        remote, found["connect"] = timed(lambda: fa.scale.connect(folder / name))
+        found["kept"], found["seek, index kept"] = timed(lambda: fa.FAS().seek(remote, RANK, rng=0))
+        bare = fa.scale.connect(folder / f"{name}-bare")
+        found["pass"], found["seek, one pass"] = timed(lambda: fresh_seek(bare))
+        F = fa.encode(remote.to_dask(), remote.rows(found["kept"].indices))
+        _, found["encode"] = timed(lambda: F.sum().compute())
+    return found
+
+
+def warm_up(path):
+    """Compile every kernel that is used later, in every worker."""
+    X = lazy_matrix(4, 20_000, 200)
+    fa.build(X, path)
+    remote = fa.scale.connect(path)
+    C = remote.rows(fresh_seek(remote).indices)
+    fa.encode(remote.to_dask(), C).sum().compute()
+
+
+def main():
+    options = arguments(__doc__)
+    blocks, rows, columns = (4, 20_000, 200) if options.quick else (24, 25_000, 200)
+    X = lazy_matrix(blocks, rows, columns)
+    m, size = blocks * rows, 4 * blocks * rows * columns
+    report = Report("scale", "Build and seek on Dask", options, ("dask", "distributed"))
+    report.text(f"Matrix: {m:,} × {columns}, float32, {size / 1e6:.0f} MB in {blocks} blocks; {RANK} anchors.")
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        one, two = (on_cluster(p, X, folder, f"p{p}") for p in (1, 2))
+        A = X.compute(scheduler="synchronous")
+        with dask.config.set(scheduler="threads"):
+            _, here = timed(lambda: fa.build(X, folder / "here"))
+        _, array = timed(lambda: fa.build(A, folder / "array"))
+        expected = fa.FAS().seek(fa.open(folder / "here"), RANK, rng=0)
+        steps = ("build", "seek, one pass", "encode", "connect", "seek, index kept")
+        report.table(
+            ("step", "1 process, s", "2 processes, s", "speed-up"),
+            [(step, one[step], two[step], one[step] / two[step]) for step in steps],
+        )
+        report.text(
+            f"Building the same in this process: {here:.2f} s by Dask's threads, {array:.2f} s from an array in "
+            "memory. Blocks are made anew in each Dask build; shards are synced to disk in all of them."
+        )
+        report.table(
+            (
+                "what crosses between processes",
+                "1 process, bytes",
+                "2 processes, bytes",
+                "bytes of the matrix, per byte",
+            ),
+            [
+                ("build", one["build bytes"], two["build bytes"], size / two["build bytes"]),
+                *(
+                    (f"seek, {what}", one[key].cost.bytes_moved, two[key].cost.bytes_moved, ratio(size, two[key]))
+                    for what, key in (("index kept", "kept"), ("one pass", "pass"))
+                ),
+            ],
+        )
+        same = {
+            "stores of 1 process, 2 processes and threads, all files": same_files(folder / "p1", folder / "p2")
+            and same_files(folder / "p1", folder / "here"),
+            "anchors of every seek and of the local store": all(
+                each[key].indices.tolist() == expected.indices.tolist()
+                for each in (one, two)
+                for key in ("kept", "pass")
+            ),
+            "every certificate is exact": all(
+                each[key].certificate.kind == "exact" for each in (one, two) for key in ("kept", "pass")
+            ),
+        }
+        report.table(("equal", "holds"), [(what, "yes" if holds else "NO") for what, holds in same.items()])
+        disk = sum(path.stat().st_size for path in (folder / "p1").iterdir())
+        whole = sum(path.stat().st_size for path in (folder / "p1").glob("whole-*"))
+        report.text(
+            f"Constants of one process: build {size / one['build'] / 1e6:.0f} MB/s of rows "
+            f"({m / one['build']:,.0f} rows/s), pass of a seek {m / one['seek, one pass']:,.0f} rows/s, encode "
+            f"{m / one['encode']:,.0f} rows/s; the store takes {disk / size:.2f} bytes per byte of rows, its index "
+            f"{whole / 1e6:.1f} MB."
+        )
+    report.save()
+    return 0 if all(same.values()) else 1
+
+
+def ratio(size, found):
+    return size / found.cost.bytes_moved if found.cost.bytes_moved else None
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
