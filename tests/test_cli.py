@@ -60,7 +60,7 @@ def matrix(tmp_path_factory):
 
 
 def test_every_command_of_the_contract_is_there():
-    assert set(_COMMANDS) >= CONTRACT
+    assert set(_COMMANDS) >= set(CONTRACT)
     assert set(_COMMANDS) == set(EXAMPLES)
 
 
