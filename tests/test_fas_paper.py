@@ -229,6 +229,26 @@ def test_negative_entries_are_refused():
         fa.FAS(variant="paper", **QUICK).seek(NaiveSampleMatrix(-separable()[0], normalize=None), 3, rng=0)
 
 
+def test_sample_access_is_checked_for_negative_entries_where_it_is_read():
+    """The entry is in a row that nobody draws: found by reading everything only, which is not done."""
+    A, _ = separable()
+    A = np.vstack([A, np.zeros(A.shape[1])])
+    A[-1, 0] = -1e-100
+    found = fa.FAS(variant="paper", **QUICK).seek(fa.SampleMatrix(A, normalize=None), 3, rng=0)
+    assert len(A) - 1 not in found.indices
+    with pytest.raises(InvalidInputError, match="is negative"):
+        fa.FAS(variant="paper", **QUICK).seek(A, 3, rng=0)
+
+
+def test_extreme_options_overflow_nothing():
+    tiny = PaperFAS(delta=1e-30).schedule(1000, 3, 2.0)
+    assert 0 < tiny.gamma < tiny.eta < 1e-30
+    with pytest.raises(TooLargeError, match="directions cannot be tried"):
+        PaperFAS(alpha=1e-320).schedule(1000, 3, 2.0)
+    with pytest.raises(TooLargeError, match=r"eps = .* asks for more than"):
+        fa.FAS(variant="paper", sizes="theorem", kappa=1e100).seek(separable()[0], 3, rng=0)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_entries_that_are_not_finite_are_refused(value):
     A, _ = separable()
@@ -245,7 +265,9 @@ def test_entries_that_are_not_finite_are_refused(value):
         ({"delta": 0.0}, InvalidInputError, "delta must be strictly between 0 and 1"),
         ({"delta": 1.5}, InvalidInputError, "delta must be a finite number between 0 and 1"),
         ({"eps": 1.0}, InvalidInputError, "eps must be strictly between 0 and 1"),
+        ({"kappa": 1e200}, InvalidInputError, "kappa must be a finite number between 1 and 1e"),
         ({"alpha": 0.0}, InvalidInputError, "alpha must be positive"),
+        ({"alpha": 2.0}, InvalidInputError, "alpha must be a finite number between 0 and 1"),
         ({"zeta": -1.0}, InvalidInputError, "zeta must be"),
         ({"draws": 0}, InvalidInputError, "draws must be at least 1"),
         ({"directions": 2.5}, InvalidTypeError, "directions must be an integer"),

@@ -93,6 +93,10 @@ def test_too_many_draws_say_how_many():
     A, L, R = problem()
     with pytest.raises(TooLargeError, match=r"take 1\.04e\+10 draws"):
         fa.estimate_product(L, NaiveSampleMatrix(A, normalize=None), R, zeta=1e-4, eta=0.05)
+    with pytest.raises(TooLargeError, match="takes more than 1e300 draws"):
+        fa.estimate_product(L, A, R, zeta=1e-170)
+    with pytest.raises(TooLargeError, match=r"^draws asks for 1e\+08 draws"):
+        fa.estimate_product(L, A, R, draws=10**8)
 
 
 def test_all_zero_matrix_is_refused():
@@ -111,6 +115,7 @@ def test_all_zero_matrix_is_refused():
         ({"R": np.ones((3, 8))}, InvalidInputError, "R must have shape 8 × k"),
         ({"R": np.full((8, 1), np.inf)}, InvalidInputError, "R must be finite"),
         ({"L": object()}, InvalidTypeError, "L must be an array"),
+        ({"R": lambda j: np.full((len(j), 2), np.nan)}, InvalidInputError, "the callable R must return finite values"),
         ({"L": lambda i: np.ones(3)}, InvalidInputError, "the callable L must return one row for each index"),
     ],
 )

@@ -58,10 +58,10 @@ def fkv_sample_size(k: int, eps: float, delta: float = 0.1, *, theorem: str = "s
     eps = _check_open_unit(eps, "eps")
     delta = _check_open_unit(delta, "delta")
     if theorem == "span":
-        p = math.ceil(16 * k * (1 + math.sqrt(2 * math.log(2 / delta))) ** 2 / eps**2)
+        p = _lines_for(16 * k * (1 + math.sqrt(2 * math.log(2 / delta))) ** 2, eps, 2)
         return SampleSize(p, p, "projector on the span, by McDiarmid (after Drineas, Kannan and Mahoney 2006)")
     if theorem == "fkv":
-        p = math.ceil(max(k**4 / eps**3, k**2 / eps**4))
+        p = max(_lines_for(k**4, eps, 3), _lines_for(k**2, eps, 4))
         return SampleSize(p, p, "raw vectors, order of Frieze, Kannan and Vempala 2004, constant taken as 1")
     raise InvalidInputError(f'theorem must be "span" or "fkv", got {theorem!r}')
 
@@ -160,6 +160,14 @@ def _sizes(k: int, rows: int | None, columns: int | None, eps: float | None, del
         raise InvalidInputError("delta needs eps: the theorem's size depends on both")
     size = fkv_sample_size(k, eps, 0.1 if delta is None else delta)
     return size.rows, size.columns
+
+
+def _lines_for(factor: float, eps: float, power: int) -> int:
+    """⌈factor/ε^power⌉."""
+    divisor = eps**power
+    if divisor == 0 or math.isinf(factor / divisor):
+        raise TooLargeError(f"eps = {eps:.3g} asks for more than 1e308 rows; allow a larger eps")
+    return math.ceil(factor / divisor)
 
 
 def _check_open_unit(value: Any, name: str) -> float:

@@ -34,6 +34,8 @@ def product_draws(entries: int, zeta: float, eta: float) -> tuple[int, int]:
     over the entries leaves η, and summing squares over the entries gives the lemma. The same draws serve every
     entry, so the total, about 19.4·log(k₁k₂/η)/ζ², lacks the factor k₁k₂ of the paper.
     """
+    if zeta < 1e-150:
+        raise TooLargeError(f"zeta = {zeta:.3g} takes more than 1e300 draws; allow a larger zeta")
     per_group = math.ceil(8 / zeta**2)
     groups = math.ceil(2 * math.log(entries / eta) / math.log(16 / 7))
     groups = max(1, groups)
@@ -84,9 +86,10 @@ def estimate_product(
             raise InvalidInputError(f"zeta must be positive and eta strictly between 0 and 1, got {zeta} and {eta}")
         groups, per_group = product_draws(shape[0] * shape[1], zeta, eta)
     if groups * per_group > check_size(max_draws, name="max_draws"):
+        asked = f"zeta = {zeta:.3g} and eta = {eta:.3g} take" if draws is None else "draws asks for"
+        cure = "allow a larger zeta" if draws is None else "ask for fewer"
         raise TooLargeError(
-            f"zeta = {zeta:.3g} and eta = {eta:.3g} take {groups * per_group:.3g} draws, more than "
-            f"max_draws = {max_draws:.3g}; allow a larger zeta, or raise max_draws"
+            f"{asked} {groups * per_group:.3g} draws, more than max_draws = {max_draws:.3g}; {cure}, or raise max_draws"
         )
     means = np.stack([_mean(left, access, right, shape, per_group, generator) for _ in range(groups)])
     return np.asarray(np.median(means, axis=0))
@@ -141,4 +144,6 @@ def _checked(values: NDArray[np.float64], count: int, name: str) -> NDArray[np.f
         raise InvalidInputError(
             f"the callable {name} must return one row for each index: {count} × k, got {values.shape}"
         )
+    if not np.isfinite(values).all():
+        raise InvalidInputError(f"the callable {name} must return finite values")
     return values

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._validate import as_matrix, check_number, check_size
 from ..anchors import Certificate
-from ..errors import InvalidInputError, RankError
+from ..errors import InvalidInputError, RankError, TooLargeError
 from ..lowrank.described import DescribedVectors
 from ..lowrank.fkv import fkv
 from ..lowrank.product import MAX_DRAWS, estimate_product
@@ -22,6 +22,9 @@ from ._rows import MatrixRows
 from ._solver import Selection
 
 __all__ = ["PaperFAS", "Schedule"]
+
+MAX_KAPPA = 1e100  # beyond any matrix of doubles, and κ² is still one
+MAX_DIRECTIONS = 10**9
 
 
 @dataclass(frozen=True)
@@ -62,16 +65,21 @@ class PaperFAS:
     N        ⌈log²m⌉                                      the paper has polylog(m)
     ======== ============================================ ==================================================
 
+    Arrays and sparse matrices must be non-negative, and are checked whole. A matrix that comes with sample access is
+    checked where it is read, in the sampled core and in the rows voted for: to go through it all would cost what the
+    algorithm saves.
+
     Parameters
     ----------
     delta : failure probability δ.
     kappa : condition number κ(A); estimated as σ̂₁/σ̂_k of FKV when None.
-    alpha : the constant α of "every anchor is the extreme one of a direction with probability above α/k".
+    alpha : the constant α ≤ 1 of "every anchor is the extreme one of a direction with probability above α/k".
     sizes : ``"practical"`` draws 20·k rows and columns for FKV and estimates M̃ to ζ = ε/k: errors of the size that
         random directions see on average. ``"theorem"`` takes the sizes proved sufficient in the worst case, and
         raises ``TooLargeError`` with the amounts when they cannot be held, which is the rule for k > 1.
     rows, columns : sizes of FKV instead of either.
-    eps, eps_V, eps_U, zeta, eta, gamma, directions, draws : any part of the schedule, instead of the table's.
+    eps, eps_V, eps_U, zeta, eta, gamma, directions, draws : any part of the schedule, instead of the table's. The
+        others do not follow: more ``draws`` alone leave ε, and so the gap that the theorem asks for, as they are.
     orthonormalize : mend V̂ and Û within their description. On by default, since raw vectors are useless at practical
         sizes. V̂ exactly (reads the sampled rows), Û by sampling; both exactly with ``sizes="theorem"``, which
         costs m queries for each sampled column.
@@ -104,12 +112,12 @@ class PaperFAS:
             value = getattr(self, name)
             if value is not None and check_number(value, name=name, minimum=0, maximum=1) in (0, 1):
                 raise InvalidInputError(f"{name} must be strictly between 0 and 1, got {value}")
-        for name in ("alpha", "zeta"):
+        for name, largest in (("alpha", 1.0), ("zeta", math.inf)):
             value = getattr(self, name)
-            if value is not None and check_number(value, name=name, minimum=0) == 0:
+            if value is not None and check_number(value, name=name, minimum=0, maximum=largest) == 0:
                 raise InvalidInputError(f"{name} must be positive")
         if self.kappa is not None:
-            check_number(self.kappa, name="kappa", minimum=1)
+            check_number(self.kappa, name="kappa", minimum=1, maximum=MAX_KAPPA)
         for name in ("rows", "columns", "directions", "draws", "max_draws"):
             value = getattr(self, name)
             if value is not None:
@@ -138,8 +146,10 @@ class PaperFAS:
         polylog = max(1, math.ceil(math.log(m) ** 2))
         eps = self.eps or min(1.0, 2 * _deviation(polylog, delta)) / 2
         span = 0.99 / (k * kappa**2)
-        directions = self.directions or max(1, math.ceil(3 / self.alpha * k * math.log(k / delta)))
-        quarter = 1 - (1 - delta) ** 0.25
+        directions = self.directions or max(1, math.ceil(min(3 / self.alpha * k * math.log(k / delta), 1e300)))
+        if directions > MAX_DIRECTIONS:
+            raise TooLargeError(f"{directions:.3g} directions cannot be tried; allow fewer, or a larger alpha")
+        quarter = -math.expm1(math.log1p(-delta) / 4)  # 1 − (1 − δ)^(1/4), not lost to rounding where δ is small
         return Schedule(
             kappa=kappa,
             eps=eps,
@@ -149,7 +159,7 @@ class PaperFAS:
             delta_U=quarter,
             zeta=self.zeta or (eps / (12 * k**2 * kappa) if self.sizes == "theorem" else eps / k),
             eta=self.eta or quarter,
-            gamma=self.gamma or 1 - (1 - delta) ** (1 / (4 * directions)),
+            gamma=self.gamma or -math.expm1(math.log1p(-delta) / (4 * directions)),
             directions=directions,
             draws=self.draws or polylog,
         )
@@ -349,7 +359,7 @@ def _spa(data: MatrixRows, candidates: list[int], k: int) -> tuple[NDArray[np.in
 
 
 def _refuse_negative(S: SampleAccess, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> None:
-    """A matrix with sample access may be signed; the sampled core shows it in all but contrived cases."""
+    """A matrix with sample access may be signed: look at the sampled core, which is read anyway."""
     core = S[rows[:, None], columns[None, :]]
     core = core.toarray() if sp.issparse(core) else np.asarray(core)
     if core.min() < 0:
