@@ -1,6 +1,6 @@
 """Build and seek on a Dask cluster of 1 and of 2 processes on this machine: speed-up, bytes moved, equal results.
 
-    python benchmarks/scale.py            # 600,000 × 200 of single precision in 24 blocks
+    python benchmarks/scale.py            # 400,000 × 200 of single precision in 16 blocks
     python benchmarks/scale.py --quick
 
 Blocks are made on the workers, so that what is measured is the work on them and not the shipping of one array. The peer
@@ -70,7 +70,7 @@ def on_cluster(processes, X, folder, name):
     found = {}
     with (
         LocalCluster(
-            n_workers=processes, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR
+            n_workers=processes, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
         ) as cluster,
         Client(cluster),
     ):
@@ -98,7 +98,7 @@ def warm_up(path):
 
 def main():
     options = arguments(__doc__)
-    blocks, rows, columns = (4, 20_000, 200) if options.quick else (24, 25_000, 200)
+    blocks, rows, columns = (4, 20_000, 200) if options.quick else (16, 25_000, 200)
     X = lazy_matrix(blocks, rows, columns)
     m, size = blocks * rows, 4 * blocks * rows * columns
     report = Report("scale", "Build and seek on Dask", options, ("dask", "distributed"))
@@ -125,7 +125,7 @@ def main():
                 "what crosses between processes",
                 "1 process, bytes",
                 "2 processes, bytes",
-                "bytes of the matrix, per byte",
+                "matrix bytes, per byte",
             ),
             [
                 ("build", one["build bytes"], two["build bytes"], size / two["build bytes"]),

@@ -25,7 +25,7 @@ def client():
             n_workers=2,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs=logging.CRITICAL,
         ) as cluster,
         Client(cluster) as client,
@@ -98,7 +98,7 @@ def test_a_seek_moves_little_and_finds_the_same(client, tmp_path, monkeypatch):
     monkeypatch.setattr(fas_store, "_read_index", lambda store: None)  # so that it is made on the workers
     moved = []
     for m in (24000, 96000):
-        fa.build(da.from_array(matrix(m), chunks=(m // 4, 20)), tmp_path / str(m))
+        fa.build(da.from_array(matrix(m).astype(np.float32), chunks=(m // 4, 20)), tmp_path / str(m))
         local, remote = fa.open(tmp_path / str(m)), fa.scale.connect(tmp_path / str(m), client)
         assert remote.sample_rows(50, rng=1).tolist() == local.sample_rows(50, rng=1).tolist()
         expected, found = (fa.FAS().seek(S, 6, rng=2) for S in (local, remote))
