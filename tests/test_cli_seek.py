@@ -71,7 +71,8 @@ def test_seek_finds_the_library_s_anchors(place, name):
     text = call("seek", place / name, "-k", 4).output
     assert "how sure      exact:" in text
     assert f"{found['anchors'][0]}" in text
-    assert "full SPA reads 1,000" in text
+    assert "a pass for each anchor, reads 1,000" in text
+    assert "this was full SPA too" in text
 
 
 @pytest.mark.parametrize("solver", ["spa", "snpa", "xray"])

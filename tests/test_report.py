@@ -272,3 +272,21 @@ def test_the_histogram_s_scale_starts_where_the_values_need_it(least, label):
     drawn = svg.histogram("h", "t", "d", values)
     assert label in drawn
     assert sum(int(number) for number in re.findall(r"(\d+) rows:", drawn)) == 50
+
+
+@pytest.mark.parametrize(
+    ("index", "said", "unsaid"),
+    [
+        ("none: the matrix is small", "This was full SPA too", "fewer rows were read"),
+        ("kept with the matrix", "is not counted", "This was full SPA too"),
+        ("one pass over the rows", "fewer rows were read", "is not counted"),
+    ],
+)
+def test_the_cost_is_compared_fairly(tmp_path, index, said, unsaid):
+    A = planted(m=60)
+    found = fa.SPA().seek(A, 3)
+    certificate = fa.Certificate("exact", "proved", {"index": index})
+    anchors = fa.Anchors(found.indices, "fas", fa.Cost(rows_read=70), 0.1, certificate)
+    text = check(report.write(tmp_path / "r.html", A, anchors, seed=0)).text
+    assert said in text
+    assert unsaid not in text

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .. import solvers
 from ..anchors import Anchors
 from ..errors import InvalidInputError, RankError
-from ..report._text import clean
+from ..report._text import clean, uncounted
 from ._input import PATH, Input, input_options
 from ._result import SUFFIXES, json_ready, save
 from ._terminal import working
@@ -217,8 +217,11 @@ def summary(record: Mapping[str, Any]) -> str:
         "",
         f"how sure      {certificate['kind']}: {certificate['statement']}",
         f"cost          {cost['rows_read']:,} rows read in {record['seconds']:.3g} s ({record['solver']}); "
-        f"full SPA reads {record['spa_rows']:,}",
+        f"full SPA, a pass for each anchor, reads {record['spa_rows']:,}",
     ]
+    left_out = uncounted(str(certificate["details"].get("index", "")))
+    if left_out:
+        lines.append(f"              {left_out}")
     return "\n".join(lines)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["clean", "count", "percent", "short"]
+__all__ = ["clean", "count", "percent", "short", "uncounted"]
 
 
 def clean(name: object, width: int = 160) -> str:
@@ -29,6 +29,15 @@ def percent(share: float) -> str:
     else:
         shown = f"{value:.1f}" if value < 99.95 else f"{value:.2f}" if value < 99.995 else "> 99.99"
     return shown.replace(" ", "\N{NO-BREAK SPACE}") + "\N{NO-BREAK SPACE}%"
+
+
+def uncounted(index: str) -> str:
+    """What comparing rows read with full SPA leaves out, from a certificate's ``details["index"]``; or nothing."""
+    if index.startswith("none"):
+        return "this was full SPA too: it read the rows once and made its passes in memory"
+    if index.startswith(("kept", "made now from sketches")):
+        return "the pass in which the index or its sketches were made is not counted"
+    return ""
 
 
 def count(number: float) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._version import __version__
 from . import svg
-from ._text import count, percent
+from ._text import count, percent, uncounted
 from .facts import Facts
 
 __all__ = ["page"]
@@ -311,7 +311,10 @@ def _held_back(facts: Facts) -> str:
 def _cost(facts: Facts) -> str:
     cost, full = facts.anchors.cost, facts.spa_rows
     most = max(cost.rows_read, full)
-    if cost.rows_read == 0:
+    left_out = uncounted(str(facts.anchors.certificate.details.get("index", "")))
+    if left_out.startswith("this was full SPA"):
+        compared = f"{_sentence(left_out)} On rows that are not held in memory it passes over all"
+    elif cost.rows_read == 0:
         compared = "No row was read: an index that was made before gave the answer. Full SPA passes over all rows"
     elif cost.rows_read < full:
         compared = f"{full / cost.rows_read:.3g} times fewer rows were read than full SPA reads, which passes over all"
@@ -319,7 +322,7 @@ def _cost(facts: Facts) -> str:
         compared = "As many rows were read as full SPA reads, or more; it passes over all"
     rows = [
         [escape(facts.anchors.solver), f"{cost.rows_read:,}", _meter(cost.rows_read / most)],
-        ["full SPA", f"{full:,}", _meter(full / most, rest=True)],
+        ["full SPA, a pass for each anchor", f"{full:,}", _meter(full / most, rest=True)],
     ]
     extra = []
     if cost.samples:
@@ -327,6 +330,8 @@ def _cost(facts: Facts) -> str:
     if cost.queries:
         extra.append(f"{cost.queries:,} single entries and norms")
     also = f" Besides these: {' and '.join(extra)}." if extra else ""
+    if left_out and not left_out.startswith("this was full SPA"):
+        also += f" {_sentence(left_out)}"
     return _section(
         "cost",
         "What it cost",
