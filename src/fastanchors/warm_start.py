@@ -1,7 +1,7 @@
 """General NMF started from anchors: scikit-learn's NMF with its first factors found by a separable solver.
 
-That separable solutions are good first factors is from N. Gillis, "Nonnegative Matrix Factorization", SIAM 2020,
-section 8.6; the usual start is that of C. Boutsidis and E. Gallopoulos, "SVD based initialization: a head start for
+That separable solutions are good first factors is from N. Gillis, "Nonnegative Matrix Factorization", SIAM 2020;
+the usual start is that of C. Boutsidis and E. Gallopoulos, "SVD based initialization: a head start for
 nonnegative matrix factorization", Pattern Recognit. 41, 2008 (``init="nndsvd"``).
 """
 

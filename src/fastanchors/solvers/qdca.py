@@ -29,8 +29,8 @@ _PROJECTED_ENTRIES = 1 << 22
 class QDCA(DCA):
     """Quantum divide-and-conquer anchoring (QDCA), on PennyLane's simulator (extra ``quantum``).
 
-    Each random direction β gives the state |Aβ⟩ = Σ_i (Aβ)_i/‖Aβ‖ |i⟩ of ⌈log₂ m⌉ qubits. Measured, it shows row i
-    with probability (Aβ)_i²/‖Aβ‖², so that the most frequent outcome of enough shots is the end of the data on
+    Each random direction β gives the state ``|Aβ⟩`` = Σ_i (Aβ)_i/‖Aβ‖ ``|i⟩`` of ⌈log₂ m⌉ qubits. Measured, it
+    shows row i with probability (Aβ)_i²/‖Aβ‖², so that the most frequent outcome of enough shots is the end of the data on
     that line: a vote for an anchor. The k anchors are chosen from the votes as in :class:`~fastanchors.DCA`.
 
     The sample model draws from the same distribution D_{Aβ} with a tree of partial sums, which is also what prepares
@@ -42,10 +42,10 @@ class QDCA(DCA):
     shots : measurements of each state. Where the largest share of D_{Aβ} is c/m and the next (c − g)/m, the
         most frequent of fewer than about (2c/g²)·m·log m outcomes need not be the largest: shots grow with m.
     vote : ``"frequent"`` votes for the most frequent outcome, as published (the lowest row among equals);
-        ``"largest"`` looks up |Aβ| at every outcome seen and votes for the largest, which is right as soon as the end
-        has been seen once.
+        ``"largest"`` looks up the size of Aβ at every outcome seen and votes for the largest, which is right as
+        soon as the end has been seen once.
     preparation : ``"state"`` sets the simulator's amplitudes; ``"gates"`` prepares them by rotations and CNOTs from
-        |0…0⟩, as a device would, up to 2^14 rows.
+        ``|0…0⟩``, as a device would, up to 2^14 rows.
 
     Notes
     -----
@@ -75,7 +75,7 @@ class QDCA(DCA):
         self.preparation = preparation
 
     def circuit(self, A: Any, beta: ArrayLike) -> Any:
-        """The circuit of one projection: prepare |Aβ⟩, measure all qubits. A ``pennylane.tape.QuantumScript``."""
+        """The circuit of one projection: prepare ``|Aβ⟩``, measure all qubits. A ``pennylane.tape.QuantumScript``."""
         self._check()
         return self._circuit(self._project(A, beta))
 
@@ -87,7 +87,7 @@ class QDCA(DCA):
         return str(qml.drawer.tape_text(tape, decimals=2, max_length=120))
 
     def measure(self, A: Any, beta: ArrayLike, *, rng: RngLike = None) -> NDArray[np.intp]:
-        """How often each of the m rows is measured in ``shots`` preparations of |Aβ⟩."""
+        """How often each of the m rows is measured in ``shots`` preparations of ``|Aβ⟩``."""
         self._check()
         return self._measure(self._project(A, beta), as_generator(rng))
 
@@ -204,7 +204,7 @@ def _angles(state: NDArray[np.float64]) -> list[NDArray[np.float64]]:
 
 
 def _rotations(values: NDArray[np.float64]) -> list[Any]:
-    """Gates that take |0…0⟩ to the state of ``values``: for qubit q, a Y rotation chosen by the q qubits above it.
+    """Gates that take ``|0…0⟩`` to the state of ``values``: for qubit q, a Y rotation chosen by the q qubits above it.
 
     Such a choice among 2^q angles is 2^q plain rotations with a CNOT after each, in the order of the Gray code
     (Möttönen, Vartiainen, Bergholm and Salomaa 2005).
