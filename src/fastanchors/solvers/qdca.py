@@ -30,8 +30,8 @@ class QDCA(DCA):
     """Quantum divide-and-conquer anchoring (QDCA), on PennyLane's simulator (extra ``quantum``).
 
     Each random direction β gives the state ``|Aβ⟩`` = Σ_i (Aβ)_i/‖Aβ‖ ``|i⟩`` of ⌈log₂ m⌉ qubits. Measured, it
-    shows row i with probability (Aβ)_i²/‖Aβ‖², so that the most frequent outcome of enough shots is the end of the data on
-    that line: a vote for an anchor. The k anchors are chosen from the votes as in :class:`~fastanchors.DCA`.
+    shows row i with probability (Aβ)_i²/‖Aβ‖², so that the most frequent outcome of enough shots is the end of the
+    data on that line: a vote for an anchor. The k anchors are chosen from the votes as in :class:`~fastanchors.DCA`.
 
     The sample model draws from the same distribution D_{Aβ} with a tree of partial sums, which is also what prepares
     the state here (:meth:`circuit`): that is the dequantisation.
