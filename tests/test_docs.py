@@ -1,7 +1,8 @@
 """Every code block of the README and the documentation runs.
 
 Python blocks of a page run in order in one namespace, in a directory of their own. Of shell blocks, the lines that
-call ``fastanchors`` run there too. A comment ``<!-- python … -->`` is run as well: it makes what a block takes for granted.
+call ``fastanchors`` run there too. A comment ``<!-- python … -->`` is run as well: it makes what a
+block takes for granted.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def blocks(page: Path) -> list[tuple[str, str, int]]:
 def commands(code: str) -> list[str]:
     """The lines of a shell block that call the command line, continuation lines joined."""
     joined = code.replace("\\\n", " ")
-    return [line.removeprefix("$ ") for line in joined.splitlines() if line.removeprefix("$ ").startswith("fastanchors ")]
+    return [line for line in joined.splitlines() if line.startswith("fastanchors ")]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
