@@ -240,6 +240,16 @@ def test_sample_access_is_checked_for_negative_entries_where_it_is_read():
         fa.FAS(variant="paper", **QUICK).seek(A, 3, rng=0)
 
 
+def test_a_file_is_read_into_memory(tmp_path):
+    A, _ = separable()
+    np.save(tmp_path / "A.npy", A)
+    table = "row,a,b\nx,1,0\ny,0,1\nz,0.5,0.5\n"
+    (tmp_path / "named.csv").write_text(table)
+    solver = fa.FAS(variant="paper", **QUICK)
+    assert solver.seek(tmp_path / "A.npy", 3, rng=0).indices.tolist() == solver.seek(A, 3, rng=0).indices.tolist()
+    assert solver.seek(str(tmp_path / "named.csv"), 2, rng=0).names is not None
+
+
 def test_extreme_options_overflow_nothing():
     tiny = PaperFAS(delta=1e-30).schedule(1000, 3, 2.0)
     assert 0 < tiny.gamma < tiny.eta < 1e-30

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -195,3 +196,9 @@ def test_check_index():
     for wrong in (1.0, True, "a", [None], [0.5]):
         with pytest.raises(InvalidTypeError, match="row must be an integer or an array of integers"):
             check_index(wrong, 5, name="row")
+
+
+@pytest.mark.parametrize("path", ["data.csv", Path("data.csv")])
+def test_a_path_is_no_matrix(path):
+    with pytest.raises(InvalidTypeError, match=r"A is a path, not a matrix: 'data.csv'; build a store"):
+        as_matrix(path)

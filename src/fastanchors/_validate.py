@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,11 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
     row and column of the first offender. The caller's data is never changed; it is copied only where it must be.
     ``finite=False`` leaves the entries unread, for callers whose first pass over them tells (:func:`check_finite`).
     """
+    if isinstance(A, str | os.PathLike):
+        raise InvalidTypeError(
+            f"{name} is a path, not a matrix: {os.fspath(A)!r}; build a store of the file, which every function takes: "
+            "fa.build(path, folder)"
+        )
     if sp.issparse(A):
         if A.ndim != 2:
             raise InvalidInputError(f"{name} must be two-dimensional, got {A.ndim} dimension(s)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -133,12 +134,18 @@ class PaperFAS:
             raise InvalidInputError('rows and columns cannot be given together with sizes="theorem"')
 
     def prepare(self, A: Any) -> SampleAccess:
-        """Sample access to ``A``; an array or sparse matrix is given one as it stands."""
+        """Sample access to ``A``; an array, a sparse matrix or a file is given one as it stands."""
+        names = None
+        if isinstance(A, str | os.PathLike):
+            from .fas_input import rows_of
+
+            data = rows_of(A, one_pass=False, small=0)
+            A, names = data.source, data.row_names
         if isinstance(A, SampleAccess):
             return A
         from ..sampling.matrix import SampleMatrix
 
-        return SampleMatrix(as_matrix(A), normalize=None)
+        return SampleMatrix(as_matrix(A), normalize=None, row_names=names)
 
     def schedule(self, m: int, k: int, kappa: float) -> Schedule:
         """The parameters of a run on m rows at rank k and condition number κ."""
