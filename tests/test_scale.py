@@ -250,6 +250,16 @@ def test_full_passes_where_bounds_prove_nothing(tmp_path):
     assert fa.SPA().seek(fa.scale.connect(tmp_path / "s"), 12).indices.tolist() == expected
 
 
+def test_a_budget_holds_on_workers_too(tmp_path):
+    fa.build(lazy(matrix(6000, noise=True), 1500), tmp_path / "s", extras=())
+    local, remote = fa.open(tmp_path / "s"), fa.scale.connect(tmp_path / "s")
+    expected, found = (fa.FAS(budget=500).seek(S, 6, rng=3) for S in (local, remote))
+    assert found.cost.rows_read <= 500
+    assert found.indices.tolist() == expected.indices.tolist()
+    assert found.certificate.kind == expected.certificate.kind
+    assert remote.largest_norm() == local.row_norm(np.arange(6000)).max()
+
+
 @given(st.lists(st.integers(0, 49)), st.lists(st.integers(0, 49)), st.lists(st.integers(0, 49)))
 def test_marks_are_an_array_of_booleans(first, second, asked):
     naive, marks = np.zeros(50, bool), Marks()

@@ -153,6 +153,10 @@ class RemoteStore(SampleMatrix):
             return None
         return RemoteSketch(V, self._crew, self._parts, self._starts[self._bounds].tolist())
 
+    def largest_norm(self) -> float:
+        """The largest norm of a row; one number crosses for each part."""
+        return float(np.sqrt(max(self._crew.each("largest-norm", _largest_weight, self._parts))))
+
     def to_dask(self) -> Any:
         """The rows of the view as a lazy Dask array, one chunk for each shard; sparse shards give sparse chunks."""
         n = self.shape[1]
@@ -383,6 +387,10 @@ def _facts(part: _Shards) -> list[_Facts]:
         _Facts(b.shape, b.row_total, b.column_total if b.has_columns else 0.0, b.nnz, b.nbytes, b.has_columns)
         for b in part.blocks
     ]
+
+
+def _largest_weight(part: _Shards) -> float:
+    return max(float(block.row_weights(np.arange(block.shape[0])).max()) for block in part.blocks)
 
 
 def _answer(part: _Shards, jobs: list[tuple[int, tuple[Any, ...]]], method: str, options: dict[str, Any]) -> list[Any]:
