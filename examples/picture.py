@@ -21,7 +21,7 @@ COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"]
 def main(path: str) -> None:
     scene = fa.datasets.hyperspectral(80, 80, bands=150, k=4, rng=7)
 
-    model = fa.SeparableNMF(n_components=4, solver="spa", sum_to_one=True)
+    model = fa.SeparableNMF(n_components=4, sum_to_one=True)
     weights = model.fit_transform(scene.A)
 
     found = fa.metrics.matched_spectral_angle(scene.components, model.components_)
