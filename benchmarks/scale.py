@@ -50,6 +50,11 @@ def lazy_matrix(blocks, rows, columns):
     return da.concatenate([da.from_delayed(task, (rows, columns), dtype=np.float32) for task in tasks])
 
 
+def loop(which):
+    """Nothing but computation: the speed-up that the machine itself has to give."""
+    return sum(range(10_000_000 + which))
+
+
 def timed(task):
     start = time.perf_counter()
     result = task()
@@ -83,6 +88,7 @@ def on_cluster(processes, X, folder, name):
         Client(cluster),
     ):
         warm_up(folder / f"warm-{name}")
+        found["control: a loop, 8 tasks"] = timed(lambda: dask.compute(*(dask.delayed(loop)(i) for i in range(8))))[1]
         S, found["build"] = timed(lambda: fa.build(X, folder / name))
         found["build bytes"] = S.cost.bytes_moved
         fa.build(X, folder / f"{name}-bare", extras=())
@@ -121,7 +127,7 @@ def main():
             _, here = timed(lambda: fa.build(X, folder / "here"))
         _, array = timed(lambda: fa.build(A, folder / "array"))
         expected = fa.FAS().seek(fa.open(folder / "here"), RANK, rng=0)
-        steps = ("build", "seek, one pass", "encode", "connect", "seek, index kept")
+        steps = ("control: a loop, 8 tasks", "build", "seek, one pass", "encode", "connect", "seek, index kept")
         report.table(
             ("step", "1 process, s", "2 processes, s", "speed-up"),
             [(step, one[step], two[step], one[step] / two[step]) for step in steps],
