@@ -47,7 +47,8 @@ class SampleMatrix(Draws):
     costs the smaller of the column's length and the number of updated rows.
 
     The structure takes at most 3 times the bytes of A (as CSR where sparse), both sides and A's copy included, from
-    about 5 non-zeros (sparse) or 128 entries (dense uint8) per row and column on.
+    about 5 non-zeros (sparse) or 128 entries (dense uint8) per row and column on. New non-zeros take some 100 bytes
+    each until they are merged, at the latest when they exceed 4096 and a 24th of the rest.
 
     Magnitudes of non-zeros must lie between 2^-511 and 2^500, so that their squares are exact enough to be summed in
     double precision; others are refused. Under ``"l1"`` an entry below 2^-511 times its row's l1 norm has a square of

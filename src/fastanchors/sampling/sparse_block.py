@@ -33,7 +33,7 @@ from .view import NONZERO, View, fresh_view, view_dtype, view_scale, view_weight
 __all__ = ["SparseBlock"]
 
 _LOOSE_AT_LEAST = 4096
-_LOOSE_SHARE = 16  # rebuild when there is one loose entry to this many others
+_LOOSE_SHARE = 24  # rebuild when there is one loose entry to this many others
 
 
 class SparseBlock(Block):
