@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import dask
@@ -337,10 +338,20 @@ def test_the_estimator_fits_a_dask_array(sparse, normalize):
 
 def test_the_estimator_fits_a_dask_data_frame_and_averages():
     A = matrix(800)
-    frame = dd.from_pandas(pd.DataFrame(A), npartitions=3)
+    whole = pd.DataFrame(A, columns=[f"c{j}" for j in range(20)])
     solver = fa.SPA(robust="average")
-    model, twin = (fa.SeparableNMF(4, solver=solver).fit(X) for X in (frame, A))
+    model, twin = (fa.SeparableNMF(4, solver=solver).fit(X) for X in (dd.from_pandas(whole, npartitions=3), whole))
     np.testing.assert_allclose(model.components_, twin.components_, atol=1e-9)
+    assert model.feature_names_in_.tolist() == twin.feature_names_in_.tolist()
+    model.fit(lazy(A, 300))
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_without_dask_the_extra_is_named(monkeypatch, tmp_path):
+    X = lazy(matrix(60), 20)
+    monkeypatch.setitem(sys.modules, "dask", None)
+    with pytest.raises(fa.errors.MissingExtraError, match=r"fastanchors\[dask\]"):
+        fa.build(X, tmp_path / "s")
 
 
 def test_tasks_start_no_threads_of_their_own(monkeypatch):

@@ -27,8 +27,10 @@ class LazyMatrix:
     """
 
     def __init__(self, lazy: Any, *, signed: bool = False) -> None:
-        self.lazy = lazy
         source = DaskSource(lazy, None, None)
+        columns = list(getattr(lazy, "columns", []))
+        named = bool(columns) and all(isinstance(column, str) for column in columns)
+        self.feature_names = np.array(columns, dtype=object) if named else None
         if source.starts[-1] == 0:
             raise InvalidInputError(f"{source.name} has no rows; at least one is needed")
         keep = [i for i, (low, high) in enumerate(source.bounds()) if high > low]
