@@ -172,7 +172,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 if hasattr(self, "feature_names_in_"):
                     del self.feature_names_in_
                 if getattr(X, "feature_names", None) is not None:  # of a Dask data frame
-                    self.feature_names_in_ = X.feature_names
+                    self.feature_names_in_: NDArray[Any] = X.feature_names
             elif X.shape[1] != self.n_features_in_:
                 raise InvalidInputError(
                     f"X has {X.shape[1]} features, but SeparableNMF is expecting {self.n_features_in_} features"
