@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from .._jit import jit
+from .._maps import let_go
 from .._threads import threads_allowed
 from ..sampling.access import Rows
 from ._rows import DOUBLE, MatrixRows
@@ -187,7 +188,7 @@ class Part(NamedTuple):
 class Sketch:
     """Coordinates of all rows in the space of ``V``, with what it leaves out: 4·(d + 1) + 8 bytes a row.
 
-    Parts may be memory maps.
+    Parts may be memory maps, of which no more is held than is being looked at.
     """
 
     def __init__(self, V: NDArray[np.float64], parts: list[Part]) -> None:
@@ -221,6 +222,7 @@ class Sketch:
             few.coordinates[low:high] = part.coordinates[at]
             few.left[low:high] = part.left[at]
             few.norms[low:high] = part.norms[at]
+            let_go(part.norms)
         return Sketch(self.V, [few])
 
     def marks(self) -> Any:
@@ -229,12 +231,20 @@ class Sketch:
 
     def largest(self) -> int:
         """The row of largest norm."""
-        return max((float(p.norms.max()), -p.start - int(p.norms.argmax())) for p in self.parts)[1] * -1
+        best = (-1.0, 0)
+        for part in self.parts:
+            best = max(best, (float(part.norms.max()), -part.start - int(part.norms.argmax())))
+            let_go(part.norms)
+        return -best[1]
 
     def norm_outside(self, known: NDArray[np.bool_]) -> float:
         """An upper bound on the norms of the rows that are not ``known``."""
-        each = (p.norms[~known[p.start : p.start + len(p.norms)]].max(initial=0.0) for p in self.parts)
-        return float(max(each)) * (1 + 1e-9)
+        largest = 0.0
+        for part in self.parts:
+            outside = ~known[part.start : part.start + len(part.norms)]
+            largest = max(largest, float(part.norms[outside].max(initial=0.0)))
+            let_go(part.norms)
+        return largest * (1 + 1e-9)
 
     def scan(self, thresholds: Thresholds, known: NDArray[np.bool_], top: int) -> Scan:
         """Bound every row that is not ``known`` at every step: O(m·d·T), no row is read."""
@@ -261,6 +271,7 @@ class Sketch:
                     start, C @ G.T, np.einsum("ij,ij->i", C, C), part.left[here], part.norms[here], known[there],
                     omega, slop, self.slack, *limits, first[there], rows, bounds, tied,
                 )  # fmt: skip
+            let_go(part.norms)
             return rows, bounds, tied
 
         pieces = ((part, low) for part in self.parts for low in range(0, len(part.norms), _SCAN_CHUNK))

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._maps import let_go
 from ..sampling.access import Rows
 from ._rows import DOUBLE
 from .fas_bounds import Part, Sketch, in_threads
@@ -93,6 +94,7 @@ def mixtures(
             order = np.argsort(-merged, axis=1, kind="stable")[:, :top]
             everyone = np.concatenate([rows, np.broadcast_to(start + some, (p + 1, some.size))], axis=1)
             rows, values = np.take_along_axis(everyone, order, axis=1), np.take_along_axis(merged, order, axis=1)
+        let_go(part.norms)
         return rows, values
 
     pieces = ((part, low) for part in sketch.parts for low in range(0, len(part.norms), _CHUNK))

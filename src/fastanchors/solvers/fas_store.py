@@ -8,6 +8,7 @@ a proof that breaks is renewed from them; else they are removed after the build,
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,8 +16,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from ..sampling.access import Rows
 from ..sampling.block import Block
 from ..sampling.changes import Changes
 from ._rows import MatrixRows
@@ -31,6 +33,7 @@ __all__ = ["SMALL", "STEPS", "FasExtra", "Kept", "keep", "load", "recall", "rene
 STEPS = 24  # anchors that a build prepares for
 _SEED = 20  # of the pilot: a build gives the same files each time
 _PIECE_BYTES = 1 << 21
+_MEMORY = 1 << 30  # where a store does not say
 SMALL = 1 << 16  # entries of a matrix that is read whole faster than through an index
 _SPARSE_SHARE, _DENSE_SHARE = 0.02, 0.1  # of the bytes of the shards that sketches may add
 _MANY_CHANGED = 1 << 25  # bytes of changed rows above which a fresh pass is better than holding them all
@@ -73,11 +76,24 @@ class FasExtra:
         """The index of the whole store as it is now; None where it would prove nothing."""
         if store.shape[0] * store.shape[1] <= SMALL:
             return None
-        data = MatrixRows(store, store.shape)
+        limit = getattr(store, "memory_limit", _MEMORY)
+        needed = 2 * _index_bytes(store.shape)
+        if needed > limit:
+            warnings.warn(
+                f"the index of FAS() is left out, so that seeks read all rows: a memory_limit of {limit} bytes is too "
+                f"small for it; {needed} would do",
+                stacklevel=2,
+            )
+            return None
+        m, n = store.shape
+        per_row = 16 * (1 + store.nnz // m) if store.is_sparse else 8 * n
+        most = max(STEPS, limit // (4 * per_row))  # rows held
+        data = _Once(store, store.shape) if hasattr(store, "rows_once") else MatrixRows(store, store.shape)
         kept = recall(store)
         index = kept.current(data) if kept is not None else None
         if index is None or index.proved < len(index.run):
-            renewed = renew_index(data, STEPS, np.random.default_rng(_SEED), allowance=4096 + store.shape[0] // 64)
+            allowance = min(most, 4096 + m // 64)
+            renewed = renew_index(data, STEPS, np.random.default_rng(_SEED), allowance=allowance)
             index = index if renewed is None else renewed
         return None if index is None or index.proved == 0 else _encode(index)
 
@@ -86,6 +102,18 @@ class FasExtra:
         parts = [shard.extras[self.name]["bytes"] for shard in store.manifest.shards]
         share = _SPARSE_SHARE if store.is_sparse else _DENSE_SHARE
         return sum(parts) <= share * sum(shard.data["bytes"] for shard in store.manifest.shards)
+
+
+def _index_bytes(shape: tuple[int, int]) -> int:
+    """What making an index holds besides rows: marks of a few bytes a row, and bases of the anchors."""
+    return 8 * shape[0] + 64 * STEPS * shape[1]
+
+
+class _Once(MatrixRows):
+    """The rows of a store that is passed over without holding on to what was read of it."""
+
+    def raw_rows(self, indices: ArrayLike) -> Rows:
+        return self.source.rows_once(indices)  # type: ignore[no-any-return]
 
 
 @dataclass
@@ -154,9 +182,10 @@ def renew_index(
     changed = store.changed_rows
     if changed.size * 8 * store.shape[1] > _MANY_CHANGED:
         return None
+    pilot = min(store.shape[0], PILOT if allowance is None else min(PILOT, allowance))
     if hasattr(store, "kept_sketch"):  # of shards held elsewhere, where nothing has changed
         sketch = store.kept_sketch(extra.V)
-        first = pilot_rows(data, min(store.shape[0], PILOT), rng)
+        first = pilot_rows(data, pilot, rng)
         return None if sketch is None else index_of_sketch(data, sketch, first, steps, tol=tol, allowance=allowance)
     parts = []
     for start, stop, arrays in store.extra_arrays(FasExtra.name):
@@ -166,7 +195,7 @@ def renew_index(
             parts.append(empty_part(stop - start, extra.V.shape[1], start))  # all of it is read with the changed rows
         else:
             return None
-    first = pilot_rows(data, min(store.shape[0], PILOT), rng)
+    first = pilot_rows(data, pilot, rng)
     fresh = Coreset.read(data, changed) if changed.size else None
     sketch = Sketch(extra.V, parts)
     return index_of_sketch(data, sketch, first, steps, tol=tol, allowance=allowance, changed=fresh)

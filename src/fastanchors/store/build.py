@@ -186,7 +186,7 @@ class _Build:
     ) -> None:
         self.source, self.folder, self.normalize, self.columns = source, folder, normalize, columns
         self.progress, self.extras, self.metadata = progress, extras, metadata
-        self.shard_bytes = shard_bytes(memory_limit)
+        self.memory_limit, self.shard_bytes = memory_limit, shard_bytes(memory_limit)
         self.shared: dict[str, dict[str, Any]] = {}
         self.shards: dict[int, Shard] = {}
         self.started = time.perf_counter()
@@ -225,7 +225,7 @@ class _Build:
         """The store in the making, once its manifest is written."""
         from .store import Store
 
-        return Store(self.folder)
+        return Store(self.folder, memory_limit=self.memory_limit)
 
     def _prepare(self, rows: Rows) -> Block:
         """What extras share is made from the first block."""

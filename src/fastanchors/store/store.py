@@ -17,9 +17,11 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._maps import let_go
 from .._rng import RngLike
 from .._validate import check_size
 from ..errors import CorruptStoreError, InvalidInputError, StoreError
+from ..sampling.access import Rows
 from ..sampling.block import Block
 from ..sampling.dense_block import DenseBlock
 from ..sampling.forest import Array
@@ -39,6 +41,7 @@ __all__ = ["Store", "open"]
 
 _ATTEMPTS = 20  # a reader that meets a compaction starts again
 _JOIN = 1 << 12
+_PAGES = 1 << 22  # bytes of mapped pages that a row read here and there may bring in, as systems map in advance
 _INLINE_ROWS = 1 << 20  # bytes of appended rows that are kept in the journal; larger pieces get a shard file at once
 
 
@@ -363,6 +366,19 @@ class Store(SampleMatrix):
             (start, stop, map_arrays(self.path, shard.extras[name]) if shard and name in shard.extras else None)
             for shard, start, stop in bounds
         ]
+
+    def rows_once(self, indices: ArrayLike) -> Rows:
+        """As :meth:`rows`, without holding on to the mapped pages they lie in: for much reading in little memory."""
+        rows = np.asarray(indices, dtype=np.int64).reshape(-1)
+        changed = np.unique(np.searchsorted(self._starts, self.changed_rows, side="right") - 1)
+        parts, step = [], max(1, self.memory_limit // _PAGES)
+        for at in range(0, max(1, rows.size), step):
+            some = rows[at : at + step]
+            parts.append(self.rows(some))
+            touched = np.unique(np.searchsorted(self._starts, some, side="right") - 1)
+            for number in np.setdiff1d(touched, changed).tolist():
+                let_go(next(iter(self._blocks[number].arrays().values())))
+        return stacked(parts)
 
     def __repr__(self) -> str:
         if isinstance(self._blocks, _Closed):
