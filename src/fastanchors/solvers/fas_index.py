@@ -35,7 +35,7 @@ _SPARES = (4, 32)  # rows per step kept beyond those the proof needs, so that sm
 _MIXED = (8, 256)  # rows nearest to each anchor that are kept
 _TRIES = 2  # rounds without a further proved anchor, where more rows are in doubt than may be read
 _WARM = 20_000  # rows from which rounds among a few of them pay
-_NEAR = 0.9  # of a threshold: which few
+_NEAR = 0.99  # of a threshold: which few
 _FLAT = 1e-4  # anchors with residuals below this fraction of the first do not span a hull worth having
 _NARROW = 0.01  # largest distance from the hull, beside the last residual, that is of use
 _CHECK_BYTES = 1 << 22  # rows checked exactly at a time, in each thread
@@ -163,19 +163,25 @@ class _Proof:
 
     def warm_up(self) -> None:
         """Rounds among the rows that come near a threshold at all: better candidates, before all rows are asked."""
+        if self.sketch.rows < _WARM:
+            return
+        self._rounds_among(np.arange(0, self.sketch.rows, max(2, self.sketch.rows // _WARM)))
         run = self.coreset.run(self.steps, tol=self.tol)
-        if self.sketch.rows < _WARM or len(run) == 0:
+        if len(run) == 0:
             return
         scan = self.sketch.scan(run.thresholds.lowered(_NEAR), self.known, _JOIN)
-        if scan.counts().sum() > self.sketch.rows // 8:
+        if scan.counts().sum() > self.sketch.rows // 3:
             return
-        near = scan.suspects(len(run))
-        few = self.sketch.gathered(near)
         self.join(scan.top_rows[scan.top_bounds >= run.thresholds.low[:, None]])
-        last = run.indices
+        self._rounds_among(scan.suspects(len(run)))
+
+    def _rounds_among(self, near: NDArray[np.int64]) -> None:
+        """Read the most doubtful of those rows, as long as that changes the run."""
+        few = self.sketch.gathered(near)
+        last = np.zeros(0, dtype=np.int64)
         while True:
             run = self.coreset.run(self.steps, tol=self.tol)
-            if np.array_equal(run.indices, last):
+            if len(run) == 0 or np.array_equal(run.indices, last):
                 return
             last = run.indices
             places = np.searchsorted(near, run.indices, side="right") - 1

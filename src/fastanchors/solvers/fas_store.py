@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..sampling.access import Rows
 from ..sampling.block import Block
 from ..sampling.changes import Changes
+from ..sampling.sparse_block import SparseBlock
 from ._rows import MatrixRows
 from .fas_bounds import Part, Sketch, Thresholds, empty_part, row_space, sketch_rows
 from .fas_changes import absorb
@@ -67,7 +68,8 @@ class FasExtra:
         assert self.V is not None
         m, n = block.shape
         part = empty_part(m, self.V.shape[1])
-        step = max(64, _PIECE_BYTES // (8 * n))
+        entries = max(1, block.nnz // m) if isinstance(block, SparseBlock) else n
+        step = max(64, _PIECE_BYTES // (8 * entries))
         for start in range(0, m, step):
             sketch_rows(block.rows(np.arange(start, min(m, start + step)), view=True), self.V, part, start)
         return {"coordinates": part.coordinates, "left": part.left, "norms": part.norms}
