@@ -210,7 +210,7 @@ def test_solvers_by_name():
     mine = fa.SPA(precondition="svd")
     assert solvers.get(mine) is mine
     assert solvers.SOLVERS["xray"] is fa.XRAY
-    assert list(solvers.SOLVERS) == ["fas", "spa", "snpa", "xray", "dca", "arora-lp", "hottopixx", "qdca"]
+    assert list(solvers.SOLVERS) == ["fas", "spa", "snpa", "xray", "dca", "arora-lp", "hottopixx", "qdca", "fgnsr"]
     with pytest.raises(InvalidInputError, match="unknown solver 'SNAP'; did you mean 'snpa'"):
         solvers.get("SNAP")
     with pytest.raises(InvalidInputError, match=r"unknown solver .nmf. .solvers: fas, spa"):
