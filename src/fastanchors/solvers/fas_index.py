@@ -170,10 +170,10 @@ class _Proof:
         if len(run) == 0:
             return
         scan = self.sketch.scan(run.thresholds.lowered(_NEAR), self.known, _JOIN)
-        if scan.counts().sum() > self.sketch.rows // 3:
-            return
+        reach = int(np.searchsorted(np.cumsum(scan.counts()), self.sketch.rows // 4, side="right"))
         self.join(scan.top_rows[scan.top_bounds >= run.thresholds.low[:, None]])
-        self._rounds_among(scan.suspects(len(run)))
+        if reach:
+            self._rounds_among(scan.suspects(reach))
 
     def _rounds_among(self, near: NDArray[np.int64]) -> None:
         """Read the most doubtful of those rows, as long as that changes the run."""

@@ -115,7 +115,7 @@ class _Once(MatrixRows):
     """The rows of a store that is passed over without holding on to what was read of it."""
 
     def raw_rows(self, indices: ArrayLike) -> Rows:
-        return self.source.rows_once(indices)  # type: ignore[no-any-return]
+        return self.source.rows_once(indices)
 
 
 @dataclass
