@@ -143,3 +143,12 @@ def test_zero_matrix_and_zero_pilot():
     index = build_index(as_rows(A), 2, np.random.default_rng(0), pilot=10)
     assert index.run.indices.tolist() == spa(A, 2)
     assert index.proved == 2
+
+
+def test_no_row_in_doubt_after_the_warm_up():
+    """All rows near a threshold may be known already when the rounds among the doubtful ones begin."""
+    A = np.random.default_rng(0).random((20_000, 120), dtype=np.float32)
+    S = fa.SampleMatrix(A)
+    found = fa.FAS().seek(S, 3, rng=0)
+    assert found.certificate.kind == "exact"
+    assert np.array_equal(found.indices, fa.SPA().seek(S, 3).indices)

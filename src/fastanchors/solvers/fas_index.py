@@ -177,6 +177,8 @@ class _Proof:
 
     def _rounds_among(self, near: NDArray[np.int64]) -> None:
         """Read the most doubtful of those rows, as long as that changes the run."""
+        if near.size == 0:
+            return
         few = self.sketch.gathered(near)
         last = np.zeros(0, dtype=np.int64)
         while True:
