@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fastanchors as fa
 from fastanchors.solvers import fas_bounds
 from fastanchors.solvers._rows import as_rows
 from fastanchors.solvers.fas_bounds import Sketch, Thresholds, row_space
