@@ -159,7 +159,7 @@ def draw(times: dict[str, list[tuple[int, float]]], path: Path, k: int) -> None:
         labels.append((seconds[-1], m[-1], name, colour))
     axes.set_xlabel("rows")
     axes.set_ylabel("seconds")
-    axes.set_title(f"Time to find {k} anchors, proved, by the number of rows", loc="left")
+    axes.set_title(f"Time to find {k} anchors, by the number of rows", loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
     left, right = axes.get_xlim()
@@ -169,6 +169,7 @@ def draw(times: dict[str, list[tuple[int, float]]], path: Path, k: int) -> None:
         y = max(np.log10(seconds), bottom + 0.22)  # names do not lie on one another
         bottom = y
         axes.annotate(name, (m, 10**y), xytext=(6, 0), textcoords="offset points", color=colour, va="center")
+    axes.set_ylim(top=max(axes.get_ylim()[1], 10 ** (bottom + 0.2)))  # the uppermost name may lie above all points
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=160)
     plt.close(figure)
