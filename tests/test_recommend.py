@@ -121,7 +121,7 @@ def test_users_who_have_seen_everything():
     A = np.ones((5, 4)) + np.eye(5, 4)
     model = fa.apps.Recommender(A, 2, rng=0)
     assert model.top_n(0, 3).tolist() == [-1, -1, -1]
-    with pytest.raises(InvalidInputError, match="rated nearly everything"):
+    with pytest.raises(InvalidInputError, match="already rated"):
         model.sample(0, 5)
 
 
@@ -175,3 +175,27 @@ def test_bad_ratings_files(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(InvalidInputError, match=message):
         fa.apps.read_ratings(path)
+
+
+def test_top_n_of_draws_ends_in_minus_one_for_a_user_who_rated_everything():
+    A = fa.datasets.ratings(50, 30, 3, per_user=10, rng=0).A.toarray()
+    A[1] = 1.0
+    model = fa.apps.Recommender(A, 5, rng=0)
+    found = model.top_n([0, 1], 3, draws=20, rng=0)
+    assert (found[1] == -1).all()
+    assert (found[0] >= 0).any()
+    with pytest.raises(fa.errors.InvalidInputError, match="already rated"):
+        model.sample(1, 3, rng=0)
+
+
+def test_recommend_takes_draws_and_a_seed():
+    A = fa.datasets.ratings(50, 30, 3, per_user=10, rng=0).A
+    first = fa.apps.recommend(A, [0, 1], 3, k=5, draws=40, rng=0)
+    assert np.array_equal(first, fa.apps.recommend(A, [0, 1], 3, k=5, draws=40, rng=0))
+    assert not A.toarray()[[[0], [1]], first].any()
+
+
+def test_read_ratings_skips_a_byte_order_mark(tmp_path):
+    path = tmp_path / "ratings.csv"
+    path.write_bytes(b"\xef\xbb\xbf1,2,3\n1,3,4\n")
+    assert fa.apps.read_ratings(path).users == ["1"]

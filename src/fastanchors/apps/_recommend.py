@@ -29,7 +29,7 @@ _BATCH_SCORES = 1 << 22  # scores of a batch of users held at a time
 
 
 class Recommender:
-    """Items for users from A·V·Vᵀ, the ratings projected on k tastes that FKV finds in a sample of users.
+    """Items for users from A·V·Vᵀ, the ratings projected on k tastes that FKV finds in a sample of users (Tang 2018).
 
     Row i of the approximation is V·y with y = Vᵀ·A_(i): k numbers for a user, from the ratings of that user as they
     are now. Drawing an item with probability (V·y)_j²/‖V·y‖² then takes Algorithm 2 on the k columns of V, at most k
@@ -121,9 +121,9 @@ class Recommender:
         return int(drawn[0]) if size is None else drawn
 
     def _draw(
-        self, y: NDArray[np.float64], seen: NDArray[np.intp], count: int, rng: np.random.Generator
+        self, y: NDArray[np.float64], seen: NDArray[np.intp], count: int, rng: np.random.Generator, few: bool = False
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Items not in ``seen`` and their scores, by rejecting draws that are."""
+        """Items not in ``seen`` and their scores, by rejecting draws that are; with ``few``, as many as can be had."""
         kept: list[NDArray[np.intp]] = []
         values: list[NDArray[np.float64]] = []
         have, tries = 0, 0
@@ -140,7 +140,12 @@ class Recommender:
             have += int(fresh.sum())
             tries += 1
             if tries >= 1000 and have < tries * count // 1000:
-                raise InvalidInputError("this user has rated nearly everything there is; pass exclude_seen=False")
+                if few:
+                    break
+                raise InvalidInputError(
+                    "nearly all the weight of this user's row lies on items already rated; pass exclude_seen=False, "
+                    "or use top_n"
+                )
         empty = np.empty(0)
         return (
             np.concatenate([empty.astype(np.intp), *kept])[:count],
@@ -172,7 +177,7 @@ class Recommender:
             seen = _seen(rows) if exclude_seen else [np.empty(0, np.intp)] * len(who)
             coordinates = rows @ self.tastes
             for place, child in enumerate(generator.spawn(len(who))):
-                drawn = self._draw(coordinates[place], seen[place], check_size(draws, name="draws"), child)
+                drawn = self._draw(coordinates[place], seen[place], check_size(draws, name="draws"), child, few=True)
                 items, first = np.unique(drawn[0], return_index=True)
                 best = items[np.argsort(-drawn[1][first], kind="stable")][:n]
                 result[place, : len(best)] = best
@@ -210,15 +215,19 @@ def recommend(
     *,
     k: int = 20,
     exclude_seen: bool = True,
+    draws: int | None = None,
     rng: RngLike = None,
     **options: Any,
 ) -> NDArray[np.intp]:
     """The n best unseen items of each of ``users``: :meth:`Recommender.top_n`, in one call.
 
+    ``draws`` ranks only so many draws from the low-rank row of each user (Tang 2018), without forming it; the other
     ``options`` are those of :class:`Recommender`. For more than one question, or for ratings that go on arriving, make
     the :class:`Recommender` once.
     """
-    return Recommender(S, k, rng=rng, **options).top_n(users, n, exclude_seen=exclude_seen)
+    generator = as_generator(rng)
+    model = Recommender(S, k, rng=generator, **options)
+    return model.top_n(users, n, exclude_seen=exclude_seen, draws=draws, rng=generator)
 
 
 class RatingsTable:
@@ -240,7 +249,7 @@ def read_ratings(path: str | Path) -> RatingsTable:
     users: dict[str, int] = {}
     items: dict[str, int] = {}
     entries: dict[tuple[int, int], float] = {}
-    with open(path, encoding="utf-8", newline="") as file:
+    with open(path, encoding="utf-8-sig", newline="") as file:
         for number, fields in enumerate(_fields(file), start=1):
             if not fields or fields == [""]:
                 continue
