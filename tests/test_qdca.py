@@ -173,3 +173,14 @@ def test_without_pennylane_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(MissingExtraError, match=r"fastanchors\[quantum\]"):
         fa.QDCA().seek(np.eye(3), 2)
+
+
+@pytest.mark.parametrize("beta", [[1j] * 8, ["a"] * 8])
+def test_beta_must_be_real(beta):
+    with pytest.raises(fa.errors.InvalidTypeError, match="real numbers"):
+        fa.QDCA().measure(np.ones((4, 8)), beta)
+
+
+def test_draw_checks_the_options():
+    with pytest.raises(fa.errors.InvalidInputError, match="preparation"):
+        fa.QDCA(preparation="x").draw(np.ones((4, 8)), np.ones(8))

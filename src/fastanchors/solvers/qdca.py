@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._rng import RngLike, as_generator
 from .._validate import check_size
 from ..anchors import Certificate
-from ..errors import InvalidInputError, MissingExtraError, TooLargeError
+from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, TooLargeError
 from ._rows import MatrixRows, as_rows
 from .dca import DCA, projected
 
@@ -27,7 +27,7 @@ _PROJECTED_ENTRIES = 1 << 22
 
 
 class QDCA(DCA):
-    """Quantum divide-and-conquer anchoring (QDCA), on PennyLane's simulator (extra ``quantum``).
+    """Quantum divide-and-conquer anchoring (QDCA), on PennyLane's simulator (extra ``quantum``): Du et al., IJCAI 2018.
 
     Each random direction β gives the state ``|Aβ⟩`` = Σ_i (Aβ)_i/‖Aβ‖ ``|i⟩`` of ⌈log₂ m⌉ qubits. Measured, it
     shows row i with probability (Aβ)_i²/‖Aβ‖², so that the most frequent outcome of enough shots is the end of the
@@ -81,6 +81,7 @@ class QDCA(DCA):
 
     def draw(self, A: Any, beta: ArrayLike) -> str:
         """That circuit as text, every rotation shown (up to 2^14 rows)."""
+        self._check()
         values = self._project(A, beta)
         qml = _quantum()
         tape = qml.tape.QuantumScript(_rotations(values), [qml.sample(wires=range(_qubits(len(values))))])
@@ -93,7 +94,10 @@ class QDCA(DCA):
 
     def _project(self, A: Any, beta: ArrayLike) -> NDArray[np.float64]:
         data = as_rows(A)
-        direction = np.asarray(beta, dtype=np.float64)
+        direction = np.asarray(beta)
+        if direction.dtype.kind not in "iufb":
+            raise InvalidTypeError(f"beta must hold real numbers, got dtype {direction.dtype}")
+        direction = direction.astype(np.float64)
         if direction.shape != (data.shape[1],) or not np.isfinite(direction).all():
             raise InvalidInputError(f"beta must hold {data.shape[1]} finite numbers, got shape {direction.shape}")
         return data.dot(direction)
