@@ -99,3 +99,18 @@ def test_other_losses_and_bad_options():
         fa.nmf(np.eye(3), 2, beta_loss="kullback-leibler", solver="mu")
     with pytest.raises(InvalidInputError, match="max_iter must be at least 1"):
         fa.nmf(np.eye(3), 2, max_iter=0)
+
+
+@pytest.mark.parametrize("init", ["anchors", "nndsvd", "random"])
+def test_a_zero_matrix_is_one_clear_error(init):
+    for X in (np.zeros((5, 4)), sp.csr_array((5, 4))):
+        with pytest.raises(fa.errors.RankError, match="every entry of X is zero"):
+            fa.nmf(X, 2, init=init)
+
+
+def test_sample_access_and_random_state_are_refused_by_name():
+    A = fa.datasets.separable(20, 6, 3, rng=0).A
+    with pytest.raises(fa.errors.InvalidTypeError, match="got SampleMatrix"):
+        fa.nmf(fa.SampleMatrix(A), 3)
+    with pytest.raises(fa.errors.InvalidInputError, match="rng"):
+        fa.nmf(A, 3, random_state=0)

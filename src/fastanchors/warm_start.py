@@ -19,7 +19,7 @@ from . import solvers
 from ._rng import RngLike, as_generator
 from ._validate import as_matrix, check_number, check_rank, check_size
 from .encoder import encode
-from .errors import InvalidInputError, RankError
+from .errors import InvalidInputError, InvalidTypeError, RankError
 from .sampling.access import Rows
 
 __all__ = ["Factors", "nmf"]
@@ -70,7 +70,7 @@ def nmf(
 
     The anchor rows of X and the non-negative least-squares encoding of all rows in them are the first H and W; then
     scikit-learn's :class:`~sklearn.decomposition.NMF` takes over, in Frobenius norm. Where X is near-separable that
-    start is close to the solution.
+    start is close to the solution (Gillis 2020; the usual start is that of Boutsidis and Gallopoulos 2008).
 
     Parameters
     ----------
@@ -89,7 +89,13 @@ def nmf(
     ------
     RankError : the rows hold fewer than k independent anchors; ask for a smaller k, or for another start.
     """
+    if hasattr(X, "sample_rows"):
+        raise InvalidTypeError(f"nmf takes an array or a sparse matrix, got {type(X).__name__}")
+    if "random_state" in options:
+        raise InvalidInputError("nmf takes its seed as rng, not random_state")
     matrix = as_matrix(X, name="X")
+    if not (matrix.data if sp.issparse(matrix) else matrix).any():
+        raise RankError("every entry of X is zero: there is nothing to factor", 0)
     if init not in _STARTS:
         raise InvalidInputError(f"init must be one of {', '.join(map(repr, _STARTS))}, got {init!r}")
     if options.get("beta_loss", "frobenius") not in ("frobenius", 2):
