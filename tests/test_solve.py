@@ -141,3 +141,9 @@ def test_lowrank_offers_its_names():
     assert set(fa.lowrank.__all__) <= set(dir(fa.lowrank))
     with pytest.raises(AttributeError, match="nonsense"):
         fa.lowrank.nonsense  # noqa: B018
+
+
+def test_one_index_at_a_time():
+    x = fa.lowrank.solve(np.eye(4), np.arange(4), 4, rng=0)
+    with pytest.raises(fa.errors.InvalidTypeError, match="query"):
+        x[[1, 2]]

@@ -87,6 +87,8 @@ def cur(
 ) -> CUR:
     """Write A as C·U·R with columns and rows drawn by the sample model, and a core U of rank k.
 
+    Mahoney and Drineas, PNAS 2009; draws by squared length as in Drineas, Kannan and Mahoney, 2006.
+
     Parameters
     ----------
     S : an object with sample access; an array or sparse matrix of any sign is given one, as it stands.

@@ -75,6 +75,8 @@ class LinearSolution:
 
     def __getitem__(self, index: int) -> float:
         """One entry of x."""
+        if np.ndim(index):
+            raise InvalidTypeError("x[index] takes one index; x.query(indices) takes many")
         return float(self.query(int(check_index(index, len(self), name="index")))[0])
 
     def sample(self, size: int | None = None, *, rng: RngLike = None, max_trials: int = 1_000_000) -> Any:
@@ -99,6 +101,8 @@ def solve(
     rng: RngLike = None,
 ) -> LinearSolution:
     """Describe x = A_k⁺·b: the least-squares solution of A·x ≈ b on the k leading directions of A.
+
+    The problem of Gilyén, Lloyd and Tang (2018) and of Chia, Lin and Wang (2018).
 
     FKV describes the row space of A by p sampled rows. Its raw vectors are far from orthonormal, and inverting their
     approximate singular values is where the published algorithms lose their accuracy; here the vectors are

@@ -30,7 +30,7 @@ _NEWTON_STEPS = 60  # for the multiplier of the trace; a few are taken
 
 
 class FGNSR(Solver):
-    """Fast gradient for non-negative sparse regression with self dictionary (FGNSR).
+    """Fast gradient for non-negative sparse regression with self dictionary (FGNSR): Gillis and Luce 2018.
 
     Every row is written as a mixture of rows, A ≈ Xᵀ·A, where few may be used:
 
