@@ -92,3 +92,13 @@ def test_fewer_anchors_than_asked_for():
     with pytest.raises(RankError, match="only 2 of 3"):
         fa.FGNSR().seek(A, 3)
     assert fa.FGNSR(allow_fewer=True).seek(A, 3).indices.tolist() == [0, 1]
+
+
+def test_the_certificate_says_whether_the_steps_sufficed():
+    A = fa.datasets.separable(30, 8, 3, rng=0).A
+    short = fa.FGNSR(iterations=2).seek(A, 3, rng=0).certificate
+    assert not short.details["converged"]
+    assert "stopped before tol" in short.statement
+    loose = fa.FGNSR(tol=10.0).seek(A, 3, rng=0).certificate
+    assert loose.details["converged"]
+    assert "stopped" not in loose.statement

@@ -84,14 +84,16 @@ class FGNSR(Solver):
             scaled = found.weight[:, None] * points
             path = successive_projection(MatrixRows(scaled, scaled.shape), k, allow_fewer=self.allow_fewer)
         chosen = np.asarray(path.indices)
+        stopped = "" if found.converged else " (stopped before tol was reached)"
         statement = (
-            f"{found.iterations} gradient steps on {len(points)} candidates of {data.shape[0]} rows; the anchors hold "
-            f"{found.weight[chosen].sum():.3g} of {found.weight.sum():.3g} of the weight"
+            f"{found.iterations} gradient steps{stopped} on {len(points)} candidates of {data.shape[0]} rows; "
+            f"the anchors hold {found.weight[chosen].sum():.3g} of {found.weight.sum():.3g} of the weight"
         )
         details = {
             "weight": found.weight[chosen],
             "candidates": len(points),
             "iterations": found.iterations,
+            "converged": found.converged,
             "objective": found.objective,
         }
         return Selection(pool[places[chosen]], Certificate("none", statement, details))
@@ -114,11 +116,12 @@ def nearest_to_chosen(
 
 @dataclass(frozen=True)
 class Expression:
-    """The solution: the diagonal of X, half the squared residual, and how many steps it took."""
+    """The solution: the diagonal of X, half the squared residual, how many steps it took, and whether they sufficed."""
 
     weight: NDArray[np.float64]
     objective: float
     iterations: int
+    converged: bool
 
 
 def self_expression(points: NDArray[np.float64], k: int, iterations: int, tol: float) -> Expression:
@@ -128,8 +131,8 @@ def self_expression(points: NDArray[np.float64], k: int, iterations: int, tol: f
     factor = points / np.linalg.norm(points, 2)  # so that the gradient moves by at most as much as X
     gram = factor @ factor.T
     X = np.zeros((m, m))
-    Y, speed, price, taken = X, 1.0, 0.0, 0
-    while taken < iterations:
+    Y, speed, price, taken, converged = X, 1.0, 0.0, 0, False
+    while taken < iterations and not converged:
         taken += 1
         product = factor @ (factor.T @ Y) if 2 * n < m else gram @ Y
         new = Y - product + gram
@@ -139,10 +142,9 @@ def self_expression(points: NDArray[np.float64], k: int, iterations: int, tol: f
         faster = 1.0 if uphill else (1.0 + np.sqrt(1.0 + 4.0 * speed**2)) / 2.0
         Y = new if uphill else new + (speed - 1.0) / faster * step
         X, speed = new, faster
-        if np.abs(step).max() <= tol:
-            break
+        converged = bool(np.abs(step).max() <= tol)
     gap = points - X.T @ points
-    return Expression(np.diag(X).copy(), 0.5 * float(np.vdot(gap, gap)), taken)
+    return Expression(np.diag(X).copy(), 0.5 * float(np.vdot(gap, gap)), taken, converged)
 
 
 def project(X: NDArray[np.float64], w: NDArray[np.float64], k: float, guess: float = 0.0) -> float:
