@@ -26,7 +26,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from .._jit import jit
 from .._maps import let_go
@@ -41,7 +40,6 @@ __all__ = [
     "Thresholds",
     "empty_part",
     "in_threads",
-    "one_blas_thread",
     "raw_blocks",
     "row_space",
     "sketch_rows",
@@ -56,7 +54,7 @@ _Result = TypeVar("_Result")
 
 
 def in_threads(function: Callable[..., _Result], pieces: Iterable[tuple[Any, ...]]) -> list[_Result]:
-    """``function(*piece)`` for every piece, in order, on all cores; call it within :func:`one_blas_thread`."""
+    """``function(*piece)`` for every piece, in order, on all cores; call it within ``one_blas_thread``."""
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if workers == 1 or not threads_allowed():
         return [function(*piece) for piece in pieces]
@@ -74,11 +72,6 @@ def in_threads(function: Callable[..., _Result], pieces: Iterable[tuple[Any, ...
             for future in waiting:
                 future.cancel()
     return results
-
-
-def one_blas_thread() -> Any:
-    """A context in which BLAS leaves the cores to our own threads; small matrices are quicker that way too."""
-    return threadpool_limits(1, user_api="blas")
 
 
 def raw_blocks(data: MatrixRows) -> Iterable[tuple[int, Rows]]:

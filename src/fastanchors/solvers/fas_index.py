@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from .._blas import one_blas_thread
 from ..sampling.access import Rows
 from ._residuals import Residuals
 from ._rows import MatrixRows
-from .fas_bounds import Scan, Sketch, in_threads, one_blas_thread, row_space
+from .fas_bounds import Scan, Sketch, in_threads, row_space
 from .fas_coreset import Coreset, Decision, Run, next_choice, residual_bounds, squared_norms_of
 from .fas_hull import Hull, mixtures
 from .spa import default_tolerance

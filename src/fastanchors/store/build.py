@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from threadpoolctl import threadpool_limits
-
+from .._blas import one_blas_thread
 from .._validate import check_size
 from ..errors import InvalidInputError, StoreError
 from ..io import Source, open_source
@@ -105,7 +104,7 @@ def build(
                 extras = default_extras(opened.shape)
             builder = getattr(opened, "builder", _Build)  # a source of many machines is built by them
             job = builder(opened, folder, normalize, columns, memory_limit, progress, extras, metadata or {})
-            with threadpool_limits(1, user_api="blas"):  # shards are made in threads of our own
+            with one_blas_thread():  # shards are made in threads of our own
                 job.run()
                 _finish_extras(job)
             with disk_errors(target, "create"):
