@@ -5,13 +5,13 @@ Names load on first use, so that ``import fastanchors`` stays light and compiles
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
+from ._lazy import load, names
 from ._version import __version__
 from .errors import FastAnchorsError
 
-# Public name -> the module it lives in. A name with no attribute of its own is a module (``fa.metrics``).
+# Public name -> the module it lives in. A name that lives in itself is a module (``fa.metrics``).
 _HOME = {
     "VectorSampler": "sampling.vector",
     "SampleMatrix": "sampling.matrix",
@@ -42,22 +42,18 @@ _HOME = {
     "SeparableNMF": "estimator",
     "rank_curve": "rank",
     "nmf": "warm_start",
+    **{
+        module: module
+        for module in ("apps", "datasets", "errors", "io", "lowrank", "metrics", "report", "scale", "solvers")
+    },
 }
-_MODULES = {"apps", "datasets", "errors", "io", "lowrank", "metrics", "report", "scale", "solvers"}
 
-__all__ = ["FastAnchorsError", "__version__", *sorted(_HOME), *sorted(_MODULES)]
+__all__ = ["FastAnchorsError", "__version__", *sorted(_HOME)]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f".{name}", __name__)
-    else:
-        raise AttributeError(f"module 'fastanchors' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    return load(__name__, _HOME, name)
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+    return names(__name__, _HOME)

@@ -11,12 +11,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._lazy import load, names
+
+_HOME = {"RemoteStore": "remote", "connect": "remote"}
+
 __all__ = ["RemoteStore", "connect"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from . import remote
+    return load(__name__, _HOME, name)
 
-        return getattr(remote, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return names(__name__, _HOME)

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .._lazy import load, names
 from ..errors import InvalidInputError, InvalidTypeError
 
 # Class -> the module it lives in; ``_NAMES`` below: how a solver is asked for by name.
@@ -76,12 +76,8 @@ def get(solver: Any) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
-    globals()[name] = value
-    return value
+    return load(__name__, _HOME, name)
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+    return names(__name__, _HOME)
