@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,14 @@ from .._rng import RngLike, as_generator
 from .._validate import check_index, check_size
 from ..errors import InvalidInputError
 from .forest import Array
-from .stack import Stack, by_block
+from .stack import Stack
+from .stack_kernels import choose_blocks, split_uniforms
+from .threads import in_chunks
 
 __all__ = ["Draws", "refuse_zero", "split"]
 
 _CHUNK = 1 << 20  # draws made together: bounds the memory besides the answer
+_SUMS = 1 << 22  # weights of columns in blocks held together
 
 
 class Draws(Stack):
@@ -29,8 +33,11 @@ class Draws(Stack):
         def draw(count: int) -> Array:
             which, u = split(totals, generator.random(count))
             out = np.empty(count, np.int64)
-            for b, at in by_block(which, len(self._blocks)):
-                out[at] = self._starts[b] + self._blocks[b].draw_rows(u[at])
+
+            def work(b: int, at: Any) -> None:
+                out[at] = self._blocks[b].draw_rows(u[at]) + self._starts[b]
+
+            self._each(which, work)
             return out
 
         return self._many(draw, size)
@@ -45,35 +52,43 @@ class Draws(Stack):
         generator = as_generator(rng)
         totals = self._positive([block.column_total for block in self._blocks])
 
-        def draw(count: int) -> Array:
-            out = np.empty(count, np.int64)
-            pending = np.arange(count)
-            while pending.size:
-                which, u = split(totals, generator.random(pending.size))
-                accepted = np.ones(pending.size, bool)
-                for b, at in by_block(which, len(self._blocks)):
-                    block = self._blocks[b]
-                    columns = block.draw_columns(u[at])
-                    out[pending[at]] = columns
-                    if block.drifted:
-                        rows = block.draw_in_column(columns, generator.random(len(at)))
-                        accepted[at] = generator.random(len(at)) < block.acceptance(rows)
-                pending = pending[~accepted]
-            return out
+        def draw(count: int) -> tuple[Array, Array]:
+            which, u = split(totals, generator.random(count))
+            columns, accepted = np.empty(count, np.int64), np.ones(count, bool)
+            r, chance = self._to_accept(count, generator)
 
-        return self._many(draw, size)
+            def work(b: int, at: Any) -> None:
+                block = self._blocks[b]
+                columns[at] = block.draw_columns(u[at])
+                if block.drifted:
+                    rows = block.draw_in_column(columns[at], r[at])
+                    accepted[at] = chance[at] < block.acceptance(rows)
+
+            self._each(which, work)
+            return columns, accepted
+
+        return self._many(lambda count: _until_accepted(lambda at: draw(len(at)), count), size)
+
+    def _to_accept(self, count: int, generator: np.random.Generator) -> Array:
+        """Two uniforms for each draw from columns if some have to be accepted, else none."""
+        drifted = any(block.drifted for block in self._blocks)
+        return generator.random((2, count if drifted else 0))
 
     def sample_in_row(self, i: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
         """Columns with probability A_ij² / ‖A_(i)‖²; for an array ``i`` of shape s, an array s + (size,)."""
         generator = as_generator(rng)
         rows = check_index(i, self.shape[0], name="row")
-        refuse_zero(self._by_row(rows.reshape(-1), "row_weights"), rows, "row")
 
         def draw(rows: Array) -> Array:
             r = generator.random(len(rows))
             out = np.empty(len(rows), np.int64)
-            for block, at, local in self._split_rows(rows):
+
+            def work(b: int, at: Any) -> None:
+                block, local = self._blocks[b], rows[at] - self._starts[b]
+                refuse_zero(block.row_weights(local), rows[at], "row")
                 out[at] = block.draw_in_row(local, r[at])
+
+            self._each(self._holding(rows), work)
             return out
 
         return self._many_in(draw, rows, size)
@@ -83,33 +98,52 @@ class Draws(Stack):
         self._need_columns()
         generator = as_generator(rng)
         columns = check_index(j, self.shape[1], name="column")
-        refuse_zero(np.sum(self._column_weights(columns.reshape(-1)), axis=0), columns, "column")
 
-        def draw(columns: Array) -> Array:
-            out = np.empty(len(columns), np.int64)
-            pending = np.arange(len(columns))
-            while pending.size:
-                which = self._blocks_of(columns[pending], generator)
-                accepted = np.ones(pending.size, bool)
-                for b, at in by_block(which, len(self._blocks)):
-                    block = self._blocks[b]
-                    rows = block.draw_in_column(columns[pending[at]], generator.random(len(at)))
-                    out[pending[at]] = self._starts[b] + rows
-                    if block.drifted:
-                        accepted[at] = generator.random(len(at)) < block.acceptance(rows)
-                pending = pending[~accepted]
-            return out
+        def draw(columns: Array) -> tuple[Array, Array]:
+            which, r = self._blocks_of(columns, generator), generator.random(len(columns))
+            rows, accepted = np.empty(len(columns), np.int64), np.ones(len(columns), bool)
+            _, chance = self._to_accept(len(columns), generator)
 
-        return self._many_in(draw, columns, size)
+            def work(b: int, at: Any) -> None:
+                block = self._blocks[b]
+                drawn = block.draw_in_column(columns[at], r[at])
+                rows[at] = drawn + self._starts[b]
+                if block.drifted:
+                    accepted[at] = chance[at] < block.acceptance(drawn)
+
+            self._each(which, work)
+            return rows, accepted
+
+        def exact(columns: Array) -> Array:
+            return _until_accepted(lambda at: draw(columns[at]), len(columns))
+
+        return self._many_in(exact, columns, size)
 
     def _blocks_of(self, columns: Array, generator: np.random.Generator) -> Array:
-        """A block for each column, by the column's weight in it."""
-        if len(self._blocks) == 1:
-            return np.zeros(len(columns), np.int64)
-        sums = np.cumsum(self._column_weights(columns), axis=0)
-        u = generator.random(len(columns)) * sums[-1]
-        # Past the last sum by rounding: the last block in which the column is not zero.
-        return np.minimum((sums <= u).sum(axis=0), np.argmax(sums == sums[-1], axis=0))
+        """A block for each column, by the column's weight in it; raises where it has none."""
+        which = np.zeros(len(columns), np.int32)
+        n, blocks = self.shape[1], len(self._blocks)
+        if blocks == 1:
+            refuse_zero(self._column_weights(columns)[0], columns, "column")
+            return which
+        r = generator.random(len(columns))
+        step = max(1, _SUMS // blocks)
+        if n <= min(step, len(columns)):  # fewer columns than draws: the sums of all of them, once
+            sums = self._running_sums(np.arange(n))
+            refuse_zero(sums[columns, -1], columns, "column")
+            in_chunks(lambda low, high: choose_blocks(sums, columns[low:high], r[low:high], which[low:high]), len(r))
+            return which
+        for start in range(0, len(columns), step):
+            at = slice(start, start + step)
+            sums = self._running_sums(columns[at])
+            refuse_zero(sums[:, -1], columns[at], "column")
+            choose_blocks(sums, np.arange(len(sums)), r[at], which[at])
+        return which
+
+    def _running_sums(self, columns: Array) -> Array:
+        """The weights of columns in the blocks up to each one: a line for each column."""
+        sums = np.stack(self._column_weights(columns), axis=1)
+        return np.cumsum(sums, axis=1, out=sums)
 
     def _column_weights(self, columns: Array) -> list[Array]:
         """Of each block."""
@@ -144,14 +178,29 @@ class Draws(Stack):
         return np.array(totals)
 
 
+def _until_accepted(attempt: Callable[[Array], tuple[Array, Array]], count: int) -> Array:
+    """One draw for each of ``count`` places: those that an attempt has not accepted are drawn anew."""
+    pending = np.arange(count)
+    out, accepted = attempt(pending)
+    while not accepted.all():
+        pending = pending[~accepted]
+        out[pending], accepted = attempt(pending)
+    return out
+
+
 def split(totals: Array, r: Array) -> tuple[Array, Array]:
     """A block for each uniform ``r`` by the blocks' totals, and what is left of it inside the block's total."""
+    which = np.zeros(len(r), np.int32)
     if len(totals) == 1:
-        return np.zeros(len(r), np.int64), r * totals[0]
+        return which, r * totals[0]
     sums = np.cumsum(totals)
-    u = r * sums[-1]
-    which = np.minimum(np.searchsorted(sums, u, side="right"), np.flatnonzero(totals)[-1])
-    return which, u - (sums - totals)[which]
+    below, last, u = np.append(0.0, sums[:-1]), int(np.flatnonzero(totals)[-1]), np.empty(len(r))
+
+    def work(low: int, high: int) -> None:
+        split_uniforms(below, sums[-1], last, r[low:high], which[low:high], u[low:high])
+
+    in_chunks(work, len(r))
+    return which, u
 
 
 def refuse_zero(weights: Array, which: Array, what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,8 +11,47 @@ import scipy.sparse as sp
 from .._jit import jit
 from .access import Rows
 from .forest import Array
+from .sparse_kernels import count_rows, fill_rows
 
-__all__ = ["in_order"]
+__all__ = ["Taken", "gathered", "in_order"]
+
+
+class Taken(NamedTuple):
+    """Rows ``indices`` of compressed arrays, to become rows ``places`` of a matrix of that type.
+
+    Divided by ``l1``, unless that is empty. ``zeros`` says whether stored entries may be zero: these are left out.
+    """
+
+    begin: Array
+    end: Array
+    other: Array
+    data: Array
+    l1: Array
+    indices: Array
+    places: Array
+    dtype: np.dtype[Any]
+    zeros: bool = True
+
+
+def gathered(parts: Sequence[Taken], count: int, n: int) -> Rows:
+    """One canonical CSR matrix of ``count`` rows, each of them in one of ``parts``, written where it belongs."""
+    indptr = np.zeros(count + 1, np.int64)
+    for part in parts:
+        tested = part.data if part.zeros else part.data[:0]
+        count_rows(part.begin, part.end, tested, part.indices, part.places, indptr[1:])
+    np.cumsum(indptr, out=indptr)
+    columns, values = np.empty(indptr[-1], parts[0].other.dtype), np.empty(indptr[-1], parts[0].dtype)
+    for part in parts:
+        fill_rows(*part[:7], indptr, columns, values)
+    return _csr(values, columns, indptr, n)
+
+
+def _csr(values: Array, columns: Array, indptr: Array, n: int) -> Rows:
+    if indptr[-1] <= np.iinfo(np.int32).max:
+        indptr = indptr.astype(np.int32)
+    made = sp.csr_array((values, columns, indptr), shape=(len(indptr) - 1, n), copy=False)
+    made.has_canonical_format = True
+    return made
 
 
 def in_order(parts: Sequence[Rows], places: Sequence[Array], count: int) -> Rows:
@@ -29,9 +69,7 @@ def in_order(parts: Sequence[Rows], places: Sequence[Array], count: int) -> Rows
     columns, data = np.empty(indptr[-1], first.indices.dtype), np.empty(indptr[-1], first.dtype)
     for part, at in zip(parts, places):
         _place(part.indptr, part.indices, part.data, at, indptr, columns, data)
-    if indptr[-1] <= np.iinfo(np.int32).max:
-        indptr = indptr.astype(np.int32)
-    taken = sp.csr_array((data, columns, indptr), shape=(count, first.shape[1]), copy=False)
+    taken = _csr(data, columns, indptr, first.shape[1])
     taken.has_canonical_format = all(part.has_canonical_format for part in parts)
     return taken
 

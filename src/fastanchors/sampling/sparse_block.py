@@ -25,8 +25,9 @@ from .block import (
 )
 from .descent import draw
 from .forest import NO_SCALE, Array, Forest, fresh_nodes, renew
+from .gather import Taken, gathered
 from .loose import Loose, Pools
-from .sparse_kernels import count_rows, divide_rows, fill_rows, find, put
+from .sparse_kernels import find, put
 from .tree import fresh_tree, renew_tree
 from .view import NONZERO, View, fresh_view, view_dtype, view_scale, view_weights, with_marks
 
@@ -165,26 +166,33 @@ class SparseBlock(Block):
 
     def rows(self, indices: Array, *, view: bool) -> Rows:
         indices = indices.astype(np.int64, copy=False)
-        rows = self.sides.rows
-        taken = _gathered(rows.begin, rows.end, rows.other, rows.data, indices, self.shape[1])
-        if self.loose is not None:
-            taken = self._with_loose(taken, indices)
-        if view and self.l1:
-            taken.data = taken.data.astype(view_dtype(self.dtype), copy=False)
-            divide_rows(taken.indptr, taken.data, self.l1_norms(indices))
-        taken.has_canonical_format = True
-        return taken
+        return gathered([self.taken(indices, np.arange(len(indices)), view=view)], len(indices), self.shape[1])
 
-    def _with_loose(self, taken: Rows, indices: Array) -> Rows:
-        """The loose entries of those rows added to the others."""
+    def taken(self, indices: Array, places: Array, *, view: bool) -> Taken:
+        """Those rows for :func:`.gather.gathered`, to become rows ``places`` of what is gathered."""
+        l1, dtype = NO_SCALE, self.dtype
+        if view and self.l1:
+            l1, dtype = self.l1_norms(indices), view_dtype(self.dtype)
+        if self.loose is not None:
+            merged = self._with_loose(indices)
+            own = np.arange(len(indices))
+            return Taken(merged.indptr[:-1], merged.indptr[1:], merged.indices, merged.data, l1, own, places, dtype)
+        rows = self.sides.rows
+        zeros = self.nnz < len(rows.data)
+        return Taken(rows.begin, rows.end, rows.other, rows.data, l1, indices, places, dtype, zeros)
+
+    def _with_loose(self, indices: Array) -> Rows:
+        """Those rows as stored, the loose entries among the others."""
         assert self.loose is not None
-        pools = self.loose.rows
-        begin, other = pools.forest.begin, pools.forest.other
+        rows, pools, places = self.sides.rows, self.loose.rows, np.arange(len(indices))
+        begin = pools.forest.begin
         values = self.loose.values[pools.slot[: pools.used[0]]]
-        more = _gathered(begin, begin + pools.length, other, values, indices, self.shape[1])
+        own = Taken(rows.begin, rows.end, rows.other, rows.data, NO_SCALE, indices, places, self.dtype)
+        new = own._replace(begin=begin, end=begin + pools.length, other=pools.forest.other, data=values)
+        base, more = (gathered([tier], len(indices), self.shape[1]) for tier in (own, new))
         more.has_sorted_indices = False
         more.sort_indices()
-        return taken + more
+        return base + more
 
     # --- draws ------------------------------------------------------------------------------------------------------
 
@@ -291,16 +299,6 @@ def _find(forest: Forest, s: Array, other: Array) -> tuple[Array, Array, bool]:
     """Places of entries (-1: none), their leaf blocks, and whether there are all."""
     at, leaf = np.empty(len(s), np.int64), np.empty(len(s), np.int64)
     return at, leaf, find(forest.begin, forest.end, forest.other, s, other, at, leaf)
-
-
-def _gathered(begin: Array, end: Array, other: Array, data: Array, indices: Array, n: int) -> Rows:
-    """The non-zeros of those rows as CSR."""
-    indptr = np.empty(len(indices) + 1, np.int64)
-    count_rows(begin, end, data, indices, indptr)
-    columns, values = np.empty(indptr[-1], other.dtype), np.empty(indptr[-1], data.dtype)
-    fill_rows(begin, end, other, data, indices, indptr, columns, values)
-    indptr = _index_type(indptr, int(indptr[-1]))
-    return sp.csr_array((values, columns, indptr), shape=(len(indices), n), copy=False)
 
 
 def _draw_tiers(base: Forest, pools: Pools, scale: Array, s: Array, r: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from .._jit import jit
 from .forest import LANES, LEAF_BITS, Array
 
-__all__ = ["count_rows", "divide_rows", "fill_rows", "find", "put"]
+__all__ = ["count_rows", "fill_rows", "find", "put"]
 
 
 @jit
@@ -57,14 +57,15 @@ def put(data: Array, at: Array, x: Array) -> Any:
 
 
 @jit
-def count_rows(begin: Array, end: Array, data: Array, indices: Array, indptr: Array) -> None:
-    """Non-zeros of the rows asked for, accumulated into ``indptr``."""
-    indptr[0] = 0
+def count_rows(begin: Array, end: Array, data: Array, indices: Array, places: Array, counts: Array) -> None:
+    """Non-zeros of rows ``indices``, into ``counts`` at their places; without ``data`` every stored entry is one."""
     for k in range(indices.size):
-        count = np.int64(0)
-        for at in range(begin[indices[k]], end[indices[k]]):
-            count += np.int64(data[at] != 0)
-        indptr[k + 1] = indptr[k] + count
+        low, high = np.int64(begin[indices[k]]), np.int64(end[indices[k]])
+        count = high - low
+        if data.size > 0:
+            for at in range(low, high):
+                count -= np.int64(data[at] == 0)
+        counts[places[k]] = count
 
 
 @jit
@@ -73,24 +74,24 @@ def fill_rows(
     end: Array,
     other: Array,
     data: Array,
+    l1: Array,
     indices: Array,
+    places: Array,
     indptr: Array,
     out_columns: Array,
     out_data: Array,
 ) -> None:
-    """The non-zeros of those rows, in their order."""
+    """The non-zeros of rows ``indices`` as rows ``places`` of a compressed matrix, divided by ``l1`` where given.
+
+    The quotient is taken in double precision whatever the type of the result.
+    """
     for k in range(indices.size):
-        put = indptr[k]
+        put = indptr[places[k]]
         for at in range(begin[indices[k]], end[indices[k]]):
             if data[at] != 0:
                 out_columns[put] = other[at]
-                out_data[put] = data[at]
+                if l1.size > 0:
+                    out_data[put] = data[at] / l1[k]
+                else:
+                    out_data[put] = data[at]
                 put += 1
-
-
-@jit
-def divide_rows(indptr: Array, data: Array, l1: Array) -> None:
-    """Each row of a compressed matrix divided by its l1 norm, in double precision."""
-    for k in range(l1.size):
-        for at in range(indptr[k], indptr[k + 1]):
-            data[at] = data[at] / l1[k]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from .access import Rows
 from .block import Block
 from .cost import Cost
 from .forest import Array
-from .gather import in_order
+from .gather import gathered, in_order
+from .stack_kernels import count_blocks, holding_blocks, place_blocks
+from .threads import in_chunks, in_pieces, in_threads, shares
 
-__all__ = ["Stack", "by_block"]
+__all__ = ["Stack", "by_block", "sorted_places"]
 
 
 class Stack:
@@ -57,9 +60,26 @@ class Stack:
         if len(self._blocks) == 1:
             yield self._blocks[0], slice(None), rows.astype(np.int64, copy=False)
             return
-        which = np.searchsorted(self._starts, rows, side="right") - 1
-        for b, at in by_block(which, len(self._blocks)):
-            yield self._blocks[b], at, rows[at].astype(np.int64) - self._starts[b]
+        for b, at in by_block(self._holding(rows), len(self._blocks)):
+            yield self._blocks[b], at, rows[at].astype(np.int64, copy=False) - self._starts[b]
+
+    def _holding(self, rows: Array) -> Array:
+        """The block of each row."""
+        which = np.zeros(len(rows), np.int32)
+        if len(self._blocks) > 1:
+            blocks = len(self._blocks)
+            in_chunks(
+                lambda low, high: holding_blocks(self._starts, blocks, rows[low:high], which[low:high]), len(rows)
+            )
+        return which
+
+    def _each(self, which: Array, work: Callable[[int, Any], None]) -> None:
+        """``work(b, at)`` for the places ``at`` where block b occurs in ``which``, a chunk at a time, in threads."""
+        if len(self._blocks) == 1:
+            work(0, slice(None))
+            return
+        order, bounds = sorted_places(which, len(self._blocks))
+        in_pieces(lambda b, low, high: work(b, order[low:high]), bounds)
 
     def _by_row(self, rows: Array, method: str) -> Array:
         out = np.empty(len(rows))
@@ -77,24 +97,35 @@ class Stack:
         return out
 
     def _gather(self, rows: Array, *, view: bool) -> Rows:
-        if len(self._blocks) == 1:
+        if len(self._blocks) == 1 or len(rows) == 0:
             return self._blocks[0].rows(rows, view=view)
-        parts, order = [], []
-        for block, at, local in self._split_rows(rows):
-            parts.append(block.rows(local, view=view))
-            order.append(at)
-        if not parts:
-            return self._blocks[0].rows(rows, view=view)
-        return in_order(parts, order, len(rows))
+        parts = list(self._split_rows(rows))
+        if self.is_sparse:
+            taken = [block.taken(local, at, view=view) for block, at, local in parts]  # type: ignore[attr-defined]
+            return gathered(taken, len(rows), self.shape[1])
+        return in_order(
+            [block.rows(local, view=view) for block, _, local in parts], [at for _, at, _ in parts], len(rows)
+        )
 
 
 def by_block(which: Array, blocks: int) -> Iterator[tuple[int, Array]]:
     """Each block that occurs in ``which``, with the places where it does."""
-    if blocks == 1:
-        yield 0, np.arange(len(which))
-        return
-    order = np.argsort(which, kind="stable")
-    bounds = np.searchsorted(which[order], np.arange(blocks + 1))
-    for b in range(blocks):
-        if bounds[b] < bounds[b + 1]:
-            yield b, order[bounds[b] : bounds[b + 1]]
+    order, bounds = sorted_places(which, blocks)
+    for b, (low, high) in enumerate(pairwise(bounds)):
+        if low < high:
+            yield b, order[low:high]
+
+
+def sorted_places(which: Array, blocks: int) -> tuple[Array, list[int]]:
+    """The places of ``which`` by block, those of one block in order, and where each block begins among them.
+
+    A counting sort, O(places + blocks); many places are shared among threads, each with its own counts.
+    """
+    order = np.empty(len(which), np.int64)
+    cuts = shares(len(which))
+    counts = np.zeros((len(cuts) - 1, blocks), np.int64)
+    in_threads(lambda low, high: count_blocks(which[low:high], counts[cuts.index(low)]), cuts)
+    ends = np.cumsum(counts.T).reshape(blocks, -1).T
+    put = np.ascontiguousarray(ends - counts)
+    in_threads(lambda low, high: place_blocks(which[low:high], low, put[cuts.index(low)], order), cuts)
+    return order, [0, *ends[-1].tolist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -9,7 +10,7 @@ from typing import Any
 
 from .._threads import threads_allowed
 
-__all__ = ["THREADS", "in_chunks", "in_threads"]
+__all__ = ["THREADS", "in_chunks", "in_pieces", "in_threads", "shares"]
 
 THREADS = 2
 _CHUNK = 1 << 13  # items worked on in one go: what they need in between stays in the cache
@@ -36,5 +37,26 @@ def in_chunks(work: Callable[[int, int], Any], count: int) -> None:
         for start in range(low, high, _CHUNK):
             work(start, min(start + _CHUNK, high))
 
+    in_threads(share, shares(count))
+
+
+def shares(count: int) -> list[int]:
+    """Bounds of the threads' shares of ``count`` items; of few items one share."""
     parts = THREADS if count > _WORTH_THREADS else 1
-    in_threads(share, [count * part // parts for part in range(parts + 1)])
+    return [count * part // parts for part in range(parts + 1)]
+
+
+def in_pieces(work: Callable[[int, int, int], Any], bounds: list[int]) -> None:
+    """``work(b, low, high)`` over chunks of each range b, from ``bounds[b]`` to ``bounds[b + 1]``; many in threads."""
+    pieces = [
+        (b, low, min(low + _CHUNK, stop))
+        for b, (start, stop) in enumerate(pairwise(bounds))
+        for low in range(start, stop, _CHUNK)
+    ]
+
+    def share(first: int, last: int) -> None:
+        for b, low, high in pieces[first:last]:
+            work(b, low, high)
+
+    begins = [low for _, low, _ in pieces]
+    in_threads(share, [bisect_left(begins, cut) for cut in shares(bounds[-1])])

@@ -255,7 +255,8 @@ class RemoteStore(SampleMatrix):
 
         def draw(columns: Array) -> Array:
             groups = list(by_block(self._blocks_of(columns, generator), len(self._blocks)))
-            jobs = [(b, (columns[at], generator.random(len(at)))) for b, at in groups]
+            r = generator.random(len(columns))
+            jobs = [(b, (columns[at], r[at])) for b, at in groups]
             out = np.empty(len(columns), np.int64)
             for (b, at), rows in zip(groups, self._ask("draw_in_column", jobs)):
                 out[at] = self._starts[b] + rows
