@@ -17,9 +17,9 @@ __all__ = ["Taken", "gathered", "in_order"]
 
 
 class Taken(NamedTuple):
-    """Rows ``indices`` of compressed arrays, to become rows ``places`` of a matrix of that type.
+    """Rows ``wanted[places]`` − ``first`` of compressed arrays, to become rows ``places`` of a matrix.
 
-    Divided by ``l1``, unless that is empty. ``zeros`` says whether stored entries may be zero: these are left out.
+    Each is divided by its ``l1``, unless that is empty. Stored entries that are zero are left out, if there are any.
     """
 
     begin: Array
@@ -27,23 +27,23 @@ class Taken(NamedTuple):
     other: Array
     data: Array
     l1: Array
-    indices: Array
+    wanted: Array
+    first: int
     places: Array
-    dtype: np.dtype[Any]
     zeros: bool = True
 
 
-def gathered(parts: Sequence[Taken], count: int, n: int) -> Rows:
-    """One canonical CSR matrix of ``count`` rows, each of them in one of ``parts``, written where it belongs."""
-    indptr = np.zeros(count + 1, np.int64)
-    for part in parts:
-        tested = part.data if part.zeros else part.data[:0]
-        count_rows(part.begin, part.end, tested, part.indices, part.places, indptr[1:])
+def gathered(parts: Sequence[Taken], shape: tuple[int, int], dtype: np.dtype[Any]) -> Rows:
+    """One canonical CSR matrix, each of its rows in one of ``parts`` and written where it belongs."""
+    indptr = np.zeros(shape[0] + 1, np.int64)
+    counts = indptr[1:]
+    for begin, end, _, data, _, wanted, first, places, zeros in parts:
+        count_rows(begin, end, data if zeros else data[:0], wanted, first, places, counts)
     np.cumsum(indptr, out=indptr)
-    columns, values = np.empty(indptr[-1], parts[0].other.dtype), np.empty(indptr[-1], parts[0].dtype)
+    columns, values = np.empty(indptr[-1], parts[0].other.dtype), np.empty(indptr[-1], dtype)
     for part in parts:
-        fill_rows(*part[:7], indptr, columns, values)
-    return _csr(values, columns, indptr, n)
+        fill_rows(*part[:8], indptr, columns, values)
+    return _csr(values, columns, indptr, shape[1])
 
 
 def _csr(values: Array, columns: Array, indptr: Array, n: int) -> Rows:

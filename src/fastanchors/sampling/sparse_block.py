@@ -166,20 +166,23 @@ class SparseBlock(Block):
 
     def rows(self, indices: Array, *, view: bool) -> Rows:
         indices = indices.astype(np.int64, copy=False)
-        return gathered([self.taken(indices, np.arange(len(indices)), view=view)], len(indices), self.shape[1])
+        dtype = view_dtype(self.dtype) if view and self.l1 else self.dtype
+        taken = self.taken(indices, 0, np.arange(len(indices)), view=view)
+        return gathered([taken], (len(indices), self.shape[1]), dtype)
 
-    def taken(self, indices: Array, places: Array, *, view: bool) -> Taken:
-        """Those rows for :func:`.gather.gathered`, to become rows ``places`` of what is gathered."""
-        l1, dtype = NO_SCALE, self.dtype
-        if view and self.l1:
-            l1, dtype = self.l1_norms(indices), view_dtype(self.dtype)
-        if self.loose is not None:
-            merged = self._with_loose(indices)
-            own = np.arange(len(indices))
-            return Taken(merged.indptr[:-1], merged.indptr[1:], merged.indices, merged.data, l1, own, places, dtype)
+    def taken(self, wanted: Array, first: int, places: Array, *, view: bool) -> Taken:
+        """Rows ``wanted[places]`` − ``first`` for :func:`.gather.gathered`."""
         rows = self.sides.rows
-        zeros = self.nnz < len(rows.data)
-        return Taken(rows.begin, rows.end, rows.other, rows.data, l1, indices, places, dtype, zeros)
+        if self.loose is None:
+            zeros = bool(self.view.counters[NONZERO] < len(rows.data))
+            l1 = rows.l1_sums if view else NO_SCALE
+            return Taken(rows.begin, rows.end, rows.other, rows.data, l1, wanted, first, places, zeros)
+        indices = wanted[places] - first
+        merged = self._with_loose(indices)
+        l1 = self.l1_norms(indices) if view and self.l1 else NO_SCALE
+        numbers = np.empty(len(wanted), np.int64)
+        numbers[places] = np.arange(len(places))
+        return Taken(merged.indptr[:-1], merged.indptr[1:], merged.indices, merged.data, l1, numbers, 0, places)
 
     def _with_loose(self, indices: Array) -> Rows:
         """Those rows as stored, the loose entries among the others."""
@@ -187,9 +190,9 @@ class SparseBlock(Block):
         rows, pools, places = self.sides.rows, self.loose.rows, np.arange(len(indices))
         begin = pools.forest.begin
         values = self.loose.values[pools.slot[: pools.used[0]]]
-        own = Taken(rows.begin, rows.end, rows.other, rows.data, NO_SCALE, indices, places, self.dtype)
+        own = Taken(rows.begin, rows.end, rows.other, rows.data, NO_SCALE, indices, 0, places)
         new = own._replace(begin=begin, end=begin + pools.length, other=pools.forest.other, data=values)
-        base, more = (gathered([tier], len(indices), self.shape[1]) for tier in (own, new))
+        base, more = (gathered([tier], (len(indices), self.shape[1]), self.dtype) for tier in (own, new))
         more.has_sorted_indices = False
         more.sort_indices()
         return base + more

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._jit import jit
-from .forest import LANES, LEAF_BITS, Array
+from .forest import LANES, LEAF_BITS, Array, Int
 
 __all__ = ["count_rows", "fill_rows", "find", "put"]
 
@@ -57,10 +57,14 @@ def put(data: Array, at: Array, x: Array) -> Any:
 
 
 @jit
-def count_rows(begin: Array, end: Array, data: Array, indices: Array, places: Array, counts: Array) -> None:
-    """Non-zeros of rows ``indices``, into ``counts`` at their places; without ``data`` every stored entry is one."""
-    for k in range(indices.size):
-        low, high = np.int64(begin[indices[k]]), np.int64(end[indices[k]])
+def count_rows(begin: Array, end: Array, data: Array, wanted: Array, first: Int, places: Array, counts: Array) -> None:
+    """Non-zeros of the rows ``wanted[places]`` − ``first``, into ``counts`` at their places.
+
+    Without ``data`` every stored entry is one.
+    """
+    for k in range(places.size):
+        row = wanted[places[k]] - first
+        low, high = np.int64(begin[row]), np.int64(end[row])
         count = high - low
         if data.size > 0:
             for at in range(low, high):
@@ -75,23 +79,25 @@ def fill_rows(
     other: Array,
     data: Array,
     l1: Array,
-    indices: Array,
+    wanted: Array,
+    first: Int,
     places: Array,
     indptr: Array,
     out_columns: Array,
     out_data: Array,
 ) -> None:
-    """The non-zeros of rows ``indices`` as rows ``places`` of a compressed matrix, divided by ``l1`` where given.
+    """The non-zeros of those rows as rows ``places`` of a compressed matrix, divided by their ``l1`` where given.
 
     The quotient is taken in double precision whatever the type of the result.
     """
-    for k in range(indices.size):
+    for k in range(places.size):
+        row = wanted[places[k]] - first
         put = indptr[places[k]]
-        for at in range(begin[indices[k]], end[indices[k]]):
+        for at in range(begin[row], end[row]):
             if data[at] != 0:
                 out_columns[put] = other[at]
                 if l1.size > 0:
-                    out_data[put] = data[at] / l1[k]
+                    out_data[put] = data[at] / l1[row]
                 else:
                     out_data[put] = data[at]
                 put += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from .forest import Array
 from .gather import gathered, in_order
 from .stack_kernels import count_blocks, holding_blocks, place_blocks
 from .threads import in_chunks, in_pieces, in_threads, shares
+from .view import view_dtype
+
+if TYPE_CHECKING:
+    from .sparse_block import SparseBlock
 
 __all__ = ["Stack", "by_block", "sorted_places"]
 
@@ -99,13 +103,14 @@ class Stack:
     def _gather(self, rows: Array, *, view: bool) -> Rows:
         if len(self._blocks) == 1 or len(rows) == 0:
             return self._blocks[0].rows(rows, view=view)
-        parts = list(self._split_rows(rows))
-        if self.is_sparse:
-            taken = [block.taken(local, at, view=view) for block, at, local in parts]  # type: ignore[attr-defined]
-            return gathered(taken, len(rows), self.shape[1])
-        return in_order(
-            [block.rows(local, view=view) for block, _, local in parts], [at for _, at, _ in parts], len(rows)
-        )
+        groups = list(by_block(self._holding(rows), len(self._blocks)))
+        if not self.is_sparse:
+            parts = [self._blocks[b].rows(rows[at] - self._starts[b], view=view) for b, at in groups]
+            return in_order(parts, [at for _, at in groups], len(rows))
+        starts, blocks = self._starts.tolist(), cast("list[SparseBlock]", self._blocks)
+        taken = [blocks[b].taken(rows, starts[b], at, view=view) for b, at in groups]
+        dtype = view_dtype(self.dtype) if view and blocks[0].l1 else self.dtype
+        return gathered(taken, (len(rows), self.shape[1]), dtype)
 
 
 def by_block(which: Array, blocks: int) -> Iterator[tuple[int, Array]]:
