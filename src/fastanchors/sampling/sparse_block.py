@@ -30,6 +30,7 @@ from .loose import Loose, Pools
 from .sparse_kernels import find, put
 from .tree import fresh_tree, renew_tree
 from .view import NONZERO, View, fresh_view, view_dtype, view_scale, view_weights, with_marks
+from .write_kernels import set_stored
 
 __all__ = ["SparseBlock"]
 
@@ -212,7 +213,8 @@ class SparseBlock(Block):
     # --- updates ----------------------------------------------------------------------------------------------------
 
     def _write(self, i: Array, j: Array, x: Array) -> None:
-        super()._write(i, j, x)
+        if not self._set_stored(i, j, x):
+            super()._write(i, j, x)
         if self.loose is not None and self.loose.count > max(
             _LOOSE_AT_LEAST, len(self.sides.rows.data) // _LOOSE_SHARE
         ):
@@ -220,11 +222,26 @@ class SparseBlock(Block):
             self.sides, self.view, self.loose = fresh.sides, with_marks(fresh.view), None
             self._indptrs = fresh._indptrs
 
+    def _set_stored(self, i: Array, j: Array, x: Array) -> bool:
+        """The whole of :meth:`_write` in one kernel where every entry has its place already; else nothing."""
+        loose, view, (rows, columns) = self.loose, self.view, self.sides
+        more = (NO_SCALE,) * 3
+        if loose is not None:
+            more = loose.rows.forest.sums, loose.rows.forest.l1_sums, loose.columns.forest.sums
+        rewrite = np.empty(len(i), np.bool_)
+        done = set_stored(i, j, x, *rows[:8], *columns[:6], *view.weights, *view.totals, *view[2:], *more, rewrite)
+        if done > 0 and self.has_columns:
+            self._renew_totals(self._renew_columns(np.unique(i[rewrite])))
+        return done >= 0
+
     def _put(self, i: Array, j: Array, x: Array) -> None:
         rows, columns = self.sides
         at, leaf, every = _find(rows, i, j)
         if not every:
             known = at >= 0
+            if not known.any():
+                self._put_loose(i, j, x)
+                return
             self._put_loose(i[~known], j[~known], x[~known])
             i, j, x, at, leaf = i[known], j[known], x[known], at[known], leaf[known]
         self.view.counters[NONZERO] += put(rows.data, at, x)
