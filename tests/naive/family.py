@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 
 
 def truncated_pinv(A, k):
@@ -135,3 +135,25 @@ def self_expression(A, k):
     start = np.eye(m).ravel() * k / m
     options = {"maxiter": 1000, "ftol": 1e-14}
     return minimize(residual, start, jac=gradient, bounds=bounds, constraints=[constraint], options=options)
+
+
+def spread(A):
+    """Half the sum of squared distances of the rows from their mean."""
+    return 0.5 * sum(((row - A.mean(axis=0)) ** 2).sum() for row in A)
+
+
+def best_direction(A, X, k):
+    """max ⟨∇, X − Z⟩ over Z in Ω with trace at most k: a linear program, by a general solver."""
+    m, w = len(A), A.sum(axis=1)
+    gradient = -(A @ (A - X.T @ A).T)
+    rows, upper = [np.eye(m).ravel()], [float(k)]
+    for j in range(m):
+        for i in range(m):
+            if i != j:
+                below = np.zeros((m, m))
+                below[j, i], below[j, j] = 1.0, -w[i] / w[j]
+                rows.append(below.ravel())
+                upper.append(0.0)
+    bounds = [(0.0, 1.0 if i == j else None) for j in range(m) for i in range(m)]
+    least = linprog(gradient.ravel(), A_ub=np.array(rows), b_ub=upper, bounds=bounds)
+    return (gradient * X).sum() - least.fun
