@@ -21,7 +21,7 @@ class Changes:
         self._count = 0
         self._limit = _MANY
 
-    def note(self, rows: NDArray[np.int64]) -> None:
+    def note(self, rows: NDArray[np.int64] | list[int]) -> None:
         """Those rows are about to change."""
         self._noted.append(np.array(rows, dtype=np.int64))
         self._count += len(rows)

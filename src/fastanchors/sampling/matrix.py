@@ -41,10 +41,11 @@ class SampleMatrix(Draws):
     Notes
     -----
     Building reads A a few times: O(nnz), or O(mn) for a dense array. A draw costs O(log m + log n), a query O(1)
-    (dense) or O(log n) (sparse). Setting an entry costs O(log m + log n) amortised, new non-zeros included. Under
-    ``"l1"`` this holds as long as the l1 norm of the row changes by bounded factors; one update that changes it by a
-    large factor costs O(nnz(row)·log m). Column norms are O(1) until rows have been updated under ``"l1"``; then each
-    costs the smaller of the column's length and the number of updated rows.
+    (dense) or O(log n) (sparse). Setting an entry costs O(log m + log n) amortised, new non-zeros included; entries set
+    one by one are written together, by the next call that reads. Under ``"l1"`` this holds as long as the l1 norm of
+    the row changes by bounded factors; one update that changes it by a large factor costs O(nnz(row)·log m). Column
+    norms are O(1) until rows have been updated under ``"l1"``; then each costs the smaller of the column's length and
+    the number of updated rows.
 
     The structure takes at most 3 times the bytes of A (as CSR where sparse), both sides and A's copy included, from
     about 5 non-zeros (sparse) or 128 entries (dense uint8) per row and column on. New non-zeros take some 100 bytes
@@ -185,7 +186,7 @@ class SampleMatrix(Draws):
         """``S[i, j] = x`` sets stored entries, new non-zeros included."""
         i, j = _pair(index)
         if self.dtype == np.float64 and is_plain(i, j, value, self.shape, signed=self._normalize is None):
-            self._set_plain(np.array([i]), np.array([j]), np.array([value]))  # without the checks of arrays
+            self._set_plain(i, j, value)  # type: ignore[arg-type]
         else:
             self.update(i, j, value)
 
@@ -215,18 +216,14 @@ class SampleMatrix(Draws):
             raise InvalidInputError("the sum of the squares would no longer be finite; rescale the matrix")
         for changes in self.__dict__.get("_watchers", ()):
             changes.note(i)
-        for block, at, local in self._split_rows(i):
-            block.write(local, j[at], x[at])
+        self._write(i, j, x)
 
-    def _set_plain(self, i: Array, j: Array, x: Array) -> None:
-        """Set one entry that has been checked."""
+    def _set_plain(self, i: int, j: int, x: float) -> None:
+        """Set one entry that has been checked: noted now, written with others when somebody looks."""
         for changes in self.__dict__.get("_watchers", ()):
-            changes.note(i)
-        if len(self._blocks) == 1:
-            self._blocks[0].write(i, j, x)
-            return
-        b = int(self._starts.searchsorted(i[0], side="right")) - 1
-        self._blocks[b].write(i - self._starts[b], j, x)
+            changes.note([i])
+        if self._noted.add(i, j, x):
+            self._settle()
 
     def watch(self) -> Changes:
         """An object that collects the rows changed from now on, as long as somebody holds it."""

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from .._threads import one_thread
 from .access import Rows
 from .block import Block
 from .cost import Cost
 from .forest import Array
 from .gather import gathered, in_order
+from .noted import SETTLING, Noted
 from .stack_kernels import count_blocks, holding_blocks, place_blocks
 from .threads import in_chunks, in_pieces, in_threads, shares
 from .view import view_dtype
@@ -23,12 +25,42 @@ if TYPE_CHECKING:
 __all__ = ["Stack", "by_block", "sorted_places"]
 
 
+_WORTH_THREADS = 1 << 11  # entries to set
+
+
 class Stack:
     """What a matrix knows of its blocks, all of one kind, width and type; row b of block k is ``_starts[k]`` + b."""
 
-    _blocks: list[Block]
+    _held: list[Block]
+    _noted: Noted
     _starts: Array
     _cost: Cost
+
+    @property
+    def _blocks(self) -> list[Block]:
+        """The blocks with every entry that was set."""
+        if self._noted:
+            self._settle()
+        return self._held
+
+    @_blocks.setter
+    def _blocks(self, blocks: list[Block]) -> None:
+        self._held, self._noted = blocks, Noted()
+
+    def _settle(self) -> None:
+        """Write the entries noted so far. Should it be interrupted, they are written again: that changes nothing."""
+        with SETTLING:
+            noted = self._noted
+            if noted and not noted.settling:
+                noted.settling = True
+                try:
+                    self._write_noted(*noted.entries())
+                    self._noted = Noted()
+                finally:
+                    noted.settling = False
+
+    def _write_noted(self, i: Array, j: Array, x: Array) -> None:
+        self._write(i, j, x)
 
     def _set_blocks(self, blocks: list[Block]) -> None:
         self._blocks = blocks
@@ -36,18 +68,18 @@ class Stack:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return int(self._starts[-1]), self._blocks[0].shape[1]
+        return int(self._starts[-1]), self._held[0].shape[1]
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the stored entries."""
-        return self._blocks[0].dtype
+        return self._held[0].dtype
 
     @property
     def is_sparse(self) -> bool:
         from .sparse_block import SparseBlock
 
-        return isinstance(self._blocks[0], SparseBlock)
+        return isinstance(self._held[0], SparseBlock)
 
     @property
     def nnz(self) -> int:
@@ -99,6 +131,19 @@ class Stack:
         for block, at, local in self._split_rows(i):
             out[at] = block.raw(local, j[at])
         return out
+
+    def _write(self, i: Array, j: Array, x: Array) -> None:
+        """Set checked entries: each block those of its rows, one after another; many entries by blocks in threads."""
+        parts = list(self._split_rows(i))
+
+        def share(first: int, last: int) -> None:
+            with one_thread():
+                for block, at, local in parts[first:last]:
+                    block.write(local, j[at], x[at])
+
+        ends = np.cumsum([len(local) for _, _, local in parts])
+        half = int(np.searchsorted(ends, len(i) // 2)) if len(i) > _WORTH_THREADS else 0
+        in_threads(share, [0, half, len(parts)])
 
     def _gather(self, rows: Array, *, view: bool) -> Rows:
         if len(self._blocks) == 1 or len(rows) == 0:

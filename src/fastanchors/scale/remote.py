@@ -281,7 +281,7 @@ class RemoteStore(SampleMatrix):
 
     # --- no changes -------------------------------------------------------------------------------------------------
 
-    def _set(self, i: Array, j: Array, x: Array) -> NoReturn:
+    def _set(self, i: Any, j: Any, x: Any) -> NoReturn:
         raise StoreError(f"{self.path} is connected to for reading; open it with fa.open(path, mode='r+') to change it")
 
     _set_plain = _set

@@ -171,6 +171,7 @@ class Store(SampleMatrix):
 
     def _set(self, i: Array, j: Array, x: Array) -> None:
         self._start_writing()
+        self._settle()
         operation = SetEntries(i.copy(), j.copy(), x.copy())
         self._pending.append(operation)
         try:
@@ -179,12 +180,16 @@ class Store(SampleMatrix):
             self._pending.pop()
             raise
 
-    def _set_plain(self, i: Array, j: Array, x: Array) -> None:
-        self._start_writing()
-        self._pending.append(SetEntries(i, j, x))
+    def _set_plain(self, i: int, j: int, x: float) -> None:
+        if self._journal is None:
+            self._start_writing()
         super()._set_plain(i, j, x)
+
+    def _write_noted(self, i: Array, j: Array, x: Array) -> None:
+        super()._write_noted(i, j, x)
+        self._pending.append(SetEntries(i, j, x))
         self._changed.append(i)
-        self._entries_changed += 1
+        self._entries_changed += len(i)
         self._singles += 1
         if self._singles % _JOIN == 0:  # many small arrays take more memory than a few long ones
             self._pending[-_JOIN:] = joined(self._pending[-_JOIN:])
@@ -197,6 +202,7 @@ class Store(SampleMatrix):
         aside; they are part of the store with the next commit. Rows without names are called by their index.
         """
         self._start_writing()
+        self._settle()
         if row_names is not None:
             options["row_names"] = row_names
         made: list[Operation] = []
@@ -232,6 +238,7 @@ class Store(SampleMatrix):
 
     def _flush(self) -> None:
         """Pending changes become one record of the journal."""
+        self._settle()
         if self._pending:
             self._start_writing()
             assert self._journal is not None
@@ -288,15 +295,15 @@ class Store(SampleMatrix):
         remove_leftovers(self)
 
     def _check_open(self) -> None:
-        if isinstance(self._blocks, _Closed):
-            self._blocks[0]
+        if isinstance(self._held, _Closed):
+            self._held[0]
 
     def close(self, *, commit: bool = True) -> None:
         """Commit (unless told not to) and let go of the files and the writer's lock; harmless when repeated."""
-        if isinstance(self._blocks, _Closed):
+        if isinstance(self._held, _Closed):
             return
         try:
-            if commit and self._pending:
+            if commit and (self._pending or self._noted):
                 self.commit()
         finally:
             self._release()
@@ -324,7 +331,7 @@ class Store(SampleMatrix):
             self._release()
 
     def __reduce__(self) -> Any:
-        if self._pending:
+        if self._pending or self._noted:
             raise StoreError(f"{self.path} has changes that are not committed; commit before sending it elsewhere")
         return open, (os.fspath(self.path),)
 
@@ -338,6 +345,7 @@ class Store(SampleMatrix):
     @property
     def changed_rows(self) -> NDArray[np.int64]:
         """Rows that differ from their shard's file (and its extras), and rows that have no file yet; sorted."""
+        self._settle()
         fresh = [
             np.arange(start, stop)
             for shard, start, stop in zip(self._shards, self._starts[:-1], self._starts[1:], strict=True)
@@ -381,7 +389,7 @@ class Store(SampleMatrix):
         return stacked(parts)
 
     def __repr__(self) -> str:
-        if isinstance(self._blocks, _Closed):
+        if isinstance(self._held, _Closed):
             return f"Store({str(self.path)!r}, closed)"
         kind = "sparse" if self.is_sparse else "dense"
         shape = f"{self.shape[0]}×{self.shape[1]}"
