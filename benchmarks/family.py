@@ -142,8 +142,8 @@ def fgnsr(report: Report, quick: bool) -> None:
     report.text("Share of the anchors found, mean ± standard error.")
     table((0.05, 0.1, 0.2, 0.3, 0.5), "noise", mixtures)
     report.text(
-        f"Eight anchors close together and the 28 middles of every two, pushed outwards by the share given of ‖A‖_F, {seeds} "
-        "seeds."
+        "Eight anchors close together and the 28 middles of every two, pushed outwards by the share given of ‖A‖_F, "
+        f"{seeds} seeds."
     )
     table((0.01, 0.02, 0.03, 0.04, 0.05), "push", middles)
     report.text("Cost, and what it reaches: the gap is a bound on objective − optimum, as a share of the spread.")

@@ -58,10 +58,10 @@ class FGNSR(Solver):
     the multiplier of that bound, found anew in each projection on Ω (a monotone equation in one unknown), so that
     there is nothing to tune. As published it starts from SPA's choice and the encoding of all rows in it; gradient
     steps are accelerated (Nesterov) and restart when they point uphill. Few rows of X are non-zero, so steps are taken
-    on those alone: every 50 steps all candidates are looked at, and the k that lower the objective fastest join in. The
-    same look gives the gap, max ⟨∇, X − Z⟩ over all allowed Z, which bounds how far the objective is from its minimum
-    (Frank and Wolfe 1956). Where the rows are mixtures of k of them without noise, SPA's start is the optimum,
-    weight 1 on every anchor; under noise the gap closes slowly, and the steps may run out first.
+    on those alone: every 50 steps or more all candidates are looked at, and the k that lower the objective fastest
+    join in. The same look gives the gap, max ⟨∇, X − Z⟩ over all allowed Z, which bounds how far the objective is from
+    its minimum (Frank and Wolfe 1956). Where the rows are mixtures of k of them without noise, SPA's start is the
+    optimum, weight 1 on every anchor; under noise the gap closes slowly, and the steps may run out first.
     The k anchors are chosen by SPA on the rows scaled by X_jj: near copies of an anchor share its weight, and are
     taken once.
 
@@ -149,7 +149,7 @@ def self_expression(points: NDArray[np.float64], k: int, iterations: int, tol: f
     P = np.ascontiguousarray(U[:, :rank] * sigma[:rank])  # the same inner products in fewer columns
     unit = 0.5 * max(float(np.square(P - P.mean(axis=0)).sum()), 1e-12 * float(sigma @ sigma))
     active, X = greedy_start(points, P, w, k)
-    taken, price = 0, 0.0
+    taken, price, patience = 0, 0.0, _ROUND
     while True:
         residual = P - X.T @ P[active]
         gain = gains(P, residual, w)
@@ -157,8 +157,11 @@ def self_expression(points: NDArray[np.float64], k: int, iterations: int, tol: f
         gap = float(np.maximum(best, 0.0).sum() - np.vdot(P[active] @ residual.T, X)) / unit
         if gap <= tol or taken == iterations:
             break
-        active, X = widened(active, X, gain, price if taken else float(best[0]), k)
-        steps = min(_ROUND, iterations - taken)
+        joining = worth_joining(active, gain, price if taken else float(best[0]), k)
+        if len(joining):
+            active, X = widened(active, X, joining)
+        patience = _ROUND if len(joining) else 2 * patience  # nobody waits outside: let the steps gather speed
+        steps = min(patience, iterations - taken)
         X, price = descend(P, active, X, w, k, steps)
         taken += steps
     weight = np.zeros(len(points))
@@ -189,18 +192,21 @@ def gains(P: NDArray[np.float64], residual: NDArray[np.float64], w: NDArray[np.f
     return gain
 
 
-def widened(
-    active: NDArray[np.intp], X: NDArray[np.float64], gain: NDArray[np.float64], price: float, k: int
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Rows of zeros leave; those that gain more than the trace costs join in, the k best of them.
+def worth_joining(active: NDArray[np.intp], gain: NDArray[np.float64], price: float, k: int) -> NDArray[np.intp]:
+    """Of the rows that gain more than the trace costs, the k best outside ``active``.
 
     More would only slow the steps: the curvature grows with the number of active rows.
     """
-    kept = X[np.arange(len(active)), active] > 0
-    active, X = active[kept], X[kept]
     outside = np.setdiff1d(np.flatnonzero(gain > price), active)
-    joining = outside[np.argsort(-gain[outside], kind="stable")][:k]
-    return np.concatenate([active, joining]), np.vstack([X, np.zeros((len(joining), len(gain)))])
+    return outside[np.argsort(-gain[outside], kind="stable")][:k]
+
+
+def widened(
+    active: NDArray[np.intp], X: NDArray[np.float64], joining: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """The active rows without those that have become zero, and with those that join in."""
+    kept = X[np.arange(len(active)), active] > 0
+    return np.concatenate([active[kept], joining]), np.vstack([X[kept], np.zeros((len(joining), X.shape[1]))])
 
 
 def descend(
