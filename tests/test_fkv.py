@@ -186,3 +186,12 @@ def test_all_zero_matrix_is_refused():
 def test_unknown_theorem_is_refused():
     with pytest.raises(InvalidInputError, match='"span" or "fkv"'):
         fa.fkv_sample_size(3, 0.1, theorem="mine")
+
+
+def test_sizes_beyond_all_numbers_are_one_clear_error():
+    A = np.random.default_rng(0).random((6, 5))
+    for size in ({"rows": 10**400}, {"columns": 10**400}):
+        with pytest.raises(fa.errors.InvalidInputError, match=r"must be below 2\^63"):
+            fa.fkv(A, 2, **size)
+    with pytest.raises(fa.errors.TooLargeError, match="give rows"):
+        fa.fkv(A, 2, rows=2**62)

@@ -147,36 +147,6 @@ def test_bad_input_is_one_clear_error(ratings, call, error, message):
         call(model)
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ["u1\ti1\t3\t99", "u2\ti1\t4.5\t99", "u1\ti2\t1\t99"],
-        ["u1::i1::3::99", "u2::i1::4.5::99", "u1::i2::1::99"],
-        ["userId,movieId,rating,timestamp", "u1,i1,3,99", "u2,i1,4.5,99", 'u1,"i2",1,99', ""],
-        ["user;item;stars", "u1;i1;2", "u2;i1;4.5", "u1;i2;1", "u1;i1;3"],
-        ["u1 i1 3", "u2 i1 4.5", "u1 i2 1"],
-    ],
-)
-def test_ratings_files(tmp_path, lines):
-    path = tmp_path / "ratings"
-    path.write_text("\n".join(lines) + "\n")
-    table = fa.apps.read_ratings(path)
-    assert table.users == ["u1", "u2"]
-    assert table.items == ["i1", "i2"]
-    np.testing.assert_array_equal(table.A.toarray(), [[3, 1], [4.5, 0]])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [("", "holds no ratings"), ("a,b,1\na,c\n", "line 2: expected user"), ("a,b,nan\n", "line 1: the rating nan")],
-)
-def test_bad_ratings_files(tmp_path, text, message):
-    path = tmp_path / "ratings.csv"
-    path.write_text(text)
-    with pytest.raises(InvalidInputError, match=message):
-        fa.apps.read_ratings(path)
-
-
 def test_top_n_of_draws_ends_in_minus_one_for_a_user_who_rated_everything():
     A = fa.datasets.ratings(50, 30, 3, per_user=10, rng=0).A.toarray()
     A[1] = 1.0
@@ -195,7 +165,17 @@ def test_recommend_takes_draws_and_a_seed():
     assert not A.toarray()[[[0], [1]], first].any()
 
 
-def test_read_ratings_skips_a_byte_order_mark(tmp_path):
-    path = tmp_path / "ratings.csv"
-    path.write_bytes(b"\xef\xbb\xbf1,2,3\n1,3,4\n")
-    assert fa.apps.read_ratings(path).users == ["1"]
+def test_the_default_number_of_tastes_fits_small_tables():
+    A = np.random.default_rng(0).integers(1, 6, (6, 4)) * 1.0
+    A[0, 1] = A[2, 3] = 0.0
+    assert fa.apps.recommend(A, [0, 2], 1, rng=0).tolist() == [[1], [3]]
+    with pytest.raises(InvalidInputError, match="k = 20 is more than"):
+        fa.apps.recommend(A, [0], 1, k=20)
+
+
+def test_no_users_is_no_items_but_options_are_checked(ratings):
+    model = fa.apps.Recommender(ratings, 4, rng=0)
+    assert model.top_n([], 3).shape == (0, 3)
+    assert model.top_n([], 3, draws=5).shape == (0, 3)
+    with pytest.raises(InvalidInputError, match="draws must be at least 1"):
+        model.top_n([], 3, draws=-1)

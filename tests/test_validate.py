@@ -200,5 +200,14 @@ def test_check_index():
 
 @pytest.mark.parametrize("path", ["data.csv", Path("data.csv")])
 def test_a_path_is_no_matrix(path):
-    with pytest.raises(InvalidTypeError, match=r"A is a path, not a matrix: 'data.csv'; build a store"):
+    with pytest.raises(
+        InvalidTypeError, match=r"A is a path, not a matrix: 'data.csv'; load the matrix, or build a store"
+    ):
         as_matrix(path)
+
+
+def test_a_size_beyond_all_indices_is_one_clear_error():
+    assert check_size(2**63 - 1, name="s") == 2**63 - 1
+    for wrong in (2**63, 10**400, 10**5000):  # the last has more digits than Python prints
+        with pytest.raises(InvalidInputError, match=r"s must be below 2\^63, got an integer of \d+ bits"):
+            check_size(wrong, name="s")

@@ -15,6 +15,7 @@ from .sampling.access import Rows
 
 __all__ = ["as_matrix", "check_finite", "check_index", "check_number", "check_rank", "check_size", "is_dask"]
 
+_LARGEST = 2**63 - 1
 _CHUNK_ENTRIES = 1 << 22  # entries looked at together, so that checking needs little extra memory
 
 
@@ -28,8 +29,8 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
     """
     if isinstance(A, str | os.PathLike):
         raise InvalidTypeError(
-            f"{name} is a path, not a matrix: {os.fspath(A)!r}; build a store of the file, which every function takes: "
-            "fa.build(path, folder)"
+            f"{name} is a path, not a matrix: {os.fspath(A)!r}; load the matrix, or build a store of the file with "
+            "fa.build(path, folder) where one is taken"
         )
     if sp.issparse(A):
         if A.ndim != 2:
@@ -129,11 +130,13 @@ def check_rank(k: Any, shape: tuple[int, int], *, limit: str = "rank", name: str
 
 
 def check_size(value: Any, *, name: str, minimum: int = 1) -> int:
-    """``value`` as an int of at least ``minimum``."""
+    """``value`` as an int of at least ``minimum`` that an index can hold."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InvalidTypeError(f"{name} must be an integer, got {value!r}")
     if value < minimum:
         raise InvalidInputError(f"{name} must be at least {minimum}, got {value}")
+    if value > _LARGEST:
+        raise InvalidInputError(f"{name} must be below 2^63, got an integer of {int(value).bit_length()} bits")
     return int(value)
 
 

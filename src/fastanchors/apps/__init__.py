@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from ._corpus import Corpus, read_corpus
 from ._cube import Cube, read_cube
-from ._recommend import RatingsTable, Recommender, read_ratings, recommend
+from ._ratings import RatingsTable, read_ratings
+from ._recommend import Recommender, recommend
 from ._representatives import Representatives, representatives
 from ._topics import TopicModel, topics
 from ._unmix import Unmixing, unmix

@@ -6,9 +6,7 @@ algorithm it dequantises is that of I. Kerenidis and A. Prakash, ITCS 2017.
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,8 +21,9 @@ from ..lowrank.rejection import draw_combination
 from ..sampling.access import Rows
 from ..sampling.matrix import SampleMatrix
 
-__all__ = ["RatingsTable", "Recommender", "read_ratings", "recommend"]
+__all__ = ["Recommender", "recommend"]
 
+_TASTES = 20
 _BATCH_SCORES = 1 << 22  # scores of a batch of users held at a time
 
 
@@ -168,6 +167,7 @@ class Recommender:
         row ends in −1. Users without ratings get the most popular items.
         """
         n = check_size(n, name="n")
+        draws = None if draws is None else check_size(draws, name="draws")
         who, rows = self._rows(users)
         result = np.full((len(who), n), -1, dtype=np.intp)
         if draws is None:
@@ -177,7 +177,7 @@ class Recommender:
             seen = _seen(rows) if exclude_seen else [np.empty(0, np.intp)] * len(who)
             coordinates = rows @ self.tastes
             for place, child in enumerate(generator.spawn(len(who))):
-                drawn = self._draw(coordinates[place], seen[place], check_size(draws, name="draws"), child, few=True)
+                drawn = self._draw(coordinates[place], seen[place], draws, child, few=True)
                 items, first = np.unique(drawn[0], return_index=True)
                 best = items[np.argsort(-drawn[1][first], kind="stable")][:n]
                 result[place, : len(best)] = best
@@ -213,7 +213,7 @@ def recommend(
     users: ArrayLike,
     n: int = 10,
     *,
-    k: int = 20,
+    k: int | None = None,
     exclude_seen: bool = True,
     draws: int | None = None,
     rng: RngLike = None,
@@ -221,66 +221,15 @@ def recommend(
 ) -> NDArray[np.intp]:
     """The n best unseen items of each of ``users``: :meth:`Recommender.top_n`, in one call.
 
-    ``draws`` ranks only so many draws from the low-rank row of each user (Tang 2018), without forming it; the other
-    ``options`` are those of :class:`Recommender`. For more than one question, or for ratings that go on arriving, make
-    the :class:`Recommender` once.
+    ``k`` is the number of tastes: by default 20, or as many as a smaller table allows. ``draws`` ranks only so many
+    draws from the low-rank row of each user (Tang 2018), without forming it; the other ``options`` are those of
+    :class:`Recommender`. For more than one question, or for ratings that go on arriving, make the :class:`Recommender`
+    once.
     """
     generator = as_generator(rng)
-    model = Recommender(S, k, rng=generator, **options)
+    access = as_access(S)
+    model = Recommender(access, min(_TASTES, *access.shape) if k is None else k, rng=generator, **options)
     return model.top_n(users, n, exclude_seen=exclude_seen, draws=draws, rng=generator)
-
-
-class RatingsTable:
-    """Ratings read from a file: ``A`` (CSR, users × items) with the names of its rows and columns."""
-
-    def __init__(self, A: Rows, users: list[str], items: list[str]) -> None:
-        self.A = A
-        self.users = users
-        self.items = items
-
-
-def read_ratings(path: str | Path) -> RatingsTable:
-    """Ratings from text, one per line: user, item, rating, and anything after that.
-
-    Fields are separated by tabs, ``::``, commas, semicolons or spaces (all layouts of MovieLens); a first line
-    whose rating is no number is a header. Users and items are numbered in order of appearance; of repeated ratings the
-    last counts.
-    """
-    users: dict[str, int] = {}
-    items: dict[str, int] = {}
-    entries: dict[tuple[int, int], float] = {}
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        for number, fields in enumerate(_fields(file), start=1):
-            if not fields or fields == [""]:
-                continue
-            try:
-                rating = float(fields[2])
-            except (IndexError, ValueError):
-                if number == 1:
-                    continue
-                raise InvalidInputError(f"{path}, line {number}: expected user, item, rating, got {fields}") from None
-            if not np.isfinite(rating):
-                raise InvalidInputError(f"{path}, line {number}: the rating {fields[2]} is not finite")
-            pair = users.setdefault(fields[0], len(users)), items.setdefault(fields[1], len(items))
-            entries[pair] = rating
-    if not entries:
-        raise InvalidInputError(f"{path} holds no ratings")
-    where = np.array(list(entries), dtype=np.intp)
-    values = np.fromiter(entries.values(), dtype=np.float64, count=len(entries))
-    A = sp.csr_array((values, (where[:, 0], where[:, 1])), shape=(len(users), len(items)))
-    return RatingsTable(A, list(users), list(items))
-
-
-def _fields(file: TextIO) -> Any:
-    """Lines cut at the separator that the first one shows."""
-    first = file.readline()
-    file.seek(0)
-    if "::" in first:
-        return (line.rstrip("\r\n").split("::") for line in file)
-    for separator in "\t,;":
-        if separator in first:
-            return csv.reader(file, delimiter=separator)
-    return (line.split() for line in file)
 
 
 def _seen(rows: Rows) -> list[NDArray[np.intp]]:

@@ -1,0 +1,120 @@
+"""Ratings out of text files, as MovieLens and many others give them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import zlib
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..errors import InvalidInputError
+from ..io.numbers import open_bytes
+from ..sampling.access import Rows
+
+__all__ = ["RatingsTable", "read_ratings"]
+
+_SEPARATORS = ("::", "\t", ",", ";")  # tried in this order; blanks otherwise
+
+
+class RatingsTable:
+    """Ratings read from a file: ``A`` (CSR, users × items) with the names of its rows and columns."""
+
+    def __init__(self, A: Rows, users: list[str], items: list[str]) -> None:
+        self.A = A
+        self.users = users
+        self.items = items
+
+
+def read_ratings(path: str | Path) -> RatingsTable:
+    """Ratings from text, one per line: user, item, rating, and anything after that.
+
+    Takes the layouts of MovieLens, ``u.data`` (tabs), ``ratings.csv`` (commas and a header) and ``ratings.dat``
+    (``::``), and the like with semicolons or blanks; gzipped or not, in UTF-8. A first line of three or more words,
+    none of them a number, is a header. Users and items are numbered in order of appearance; of repeated ratings the
+    last counts. Empty lines are passed over; anything else that is no rating is an error that names its line, and so
+    is a rating of zero, which could not be told from an absent one.
+
+    One pass; 24 bytes for each line besides the table itself.
+    """
+    users: dict[str, int] = {}
+    items: dict[str, int] = {}
+    rows, columns, values = array("q"), array("q"), array("d")
+    separator: str | None = None
+    first = True
+    for number, line in _lines(Path(path)):
+        if first:
+            separator = next((mark for mark in _SEPARATORS if mark in line), None)
+        fields = _cut(line, separator)
+        if not (first and _is_header(fields)):
+            values.append(_rating(fields, f"{path}, line {number}"))
+            rows.append(users.setdefault(fields[0], len(users)))
+            columns.append(items.setdefault(fields[1], len(items)))
+        first = False
+    if not values:
+        raise InvalidInputError(f"{path} holds no ratings")
+    A = _last_of_each(np.array(rows), np.array(columns), np.array(values), (len(users), len(items)))
+    return RatingsTable(A, list(users), list(items))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(number, text) of every line that is not empty."""
+    number = 0
+    with open_bytes(path) as file:
+        try:
+            for number, raw in enumerate(file, start=1):
+                line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip(" \r\n")
+                if line.strip():
+                    yield number, line
+        except UnicodeDecodeError:
+            raise InvalidInputError(f"{path}, line {number}: not UTF-8; convert the file to it first") from None
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise InvalidInputError(
+                f"{path}: the compressed file is truncated or damaged after line {number} ({error})"
+            ) from None
+
+
+def _cut(line: str, separator: str | None) -> list[str]:
+    if separator is not None and len(separator) == 1 and '"' in line:
+        return [field.strip() for field in next(csv.reader([line], delimiter=separator, skipinitialspace=True))]
+    return [field.strip() for field in line.split(separator)]
+
+
+def _is_header(fields: list[str]) -> bool:
+    return len(fields) >= 3 and not any(map(_is_number, fields)) and all(fields[:3])
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _rating(fields: list[str], where: str) -> float:
+    if len(fields) < 3 or not all(fields[:2]) or not _is_number(fields[2]):
+        raise InvalidInputError(f"{where}: expected user, item, rating, got {fields[:4]}")
+    rating = float(fields[2])
+    if not math.isfinite(rating):
+        raise InvalidInputError(f"{where}: the rating {fields[2]} is not finite")
+    if rating == 0:
+        raise InvalidInputError(
+            f"{where}: a rating of 0 could not be told from no rating; leave the line out, or shift the scale"
+        )
+    return rating
+
+
+def _last_of_each(
+    rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64], shape: tuple[int, int]
+) -> Rows:
+    """The table, the last of the ratings of each user and item."""
+    _, last = np.unique((rows * shape[1] + columns)[::-1], return_index=True)
+    keep = len(values) - 1 - last
+    return sp.csr_array((values[keep], (rows[keep], columns[keep])), shape=shape)
