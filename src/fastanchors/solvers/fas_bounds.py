@@ -11,7 +11,8 @@ sketched space the bound is the residual itself. One product of the m×d coordin
 steps.
 
 Rounding is part of the bound: coordinates are computed in double precision, divided by ‖a‖ and kept in single, and what
-that loses, at most about 6e-8·‖a‖, is added. Norms are kept in double precision.
+that loses, at most about 6e-8·‖a‖, is added. Norms are kept in double precision. A scan bounds all rows in single
+precision first, with what that may lose added in turn; only the few that this does not clear are bounded in double.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,7 +32,8 @@ from .._jit import jit
 from .._maps import let_go
 from .._threads import threads_allowed
 from ..sampling.access import Rows
-from ._rows import DOUBLE, MatrixRows
+from ._rows import DOUBLE, SINGLE, MatrixRows
+from .fas_sketch import Part, empty_part, padded, relative_error, sketch_rows
 
 __all__ = [
     "Part",
@@ -46,9 +48,9 @@ __all__ = [
 ]
 
 _BLOCK_BYTES = 1 << 21  # a block in double precision and its coordinates stay in the cache
-_SCAN_ROWS = 1 << 13  # rows bounded together: their products stay in the cache
+_SCAN_ROWS = 1 << 12  # rows bounded together: their products stay in the cache
 _SCAN_CHUNK = 1 << 17  # rows one thread takes at a time
-_SINGLE = 2.0**-24  # unit roundoff of the coordinates
+_FINE = 1 << 16  # rows up to which small residuals are told apart at a step that every row disturbs
 
 _Result = TypeVar("_Result")
 
@@ -151,7 +153,8 @@ class Scan:
 
     ``first`` is, for every row, the first step at which it might change the choice (T where none); ``top_rows`` and
     ``top_bounds`` the rows with the largest bounds at each step, largest first (−1 where there are fewer), without
-    those that are excused by the rule of ties; ``tied_bounds`` the largest bound of the latter at each step.
+    those that are excused by the rule of ties; ``tied_bounds`` the largest bound of the latter at each step. At a step
+    that every row disturbs, the top rows are some that are worth reading, if any are.
     """
 
     first: NDArray[np.int16]
@@ -169,15 +172,6 @@ class Scan:
         return np.flatnonzero(self.first < reach)
 
 
-class Part(NamedTuple):
-    """The sketch of consecutive rows, from row ``start`` on."""
-
-    start: int
-    coordinates: NDArray[np.float32]  # of a/‖a‖
-    left: NDArray[np.float32]  # of a/‖a‖, rounded up
-    norms: NDArray[np.float64]
-
-
 class Sketch:
     """Coordinates of all rows in the space of ``V``, with what it leaves out: 4·(d + 1) + 8 bytes a row.
 
@@ -190,7 +184,7 @@ class Sketch:
         self.parts = parts
         self.rows = sum(len(part.norms) for part in parts)
         #: ‖c − c̃‖ in units of ‖a‖: rounding to single precision, and that of the products
-        self.slack = 1.01 * _SINGLE + 2 * np.sqrt(d) * (n + 2) * DOUBLE + 1e-15
+        self.slack = 1.01 * SINGLE + 2 * np.sqrt(d) * (n + 2) * DOUBLE + 1e-15
 
     @classmethod
     def of(cls, data: MatrixRows, V: NDArray[np.float64]) -> Sketch:
@@ -198,10 +192,11 @@ class Sketch:
         if hasattr(data, "sketch"):  # rows held elsewhere are sketched there
             return data.sketch(V)
         whole = empty_part(data.shape[0], V.shape[1])
+        wide = padded(V) if getattr(data.source, "is_sparse", sp.issparse(data.source)) else V
 
         def work(start: int, block: Rows) -> None:
             data.check(start, block)
-            sketch_rows(block, V, whole, start)
+            sketch_rows(block, wide, whole, start)
 
         in_threads(work, raw_blocks(data))
         return cls(V, [whole])
@@ -241,16 +236,18 @@ class Sketch:
 
     def scan(self, thresholds: Thresholds, known: NDArray[np.bool_], top: int) -> Scan:
         """Bound every row that is not ``known`` at every step: O(m·d·T), no row is read."""
-        d = self.V.shape[1]
+        n, d = self.V.shape
         T = len(thresholds)
-        G = np.ascontiguousarray(thresholds.basis[: T - 1] @ self.V)  # nothing is removed at the first step
+        G = thresholds.basis[: T - 1] @ self.V  # nothing is removed at the first step
         gram = np.eye(T - 1) - G @ G.T  # of (I − VVᵀ)·Q; its leading blocks have growing spectral norms
         omega = np.zeros(T)
         for t in range(1, T):
             omega[t] = np.sqrt(max(0.0, np.linalg.eigvalsh(gram[:t, :t])[-1]) + 64 * d * DOUBLE)
         slop = 4 * (d + T + 2) * DOUBLE
-        first = np.empty(self.rows, dtype=np.int16)
+        rough = _Rough(G, omega, _single_slop(n, d, T), self.slack, thresholds, fine=self.rows <= _FINE)
+        first = np.full(self.rows, T, dtype=np.int16)
         limits = (thresholds.low, thresholds.high, thresholds.norm, thresholds.index)
+        columns = np.ascontiguousarray(G.T)
 
         def work(part: Part, low: int) -> tuple[NDArray[Any], ...]:
             high = min(len(part.norms), low + _SCAN_CHUNK)
@@ -259,10 +256,11 @@ class Sketch:
                 here = slice(at, min(high, at + _SCAN_ROWS))
                 start = part.start + at
                 there = slice(start, part.start + here.stop)
-                C = part.coordinates[here].astype(np.float64)
+                C, left, norms = part.coordinates[here], part.left[here], part.norms[here]
+                some = rough.doubtful(C, left, norms, known[there], bounds[:, -1], first[there])
                 _scan(
-                    start, C @ G.T, np.einsum("ij,ij->i", C, C), part.left[here], part.norms[here], known[there],
-                    omega, slop, self.slack, *limits, first[there], rows, bounds, tied,
+                    start, some, C, columns, left, norms, omega, slop, self.slack, *limits, first[there],
+                    rows, bounds, tied,
                 )  # fmt: skip
             let_go(part.norms)
             return rows, bounds, tied
@@ -280,104 +278,97 @@ class Sketch:
         )
 
 
-def empty_part(rows: int, dimension: int, start: int = 0) -> Part:
-    """Room for the sketch of that many rows."""
-    return Part(start, np.zeros((rows, dimension), dtype=np.float32), np.zeros(rows, dtype=np.float32), np.zeros(rows))
+def _single_slop(n: int, d: int, T: int) -> float:
+    """What 1 − ‖G·c‖² may be too small by, computed in single precision for ‖c‖² + l² = 1 up to rounding.
+
+    Each of the products is off by γ = (d + 4)·SINGLE at most, so that ‖G·c‖² is off by 2·√T·γ + T·γ² and by what
+    adding up T squares loses; ‖c‖² + l² exceeds 1 by what keeping c and l in single precision does, and the error of
+    what they were kept from.
+    """
+    product = 1.05 * (d + 4) * SINGLE
+    return 1.1 * (2 * np.sqrt(T) * product + T * product**2 + (T + 32) * SINGLE + 2 * relative_error(n, d))
 
 
-def sketch_rows(block: Rows, V: NDArray[np.float64], part: Part, at: int) -> None:
-    """Sketch a block of rows into a part, from its place ``at`` on. In any order, from any thread."""
-    _, coordinates, left, norms = (x if isinstance(x, int) else x[at : at + block.shape[0]] for x in part)
-    terms = int(np.diff(block.indptr).max(initial=0)) if sp.issparse(block) else block.shape[1]
-    error = 4 * (terms + 2) * DOUBLE + 4 * (V.shape[1] + 2) * DOUBLE
-    if sp.issparse(block):
-        _sketch_csr(block.indptr, block.indices, block.data, V, error, coordinates, left, norms)
-        return
-    wide, squared = np.empty(block.shape), np.empty(block.shape[0])
-    _widen(block, wide, squared)
-    _keep(wide @ V, squared, error, coordinates, left, norms)
+class _Rough:
+    """The bounds in single precision, slop included: which rows they do not clear."""
 
+    def __init__(
+        self,
+        G: NDArray[np.float64],
+        omega: NDArray[np.float64],
+        slop: float,
+        slack: float,
+        thresholds: Thresholds,
+        *,
+        fine: bool,
+    ) -> None:
+        self.G = G.astype(np.float32)
+        largest = float(thresholds.low.max())
+        self.unit = largest if largest > 0 else 1.0  # thresholds and norms are taken in this, so that none overflows
+        # A cross term is at most ω·‖G·c‖, rounded up.
+        self.omega = (omega * (1 + 1e-6)).astype(np.float32)
+        self.numbers = np.array([slop, slack * (1 + 1e-6)], dtype=np.float32)
+        self.every = (thresholds.low == 0) & (thresholds.high == 0)  # steps that every row disturbs
+        self.bottom = int(np.argmax(np.append(self.every, True)))
+        self.low = np.where(self.every, np.inf, thresholds.low)
+        self.floors = np.where(self.every & (not fine), 2 * np.sqrt(slop), 0.0).astype(np.float32)
 
-@jit
-def _widen(A: Any, wide: Any, squared: Any) -> None:
-    """Rows in double precision and their squared norms, in one go; eight sums in flight hide the additions' latency."""
-    n = A.shape[1]
-    whole = n - n % 8
-    for i in range(A.shape[0]):
-        a = b = c = d = e = f = g = h = 0.0
-        for j in range(0, whole, 8):
-            s, t, u, v = np.float64(A[i, j]), np.float64(A[i, j + 1]), np.float64(A[i, j + 2]), np.float64(A[i, j + 3])
-            w, x, y, z = (
-                np.float64(A[i, j + 4]),
-                np.float64(A[i, j + 5]),
-                np.float64(A[i, j + 6]),
-                np.float64(A[i, j + 7]),
-            )
-            wide[i, j], wide[i, j + 1], wide[i, j + 2], wide[i, j + 3] = s, t, u, v
-            wide[i, j + 4], wide[i, j + 5], wide[i, j + 6], wide[i, j + 7] = w, x, y, z
-            a += s * s
-            b += t * t
-            c += u * u
-            d += v * v
-            e += w * w
-            f += x * x
-            g += y * y
-            h += z * z
-        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
-        for j in range(whole, n):
-            s = np.float64(A[i, j])
-            wide[i, j] = s
-            total += s * s
-        squared[i] = total
-
-
-@jit
-def _keep_row(c: Any, squared: float, error: float, coordinates: Any, left: Any, norms: Any, i: int) -> None:
-    """Coordinates in units of the norm, the part left out rounded up."""
-    if squared <= 0.0:
-        return
-    norm = np.sqrt(squared)
-    inside = 0.0
-    for j in range(c.size):
-        x = c[j] / norm
-        inside += x * x
-        coordinates[i, j] = np.float32(x)
-    norms[i] = norm
-    left[i] = np.float32(np.sqrt(max(0.0, 1.0 - inside) + error) * (1.0 + 1.2e-7))
+    def doubtful(
+        self, C: Any, left: Any, norms: Any, known: Any, least: NDArray[np.float64], first: NDArray[np.int16]
+    ) -> NDArray[np.int32]:
+        """The places of rows that may reach a threshold, or a place among the top rows, whose ``least`` is given."""
+        # A bound is off by a few roundings; where a limit is so small that products might vanish, nothing is cleared.
+        scaled = np.minimum(self.low, least) / self.unit * (1 - 2e-6)
+        limits = np.where(scaled > 1e-30, scaled, 0.0).astype(np.float32)
+        some = np.zeros(len(norms), dtype=np.bool_)
+        slop, slack = self.numbers
+        _rough(self.G @ C.T, left, norms, 1 / self.unit, self.omega, slop, slack, limits, self.floors, some)
+        present = (norms > 0) & ~known
+        if self.bottom < len(self.low):
+            first[present] = self.bottom
+        return np.flatnonzero(some & present).astype(np.int32)
 
 
 @jit
-def _keep(C: Any, squared: Any, error: float, coordinates: Any, left: Any, norms: Any) -> None:
-    for i in range(C.shape[0]):
-        _keep_row(C[i], squared[i], error, coordinates, left, norms, i)
-
-
-@jit
-def _sketch_csr(
-    indptr: Any, indices: Any, data: Any, V: Any, error: float, coordinates: Any, left: Any, norms: Any
+def _rough(
+    H: Any, left: Any, norms: Any, unit: float, omega: Any, slop: Any, slack: Any, limits: Any, floors: Any, some: Any
 ) -> None:
-    d = V.shape[1]
-    c = np.empty(d)
-    for i in range(norms.size):
-        c[:] = 0.0
-        squared = 0.0
-        for at in range(indptr[i], indptr[i + 1]):
-            x = np.float64(data[at])
-            squared += x * x
-            v = V[indices[at]]
-            for j in range(d):
-                c[j] += x * v[j]
-        _keep_row(c, squared, error, coordinates, left, norms, i)
+    """Mark the rows with b·‖a‖ ≥ limit and b ≥ floor at some step, b = √(1 − ‖G·c‖² + 2·l·cross) + slack.
+
+    Step by step for all rows, so that it compiles to vector instructions.
+    """
+    m = norms.size
+    zero, one, two = np.float32(0.0), np.float32(1.0), np.float32(2.0)
+    removed = np.zeros(m, dtype=np.float32)
+    scaled = np.empty(m, dtype=np.float32)
+    for i in range(m):
+        scaled[i] = np.float32(norms[i] * unit)
+    for t in range(limits.size):
+        if t > 0:
+            h = H[t - 1]
+            for i in range(m):
+                removed[i] += h[i] * h[i]
+        limit, floor, w = limits[t], floors[t], omega[t]
+        for i in range(m):
+            l = left[i]
+            whole = one - removed[i]
+            whole = (whole if whole > zero else zero) + slop
+            inside = whole - l * l
+            inside = np.sqrt(inside if inside > zero else zero)
+            cross = w * np.sqrt(removed[i] + slop)
+            cross = cross if cross < inside else inside
+            bound = np.sqrt(whole + two * l * cross) + slack
+            some[i] |= (not bound * scaled[i] < limit) & (bound >= floor)
 
 
 @jit
 def _scan(
     start: int,
-    H: Any,
-    inside: Any,
+    some: Any,
+    C: Any,
+    G: Any,
     left: Any,
     norms: Any,
-    known: Any,
     omega: Any,
     slop: float,
     slack: float,
@@ -390,20 +381,26 @@ def _scan(
     top_bounds: Any,
     tied_bounds: Any,
 ) -> None:
-    """Rows start … of a scan: the first doubtful step of each, and the largest bounds of each step so far."""
+    """Some of the rows start … of a scan: the first doubtful step of each, the largest bounds of each step so far."""
     T, top = top_rows.shape
-    for i in range(norms.size):
-        first[i] = T
+    d = G.shape[0]
+    h = np.empty(T - 1)
+    for i in some:
         norm = norms[i]
-        if known[i] or norm == 0.0:
-            continue
         l = np.float64(left[i])
+        h[:] = 0.0
+        inside = 0.0
+        for j in range(d):
+            c = np.float64(C[i, j])
+            inside += c * c
+            for t in range(T - 1):
+                h[t] += c * G[j, t]
         removed = 0.0
         for t in range(T):
             if t > 0:
-                removed += H[i, t - 1] * H[i, t - 1]
-            squared = max(0.0, inside[i] - removed) + slop
-            # (R + l)² ≤ 2·(R² + l²): enough for most rows, and no square root
+                removed += h[t - 1] * h[t - 1]
+            squared = max(0.0, inside - removed) + slop
+            # (R + l)² ≤ 2·(R² + l²): enough for many rows, and no square root
             limit = min(low[t], top_bounds[t, top - 1]) / norm - slack
             if limit > 0.0 and 2.0 * (squared + l * l) < limit * limit:
                 continue
@@ -413,8 +410,7 @@ def _scan(
                 if bound <= high[t] and norm <= norm_limit[t] and start + i > index[t]:
                     tied_bounds[t] = max(tied_bounds[t], bound)
                     continue
-                if first[i] == T:
-                    first[i] = t
+                first[i] = min(first[i], t)
             if bound > top_bounds[t, top - 1]:
                 at = top - 1
                 while at > 0 and top_bounds[t, at - 1] < bound:

@@ -9,20 +9,23 @@ so the bound survives whatever happens to the anchors; it is of use where the da
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._jit import jit
 from .._maps import let_go
 from ..sampling.access import Rows
-from ._rows import DOUBLE
-from .fas_bounds import Part, Sketch, in_threads
+from ._rows import DOUBLE, SINGLE
+from .fas_bounds import Sketch, in_threads
 from .fas_coreset import residual_bounds
+from .fas_sketch import Part
 
 __all__ = ["Hull", "mixtures"]
 
-_ROWS = 1 << 13
+_ROWS = 1 << 12
 _CHUNK = 1 << 17
 _ROUND = 1 + 1e-9
 
@@ -66,10 +69,14 @@ def mixtures(
     if hasattr(sketch, "mixtures"):  # of rows held elsewhere
         return sketch.mixtures(points, known, top)
     p = len(points)
+    unit = float(np.sqrt(np.einsum("ij,ij->i", points, points)).max())  # in this, single precision has room for them
+    points = points / unit
     H = points @ sketch.V
-    M = np.linalg.pinv(H)
     off = points - H @ sketch.V.T
     off = np.sqrt(np.einsum("ij,ij->i", off, off)) * _ROUND + 1e-15
+    # Any shares will do, so that they may be rounded; but what Σ λ_j·p_j is then, is rounded as well.
+    off += 1.05 * (p + 4) * SINGLE * np.sqrt(np.einsum("ij,ij->i", H, H))
+    M, H32 = np.linalg.pinv(H).astype(np.float32), H.astype(np.float32)
 
     def work(part: Part, low: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         high = min(len(part.norms), low + _CHUNK)
@@ -77,23 +84,12 @@ def mixtures(
         for at in range(low, high, _ROWS):
             here = slice(at, min(high, at + _ROWS))
             start = part.start + at
-            there = slice(start, part.start + here.stop)
-            C, norms = part.coordinates[here].astype(np.float64), part.norms[here]
-            shares = np.maximum(C @ M, 0.0)
-            rest = C - shares @ H
-            error = np.sqrt(np.einsum("ij,ij->i", rest, rest)) + part.left[here] + shares @ off + sketch.slack
-            error *= norms * _ROUND
-            shares *= norms[:, None] * _ROUND
-            total = np.maximum(shares.sum(axis=1), 1.0)
-            error += (1 - 1 / total) * (norms + error)
-            shares /= total[:, None]
-            found = np.column_stack([shares, error])
-            found[known[there] | (norms == 0)] = -1.0
-            some = np.flatnonzero((found > values[:, -1]).any(axis=1))
-            merged = np.concatenate([values, found[some].T], axis=1)
-            order = np.argsort(-merged, axis=1, kind="stable")[:, :top]
-            everyone = np.concatenate([rows, np.broadcast_to(start + some, (p + 1, some.size))], axis=1)
-            rows, values = np.take_along_axis(everyone, order, axis=1), np.take_along_axis(merged, order, axis=1)
+            C = part.coordinates[here]
+            shares = np.maximum(C @ M, np.float32(0))
+            _mix(
+                start, C, shares, shares @ H32, part.left[here], part.norms[here],
+                known[start : part.start + here.stop], off, sketch.slack, unit, rows, values,
+            )  # fmt: skip
         let_go(part.norms)
         return rows, values
 
@@ -103,3 +99,49 @@ def mixtures(
     values = np.concatenate([values for _, values in each], axis=1)
     order = np.lexsort((rows, -values), axis=1)[:, :top]
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(values, order, axis=1)
+
+
+@jit
+def _mix(
+    start: int,
+    C: Any,
+    shares: Any,
+    mixed: Any,
+    left: Any,
+    norms: Any,
+    known: Any,
+    off: Any,
+    slack: float,
+    unit: float,
+    rows: Any,
+    values: Any,
+) -> None:
+    """Rows start … as mixtures: shares scaled to a sum of at most one, what they leave, and the largest of each."""
+    p, d = shares.shape[1], C.shape[1]
+    last = values.shape[1] - 1
+    for i in range(norms.size):
+        if known[i] or norms[i] == 0.0:
+            continue
+        squared, total, error = 0.0, 0.0, np.float64(left[i]) + slack
+        for j in range(d):
+            x = np.float64(C[i, j]) - np.float64(mixed[i, j])
+            squared += x * x
+        for j in range(p):
+            x = np.float64(shares[i, j])
+            total += x
+            error += x * off[j]
+        error = (np.sqrt(squared) + error) * norms[i] * _ROUND
+        scale = norms[i] / unit * _ROUND
+        total = max(total * scale, 1.0)
+        error += (1.0 - 1.0 / total) * (norms[i] + error)
+        scale /= total
+        for j in range(p + 1):
+            value = np.float64(shares[i, j]) * scale if j < p else error
+            if value > values[j, last]:
+                at = last
+                while at > 0 and values[j, at - 1] < value:
+                    values[j, at] = values[j, at - 1]
+                    rows[j, at] = rows[j, at - 1]
+                    at -= 1
+                values[j, at] = value
+                rows[j, at] = start + i

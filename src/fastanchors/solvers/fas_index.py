@@ -145,7 +145,8 @@ class _Proof:
     def __init__(
         self, data: MatrixRows, sketch: Sketch, coreset: Coreset, steps: int, tol: float | None, allowance: int
     ) -> None:
-        self.data, self.sketch, self.coreset, self.steps, self.tol = data, sketch, coreset, steps, tol
+        self.data, self.sketch, self.coreset, self.tol = data, sketch, coreset, tol
+        self.asked = self.steps = steps  # anchors asked for, and those that bounds may be able to tell
         self.known = sketch.marks()
         self.known[coreset.indices] = True
         self.allowance = allowance  # rows that may still be read
@@ -163,10 +164,20 @@ class _Proof:
         return enough
 
     def warm_up(self) -> None:
-        """Rounds among the rows that come near a threshold at all: better candidates, before all rows are asked."""
+        """Rounds among the rows that come near a threshold at all: better candidates, before all rows are asked.
+
+        A step at which many of a few rows are in doubt, though all of those that might change it were read, is at
+        the level of the noise; it and what follows it is not asked of all rows.
+        """
         if self.sketch.rows < _WARM:
             return
-        self._rounds_among(np.arange(0, self.sketch.rows, max(2, self.sketch.rows // _WARM)))
+        some = np.arange(0, self.sketch.rows, max(2, self.sketch.rows // _WARM))
+        scan = self._rounds_among(some)
+        if scan is not None:
+            run = self.coreset.run(self.steps, tol=self.tol)
+            doubtful = np.cumsum(scan.counts())[: len(run)]
+            if doubtful[-1] > some.size // 4:
+                self.steps = max(1, int(np.searchsorted(doubtful, some.size // 4, side="right")))
         run = self.coreset.run(self.steps, tol=self.tol)
         if len(run) == 0:
             return
@@ -176,21 +187,24 @@ class _Proof:
         if reach:
             self._rounds_among(scan.suspects(reach))
 
-    def _rounds_among(self, near: NDArray[np.int64]) -> None:
-        """Read the most doubtful of those rows, as long as that changes the run."""
+    def _rounds_among(self, near: NDArray[np.int64]) -> Scan | None:
+        """Read the most doubtful of those rows, as long as that changes the run; the last scan of them."""
         if near.size == 0:
-            return
+            return None
         few = self.sketch.gathered(near)
         last = np.zeros(0, dtype=np.int64)
+        scan = None
         while True:
             run = self.coreset.run(self.steps, tol=self.tol)
             if len(run) == 0 or np.array_equal(run.indices, last):
-                return
+                return scan
             last = run.indices
             places = np.searchsorted(near, run.indices, side="right") - 1
-            scan = few.scan(replace(run.thresholds, index=places), self.known[near], _JOIN)
-            if not self.join(near[scan.top_rows[scan.top_bounds >= run.thresholds.low[:, None]]]):
-                return
+            thresholds = replace(run.thresholds, index=places)
+            thresholds = thresholds if len(run) == self.steps else thresholds.and_one_more()
+            scan = few.scan(thresholds, self.known[near], _JOIN)
+            if not self.join(near[scan.top_rows[scan.top_bounds >= thresholds.low[:, None]]]):
+                return None
 
     def rounds(self, top: int) -> tuple[Run, int, NDArray[np.int64], NDArray[np.float64]]:
         """A run, how much of it is proved, the rows outside the coreset that were checked exactly, their residuals."""
@@ -212,9 +226,11 @@ class _Proof:
                     return run, proved, none, np.zeros(proved)
                 last, reached = run.indices, proved
                 worst = scan.top_rows[:, :_JOIN]
-                if self.join(worst[scan.top_bounds[:, :_JOIN] >= thresholds.low[:, None]]):
+                before = len(self.coreset)
+                if not self.join(worst[scan.top_bounds[:, :_JOIN] >= thresholds.low[:, None]]):
+                    return run, proved, none, np.zeros(proved)
+                if len(self.coreset) > before:
                     continue
-                return run, proved, none, np.zeros(proved)
             reach = min(int(np.searchsorted(doubtful, self.allowance, side="right")), len(run))
             if reach <= proved:
                 return run, proved, none, np.zeros(proved)
@@ -262,7 +278,7 @@ class _Proof:
         hull = self._hull(run.cut(proved))
         norm = self.sketch.norm_outside(self.known)
         m = self.data.shape[0]
-        return Index(run, proved, self.coreset, np.maximum(tails, 0.0), norm, m, proved < self.steps, hull=hull)
+        return Index(run, proved, self.coreset, np.maximum(tails, 0.0), norm, m, proved < self.asked, hull=hull)
 
     def _hull(self, run: Run) -> Hull | None:
         """The rows outside as mixtures of the anchors; those nearest to an anchor, or least so, join the coreset."""

@@ -23,17 +23,18 @@ from ..sampling.block import Block
 from ..sampling.changes import Changes
 from ..sampling.sparse_block import SparseBlock
 from ._rows import MatrixRows
-from .fas_bounds import Part, Sketch, Thresholds, empty_part, row_space, sketch_rows
+from .fas_bounds import Sketch, Thresholds, row_space
 from .fas_changes import absorb
 from .fas_coreset import Coreset, Run
 from .fas_hull import Hull
 from .fas_index import PILOT, SPARE, Index, index_of_sketch, pilot_rows
+from .fas_sketch import Part, empty_part, padded, sketch_rows
 
 __all__ = ["SMALL", "STEPS", "FasExtra", "Kept", "keep", "load", "recall", "renew_index"]
 
 STEPS = 24  # anchors that a build prepares for
 _SEED = 20  # of the pilot: a build gives the same files each time
-_PIECE_BYTES = 1 << 21
+_PIECE_BYTES = 1 << 19  # rows in double precision and their coordinates stay in the cache
 _MEMORY = 1 << 30  # where a store does not say
 SMALL = 1 << 16  # entries of a matrix that is read whole faster than through an index
 _SPARSE_SHARE, _DENSE_SHARE = 0.02, 0.1  # of the bytes of the shards that sketches may add
@@ -64,14 +65,18 @@ class FasExtra:
         return {"V": self.V}
 
     def shard(self, block: Block, first_row: int) -> dict[str, NDArray[Any]]:
-        """The sketch of a block: a pass over rows that are in memory."""
+        """The sketch of a block: a pass over rows that are in memory, as they are stored."""
         assert self.V is not None
         m, n = block.shape
         part = empty_part(m, self.V.shape[1])
-        entries = max(1, block.nnz // m) if isinstance(block, SparseBlock) else n
-        step = max(64, _PIECE_BYTES // (8 * entries))
+        arrays = block.arrays()
+        l1 = arrays.get("l1_sums", np.zeros(0))
+        sparse = isinstance(block, SparseBlock)
+        V = padded(self.V) if sparse else self.V
+        step = max(64, _PIECE_BYTES // (8 * (max(1, block.nnz // m) if sparse else n)))
         for start in range(0, m, step):
-            sketch_rows(block.rows(np.arange(start, min(m, start + step)), view=True), self.V, part, start)
+            stop = min(m, start + step)
+            sketch_rows(_stored(arrays, (m, n), start, stop), V, part, start, l1[start:stop])
         return {"coordinates": part.coordinates, "left": part.left, "norms": part.norms}
 
     def finish(self, store: Any) -> dict[str, NDArray[Any]] | None:
@@ -104,6 +109,16 @@ class FasExtra:
         parts = [shard.extras[self.name]["bytes"] for shard in store.manifest.shards]
         share = _SPARSE_SHARE if store.is_sparse else _DENSE_SHARE
         return sum(parts) <= share * sum(shard.data["bytes"] for shard in store.manifest.shards)
+
+
+def _stored(arrays: Arrays, shape: tuple[int, int], start: int, stop: int) -> Rows:
+    """Some rows of a block as it stores them, not copied."""
+    if "indptr" not in arrays:
+        return arrays["data"].reshape(shape)[start:stop]
+    ends = arrays["indptr"][start : stop + 1]
+    entries = slice(ends[0], ends[-1])
+    parts = (arrays["data"][entries], arrays["indices"][entries], ends - ends[0])
+    return sp.csr_array(parts, shape=(stop - start, shape[1]))
 
 
 def _index_bytes(shape: tuple[int, int]) -> int:

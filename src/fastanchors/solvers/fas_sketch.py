@@ -1,0 +1,179 @@
+"""Sketching rows: coordinates in a few directions, the norm, and how much of the row those directions leave out.
+
+Products are in double precision whatever the rows are held in. Rows of an l1 view are divided here, entry by entry and
+with the rounding of the view, so that the rows need not be copied before.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._jit import jit
+from ..sampling.access import Rows
+from ._rows import DOUBLE
+
+__all__ = ["Part", "empty_part", "padded", "relative_error", "sketch_rows"]
+
+_NO_DIVISOR = np.zeros(0)
+_LANES = 16  # numbers added in one go
+
+
+class Part(NamedTuple):
+    """The sketch of consecutive rows, from row ``start`` on.
+
+    In units of ‖a‖, ‖coordinates‖² + left² = 1 up to the rounding of single precision.
+    """
+
+    start: int
+    coordinates: NDArray[np.float32]  # of a/‖a‖
+    left: NDArray[np.float32]  # of a/‖a‖, rounded up
+    norms: NDArray[np.float64]
+
+
+def empty_part(rows: int, dimension: int, start: int = 0) -> Part:
+    """Room for the sketch of that many rows."""
+    return Part(start, np.zeros((rows, dimension), dtype=np.float32), np.zeros(rows, dtype=np.float32), np.zeros(rows))
+
+
+def relative_error(terms: int, dimension: int) -> float:
+    """Of 1 − ‖coordinates‖², in units of ‖a‖², where each product sums so many terms."""
+    return 4 * (terms + dimension + 4) * DOUBLE
+
+
+def padded(V: NDArray[np.float64]) -> NDArray[np.float64]:
+    """V with columns of zeros up to a width that sparse rows are multiplied with fastest."""
+    n, d = V.shape
+    wide = np.zeros((n, -(-d // _LANES) * _LANES))
+    wide[:, :d] = V
+    return wide
+
+
+def sketch_rows(
+    block: Rows, V: NDArray[np.float64], part: Part, at: int, divisor: NDArray[np.float64] = _NO_DIVISOR
+) -> None:
+    """Sketch a block of rows, each divided by its ``divisor`` if there are any, into a part from place ``at`` on.
+
+    V may be :func:`padded`. In any order, from any thread.
+    """
+    _, coordinates, left, norms = (x if isinstance(x, int) else x[at : at + block.shape[0]] for x in part)
+    d = coordinates.shape[1]
+    single = block.dtype == np.float32
+    if sp.issparse(block):
+        error = relative_error(int(np.diff(block.indptr).max(initial=0)), d)
+        _sketch_csr(block.indptr, block.indices, block.data, divisor, single, V, error, coordinates, left, norms)
+        return
+    wide, squared = np.empty(block.shape), np.empty(block.shape[0])
+    if divisor.size:
+        _divide(block, divisor, single, wide)
+    else:
+        wide[...] = block
+    _squares(wide, squared)
+    _keep(wide @ V, squared, relative_error(block.shape[1], d), coordinates, left, norms)
+
+
+@jit
+def _divide(A: Any, divisor: Any, single: bool, wide: Any) -> None:
+    """Rows of an l1 view in double precision; those of a view in single precision are rounded to it."""
+    for i in range(A.shape[0]):
+        by = divisor[i] if divisor[i] > 0 else 1.0
+        if single:
+            for j in range(A.shape[1]):
+                wide[i, j] = np.float32(A[i, j] / by)
+        else:
+            for j in range(A.shape[1]):
+                wide[i, j] = A[i, j] / by
+
+
+@jit
+def _squares(wide: Any, squared: Any) -> None:
+    """Squared norms; eight sums in flight hide the latency of the additions."""
+    n = wide.shape[1]
+    whole = n - n % 8
+    for i in range(wide.shape[0]):
+        a = b = c = d = e = f = g = h = 0.0
+        row = wide[i]
+        for j in range(0, whole, 8):
+            a += row[j] * row[j]
+            b += row[j + 1] * row[j + 1]
+            c += row[j + 2] * row[j + 2]
+            d += row[j + 3] * row[j + 3]
+            e += row[j + 4] * row[j + 4]
+            f += row[j + 5] * row[j + 5]
+            g += row[j + 6] * row[j + 6]
+            h += row[j + 7] * row[j + 7]
+        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+        for j in range(whole, n):
+            total += row[j] * row[j]
+        squared[i] = total
+
+
+@jit
+def _keep_row(c: Any, squared: float, error: float, coordinates: Any, left: Any, norms: Any, i: int) -> None:
+    """Coordinates in units of the norm, the part left out rounded up."""
+    if squared <= 0.0:
+        return
+    norm = np.sqrt(squared)
+    inside = 0.0
+    for j in range(coordinates.shape[1]):
+        x = c[j] / norm
+        inside += x * x
+        coordinates[i, j] = np.float32(x)
+    norms[i] = norm
+    left[i] = np.float32(np.sqrt(max(0.0, 1.0 - inside) + error) * (1.0 + 1.2e-7))
+
+
+@jit
+def _keep(C: Any, squared: Any, error: float, coordinates: Any, left: Any, norms: Any) -> None:
+    for i in range(C.shape[0]):
+        _keep_row(C[i], squared[i], error, coordinates, left, norms, i)
+
+
+@jit
+def _entry(x: float, by: float, single: bool) -> float:
+    """An entry of the view."""
+    if by == 0.0:
+        return np.float64(x)
+    return np.float64(np.float32(x / by)) if single else np.float64(x / by)
+
+
+@jit
+def _sketch_csr(
+    indptr: Any,
+    indices: Any,
+    data: Any,
+    divisor: Any,
+    single: bool,
+    V: Any,
+    error: float,
+    coordinates: Any,
+    left: Any,
+    norms: Any,
+) -> None:
+    d = V.shape[1]
+    c = np.empty(d)
+    for i in range(norms.size):
+        c[:] = 0.0
+        squared = 0.0
+        by = divisor[i] if divisor.size > 0 else 0.0
+        end = indptr[i + 1]
+        at = indptr[i]
+        while at + 4 <= end:  # four rows of V for one look at the sums
+            x, y = _entry(data[at], by, single), _entry(data[at + 1], by, single)
+            z, w = _entry(data[at + 2], by, single), _entry(data[at + 3], by, single)
+            squared += (x * x + y * y) + (z * z + w * w)
+            p, q, r, s = V[indices[at]], V[indices[at + 1]], V[indices[at + 2]], V[indices[at + 3]]
+            for j in range(d):
+                c[j] += (x * p[j] + y * q[j]) + (z * r[j] + w * s[j])
+            at += 4
+        while at < end:
+            x = _entry(data[at], by, single)
+            squared += x * x
+            p = V[indices[at]]
+            for j in range(d):
+                c[j] += x * p[j]
+            at += 1
+        _keep_row(c, squared, error, coordinates, left, norms, i)
