@@ -27,13 +27,21 @@ def low_rank(m: int, n: int, k: int, condition: float, noise: float, rng: np.ran
     return A + noise * np.linalg.norm(A) / np.linalg.norm(E) * E
 
 
+def raw_solution(S: fa.SampleMatrix, A: np.ndarray, b: np.ndarray, k: int, samples: int, seed: int) -> np.ndarray:
+    """x from FKV's vectors as they come, Σ_j V̂^(j)⟨V̂^(j), Aᵀb⟩/σ̂_j², with the inner products exact."""
+    vectors = fa.fkv(S, k, rows=samples, columns=samples, rng=seed)
+    raw = vectors.query(np.arange(A.shape[1]))
+    return np.asarray(raw @ (raw.T @ (A.T @ b) / vectors.singular_values**2))
+
+
 def linear_systems(report: Report, quick: bool) -> None:
     m, n, k, samples = (400, 200, 5, 300) if quick else (2000, 1000, 5, 300)
     report.text(f"## Low-rank linear systems: {m}×{n}, k = {k}, {samples} rows and columns sampled")
     report.text(
         "Relative error ‖x − A_k⁺b‖/‖A_k⁺b‖, median of 5 seeds. “in range”: b = A·x; “half outside”: as much again of "
-        "b in random directions; “exact”: the same after one pass over A. Published code for the same problem "
-        "without orthonormal vectors reports 0.77 at κ = 5 with 300 samples, and fails at κ = 50."
+        "b in random directions; “exact”: after one pass over A. “raw”: FKV's vectors as they come, as published, "
+        "even with exact inner products. Published code for the same problem reports 0.77 at κ = 5 with 300 samples, "
+        "and fails at κ = 50."
     )
     rng = np.random.default_rng(0)
     rows = []
@@ -43,21 +51,30 @@ def linear_systems(report: Report, quick: bool) -> None:
             U, s, Vt = svds(A, k, rng=0)
             inside = A @ (Vt.T @ rng.standard_normal(k))
             outside = rng.standard_normal(m)
-            outside *= np.linalg.norm(inside) / np.linalg.norm(outside)
+            both = inside + outside * (np.linalg.norm(inside) / np.linalg.norm(outside))
             S = fa.SampleMatrix(A, normalize=None)
             figures = []
             for seed in range(5):
-                errors: list[float] = []
-                for b, exact in ((inside, False), (inside + outside, False), (inside + outside, True)):
-                    truth = Vt.T @ (U.T @ b / s)
-                    x = fa.lowrank.solve(S, b, k, rows=samples, columns=samples, exact=exact, rng=seed)
-                    errors.append(float(np.linalg.norm(x.toarray() - truth) / np.linalg.norm(truth)))
-                x, seconds = once(partial(fa.lowrank.solve, S, inside, k, rows=samples, columns=samples, rng=seed))
+                solve = partial(fa.lowrank.solve, S, k=k, rows=samples, columns=samples, rng=seed)
+                x, seconds = once(partial(solve, inside))
+                found = {
+                    "raw": (raw_solution(S, A, inside, k, samples, seed), inside),
+                    "ours": (x.toarray(), inside),
+                    "raw outside": (raw_solution(S, A, both, k, samples, seed), both),
+                    "ours outside": (solve(both).toarray(), both),
+                    "exact": (solve(both, exact=True).toarray(), both),
+                }
+                truths = [Vt.T @ (U.T @ b / s) for _, b in found.values()]
+                errors = [np.linalg.norm(y - t) / np.linalg.norm(t) for (y, _), t in zip(found.values(), truths)]
                 figures.append([*errors, x.trials_per_draw, 1e3 * seconds])
             middle = np.median(figures, axis=0)
-            rows.append([f"{noise:g}", f"{condition}", *(f"{e:.2g}" for e in middle[:3]), middle[3], middle[4]])
-    columns = ["noise in A", "κ", "in range", "half outside", "half outside, exact", "trials per draw", "ms"]
-    report.table(columns, rows)
+            rows.append([f"{noise:g}", f"{condition}", *(f"{e:.2g}" for e in middle[:5]), middle[5], middle[6]])
+    kinds = ["in range, raw", "in range", "half outside, raw", "half outside", "half outside, exact"]
+    report.table(["noise in A", "κ", *kinds, "trials per draw", "ms"], rows)
+    report.text(
+        "In range the error is 100 times below that of raw vectors and more. Outside it 300 of the m entries of b are "
+        "too few for any method, and only the pass over A helps."
+    )
 
 
 def cur(report: Report, quick: bool) -> None:

@@ -25,6 +25,13 @@ def error(x, expected):
     return np.linalg.norm(x.toarray() - expected) / np.linalg.norm(expected)
 
 
+def as_published(A, b, k, samples, rng):
+    """x from FKV's raw vectors, Σ_j V̂^(j)⟨V̂^(j), Aᵀb⟩/σ̂_j², even with the inner products exact."""
+    V = fa.fkv(A, k, rows=samples, columns=samples, rng=rng)
+    raw = V.query(np.arange(A.shape[1]))
+    return raw @ (raw.T @ (A.T @ b) / V.singular_values**2)
+
+
 @pytest.mark.parametrize("condition", [5, 50])
 def test_ten_times_more_accurate_than_published_code(condition):
     """2000 × 1000, k = 5, 300 samples: the public figure is 0.77 at κ = 5, and failure at κ = 50."""
@@ -35,6 +42,23 @@ def test_ten_times_more_accurate_than_published_code(condition):
     expected = np.linalg.pinv(A, rcond=1e-10) @ b
     assert error(x, expected) < 1e-9
     assert x.condition == pytest.approx(condition, rel=0.5)
+    raw = np.linalg.norm(as_published(A, b, 5, 300, 1) - expected) / np.linalg.norm(expected)
+    assert error(x, expected) < raw / 10
+    assert condition < 50 or raw > 1.0  # worse than x = 0
+
+
+@pytest.mark.parametrize("condition", [5, 50])
+def test_for_any_right_side_after_one_pass(condition):
+    """As much of b outside the range of A as in it, and noise in A: ten times more accurate with exact=True."""
+    rng = np.random.default_rng(3)
+    A = low_rank(2000, 1000, 5, condition, rng, noise=0.01)
+    truth = truncated_pinv(A, 5)
+    b = A @ (truth @ rng.standard_normal(2000))
+    outside = rng.standard_normal(2000)
+    b += np.linalg.norm(b) / np.linalg.norm(outside) * outside
+    expected = truth @ b
+    x = fa.lowrank.solve(A, b, 5, rows=300, columns=300, exact=True, rng=1)
+    assert error(x, expected) < 0.077
 
 
 def test_noise_in_the_matrix():
@@ -111,6 +135,22 @@ def test_a_sampled_vector_and_single_rows_serve_as_right_side():
     heavy = np.zeros((5, 4))
     heavy[2, 1] = 3.0  # one row holds the whole norm
     assert fa.lowrank.solve(heavy, np.arange(5.0), 1, rng=16).toarray() == pytest.approx([0, 2 / 3, 0, 0])
+
+
+def test_all_of_a_right_side_in_memory_is_checked_and_a_memory_map_where_it_is_read(tmp_path):
+    A = np.zeros((1000, 3))
+    A[0] = [1.0, 2.0, 3.0]  # the only row there is to draw
+    b = np.ones(1000)
+    b[777] = np.inf
+    with pytest.raises(InvalidInputError, match=r"b\[777\] is not finite"):
+        fa.lowrank.solve(A, b, 1, rng=0)
+    np.save(tmp_path / "b.npy", b)
+    mapped = np.load(tmp_path / "b.npy", mmap_mode="r")
+    np.testing.assert_allclose(fa.lowrank.solve(A, mapped, 1, rng=0).toarray(), A[0] / 14)
+    b[0] = np.nan
+    np.save(tmp_path / "b.npy", b)
+    with pytest.raises(InvalidInputError, match=r"b\[0\] is not finite"):
+        fa.lowrank.solve(A, np.load(tmp_path / "b.npy", mmap_mode="r"), 1, rng=0)
 
 
 def test_a_zero_solution_cannot_be_sampled():

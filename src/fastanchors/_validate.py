@@ -135,7 +135,7 @@ def check_size(value: Any, *, name: str, minimum: int = 1) -> int:
         raise InvalidTypeError(f"{name} must be an integer, got {value!r}")
     if value < minimum:
         raise InvalidInputError(f"{name} must be at least {minimum}, got {value}")
-    if value > _LARGEST:
+    if int(value) > _LARGEST:
         raise InvalidInputError(f"{name} must be below 2^63, got an integer of {int(value).bit_length()} bits")
     return int(value)
 

@@ -113,8 +113,8 @@ def solve(
     Parameters
     ----------
     S : an object with sample access; an array or sparse matrix of any sign is given one, as it stands.
-    b : the m numbers of the right side: an array (a memory map is not read whole) or a ``VectorSampler``. Only the
-        entries at the sampled rows are asked for.
+    b : the m numbers of the right side. An array in memory is looked through for NaN and infinities; a memory map or
+        a ``VectorSampler`` is read, and checked, at the sampled rows alone.
     k : rank of the system to invert. Directions beyond it are left out, as in ``numpy.linalg.pinv`` with a cut-off.
     rows, columns : how many FKV draws; by default 20·k of each.
     exact : solve the k × k regression on all rows, in one pass over A and b, instead of the sampled ones.
@@ -125,9 +125,11 @@ def solve(
     grows with m, unless ``exact``. Each entry of x then costs p queries; a draw costs a number of trials that grows
     with κ² (:attr:`LinearSolution.trials_per_draw`).
 
-    Error: where A has rank k and b lies in its range, x is A⁺b up to rounding, whatever κ. A part r of b outside
-    the range is averaged over p rows only, which costs an error of the order √(k/p)·‖r‖/σ_k; ``exact=True``
-    removes it for the price of the pass. Noise in A of spectral size ν turns the k directions by about ν/σ_k.
+    Error: where A has rank k and b lies in its range, x is A⁺b up to rounding, whatever κ; noise in A of spectral size
+    ν turns the k directions by about ν/σ_k. A part r of b outside the range is another matter: it is averaged over
+    p rows only, which costs an error of the order √(k/p)·‖r‖/σ_k. No method that reads p of the m entries of b can do
+    much better, as the others may hold anything; orthonormal vectors do not change that. ``exact=True`` removes this
+    error for the price of the pass, and ``residual_norm`` estimates ‖r‖.
 
     Raises
     ------
@@ -187,10 +189,11 @@ def _all_rows(S: SampleAccess, b: _Right) -> Iterator[tuple[Rows, NDArray[np.flo
 
 
 class _Right:
-    """The right side b, read only where it is asked for and checked there."""
+    """The right side b: checked whole if it is in memory, and wherever it is read."""
 
     def __init__(self, b: Any, m: int) -> None:
         kind = "f"
+        in_memory = not isinstance(b, VectorSampler | np.memmap)
         if not isinstance(b, VectorSampler):
             b = np.asarray(b)
             kind = b.dtype.kind
@@ -200,6 +203,9 @@ class _Right:
         if kind not in "iufb":
             raise InvalidTypeError(f"b must hold real numbers, got dtype {b.dtype}")
         self.values = b
+        if in_memory:
+            for start in range(0, m, BATCH_ENTRIES):
+                self.at(np.arange(start, min(start + BATCH_ENTRIES, m)))
 
     def at(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         values = np.asarray(self.values[rows], dtype=np.float64)
