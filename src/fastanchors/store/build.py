@@ -25,14 +25,13 @@ from .files import WriterLock, disk_errors, sync_directory
 from .journal import Journal
 from .manifest import Manifest, Shard
 from .names import encode_names
-from .rows import SMALLEST_LIMIT, block_of, check_rows, shard_bytes, write_shard
+from .rows import SMALLEST_LIMIT, WORKERS, block_of, check_rows, shard_bytes, write_shard
 
 if TYPE_CHECKING:
     from .store import Store
 
 __all__ = ["Progress", "build"]
 
-WORKERS = 2
 DEFAULT_MEMORY = 1 << 30
 
 

@@ -10,18 +10,21 @@ import dataclasses
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..io.source import rebatch
+from .._blas import one_blas_thread
+from ..io.source import block_bytes, rebatch
+from ..sampling.access import Rows
 from .extras import whole_extras, whole_name, write_whole
 from .journal import Journal
 from .manifest import Manifest, Shard
-from .rows import block_of, shard_bytes, stored_rows, write_shard
+from .rows import WORKERS, block_of, shard_bytes, stored_rows, write_shard
 
 if TYPE_CHECKING:
     from .store import Store
@@ -54,25 +57,11 @@ def _small(store: Store) -> NDArray[np.bool_]:
 def compact(store: Store) -> Manifest:
     """Write a new generation of ``store``, whose changes are all committed, and return its manifest."""
     old = store.manifest
-    number, written = store._next_shard, []
-    shards: list[Shard] = []
     journal = store.path / f"journal-{old.generation + 1:06d}.log"
+    rewriting = _Rewriting(store)
     files: list[Path] = []
     try:
-        for first, last, rewrite in _runs(store):
-            if not rewrite:
-                shards += [shard for shard in store._shards[first:last] if shard is not None]
-                continue
-            row = int(store._starts[first])
-            blocks = (stored_rows(block) for block in store._blocks[first:last])
-            for rows in rebatch(blocks, 4 * shard_bytes(store.memory_limit)):
-                stop = row + rows.shape[0]
-                names = store.row_names[row:stop] if store.row_names is not None else None
-                block = block_of(rows, old.normalize, old.column_side)
-                shard = write_shard(store.path, number, block, names, store.extras(), row)
-                written.append(shard)
-                shards.append(shard)
-                number, row = number + 1, stop
+        shards = rewriting.run()
         Journal.create(journal, old.generation + 1)
         wholes = write_whole(store, whole_extras(store), old.generation + 1)
         files = [store.path / description["file"] for description in wholes.values()]
@@ -82,18 +71,68 @@ def compact(store: Store) -> Manifest:
             generation=old.generation + 1,
             shards=shards,
             journal=journal.name,
-            next_shard=number,
+            next_shard=rewriting.number,
             extras=shared | wholes,
         )
         manifest.write(store.path)
     except BaseException:
         if Manifest.read(store.path).generation == old.generation:  # else the rename was done, and stays
-            for description in [description for shard in written for description in shard.files()]:
+            for description in [description for shard in rewriting.written() for description in shard.files()]:
                 (store.path / description["file"]).unlink(missing_ok=True)
             for file in [journal, *files]:
                 file.unlink(missing_ok=True)
         raise
     return manifest
+
+
+class _Rewriting:
+    """The shards of a new generation: those that stay, and those written anew, two at a time where memory allows."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.number, self.extras = store, store._next_shard, store.extras()
+        self._room = 5 * shard_bytes(store.memory_limit) // 2  # bytes of rows in the making
+        self._futures: list[Future[Shard]] = []
+        self._making: dict[Future[Shard], int] = {}
+
+    def run(self) -> list[Shard]:
+        shards: list[Shard | Future[Shard]] = []
+        with one_blas_thread(), ThreadPoolExecutor(WORKERS) as pool:
+            for first, last, rewrite in _runs(self.store):
+                kept = [shard for shard in self.store._shards[first:last] if shard is not None]
+                shards += self._rewrite(pool, first, last) if rewrite else kept
+        return [shard.result() if isinstance(shard, Future) else shard for shard in shards]
+
+    def _rewrite(self, pool: ThreadPoolExecutor, first: int, last: int) -> Iterator[Future[Shard]]:
+        """Write those blocks anew, small ones joined."""
+        store, row = self.store, int(self.store._starts[first])
+        blocks = (stored_rows(block) for block in store._blocks[first:last])
+        for rows in rebatch(blocks, 4 * shard_bytes(store.memory_limit)):
+            stop, size = row + rows.shape[0], block_bytes(rows)
+            self._wait(size)
+            names = store.row_names[row:stop] if store.row_names is not None else None
+            future = pool.submit(self._write, self.number, row, rows, names)
+            self._futures.append(future)
+            self._making[future] = size
+            self.number, row = self.number + 1, stop
+            del rows
+            yield future
+
+    def _write(self, number: int, first_row: int, rows: Rows, names: Sequence[str] | None) -> Shard:
+        block = block_of(rows, self.store.manifest.normalize, self.store.manifest.column_side)
+        del rows
+        return write_shard(self.store.path, number, block, names, self.extras, first_row)
+
+    def _wait(self, size: int) -> None:
+        """Until there is room for a shard of that size; one that is larger than all the room is made alone."""
+        while self._making and (len(self._making) >= WORKERS or sum(self._making.values()) + size > self._room):
+            done, _ = wait(self._making, return_when=FIRST_COMPLETED)
+            for future in done:
+                del self._making[future]
+                future.result()
+
+    def written(self) -> list[Shard]:
+        """The shards that were written, also where others failed."""
+        return [future.result() for future in self._futures if future.exception() is None]
 
 
 def _runs(store: Store) -> Iterator[tuple[int, int, bool]]:

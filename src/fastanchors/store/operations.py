@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -50,16 +50,14 @@ class AppendShard:
 Operation: TypeAlias = SetEntries | AppendRows | AppendShard
 
 
-def joined(operations: Sequence[Operation]) -> list[Operation]:
+def joined(operations: Iterable[Operation]) -> Iterator[Operation]:
     """The same operations with neighbouring changes of entries as one."""
-    result: list[Operation] = []
     for kind, group in itertools.groupby(operations, type):
         if kind is not SetEntries:
-            result += group
+            yield from group
             continue
         parts = zip(*((part.rows, part.columns, part.values) for part in group))  # type: ignore[union-attr]
-        result.append(SetEntries(*(np.concatenate(part) for part in parts)))
-    return result
+        yield SetEntries(*(np.concatenate(part) for part in parts))
 
 
 def encode(operations: Sequence[Operation]) -> list[Any]:

@@ -24,6 +24,7 @@ from .names import encode_names
 
 __all__ = [
     "SMALLEST_LIMIT",
+    "WORKERS",
     "block_of",
     "check_rows",
     "new_rows",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 SMALLEST_LIMIT = 1 << 22
+WORKERS = 2  # shards in the making
 # Memory held per byte of a shard's rows while it is made: two shards in the making (rows, both sides, trees,
 # temporaries), one being read, and the piece its reader works on.
 _MEMORY_PER_BYTE = 12

@@ -8,6 +8,7 @@ step is atomic by one rename or one record.
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -107,9 +108,9 @@ class Store(SampleMatrix):
         journal = self.path / manifest.journal
         state = read_journal(journal, manifest.generation)
         self._adopt(manifest, [self._mapped(shard, manifest) for shard in manifest.shards])
-        for record in state.records:
-            for operation in decode(record.payload, str(journal)):
-                self._apply(operation)
+        committed = (decode(record.payload, str(journal)) for record in state.records)
+        for operation in joined(itertools.chain.from_iterable(committed)):  # many changes at once cost less each
+            self._apply(operation)
         self._journal_end, self._commits = state.end, len(state.records)
 
     def _mapped(self, shard: Shard, manifest: Manifest) -> tuple[Block, Mapping[str, NDArray[Any]]]:
@@ -249,7 +250,7 @@ class Store(SampleMatrix):
     def compact(self) -> None:
         """Write changed shards anew, merge small ones and start an empty journal: one new generation, atomically.
 
-        Commits first. Holds one shard in memory at a time besides what has changed; readers keep the old generation.
+        Commits first. Holds as much as a build, besides what has changed; readers keep the old generation.
         """
         self._start_writing()
         self._flush()
