@@ -10,6 +10,7 @@ from sklearn.decomposition import NMF
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
 from naive.encode import encode as naive_encode
+from naive.family import hals
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +35,26 @@ def test_it_is_scikit_learn_from_the_anchors_and_their_encoding(near_separable, 
     assert not found.converged
     assert found.error == pytest.approx(np.linalg.norm(X - found.W @ found.H), rel=1e-6)
     assert found.error <= found.start_error
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.5])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_it_is_the_naive_twin_entry_by_entry(noise, make):
+    X = fa.datasets.separable(40, 12, 3, noise=noise, rng=3).A
+    found = fa.nmf(make(X), 3, max_iter=20, tol=0.0, rng=0)
+    start = X[found.anchors]
+    W, H, errors = hals(X, naive_encode(X, start), start, 20)
+    assert found.start_error == pytest.approx(errors[0], rel=1e-6)
+    np.testing.assert_allclose(found.W, W, atol=1e-6 * np.abs(W).max())
+    np.testing.assert_allclose(found.H, H, atol=1e-6 * np.abs(H).max())
+    assert found.error == pytest.approx(errors[-1], rel=1e-9)
+    assert (np.diff(errors) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("solver", ["cd", "mu"])
+def test_more_iterations_never_do_worse(near_separable, solver):
+    errors = [fa.nmf(near_separable, 4, max_iter=n, tol=0.0, solver=solver, rng=0).error for n in (1, 5, 10, 40, 160)]
+    assert (np.diff(errors) <= 1e-9).all()
 
 
 def test_a_separable_matrix_is_solved_by_its_start():

@@ -157,3 +157,20 @@ def best_direction(A, X, k):
     bounds = [(0.0, 1.0 if i == j else None) for j in range(m) for i in range(m)]
     least = linprog(gradient.ravel(), A_ub=np.array(rows), b_ub=upper, bounds=bounds)
     return (gradient * X).sum() - least.fun
+
+
+def hals(X, W, H, iterations):
+    """Hierarchical alternating least squares: each entry of W, then of H, to its best non-negative value in turn.
+
+    Returns the factors and the error ‖X − W·H‖ before and after every iteration.
+    """
+    W, H = W.copy(), H.copy()
+    errors = [np.linalg.norm(X - W @ H)]
+    for _ in range(iterations):
+        for A, F, G in ((X, W, H), (X.T, H.T, W.T)):  # views: F is changed in place
+            for i in range(len(F)):
+                for t in range(F.shape[1]):
+                    without = A[i] - F[i] @ G + F[i, t] * G[t]
+                    F[i, t] = max(without @ G[t] / (G[t] @ G[t]), 0.0)
+        errors.append(np.linalg.norm(X - W @ H))
+    return W, H, errors
