@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
-from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
+from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError, TooLargeError
 from naive.family import cur_core, truncated
 from naive.sampling import NaiveSampleMatrix
 
@@ -67,6 +67,7 @@ def test_cost_does_not_grow_with_the_matrix():
     [
         ({"k": 9}, InvalidInputError, "k = 9 is more than"),
         ({"k": 2, "rows": 1}, InvalidInputError, "must both be at least k = 2"),
+        ({"k": 2, "rows": 10**12}, TooLargeError, "drawing 1e\\+12 rows and 40 columns"),
         ({"k": 2, "columns": 2.5}, InvalidTypeError, "columns must be an integer"),
         ({"k": 2, "core": "best"}, InvalidInputError, 'core must be "sampled" or "exact"'),
         ({"k": 3}, RankError, "rank 2, below k = 3"),

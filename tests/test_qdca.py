@@ -135,6 +135,7 @@ def test_the_circuit_can_be_drawn(signed):
     ("solver", "error", "message"),
     [
         (lambda: fa.QDCA(shots=0), InvalidInputError, "shots must be at least 1"),
+        (lambda: fa.QDCA(shots=10**12), TooLargeError, "more than the simulator can return"),
         (lambda: fa.QDCA(shots=1.5), InvalidTypeError, "shots must be an integer"),
         (lambda: fa.QDCA(vote="loudest"), InvalidInputError, "vote must be"),
         (lambda: fa.QDCA(preparation="qram"), InvalidInputError, "preparation must be"),

@@ -169,6 +169,11 @@ def test_the_default_number_of_tastes_fits_small_tables():
     A = np.random.default_rng(0).integers(1, 6, (6, 4)) * 1.0
     A[0, 1] = A[2, 3] = 0.0
     assert fa.apps.recommend(A, [0, 2], 1, rng=0).tolist() == [[1], [3]]
+    flat = np.ones((6, 5))  # of rank one
+    flat[0, 2] = 0.0
+    assert fa.apps.recommend(flat, [0], 1, rng=0).tolist() == [[2]]
+    with pytest.raises(fa.errors.RankError, match="below k = 5"):
+        fa.apps.recommend(np.ones((6, 5)), [0], 1, k=5, rng=0)
     with pytest.raises(InvalidInputError, match="k = 20 is more than"):
         fa.apps.recommend(A, [0], 1, k=20)
 

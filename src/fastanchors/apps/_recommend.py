@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike, as_generator
 from .._validate import check_index, check_number, check_size
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, RankError
 from ..lowrank._lines import as_access
 from ..lowrank.fkv import fkv
 from ..lowrank.rejection import draw_combination
@@ -228,7 +228,12 @@ def recommend(
     """
     generator = as_generator(rng)
     access = as_access(S)
-    model = Recommender(access, min(_TASTES, *access.shape) if k is None else k, rng=generator, **options)
+    try:
+        model = Recommender(access, min(_TASTES, *access.shape) if k is None else k, rng=generator, **options)
+    except RankError as error:
+        if k is not None or error.rank < 1:
+            raise
+        model = Recommender(access, error.rank, rng=generator, **options)
     return model.top_n(users, n, exclude_seen=exclude_seen, draws=draws, rng=generator)
 
 

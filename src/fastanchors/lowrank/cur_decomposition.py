@@ -18,7 +18,7 @@ from .._validate import check_index, check_rank, check_size
 from ..errors import InvalidInputError, RankError
 from ..sampling.access import SampleAccess
 from ._lines import BATCH_ENTRIES, as_access
-from .fkv import PRACTICAL_FACTOR
+from .fkv import PRACTICAL_FACTOR, check_held
 
 __all__ = ["CUR", "cur"]
 
@@ -110,6 +110,7 @@ def cur(
     k = check_rank(k, access.shape)
     r = PRACTICAL_FACTOR * k if rows is None else check_size(rows, name="rows")
     c = PRACTICAL_FACTOR * k if columns is None else check_size(columns, name="columns")
+    check_held(r, c, k, access.shape)
     if min(r, c) < k:
         raise InvalidInputError(f"rows = {r} and columns = {c} must both be at least k = {k}")
     if core not in ("sampled", "exact"):

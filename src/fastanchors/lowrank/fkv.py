@@ -15,7 +15,7 @@ from ..sampling.access import SampleAccess
 from ._lines import Lines, Side, as_access, check_side
 from .described import DescribedVectors
 
-__all__ = ["SampleSize", "fkv", "fkv_sample_size"]
+__all__ = ["SampleSize", "check_held", "fkv", "fkv_sample_size"]
 
 PRACTICAL_FACTOR = 20  # rows and columns per unit of rank by default
 MAX_ENTRIES = 1 << 27  # entries of the sampled submatrix that are held: 1 GiB of float64
@@ -103,7 +103,7 @@ def fkv(
     side = check_side(side)
     k = check_rank(k, access.shape)
     p, q = _sizes(k, rows, columns, eps, delta)
-    _check_held(p, q, k, access.shape)
+    check_held(p, q, k, access.shape)
     if min(p, q) < k:
         raise InvalidInputError(f"rows = {p} and columns = {q} must both be at least k = {k}")
     if not access.frobenius_norm > 0:
@@ -136,12 +136,12 @@ def _fkv(S: SampleAccess, k: int, side: Side, lines: int, places: int, rng: np.r
     return DescribedVectors(S, side, distinct, scale[:, None] * U[:, :k] / sigma[:k], sigma[:k])
 
 
-def _check_held(p: int, q: int, k: int, shape: tuple[int, int]) -> None:
+def check_held(p: int, q: int, k: int, shape: tuple[int, int]) -> None:
     """Refuse a size whose distinct rows and columns, or whose very draws, do not fit in memory."""
     entries = min(p, shape[0]) * min(q, shape[1])
     if max(entries, p + q) > MAX_ENTRIES:
         raise TooLargeError(
-            f"FKV with {p:.3g} rows and {q:.3g} columns needs {8 * max(entries, p + q) / 1e9:.3g} GB for what it draws "
+            f"drawing {p:.3g} rows and {q:.3g} columns needs {8 * max(entries, p + q) / 1e9:.3g} GB for the draws "
             f"alone, more than the {8 * MAX_ENTRIES / 1e9:.2g} GB held; give rows=…, columns=… "
             f"({PRACTICAL_FACTOR}·k = {PRACTICAL_FACTOR * k} of each works in practice) or a larger eps"
         )

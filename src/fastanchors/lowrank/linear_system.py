@@ -195,7 +195,14 @@ class _Right:
         kind = "f"
         in_memory = not isinstance(b, VectorSampler | np.memmap)
         if not isinstance(b, VectorSampler):
-            b = np.asarray(b)
+            if sp.issparse(b):
+                raise InvalidTypeError(
+                    f"b must be an array of {m} numbers, got {type(b).__name__}; use b.toarray().ravel()"
+                )
+            try:
+                b = np.asarray(b)
+            except ValueError:  # rows of several lengths
+                raise InvalidTypeError(f"b must be an array of {m} numbers, got {type(b).__name__}") from None
             kind = b.dtype.kind
         shape = (len(b),) if isinstance(b, VectorSampler) else b.shape
         if shape != (m,):

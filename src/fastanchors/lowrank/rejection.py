@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike, as_generator
 from .._validate import check_size
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, InvalidTypeError
 from ._layers import Draws, Weights, one_layer, one_layer_bound, two_layers, two_layers_bound
 from .described import DescribedVectors, as_described
 
@@ -103,7 +103,10 @@ def expected_trials(
 
 
 def _check(U: DescribedVectors, y: ArrayLike, layers: Any, weights: Any) -> NDArray[np.float64]:
-    coefficients = np.asarray(y, dtype=np.float64)
+    try:
+        coefficients = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"y must hold {U.shape[1]} real numbers, got {y!r}") from None
     if coefficients.shape != (U.shape[1],):
         raise InvalidInputError(
             f"y must hold {U.shape[1]} numbers, one for each vector, got shape {coefficients.shape}"

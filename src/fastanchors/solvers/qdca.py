@@ -23,6 +23,7 @@ __all__ = ["QDCA"]
 
 _MAX_QUBITS = 22  # 2^22 rows: 64 MB of amplitudes, of which the simulator holds a few copies
 _MAX_GATE_QUBITS = 14  # by gates a state takes 2^(q+1) of them, each over 2^q amplitudes
+_MAX_SHOTS = 1 << 26  # the simulator returns every one of them, qubit by qubit
 _PROJECTED_ENTRIES = 1 << 22
 
 
@@ -142,7 +143,8 @@ class QDCA(DCA):
         return qml.tape.QuantumScript(operations, [qml.sample(wires=wires)], shots=self.shots)
 
     def _check(self) -> None:
-        check_size(self.shots, name="shots")
+        if check_size(self.shots, name="shots") > _MAX_SHOTS:
+            raise TooLargeError(f"shots = {self.shots} are more than the simulator can return; at most {_MAX_SHOTS}")
         if self.vote not in ("frequent", "largest"):
             raise InvalidInputError(f"vote must be 'frequent' or 'largest', got {self.vote!r}")
         if self.preparation not in ("state", "gates"):
