@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import StoreError
 from .arrays import _spooled_columns
-from .numbers import line_chunks, malformed, open_bytes, parse_numbers
+from .numbers import CHUNK, line_chunks, malformed, open_bytes, parse_numbers
 from .source import Source, read_names
 from .triplets import RowGrouper
 
@@ -94,7 +94,8 @@ def _coordinates(
     grouper = RowGrouper(m, n, dtype, max_bytes, name=name, entries=entries * (1 + mirrored))
     seen = 0
     try:
-        for line, text in line_chunks(file, name, first_line):
+        # What parsing a piece of text holds is some ten times its size, and must be little beside the blocks.
+        for line, text in line_chunks(file, name, first_line, min(CHUNK, max(1 << 16, max_bytes // 16))):
             numbers = parse_numbers(text, name=name, first_line=line)
             table = as_table(numbers, width, name, line)
             rows, columns = table[:, 0] - 1, table[:, 1] - 1

@@ -20,9 +20,9 @@ from .._jit import jit
 from ..errors import StoreError
 from .remote import openable
 
-__all__ = ["Numbers", "line_chunks", "malformed", "open_bytes", "parse_numbers"]
+__all__ = ["CHUNK", "Numbers", "line_chunks", "malformed", "open_bytes", "parse_numbers"]
 
-_CHUNK = 1 << 21
+CHUNK = 1 << 21
 _POWERS = np.array([float(10**e) for e in range(23)])
 
 
@@ -51,7 +51,7 @@ def open_bytes(path: Path) -> IO[bytes]:
     return file
 
 
-def line_chunks(file: IO[bytes], name: str, first_line: int = 1, size: int = _CHUNK) -> Iterator[tuple[int, bytes]]:
+def line_chunks(file: IO[bytes], name: str, first_line: int = 1, size: int = CHUNK) -> Iterator[tuple[int, bytes]]:
     """(number of the first line, whole lines) until the end of the file."""
     rest = b""
     line = first_line
