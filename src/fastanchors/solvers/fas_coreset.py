@@ -161,6 +161,15 @@ class Coreset:
         rows = self.rows[np.searchsorted(self.indices, indices)]
         return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
 
+    def _point(self, place: int) -> NDArray[np.float64]:
+        """One of its rows, dense; SciPy takes longer to find a sparse row than all else of a step takes."""
+        if not sp.issparse(self.rows):
+            return np.asarray(self.rows[place], dtype=np.float64)
+        entries = slice(self.rows.indptr[place], self.rows.indptr[place + 1])
+        point = np.zeros(self.rows.shape[1])
+        point[self.rows.indices[entries]] = self.rows.data[entries]
+        return point
+
     def take(self, keep: NDArray[np.bool_]) -> Coreset:
         """The rows marked."""
         return Coreset(self.indices[keep], self.rows[keep], self.squared_norms[keep])
@@ -182,7 +191,7 @@ class Coreset:
                 exhausted = step == "zero"
                 break
             place, decision, near = step
-            q, size = residuals.direction(data.rows([place])[0])
+            q, size = residuals.direction(self._point(place))
             residuals.remove(q, residuals.project(q))
             residuals.bar(place)
             found.append(int(self.indices[place]))

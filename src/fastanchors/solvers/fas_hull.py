@@ -122,15 +122,20 @@ def _mix(
     for i in range(norms.size):
         if known[i] or norms[i] == 0.0:
             continue
-        squared, total, error = 0.0, 0.0, np.float64(left[i]) + slack
-        for j in range(d):
+        squared, other, total, error = 0.0, 0.0, 0.0, np.float64(left[i]) + slack
+        for j in range(0, d - 1, 2):  # two sums in flight
             x = np.float64(C[i, j]) - np.float64(mixed[i, j])
+            y = np.float64(C[i, j + 1]) - np.float64(mixed[i, j + 1])
+            squared += x * x
+            other += y * y
+        if d % 2:
+            x = np.float64(C[i, d - 1]) - np.float64(mixed[i, d - 1])
             squared += x * x
         for j in range(p):
             x = np.float64(shares[i, j])
             total += x
             error += x * off[j]
-        error = (np.sqrt(squared) + error) * norms[i] * _ROUND
+        error = (np.sqrt(squared + other) + error) * norms[i] * _ROUND
         scale = norms[i] / unit * _ROUND
         total = max(total * scale, 1.0)
         error += (1.0 - 1.0 / total) * (norms[i] + error)

@@ -59,12 +59,15 @@ def sketch_rows(
 
     V may be :func:`padded`. In any order, from any thread.
     """
-    _, coordinates, left, norms = (x if isinstance(x, int) else x[at : at + block.shape[0]] for x in part)
+    place = slice(at, at + block.shape[0])
+    coordinates, left, norms = part.coordinates[place], part.left[place], part.norms[place]
     d = coordinates.shape[1]
     single = block.dtype == np.float32
     if sp.issparse(block):
-        error = relative_error(int(np.diff(block.indptr).max(initial=0)), d)
-        _sketch_csr(block.indptr, block.indices, block.data, divisor, single, V, error, coordinates, left, norms)
+        longest = int(np.diff(block.indptr).max(initial=0))
+        error = relative_error(longest, d)
+        entries = block.indptr, block.indices, block.data
+        _sketch_csr(*entries, divisor, single, V, longest, error, coordinates, left, norms)
         return
     wide, squared = np.empty(block.shape), np.empty(block.shape[0])
     if divisor.size:
@@ -133,11 +136,21 @@ def _keep(C: Any, squared: Any, error: float, coordinates: Any, left: Any, norms
 
 
 @jit
-def _entry(x: float, by: float, single: bool) -> float:
-    """An entry of the view."""
+def _entries(data: Any, by: float, single: bool, x: Any) -> float:
+    """The entries of a row of the view into ``x``; their sum of squares."""
     if by == 0.0:
-        return np.float64(x)
-    return np.float64(np.float32(x / by)) if single else np.float64(x / by)
+        for at in range(data.size):
+            x[at] = data[at]
+    elif single:
+        for at in range(data.size):
+            x[at] = np.float32(data[at] / by)
+    else:
+        for at in range(data.size):
+            x[at] = data[at] / by
+    total = 0.0
+    for at in range(data.size):
+        total += x[at] * x[at]
+    return total
 
 
 @jit
@@ -148,32 +161,26 @@ def _sketch_csr(
     divisor: Any,
     single: bool,
     V: Any,
+    longest: int,
     error: float,
     coordinates: Any,
     left: Any,
     norms: Any,
 ) -> None:
     d = V.shape[1]
-    c = np.empty(d)
+    c, x = np.empty(d), np.empty(longest)
     for i in range(norms.size):
+        row, columns = data[indptr[i] : indptr[i + 1]], indices[indptr[i] : indptr[i + 1]]
+        squared = _entries(row, divisor[i] if divisor.size > 0 else 0.0, single, x)
         c[:] = 0.0
-        squared = 0.0
-        by = divisor[i] if divisor.size > 0 else 0.0
-        end = indptr[i + 1]
-        at = indptr[i]
-        while at + 4 <= end:  # four rows of V for one look at the sums
-            x, y = _entry(data[at], by, single), _entry(data[at + 1], by, single)
-            z, w = _entry(data[at + 2], by, single), _entry(data[at + 3], by, single)
-            squared += (x * x + y * y) + (z * z + w * w)
-            p, q, r, s = V[indices[at]], V[indices[at + 1]], V[indices[at + 2]], V[indices[at + 3]]
+        fours = row.size - row.size % 4
+        for at in range(0, fours, 4):  # four rows of V for one look at the sums
+            y, z, u, w = x[at], x[at + 1], x[at + 2], x[at + 3]
+            p, q, r, s = V[columns[at]], V[columns[at + 1]], V[columns[at + 2]], V[columns[at + 3]]
             for j in range(d):
-                c[j] += (x * p[j] + y * q[j]) + (z * r[j] + w * s[j])
-            at += 4
-        while at < end:
-            x = _entry(data[at], by, single)
-            squared += x * x
-            p = V[indices[at]]
+                c[j] += (y * p[j] + z * q[j]) + (u * r[j] + w * s[j])
+        for at in range(fours, row.size):
+            y, p = x[at], V[columns[at]]
             for j in range(d):
-                c[j] += x * p[j]
-            at += 1
+                c[j] += y * p[j]
         _keep_row(c, squared, error, coordinates, left, norms, i)

@@ -55,6 +55,8 @@ class FasExtra:
 
     def __init__(self, V: NDArray[np.float64] | None = None) -> None:
         self.V = V
+        self.shares = {True: _SPARSE_SHARE, False: _DENSE_SHARE}
+        self.fleeting = False  # sketches go after the build, that much is known from its first block
 
     def prepare(self, block: Block) -> dict[str, NDArray[Any]]:
         """The sketched space, from rows of the first block."""
@@ -62,6 +64,8 @@ class FasExtra:
         m, n = block.shape
         some = np.sort(rng.choice(m, min(m, PILOT), replace=False))
         self.V = row_space(block.rows(some, view=True), min(STEPS + SPARE, n), rng)
+        share = self.shares[isinstance(block, SparseBlock)]
+        self.fleeting = sum(x.nbytes for x in empty_part(m, self.V.shape[1])[1:]) > share * block.nbytes
         return {"V": self.V}
 
     def shard(self, block: Block, first_row: int) -> dict[str, NDArray[Any]]:
@@ -106,9 +110,10 @@ class FasExtra:
 
     def worth_keeping(self, store: Any) -> bool:
         """Whether the sketches are small beside the shards; if not, they serve the build alone."""
+        if self.fleeting:
+            return False
         parts = [shard.extras[self.name]["bytes"] for shard in store.manifest.shards]
-        share = _SPARSE_SHARE if store.is_sparse else _DENSE_SHARE
-        return sum(parts) <= share * sum(shard.data["bytes"] for shard in store.manifest.shards)
+        return sum(parts) <= self.shares[store.is_sparse] * sum(shard.data["bytes"] for shard in store.manifest.shards)
 
 
 def _stored(arrays: Arrays, shape: tuple[int, int], start: int, stop: int) -> Rows:

@@ -28,10 +28,10 @@ ALIGN = 64
 _CRC_PIECE = 1 << 26
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, durable: bool = True) -> dict[str, Any]:
     """Write ``arrays`` to a new file, make it durable and return its description (JSON-ready).
 
-    Nothing is left behind when writing fails.
+    Nothing is left behind when writing fails. A file that is removed before the work is done need not be durable.
     """
     entries: dict[str, Any] = {}
     offset = 0
@@ -51,7 +51,8 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, An
                 }
                 offset += flat.size + pad
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
     except BaseException:
         path.unlink(missing_ok=True)
         raise

@@ -41,6 +41,7 @@ class Extra(Protocol):
     # the end of a build and by compaction. They are kept with that generation; rows changed since are in
     # ``Store.changed_rows``, rows appended since are beyond what the arrays know. And ``worth_keeping(store) -> bool``:
     # where it says no at the end of a build, the arrays beside the shards have served their purpose and are removed.
+    # An extra that knows from ``prepare`` on that it will say no sets ``fleeting``, and they are not made durable.
 
 
 _LOADERS: dict[str, Callable[[Arrays], Extra]] = {}

@@ -12,10 +12,11 @@ import scipy.sparse as sp
 from .._validate import check_finite
 from ..errors import InvalidInputError
 from ..io import open_source
-from ..io.source import rebatch
+from ..io.source import Source, rebatch
 from ..sampling.access import Rows
 from ..sampling.block import Block, make_block
 from ..sampling.entries import as_values, check_squares
+from ..sampling.forest import Array
 from ..sampling.matrix import SampleMatrix
 from .arrays_file import write_arrays
 from .extras import Extra
@@ -46,9 +47,9 @@ def shard_bytes(memory_limit: int) -> int:
     return memory_limit // _MEMORY_PER_BYTE
 
 
-def check_rows(rows: Rows, normalize: str | None, first_row: int) -> None:
-    """Raise, with row and column, on an entry that the sample model cannot take."""
-    check_finite(rows, signed=normalize is None, first_row=first_row)
+def check_rows(rows: Rows, normalize: str | None, first_row: int, name: str = "A") -> None:
+    """Raise, with the source's name, row and column, on an entry that the sample model cannot take."""
+    check_finite(rows, signed=normalize is None, first_row=first_row, name=name)
     check_squares(rows, first_row=first_row)
 
 
@@ -77,14 +78,47 @@ def new_rows(source: Any, store: Any, options: dict[str, Any]) -> Iterator[tuple
     opened = open_source(source, **options)
     if opened.shape[1] != store.shape[1]:
         raise InvalidInputError(f"{opened.name} has {opened.shape[1]} columns, the store has {store.shape[1]}")
+    order = _column_order(opened, store)
     first = 0
     size = shard_bytes(store.memory_limit)
-    for rows in rebatch(opened.blocks(size), 2 * size):
-        check_rows(rows, store.normalize, first)
-        fitted = _fitted(rows, store, first)
+    for rows in rebatch(opened.blocks(size, signed=store.normalize is None), 2 * size):
+        check_rows(rows, store.normalize, first, opened.name)
+        fitted = _fitted(rows if order is None else _reordered(rows, order), store, first)
         names = opened.row_names
         yield fitted, (names[first : first + rows.shape[0]] if names is not None else None)
         first += rows.shape[0]
+
+
+def _column_order(source: Source, store: Any) -> Array | None:
+    """Which column of the source is which of the store, by name; None where they come in the same order.
+
+    Columns that a name tells apart are never mixed up: other names, or the same ones twice, are refused.
+    """
+    new, known = source.column_names, store.column_names
+    if new is None or known is None or all(a == b for a, b in zip(new, known, strict=True)):
+        return None
+    place = {name: j for j, name in enumerate(new)}
+    for name in known:
+        if name not in place:
+            raise InvalidInputError(
+                f"{source.name} has no column {name!r}, the store has; name its columns as the store's are, or give "
+                "column_names=store.column_names if they come in the same order"
+            )
+    if len(place) < len(new):
+        twice = next(name for j, name in enumerate(new) if place[name] != j)
+        raise InvalidInputError(f"{source.name}: two columns are named {twice!r}, so they cannot be told apart")
+    return np.array([place[name] for name in known])
+
+
+def _reordered(rows: Rows, order: Array) -> Rows:
+    """Columns ``order`` of the rows; sparse ones stay canonical."""
+    if not sp.issparse(rows):
+        return np.ascontiguousarray(rows[:, order])
+    place = np.empty(order.size, rows.indices.dtype)
+    place[order] = np.arange(order.size)
+    turned = sp.csr_array((rows.data, place[rows.indices], rows.indptr), shape=rows.shape)
+    turned.sort_indices()
+    return turned
 
 
 def _fitted(rows: Rows, store: SampleMatrix, first: int) -> Rows:
@@ -117,7 +151,8 @@ def write_shard(
     try:
         for extra in extras:
             file = folder / f"shard-{number:06d}.{extra.name}.bin"
-            shard.extras[extra.name] = write_arrays(file, extra.shard(block, first_row))
+            durable = not getattr(extra, "fleeting", False)
+            shard.extras[extra.name] = write_arrays(file, extra.shard(block, first_row), durable=durable)
     except BaseException:
         for description in shard.files():
             (folder / description["file"]).unlink(missing_ok=True)
