@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import warnings
 
 import numpy as np
 import pytest
@@ -272,3 +273,117 @@ def test_docword(tmp_path):
     path.write_bytes(gzip.compress(b"30\nnine\n1\n"))
     with pytest.raises(StoreError, match="line 2"):
         open_source(path)
+
+
+def table(path, text, **options):
+    """Rows, names of the rows and of the columns, and what was guessed."""
+    path.write_text(text)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        source = open_source(path, **options)
+    rows = whole(source).tolist()
+    return rows, source.row_names, source.column_names, [str(warning.message) for warning in told]
+
+
+def test_the_header_of_pandas_and_r_is_no_row(tmp_path):
+    path = tmp_path / "t.csv"
+    rows, names, columns, told = table(path, ",0,1,2\n0,5.0,1.0,0.0\n1,2.0,0.5,1.0\n")  # DataFrame(A).to_csv()
+    assert (rows, names, columns) == ([[5, 1, 0], [2, 0.5, 1]], ["0", "1"], ["0", "1", "2"])
+    assert told == []
+    rows, names, columns, told = table(path, '"","a","b"\n"1",5,1\n"2",2,0\n')  # write.csv
+    assert (rows, names, columns, told) == ([[5, 1], [2, 0]], ["1", "2"], ["a", "b"], [])
+    rows, names, columns, told = table(path, "a,b\n1,5,1\n2,2,0\n")  # write.table with numbers for row names
+    assert (rows, names, columns, told) == ([[5, 1], [2, 0]], ["1", "2"], ["a", "b"], [])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "header", "told"),
+    [
+        ("2019,2020,2021", "1,0,5", True, "header=False"),
+        ("0,1,2,3", "0.1,0.2,0.3,0.4", True, "header=False"),
+        ("2021,2020,2019", "1,0,5", True, "header=False"),
+        ("400.5,411.2,418.9,430.1,441.7,452", "1,0,5,2,2,9", True, "header=False"),
+        ("0,1", "0.1,0.7", False, "header=True"),  # too few to tell
+        ("1,2,3", "4,5,6", False, None),  # the next line is like it
+        ("1,0,5", "2019,2020,2021", False, None),
+        ("0.1,0.5,0.7", "0.2,0.1,0.1", False, None),
+        ("7,7,7", "0,1,5", False, None),
+    ],
+)
+def test_a_first_line_of_numbers(tmp_path, first, second, header, told):
+    path = tmp_path / "t.csv"
+    numbers = [[float(cell) for cell in line.split(",")] for line in (first, second)]
+    rows, names, columns, said = table(path, f"{first}\n{second}\n")
+    assert rows == numbers[header:]
+    assert columns == (first.split(",") if header else None)
+    assert names is None
+    assert [told in message and str(path) in message for message in said] == ([] if told is None else [True])
+    for wanted in (True, False):  # the option settles it, without a word
+        rows, _, _, said = table(path, f"{first}\n{second}\n", header=wanted)
+        assert (rows, said) == (numbers[wanted:], [])
+
+
+def test_a_named_first_line_of_years(tmp_path):
+    rows, names, columns, said = table(tmp_path / "t.csv", "country,2019,2020,2021\nA,4,1,1\nB,0,3,1\n")
+    assert (rows, names, columns) == ([[4, 1, 1], [0, 3, 1]], ["A", "B"], ["2019", "2020", "2021"])
+    assert len(said) == 1
+
+
+def test_whole_numbers_that_name_the_rows(tmp_path):
+    path = tmp_path / "t.csv"
+    for heading in ("id", "ID", "row", "Index", "name"):
+        rows, names, columns, said = table(path, f"{heading},a,b\n101,1,0\n105,0,2\n")
+        assert (rows, names, columns) == ([[1, 0], [0, 2]], ["101", "105"], ["a", "b"])
+        assert len(said) == 1
+        assert "row_names=False" in said[0]
+    rows, names, columns, said = table(path, "id,a,b\n101,1,0\n105,0,2\n", row_names=False)
+    assert (rows, names, columns, said) == ([[101, 1, 0], [105, 0, 2]], None, ["id", "a", "b"], [])
+    for text in ("id,a\n3,1\n3,2\n", "id,a\n0.5,1\n1.5,2\n", "age,a\n30,1\n40,2\n"):  # repeats; measures; no key
+        rows, names, _, said = table(path, text)
+        assert (len(rows[0]), names, said) == (2, None, [])
+
+
+def test_any_column_can_name_the_rows(tmp_path):
+    path = tmp_path / "t.csv"
+    text = 'a,label,b\n1,x,0\n0,"y, z",2\n'
+    rows, names, columns, _ = table(path, text, row_names="label")
+    assert (rows, names, columns) == ([[1, 0], [0, 2]], ["x", "y, z"], ["a", "b"])
+    path.write_text(text)
+    with pytest.raises(StoreError, match=r"line 2: 'x' in column 'label' is not a number; .*row_names='label'"):
+        open_source(path)
+    with pytest.raises(InvalidInputError, match=r"no column 'lable'.*did you mean 'label'"):
+        open_source(path, row_names="lable")
+    path.write_text("a,b,label\n1,2,x\n3\n")
+    with pytest.raises(StoreError, match="line 3: only one field"):
+        whole(open_source(path, row_names="label"))
+
+
+def test_text_that_is_not_utf_8_is_not_mangled(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("Größe,b\nä,1\nö,2\n".encode("latin-1"))
+    with pytest.raises(StoreError, match=r"t.csv, line 1, byte 3: 0xf6 is not utf-8 text; .*encoding='latin-1'"):
+        open_source(path)
+    path.write_bytes(b"name,b\n" + b"a,1\n" * 200 + "ö,2\n".encode("latin-1"))
+    with pytest.raises(StoreError, match=r"t.csv, line 202, byte 1"):
+        whole(open_source(path))
+    source = open_source(path, encoding="latin-1")
+    whole(source)
+    assert source.row_names[-1] == "ö"
+    path.write_bytes("a,b\n1,2\n".encode("utf-16"))
+    with pytest.raises(StoreError, match="UTF-16; save it as UTF-8"):
+        open_source(path)
+    for encoding, message in (("utf-16", "cannot be read"), ("latin-99", "unknown encoding")):
+        with pytest.raises(InvalidInputError, match=message):
+            open_source(path, encoding=encoding)
+
+
+def test_other_separators_are_recognised_and_named(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a;b\n1;2\n")
+    with pytest.raises(StoreError, match="give separator=';'"):
+        open_source(path)
+    assert whole(open_source(path, separator=";")).tolist() == [[1, 2]]
+    with pytest.raises(InvalidInputError, match="one plain character"):
+        open_source(path, separator=";;")
+    path.write_bytes(b"\xef\xbb\xbf0.5,1\n2,1\n")  # a mark before a table without a header
+    assert whole(open_source(path)).tolist() == [[0.5, 1], [2, 1]]

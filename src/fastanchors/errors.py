@@ -10,6 +10,7 @@ from __future__ import annotations
 __all__ = [
     "CorruptStoreError",
     "FastAnchorsError",
+    "GuessWarning",
     "InvalidInputError",
     "InvalidTypeError",
     "MissingExtraError",
@@ -23,6 +24,10 @@ __all__ = [
 
 class FastAnchorsError(Exception):
     """Base of all errors of fastanchors."""
+
+
+class GuessWarning(UserWarning):
+    """A file was read by a guess that could be wrong; the message says what was taken and which option settles it."""
 
 
 class InvalidInputError(FastAnchorsError, ValueError):

@@ -11,11 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
+from .layout import Layout, layout
 from .market import first_misfit, line_of
 from .numbers import line_chunks, malformed, open_bytes, parse_numbers
 from .source import Source, read_names, rebatch
+from .words import BOM, check_encoding, decoded
 
 __all__ = ["read_table"]
+
+_LOOKED = 100  # lines that are looked at to tell how a table is laid out
 
 
 def read_table(
@@ -25,57 +29,58 @@ def read_table(
     header: bool | None = None,
     row_names: Any = None,
     column_names: Any = None,
+    encoding: str = "utf-8",
     dtype: Any = np.float64,
 ) -> Source:
     """A dense table, streamed.
 
-    ``header`` (column names in the first line) and ``row_names=True`` (the first column is names) are recognised by
-    themselves where the cells are not numbers; numbers are float64 unless ``dtype`` says otherwise.
+    ``header`` says whether the first line is column names; ``row_names`` which column names the rows: its heading, True
+    for the first one, False for none (or the names themselves, or a file of them). Neither is needed where the cells
+    tell, by the rules of :mod:`fastanchors.io.layout`. Numbers are float64 unless ``dtype`` says otherwise.
     """
     name = str(path)
     separator = separator or ("\t" if ".tsv" in path.suffixes else ",")
-    first, second = _first_lines(path, name, separator)
-    if header is None:
-        header = not all(_is_number(cell) for cell in first[1:] or first)  # the first cell may be a row's name
-    sample = second if header else first
-    if not sample:
-        raise InvalidInputError(f"{name} is empty: a header but no rows")
-    named = row_names is True or (row_names is None and not _is_number(sample[0]))
-    width = len(sample) - named
-    if column_names is None and header:
-        cells = first[1:] if named and len(first) == len(sample) else first
-        if len(cells) != width:
-            raise malformed(name, 1, f"the header has {len(first)} fields, the next line {len(sample)}")
-        column_names = cells
-    found: list[str] | None = [] if named else read_names(row_names or None, "row")
+    if len(separator.encode()) != 1:
+        raise InvalidInputError(f"separator must be one plain character such as ';', got {separator!r}")
+    encoding = check_encoding(encoding)
+    found = layout(name, _first_lines(path, name, separator, encoding), header, row_names)
+    named = found.names_at is not None
+    names: list[str] | None = [] if named else read_names(row_names or None, "row")
     entry_type = np.dtype(dtype)
 
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
-        if named and found is not None:
-            found.clear()
-        pieces = _pieces(path, name, separator, header, width, entry_type, found if named else None)
-        yield from rebatch(pieces, max_bytes)
+        if named and names is not None:
+            names.clear()
+        yield from rebatch(_pieces(path, name, separator, encoding, found, entry_type, names), max_bytes)
 
     return Source(
         name,
-        (None, width),
+        (None, found.width),
         entry_type,
         False,
         blocks,
-        row_names=found,
-        column_names=read_names(column_names, "column"),
+        row_names=names,
+        column_names=found.column_names if column_names is None else read_names(column_names, "column"),
     )
 
 
 def _pieces(
-    path: Path, name: str, separator: str, header: bool, width: int, dtype: np.dtype[Any], names: list[str] | None
+    path: Path,
+    name: str,
+    separator: str,
+    encoding: str,
+    found: Layout,
+    dtype: np.dtype[Any],
+    names: list[str] | None,
 ) -> Iterator[NDArray[Any]]:
+    width = found.width
     with open_bytes(path) as file:
-        if header:
+        if found.header:
             file.readline()
-        for line, text in line_chunks(file, name, 1 + header):
-            if names is not None:
-                text = _split_names(text, separator, names, name, line)
+        for line, text in line_chunks(file, name, 1 + found.header):
+            text = text.removeprefix(BOM) if line == 1 else text
+            if found.names_at is not None and names is not None:
+                text = _split_names(text, separator, encoding, found.names_at, names, name, line)
             numbers = parse_numbers(text, separator=separator, strict=True, name=name, first_line=line)
             bad = (numbers.counts != width) & (numbers.counts != 0)
             if bad.any():
@@ -88,47 +93,46 @@ def _pieces(
             yield table.astype(dtype, copy=False)
 
 
-def _split_names(text: bytes, separator: str, names: list[str], name: str, first_line: int) -> bytes:
-    """Take the first field of every line off into ``names``; line numbers stay."""
+def _split_names(
+    text: bytes, separator: str, encoding: str, at: int, names: list[str], name: str, first_line: int
+) -> bytes:
+    """Take field ``at`` of every line off into ``names``; line numbers stay."""
     mark = separator.encode()
     kept = []
-    for at, line in enumerate(text.split(b"\n")[:-1]):
+    for number, line in enumerate(text.split(b"\n")[:-1], start=first_line):
         if not line.strip():
             kept.append(b"")
             continue
-        if line.startswith(b'"'):
-            cells = next(csv.reader([line.decode("utf-8", "replace")], delimiter=separator))
-            label, rest = cells[0], separator.join(cells[1:]).encode()
+        where = f", line {number}"
+        if b'"' in line:
+            cells = next(csv.reader([decoded(line, encoding, name, where)], delimiter=separator))
+            fields, label = [cell.encode() for cell in cells], "".join(cells[at : at + 1])
         else:
-            raw, found, rest = line.partition(mark)
-            label = raw.decode("utf-8", "replace").strip()
-            if not found:
-                raise malformed(name, first_line + at, f"only one field, no {separator!r}")
+            fields = line.split(mark, at + 1)
+            label = decoded(b"".join(fields[at : at + 1]), encoding, name, where).strip()
+        if len(fields) < max(at + 1, 2):
+            what = f"only one field, no {separator!r}" if len(fields) == 1 else f"only {len(fields)} fields"
+            raise malformed(name, number, what)
         names.append(label)
-        kept.append(rest)
+        kept.append(mark.join(fields[:at] + fields[at + 1 :]))
     return b"\n".join(kept) + b"\n"
 
 
-def _first_lines(path: Path, name: str, separator: str) -> tuple[list[str], list[str]]:
-    """The cells of the first line and of the first line after it that is not blank."""
+def _first_lines(path: Path, name: str, separator: str, encoding: str) -> list[tuple[int, list[str]]]:
+    """Number and cells of the first lines that are not blank."""
     with open_bytes(path) as file:
         chunk = next((text for _, text in line_chunks(file, name)), b"")
-    lines = chunk.split(b"\n")
+    lines = chunk.removeprefix(BOM).split(b"\n", 2 * _LOOKED)[: 2 * _LOOKED]
     if not lines[0].strip():
         raise malformed(name, 1, "the file starts with a blank line; a header or a row is needed")
-    following = next((line for line in lines[1:] if line.strip()), b"")
-    if lines[0].startswith(b"\xef\xbb\xbf"):
-        lines[0] = lines[0][3:]
-    first, second = (
-        next(csv.reader([line.decode("utf-8", "replace").rstrip("\r")], delimiter=separator), [])
-        for line in (lines[0], following)
-    )
-    return [cell.strip() for cell in first], [cell.strip() for cell in second]
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    shown: list[tuple[int, list[str]]] = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and len(shown) < _LOOKED:
+            text = decoded(line, encoding, name, f", line {number}").rstrip("\r")
+            cells = next(csv.reader([text], delimiter=separator), [])
+            shown.append((number, [cell.strip() for cell in cells]))
+    first = shown[0][1]
+    for other in ";\t|,":
+        if len(first) == 1 and other != separator and other in first[0]:
+            raise malformed(name, 1, f"one field only; the fields seem to end in {other!r}: give separator={other!r}")
+    return shown
