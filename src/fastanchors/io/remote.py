@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from ..errors import MissingExtraError, StoreError
 
-__all__ = ["RemotePath", "is_address", "openable", "path_of"]
+__all__ = ["RemotePath", "is_address", "local_path", "openable", "path_of"]
 
 #: formats that are read in order or by pieces; the libraries behind the others want a local file
 STREAMED = ("npy", "npz", "mtx", "csv", "parquet", "ldac", "docword")
@@ -21,10 +21,35 @@ def is_address(source: Any) -> bool:
     return isinstance(source, str) and "://" in source
 
 
+def _file_path(address: str) -> Path:
+    """The path of ``file://…``: as it is written, or with its ``%20`` and the like read, whichever is there."""
+    from urllib.parse import unquote
+
+    written = address.partition("://")[2].removeprefix("localhost")
+    path = Path(written)
+    return path if path.exists() else Path(unquote(written))
+
+
+def local_path(path: Any) -> Path:
+    """The directory of a store: a path, or ``file://…``; another address is an error, not a directory of that name."""
+    if not is_address(path):
+        return Path(path)
+    if path.lower().startswith("file://"):
+        return _file_path(path)
+    raise StoreError(
+        f"{path} is an address, and a store is a directory that is mapped into memory: give the path of one. "
+        "A file at an address is read by fa.build(address, path)"
+    )
+
+
 def path_of(source: Any) -> Any:
     """A local path, or a :class:`RemotePath` for an address; ``file://`` is local."""
     if not is_address(source):
         return Path(source)
+    if source.lower().startswith("file://"):
+        return _file_path(source)
+    scheme, _, rest = source.partition("://")
+    source = f"{scheme.lower()}://{rest}"
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
@@ -33,7 +58,7 @@ def path_of(source: Any) -> Any:
         system, path = url_to_fs(source)
     except (ImportError, ValueError, OSError) as error:
         raise StoreError(f"cannot read {source}: {error}") from error
-    if "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol):
+    if "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol):  # local://, say
         return Path(path)
     return RemotePath(source, system, path)
 
@@ -44,7 +69,7 @@ class RemotePath:
     def __init__(self, address: str, system: Any, path: str) -> None:
         self._address, self._system, self._path = address, system, path
         pure = PurePosixPath(path)
-        self.name, self.suffix, self.suffixes = pure.name, pure.suffix, pure.suffixes
+        self.name, self.stem, self.suffix, self.suffixes = pure.name, pure.stem, pure.suffix, pure.suffixes
 
     def __str__(self) -> str:
         return self._address
@@ -56,6 +81,18 @@ class RemotePath:
 
     def is_dir(self) -> bool:
         return bool(self._system.isdir(self._path))
+
+    def is_file(self) -> bool:
+        return bool(self._system.isfile(self._path))
+
+    def with_name(self, name: str) -> RemotePath:
+        """Another file beside this one."""
+        address, path = (text[: len(text) - len(self.name)] + name for text in (self._address, self._path))
+        return RemotePath(address, self._system, path)
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        with self.open() as file:
+            return file.read().decode(encoding)
 
     def open(self, mode: str = "rb") -> IO[bytes]:
         return self._system.open(self._path, mode)

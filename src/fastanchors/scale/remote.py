@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._rng import RngLike, as_generator
 from .._validate import check_index
 from ..errors import StoreError
+from ..io.remote import local_path
 from ..sampling.access import Rows
 from ..sampling.block import Block
 from ..sampling.cost import Cost
@@ -29,11 +30,12 @@ from ..sampling.view import view_dtype
 from ..solvers._rows import MatrixRows
 from ..solvers.fas_bounds import Part, Sketch
 from ..store.arrays_file import map_arrays
+from ..store.build import DEFAULT_MEMORY
 from ..store.extras import Extra, load_extra, whole_name
 from ..store.journal import read_journal
 from ..store.manifest import Manifest, Shard
 from ..store.names import Names
-from .crew import Crew, stacked
+from .crew import Crew, Mobile, stacked
 from .rows import RemoteRows, RemoteSketch
 
 __all__ = ["RemoteStore", "connect"]
@@ -53,7 +55,7 @@ def connect(path: str | os.PathLike[str], client: Any = None) -> RemoteStore:
     every solver takes it: ``fa.FAS().seek(fa.scale.connect(path), 10)``. ``S.cost.bytes_moved`` counts what crossed
     between processes: pickled arguments, times the number of workers where all get them, and results.
     """
-    return RemoteStore(Path(path), client)
+    return RemoteStore(local_path(path), client)
 
 
 class _Facts(NamedTuple):
@@ -74,8 +76,12 @@ class RemoteStore(SampleMatrix):
     Every draw is made from uniform numbers drawn here, so that it does not depend on who answers.
     """
 
-    def __init__(self, path: Path, client: Any = None, cost: Cost | None = None) -> None:
-        self.path = path
+    rows_marked = 1 << 25  #: rows that are marked at a time, at most; those of a scan are marked where they are
+
+    def __init__(
+        self, path: Path, client: Any = None, cost: Cost | None = None, memory_limit: int = DEFAULT_MEMORY
+    ) -> None:
+        self.path, self.memory_limit = path, memory_limit
         self.manifest = Manifest.read(path)
         if read_journal(path / self.manifest.journal, self.manifest.generation).records:
             raise StoreError(f"{path} has changes in its journal; open it with mode='r+' and compact() it first")
@@ -86,8 +92,7 @@ class RemoteStore(SampleMatrix):
         shards = self.manifest.shards
         pieces = min(len(shards), _PARTS_PER_THREAD * self._crew.threads())
         self._bounds = [len(shards) * i // pieces for i in range(pieces + 1)]
-        own = [(_Shards.described(self, low, high),) for low, high in zip(self._bounds[:-1], self._bounds[1:])]
-        self._parts = self._crew.keep("shards", _Shards, [os.path.abspath(path)] * pieces, own)
+        self._kept: list[Any] | None = self._spread()
         facts = self._crew.each("facts", _facts, self._parts)
         self._set_blocks([fact for each in facts for fact in each])
         named = any("names.ends" in shard.data["arrays"] for shard in shards)
@@ -138,7 +143,20 @@ class RemoteStore(SampleMatrix):
 
     def close(self) -> None:
         """Let the workers forget the shards; harmless when repeated."""
-        self._parts = []
+        self._kept = None
+
+    def _spread(self) -> list[Any]:
+        own = [(_Shards.described(self, low, high),) for low, high in zip(self._bounds[:-1], self._bounds[1:])]
+        return self._crew.keep("shards", _Shards, [os.path.abspath(self.path)] * len(own), own)
+
+    @property
+    def _parts(self) -> list[Any]:
+        """The tasks that hold the shards: spread anew where the cluster was restarted."""
+        if self._kept is None:
+            raise StoreError(f"the connection to {self.path} is closed; connect again")
+        if self._crew.lost(self._kept):
+            self._kept = self._spread()
+        return self._kept
 
     # --- for the solvers --------------------------------------------------------------------------------------------
 
@@ -171,11 +189,11 @@ class RemoteStore(SampleMatrix):
 
     def _ask(self, method: str, jobs: Iterable[tuple[int, tuple[Any, ...]]], **options: Any) -> list[Any]:
         """``method`` of each of those blocks, with its own arguments, in one batch of tasks; answers in that order."""
-        jobs = list(jobs)
+        jobs, kept = list(jobs), self._parts
         asked: dict[int, list[int]] = {}
         for at, (b, _) in enumerate(jobs):
             asked.setdefault(int(np.searchsorted(self._bounds, b, side="right")) - 1, []).append(at)
-        parts = [self._parts[p] for p in asked]
+        parts = [kept[p] for p in asked]
         own = [([(jobs[at][0] - self._bounds[p], jobs[at][1]) for at in places],) for p, places in asked.items()]
         answers: list[Any] = [None] * len(jobs)
         found = self._crew.each(method.replace("_", "-"), _answer, parts, own, (method, options))
@@ -316,7 +334,7 @@ class _RowNames(Sequence[str]):
 # --- on the worker ---------------------------------------------------------------------------------------------------
 
 
-class _Shards:
+class _Shards(Mobile):
     """Some consecutive shards, mapped where they are asked for. Moving it to another worker moves names of files."""
 
     def __init__(self, folder: str, described: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from ..solvers._rows import MatrixRows
 from ..solvers.fas_bounds import Scan, Sketch, Thresholds
 from ..solvers.fas_hull import mixtures
 from .blocks import as_block
-from .crew import Crew
+from .crew import Crew, Mobile
 
 __all__ = ["Marks", "RemoteRows", "RemoteSketch"]
 
@@ -89,7 +89,7 @@ class RemoteRows(MatrixRows):
     def sketch(self, V: NDArray[np.float64]) -> RemoteSketch:
         """The sketch of all rows, each part's where the part is."""
         self._read(self.shape[0])
-        kept = self.crew.keep("sketch", _sketch, self.parts, shared=(V,))
+        kept = self.crew.keep("sketch", _sketched, self.parts, shared=(V,))
         return RemoteSketch(V, self.crew, kept, self.starts)
 
     def look(self, function: Callable[[Indices, Rows], Any], indices: Indices, size: int) -> list[Any]:
@@ -218,9 +218,35 @@ def _matrix(part: Any) -> MatrixRows:
     return MatrixRows(block, block.shape)
 
 
+class Held(Mobile):
+    """The sketch of some rows of a part, kept by the worker that made it.
+
+    Where the rows are those of shards, what Dask moves to another worker is only how to make it again: the names of the
+    files, the sketched space, the row numbers. A sketch of a block that nobody stores moves itself.
+    """
+
+    def __init__(self, part: Any, V: NDArray[np.float64] | None, rows: NDArray[Any] | None, sketch: Sketch) -> None:
+        self.part = part if isinstance(part, Mobile) else None
+        self.V, self.rows = V, rows
+        self.sketch: Sketch | None = sketch
+        self.bytes = sum(int(array.nbytes) for part in sketch.parts for array in part[1:])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | ({} if self.part is None else {"sketch": None})
+
+    def get(self) -> Sketch:
+        if self.sketch is None:  # it has moved
+            whole = _sketch_of(self.part) if self.V is None else _sketch(self.part, self.V)
+            self.sketch = whole if self.rows is None else whole.gathered(self.rows.astype(np.int64))
+        return self.sketch
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.bytes
+
+
 def _sketch_of(part: Any) -> Sketch:
     """The sketch of a part: itself, or the one kept beside its shards."""
-    return part if isinstance(part, Sketch) else part.kept_sketch()
+    return part.get() if isinstance(part, Held) else part.kept_sketch()
 
 
 def _rows(part: Any, indices: Indices) -> Rows:
@@ -247,6 +273,10 @@ def _sketch(part: Any, V: NDArray[np.float64]) -> Sketch:
     return Sketch.of(_matrix(part), V)
 
 
+def _sketched(part: Any, V: NDArray[np.float64]) -> Held:
+    return Held(part, V, None, _sketch(part, V))
+
+
 def _look(part: Any, start: int, indices: Indices, function: Callable[[Indices, Rows], Any], size: int) -> list[Any]:
     data = _matrix(part)
     pieces = (indices[at : at + size] for at in range(0, indices.size, size))
@@ -259,8 +289,12 @@ def _mask(sketch: Sketch, known: Indices) -> NDArray[np.bool_]:
     return mask
 
 
-def _gathered(part: Any, rows: NDArray[Any]) -> Sketch:
-    return _sketch_of(part).gathered(rows.astype(np.int64))
+def _gathered(part: Any, rows: NDArray[Any]) -> Held:
+    """Of a part or of a whole sketch; those gathered are not gathered from again."""
+    some = _sketch_of(part).gathered(rows.astype(np.int64))
+    if isinstance(part, Held):
+        return Held(part.part, part.V, rows, some)
+    return Held(part, None, rows, some)
 
 
 def _largest(part: Any) -> tuple[float, int]:
