@@ -73,7 +73,7 @@ def linear_systems(report: Report, quick: bool) -> None:
     report.table(["noise in A", "κ", *kinds, "trials per draw", "ms"], rows)
     report.text(
         "In range the error is 100 times below that of raw vectors and more. Outside it 300 of the m entries of b are "
-        "too few for any method, and only the pass over A helps."
+        "too few for any method that reads no more, and only the pass over A helps."
     )
 
 
