@@ -96,10 +96,10 @@ class FGNSR(Solver):
             path = successive_projection(MatrixRows(scaled, scaled.shape), k, allow_fewer=self.allow_fewer)
         chosen = np.asarray(path.indices)
         converged = found.gap <= tol
-        stopped = "" if converged else f", {tol:.2g} was asked for"
+        stopped = "" if converged else f" ({tol:.2g} was asked for)"
         statement = (
-            f"{found.iterations} gradient steps on {len(points)} candidates of {data.shape[0]} rows; the objective is "
-            f"within {found.gap:.2g} of the spread of the rows of its optimum{stopped}; "
+            f"{found.iterations} gradient steps on {len(points)} candidates of {data.shape[0]} rows; the objective is at "
+            f"most {found.gap:.2g} above its optimum, as a share of the spread of the rows{stopped}; "
             f"the anchors hold {found.weight[chosen].sum():.3g} of {found.weight.sum():.3g} of the weight"
         )
         details = {
