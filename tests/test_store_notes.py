@@ -149,7 +149,6 @@ def test_a_shard_that_fails_in_compaction_leaves_nothing(tmp_path, monkeypatch):
 
     with fa.open(tmp_path / "s", mode="r+", memory_limit=1 << 22) as S:
         S.update(np.arange(6000), 3, 2.0)
-        S.commit()
         before = sorted(path.name for path in S.path.iterdir())
         with monkeypatch.context() as patch:
             patch.setattr(compaction, "write_shard", failing)
