@@ -98,8 +98,8 @@ class FGNSR(Solver):
         converged = found.gap <= tol
         stopped = "" if converged else f" ({tol:.2g} was asked for)"
         statement = (
-            f"{found.iterations} gradient steps on {len(points)} candidates of {data.shape[0]} rows; the objective is at "
-            f"most {found.gap:.2g} above its optimum, as a share of the spread of the rows{stopped}; "
+            f"{found.iterations} gradient steps on {len(points)} candidates of {data.shape[0]} rows; the objective is "
+            f"at most {found.gap:.2g} above its optimum, as a share of the spread of the rows{stopped}; "
             f"the anchors hold {found.weight[chosen].sum():.3g} of {found.weight.sum():.3g} of the weight"
         )
         details = {
