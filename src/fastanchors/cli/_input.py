@@ -18,6 +18,7 @@ from ..errors import InvalidInputError
 from ..io import open_source
 from ..io.source import block_bytes
 from ..sampling.access import Rows
+from ._options import FORMAT, reader_arguments, table_options
 
 __all__ = ["PATH", "Input", "input_options"]
 
@@ -33,7 +34,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(["l1", "none"]),
             help="Scale the rows of a file to sum one (l1, the default) or not; a store has its own view.",
         ),
-        click.option("--format", help="The format, where the name of the file does not tell."),
+        click.option("--format", type=FORMAT, help="The format, where the name of the file does not tell."),
         click.option("--variable", help="Which array of an .npz, .mat or .zarr file."),
         click.option("--layer", help="Which layer of an .h5ad file."),
         click.option("--transpose", is_flag=True, default=None, help="Turn the matrix of a .mat file."),
@@ -41,7 +42,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--column-names", type=PATH, help="A file with one column name per line."),
     ):
         command = option(command)
-    return command
+    return table_options(command)
 
 
 class Input:
@@ -55,7 +56,7 @@ class Input:
 
     def __init__(self, path: Path, *, normalize: str | None = None, **options: Any) -> None:
         self.path = path
-        self._options = {name: value for name, value in options.items() if value is not None}
+        self._options = reader_arguments(options)
         self._whole: Rows | None = None
         self._temporary: str | None = None
         self.store: Any = None

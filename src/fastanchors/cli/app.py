@@ -10,14 +10,16 @@ import difflib
 import importlib
 import json
 import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from .._version import __version__
-from ..errors import FastAnchorsError
+from ..errors import FastAnchorsError, GuessWarning
 from ._examples import EXAMPLES
+from ._spoken import in_options
 
 __all__ = ["app", "emit", "json_option", "run", "say"]
 
@@ -58,6 +60,32 @@ class _LazyGroup(click.Group):
             hint = f" Did you mean {near[0]!r}?" if near else ""
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what the library says of its arguments is said in options, and guesses are told once."""
+        told: set[str] = set()
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", GuessWarning)
+            usual = warnings.showwarning
+
+            def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
+                text = str(message)
+                if not issubclass(category, GuessWarning):
+                    usual(message, category, *rest, **named)
+                elif text not in told:  # a file may be opened more than once
+                    told.add(text)
+                    say(f"note: {in_options(text, self._invoked(ctx))}")
+
+            warnings.showwarning = show
+            try:
+                return super().invoke(ctx)
+            except FastAnchorsError as error:
+                error.args = (in_options(str(error), self._invoked(ctx)),)
+                raise
+
+    def _invoked(self, ctx: click.Context) -> click.Command | None:
+        name = ctx.invoked_subcommand
+        return None if name is None else self.get_command(ctx, name)
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from ..encoder import encode_rows
 from ..errors import InvalidInputError
+from ..report._text import plural
 from ..report.shares import squared_norms
 from ._input import PATH, Input, input_options
+from ._options import check_output
 from ._result import Found, load
 from ._terminal import progress_bar
 from ._weights import SUFFIXES, WeightsFile
 from .app import emit, json_option
-from .seek import check_output
 
 __all__ = ["check_names", "encode"]
 
@@ -39,7 +40,7 @@ def encode(source: Path, anchors: str, out: Path, sum_to_one: bool, as_json: boo
     numbers or of anchor rows in a file, or row numbers such as 3,17,5. The rows are read in blocks and the weights
     written as they come, so that memory stays bounded; the file appears when it is complete.
     """
-    check_output(out, SUFFIXES, "--out")
+    check_output(out, SUFFIXES, "--out", source, anchors, options["row_names"], options["column_names"])
     start = time.perf_counter()
     with Input(source, **options) as data:
         components, names = _components(data, load(anchors), anchors)
@@ -60,7 +61,8 @@ def encode(source: Path, anchors: str, out: Path, sum_to_one: bool, as_json: boo
         emit({"path": str(out), "shape": shape, "relative_error": error, "sum_to_one": sum_to_one, "seconds": seconds})
     else:
         explained = 100 * (1 - error**2)
-        click.echo(f"{file.rows:,} rows in {len(components)} anchors: {explained:.1f} % of the data explained")
+        size = f"{plural(file.rows, 'row')} in {plural(len(components), 'anchor')}"
+        click.echo(f"{size}: {explained:.1f} % of the data explained")
         click.echo(f"weights in {out} ({seconds:.1f} s)")
 
 

@@ -11,13 +11,15 @@ import numpy as np
 
 from ..anchors import Anchors, Certificate
 from ..errors import InvalidInputError
+from ..report._text import plural
 from ..sampling.cost import Cost
 from ._input import PATH, Input, input_options
+from ._options import check_output, reader_arguments
 from ._result import Found, is_result, load
 from ._terminal import shown_bytes, working
 from .app import emit, json_option
 from .encode import check_names
-from .seek import SIZE, check_output, make_solver, seek_anchors, seek_options
+from .seek import SIZE, make_solver, seek_anchors, seek_options
 
 __all__ = ["report"]
 
@@ -62,7 +64,7 @@ def report(
     from ..report import write
     from ..report.facts import curve_of
 
-    check_output(out, (".html", ".htm"), "--out")
+    check_output(out, (".html", ".htm"), "--out", source, data, options["row_names"], options["column_names"])
     start = time.perf_counter()
     found = load(str(source)) if source.is_file() and is_result(source) else None
     if found is not None:
@@ -98,7 +100,7 @@ def report(
     if as_json:
         emit({"path": str(out), "bytes": size_bytes, "anchors": anchors.as_dict()["anchors"], "seconds": seconds})
     else:
-        click.echo(f"report on {len(anchors)} anchors in {out} ({shown_bytes(size_bytes)}, {seconds:.1f} s)")
+        click.echo(f"report on {plural(len(anchors), 'anchor')} in {out} ({shown_bytes(size_bytes)}, {seconds:.1f} s)")
 
 
 def _place(found: Found, source: Path, data: Path | None, options: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
@@ -111,7 +113,7 @@ def _place(found: Found, source: Path, data: Path | None, options: dict[str, Any
     if (place / "manifest.json").exists():
         return place, options
     recorded = {"normalize": found.record["normalize"] or "none", **found.record.get("reader", {})}
-    return place, recorded | {name: value for name, value in options.items() if value is not None}
+    return place, recorded | reader_arguments(options)
 
 
 def _anchors(found: Found, rows: Input, given: Path) -> Anchors:

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from .. import solvers
 from ..anchors import Anchors
 from ..errors import InvalidInputError, RankError
-from ..report._text import clean, uncounted
+from ..report._text import clean, plural, uncounted
 from ._input import PATH, Input, input_options
+from ._options import check_output
 from ._result import SUFFIXES, json_ready, save
 from ._terminal import working
 from .app import emit, json_option
 
-__all__ = ["SIZE", "check_output", "make_solver", "record_of", "seek", "seek_anchors", "seek_options", "summary"]
+__all__ = ["SIZE", "make_solver", "record_of", "seek", "seek_anchors", "seek_options", "summary"]
 
 _NAME_WIDTH = 60
 _MOST_AUTO = 50  # anchors that -k auto considers
@@ -38,6 +39,11 @@ class _Size(click.ParamType):  # type: ignore[type-arg]
         if k < 1:
             self.fail(f"{value!r} is neither a number of anchors from 1 on nor 'auto'", param, ctx)
         return k
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem("auto", help="as many as the data show")] if "auto".startswith(incomplete) else []
 
 
 SIZE = _Size()
@@ -97,16 +103,6 @@ def make_solver(name: str, **options: Any) -> Any:
     return solvers.SOLVERS[name](**given)
 
 
-def check_output(path: Path | None, suffixes: tuple[str, ...], option: str) -> None:
-    """Refuse an output file before any work is done: wrong kind, or a folder that is not there."""
-    if path is None:
-        return
-    if path.suffix.lower() not in suffixes:
-        raise click.BadParameter(f"{path.name} must end in {', '.join(suffixes)}", param_hint=option)
-    if not path.absolute().parent.is_dir():
-        raise click.BadParameter(f"the folder {path.parent} does not exist", param_hint=option)
-
-
 @click.command()
 @click.argument("source", type=PATH)
 @click.option("-k", "size", type=SIZE, required=True, help="How many anchors, or 'auto'.")
@@ -133,7 +129,7 @@ def seek(
     Prints the anchors, the share of the data that each explains, and how sure the answer is. A store answers again and
     again at a cost that hardly grows with its size; a file is read whole each time.
     """
-    check_output(out, SUFFIXES, "--out")
+    check_output(out, SUFFIXES, "--out", source, options["row_names"], options["column_names"])
     engine = make_solver(solver, budget=budget, precondition=precondition, robust=robust)
     with Input(source, **options) as data:
         with working(f"seeking anchors of {source.name}"):
@@ -208,7 +204,8 @@ def summary(record: Mapping[str, Any]) -> str:
     """The record for a person: a small table and what to make of it."""
     m, n = record["shape"]
     view = "rows scaled to sum one" if record["normalize"] == "l1" else "rows as they are"
-    lines = [f"{record['k']} anchors of {Path(record['source']).name}: {m:,} rows × {n:,} columns, {view}", ""]
+    size = f"{plural(m, 'row')} × {plural(n, 'column')}"
+    lines = [f"{plural(record['k'], 'anchor')} of {Path(record['source']).name}: {size}, {view}", ""]
     if "rank" in record:
         lines[1:1] = [f"k = {record['k']} because {record['rank']['reason']}"]
     lines += _table(record)

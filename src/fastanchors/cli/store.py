@@ -16,6 +16,7 @@ from .. import store as stores
 from ..errors import InvalidInputError
 from ..io.market import as_table
 from ..io.numbers import line_chunks, malformed, open_bytes, parse_numbers
+from ._options import FORMAT, reader_arguments, table_options
 from ._terminal import BYTES, progress_bar, shown_bytes
 from .app import emit, json_option
 
@@ -29,18 +30,14 @@ _store = click.argument("store", type=_PATH)
 def _reader_options(command: Callable[..., None]) -> Callable[..., None]:
     """Options that the readers of :mod:`fastanchors.io` take."""
     for option in (
-        click.option("--format", help="The format, where the name of the file does not tell."),
+        click.option("--format", type=FORMAT, help="The format, where the name of the file does not tell."),
         click.option("--variable", help="Which array of an .npz, .mat or .zarr file."),
         click.option("--layer", help="Which layer of an .h5ad file."),
         click.option("--transpose", is_flag=True, default=None, help="Turn the matrix of a .mat file."),
         click.option("--row-names", type=_PATH, help="A file with one row name per line."),
     ):
         command = option(command)
-    return command
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+    return table_options(command)
 
 
 @click.command()
@@ -65,7 +62,7 @@ def build(
 ) -> None:
     """Build STORE from the file SOURCE, in one pass and bounded memory.
 
-    SOURCE is a .npy, .npz, .mtx[.gz], .csv/.tsv[.gz], .parquet, .h5ad, .mat, .zarr, LDA-C or docword file.
+    SOURCE is a .npy, .npz, .mtx[.gz], .csv/.tsv[.gz], .parquet, .h5ad, .mat, .hdr (ENVI), .zarr, LDA-C or docword file.
     """
     start = time.perf_counter()
     with progress_bar(f"building {store.name}", "rows") as bar:
@@ -77,7 +74,7 @@ def build(
             memory_limit=memory,
             overwrite=overwrite,
             progress=lambda state: bar(state.rows, state.total_rows),
-            **_given(options),
+            **reader_arguments(options),
         )
     result = {"path": str(store), **_facts(S), "seconds": time.perf_counter() - start}
     _answer(result, as_json, f"built {S!r}: {shown_bytes(result['bytes'])} in {result['seconds']:.1f} s")
@@ -263,7 +260,7 @@ def append(store: Path, source: Path, as_json: bool, **options: Any) -> None:
     start = time.perf_counter()
     with stores.open(store, mode="r+") as S:
         before = S.shape[0]
-        S.append(source, **_given(options))
+        S.append(source, **reader_arguments(options))
         S.commit()
         after = S.shape[0]
     result = {"path": str(store), "appended": after - before, "rows": after, "seconds": time.perf_counter() - start}

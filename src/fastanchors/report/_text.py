@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["clean", "count", "percent", "short", "uncounted"]
+__all__ = ["clean", "count", "percent", "plural", "short", "uncounted"]
 
 
 def clean(name: object, width: int = 160) -> str:
@@ -29,6 +29,11 @@ def percent(share: float) -> str:
     else:
         shown = f"{value:.1f}" if value < 99.95 else f"{value:.2f}" if value < 99.995 else "> 99.99"
     return shown.replace(" ", "\N{NO-BREAK SPACE}") + "\N{NO-BREAK SPACE}%"
+
+
+def plural(number: int, word: str) -> str:
+    """``"1 row"``, ``"2,000 rows"``."""
+    return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
 def uncounted(index: str) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._version import __version__
 from . import svg
-from ._text import count, percent, uncounted
+from ._text import count, percent, plural, uncounted
 from .facts import Facts
 
 __all__ = ["page"]
@@ -41,17 +41,13 @@ def page(facts: Facts) -> str:
         "</main>",
         _foot(facts),
     ]
-    title = escape(f"{facts.title}: {_plural(facts.k, 'anchor')}")
+    title = escape(f"{facts.title}: {plural(facts.k, 'anchor')}")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="generator" content="fastanchors {__version__}"><title>{title}</title>'
         f'<link rel="icon" href="data:,"><style>{style}</style></head><body>\n' + "\n".join(body) + "\n</body></html>\n"
     )
-
-
-def _plural(number: int, word: str) -> str:
-    return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
 def _section(identity: str, heading: str, *parts: str) -> str:
@@ -101,10 +97,10 @@ def _head(facts: Facts) -> str:
     listed = "".join(f"<div><dt>{escape(a)}</dt><dd>{escape(b)}</dd></div>" for a, b in figures)
     names = _listing(facts.names[:3])
     more = f" and {facts.k - 3} more" if facts.k > 3 else ""
-    rows = _plural(m, "row")
+    rows = plural(m, "row")
     return (
         f'<header><p class="eyebrow">fastanchors report · {escape(facts.title)}</p>'
-        f"<h1>{_plural(facts.k, 'anchor')} {'explains' if facts.k == 1 else 'explain'} {about}{percent(explained)} "
+        f"<h1>{plural(facts.k, 'anchor')} {'explains' if facts.k == 1 else 'explain'} {about}{percent(explained)} "
         "of the data</h1>"
         f'<p class="lead">Among the {rows}, a few stand for the rest: {names}{more}. '
         "Every other row is, as nearly as possible, a mixture of these.</p>"

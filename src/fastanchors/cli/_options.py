@@ -1,0 +1,94 @@
+"""Options shared by commands: how a file is read, and what completes or refuses them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["FORMAT", "check_output", "reader_arguments", "same_file", "table_options"]
+
+
+class _Format(click.ParamType):  # type: ignore[type-arg]
+    """A format by name; the reader itself answers a wrong one."""
+
+    name = "format"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        from ..io.open import formats
+
+        return [CompletionItem(name) for name in formats() if name.startswith(incomplete)]
+
+
+FORMAT = _Format()
+
+
+class _Separator(click.ParamType):  # type: ignore[type-arg]
+    name = "character"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        value = "\t" if value in ("\\t", "tab") else str(value)
+        if len(value.encode()) != 1:
+            self.fail(f"{value!r} is not one plain character such as ';' (or 'tab')", param, ctx)
+        return value
+
+
+def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that settle how a .csv or .tsv file is laid out."""
+    for option in (
+        click.option(
+            "--encoding", help="Of the text of a .csv or .tsv file, where it is not UTF-8: latin-1, cp1252, …"
+        ),
+        click.option("--separator", type=_Separator(), help="Between the fields of a .csv file: ';', 'tab', …"),
+        click.option(
+            "--names-column",
+            metavar="HEADING|none",
+            help="The column of a table that names the rows; 'none' if all are data.",
+        ),
+        click.option(
+            "--header/--no-header",
+            default=None,
+            help="Whether the first line of a table is column names; a note says what was taken in doubt.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def reader_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """What the reader is given: the options that were set, with the column of names as its ``row_names``."""
+    given = {name: value for name, value in options.items() if value is not None}
+    column = given.pop("names_column", None)
+    if column is not None:
+        if "row_names" in given:
+            raise click.UsageError("give either --names-column or --row-names")
+        given["row_names"] = False if column == "none" else column
+    return given
+
+
+def check_output(path: Path | None, suffixes: tuple[str, ...], option: str, *sources: Any) -> None:
+    """Refuse an output file before any work is done: wrong kind, no such folder, or one of the files that are read."""
+    if path is None:
+        return
+    if path.suffix.lower() not in suffixes:
+        raise click.BadParameter(f"{path.name} must end in {', '.join(suffixes)}", param_hint=option)
+    if not path.absolute().parent.is_dir():
+        raise click.BadParameter(f"the folder {path.parent} does not exist", param_hint=option)
+    if path.is_dir():
+        raise click.BadParameter(f"{path} is a folder", param_hint=option)
+    for source in sources:
+        if same_file(path, source):
+            raise click.BadParameter(f"{path} is read by this command and would be overwritten", param_hint=option)
+
+
+def same_file(path: Path, source: Any) -> bool:
+    """Whether both are one file, by whatever names or links."""
+    try:
+        return source is not None and os.path.samefile(path, source)
+    except (OSError, TypeError, ValueError):  # not there, or the address of something elsewhere
+        return False

@@ -1,0 +1,37 @@
+"""What the library says to those who call it, as the command line says it."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+__all__ = ["in_options"]
+
+_CALLS = (
+    (r"\bfa\.build\([^)]*\)", "fastanchors build SOURCE STORE"),
+    (r"\bfa\.verify\([^)]*\)", "fastanchors verify STORE"),
+)
+_TABLES = (  # options whose names are not the library's
+    (r"\brow_names=False\b", "--names-column none"),
+    (r"\brow_names=('[^']*')", r"--names-column \1"),
+    (r"\bheader=True\b", "--header"),
+    (r"\bheader=False\b", "--no-header"),
+)
+
+
+def in_options(message: str, command: click.Command | None) -> str:
+    """The message with ``overwrite=True`` as ``--overwrite``, ``format=…`` as ``--format``, where there are such."""
+    options = [] if command is None else [each for each in command.params if isinstance(each, click.Option)]
+    known = {name.lstrip("-").replace("-", "_"): name for option in options for name in option.opts}
+    for pattern, words in _CALLS + (_TABLES if "names_column" in known else ()):
+        message = re.sub(pattern, words, message)
+
+    def spoken(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        if name not in known:
+            return found.group()
+        return known[name] if value in ("True", "…") else f"{known[name]} {value}"
+
+    message = re.sub(r"(?<![\w.-])([a-z]\w*)=('[^']*'|[\w.…-]+)", spoken, message)
+    return re.sub(r"(?<=option )'(\w+)'", lambda found: known.get(found.group(1), found.group()), message)
