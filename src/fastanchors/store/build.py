@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import glob
+import json
 import os
 import secrets
 import shutil
@@ -14,14 +17,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._blas import one_blas_thread
 from .._validate import check_size
-from ..errors import InvalidInputError, StoreError
+from ..errors import CorruptStoreError, InvalidInputError, StoreError
 from ..io import Source, open_source
 from ..io.source import block_bytes, rebatch
 from ..sampling.access import Rows
 from ..sampling.block import Block
 from .arrays_file import write_arrays
 from .extras import Extra, default_extras, write_whole
-from .files import WriterLock, disk_errors, sync_directory
+from .files import WriterLock, absolute, disk_errors, exchange, sync_directory
 from .journal import Journal
 from .manifest import Manifest, Shard
 from .names import encode_names
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "build"]
 
 DEFAULT_MEMORY = 1 << 30
+_ATTEMPTS = 100
 
 
 class Progress(NamedTuple):
@@ -72,7 +76,7 @@ def build(
     normalize : ``"l1"`` for the view with rows of unit l1 norm, or None; ``None`` takes signed entries too.
     columns : False leaves out the column side: less space, no draws from columns.
     memory_limit : bytes the build may hold at a time (besides the interpreter itself).
-    overwrite : replace a store that is there already.
+    overwrite : replace a store that is there already, in one step at the end; no other writer may have it open.
     progress : called with a :class:`Progress` after each shard, from the calling thread.
     extras : further arrays to keep beside each shard (see :mod:`fastanchors.store.extras`); by default the index of
         ``FAS()``, which makes seeks quick; ``()`` for none.
@@ -88,16 +92,16 @@ def build(
     if normalize not in ("l1", None):
         raise InvalidInputError(f"normalize must be 'l1' or None, got {normalize!r}")
     memory_limit = check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
-    target = Path(path)
-    _check_target(target, overwrite)
-    opened = open_source(source, **options)
-    with disk_errors(target, "create"):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _remove_dead_builds(target)
-        folder = target.with_name(f".{target.name}.building-{secrets.token_hex(4)}")
-        folder.mkdir()
+    _check_metadata(metadata)
+    target = absolute(path)
+    _restore(target)
+    old = _hold(target, overwrite)
     try:
-        lock = WriterLock(folder)
+        opened = open_source(source, **options)
+        with disk_errors(target, "create"):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _remove_dead_builds(target)
+            folder, lock = _new_folder(target)
         try:
             if extras is None:
                 extras = default_extras(opened.shape)
@@ -107,12 +111,13 @@ def build(
                 job.run()
                 _finish_extras(job)
             with disk_errors(target, "create"):
-                _appear(folder, target, overwrite)
+                _appear(folder, target, old)
         finally:
             lock.release()
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+            shutil.rmtree(folder, ignore_errors=True)  # an unfinished store, or the one that was replaced
+    finally:
+        if old is not None:
+            old.release()
     store = Store(target, "lazy", memory_limit)
     store.cost.bytes_moved = job.bytes_moved
     return store
@@ -135,35 +140,103 @@ def _finish_extras(job: _Build) -> None:
         (folder / file).unlink()
 
 
-def _check_target(target: Path, overwrite: bool) -> None:
-    if target.exists() or target.is_symlink():
-        if not overwrite:
-            raise StoreError(f"{target} exists already; give overwrite=True to replace it, or another path")
-        if not target.is_dir() or (any(target.iterdir()) and not (target / "manifest.json").exists()):
-            raise StoreError(f"{target} is not a store, so it is not overwritten; remove it yourself")
+def _check_metadata(metadata: dict[str, Any] | None) -> None:
+    """What cannot be kept in a manifest is refused before the work, not after it."""
+    for key, value in (metadata or {}).items():
+        try:
+            json.dumps({key: value}, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"metadata[{key!r}] cannot be written as JSON: {error}") from None
+
+
+def _hold(target: Path, overwrite: bool) -> WriterLock | None:
+    """The writer's lock of the store that is to be replaced; None where there is nothing to replace."""
+    if not os.path.lexists(target):
+        return None
+    if not overwrite:
+        raise StoreError(f"{target} exists already; give overwrite=True to replace it, or another path")
+    if target.is_dir() and not any(target.iterdir()):
+        return None
+    try:
+        Manifest.read(target)
+    except CorruptStoreError:
+        pass  # a store, though a damaged one
+    except StoreError as error:
+        raise StoreError(f"{target} is not a store, so it is not overwritten; remove it yourself ({error})") from None
+    return WriterLock(target)
+
+
+def _left(target: Path, what: str) -> Iterator[tuple[Path, WriterLock]]:
+    """What builds of this path that were killed have left, each with its lock; living ones hold it themselves."""
+    for folder in target.parent.glob(f".{glob.escape(target.name)}.{what}-*"):
+        try:
+            lock = WriterLock(folder)
+        except StoreError:
+            continue
+        try:
+            yield folder, lock
+        finally:
+            lock.release()
+
+
+def _restore(target: Path) -> None:
+    """Give a store its name back where a build was killed while it replaced it."""
+    with disk_errors(target, "restore"):
+        for folder, _ in _left(target, "replaced"):
+            if not os.path.lexists(target):
+                os.rename(folder, target)
 
 
 def _remove_dead_builds(target: Path) -> None:
-    """Remove what builds of this path that were killed have left; a living one holds its lock."""
-    for pattern in ("building", "replaced"):
-        for folder in target.parent.glob(f".{target.name}.{pattern}-*"):
-            try:
-                WriterLock(folder).release()
-            except StoreError:
-                continue
+    for what in ("building", "replaced"):
+        for folder, _ in _left(target, what):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _appear(folder: Path, target: Path, overwrite: bool) -> None:
+def _new_folder(target: Path) -> tuple[Path, WriterLock]:
+    """A directory beside the target, locked; another build can take it for a dead one before it is."""
+    for attempt in range(_ATTEMPTS):
+        folder = target.with_name(f".{target.name}.building-{secrets.token_hex(4)}")
+        folder.mkdir()
+        try:
+            lock = WriterLock(folder)
+            lock.check()
+            return folder, lock
+        except StoreError:
+            shutil.rmtree(folder, ignore_errors=True)
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError
+
+
+def _appear(folder: Path, target: Path, old: WriterLock | None) -> None:
+    """The finished store gets its name in one step; the one it replaces, if any, is left in ``folder``."""
     sync_directory(folder)
-    replaced = None
-    if overwrite and target.exists():
-        replaced = target.with_name(f".{target.name}.replaced-{secrets.token_hex(4)}")
-        os.rename(target, replaced)
-    os.rename(folder, target)
+    try:
+        if old is None:
+            os.rename(folder, target)
+        else:
+            old.check()
+            if not exchange(folder, target):
+                _exchange_slowly(folder, target)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise StoreError(f"{target} has been made by another build meanwhile; it stays") from None
+        raise
     sync_directory(target.parent)
-    if replaced is not None:
-        shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _exchange_slowly(folder: Path, target: Path) -> None:
+    """The same in three steps; killed in between, the next build gives the old store its name back."""
+    aside = target.with_name(f".{target.name}.replaced-{secrets.token_hex(4)}")
+    try:
+        os.rename(target, aside)
+        os.rename(folder, target)
+        os.rename(aside, folder)
+    except BaseException:
+        if not os.path.lexists(target) and aside.exists():
+            os.rename(aside, target)
+        raise
 
 
 class _Build:
@@ -212,9 +285,9 @@ class _Build:
     def _pieces(self) -> Iterator[tuple[int, Rows, list[str] | None]]:
         """(first row, rows, their names), checked, of about the size of a shard."""
         first_row = 0
-        for rows in rebatch(self.source.blocks(self.shard_bytes), 2 * self.shard_bytes):
+        for rows in rebatch(self.source.blocks(self.shard_bytes, signed=self.normalize is None), 2 * self.shard_bytes):
             stop = first_row + rows.shape[0]
-            check_rows(rows, self.normalize, first_row)
+            check_rows(rows, self.normalize, first_row, self.source.matrix_name)
             known = self.source.row_names
             yield first_row, rows, (known[first_row:stop] if known is not None else None)
             first_row = stop
@@ -266,4 +339,5 @@ class _Build:
             names=write_arrays(self.folder / "columns.bin", encode_names(names)) if names is not None else None,
             extras=self.shared,
             metadata=self.metadata,
+            id=secrets.token_hex(8),
         ).write(self.folder)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import StoreError, StoreLockedError
 
-__all__ = ["WriterLock", "disk_errors", "replace_file", "sync_directory"]
+__all__ = ["WriterLock", "absolute", "disk_errors", "exchange", "replace_file", "sync_directory"]
 
 _REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -21,7 +23,14 @@ _REASONS = {
     errno.EPERM: "permission denied",
     errno.EFBIG: "the file would be too large for this disk or limit",
     errno.EIO: "the disk reports an input/output error",
+    errno.ELOOP: "it is a symbolic link",
 }
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux
+
+
+def absolute(path: str | os.PathLike[str]) -> Path:
+    """Where a path leads now: what is open stays open when the process changes its directory or a link is turned."""
+    return Path(os.path.realpath(path))
 
 
 @contextmanager
@@ -60,25 +69,73 @@ def replace_file(path: Path, content: bytes) -> None:
     sync_directory(path.parent)
 
 
+def exchange(one: Path, other: Path) -> bool:
+    """Let two directories swap their names in one step; False where the system or the disk cannot."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+        return False
+    raise OSError(code, os.strerror(code), os.fspath(other))
+
+
 class WriterLock:
     """The right to change a store: one holder at a time; the system takes it back when a process dies."""
 
     def __init__(self, store: Path) -> None:
-        path = store / "lock"
-        with disk_errors(path, "take the writer's lock"):
-            self._descriptor: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._store, self._process = store, os.getpid()
+        self._path = store / "lock"
+        with disk_errors(self._path, "take the writer's lock"):
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptor: int | None = os.open(self._path, flags, 0o666)
+        _HELD.add(self)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self.release()
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                raise StoreError(f"cannot take the writer's lock {path}: {error.strerror}") from error
+                raise StoreError(f"cannot take the writer's lock {self._path}: {error.strerror}") from error
             raise StoreLockedError(
                 f"another writer has {store} open; close it first, or open with mode='r' to read"
             ) from None
 
+    def check(self) -> None:
+        """Raise if this is not the process that took the lock, or if the store is not the one it was taken for."""
+        if self._process != os.getpid():
+            raise StoreError(
+                f"{self._store} was opened for writing by process {self._process}, of which this one is a fork; "
+                "write from there, or open it again here when that one has closed it"
+            )
+        try:
+            there = os.stat(self._path, follow_symlinks=False)
+        except OSError:
+            there = None
+        if there is None or self._descriptor is None or not os.path.samestat(there, os.fstat(self._descriptor)):
+            raise StoreError(f"{self._store} has been replaced or removed since it was opened; open it again")
+
     def release(self) -> None:
         """Give the right back; harmless when repeated."""
         if self._descriptor is not None:
+            if self._process == os.getpid():
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            self.forget()
+
+    def forget(self) -> None:
+        """Close this process's hold: in a fork, so that the lock dies with the process that took it."""
+        if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+_HELD: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for lock in list(_HELD):
+        lock.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

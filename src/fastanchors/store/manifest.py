@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import zlib
 from dataclasses import asdict, dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 
 from ..errors import CorruptStoreError, StoreError
 from .files import disk_errors, replace_file
+from .layout import check_manifest
 
 __all__ = ["FORMAT_VERSION", "MANIFEST", "Manifest", "Shard"]
 
@@ -55,6 +57,7 @@ class Manifest:
     names : description of the file of column names, or None.
     extras : descriptions of the files that extras share between shards, by name.
     metadata : anything else worth keeping with the store (JSON).
+    id : drawn at random by the build, so that a store is told from one that has taken its place.
     """
 
     generation: int
@@ -69,6 +72,7 @@ class Manifest:
     names: dict[str, Any] | None = None
     extras: dict[str, dict[str, Any]] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
+    id: str | None = None
 
     @property
     def rows(self) -> int:
@@ -114,29 +118,32 @@ class Manifest:
             content = json.loads(raw)
             known = content["format"] == FORMAT
             version = content["version"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             known = b'"' + FORMAT.encode() + b'"' in raw
             if known:
                 raise CorruptStoreError(f"{path} is truncated or damaged; restore it from a copy") from None
             version = None
         if not known:
             raise StoreError(f"{path.parent} is not a store: its {path.name} belongs to something else")
-        if isinstance(version, int) and version > FORMAT_VERSION:
-            if _stamped(raw):
-                raise StoreError(
-                    f"{path.parent} has format version {version}, this release reads up to {FORMAT_VERSION}; "
-                    "upgrade fastanchors"
-                )
-            raise CorruptStoreError(f"{path}: its checksum does not match; restore it from a copy")
         if not _stamped(raw):
             raise CorruptStoreError(f"{path}: its checksum does not match; restore it from a copy")
+        if type(version) is int and version > FORMAT_VERSION:
+            raise StoreError(
+                f"{path.parent} has format version {version}, this release reads up to {FORMAT_VERSION}; "
+                "upgrade fastanchors"
+            )
         try:
-            content["shards"] = [Shard(**shard) for shard in content["shards"]]
-            for key in ("format", "version", "rows", "crc32"):
-                del content[key]
-            return cls(**content)
-        except (TypeError, KeyError) as error:
-            raise CorruptStoreError(f"{path} is not a manifest of version {FORMAT_VERSION}: {error}") from None
+            if type(version) is not int or version < 1:
+                raise ValueError(f"there is no version {version!r}")
+            check_manifest(content)
+        except (ValueError, KeyError, TypeError) as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise CorruptStoreError(f"{path} is not a manifest of version {FORMAT_VERSION}: {what}") from None
+        content["shards"] = [Shard(**shard) for shard in content["shards"]]
+        return cls(**{key: content[key] for key in _KEYS if key in content})
+
+
+_KEYS = [part.name for part in dataclasses.fields(Manifest)]  # others are of later releases, and may be ignored
 
 
 def _stamp(raw: bytes) -> str:

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from ..errors import CorruptStoreError
 from ..sampling.access import Rows
-from .manifest import Shard
+from .layout import check_shard
+from .manifest import Manifest, Shard
 
-__all__ = ["AppendRows", "AppendShard", "Operation", "SetEntries", "decode", "encode", "joined"]
+__all__ = ["AppendRows", "AppendShard", "Operation", "SetEntries", "check_operation", "decode", "encode", "joined"]
 
 _OPERATION = struct.Struct("<IIQ")  # kind, length of the JSON head, length of the arrays
 _SET, _ROWS, _SHARD = 1, 2, 3
@@ -96,23 +97,50 @@ def decode(payload: bytes, place: str) -> Iterator[Operation]:
     """The operations of one commit, in order."""
     at = 0
     while at < len(payload):
-        kind, head_length, length = _OPERATION.unpack_from(payload, at)
-        at += _OPERATION.size
-        head = json.loads(payload[at : at + head_length])
-        at += head_length
-        if kind == _SET:
-            count = head["count"]
-            # Copies, because kernels are compiled for arrays that can be written.
-            rows, columns = (np.frombuffer(payload, "<i8", count, at + 8 * count * part).copy() for part in (0, 1))
-            values = np.frombuffer(payload, head["dtype"], count, at + 16 * count).copy()
-            yield SetEntries(rows, columns, values)
-        elif kind == _ROWS:
-            yield _decode_rows(payload, at, head)
-        elif kind == _SHARD:
-            yield AppendShard(Shard(**head))
-        else:
+        try:
+            kind, head_length, length = _OPERATION.unpack_from(payload, at)
+            at += _OPERATION.size
+            head = json.loads(payload[at : at + head_length])
+            at += head_length
+            operation = _decode(kind, head, payload, at)
+        except (ValueError, KeyError, TypeError, struct.error, RecursionError) as error:
+            raise CorruptStoreError(f"{place}: an operation cannot be read: {error}; restore it from a copy") from None
+        if operation is None:
             raise CorruptStoreError(f"{place}: operation of unknown kind {kind}; upgrade fastanchors")
+        yield operation
         at += length
+
+
+def _decode(kind: int, head: dict[str, Any], payload: bytes, at: int) -> Operation | None:
+    """One operation, whose arrays begin at byte ``at``; None if there is no such kind."""
+    if kind == _SET:
+        count = head["count"]
+        # Copies, because kernels are compiled for arrays that can be written.
+        rows, columns = (np.frombuffer(payload, "<i8", count, at + 8 * count * part).copy() for part in (0, 1))
+        return SetEntries(rows, columns, np.frombuffer(payload, head["dtype"], count, at + 16 * count).copy())
+    if kind == _ROWS:
+        return _decode_rows(payload, at, head)
+    return AppendShard(Shard(**head)) if kind == _SHARD else None
+
+
+def check_operation(operation: Operation, manifest: Manifest, rows: int) -> None:
+    """Raise ``ValueError``, ``KeyError`` or ``TypeError`` where an operation read back does not fit a store of so many
+    rows: its journal is another store's."""
+    if isinstance(operation, AppendShard):
+        return check_shard(vars(operation.shard), vars(manifest))
+    if isinstance(operation, SetEntries):
+        for index, length in ((operation.rows, rows), (operation.columns, manifest.columns)):
+            if index.size and not 0 <= index.min() <= index.max() < length:
+                raise ValueError(f"it changes entries beyond {rows} rows and {manifest.columns} columns")
+        dtype = operation.values.dtype
+    else:
+        new, dtype = operation.rows, operation.rows.dtype
+        if new.shape[1] != manifest.columns or sp.issparse(new) != manifest.sparse:
+            raise ValueError(f"it appends other rows than those of {manifest.columns} columns")
+        if operation.names is not None and len(operation.names) != new.shape[0]:
+            raise ValueError("it appends rows with too many or too few names")
+    if dtype != np.dtype(manifest.dtype):
+        raise ValueError(f"its entries are {dtype}, those of the store {manifest.dtype}")
 
 
 def _decode_rows(payload: bytes, at: int, head: dict[str, Any]) -> AppendRows:

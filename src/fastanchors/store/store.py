@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -31,11 +31,11 @@ from ..sampling.sparse_block import SparseBlock
 from .arrays_file import map_arrays
 from .compact import compact, remove_leftovers, worth_compacting
 from .extras import Extra, load_extra, whole_name
-from .files import WriterLock
+from .files import WriterLock, absolute
 from .journal import START, Journal, read_journal
 from .manifest import Manifest, Shard
 from .names import Names, encode_names
-from .operations import AppendRows, AppendShard, Operation, SetEntries, decode, encode, joined
+from .operations import AppendRows, AppendShard, Operation, SetEntries, check_operation, decode, encode, joined
 from .rows import SMALLEST_LIMIT, block_of, new_rows, stacked, stored_rows, write_shard
 
 __all__ = ["Store", "open"]
@@ -71,12 +71,12 @@ class Store(SampleMatrix):
 
     def __init__(self, path: Path, mode: str = "r", memory_limit: int = 1 << 30) -> None:
         # Mode "lazy" (what a build returns) takes the writer's lock with the first change.
-        self.path, self.mode, self.memory_limit = path, mode, memory_limit
+        self.path, self.mode, self.memory_limit = absolute(path), mode, memory_limit
         self._lock: WriterLock | None = None
         self._journal: Journal | None = None
         if mode == "r+":
-            Manifest.read(path)  # a clear error before a lock file is made in some other directory
-            self._lock = WriterLock(path)
+            Manifest.read(self.path)  # a clear error before a lock file is made in some other directory
+            self._lock = WriterLock(self.path)
         try:
             self._load()
             if mode == "r+":
@@ -95,7 +95,7 @@ class Store(SampleMatrix):
                 self._map(manifest)
                 return
             except FileNotFoundError as error:
-                if Manifest.read(self.path).generation == manifest.generation:
+                if Manifest.read(self.path) == manifest:
                     raise CorruptStoreError(f"{error.filename} is missing; restore it from a copy") from None
             except CorruptStoreError:
                 # A journal read in the middle of a commit can look damaged; one that stays so is.
@@ -110,6 +110,10 @@ class Store(SampleMatrix):
         self._adopt(manifest, [self._mapped(shard, manifest) for shard in manifest.shards])
         committed = (decode(record.payload, str(journal)) for record in state.records)
         for operation in joined(itertools.chain.from_iterable(committed)):  # many changes at once cost less each
+            try:
+                check_operation(operation, manifest, self.shape[0])
+            except (ValueError, KeyError, TypeError) as error:
+                raise CorruptStoreError(f"{journal} does not belong to this store: {error}") from None
             self._apply(operation)
         self._journal_end, self._commits = state.end, len(state.records)
 
@@ -122,6 +126,9 @@ class Store(SampleMatrix):
 
     def _adopt(self, manifest: Manifest, mapped: list[tuple[Block, Mapping[str, NDArray[Any]]]]) -> None:
         """Become the state of ``manifest``, with nothing changed since."""
+        # All of it is mapped now, extras too: a later compaction removes the names of these files.
+        further = [description for shard in manifest.shards for description in shard.extras.values()]
+        self._maps = self._map_all([*further, *manifest.extras.values()])
         self.manifest = manifest
         self._set_normalize(manifest.normalize)  # type: ignore[arg-type]
         self._set_blocks([block for block, _ in mapped])
@@ -135,6 +142,10 @@ class Store(SampleMatrix):
         self._pending: list[Operation] = []
         self._next_shard = manifest.next_shard
         self._extras: dict[str, Extra | None] = {}
+
+    def _map_all(self, descriptions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, NDArray[Any]]]:
+        """The arrays of extras by file."""
+        return {description["file"]: map_arrays(self.path, description) for description in descriptions}
 
     def _set_row_names(self) -> None:
         named = any("names.ends" in arrays for _, arrays in self._name_parts)
@@ -152,6 +163,7 @@ class Store(SampleMatrix):
             self._take_rows(operation)
         else:
             block, arrays = self._mapped(operation.shard, self.manifest)
+            self._maps |= self._map_all(operation.shard.extras.values())
             self._shards.append(operation.shard)
             self._set_blocks([*self._blocks, block])
             self._name_parts.append((block.shape[0], arrays))
@@ -202,7 +214,7 @@ class Store(SampleMatrix):
         All of it or, where something is refused, nothing. Few rows are kept in the journal, many written as shards
         aside; they are part of the store with the next commit. Rows without names are called by their index.
         """
-        self._start_writing()
+        self._write_here()
         self._settle()
         if row_names is not None:
             options["row_names"] = row_names
@@ -241,7 +253,7 @@ class Store(SampleMatrix):
         """Pending changes become one record of the journal."""
         self._settle()
         if self._pending:
-            self._start_writing()
+            self._write_here()
             assert self._journal is not None
             self._journal.commit(encode(self._pending))
             self._journal_end, self._commits = self._journal.end, self._journal.commits
@@ -252,7 +264,7 @@ class Store(SampleMatrix):
 
         Commits first. Holds as much as a build, besides what has changed; readers keep the old generation.
         """
-        self._start_writing()
+        self._write_here()
         self._flush()
         try:
             manifest = compact(self)
@@ -288,12 +300,18 @@ class Store(SampleMatrix):
         if self._lock is None:
             self._lock = WriterLock(self.path)
         state = read_journal(self.path / self.manifest.journal, self.manifest.generation)
-        if (state.end, Manifest.read(self.path).generation) != (self._journal_end, self.manifest.generation):
+        if (state.end, Manifest.read(self.path)) != (self._journal_end, self.manifest):
             self._lock.release()
             self._lock = None
             raise StoreError(f"{self.path} has been changed since it was opened; open it again")
         self._journal = Journal(self.path / self.manifest.journal, self._journal_end, self._commits)
         remove_leftovers(self)
+
+    def _write_here(self) -> None:
+        """The same, and the directory is still the store that was opened, and this the process that opened it."""
+        self._start_writing()
+        assert self._lock is not None
+        self._lock.check()
 
     def _check_open(self) -> None:
         if isinstance(self._held, _Closed):
@@ -360,19 +378,19 @@ class Store(SampleMatrix):
         """The extras of this store that this release knows how to keep up."""
         for name, description in self.manifest.extras.items():
             if name not in self._extras:
-                self._extras[name] = load_extra(name, map_arrays(self.path, description))
+                self._extras[name] = load_extra(name, self._maps[description["file"]])
         return [extra for extra in self._extras.values() if extra is not None]
 
     def whole_arrays(self, name: str) -> Mapping[str, NDArray[Any]] | None:
         """What an extra keeps about the whole store, as it was when this generation was written; None if nothing."""
         description = self.manifest.extras.get(whole_name(name))
-        return None if description is None else map_arrays(self.path, description)
+        return None if description is None else self._maps[description["file"]]
 
     def extra_arrays(self, name: str) -> list[tuple[int, int, Mapping[str, NDArray[Any]] | None]]:
         """(first row, last row + 1, arrays of the extra) of every block; None where the block has none."""
         bounds = zip(self._shards, self._starts[:-1].tolist(), self._starts[1:].tolist(), strict=True)
         return [
-            (start, stop, map_arrays(self.path, shard.extras[name]) if shard and name in shard.extras else None)
+            (start, stop, self._maps[shard.extras[name]["file"]] if shard and name in shard.extras else None)
             for shard, start, stop in bounds
         ]
 

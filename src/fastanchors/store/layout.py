@@ -1,0 +1,150 @@
+"""What a manifest may say: plain names, known types, and arrays as long as the shape of the store makes them.
+
+A manifest with a right checksum can still be wrong: made by a faulty program, or by someone who means harm. What it
+refers to is read, mapped and truncated, so all of it is checked before any of it is believed. Costs microseconds a
+shard; the files are not looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["check_description", "check_manifest", "check_shard"]
+
+_TYPE = re.compile(r"[|<][biufcSUV]\d{1,9}")
+_ENTRIES = {"|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8"}
+_INDICES = {"<i4", "<i8"}
+_SUMS = {"<f8"}
+_LARGEST = 1 << 62
+_NOT_OURS = ("", ".", "..", "lock", "manifest.json")
+
+
+def check_manifest(content: Mapping[str, Any]) -> None:
+    """Raise ``ValueError``, ``KeyError`` or ``TypeError`` where the contents of a manifest are not those of a store."""
+    _whole(content["generation"], "generation", 1)
+    _whole(content["columns"], "columns", 1)
+    _whole(content["next_shard"], "next_shard")
+    _one_of(content["dtype"], _ENTRIES, "dtype")
+    _one_of(content["normalize"], ("l1", None), "normalize")
+    for key in ("sparse", "column_side"):
+        _is(content[key], bool, key)
+    _plain(content["journal"], "journal")
+    if not content["shards"]:
+        raise ValueError("it has no shards")
+    for shard in _is(content["shards"], list, "shards"):
+        check_shard(_is(shard, dict, "a shard"), content)
+    if content["rows"] != sum(shard["rows"] for shard in content["shards"]):
+        raise ValueError(f"its shards have not the {content['rows']!r} rows that it says")
+    if content.get("names") is not None:
+        _check_names(check_description(content["names"]), content["columns"], content["names"]["file"])
+    for description in _is(content.get("extras", {}), dict, "extras").values():
+        check_description(description)
+    _is(content.get("metadata", {}), dict, "metadata")
+    _is(content.get("id", ""), (str, type(None)), "id")
+
+
+def check_shard(shard: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
+    """Raise where a shard has not the arrays, of the types and lengths, that fit the manifest (see docs/format.md)."""
+    if not set(shard) <= {"rows", "data", "extras"}:
+        raise ValueError(f"a shard with {sorted(set(shard) - {'rows', 'data', 'extras'})}")
+    m, n = _whole(shard["rows"], "rows of a shard", 1), manifest["columns"]
+    place, arrays = shard["data"]["file"], check_description(shard["data"])
+    for description in _is(shard.get("extras", {}), dict, "extras").values():
+        check_description(description)
+    wanted = _arrays(m, n, arrays, manifest)
+    for name, (kinds, length) in wanted.items():
+        if length == 0 and name not in arrays:
+            continue
+        if name not in arrays:
+            raise ValueError(f"{place} has no array {name!r}")
+        entry = arrays[name]
+        if entry["shape"] != [length] or entry["dtype"] not in kinds:
+            found = f"{entry['dtype']} of shape {entry['shape']}"
+            raise ValueError(f"array {name!r} of {place} is {found} and does not fit {m} rows and {n} columns")
+    _check_names(arrays, m, place)
+
+
+def _arrays(m: int, n: int, arrays: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, tuple[set[str], int]]:
+    """Name -> (types it may have, length) of the arrays of a shard."""
+    values, l1, sparse = {manifest["dtype"]}, manifest["normalize"] == "l1", manifest["sparse"]
+    entries = arrays["data"]["shape"][0] if sparse else m * n
+    wanted = {
+        "data": (values, entries),
+        "row_nodes": (_SUMS, entries >> 4),
+        "row_sums": (_SUMS, m),
+        "weight_nodes": (_SUMS, m >> 4),
+        "weight_total": (_SUMS, 1),
+        "counters": ({"<i8"}, 2),
+    }
+    if sparse:
+        wanted |= {"indptr": (_INDICES, m + 1), "indices": (_INDICES, entries)}
+    if l1:
+        wanted |= {"l1_nodes": (_SUMS, entries >> 4), "l1_sums": (_SUMS, m), "scale": (_SUMS, m), "weights": (_SUMS, m)}
+    if manifest["column_side"]:
+        wanted |= {"column_nodes": (_SUMS, entries >> 4), "column_sums": (_SUMS, n)}
+        wanted |= {"total_nodes": (_SUMS, n >> 4), "total": (_SUMS, 1)}
+        if sparse:
+            wanted |= {"column_indptr": (_INDICES, n + 1)}
+            wanted |= {"column_indices": (_INDICES, entries), "column_data": (values, entries)}
+    return wanted
+
+
+def _check_names(arrays: Mapping[str, Any], count: int, place: str) -> None:
+    if "names.ends" in arrays:
+        ends, text = arrays["names.ends"], arrays["names.bytes"]
+        if ends["shape"] != [count] or ends["dtype"] != "<i8" or text["dtype"] != "|u1" or len(text["shape"]) != 1:
+            raise ValueError(f"the names in {place} are not those of {count} rows or columns")
+
+
+def check_description(description: Any) -> dict[str, Any]:
+    """Raise where a description of a file of arrays cannot be one; returns its arrays."""
+    _is(description, dict, "a description of a file")
+    file, size = _plain(description["file"], "file"), _whole(description["bytes"], "bytes")
+    arrays: dict[str, Any] = _is(description["arrays"], dict, "arrays")
+    for name, entry in arrays.items():
+        _is(entry, dict, f"array {name!r} of {file}")
+        _whole(entry["crc32"], "crc32")
+        for length in _is(entry["shape"], list, "shape"):
+            _whole(length, f"the shape of array {name!r} of {file}")
+        end = _whole(entry["offset"], "offset") + math.prod(entry["shape"]) * _itemsize(entry["dtype"])
+        if end > size:
+            raise ValueError(f"array {name!r} of {file} lies beyond the end of the file")
+    return arrays
+
+
+@functools.lru_cache(maxsize=64)
+def _itemsize(text: Any) -> int:
+    if not isinstance(text, str) or not _TYPE.fullmatch(text):
+        raise ValueError(f"{text!r} is not a type that a file can hold")
+    return np.dtype(text).itemsize
+
+
+def _plain(name: Any, what: str) -> str:
+    """The name of a file inside the store."""
+    if not isinstance(name, str) or os.path.basename(name) != name or name in _NOT_OURS or "\0" in name:
+        raise ValueError(f"{what} {name!r} is not the plain name of a file in the store")
+    return name
+
+
+def _whole(number: Any, what: str, least: int = 0) -> int:
+    if type(number) is not int or not least <= number <= _LARGEST:
+        raise ValueError(f"{what} {number!r} is not a whole number from {least} on")
+    return number
+
+
+def _one_of(value: Any, known: Any, what: str) -> None:
+    if value not in known:
+        raise ValueError(f"{what} {value!r} is not known")
+
+
+def _is(value: Any, kind: Any, what: str) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"{what} {value!r} is of the wrong kind")
+    return value
