@@ -107,8 +107,22 @@ def test_several_k_at_once():
     assert [len(each) for each in several] == [3, 9, 5]
     whole = fa.SPA().seek(A, 9).indices.tolist()
     assert all(each.indices.tolist() == whole[: len(each)] for each in several)
-    assert len(fa.FAS().seek(A, range(1, 4))) == 3
     assert several[0].residuals.shape == (3,)
+
+
+@pytest.mark.parametrize("sizes", [range(1, 10), range(9, 0, -2)])
+def test_a_range_of_k_gives_for_each_what_it_gives_alone(sizes):
+    S = fa.SampleMatrix(separable(np.random.default_rng(1), 4000, 20, 9))
+    fa.FAS().seek(S, 9)  # makes the index
+    for k, found in zip(sizes, fa.FAS().seek(S, sizes), strict=True):
+        alone = fa.FAS().seek(S, k)
+        assert found.indices.tolist() == alone.indices.tolist()
+        assert found.residuals.tolist() == alone.residuals.tolist()
+        assert (found.certificate.kind, found.solver, found.cost) == ("exact", "fas", alone.cost)
+    with pytest.raises(InvalidInputError, match="k = 21"):
+        fa.FAS().seek(S, range(1, 22))
+    with pytest.raises(InvalidInputError, match="k must be at least 1"):
+        fa.FAS().seek(S, range(3))
 
 
 @pytest.mark.parametrize("options", [{"precondition": "spa"}, {"precondition": "svd"}, {"robust": "neighbours"}])

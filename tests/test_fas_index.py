@@ -112,6 +112,49 @@ def test_scan_does_not_depend_on_chunks(monkeypatch):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("kind", ["copies", "noisy", "near_ties"])
+@pytest.mark.parametrize("scale", [1.0, 1e-120, 1e120])
+def test_single_precision_clears_no_row_that_double_does_not(kind, scale, monkeypatch):
+    """The scan tells the same with and without its first look in single precision, whatever the scale."""
+    rng = np.random.default_rng(5)
+    A = AWKWARD[kind](rng, separable(rng, 3000, 20, 6)) * scale
+    data = as_rows(A)
+    sketch = Sketch.of(data, row_space(A[:60], 9, rng))
+    run = Coreset.read(data, np.arange(300)).run(6)
+    known = np.arange(len(A)) < 300
+    for thresholds in (run.thresholds, run.thresholds.lowered(0.99), run.thresholds.cut(3).and_one_more()):
+        with monkeypatch.context() as patch:
+            quick = sketch.scan(thresholds, known, 5)
+            patch.setattr(fas_bounds, "_single_slop", lambda *sizes: 1e30)  # clears nothing
+            full = sketch.scan(thresholds, known, 5)
+        for name in ("first", "top_rows", "top_bounds", "tied_bounds"):
+            np.testing.assert_array_equal(getattr(quick, name), getattr(full, name))
+
+
+def test_noise_level_steps_are_not_asked_of_all_rows():
+    """Beyond the true anchors the bounds cannot tell; what can be proved is, and a longer seek goes on with passes."""
+    rng = np.random.default_rng(7)
+    A = fa.datasets.separable(30_000, 120, 5, noise=0.02, dtype=np.float32, rng=rng).A
+    index = build_index(as_rows(A), 12, rng)
+    assert index.proved == 5
+    assert index.stuck
+    assert len(index.run) < 12
+    assert index.run.indices[:5].tolist() == spa(A, 5)
+    assert extend_index(as_rows(A), index, 12).run.indices.tolist() == spa(A, 12)
+
+
+def test_directions_the_pilot_does_not_have_are_found_in_a_large_matrix():
+    """Rows beyond the span of the coreset are worth reading even where every row is in doubt."""
+    rng = np.random.default_rng(8)
+    A = separable(rng, 90_000, 12, 3).astype(np.float32)
+    A[70_000:70_004] += 0.5 * rng.random((4, 12), dtype=np.float32)
+    data = as_rows(A)
+    index = build_index(data, 7, rng, pilot=50)
+    assert index.run.indices.tolist() == spa(A, 7)
+    assert index.proved == 7
+    assert data.cost.rows_read < 1.5 * len(A)
+
+
 def test_exact_residuals_are_tight():
     rng = np.random.default_rng(1)
     A = separable(rng, 200, 20, 6)

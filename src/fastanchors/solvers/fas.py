@@ -72,9 +72,33 @@ class FAS(Solver):
             raise InvalidTypeError(f"FAS(variant={self.variant!r}) takes one k at a time, got {k!r}")
         if len(k) == 0:
             raise InvalidInputError("k is empty: give at least one number of anchors")
-        sizes = [check_rank(each, data.shape, limit=self._limit) for each in k]
-        selections = self._engine.select_many(data, sizes, as_generator(rng))
-        return [self._anchors(data, selection, started) for selection in selections]
+        ends = (k[0], k[-1]) if isinstance(k, range) else k
+        checked = [check_rank(each, data.shape, limit=self._limit) for each in ends]
+        sizes = k if isinstance(k, range) else checked
+        found = self._engine.select_many(data, sizes, as_generator(rng))
+        if isinstance(found, Selection):
+            return _beginnings(self._anchors(data, found, started), sizes)
+        return [self._anchors(data, selection, started) for selection in found]
 
     def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
         return self._engine.select(data, k, rng)
+
+
+def _beginnings(whole: Anchors, sizes: Sequence[int]) -> list[Anchors]:
+    """The first k of nested anchors, for each k.
+
+    Fields are set at once: one after the other, as a frozen dataclass does it, they would take longer than the seek.
+    """
+    fields, indices, residuals, names = vars(whole), whole.indices, whole.residuals, whole.names
+    parts = []
+    for k in sizes:
+        part = object.__new__(Anchors)
+        own = part.__dict__
+        own.update(fields)
+        own["indices"] = indices[:k]
+        if residuals is not None:
+            own["residuals"] = residuals[:k]
+        if names is not None:
+            own["names"] = names[:k]
+        parts.append(part)
+    return parts

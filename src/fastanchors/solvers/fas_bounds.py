@@ -21,7 +21,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -114,6 +114,7 @@ class Thresholds:
 
     With ``low`` ≤ bound, a row may be tied with the chosen one or beat it. It does neither harm if in addition the
     bound is at most ``high``, its norm at most ``norm``, and its index larger than ``index`` (the rule of ties).
+    At a step that every row disturbs, only those with bounds of at least ``worth`` are worth reading.
     """
 
     basis: NDArray[np.float64]  # T × n, orthonormal: Q_t is its first t rows
@@ -121,6 +122,7 @@ class Thresholds:
     high: NDArray[np.float64]
     norm: NDArray[np.float64]
     index: NDArray[np.int64]
+    worth: float = 0.0
 
     def __len__(self) -> int:
         return len(self.low)
@@ -132,19 +134,19 @@ class Thresholds:
         excused = (bounds <= self.high) & (norms[:, None] <= self.norm) & (rows[:, None] > self.index)
         return np.asarray((bounds >= self.low) & ~excused)
 
-    def and_one_more(self) -> Thresholds:
-        """With a step at the end that every row disturbs: for what is left when nothing known is."""
+    def and_one_more(self, worth: float = 0.0) -> Thresholds:
+        """With a step at the end that every row disturbs: for what is left when nothing known is, or none can tell."""
         low, high, norm = (np.append(x, 0.0) for x in (self.low, self.high, self.norm))
-        return Thresholds(self.basis, low, high, norm, np.append(self.index, 0))
+        return Thresholds(self.basis, low, high, norm, np.append(self.index, 0), worth)
 
     def lowered(self, factor: float) -> Thresholds:
         """Those that more rows disturb: all that come within ``factor`` of the thresholds, ties included."""
         nothing = np.zeros_like(self.low)
-        return Thresholds(self.basis, self.low * factor, nothing, nothing, self.index)
+        return Thresholds(self.basis, self.low * factor, nothing, nothing, self.index, self.worth)
 
     def cut(self, steps: int) -> Thresholds:
         """Those of the first steps."""
-        return Thresholds(*(getattr(self, f.name)[:steps] for f in fields(self)))
+        return Thresholds(*(x[:steps] for x in (self.basis, self.low, self.high, self.norm, self.index)))
 
 
 @dataclass(frozen=True)
@@ -311,6 +313,7 @@ class _Rough:
         self.every = (thresholds.low == 0) & (thresholds.high == 0)  # steps that every row disturbs
         self.bottom = int(np.argmax(np.append(self.every, True)))
         self.low = np.where(self.every, np.inf, thresholds.low)
+        self.worth = np.where(self.every, thresholds.worth, 0.0)
         self.floors = np.where(self.every & (not fine), 2 * np.sqrt(slop), 0.0).astype(np.float32)
 
     def doubtful(
@@ -318,7 +321,7 @@ class _Rough:
     ) -> NDArray[np.int32]:
         """The places of rows that may reach a threshold, or a place among the top rows, whose ``least`` is given."""
         # A bound is off by a few roundings; where a limit is so small that products might vanish, nothing is cleared.
-        scaled = np.minimum(self.low, least) / self.unit * (1 - 2e-6)
+        scaled = np.maximum(np.minimum(self.low, least), self.worth) / self.unit * (1 - 2e-6)
         limits = np.where(scaled > 1e-30, scaled, 0.0).astype(np.float32)
         some = np.zeros(len(norms), dtype=np.bool_)
         slop, slack = self.numbers

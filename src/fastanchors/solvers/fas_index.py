@@ -22,7 +22,7 @@ from .._blas import one_blas_thread
 from ..sampling.access import Rows
 from ._residuals import Residuals
 from ._rows import MatrixRows
-from .fas_bounds import Scan, Sketch, in_threads, row_space
+from .fas_bounds import Scan, Sketch, Thresholds, in_threads, row_space
 from .fas_coreset import Coreset, Decision, Run, next_choice, residual_bounds, squared_norms_of
 from .fas_hull import Hull, mixtures
 from .spa import default_tolerance
@@ -37,6 +37,7 @@ _MIXED = (8, 256)  # rows nearest to each anchor that are kept
 _TRIES = 2  # rounds without a further proved anchor, where more rows are in doubt than may be read
 _WARM = 20_000  # rows from which rounds among a few of them pay
 _NEAR = 0.99  # of a threshold: which few
+_STANDS_OUT = 1.25  # times the largest bound of a few rows at the level of the noise
 _FLAT = 1e-4  # anchors with residuals below this fraction of the first do not span a hull worth having
 _NARROW = 0.01  # largest distance from the hull, beside the last residual, that is of use
 _CHECK_BYTES = 1 << 22  # rows checked exactly at a time, in each thread
@@ -145,8 +146,8 @@ class _Proof:
     def __init__(
         self, data: MatrixRows, sketch: Sketch, coreset: Coreset, steps: int, tol: float | None, allowance: int
     ) -> None:
-        self.data, self.sketch, self.coreset, self.tol = data, sketch, coreset, tol
-        self.asked = self.steps = steps  # anchors asked for, and those that bounds may be able to tell
+        self.data, self.sketch, self.coreset, self.steps, self.tol = data, sketch, coreset, steps, tol
+        self.noise = self.worth = 0.0  # residuals that bounds cannot tell apart, and those that stand out of them
         self.known = sketch.marks()
         self.known[coreset.indices] = True
         self.allowance = allowance  # rows that may still be read
@@ -166,19 +167,20 @@ class _Proof:
     def warm_up(self) -> None:
         """Rounds among the rows that come near a threshold at all: better candidates, before all rows are asked.
 
-        A step at which many of a few rows are in doubt, though all of those that might change it were read, is at
-        the level of the noise; it and what follows it is not asked of all rows.
+        Where many of a few rows are in doubt, though those that might change the run were read, is the level of the
+        noise. Of all rows it is only asked what lies above it.
         """
         if self.sketch.rows < _WARM:
             return
         some = np.arange(0, self.sketch.rows, max(2, self.sketch.rows // _WARM))
         scan = self._rounds_among(some)
+        run = self._run()
         if scan is not None:
-            run = self.coreset.run(self.steps, tol=self.tol)
             doubtful = np.cumsum(scan.counts())[: len(run)]
-            if doubtful[-1] > some.size // 4:
-                self.steps = max(1, int(np.searchsorted(doubtful, some.size // 4, side="right")))
-        run = self.coreset.run(self.steps, tol=self.tol)
+            told = max(1, int(np.searchsorted(doubtful, some.size // 4, side="right")))
+            if told < len(run):
+                self.noise, self.worth = float(run.thresholds.low[told]), _STANDS_OUT * float(scan.top_bounds[told, 0])
+                run = self._run()
         if len(run) == 0:
             return
         scan = self.sketch.scan(run.thresholds.lowered(_NEAR), self.known, _JOIN)
@@ -186,6 +188,15 @@ class _Proof:
         self.join(scan.top_rows[scan.top_bounds >= run.thresholds.low[:, None]])
         if reach:
             self._rounds_among(scan.suspects(reach))
+
+    def _run(self) -> Run:
+        """SPA on the coreset, above the level of the noise."""
+        run = self.coreset.run(self.steps, tol=self.tol)
+        return run.cut(int(np.argmin(np.append(run.thresholds.low > self.noise, False))))
+
+    def _thresholds(self, run: Run) -> Thresholds:
+        """What is asked of the rows, whether they have more than the run has included."""
+        return run.thresholds if len(run) == self.steps else run.thresholds.and_one_more(self.worth)
 
     def _rounds_among(self, near: NDArray[np.int64]) -> Scan | None:
         """Read the most doubtful of those rows, as long as that changes the run; the last scan of them."""
@@ -195,13 +206,12 @@ class _Proof:
         last = np.zeros(0, dtype=np.int64)
         scan = None
         while True:
-            run = self.coreset.run(self.steps, tol=self.tol)
+            run = self._run()
             if len(run) == 0 or np.array_equal(run.indices, last):
                 return scan
             last = run.indices
             places = np.searchsorted(near, run.indices, side="right") - 1
-            thresholds = replace(run.thresholds, index=places)
-            thresholds = thresholds if len(run) == self.steps else thresholds.and_one_more()
+            thresholds = self._thresholds(replace(run, thresholds=replace(run.thresholds, index=places)))
             scan = few.scan(thresholds, self.known[near], _JOIN)
             if not self.join(near[scan.top_rows[scan.top_bounds >= thresholds.low[:, None]]]):
                 return None
@@ -211,8 +221,8 @@ class _Proof:
         none = np.zeros(0, dtype=np.int64)
         last, reached, tries = none, -1, 0
         while True:
-            run = self.coreset.run(self.steps, tol=self.tol)
-            thresholds = run.thresholds if len(run) == self.steps else run.thresholds.and_one_more()
+            run = self._run()
+            thresholds = self._thresholds(run)
             scan = self.scan = self.sketch.scan(thresholds, self.known, top)
             doubtful = np.cumsum(scan.counts())
             proved = min(int(np.searchsorted(doubtful, 0, side="right")), len(run))
@@ -278,7 +288,7 @@ class _Proof:
         hull = self._hull(run.cut(proved))
         norm = self.sketch.norm_outside(self.known)
         m = self.data.shape[0]
-        return Index(run, proved, self.coreset, np.maximum(tails, 0.0), norm, m, proved < self.asked, hull=hull)
+        return Index(run, proved, self.coreset, np.maximum(tails, 0.0), norm, m, proved < self.steps, hull=hull)
 
     def _hull(self, run: Run) -> Hull | None:
         """The rows outside as mixtures of the anchors; those nearest to an anchor, or least so, join the coreset."""

@@ -70,17 +70,20 @@ class IndexedFAS:
 
     def select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
         """The answer for one k."""
-        return self.select_many(data, [k], rng)[0]
+        found = self.select_many(data, [k], rng)
+        return found if isinstance(found, Selection) else found[0]
 
-    def select_many(self, data: MatrixRows, sizes: Sequence[int], rng: np.random.Generator) -> list[Selection]:
-        """One answer for each k; anchors are nested, so this costs what the largest does."""
+    def select_many(
+        self, data: MatrixRows, sizes: Sequence[int], rng: np.random.Generator
+    ) -> Selection | list[Selection]:
+        """The answer for the largest k, where the others are its beginnings; else one answer for each."""
         if self.robust is not None or self.precondition in ("svd", "mve"):
             return [self._spa()._select(data, k, rng) for k in sizes]
         if self.precondition == "spa":
             return [self._preconditioned(data, k, rng) for k in sizes]
         whole = _Seek(self, data, max(sizes), rng).run()
         if isinstance(whole, Selection):
-            return [_cut(whole, k) for k in sizes]
+            return whole
         assert self.budget is not None
         return near_or_sampled(data, whole, sizes, self.budget, self.delta, rng, self.tol)
 
@@ -202,12 +205,3 @@ class _Seek:
         if self.budget is None:
             return None
         return self.budget - self.data.cost.rows_read - m - min(m, PILOT)
-
-
-def _cut(whole: Selection, k: int) -> Selection:
-    """The answer for a smaller k, which begins the same."""
-    indices = np.asarray(whole.indices)
-    if k >= len(indices):
-        return whole
-    residuals = None if whole.residuals is None else np.asarray(whole.residuals)[:k]
-    return Selection(indices[:k], whole.certificate, residuals)
