@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Stack", "by_block", "sorted_places"]
 
-
 _WORTH_THREADS = 1 << 11  # entries to set
 
 
@@ -136,14 +135,20 @@ class Stack:
         """Set checked entries: each block those of its rows, one after another; many entries by blocks in threads."""
         parts = list(self._split_rows(i))
 
+        def write(first: int, last: int) -> None:
+            for block, at, local in parts[first:last]:
+                block.write(local, j[at], x[at])
+
         def share(first: int, last: int) -> None:
             with one_thread():
-                for block, at, local in parts[first:last]:
-                    block.write(local, j[at], x[at])
+                write(first, last)
 
         ends = np.cumsum([len(local) for _, _, local in parts])
-        half = int(np.searchsorted(ends, len(i) // 2)) if len(i) > _WORTH_THREADS else 0
-        in_threads(share, [0, half, len(parts)])
+        half = max(1, int(np.searchsorted(ends, len(i) // 2))) if len(i) > _WORTH_THREADS else 0
+        if 0 < half < len(parts):
+            in_threads(share, [0, half, len(parts)])
+        else:
+            write(0, len(parts))
 
     def _gather(self, rows: Array, *, view: bool) -> Rows:
         if len(self._blocks) == 1 or len(rows) == 0:
