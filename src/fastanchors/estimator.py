@@ -21,6 +21,7 @@ from ._validate import check_finite, check_size, is_dask
 from .anchors import Anchors
 from .encoder import encode, encode_rows
 from .errors import InvalidInputError, RankError
+from .io.remote import local_path
 from .metrics import reconstruction_error
 from .rank import rank_curve
 from .sampling.access import SampleAccess
@@ -112,9 +113,10 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def transform(self, X: Any) -> NDArray[Any]:
         """The weights F ≥ 0 of the rows of ``X`` in the anchors, by non-negative least squares."""
         check_is_fitted(self)
+        if is_dask(X):
+            self._check_features(X, reset=False)
+            return self._lazy_weights(X)
         with self._rows(X, reset=False) as rows:
-            if is_dask(X):
-                return self._lazy_weights(X)
             F = self._room(rows)
             self._encode(rows, F, error=False)
         return F
@@ -122,6 +124,10 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """The rows F·C (C the components) that the weights in ``X`` stand for."""
         check_is_fitted(self)
+        if is_dask(X):
+            from .scale.lazy import lazy_mixtures
+
+            return lazy_mixtures(X, self.components_)
         F = X.toarray() if sp.issparse(X) else np.asarray(X)
         if F.ndim != 2 or F.shape[1] != self._n_features_out:
             raise InvalidInputError(f"weights must have {self._n_features_out} columns, got shape {F.shape}")
@@ -155,7 +161,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if isinstance(X, (str, Path)):
             from .store import open as open_store
 
-            with open_store(X) as store:
+            with open_store(local_path(X)) as store:
                 yield self._check(store, reset=reset)
         else:
             yield self._check(X, reset=reset)
@@ -165,18 +171,12 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if is_dask(X):
             from .scale.lazy import LazyMatrix
 
-            X = LazyMatrix(X, signed=not reset)
-        if isinstance(X, SampleAccess) or hasattr(X, "as_rows"):
-            if reset:
-                self.n_features_in_ = X.shape[1]
-                if hasattr(self, "feature_names_in_"):
-                    del self.feature_names_in_
-                if getattr(X, "feature_names", None) is not None:  # of a Dask data frame
-                    self.feature_names_in_: NDArray[Any] = X.feature_names
-            elif X.shape[1] != self.n_features_in_:
-                raise InvalidInputError(
-                    f"X has {X.shape[1]} features, but SeparableNMF is expecting {self.n_features_in_} features"
-                )
+            self._check_features(X, reset=reset)
+            return LazyMatrix(X, signed=not reset)
+        if isinstance(X, SampleAccess):
+            self._check_width(X.shape[1], reset=reset)
+            if reset and hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
             return X
         X = validate_data(
             self,
@@ -196,6 +196,22 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             except InvalidInputError as error:
                 raise InvalidInputError(f"Negative values in data passed to SeparableNMF: {error}") from None
         return X
+
+    def _check_features(self, X: Any, *, reset: bool) -> None:
+        """Width and names of a Dask array or data frame, of which nothing is computed."""
+        from .scale.blocks import is_frame, layout
+
+        columns = layout(X).columns
+        self._check_width(columns, reset=reset)
+        validate_data(self, X._meta if is_frame(X) else np.empty((0, columns)), reset=reset, skip_check_array=True)
+
+    def _check_width(self, columns: int, *, reset: bool) -> None:
+        if reset:
+            self.n_features_in_ = columns
+        elif columns != self.n_features_in_:
+            raise InvalidInputError(
+                f"X has {columns} features, but SeparableNMF is expecting {self.n_features_in_} features"
+            )
 
     def _find(self, X: Any) -> np.random.Generator:
         """Everything fitted but the error; returns the generator for what else is random."""
@@ -235,7 +251,8 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if result.points is not None:
             size = 1.0 if lengths is None else lengths[result.indices, None]
             components = (result.points * size).astype(components.dtype, copy=False)
-        self.components_ = components
+        # Whole numbers become doubles, as everywhere in scikit-learn.
+        self.components_ = components if components.dtype.kind == "f" else components.astype(np.float64)
         return rng
 
     def _room(self, X: Any) -> NDArray[Any]:

@@ -8,6 +8,7 @@ shard is ever seen. Names of files follow from the blocks alone.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -20,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._blas import one_blas_thread
+from ..errors import StoreError
 from ..io.source import Source, numeric_dtype, rebatch
 from ..sampling.access import Rows
 from ..store.arrays_file import write_arrays
@@ -28,7 +30,7 @@ from ..store.extras import Extra
 from ..store.files import disk_errors, sync_directory
 from ..store.manifest import Shard
 from ..store.rows import block_of, check_rows, write_shard
-from .blocks import DaskSource, as_block
+from .blocks import DaskSource, as_block, check_length
 
 __all__ = ["DaskBuild"]
 
@@ -65,7 +67,8 @@ class DaskBuild(_Build):
         except BaseException:
             # Other tasks may still be writing: under another name the directory is theirs no longer.
             dead = self.folder.with_name(self.folder.name + "-failed")
-            os.rename(self.folder, dead)
+            with contextlib.suppress(OSError):  # whatever became of the directory, the cause is told
+                os.rename(self.folder, dead)
             shutil.rmtree(dead, ignore_errors=True)
             raise
 
@@ -74,19 +77,19 @@ class DaskBuild(_Build):
         folder = os.path.abspath(self.folder)
         inside = source.names_inside
         plan = _Plan(folder, self.normalize, self.columns, self.shard_bytes, source.name, source.shape[1], inside)
-        tasks = list(source.tasks)
-        at = next(i for i, (low, high) in enumerate(source.bounds()) if high > low)
-        (tasks[at],) = crew.keep("block", _itself, tasks[at : at + 1])  # it is needed twice, but computed once
-        (head,) = crew.each("prepare", _prepare, [tasks[at]], shared=(plan, list(self.extras)))
+        rows = list(source.bounds())
+        own = [(i, start, stop - start, source.names_of(i)) for i, (start, stop) in enumerate(rows)]
+        at = next(i for i, (start, stop) in enumerate(rows) if stop > start)
+        # The first block decides for all, and is written by the task that looks at it: it is computed once.
+        begun = crew.each("prepare", _begin, source.tasks[at : at + 1], own[at : at + 1], (plan, list(self.extras)))
+        head, first = begun[0]
         source.is_sparse, source.dtype = head.sparse, np.dtype(head.dtype)
         self.extras = head.extras
         for name, arrays in head.shared.items():
             self.shared[name] = write_arrays(self.folder / f"{name}.bin", arrays)
         head = head._replace(shared={})
-        own = [(i, start, source.names_of(i)) for i, (start, _) in enumerate(source.bounds())]
-        written = crew.each("shard", _write_block, tasks, own, (plan, head))
-        del tasks
-        self._number([shard for shards in written for shard in shards])
+        written = crew.each("shard", _write_block, source.tasks[at + 1 :], own[at + 1 :], (plan, head))
+        self._number([shard for shards in [first, *written] for shard in shards])
         self._finish()
         if self.progress is not None:  # Dask has its own, with every task; here it is told once
             size = sum(shard.data["bytes"] for shard in self.shards.values())
@@ -112,19 +115,22 @@ class DaskBuild(_Build):
         return self.source.crew.cost.bytes_moved
 
     def open(self) -> Any:
-        """The store in the making, for the extras: answered for by the workers where there are any."""
+        """The store in the making, for the extras: answered for by the workers, or by the threads of this process."""
         from .remote import RemoteStore
 
         crew = self.source.crew
-        return super().open() if crew.client is None else RemoteStore(self.folder, crew.client, crew.cost)
+        return RemoteStore(self.folder, crew, crew.cost, self.memory_limit)
 
 
-def _itself(block: Any) -> Any:
-    return block
+def _begin(
+    block: Any, number: int, first_row: int, length: int, names: list[str] | None, plan: _Plan, extras: list[Extra]
+) -> tuple[_Head, list[Shard]]:
+    """What the first block decides, and its shards."""
+    head = _prepare(as_block(block), plan, extras)
+    return head, _write_block(block, number, first_row, length, names, plan, head)
 
 
-def _prepare(block: Any, plan: _Plan, extras: list[Extra]) -> _Head:
-    rows = as_block(block)
+def _prepare(rows: Rows, plan: _Plan, extras: list[Extra]) -> _Head:
     sparse, dtype = sp.issparse(rows), numeric_dtype(rows.dtype, plan.name)
     shared = {}
     if extras:
@@ -139,19 +145,22 @@ def _pieces(rows: Rows, sparse: bool, dtype: Any, plan: _Plan, first_row: int) -
     """The block checked and of one type with all others, in pieces of about the size of a shard."""
     where = f"{plan.name}, rows from {first_row}" if first_row else plan.name
     source = Source(where, (None, plan.width), dtype, sparse, lambda _: [rows])
-    for piece in rebatch(source.blocks(), 2 * plan.shard_bytes):
+    for piece in rebatch(source.blocks(signed=plan.normalize is None), 2 * plan.shard_bytes):
         check_rows(piece, plan.normalize, first_row)
         yield piece
         first_row += piece.shape[0]
 
 
 def _write_block(
-    block: Any, number: int, first_row: int, names: list[str] | None, plan: _Plan, head: _Head
+    block: Any, number: int, first_row: int, length: int, names: list[str] | None, plan: _Plan, head: _Head
 ) -> list[Shard]:
     """The shards of one block: each file whole before it gets its name."""
-    if block.shape[0] == 0:
+    check_length(block, number, length, plan.name)
+    if length == 0:
         return []
     folder = Path(plan.folder)
+    if not folder.exists():
+        raise StoreError(f"{folder} is not there: a worker cannot see it, and path must be one that all workers share")
     if plan.names_inside:
         names = [str(name) for name in block.index]
     aside = folder / f"aside-{secrets.token_hex(8)}"

@@ -27,7 +27,7 @@ def need_dask() -> Any:
     return dask
 
 
-def stacked(tasks: Sequence[Any], shapes: Sequence[tuple[int, int]], meta: Any) -> Any:
+def stacked(tasks: Sequence[Any], shapes: Sequence[tuple[float, int]], meta: Any) -> Any:
     """A lazy Dask array whose blocks of rows are those tasks; ``meta`` is an empty block."""
     da = import_module("dask.array")
     blocks = [da.from_delayed(task, shape, meta=meta) for task, shape in zip(tasks, shapes, strict=True)]

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from .._validate import as_matrix, check_finite
 from ..encoder import dense_components, encode, encode_rows
 from ..errors import InvalidInputError
+from ..io.source import numeric_dtype
 from ..sampling.access import Rows
-from .blocks import DaskSource, as_block
+from .blocks import DaskSource, Layout, as_block, check_length, layout, row_blocks
 from .crew import Crew, stacked
 from .rows import RemoteRows
 
-__all__ = ["LazyMatrix", "lazy_encode"]
+__all__ = ["LazyMatrix", "lazy_encode", "lazy_mixtures"]
 
 
 class LazyMatrix:
@@ -28,9 +29,6 @@ class LazyMatrix:
 
     def __init__(self, lazy: Any, *, signed: bool = False) -> None:
         source = DaskSource(lazy, None, None)
-        columns = list(getattr(lazy, "columns", []))
-        named = bool(columns) and all(isinstance(column, str) for column in columns)
-        self.feature_names = np.array(columns, dtype=object) if named else None
         if source.starts[-1] == 0:
             raise InvalidInputError(f"{source.name} has no rows; at least one is needed")
         keep = [i for i, (low, high) in enumerate(source.bounds()) if high > low]
@@ -38,12 +36,12 @@ class LazyMatrix:
         self.dtype = source.dtype
         self.starts = [*(source.starts[i] for i in keep), source.starts[-1]]
         self._crew = source.crew
-        places = [(source.starts[i], signed) for i in keep]
+        places = [(i, source.starts[i], source.starts[i + 1] - source.starts[i], signed) for i in keep]
         self._parts = [self._crew.later("check", _checked, source.tasks[i], *at) for i, at in zip(keep, places)]
 
     def as_rows(self) -> RemoteRows:
         """The rows as solvers read them."""
-        return RemoteRows(self, Crew(self._crew.client), self._parts, self.starts)
+        return RemoteRows(self, self._crew.again(), self._parts, self.starts)
 
     def __getitem__(self, indices: Any) -> Rows:
         """Those rows, here."""
@@ -80,19 +78,41 @@ class _Lengths:
 def lazy_encode(X: Any, components: Any, sum_to_one: bool = False) -> Any:
     """``fa.encode`` of a Dask array: a lazy Dask array of the weights, block by block."""
     C = dense_components(components)
-    source = DaskSource(X, None, None)
-    if C.shape[1] != source.shape[1]:
-        raise InvalidInputError(f"components have {C.shape[1]} columns, X has {source.shape[1]}; they must agree")
-    dtype = np.dtype(np.float32 if source.dtype == np.float32 else np.float64)
-    own = [(start,) for start in source.starts[:-1]]
-    tasks = source.crew.tasks("encode", _encode, source.tasks, own, (C, sum_to_one, dtype.str))
-    return stacked(tasks, [(stop - start, len(C)) for start, stop in source.bounds()], np.empty((0, len(C)), dtype))
+    known = layout(X)
+    if C.shape[1] != known.columns:
+        raise InvalidInputError(f"components have {C.shape[1]} columns, X has {known.columns}; they must agree")
+    kind = numeric_dtype(known.dtype, known.name)
+    dtype = np.dtype(np.float32 if kind == np.float32 else np.float64)
+    return _block_by_block("encode", _encode, X, known, len(C), dtype, (C, sum_to_one, dtype.str))
+
+
+def lazy_mixtures(F: Any, C: NDArray[Any]) -> Any:
+    """The rows F·C of lazy weights, as a lazy Dask array."""
+    known = layout(F)
+    if known.columns != len(C):
+        raise InvalidInputError(f"weights must have {len(C)} columns, got {known.columns}")
+    dtype = np.result_type(known.dtype, C.dtype)
+    return _block_by_block("mix", _mixed, F, known, C.shape[1], dtype, (C,))
+
+
+def _block_by_block(
+    name: str, function: Any, X: Any, known: Layout, columns: int, dtype: np.dtype[Any], shared: tuple[Any, ...]
+) -> Any:
+    """A lazy array of one block for each of X, which has as many rows; nothing is computed."""
+    blocks = row_blocks(X)
+    lengths = [None] * len(blocks) if known.lengths is None else known.lengths
+    starts = lengths if known.lengths is None else np.cumsum([0, *known.lengths], dtype=np.int64).tolist()
+    own = [(i, start, length) for i, (start, length) in enumerate(zip(starts, lengths))]
+    tasks = Crew().tasks(name, function, blocks, own, shared)
+    shapes = [(np.nan if length is None else length, columns) for length in lengths]
+    return stacked(tasks, shapes, np.empty((0, columns), dtype))
 
 
 # --- on the worker ---------------------------------------------------------------------------------------------------
 
 
-def _checked(block: Any, start: int, signed: bool) -> Rows:
+def _checked(block: Any, number: int, start: int, length: int, signed: bool) -> Rows:
+    check_length(block, number, length, "X")
     rows = as_matrix(as_block(block), finite=False, name="the block")
     check_finite(rows, signed=signed, first_row=start)
     return rows
@@ -120,9 +140,19 @@ def _squared_error(rows: Rows, C: NDArray[np.float64], sum_to_one: bool) -> floa
     return encode_rows(rows, C, None, sum_to_one=sum_to_one, workers=1, error=True)
 
 
-def _encode(block: Any, start: int, C: NDArray[np.float64], sum_to_one: bool, dtype: str) -> NDArray[Any]:
+def _encode(
+    block: Any, number: int, start: int | None, length: int | None, C: NDArray[np.float64], sum_to_one: bool, dtype: str
+) -> NDArray[Any]:
+    check_length(block, number, length, "X")
     rows = as_block(block)
     if rows.shape[0] == 0:
         return np.empty((0, len(C)), dtype)
-    check_finite(rows, signed=True, name="X", first_row=start)
+    # Where lengths are not known, rows are counted from the block.
+    name = "X" if start is not None else f"block {number} of X: X"
+    check_finite(rows, signed=True, name=name, first_row=start or 0)
     return encode(rows, C, sum_to_one, workers=1).astype(dtype, copy=False)
+
+
+def _mixed(block: Any, number: int, start: int | None, length: int | None, C: NDArray[Any]) -> NDArray[Any]:
+    rows = as_block(block)
+    return np.asarray(rows @ C)

@@ -88,7 +88,7 @@ class RemoteStore(SampleMatrix):
         self._set_normalize(self.manifest.normalize)  # type: ignore[arg-type]
         if cost is not None:
             self._cost = cost
-        self._crew = Crew(client, self._cost)
+        self._crew = client if isinstance(client, Crew) else Crew(client, self._cost)
         shards = self.manifest.shards
         pieces = min(len(shards), _PARTS_PER_THREAD * self._crew.threads())
         self._bounds = [len(shards) * i // pieces for i in range(pieces + 1)]
