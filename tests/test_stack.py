@@ -280,3 +280,23 @@ def test_an_interrupted_reader_loses_no_note(monkeypatch):
             S.raw(0, 0)
     assert (S.raw(0, 0), S.raw(977, 3)) == (2.0, 4.0)
     S.check()
+
+
+@pytest.mark.parametrize("normalize", ["l1", None])
+def test_many_entries_set_in_threads_are_as_set_one_after_another(normalize):
+    """Repeated entries too, stored and new ones: the last wins, and every array is the same."""
+    rng = np.random.default_rng(10)
+    parts = some_parts(rng)
+    S, T = matrix_of(parts, normalize), matrix_of(parts, normalize)
+    i, j, x = rng.integers(0, 978, 6000), rng.integers(0, 60, 6000), rng.random(6000)
+    S.update(i, j, x)
+    with one_thread():
+        T.update(i, j, x)
+    for one, other in zip(S._blocks, T._blocks, strict=True):
+        for a, b in zip(_everything(one), _everything(other), strict=True):
+            np.testing.assert_array_equal(a, b)
+    stored = np.concatenate([part.toarray() for part in parts])
+    for k in range(6000):
+        stored[i[k], j[k]] = x[k]
+    np.testing.assert_array_equal(S.raw(*np.indices(stored.shape)), stored)
+    S.check()
