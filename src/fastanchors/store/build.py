@@ -282,7 +282,7 @@ class _Build:
                 raise
         self._finish()
 
-    def _pieces(self) -> Iterator[tuple[int, Rows, list[str] | None]]:
+    def _pieces(self) -> Iterator[tuple[int, Rows, Sequence[str] | None]]:
         """(first row, rows, their names), checked, of about the size of a shard."""
         first_row = 0
         for rows in rebatch(self.source.blocks(self.shard_bytes, signed=self.normalize is None), 2 * self.shard_bytes):
@@ -305,7 +305,7 @@ class _Build:
             self.shared[extra.name] = write_arrays(self.folder / f"{extra.name}.bin", extra.prepare(block))
         return block
 
-    def _shard(self, number: int, first_row: int, rows: Rows, names: list[str] | None, made: Block | None) -> Shard:
+    def _shard(self, number: int, first_row: int, rows: Rows, names: Sequence[str] | None, made: Block | None) -> Shard:
         block = block_of(rows, self.normalize, self.columns) if made is None else made
         del rows, made
         return write_shard(self.folder, number, block, names, self.extras, first_row)
@@ -339,5 +339,4 @@ class _Build:
             names=write_arrays(self.folder / "columns.bin", encode_names(names)) if names is not None else None,
             extras=self.shared,
             metadata=self.metadata,
-            id=secrets.token_hex(8),
         ).write(self.folder)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..errors import StoreError, StoreLockedError
 
-__all__ = ["WriterLock", "absolute", "disk_errors", "exchange", "replace_file", "sync_directory"]
+__all__ = ["WriterLock", "absolute", "disk_errors", "exchange", "replace_file", "sync_directory", "which_directory"]
 
 _REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -43,6 +43,15 @@ def disk_errors(path: Path, doing: str) -> Iterator[None]:
     except OSError as error:
         reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
         raise StoreError(f"cannot {doing} {path}: {reason}; what was committed before is intact") from error
+
+
+def which_directory(path: Path) -> tuple[int, int] | None:
+    """What tells the directory that has this name now from one that had it before; None if there is none."""
+    try:
+        there = os.stat(path)
+    except OSError:
+        return None
+    return there.st_dev, there.st_ino
 
 
 def sync_directory(path: Path) -> None:

@@ -104,7 +104,7 @@ class Journal:
     def __init__(self, path: Path, end: int, commits: int) -> None:
         self.path, self.end, self.commits = path, end, commits
         with disk_errors(path, "open the journal"):
-            self._file: int | None = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            self._file: int | None = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             if os.fstat(self._file).st_size > end:
                 os.ftruncate(self._file, end)
 

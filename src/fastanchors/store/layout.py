@@ -47,7 +47,6 @@ def check_manifest(content: Mapping[str, Any]) -> None:
     for description in _is(content.get("extras", {}), dict, "extras").values():
         check_description(description)
     _is(content.get("metadata", {}), dict, "metadata")
-    _is(content.get("id", ""), (str, type(None)), "id")
 
 
 def check_shard(shard: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:

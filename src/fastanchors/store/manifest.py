@@ -57,7 +57,6 @@ class Manifest:
     names : description of the file of column names, or None.
     extras : descriptions of the files that extras share between shards, by name.
     metadata : anything else worth keeping with the store (JSON).
-    id : drawn at random by the build, so that a store is told from one that has taken its place.
     """
 
     generation: int
@@ -72,7 +71,6 @@ class Manifest:
     names: dict[str, Any] | None = None
     extras: dict[str, dict[str, Any]] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
-    id: str | None = None
 
     @property
     def rows(self) -> int:

@@ -127,7 +127,8 @@ def check_operation(operation: Operation, manifest: Manifest, rows: int) -> None
     """Raise ``ValueError``, ``KeyError`` or ``TypeError`` where an operation read back does not fit a store of so many
     rows: its journal is another store's."""
     if isinstance(operation, AppendShard):
-        return check_shard(vars(operation.shard), vars(manifest))
+        check_shard(vars(operation.shard), vars(manifest))
+        return
     if isinstance(operation, SetEntries):
         for index, length in ((operation.rows, rows), (operation.columns, manifest.columns)):
             if index.size and not 0 <= index.min() <= index.max() < length:

@@ -31,7 +31,7 @@ from ..sampling.sparse_block import SparseBlock
 from .arrays_file import map_arrays
 from .compact import compact, remove_leftovers, worth_compacting
 from .extras import Extra, load_extra, whole_name
-from .files import WriterLock, absolute
+from .files import WriterLock, absolute, which_directory
 from .journal import START, Journal, read_journal
 from .manifest import Manifest, Shard
 from .names import Names, encode_names
@@ -88,12 +88,13 @@ class Store(SampleMatrix):
     # --- loading ----------------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
-        """Map the newest generation and replay its journal; start again if a compaction removes it meanwhile."""
+        """Map the newest generation and replay its journal; start again if it is compacted or replaced meanwhile."""
         for attempt in range(_ATTEMPTS):
-            manifest = Manifest.read(self.path)
+            place, manifest = which_directory(self.path), Manifest.read(self.path)
             try:
                 self._map(manifest)
-                return
+                if which_directory(self.path) == place:
+                    return
             except FileNotFoundError as error:
                 if Manifest.read(self.path) == manifest:
                     raise CorruptStoreError(f"{error.filename} is missing; restore it from a copy") from None
@@ -299,13 +300,17 @@ class Store(SampleMatrix):
             raise StoreError(f"{self.path} is open for reading; open it with mode='r+' to change it")
         if self._lock is None:
             self._lock = WriterLock(self.path)
-        state = read_journal(self.path / self.manifest.journal, self.manifest.generation)
-        if (state.end, Manifest.read(self.path)) != (self._journal_end, self.manifest):
-            self._lock.release()
-            self._lock = None
-            raise StoreError(f"{self.path} has been changed since it was opened; open it again")
-        self._journal = Journal(self.path / self.manifest.journal, self._journal_end, self._commits)
-        remove_leftovers(self)
+        try:
+            self._lock.check()
+            # A store that took this one's place is told by its manifest, down to the checksum of every array.
+            journal, same = self.path / self.manifest.journal, Manifest.read(self.path) == self.manifest
+            if not same or read_journal(journal, self.generation).end != self._journal_end:
+                raise StoreError(f"{self.path} has been changed since it was opened; open it again")
+            self._journal = Journal(journal, self._journal_end, self._commits)
+            remove_leftovers(self)
+        except BaseException:
+            self._release()
+            raise
 
     def _write_here(self) -> None:
         """The same, and the directory is still the store that was opened, and this the process that opened it."""
