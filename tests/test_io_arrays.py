@@ -94,9 +94,9 @@ def test_iterators():
     np.testing.assert_array_equal(whole(open_source(iter([A[:10], A[10:]]))), A)
     np.testing.assert_array_equal(whole(open_source(B[i : i + 5] for i in range(0, 53, 5))), B.toarray())
     np.testing.assert_array_equal(whole(open_source([[1.0, 2.0], [3.0, 4.0]])), [[1, 2], [3, 4]])
-    with pytest.raises(InvalidInputError, match="block at row 10: expected 11 columns"):
+    with pytest.raises(InvalidInputError, match=r"row block 1 \(at row 10\): expected 11 columns"):
         whole(open_source(iter([A[:10], A[:10, :5]])), 900)
-    with pytest.raises(InvalidTypeError, match="do not fit the first block's int64"):
+    with pytest.raises(InvalidTypeError, match=r"row block 1 .* do not fit the first block's int64"):
         whole(open_source(iter([A[:10].astype(np.int64), A])), 900)
     with pytest.raises(InvalidInputError, match="empty"):
         open_source(iter([]))

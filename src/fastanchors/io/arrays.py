@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from ..errors import InvalidInputError, InvalidTypeError, StoreError
 from .compressed import SliceReader, compressed_source, coo_source
 from .remote import openable
-from .source import Source, read_names, rebatch, row_slices
+from .source import Source, read_names, rebatch, row_slices, split
+from .triplets import unsummed_csr
 
-__all__ = ["dense_source", "from_array", "from_blocks", "read_npy", "read_npz"]
+__all__ = ["dense_source", "from_array", "from_blocks", "plain_rows", "read_npy", "read_npz"]
 
 
 def dense_source(name: str, array: Any, *, chunk_rows: int = 1, **names: Any) -> Source:
@@ -39,7 +40,7 @@ def dense_source(name: str, array: Any, *, chunk_rows: int = 1, **names: Any) ->
 def from_array(A: Any, *, row_names: Any = None, column_names: Any = None, name: str = "the matrix") -> Source:
     """A NumPy array or a SciPy sparse matrix (kept sparse)."""
     if sp.issparse(A):
-        csr = sp.csr_array(A)
+        csr = _as_csr(A)
         source = compressed_source(
             name,
             csr.shape,
@@ -59,30 +60,62 @@ def from_array(A: Any, *, row_names: Any = None, column_names: Any = None, name:
     )
 
 
+def plain_rows(rows: Any) -> NDArray[Any]:
+    """A list of rows of plain numbers as an array."""
+    for i, row in enumerate(rows):
+        if np.shape(row) != np.shape(rows[0]):
+            raise InvalidInputError(f"row {i} has {np.size(row)} numbers, row 0 has {np.size(rows[0])}")
+    return np.asarray(rows)
+
+
 def _array_readers(csr: sp.csr_array) -> Any:
     return SliceReader(csr.indptr), SliceReader(csr.indices), SliceReader(csr.data)
 
 
+def _as_csr(A: Any) -> sp.csr_array:
+    """``A`` as CSR, with duplicates left for :class:`Source` to add up (SciPy's sums would wrap in small types)."""
+    csr = sp.csr_array(A)
+    if A.format == "coo" and csr.nnz < A.nnz:
+        return unsummed_csr(A.row, A.col, A.data, A.shape)
+    return csr
+
+
 def from_blocks(blocks: Iterable[Any], *, row_names: Any = None, column_names: Any = None) -> Source:
-    """Any iterator of row blocks (arrays or sparse matrices of one width); it is consumed once."""
+    """Any iterator of row blocks (arrays or sparse matrices of one width); it is consumed once.
+
+    Blocks are copied as they come, so the iterator may use its buffer again.
+    """
     iterator = (_as_block(block, index) for index, block in enumerate(blocks))
     first = next(iterator, None)
     if first is None:
         raise InvalidInputError("the iterator of row blocks is empty; at least one block is needed")
     pending = itertools.chain([first], iterator)
-    return Source(
+
+    def parts(max_bytes: int) -> Iterator[Any]:
+        row = 0
+        for index, block in enumerate(pending):
+            block = source.fitted(block, f"row block {index} (at row {row})")
+            for part in split(block, max_bytes // 2):
+                yield part.copy()
+            row += block.shape[0]
+
+    source = Source(
         "the row blocks",
         (None, first.shape[1]),
         first.dtype,
         sp.issparse(first),
-        lambda max_bytes: rebatch(pending, max_bytes),
+        lambda max_bytes: rebatch(parts(max_bytes), max_bytes),
         row_names=read_names(row_names, "row"),
         column_names=read_names(column_names, "column"),
     )
+    return source
 
 
 def _as_block(block: Any, index: int) -> Any:
-    matrix = sp.csr_array(block) if sp.issparse(block) else np.asarray(block)
+    try:
+        matrix = _as_csr(block) if sp.issparse(block) else np.asarray(block)
+    except ValueError as error:
+        raise InvalidInputError(f"row block {index} is not an array: {error}") from error
     if matrix.ndim != 2:
         raise InvalidInputError(f"row block {index} must be two-dimensional, got shape {matrix.shape}")
     return matrix

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import StoreError
 from .arrays import _spooled_columns
-from .numbers import CHUNK, line_chunks, malformed, open_bytes, parse_numbers
+from .numbers import line_chunks, malformed, open_bytes, parse_numbers, piece_bytes, read_line
 from .source import Source, read_names
 from .triplets import RowGrouper
 
@@ -47,7 +47,7 @@ def read_mtx(path: Path, *, row_names: Any = None, column_names: Any = None, dty
 
 def _header(file: IO[bytes], name: str) -> tuple[str, str, str, list[int], int]:
     """(layout, field, symmetry, sizes, number of the first line of data)."""
-    words = _line(file, name, 1).decode("latin-1").lower().split()
+    words = read_line(file, name, 1).decode("latin-1").lower().split()
     if len(words) != 5 or words[0] != "%%matrixmarket" or words[1] != "matrix":
         raise malformed(name, 1, "expected '%%MatrixMarket matrix <layout> <field> <symmetry>'")
     layout, kind, symmetry = words[2:]
@@ -56,7 +56,7 @@ def _header(file: IO[bytes], name: str) -> tuple[str, str, str, list[int], int]:
     if symmetry not in ("general", "symmetric", "skew-symmetric"):
         raise malformed(name, 1, f"cannot read symmetry {symmetry!r}")
     number = 2
-    while (line := _line(file, name, number)).startswith(b"%") or not line.strip():
+    while (line := read_line(file, name, number)).startswith(b"%") or not line.strip():
         number += 1
     wanted = 3 if layout == "coordinate" else 2
     try:
@@ -66,16 +66,6 @@ def _header(file: IO[bytes], name: str) -> tuple[str, str, str, list[int], int]:
     if len(sizes) != wanted or min(sizes) < 0:
         raise malformed(name, number, f"expected {wanted} sizes, got {line[:40].decode('latin-1').strip()!r}")
     return layout, kind, symmetry, sizes, number + 1
-
-
-def _line(file: IO[bytes], name: str, number: int) -> bytes:
-    try:
-        line = file.readline()
-    except (EOFError, OSError) as error:
-        raise malformed(name, number, f"the compressed file is truncated or damaged ({error})") from error
-    if not line:
-        raise malformed(name, number, "the file ends inside its header")
-    return line
 
 
 def _coordinates(
@@ -94,8 +84,7 @@ def _coordinates(
     grouper = RowGrouper(m, n, dtype, max_bytes, name=name, entries=entries * (1 + mirrored))
     seen = 0
     try:
-        # What parsing a piece of text holds is some ten times its size, and must be little beside the blocks.
-        for line, text in line_chunks(file, name, first_line, min(CHUNK, max(1 << 16, max_bytes // 16))):
+        for line, text in line_chunks(file, name, first_line, piece_bytes(max_bytes)):
             numbers = parse_numbers(text, name=name, first_line=line)
             table = as_table(numbers, width, name, line)
             rows, columns = table[:, 0] - 1, table[:, 1] - 1
@@ -106,8 +95,7 @@ def _coordinates(
                 off = rows != columns
                 grouper.add(columns[off], rows[off], -values[off] if symmetry == "skew-symmetric" else values[off])
             seen += rows.size
-        if seen != entries:
-            raise StoreError(f"{name}: the header promises {entries} entries, the file has {seen}: it is truncated")
+        check_count(name, entries, seen)
         yield from grouper.blocks()
     finally:
         grouper.close()
@@ -141,9 +129,16 @@ class _ValueStream:
             if numbers.values.size:
                 if (misfit := first_misfit(numbers.values, self.dtype)) is not None:
                     value = numbers.values[misfit]
-                    raise malformed(self.place, line + misfit, f"value {value:g} does not fit type {self.dtype}")
+                    raise malformed(self.place, line + misfit, misfit_text(value, self.dtype))
                 return numbers.values.astype(self.dtype)
         return np.empty(0, self.dtype)
+
+
+def check_count(name: str, promised: int, seen: int) -> None:
+    """Raise unless a file holds as many entries as its header promises."""
+    if seen != promised:
+        why = "it is truncated" if seen < promised else "there are more"
+        raise StoreError(f"{name}: the header promises {promised} entries, the file has {seen}: {why}")
 
 
 def as_table(numbers: Any, width: int, name: str, first_line: int) -> NDArray[np.float64]:
@@ -179,14 +174,20 @@ def check_entries(
             )
     if table.shape[1] == 3 and (misfit := first_misfit(table[:, 2], dtype)) is not None:
         line = line_of(misfit, counts, first_line)
-        raise malformed(name, line, f"value {table[misfit, 2]:g} does not fit type {dtype}")
+        raise malformed(name, line, misfit_text(table[misfit, 2], dtype))
 
 
 def first_misfit(values: NDArray[np.float64], dtype: np.dtype[Any]) -> int | None:
-    """Index of the first value that an integer ``dtype`` cannot hold exactly (floats hold anything)."""
+    """Index of the first value that an integer ``dtype`` cannot hold, or that float64 may have rounded."""
     if dtype.kind not in "iu":
         return None
     info = np.iinfo(dtype)
-    low, high = max(float(info.min), -_EXACT), min(float(info.max), _EXACT)
-    bad = ~((values >= low) & (values <= high) & (values == np.floor(values)))
+    # From 2⁵³ on float64 holds neighbours of what was written: 9007199254740993 would be kept as …992.
+    bad = ~((values >= info.min) & (values <= info.max) & (np.abs(values) < _EXACT) & (values == np.floor(values)))
     return int(np.argmax(bad)) if bad.any() else None
+
+
+def misfit_text(value: float, dtype: np.dtype[Any]) -> str:
+    """What is wrong with a value that :func:`first_misfit` found."""
+    why = " (whole numbers from 2⁵³ on are not read exactly; dtype='float64' takes them rounded)"
+    return f"value {value:.17g} does not fit type {dtype}{why if abs(value) >= _EXACT else ''}"

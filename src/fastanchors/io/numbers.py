@@ -20,7 +20,7 @@ from .._jit import jit
 from ..errors import StoreError
 from .remote import openable
 
-__all__ = ["CHUNK", "Numbers", "line_chunks", "malformed", "open_bytes", "parse_numbers"]
+__all__ = ["CHUNK", "Numbers", "line_chunks", "malformed", "open_bytes", "parse_numbers", "piece_bytes", "read_line"]
 
 CHUNK = 1 << 21
 _POWERS = np.array([float(10**e) for e in range(23)])
@@ -49,6 +49,22 @@ def open_bytes(path: Path) -> IO[bytes]:
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
     return file
+
+
+def piece_bytes(max_bytes: int) -> int:
+    """Bytes of text to read at a time for blocks of ``max_bytes``: parsing holds some ten times that."""
+    return min(CHUNK, max(1 << 16, max_bytes // 16))
+
+
+def read_line(file: IO[bytes], name: str, number: int) -> bytes:
+    """The next line, which must be there."""
+    try:
+        line = file.readline()
+    except (EOFError, OSError, zlib.error) as error:
+        raise malformed(name, number, f"the compressed file is truncated or damaged ({error})") from error
+    if not line:
+        raise malformed(name, number, "the file ends inside its header")
+    return line
 
 
 def line_chunks(file: IO[bytes], name: str, first_line: int = 1, size: int = CHUNK) -> Iterator[tuple[int, bytes]]:
@@ -90,6 +106,8 @@ def parse_numbers(text: bytes, *, separator: str = " ", strict: bool = False, na
     for at, start, stop in slow[:n_slow].tolist():
         token = text[start:stop].strip().strip(b'"')
         try:
+            if b"_" in token:  # Python's own 1_000 is no number in a file
+                raise ValueError
             values[at] = float(token)
         except ValueError:
             line = text.count(b"\n", 0, start)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
+from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError
 from .compressed import check_triplets
+from .names import NameSpool
 from .remote import openable
-from .source import Source, read_names
+from .source import Source, numeric_dtype, read_names, reading
 from .triplets import RowGrouper
 
 __all__ = ["read_parquet"]
 
 _TRIPLETS = {("row", "column", "value"), ("row", "col", "value"), ("row", "col", "data"), ("i", "j", "value")}
-_BATCH = 1 << 17
+_BATCH = 1 << 15
+_BUFFER = 1 << 16
+_NAME_BYTES = 128  # of a name as a Python string, with room
+_INDEX = np.dtype(np.int64)
 
 
 def read_parquet(
@@ -28,69 +32,115 @@ def read_parquet(
     shape: tuple[int, int] | None = None,
     row_names: Any = None,
     column_names: Any = None,
+    dtype: Any = None,
 ) -> Source:
     """Parquet with one column per feature (``layout="dense"``) or triplets (``layout="triplets"``).
 
     Three columns named row, column and value (or col, i, j) are taken for 0-based triplets. In a dense table the first
     column of strings gives the row names, or the column that ``row_names`` names. The shape of triplets is ``shape``,
-    else one more look at the two index columns finds it.
+    else one more look at the two index columns finds it. Entries keep the type that holds all columns, or become
+    ``dtype``; an integer that would change on the way is refused.
     """
     try:
-        import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingExtraError("reading Parquet needs pyarrow: pip install 'fastanchors[io]'") from error
-    try:
-        file = pq.ParquetFile(openable(path))
-        fields = {field.name: field.type for field in file.schema_arrow}
-    except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"cannot read {path}: {error}") from error
+    with reading(path):
+        # Column chunks are read through a small buffer: without one, a row group is held whole.
+        file = pq.ParquetFile(openable(path), buffer_size=_BUFFER, pre_buffer=False)
+        fields = list(file.schema_arrow)
+    names = [field.name for field in fields]
+    if len(set(names)) < len(names):
+        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        raise InvalidInputError(f"{path}: two columns are named {twice!r}; rename one")
     if layout not in (None, "dense", "triplets"):
         raise InvalidInputError(f"layout must be 'dense' or 'triplets', got {layout!r}")
-    if layout == "triplets" or (layout is None and tuple(fields) in _TRIPLETS):
-        return _triplets(path, file, fields, shape, row_names, column_names)
-    return _dense(path, file, fields, row_names, column_names)
+    table = _Table(str(path), file, {field.name: field.type for field in fields})
+    if layout == "triplets" or (layout is None and tuple(names) in _TRIPLETS):
+        return _triplets(table, shape, row_names, column_names, dtype)
+    return _dense(table, row_names, column_names, dtype)
 
 
-def _dense(path: Path, file: Any, fields: dict[str, Any], row_names: Any, column_names: Any) -> Source:
-    import pyarrow.types as types
+class _Table:
+    """An open file: batches of columns as NumPy arrays, whole, or an error that names the place."""
 
-    name = str(path)
+    def __init__(self, name: str, file: Any, fields: dict[str, Any]) -> None:
+        self.name, self.file, self.fields = name, file, fields
+        self.rows = int(file.metadata.num_rows)
+
+    def batches(self, rows: int, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
+        """(first row, record batch) of at most ``rows`` rows each."""
+        first = 0
+        with reading(self.name):
+            for batch in self.file.iter_batches(rows, columns=list(columns), use_threads=False):
+                yield first, batch
+                first += batch.num_rows
+
+    def numbers(self, batch: Any, first_row: int, key: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Column ``key`` as ``dtype``; a missing value, or an integer that ``dtype`` does not hold, is an error."""
+        column = batch.column(key)
+        if column.null_count:
+            row = first_row + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+            raise InvalidInputError(f"{self.name}: row {row} of column {key!r} is missing; remove or impute it first")
+        values = np.asarray(column.to_numpy(zero_copy_only=False))
+        if np.can_cast(values.dtype, dtype, "safe") and (values.dtype.itemsize < 8 or values.dtype.kind == dtype.kind):
+            return values
+        if dtype.kind == "f" and values.dtype.kind == "f":
+            return values  # asked for with dtype=…
+        with np.errstate(invalid="ignore"):
+            kept = values.astype(dtype)
+            changed = (kept != values) | (kept.astype(values.dtype) != values) | ((kept < 0) != (values < 0))
+        if changed.any():
+            at = int(np.argmax(changed))
+            raise InvalidInputError(
+                f"{self.name}: row {first_row + at} of column {key!r} is {values[at]}, which {dtype} does not hold; "
+                "give all columns one type"
+            )
+        return kept
+
+
+def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Source:
+    name, fields = table.name, table.fields
     label = row_names if isinstance(row_names, str) and row_names in fields else None
-    strings = [key for key, kind in fields.items() if types.is_string(kind) or types.is_large_string(kind)]
-    if label is None and row_names is None and strings:
-        label = strings[0]
+    if label is None and row_names is None:
+        label = next((key for key, kind in fields.items() if _is_text(kind)), None)
     keys = [key for key in fields if key != label]
     odd = [key for key in keys if not _is_number(fields[key])]
     if odd or not keys:
         raise InvalidTypeError(f"{name}: column {odd[0] if odd else label!r} does not hold numbers; drop it first")
-    dtype = np.result_type(*(fields[key].to_pandas_dtype() for key in keys))
-    found: list[str] | None = [] if label is not None else read_names(row_names, "row")
+    entry_type = np.dtype(_common_type(fields[key].to_pandas_dtype() for key in keys) if dtype is None else dtype)
+    found = NameSpool() if label is not None else None
 
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
-        if label is not None and found is not None:
+        if found is not None:
             found.clear()
-        size = max(1, max_bytes // (2 * dtype.itemsize * len(keys)))
-        wanted = keys if label is None else [*keys, label]
-        first = 0
-        for batch in file.iter_batches(size, columns=wanted):
-            block = np.empty((batch.num_rows, len(keys)), dtype=dtype)
+        # Beside a block its columns are held, and the names as Python strings.
+        row_bytes = entry_type.itemsize * len(keys) + (_NAME_BYTES if label is not None else 0)
+        rows = max(1, max_bytes // (2 * row_bytes))
+        for first, batch in table.batches(rows, keys if label is None else [*keys, label]):
+            block = np.empty((batch.num_rows, len(keys)), dtype=entry_type)
             for j, key in enumerate(keys):
-                column = batch.column(key)
-                if column.null_count:
-                    row = first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-                    raise InvalidInputError(
-                        f"{name}: row {row} of column {key!r} is missing; remove or impute it first"
-                    )
-                block[:, j] = column.to_numpy(zero_copy_only=False)
+                block[:, j] = table.numbers(batch, first, key, entry_type)
             if label is not None and found is not None:
                 found.extend(str(value) for value in batch.column(label).to_pylist())
-            first += batch.num_rows
             yield block
 
-    names = keys if column_names is None else read_names(column_names, "column")
-    rows = file.metadata.num_rows
-    return Source(name, (rows, len(keys)), dtype, False, blocks, row_names=found, column_names=names)
+    return Source(
+        name,
+        (table.rows, len(keys)),
+        entry_type,
+        False,
+        blocks,
+        row_names=found if label is not None else read_names(row_names, "row"),
+        column_names=keys if column_names is None else read_names(column_names, "column"),
+    )
+
+
+def _common_type(types: Iterable[Any]) -> Any:
+    """The type that holds all; integers stay integers even where only some uint64 is left out (and then refused)."""
+    kinds = [np.dtype(kind) for kind in types]
+    common = np.result_type(*kinds)
+    return np.int64 if common.kind == "f" and all(kind.kind in "iub" for kind in kinds) else common
 
 
 def _is_number(kind: Any) -> bool:
@@ -99,12 +149,18 @@ def _is_number(kind: Any) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
-def _triplets(
-    path: Path, file: Any, fields: dict[str, Any], shape: tuple[int, int] | None, row_names: Any, column_names: Any
-) -> Source:
+def _is_text(kind: Any) -> bool:
     import pyarrow.types as types
 
-    name = str(path)
+    if types.is_dictionary(kind):  # what pandas calls categorical
+        kind = kind.value_type
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _triplets(table: _Table, shape: tuple[int, int] | None, row_names: Any, column_names: Any, dtype: Any) -> Source:
+    import pyarrow.types as types
+
+    name, fields = table.name, table.fields
     if len(fields) != 3:
         raise InvalidInputError(f"{name}: triplets need three columns (row, column, value), it has {len(fields)}")
     (row, row_type), (column, column_type), (value, value_type) = fields.items()
@@ -112,37 +168,30 @@ def _triplets(
         raise InvalidTypeError(f"{name}: triplets need two integer columns and one of numbers, got {list(fields)}")
     names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
     if shape is None:
-        shape = _largest(file, row, column, name)
+        shape = _largest(table, row, column)
         known = (names["row_names"], names["column_names"])
         m, n = (max(size, len(given) if given else 0) for size, given in zip(shape, known, strict=True))
     else:
         m, n = (int(size) for size in shape)
-    dtype = np.dtype(value_type.to_pandas_dtype())
+    entry_type = numeric_dtype(value_type.to_pandas_dtype() if dtype is None else dtype, name)
 
     def blocks(max_bytes: int) -> Iterator[Any]:
-        grouper = RowGrouper(m, n, dtype, max_bytes, name=name, entries=file.metadata.num_rows)
+        grouper = RowGrouper(m, n, entry_type, max_bytes, name=name, entries=table.rows)
         try:
-            for batch in file.iter_batches(_BATCH):
-                rows, columns, values = (_column(batch, key, name) for key in (row, column, value))
+            for first, batch in table.batches(min(_BATCH, max(1, max_bytes // 256)), list(fields)):
+                rows, columns = (table.numbers(batch, first, key, _INDEX) for key in (row, column))
                 check_triplets(rows, columns, (m, n), name)
-                grouper.add(rows, columns, values)
+                grouper.add(rows, columns, table.numbers(batch, first, value, entry_type))
             yield from grouper.blocks()
         finally:
             grouper.close()
 
-    return Source(name, (m, n), dtype, True, blocks, **names)
+    return Source(name, (m, n), entry_type, True, blocks, **names)
 
 
-def _column(batch: Any, key: str, name: str) -> NDArray[Any]:
-    column = batch.column(key)
-    if column.null_count:
-        raise InvalidInputError(f"{name}: column {key!r} has missing values; remove them first")
-    return np.asarray(column.to_numpy(zero_copy_only=False))
-
-
-def _largest(file: Any, row: str, column: str, name: str) -> tuple[int, int]:
+def _largest(table: _Table, row: str, column: str) -> tuple[int, int]:
     largest = [-1, -1]
-    for batch in file.iter_batches(_BATCH, columns=[row, column]):
+    for first, batch in table.batches(_BATCH, [row, column]):
         for at, key in enumerate((row, column)):
-            largest[at] = max(largest[at], int(_column(batch, key, name).max(initial=-1)))
+            largest[at] = max(largest[at], int(table.numbers(batch, first, key, _INDEX).max(initial=-1)))
     return largest[0] + 1, largest[1] + 1

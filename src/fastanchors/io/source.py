@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import _numeric
-from ..errors import InvalidInputError, InvalidTypeError, StoreError
+from .._validate import _numeric, check_finite
+from ..errors import FastAnchorsError, InvalidInputError, InvalidTypeError, StoreError
 from ..sampling.access import Rows
+from .remote import RemotePath, path_of
 
-__all__ = ["Source", "block_bytes", "numeric_dtype", "read_names", "rebatch", "row_slices"]
+__all__ = ["Source", "block_bytes", "numeric_dtype", "read_names", "reading", "rebatch", "row_slices", "split"]
 
 BlockReader = Callable[[int], Iterable[Rows]]
 
@@ -28,7 +30,7 @@ class Source:
     shape : (rows, columns); rows is None for a stream until ``blocks`` has run to its end.
     dtype : the type of the entries; every block has it.
     is_sparse : blocks are canonical CSR (sorted, no duplicates) if True, else C-ordered arrays.
-    row_names, column_names : lists of strings or None; a stream fills ``row_names`` while it is read.
+    row_names, column_names : sequences of strings or None; a stream fills ``row_names`` while it is read.
     """
 
     def __init__(
@@ -39,8 +41,8 @@ class Source:
         is_sparse: bool,
         reader: BlockReader,
         *,
-        row_names: list[str] | None = None,
-        column_names: list[str] | None = None,
+        row_names: Sequence[str] | None = None,
+        column_names: Sequence[str] | None = None,
     ) -> None:
         self.name = name
         self.shape = shape
@@ -56,14 +58,21 @@ class Source:
         kind = "sparse" if self.is_sparse else "dense"
         return f"<Source {self.name}: {self.shape[0] or '?'} × {self.shape[1]} {kind} {self.dtype}>"
 
-    def blocks(self, max_bytes: int = 1 << 26) -> Iterator[Rows]:
+    @property
+    def matrix_name(self) -> str:
+        """What errors about an entry call the matrix: ``A``, after the file it is in."""
+        return "A" if self.name.startswith("the ") else f"{self.name}: A"
+
+    def blocks(self, max_bytes: int = 1 << 26, *, signed: bool = True) -> Iterator[Rows]:
         """Consecutive blocks of rows of about ``max_bytes`` or less (never less than a row), each checked for shape.
 
-        Entries are not looked at: who consumes the block checks signs and finiteness.
+        Entries that are given several times are added up; a sum that the type cannot hold is an error. Otherwise
+        entries are not looked at: who consumes the block checks signs and finiteness. ``signed=False`` refuses negative
+        entries among those added up, which would no longer be seen in their sum.
         """
         rows = 0
         for block in self._reader(max(1, int(max_bytes))):
-            block = self._normal(block, rows)
+            block = self._normal(block, rows, signed)
             if block.shape[0] == 0:
                 continue
             rows += block.shape[0]
@@ -80,29 +89,77 @@ class Source:
             if names is not None and len(names) != count:
                 raise InvalidInputError(f"{self.name} has {count} {what}s but {len(names)} {what} names were given")
 
-    def _normal(self, block: Any, first_row: int) -> Rows:
-        where = f"{self.name}, block at row {first_row}"
+    def fitted(self, block: Any, where: str) -> Rows:
+        """The block, of this source's type; raises, naming the place, where it is not of its kind, width or type."""
         if sp.issparse(block) != self.is_sparse:
             kinds = ("sparse", "dense") if self.is_sparse else ("dense", "sparse")
             raise InvalidTypeError(f"{where}: expected a {kinds[0]} block like the first, got a {kinds[1]} one")
         if block.ndim != 2 or block.shape[1] != self.shape[1]:
             raise InvalidInputError(f"{where}: expected {self.shape[1]} columns, got shape {block.shape}")
         values = block.data if self.is_sparse else block
-        if values.dtype != self.dtype:
-            values = _numeric(values, where)
-            if not np.can_cast(values.dtype, self.dtype, "safe"):
-                raise InvalidTypeError(
-                    f"{where}: entries of type {values.dtype} do not fit the first block's {self.dtype}; "
-                    "convert all blocks to one type"
-                )
-            values = values.astype(self.dtype)
+        if values.dtype == self.dtype:
+            return block
+        values = _numeric(values, where)
+        if not np.can_cast(values.dtype, self.dtype, "safe"):
+            raise InvalidTypeError(
+                f"{where}: entries of type {values.dtype} do not fit the first block's {self.dtype}; "
+                "convert all blocks to one type"
+            )
+        values = values.astype(self.dtype)
+        return sp.csr_array((values, block.indices, block.indptr), shape=block.shape) if self.is_sparse else values
+
+    def _normal(self, block: Any, first_row: int, signed: bool) -> Rows:
+        block = self.fitted(block, f"{self.name}, block at row {first_row}")
         if not self.is_sparse:
-            return np.ascontiguousarray(values)
-        csr = sp.csr_array((values, block.indices, block.indptr), shape=block.shape)
-        if not csr.has_canonical_format:
+            return np.ascontiguousarray(block)
+        csr = sp.csr_array((block.data, block.indices, block.indptr), shape=block.shape)
+        if csr.has_canonical_format:
+            return csr
+        if not csr.has_sorted_indices:
             csr = csr.copy()
-            csr.sum_duplicates()
-        return csr
+            csr.sort_indices()
+            csr = sp.csr_array((csr.data, csr.indices, csr.indptr), shape=csr.shape)  # forgets that it was unsorted
+            if csr.has_canonical_format:
+                return csr
+        if not signed:
+            check_finite(csr, first_row=first_row, name=self.matrix_name)
+        return self._added_up(csr, first_row)
+
+    def _added_up(self, csr: sp.csr_array, first_row: int) -> sp.csr_array:
+        """Sorted rows with every entry once; sums of integers are exact, or refused where the type cannot hold them."""
+        new = np.empty(csr.nnz, dtype=bool)
+        np.not_equal(csr.indices[1:], csr.indices[:-1], out=new[1:])
+        new[csr.indptr[:-1][np.diff(csr.indptr) > 0]] = True
+        starts = np.flatnonzero(new)
+        indptr, indices = np.searchsorted(starts, csr.indptr), csr.indices[starts]
+        about = np.add.reduceat(csr.data.astype(np.float64), starts)
+        if self.dtype.kind == "f":
+            with np.errstate(over="ignore"):  # an infinite sum is found, with its place, as any infinite entry
+                return sp.csr_array((about.astype(self.dtype), indices, indptr), shape=csr.shape)
+        limits = np.iinfo(self.dtype)
+        # Below 64 bits ``about`` is exact; at 64 it is rounded, so the very last of the range are refused too.
+        slack = 1.0 - 2.0**-40 if self.dtype.itemsize == 8 else 1.0
+        outside = (about > float(limits.max) * slack) | (about < float(limits.min) * slack)
+        if outside.any():
+            at = int(np.argmax(outside))
+            row = int(np.searchsorted(indptr, at, side="right")) - 1 + first_row
+            raise InvalidInputError(
+                f"{self.matrix_name}[{row}, {indices[at]}] is given several times and adds up to {about[at]:.17g}, "
+                f"which {self.dtype} cannot hold; use a wider type (dtype=… where the reader takes it)"
+            )
+        sums = np.add.reduceat(csr.data, starts, dtype=self.dtype)
+        return sp.csr_array((sums, indices, indptr), shape=csr.shape)
+
+
+@contextlib.contextmanager
+def reading(name: Any) -> Iterator[None]:
+    """Whatever another library raises about a damaged file becomes one :class:`StoreError` that names the file."""
+    try:
+        yield
+    except (FastAnchorsError, MemoryError):
+        raise
+    except Exception as error:
+        raise StoreError(f"cannot read {name}: {str(error) or type(error).__name__}") from error
 
 
 def numeric_dtype(dtype: Any, name: str) -> np.dtype[Any]:
@@ -130,7 +187,7 @@ def rebatch(blocks: Iterable[Rows], max_bytes: int) -> Iterator[Rows]:
     held: list[Rows] = []
     size = 0
     for block in blocks:
-        for part in _split(block, target):
+        for part in split(block, target):
             if held and size + block_bytes(part) > target:
                 yield _join(held)
                 held, size = [], 0
@@ -140,7 +197,8 @@ def rebatch(blocks: Iterable[Rows], max_bytes: int) -> Iterator[Rows]:
         yield _join(held)
 
 
-def _split(block: Rows, max_bytes: int) -> Iterator[Rows]:
+def split(block: Rows, max_bytes: int) -> Iterator[Rows]:
+    """The rows of a block in parts of at most ``max_bytes`` (never less than a row); views of it where they can be."""
     if block_bytes(block) <= max_bytes:
         yield block
         return
@@ -167,8 +225,8 @@ def read_names(names: Any, what: str) -> list[str] | None:
     """Names as a list of strings: None, a sequence, or the path of a text file with one name per line."""
     if names is None:
         return None
-    if isinstance(names, str | Path):
-        path = Path(names)
+    if isinstance(names, str | Path | RemotePath):
+        path = names if isinstance(names, RemotePath) else path_of(names)
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

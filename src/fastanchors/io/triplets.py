@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..errors import StoreError
 
-__all__ = ["RowGrouper"]
+__all__ = ["RowGrouper", "unsummed_csr"]
 
 _MAX_FILES = 128
 
@@ -26,7 +26,7 @@ _MAX_FILES = 128
 class RowGrouper:
     """Collects triplets of an m × n matrix (``add``) and gives them back as CSR blocks in row order (``blocks``).
 
-    Duplicates are added up, as SciPy does.
+    Duplicates are kept: :class:`~fastanchors.io.source.Source` adds them up.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class RowGrouper:
         if self._folder is None:
             records = np.concatenate(self._held) if self._held else np.empty(0, self.record)
             self._held = []
-            yield self._csr(records, self.first_row, self.m)
+            yield from self._csr_blocks(records, self.first_row, self.m)
             return
         try:
             self._deal_rest()
@@ -110,7 +110,7 @@ class RowGrouper:
         if size <= self.budget or rows == 1:
             records = np.fromfile(path, dtype=self.record) if size else np.empty(0, self.record)
             path.unlink(missing_ok=True)
-            yield self._csr(records, first_row, rows)
+            yield from self._csr_blocks(records, first_row, rows)
             return
         again = RowGrouper(
             rows,
@@ -130,6 +130,30 @@ class RowGrouper:
         finally:
             again.close()
 
-    def _csr(self, records: NDArray[Any], first_row: int, rows: int) -> sp.csr_array:
-        coo = (records["value"], (records["row"] - first_row, records["column"]))
-        return sp.csr_array(coo, shape=(rows, self.n))
+    def _csr_blocks(self, records: NDArray[Any], first_row: int, rows: int) -> Iterator[sp.csr_array]:
+        """The records of ``rows`` rows, in blocks of no more rows than the budget holds pointers to."""
+        step = max(1, self.budget // 32)
+        if rows > step:
+            records = records[np.argsort(records["row"], kind="stable")]
+        start = 0
+        for first in range(first_row, first_row + rows, step):
+            count = min(step, first_row + rows - first)
+            stop = records.size if rows <= step else int(np.searchsorted(records["row"], first + count))
+            part = records[start:stop]
+            yield unsummed_csr(part["row"] - first, part["column"], part["value"], (count, self.n))
+            start = stop
+
+
+def unsummed_csr(
+    rows: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], shape: tuple[int, int]
+) -> sp.csr_array:
+    """CSR with sorted rows and duplicates left as they are, so that whoever adds them up sees what is added.
+
+    (SciPy's own conversion adds up in the type of the entries, where small integers wrap.) Linear time: the transpose
+    of the matrix with one entry per row is a counting sort.
+    """
+    ones = sp.csr_array((np.arange(rows.size), rows, np.arange(rows.size + 1)), shape=(rows.size, shape[0])).tocsc()
+    order = ones.data
+    csr = sp.csr_array((values[order], columns[order], ones.indptr), shape=shape)
+    csr.sort_indices()
+    return csr

@@ -73,7 +73,7 @@ def stacked(parts: Sequence[Rows]) -> Rows:
     return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
-def new_rows(source: Any, store: Any, options: dict[str, Any]) -> Iterator[tuple[Rows, list[str] | None]]:
+def new_rows(source: Any, store: Any, options: dict[str, Any]) -> Iterator[tuple[Rows, Sequence[str] | None]]:
     """Rows to append, in pieces of the size of a shard, checked and of the store's width, kind and type."""
     opened = open_source(source, **options)
     if opened.shape[1] != store.shape[1]:
@@ -82,7 +82,7 @@ def new_rows(source: Any, store: Any, options: dict[str, Any]) -> Iterator[tuple
     first = 0
     size = shard_bytes(store.memory_limit)
     for rows in rebatch(opened.blocks(size, signed=store.normalize is None), 2 * size):
-        check_rows(rows, store.normalize, first, opened.name)
+        check_rows(rows, store.normalize, first, opened.matrix_name)
         fitted = _fitted(rows if order is None else _reordered(rows, order), store, first)
         names = opened.row_names
         yield fitted, (names[first : first + rows.shape[0]] if names is not None else None)

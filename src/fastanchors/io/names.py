@@ -1,0 +1,88 @@
+"""Names of rows that come with a stream: kept in a temporary file, however many there are."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import overload
+
+import numpy as np
+
+__all__ = ["NameSpool"]
+
+_ENDS = np.dtype("<i8")
+
+
+class NameSpool(Sequence[str]):
+    """A growing sequence of strings on disk: UTF-8 in one unnamed file, where each string ends in another.
+
+    A few bytes of memory whatever its length; a slice costs two reads.
+    """
+
+    def __init__(self) -> None:
+        self._text, self._ends = (tempfile.TemporaryFile(prefix="fastanchors-") for _ in range(2))  # noqa: SIM115
+        for file in (self._text, self._ends):
+            weakref.finalize(self, file.close)
+        self._count = self._size = 0
+
+    def clear(self) -> None:
+        """Forget all names."""
+        for file in (self._text, self._ends):
+            file.truncate(0)
+        self._count = self._size = 0
+
+    def extend(self, names: Iterable[str]) -> None:
+        """Add names at the end."""
+        encoded = [name.encode("utf-8", "surrogatepass") for name in names]
+        ends = self._size + np.cumsum([len(name) for name in encoded], dtype=_ENDS)
+        if not encoded:
+            return
+        self._text.seek(self._size)
+        self._text.write(b"".join(encoded))
+        self._ends.seek(self._count * _ENDS.itemsize)
+        self._ends.write(ends.tobytes())
+        self._count += len(encoded)
+        self._size = int(ends[-1])
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self._count)
+            if step != 1:
+                return [self[i] for i in range(start, stop, step)]
+            return self._slice(start, stop)
+        if not -self._count <= index < self._count:
+            raise IndexError(f"name {index} is out of range 0 … {self._count - 1}")
+        index %= self._count
+        return self._slice(index, index + 1)[0]
+
+    def _slice(self, start: int, stop: int) -> list[str]:
+        if stop <= start:
+            return []
+        skipped = max(0, start - 1)  # the end before the first name is its beginning
+        self._ends.seek(skipped * _ENDS.itemsize)
+        ends = np.frombuffer(self._ends.read((stop - skipped) * _ENDS.itemsize), _ENDS).tolist()
+        if start == 0:
+            ends.insert(0, 0)
+        self._text.seek(ends[0])
+        text = self._text.read(ends[-1] - ends[0])
+        bounds = [end - ends[0] for end in ends]
+        return [text[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(bounds)]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return self[:] == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{self._count} names: {', '.join(map(repr, self[:3]))}{', …' if self._count > 3 else ''}>"
