@@ -37,6 +37,7 @@ _MIXED = (8, 256)  # rows nearest to each anchor that are kept
 _TRIES = 2  # rounds without a further proved anchor, where more rows are in doubt than may be read
 _WARM = 20_000  # rows from which rounds among a few of them pay
 _NEAR = 0.99  # of a threshold: which few
+_MOST_NEAR = 1 << 25  # of these, so that they can be listed in one place however large the matrix
 _STANDS_OUT = 1.25  # times the largest bound of a few rows at the level of the noise
 _FLAT = 1e-4  # anchors with residuals below this fraction of the first do not span a hull worth having
 _NARROW = 0.01  # largest distance from the hull, beside the last residual, that is of use
@@ -184,7 +185,8 @@ class _Proof:
         if len(run) == 0:
             return
         scan = self.sketch.scan(run.thresholds.lowered(_NEAR), self.known, _JOIN)
-        reach = int(np.searchsorted(np.cumsum(scan.counts()), self.sketch.rows // 4, side="right"))
+        most = min(self.sketch.rows // 4, _MOST_NEAR)
+        reach = int(np.searchsorted(np.cumsum(scan.counts()), most, side="right"))
         self.join(scan.top_rows[scan.top_bounds >= run.thresholds.low[:, None]])
         if reach:
             self._rounds_among(scan.suspects(reach))

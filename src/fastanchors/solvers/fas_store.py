@@ -88,7 +88,8 @@ class FasExtra:
         if store.shape[0] * store.shape[1] <= SMALL:
             return None
         limit = getattr(store, "memory_limit", _MEMORY)
-        needed = 2 * _index_bytes(store.shape)
+        marked = min(store.shape[0], getattr(store, "rows_marked", store.shape[0]))
+        needed = 2 * _index_bytes((marked, store.shape[1]))
         if needed > limit:
             warnings.warn(
                 f"the index of FAS() is left out, so that seeks read all rows: a memory_limit of {limit} bytes is too "
