@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
+import zlib
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
@@ -89,7 +90,7 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         options.setdefault("column_names", [str(column) for column in source.columns])
         return _call(arrays.from_array, source.to_numpy(), options)
     if isinstance(source, list | tuple) and source and np.ndim(source[0]) == 1 and not sp.issparse(source[0]):
-        return _call(arrays.from_array, np.asarray(source), options)  # rows of plain numbers
+        return _call(arrays.from_array, arrays.plain_rows(source), options)
     if isinstance(source, Iterable):
         return _call(arrays.from_blocks, source, options)
     raise InvalidTypeError(
@@ -149,11 +150,13 @@ def _listing(folder: Path) -> list[str]:
 def _sniff(path: Any) -> str | None:
     """The format that the first bytes show, or None."""
     if path.is_dir():
+        if isinstance(path, RemotePath):
+            raise StoreError(f"{path} is a directory; give the address of one of its files")
         return "zarr" if any((path / name).exists() for name in ("zarr.json", ".zarray", ".zgroup")) else None
     with open_bytes(path) as file:
         try:
             head = file.read(4096)
-        except (OSError, EOFError):
+        except (OSError, EOFError, zlib.error):
             return None
     for magic, name in (
         (b"\x93NUMPY", "npy"),
