@@ -10,7 +10,6 @@ import argparse
 from pathlib import Path
 
 import fastanchors as fa
-from fastanchors.apps._pictures import save_pictures
 
 
 def main() -> None:
@@ -33,7 +32,7 @@ def main() -> None:
     for material, (row, column) in enumerate(result.positions()):
         where = f"purest at row {row}, column {column}"
         print(f"material {material + 1}: {result.share[material]:.0%} of the scene, {where}")
-    for picture in save_pictures(result, options.folder):
+    for picture in fa.apps.save_pictures(result, options.folder):
         print(f"picture: {picture}")
 
 

@@ -7,7 +7,9 @@ import pytest
 import scipy.io
 
 import fastanchors as fa
-from fastanchors.apps._smoothed import smoothed_projection
+from fastanchors.apps._odd import ScaledPixels, odd_places
+from fastanchors.apps._smoothed import cores, smoothed_projection
+from naive.apps import leverages as naive_leverages
 from naive.apps import smoothed_projection as naive_smoothed
 
 
@@ -65,6 +67,86 @@ def test_dark_and_odd_pixels_do_not_mislead(seed):
     assert fa.metrics.matched_spectral_angle(hard.components, plain).mean > 0.3  # what the defaults are for
 
 
+def test_leverages_equal_their_twin(scene):
+    pixels = ScaledPixels(scene.A, np.arange(720), np.arange(40))
+    values, axes = pixels.axes(np.ones(720, dtype=bool))
+    brightness = scene.A.sum(axis=1)
+    rows = scene.A / np.maximum(brightness, np.median(brightness))[:, None]
+    np.testing.assert_allclose(pixels.leverages(values[:9], axes[:, :9]), naive_leverages(rows, 9), atol=1e-10)
+
+
+@pytest.mark.parametrize("spikes", [[(3, 4, 5, 20.0)], [(3, 4, 5, 20.0), (20, 1, 30, 300.0), (9, 9, 0, 7.0)]])
+def test_a_spike_in_a_pixel_changes_nothing(scene, spikes):
+    cube = scene.cube.copy()
+    for row, column, band, value in spikes:
+        cube[row, column, band] = value * scene.cube.max()
+    clean, result = fa.apps.unmix(scene.cube, 3), fa.apps.unmix(cube, 3)
+    assert sorted(result.odd) == sorted(row * 30 + column for row, column, _, _ in spikes)
+    assert clean.odd.size == 0
+    np.testing.assert_allclose(result.endmembers, clean.endmembers, atol=0.01)
+    assert result.relative_error == pytest.approx(clean.relative_error, rel=0.05)
+    np.testing.assert_allclose(result.abundances.sum(axis=1), 1.0, atol=1e-12)  # odd pixels have abundances too
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_spiked_pixels_are_set_aside_and_no_others(seed):
+    scene, rng = fa.datasets.hyperspectral(40, 40, 80, 4, rng=seed), np.random.default_rng(seed)
+    X, at = scene.A.copy(), rng.choice(1600, 64, replace=False)
+    X[at, rng.permutation(80)[:64]] = 5 * X.max()
+    result = fa.apps.unmix(X, 4)
+    assert sorted(result.odd) == sorted(at)
+    assert angle(scene, result) < 0.02
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_odd_pixels_would_take_the_place_of_materials(seed):
+    hard = fa.datasets.hyperspectral(20, 20, 30, 10, dark=60, outliers=15, rng=seed)
+    result = fa.apps.unmix(hard.cube, 10)
+    assert sorted(result.odd) == sorted(hard.outliers)
+    assert angle(hard, result) < 0.02
+    assert angle(hard, fa.apps.unmix(hard.cube, 10, keep_odd=True)) > 0.2  # what setting them aside is for
+
+
+def test_a_band_that_is_hot_in_a_whole_column_is_no_material(scene):
+    cube = scene.cube.copy()
+    cube[:, 7, 20] = 5 * cube.max()
+    result = fa.apps.unmix(cube, 3)
+    assert result.hot_bands.tolist() == [20]
+    assert angle(scene, result) < 0.02
+    match = fa.metrics.matched_spectral_angle(scene.components, result.endmembers)
+    assert fa.metrics.abundance_rmse(scene.weights, result.abundances, match=match) < 0.06
+
+
+@pytest.mark.parametrize("share", [0.005, 0.01, 0.02])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rare_material_is_neither_odd_nor_diluted(seed, share):
+    made, rng = fa.datasets.hyperspectral(48, 50, 60, 4, rng=seed), np.random.default_rng(seed)
+    weights = made.weights * [1, 1, 1, 0] + 1e-9
+    weights /= weights.sum(axis=1, keepdims=True)
+    weights[rng.choice(2400, int(share * 2400), replace=False)] = [0, 0, 0, 1]
+    X = np.maximum(weights @ made.components + 0.005 * rng.standard_normal(made.A.shape), 0)
+    result = fa.apps.unmix(X, 4)
+    assert result.odd.size == 0
+    assert result.hot_bands.size == 0
+    assert fa.metrics.matched_spectral_angle(made.components, result.endmembers).values.max() < 0.05
+
+
+def test_cores_keep_groups_of_points_alike_and_drop_strangers():
+    rng = np.random.default_rng(0)
+    pure = np.repeat(np.eye(3), [40, 40, 5], axis=0)
+    points = np.vstack([pure, rng.dirichlet([1, 1], 60) @ np.eye(3)[:2]]) + 0.01 * rng.standard_normal((145, 3))
+    groups = smoothed_projection(points, 3, 20)
+    kept = {tuple(group) for group in cores(points, groups)}
+    assert tuple(range(80, 85)) in kept
+    assert sum(len(group) == 20 for group in kept) == 2
+
+
+def test_single_pixels_are_not_odd_where_they_are_asked_for(scene):
+    X = np.vstack([scene.A, 9 * np.eye(40)[:1]])
+    assert odd_places(X, np.arange(721), 3, 30)[0].tolist() == [False] * 720 + [True]
+    assert not odd_places(X, np.arange(721), 3, 1)[0].any()
+
+
 def test_empty_pixels_and_dead_bands(scene):
     cube = scene.cube.copy()
     cube[:4] = 0.0
@@ -81,6 +163,25 @@ def test_empty_pixels_and_dead_bands(scene):
     rest = np.delete(np.arange(40), 7)
     assert fa.metrics.matched_spectral_angle(scene.components[:, rest], result.endmembers[:, rest]).mean < 0.05
     assert np.isnan(cube[4]).all()  # the caller's data is as it was
+
+
+def test_bands_of_zeros_are_dead_and_single_zeros_are_measured(scene):
+    cube = scene.cube.copy()
+    cube[:, :, 30:] = 0.0
+    cube[2, 3, 4] = 0.0
+    result = fa.apps.unmix(cube, 3, ignore=0)
+    assert result.dead_bands.tolist() == list(range(30, 40))
+    assert result.empty.size == 0
+
+
+def test_a_band_with_the_ignored_value_is_refused_with_a_cure_that_works(scene):
+    cube = np.round(scene.cube * 1000).astype(np.uint16)
+    cube[3, 4, 5] = 65535
+    with pytest.raises(fa.errors.InvalidInputError, match=r"\(row 3, column 4\) is 65535, the value.*ignore=nan"):
+        fa.apps.unmix(cube, 3, ignore=65535)
+    assert fa.apps.unmix(cube, 3, ignore=float("nan")).odd.tolist() == [94]
+    cube[3, 4] = 65535
+    assert fa.apps.unmix(cube, 3, ignore=65535).empty.tolist() == [94]
 
 
 def test_integer_scenes_and_scale_do_not_matter(scene):
@@ -147,6 +248,25 @@ def test_npy_with_bands_first(tmp_path, scene):
     np.save(tmp_path / "x.npy", np.moveaxis(scene.cube, -1, 0))
     cube = fa.apps.read_cube(tmp_path / "x.npy", bands="first")
     np.testing.assert_array_equal(cube.image(cube.pixels), scene.cube)
+
+
+def test_another_axis_that_looks_like_the_bands_is_named(tmp_path, scene):
+    for axis, name in enumerate(["first", "middle"]):
+        np.save(tmp_path / "x.npy", np.moveaxis(scene.cube, -1, axis))
+        with pytest.warns(fa.errors.GuessWarning, match=f"the {name} axis looks like the bands.*bands='{name}'"):
+            fa.apps.read_cube(tmp_path / "x.npy")
+        cube = fa.apps.read_cube(tmp_path / "x.npy", bands=name)
+        np.testing.assert_array_equal(cube.image(cube.pixels), scene.cube)
+    with pytest.warns(fa.errors.GuessWarning, match="first axis looks like the bands"):
+        fa.apps.unmix(np.moveaxis(scene.cube, -1, 0), 3)
+
+
+def test_a_square_matrix_is_said_to_be_taken_as_pixels_and_bands(tmp_path, scene):
+    np.save(tmp_path / "x.npy", scene.cube[:, :24, 0])
+    with pytest.warns(fa.errors.GuessWarning, match="24 pixels with 24 bands each.*single band"):
+        fa.apps.read_cube(tmp_path / "x.npy")
+    with pytest.raises(fa.errors.InvalidInputError, match="no middle axis"):
+        fa.apps.read_cube(tmp_path / "x.npy", bands="middle")
 
 
 @pytest.mark.parametrize("interleave", ["bsq", "bil", "bip"])

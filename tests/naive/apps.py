@@ -41,3 +41,8 @@ def divergence(q, p):
     """KL(q ‖ p)."""
     at = q > 0
     return float(np.sum(q[at] * np.log(q[at] / p[at])))
+
+
+def leverages(rows: np.ndarray, d: int) -> np.ndarray:
+    """The share that each row has in the leading d singular directions."""
+    return np.sum(np.linalg.svd(rows, full_matrices=False)[0][:, :d] ** 2, axis=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ._corpus import Corpus, read_corpus
 from ._cube import Cube, read_cube
+from ._pictures import save_pictures
 from ._ratings import RatingsTable, read_ratings
 from ._recommend import Recommender, recommend
 from ._representatives import Representatives, representatives
@@ -24,6 +25,7 @@ __all__ = [
     "read_ratings",
     "recommend",
     "representatives",
+    "save_pictures",
     "topics",
     "unmix",
 ]

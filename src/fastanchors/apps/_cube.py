@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._validate import as_matrix
-from ..errors import InvalidInputError, InvalidTypeError, StoreError
+from ..errors import GuessWarning, InvalidInputError, InvalidTypeError, StoreError
+from ..io.words import missing
 
 __all__ = ["Cube", "as_cube", "read_cube"]
 
 # Scalars by which scene files tell the size of the image.
 _HEIGHTS = ("height", "nrow", "nrows", "rows", "lines", "h", "m")
 _WIDTHS = ("width", "ncol", "ncols", "cols", "columns", "samples", "w", "n")
+
+_AXES = ("first", "middle", "last")
+_MATERIALS = 5  # spectra that nearly make up the pixels of any scene
+_CLEARLY = 3.0  # so many times better must another axis serve as the bands before it is named
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,13 @@ class Cube:
         return f"pixel {pixel} (row {row}, column {column})"
 
 
-def as_cube(scene: Any, *, shape: tuple[int, int] | None = None, order: str = "C") -> Cube:
-    """A :class:`Cube` from one, from a height × width × bands array, or from a pixels × bands array."""
+def as_cube(
+    scene: Any, *, shape: tuple[int, int] | None = None, order: str = "C", name: str = "the scene", sure: bool = False
+) -> Cube:
+    """A :class:`Cube` from one, from a height × width × bands array, or from a pixels × bands array.
+
+    Unless the caller is ``sure`` of the axes, a ``GuessWarning`` says so when others look more like them.
+    """
     if order not in ("C", "F"):
         raise InvalidInputError(f"order must be 'C' or 'F', got {order!r}")
     if isinstance(scene, Cube):
@@ -69,6 +80,8 @@ def as_cube(scene: Any, *, shape: tuple[int, int] | None = None, order: str = "C
     if array.ndim == 3:
         if shape is not None and tuple(shape) != array.shape[:2]:
             raise InvalidInputError(f"the cube is {array.shape[0]}×{array.shape[1]} pixels, not {shape[0]}×{shape[1]}")
+        if not sure:
+            _doubt(array, name)
         shape, order = (array.shape[0], array.shape[1]), "C"
         array = array.reshape(-1, array.shape[2])
     elif array.ndim != 2:
@@ -78,7 +91,41 @@ def as_cube(scene: Any, *, shape: tuple[int, int] | None = None, order: str = "C
     pixels = as_matrix(array, signed=True, finite=False, name="the scene")
     if shape is not None and shape[0] * shape[1] != pixels.shape[0]:
         raise InvalidInputError(f"an image of {shape[0]}×{shape[1]} does not hold {pixels.shape[0]} pixels")
-    return Cube(pixels, None if shape is None else (int(shape[0]), int(shape[1])), "F" if order == "F" else "C")
+    if not sure and shape is None and pixels.shape[0] <= pixels.shape[1]:
+        warnings.warn(
+            f"{name} is a matrix: {pixels.shape[0]} pixels with {pixels.shape[1]} bands each. If it is an image of a "
+            "single band, there is nothing to unmix",
+            GuessWarning,
+            stacklevel=3,
+        )
+    size = None if shape is None else (int(shape[0]), int(shape[1]))
+    return Cube(pixels, size, "F" if order == "F" else "C", name=name)
+
+
+def _doubt(array: NDArray[Any], name: str) -> None:
+    """Warn when another axis looks like the bands.
+
+    Spectra are mixtures of a few, whatever the pixel; the rows and columns of an image are not. So the pixels over the
+    right axis have far less energy outside their leading directions. Some 50 × 50 × 250 of the entries are looked at.
+    """
+    missed = [_outside(array, axis) for axis in range(3)]
+    best = int(np.argmin(missed))
+    if min(array.shape) > _MATERIALS and missed[best] * _CLEARLY < missed[2]:
+        height, width, bands = array.shape
+        warnings.warn(
+            f"{name} is taken as {height}×{width} pixels with {bands} bands, but the {_AXES[best]} axis looks like the "
+            f"bands; if it is, move it to the end, or read the file with bands={_AXES[best]!r}",
+            GuessWarning,
+            stacklevel=4,
+        )
+
+
+def _outside(array: NDArray[Any], axis: int) -> float:
+    steps = [-(-size // (250 if i == axis else 50)) for i, size in enumerate(array.shape)]
+    some = np.nan_to_num(array[tuple(slice(None, None, step) for step in steps)].astype(np.float64), posinf=0, neginf=0)
+    rows = np.moveaxis(some, axis, -1).reshape(-1, some.shape[axis])
+    values = np.linalg.eigvalsh(rows.T @ rows)
+    return float(values[:-_MATERIALS].clip(0).sum() / values.sum()) if values.sum() > 0 else 0.0
 
 
 def read_cube(
@@ -86,7 +133,7 @@ def read_cube(
     *,
     variable: str | None = None,
     shape: tuple[int, int] | None = None,
-    bands: Literal["first", "last"] | None = None,
+    bands: Literal["first", "middle", "last"] | None = None,
     order: Literal["C", "F"] | None = None,
 ) -> Cube:
     """The scene in a ``.mat`` file, an ENVI image (its ``.hdr``) or a ``.npy`` array.
@@ -96,19 +143,20 @@ def read_cube(
     variable : which one of a ``.mat`` file; by default the numeric one with the most entries.
     shape : (height, width) of the image where the file holds a matrix. A ``.mat`` file often tells by other
         variables: a cube of as many pixels (true abundances), or scalars such as ``nRow`` and ``nCol``.
-    bands : whether bands come first (bands × height × width, bands × pixels) or last. By default last for cubes; for
+    bands : whether bands come first (bands × height × width, bands × pixels), in the middle (height × bands × width)
+        or last. By default last for cubes, with a ``GuessWarning`` where another axis looks more like them; for
         matrices the axis that is not the pixels, and where the shape is unknown the shorter one.
     order : of the pixels of a matrix, ``"C"`` along rows or ``"F"`` down columns; by default ``"F"`` for ``.mat``.
     """
     path = Path(path)
     if not path.exists():
-        raise StoreError(f"{path} does not exist")
+        raise missing(path)
     suffix = path.suffix.lower()
     if suffix == ".hdr":
         from ..io.envi import open_envi
 
         image = open_envi(path)
-        cube = as_cube(image.cube)
+        cube = as_cube(image.cube, sure=True)
         return Cube(cube.pixels, cube.shape, "C", image.wavelengths, image.ignore, str(path))
     if suffix == ".mat":
         array, found = _read_mat(path, variable)
@@ -120,14 +168,15 @@ def read_cube(
     else:
         raise StoreError(f"{path}: a scene is a .mat file, an ENVI header (.hdr) or a .npy array")
     if array.ndim == 3:
-        array = np.moveaxis(array, 0, -1) if bands == "first" else array
-        cube = as_cube(array, shape=shape)
-    else:
-        shape = shape or (found if found is not None and found[0] * found[1] in array.shape else None)
-        if array.ndim == 2 and _bands_first(array.shape, shape, bands):
-            array = array.T
-        cube = as_cube(array, shape=shape, order=order or ("F" if suffix == ".mat" else "C"))
-    return Cube(cube.pixels, cube.shape, cube.order, name=str(path))
+        array = np.moveaxis(array, 2 if bands is None else _AXES.index(bands), -1)
+        return as_cube(array, shape=shape, name=str(path), sure=bands is not None)
+    if bands == "middle" and array.ndim == 2:
+        raise InvalidInputError(f"{path} holds a matrix, which has no middle axis; give bands='first' or 'last'")
+    shape = shape or (found if found is not None and found[0] * found[1] in array.shape else None)
+    if array.ndim == 2 and _bands_first(array.shape, shape, bands):
+        array = array.T
+    order = order or ("F" if suffix == ".mat" else "C")
+    return as_cube(array, shape=shape, order=order, name=str(path), sure=bands is not None)
 
 
 def _bands_first(size: tuple[int, ...], shape: tuple[int, int] | None, bands: str | None) -> bool:
@@ -140,7 +189,7 @@ def _bands_first(size: tuple[int, ...], shape: tuple[int, int] | None, bands: st
 
 def _read_mat(path: Path, variable: str | None) -> tuple[NDArray[Any], tuple[int, int] | None]:
     """The variable, and the size of the image as far as the others tell it."""
-    from ..io.matlab import _choose
+    from ..io.matlab import choose_variable
 
     with open(path, "rb") as file:
         head = file.read(128)
@@ -150,14 +199,14 @@ def _read_mat(path: Path, variable: str | None) -> tuple[NDArray[Any], tuple[int
         with open_hdf5(path) as stored:
             items = {key: item for key, item in stored.items() if hasattr(item, "dtype") and item.dtype.kind in "iufb"}
             sizes = {key: tuple(item.shape[::-1]) for key, item in items.items()}
-            key = _choose(sizes, variable, path)
+            key = choose_variable(sizes, variable, path)
             scalars = {name: items[name][()].T for name in items if np.prod(sizes[name]) == 1}
             return np.asarray(items[key][()].T), _image_size(sizes, scalars, key)
     from scipy.io.matlab import MatReadError, loadmat, whosmat
 
     try:
         sizes = {name: size for name, size, kind in whosmat(path) if kind not in ("cell", "struct", "char", "object")}
-        key = _choose(sizes, variable, path)
+        key = choose_variable(sizes, variable, path)
         small = [name for name, size in sizes.items() if np.prod(size) == 1]
         values = loadmat(path, variable_names=[key, *small])
     except (MatReadError, TypeError, OSError, EOFError, NotImplementedError, zlib.error) as error:

@@ -37,7 +37,7 @@ def _title(result: Unmixing, material: int) -> str:
 
 
 def _spectra(result: Unmixing, figure_class: Any, path: Path) -> Path:
-    figure = figure_class(figsize=(8, 4.5), layout="constrained")
+    figure = figure_class(figsize=(8, 4.5 + 0.25 * math.ceil(len(result.endmembers) / 3)), layout="constrained")
     axis = figure.subplots()
     waves = result.cube.wavelengths
     x = np.arange(result.endmembers.shape[1]) if waves is None else waves
@@ -49,7 +49,8 @@ def _spectra(result: Unmixing, figure_class: Any, path: Path) -> Path:
     axis.set(xlabel="band" if waves is None else "wavelength", ylabel="value, in the units of the data")
     axis.set_title("spectra of the materials", loc="left")
     axis.set_ylim(bottom=0)
-    axis.legend(frameon=False)
+    # Below the curves, where it covers none of them.
+    figure.legend(loc="outside lower left", ncols=min(3, len(result.endmembers)), frameon=False)
     axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
     return path

@@ -15,7 +15,8 @@ from .._validate import check_number, check_rank, check_size
 from ..encoder import encode
 from ..errors import InvalidInputError
 from ._cube import Cube, as_cube
-from ._smoothed import nearest_to_means, smoothed_projection
+from ._odd import ScaledPixels, odd_places
+from ._smoothed import cores, nearest_to_means, smoothed_projection
 
 __all__ = ["Unmixing", "unmix"]
 
@@ -31,23 +32,28 @@ class Unmixing:
     ----------
     endmembers : k × bands, the spectra of the materials in the units of the data: medians of the pixels in ``groups``.
     anchors : for each material the pixel of its group that is most like the mean.
-    groups : k × count, the pixels that speak for each material.
+    groups : for each material the pixels that speak for it.
     abundances : pixels × k, the share of each material in each pixel; rows sum to one, those of empty pixels are zero.
     share : k, the mean abundance over the pixels that hold data.
     empty : pixels without data (zero, not a number or the ignored value in every band).
+    odd : pixels that are like no others (hot in a band, say): they speak for no material, but have abundances.
     dead_bands : bands without data in every pixel; their value in ``endmembers`` is zero.
-    relative_error : ‖X − abundances·endmembers‖_F / ‖X‖_F over the pixels that hold data.
+    hot_bands : bands whose errors would pass for a material; they have no say but in ``endmembers``.
+    relative_error : ‖X − abundances·endmembers‖_F / ‖X‖_F over the pixels that hold data and are not odd, without
+        the hot bands.
     cube : the scene: its ``shape`` (height, width) where known, the order of its pixels, its wavelengths.
     seconds : wall-clock time.
     """
 
     endmembers: NDArray[np.float64]
     anchors: NDArray[np.intp]
-    groups: NDArray[np.intp]
+    groups: list[NDArray[np.intp]]
     abundances: NDArray[np.float64]
     share: NDArray[np.float64]
     empty: NDArray[np.intp]
+    odd: NDArray[np.intp]
     dead_bands: NDArray[np.intp]
+    hot_bands: NDArray[np.intp]
     relative_error: float
     cube: Cube
     seconds: float
@@ -74,6 +80,7 @@ def unmix(
     share: float | None = None,
     ignore: float | None = None,
     clip: bool = False,
+    keep_odd: bool = False,
 ) -> Unmixing:
     """The ``k`` materials of a scene under the linear mixing model, robust to dark and odd pixels.
 
@@ -83,27 +90,31 @@ def unmix(
     k : number of materials.
     shape, order : for pixels × bands: the size (height, width) of the image and whether its pixels run along its rows
         (``"C"``) or down its columns (``"F"``, MATLAB's order).
-    share : each spectrum is the median of this share of the pixels, between 0 and 1; by default 1/(8·k), an
+    share : a material is sought as the mean of this share of the pixels, between 0 and 1; by default 1/(8·k), an
         eighth of what a material would cover if all covered the same (about 4 % for three materials). Less finds
         rarer materials, more averages out more noise. Never less than one pixel.
     ignore : a value that marks pixels without data when it stands in all their bands (NaN and 0 always do).
     clip : set negative values, which atmospheric correction leaves behind, to zero instead of refusing them.
+    keep_odd : let pixels that are like no others speak for a material too.
 
     How, and why:
 
-    1. Pixels are divided by their l1 norm, so that a material in shade and in light is one point. Noise does not shrink
+    1. Pixels that make a direction of the data with fewer than three others, and bands that make one alone, are set
+       aside (:mod:`fastanchors.apps._odd`): errors of the instrument. They say nothing in steps 2 to 4.
+    2. Pixels are divided by their l1 norm, so that a material in shade and in light is one point. Noise does not shrink
        with the light: scaled up, the darkest pixels would stick out everywhere. So brightness is divided out only
        down to a tenth of the median; what is darker stays short and is passed over.
-    2. Spectra are projected on the leading k singular directions, where the mixtures lie; noise across them is
+    3. Spectra are projected on the leading k singular directions, where the mixtures lie; noise across them is
        dropped. The directions are those of the pixels scaled to at most unit l1 norm, dark ones left dark, so
        that noise of dark pixels does not choose them.
-    3. Smoothed SPA (:mod:`fastanchors.apps._smoothed`) picks k groups of pixels whose means are extreme.
-    4. A material's spectrum is the median, band by band, of the group's pixels as they are: what odd pixels got into
+    4. Smoothed SPA (:mod:`fastanchors.apps._smoothed`) picks k groups of pixels whose means are extreme. Where a
+       material is rarer than the group is large, the pixels without it are dropped from the group.
+    5. A material's spectrum is the median, band by band, of the group's pixels as they are: what odd pixels got into
        the group have no say in it. Its anchor is the pixel of the group nearest to the group's mean, and abundances
        come from :func:`fastanchors.encode` with ``sum_to_one=True``.
 
-    Cost: two passes over the scene, k·(16 + 2·k) over k numbers per pixel, and the encoding. Memory: the scene
-    as it is, and about 4·k numbers per pixel.
+    Cost: five passes over the scene (three more for each round in which odd pixels are found), k·(16 + 2·k) over k
+    numbers per pixel, and the encoding. Memory: the scene as it is, and about 4·k numbers per pixel.
 
     Raises ``RankError`` when the scene holds fewer than k independent spectra.
     """
@@ -116,20 +127,26 @@ def unmix(
         raise InvalidInputError(f"{cube.name} holds no data: every pixel is zero, NaN or the ignored value")
     check_rank(k, (held.size, pixels.shape[1]))
     part = 1 / (8 * k) if share is None else check_number(share, name="share", minimum=0.0, maximum=1.0)
-    points = _points(pixels, held, k)
-    groups = smoothed_projection(points, k, min(held.size, max(1, math.ceil(part * held.size))))
-    endmembers = np.array([np.median(pixels[held[group]], axis=0) for group in groups], dtype=np.float64)
-    abundances = np.asarray(encode(pixels, endmembers, sum_to_one=True), dtype=np.float64)
+    count = max(1, math.ceil(part * held.size))
+    odd, hot = odd_places(pixels, held, k, 1 if keep_odd else count)
+    used = held[~odd]
+    points = _points(pixels, used, np.flatnonzero(~hot), k)
+    groups = cores(points, smoothed_projection(points, k, min(used.size, count)))
+    endmembers = np.array([np.median(pixels[used[group]], axis=0) for group in groups], dtype=np.float64)
+    sound = slice(None) if not hot.any() else ~hot
+    abundances = np.asarray(encode(pixels[:, sound], endmembers[:, sound], sum_to_one=True), dtype=np.float64)
     abundances[empty] = 0.0
     return Unmixing(
         endmembers=endmembers,
-        anchors=held[nearest_to_means(points, groups)],
-        groups=held[np.array(groups)],
+        anchors=used[nearest_to_means(points, groups)],
+        groups=[used[group] for group in groups],
         abundances=abundances,
         share=abundances[held].mean(axis=0),
         empty=empty,
+        odd=held[odd],
         dead_bands=dead,
-        relative_error=_relative_error(pixels, held, abundances, endmembers),
+        hot_bands=np.flatnonzero(hot),
+        relative_error=_relative_error(pixels[:, sound], used, abundances, endmembers[:, sound]),
         cube=cube,
         seconds=time.perf_counter() - started,
     )
@@ -139,32 +156,38 @@ def _clean(cube: Cube, ignore: float | None, clip: bool) -> tuple[NDArray[Any], 
     """The pixels with zeros where there is no data, the empty pixels, the dead bands; other bad values are refused."""
     X = cube.pixels
     ignore = cube.ignore if ignore is None else ignore
-    missing_in = np.zeros(X.shape[1], dtype=np.int64)
+    ignore = None if ignore == 0 else ignore  # in all bands, 0 is no data anyway; in some, it is a dark band
+    seen = np.zeros(X.shape[1], dtype=bool)
     empty = np.zeros(X.shape[0], dtype=bool)
     bad = negative = False
-    for rows, block in _blocks(X):
-        missing = ~np.isfinite(block) if block.dtype.kind == "f" else np.zeros(block.shape, dtype=bool)
-        if ignore is not None:
-            missing |= block == ignore
-        empty[rows] = np.all(missing | (block == 0), axis=1)
-        missing[empty[rows]] = False
-        missing_in += missing.sum(axis=0)
-        bad = bad or bool(missing.any())
+    for rows in _slices(*X.shape):
+        block = X[rows]
+        missing = _missing(block, ignore)
+        nothing = missing | (block == 0)
+        empty[rows] = nothing.all(axis=1)
+        seen |= ~nothing.all(axis=0)
+        bad = bad or bool(np.any(missing & ~empty[rows, None]))
         negative = negative or bool(np.any((block < 0) & ~missing & ~empty[rows, None]))
-    dead = np.flatnonzero((missing_in > 0) & (missing_in == np.count_nonzero(~empty)))
-    at = np.flatnonzero(empty)
+    at, dead = np.flatnonzero(empty), np.flatnonzero(~seen)
     if not (bad or negative or (at.size and np.any(X[at] != 0))):
         return X, at, dead
     X = np.array(X, dtype=X.dtype if X.dtype.kind == "f" else np.float64)
     X[at] = 0.0
     X[:, dead] = 0.0
-    for rows, block in _blocks(X):
-        wrong = ~np.isfinite(block) if ignore is None else ~np.isfinite(block) | (block == ignore)
+    for rows in _slices(*X.shape):
+        block = X[rows]
+        wrong = _missing(block, ignore)
         if wrong.any():
             pixel, band = np.argwhere(wrong)[0]
+            place = f"{cube.name}: band {band} of {cube.place(rows.start + int(pixel))}"
+            if not np.isfinite(block[pixel, band]):
+                raise InvalidInputError(
+                    f"{place} has no data ({block[pixel, band]}) while other bands have; fill it, "
+                    "or set the whole pixel or band to NaN to leave it out"
+                )
             raise InvalidInputError(
-                f"{cube.name}: band {band} of {cube.place(rows.start + int(pixel))} has no data ({block[pixel, band]}) "
-                "while other bands have; fill it, or set the whole pixel or band to NaN to leave it out"
+                f"{place} is {ignore:g}, the value that marks missing data, while other bands have data; fill it, set "
+                f"all bands of the pixel to {ignore:g} to leave it out, or pass ignore=nan if {ignore:g} is measured"
             )
         if clip:
             np.maximum(block, 0.0, out=block)
@@ -172,44 +195,40 @@ def _clean(cube: Cube, ignore: float | None, clip: bool) -> tuple[NDArray[Any], 
             pixel, band = np.argwhere(block < 0)[0]
             raise InvalidInputError(
                 f"{cube.name}: band {band} of {cube.place(rows.start + int(pixel))} is negative "
-                f"({block[pixel, band]:g}); pass clip=True (--clip) to set negative values to zero, or "
-                "ignore=… (--ignore) if it marks missing data"
+                f"({block[pixel, band]:g}); pass clip=True to set negative values to zero, or "
+                "ignore=… if it marks missing data"
             )
     return X, at, dead
 
 
-def _points(X: NDArray[Any], held: NDArray[np.intp], k: int) -> NDArray[np.float64]:
-    """Steps 1 and 2: the pixels as k numbers each."""
-    brightness = X.sum(axis=1, dtype=np.float64)[held]
-    median = float(np.median(brightness))
-    gram = np.zeros((X.shape[1], X.shape[1]))
-    for rows, block in _blocks(X, held):
-        scaled = block / np.maximum(brightness[rows], median)[:, None]
-        gram += scaled.T @ scaled
-    axes = np.linalg.eigh(gram)[1][:, : -k - 1 : -1]
-    points = np.empty((held.size, k))
-    for rows, block in _blocks(X, held):
-        points[rows] = (block @ axes) / np.maximum(brightness[rows], _DARK * median)[:, None]
+def _missing(block: NDArray[Any], ignore: float | None) -> NDArray[np.bool_]:
+    missing = ~np.isfinite(block) if block.dtype.kind == "f" else np.zeros(block.shape, dtype=bool)
+    return missing if ignore is None else missing | (block == ignore)
+
+
+def _points(X: NDArray[Any], used: NDArray[np.intp], bands: NDArray[np.intp], k: int) -> NDArray[np.float64]:
+    """Steps 2 and 3: the pixels as k numbers each."""
+    pixels = ScaledPixels(X, used, bands)
+    axes = pixels.axes(np.ones(used.size, dtype=bool))[1][:, :k]
+    points = np.empty((used.size, k))
+    for rows, block in pixels.blocks(_DARK):
+        points[rows] = block @ axes
     return points
 
 
 def _relative_error(
-    X: NDArray[Any], held: NDArray[np.intp], abundances: NDArray[np.float64], endmembers: NDArray[np.float64]
+    X: NDArray[Any], used: NDArray[np.intp], abundances: NDArray[np.float64], endmembers: NDArray[np.float64]
 ) -> float:
     lost = total = 0.0
-    for rows, block in _blocks(X, held):
-        lost += float(np.sum((block - abundances[held[rows]] @ endmembers) ** 2))
+    for rows in _slices(used.size, X.shape[1]):
+        block = X[used[rows]].astype(np.float64)
+        lost += float(np.sum((block - abundances[used[rows]] @ endmembers) ** 2))
         total += float(np.sum(block**2))
     return math.sqrt(lost / total)
 
 
-def _blocks(X: NDArray[Any], held: NDArray[np.intp] | None = None) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Views of all pixels, a bounded number at a time; or copies of the ``held`` ones in float64."""
-    step = max(1, _CHUNK_BYTES // (8 * X.shape[1]))
-    for start in range(0, X.shape[0] if held is None else held.size, step):
-        if held is None:
-            rows = slice(start, min(start + step, X.shape[0]))
-            yield rows, X[rows]
-        else:
-            rows = slice(start, min(start + step, held.size))
-            yield rows, X[held[rows]].astype(np.float64)
+def _slices(pixels: int, bands: int) -> Iterator[slice]:
+    """A bounded number of pixels at a time."""
+    step = max(1, _CHUNK_BYTES // (8 * bands))
+    for start in range(0, pixels, step):
+        yield slice(start, min(start + step, pixels))

@@ -15,7 +15,7 @@ from .arrays import dense_source, from_array
 from .hdf5 import open_hdf5
 from .source import Source, read_names
 
-__all__ = ["read_mat"]
+__all__ = ["choose_variable", "read_mat"]
 
 
 def read_mat(
@@ -40,7 +40,7 @@ def read_mat(
 
     try:
         sizes = {key: shape for key, shape, kind in whosmat(path) if kind not in ("cell", "struct", "char", "object")}
-        key = _choose(sizes, variable, path)
+        key = choose_variable(sizes, variable, path)
         value = loadmat(path, variable_names=[key])[key]
     except (MatReadError, ValueError, TypeError, OSError, EOFError, NotImplementedError, zlib.error) as error:
         if isinstance(error, InvalidInputError):
@@ -51,7 +51,7 @@ def read_mat(
     return from_array(value.T if transpose else value, name=f"{path}:{key}", **names)
 
 
-def _choose(sizes: dict[str, tuple[int, ...]], variable: str | None, path: Path) -> str:
+def choose_variable(sizes: dict[str, tuple[int, ...]], variable: str | None, path: Path) -> str:
     """The variable asked for, or the only one with the most entries."""
     fitting = {key: int(np.prod(shape)) for key, shape in sizes.items() if len(shape) in (2, 3) and min(shape) > 0}
     listed = ", ".join(f"{key} {'×'.join(map(str, sizes[key]))}" for key in fitting) or "none"
@@ -69,7 +69,7 @@ def _read_hdf5(path: Path, variable: str | None, transpose: bool, names: dict[st
     file = open_hdf5(path)
     arrays = {key: item for key, item in file.items() if hasattr(item, "dtype") and item.dtype.kind in "iufb"}
     # MATLAB writes column-major, so HDF5 shows every shape reversed.
-    key = _choose({key: item.shape[::-1] for key, item in arrays.items()}, variable, path)
+    key = choose_variable({key: item.shape[::-1] for key, item in arrays.items()}, variable, path)
     item = arrays[key]
     if item.ndim == 3:
         view: Any = _Pixels(item)
