@@ -9,6 +9,7 @@ import click
 import numpy as np
 
 from ..errors import MissingExtraError
+from ._options import same_file
 from ._terminal import working
 from .app import emit, json_option, say
 
@@ -33,11 +34,14 @@ class _Shape(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option("--variable", help="Which variable of a .mat file; the largest if not given.")
 @click.option("--shape", type=_Shape(), help="Size of the image where the file holds a matrix, such as 95x95.")
-@click.option("--bands", type=click.Choice(["first", "last"]), help="Which axis of the array holds the bands.")
+@click.option(
+    "--bands", type=click.Choice(["first", "middle", "last"]), help="Which axis of the array holds the bands."
+)
 @click.option("--order", type=click.Choice(["C", "F"]), help="Pixels of a matrix run along rows (C) or columns (F).")
 @click.option("--share", type=click.FloatRange(0, 1), help="Share of the pixels averaged for a spectrum; 1/(8·k).")
-@click.option("--ignore", type=float, help="Value of pixels without data (NaN and 0 always are).")
+@click.option("--ignore", type=float, help="Value of pixels without data (NaN and 0 always are); nan for none.")
 @click.option("--clip", is_flag=True, help="Set negative values to zero instead of refusing them.")
+@click.option("--keep-odd", is_flag=True, help="Let single pixels that are like no others make a material.")
 @click.option("--no-pictures", is_flag=True, help="Write the numbers only.")
 @json_option
 def unmix(
@@ -51,6 +55,7 @@ def unmix(
     share: float | None,
     ignore: float | None,
     clip: bool,
+    keep_odd: bool,
     no_pictures: bool,
     as_json: bool,
 ) -> None:
@@ -63,10 +68,15 @@ def unmix(
     from ..apps import read_cube
     from ..apps import unmix as run
 
+    folder = folder or Path(f"{cube.stem}-unmixed")
+    for name in ("abundances.npy", "endmembers.csv", "spectra.png", "abundances.png"):
+        if same_file(folder / name, cube):
+            raise click.BadParameter(
+                f"{folder / name} is the scene, and would be overwritten", param_hint="--out"
+            )
     with working(f"unmixing {cube.name}"):
         scene = read_cube(cube, variable=variable, shape=shape, bands=bands, order=order)
-        result = run(scene, k, share=share, ignore=ignore, clip=clip)
-    folder = folder or Path(f"{cube.stem}-unmixed")
+        result = run(scene, k, share=share, ignore=ignore, clip=clip, keep_odd=keep_odd)
     folder.mkdir(parents=True, exist_ok=True)
     abundance_file = folder / "abundances.npy"
     np.save(abundance_file, result.abundances if scene.shape is None else result.maps)
@@ -87,7 +97,9 @@ def unmix(
                 "pixel_order": scene.order,
                 "bands": int(result.endmembers.shape[1]),
                 "empty_pixels": int(result.empty.size),
+                "odd_pixels": result.odd.tolist(),
                 "dead_bands": result.dead_bands.tolist(),
+                "hot_bands": result.hot_bands.tolist(),
                 "relative_error": result.relative_error,
                 "seconds": result.seconds,
             }
@@ -98,7 +110,7 @@ def unmix(
 
 
 def _pictures(result: Any, folder: Path) -> list[Path]:
-    from ..apps._pictures import save_pictures
+    from ..apps import save_pictures
 
     try:
         pictures = save_pictures(result, folder)
@@ -128,6 +140,15 @@ def _tell(result: Any, positions: list[list[int]] | None) -> None:
         print(f"  material {material + 1}: {result.share[material]:6.1%} of the scene, most like pixel {anchor}{where}")
     print(f"Mixtures of these spectra miss {result.relative_error:.1%} of the scene.")
     if result.empty.size:
-        print(f"{result.empty.size} pixels hold no data; their abundances are zero.")
+        print(f"{_some(result.empty.size, 'pixel')} without data: abundances of zero.")
+    if result.odd.size:
+        print(f"{_some(result.odd.size, 'pixel')} like no others (--keep-odd lets them make a material): set aside.")
     if result.dead_bands.size:
-        print(f"{result.dead_bands.size} bands hold no data; they are zero in the spectra.")
+        print(f"{_some(result.dead_bands.size, 'band')} without data: zero in the spectra.")
+    if result.hot_bands.size:
+        listed = ", ".join(map(str, result.hot_bands[:10])) + (", …" if result.hot_bands.size > 10 else "")
+        print(f"{_some(result.hot_bands.size, 'band')} with errors, not used to find the materials: {listed}.")
+
+
+def _some(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
