@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-import glob
 import json
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,17 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._blas import one_blas_thread
 from .._validate import check_size
-from ..errors import CorruptStoreError, InvalidInputError, StoreError
+from ..errors import InvalidInputError
 from ..io import Source, open_source
 from ..io.source import block_bytes, rebatch
 from ..sampling.access import Rows
 from ..sampling.block import Block
 from .arrays_file import write_arrays
 from .extras import Extra, default_extras, write_whole
-from .files import WriterLock, absolute, disk_errors, exchange, sync_directory
+from .files import absolute, disk_errors
 from .journal import Journal
 from .manifest import Manifest, Shard
 from .names import encode_names
+from .place import appear, hold, new_folder, remove_dead_builds, restore
 from .rows import SMALLEST_LIMIT, WORKERS, block_of, check_rows, shard_bytes, write_shard
 
 if TYPE_CHECKING:
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "build"]
 
 DEFAULT_MEMORY = 1 << 30
-_ATTEMPTS = 100
 
 
 class Progress(NamedTuple):
@@ -94,14 +91,14 @@ def build(
     memory_limit = check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
     _check_metadata(metadata)
     target = absolute(path)
-    _restore(target)
-    old = _hold(target, overwrite)
+    restore(target)
+    old = hold(target, overwrite)
     try:
         opened = open_source(source, **options)
         with disk_errors(target, "create"):
             target.parent.mkdir(parents=True, exist_ok=True)
-            _remove_dead_builds(target)
-            folder, lock = _new_folder(target)
+            remove_dead_builds(target)
+            folder, lock = new_folder(target)
         try:
             if extras is None:
                 extras = default_extras(opened.shape)
@@ -111,7 +108,7 @@ def build(
                 job.run()
                 _finish_extras(job)
             with disk_errors(target, "create"):
-                _appear(folder, target, old)
+                appear(folder, target, old)
         finally:
             lock.release()
             shutil.rmtree(folder, ignore_errors=True)  # an unfinished store, or the one that was replaced
@@ -147,96 +144,6 @@ def _check_metadata(metadata: dict[str, Any] | None) -> None:
             json.dumps({key: value}, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise InvalidInputError(f"metadata[{key!r}] cannot be written as JSON: {error}") from None
-
-
-def _hold(target: Path, overwrite: bool) -> WriterLock | None:
-    """The writer's lock of the store that is to be replaced; None where there is nothing to replace."""
-    if not os.path.lexists(target):
-        return None
-    if not overwrite:
-        raise StoreError(f"{target} exists already; give overwrite=True to replace it, or another path")
-    if target.is_dir() and not any(target.iterdir()):
-        return None
-    try:
-        Manifest.read(target)
-    except CorruptStoreError:
-        pass  # a store, though a damaged one
-    except StoreError as error:
-        raise StoreError(f"{target} is not a store, so it is not overwritten; remove it yourself ({error})") from None
-    return WriterLock(target)
-
-
-def _left(target: Path, what: str) -> Iterator[tuple[Path, WriterLock]]:
-    """What builds of this path that were killed have left, each with its lock; living ones hold it themselves."""
-    for folder in target.parent.glob(f".{glob.escape(target.name)}.{what}-*"):
-        try:
-            lock = WriterLock(folder)
-        except StoreError:
-            continue
-        try:
-            yield folder, lock
-        finally:
-            lock.release()
-
-
-def _restore(target: Path) -> None:
-    """Give a store its name back where a build was killed while it replaced it."""
-    with disk_errors(target, "restore"):
-        for folder, _ in _left(target, "replaced"):
-            if not os.path.lexists(target):
-                os.rename(folder, target)
-
-
-def _remove_dead_builds(target: Path) -> None:
-    for what in ("building", "replaced"):
-        for folder, _ in _left(target, what):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _new_folder(target: Path) -> tuple[Path, WriterLock]:
-    """A directory beside the target, locked; another build can take it for a dead one before it is."""
-    for attempt in range(_ATTEMPTS):
-        folder = target.with_name(f".{target.name}.building-{secrets.token_hex(4)}")
-        folder.mkdir()
-        try:
-            lock = WriterLock(folder)
-            lock.check()
-            return folder, lock
-        except StoreError:
-            shutil.rmtree(folder, ignore_errors=True)
-            if attempt == _ATTEMPTS - 1:
-                raise
-    raise AssertionError
-
-
-def _appear(folder: Path, target: Path, old: WriterLock | None) -> None:
-    """The finished store gets its name in one step; the one it replaces, if any, is left in ``folder``."""
-    sync_directory(folder)
-    try:
-        if old is None:
-            os.rename(folder, target)
-        else:
-            old.check()
-            if not exchange(folder, target):
-                _exchange_slowly(folder, target)
-    except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise StoreError(f"{target} has been made by another build meanwhile; it stays") from None
-        raise
-    sync_directory(target.parent)
-
-
-def _exchange_slowly(folder: Path, target: Path) -> None:
-    """The same in three steps; killed in between, the next build gives the old store its name back."""
-    aside = target.with_name(f".{target.name}.replaced-{secrets.token_hex(4)}")
-    try:
-        os.rename(target, aside)
-        os.rename(folder, target)
-        os.rename(aside, folder)
-    except BaseException:
-        if not os.path.lexists(target) and aside.exists():
-            os.rename(aside, target)
-        raise
 
 
 class _Build:

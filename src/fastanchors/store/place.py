@@ -1,0 +1,114 @@
+"""Where a build works, and how its store takes its place: beside the target, and then in one step.
+
+A build works in ``.NAME.building-XXXXXXXX`` and holds its lock, so that the next one knows the living from the dead. To
+replace a store it holds that one's lock too, from the beginning: no writer can lose what it commits meanwhile.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import CorruptStoreError, StoreError
+from .files import WriterLock, disk_errors, exchange, sync_directory
+from .manifest import Manifest
+
+__all__ = ["appear", "hold", "new_folder", "remove_dead_builds", "restore"]
+
+_ATTEMPTS = 100
+
+
+def hold(target: Path, overwrite: bool) -> WriterLock | None:
+    """The writer's lock of the store that is to be replaced; None where there is nothing to replace."""
+    if not os.path.lexists(target):
+        return None
+    if not overwrite:
+        raise StoreError(f"{target} exists already; give overwrite=True to replace it, or another path")
+    if target.is_dir() and not any(target.iterdir()):
+        return None
+    try:
+        Manifest.read(target)
+    except CorruptStoreError:
+        pass  # a store, though a damaged one
+    except StoreError as error:
+        raise StoreError(f"{target} is not a store, so it is not overwritten; remove it yourself ({error})") from None
+    return WriterLock(target)
+
+
+def _left(target: Path, what: str) -> Iterator[tuple[Path, WriterLock]]:
+    """What builds of this path that were killed have left, each with its lock; living ones hold it themselves."""
+    for folder in target.parent.glob(f".{glob.escape(target.name)}.{what}-*"):
+        try:
+            lock = WriterLock(folder)
+        except StoreError:
+            continue
+        try:
+            yield folder, lock
+        finally:
+            lock.release()
+
+
+def restore(target: Path) -> None:
+    """Give a store its name back where a build was killed while it replaced it."""
+    with disk_errors(target, "restore"):
+        for folder, _ in _left(target, "replaced"):
+            if not os.path.lexists(target):
+                os.rename(folder, target)
+
+
+def remove_dead_builds(target: Path) -> None:
+    """Remove what builds of this path that were killed have left."""
+    for what in ("building", "replaced"):
+        for folder, _ in _left(target, what):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def new_folder(target: Path) -> tuple[Path, WriterLock]:
+    """A directory beside the target, locked; another build can take it for a dead one before it is."""
+    for attempt in range(_ATTEMPTS):
+        folder = target.with_name(f".{target.name}.building-{secrets.token_hex(4)}")
+        folder.mkdir()
+        try:
+            lock = WriterLock(folder)
+            lock.check()
+            return folder, lock
+        except StoreError:
+            shutil.rmtree(folder, ignore_errors=True)
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError
+
+
+def appear(folder: Path, target: Path, old: WriterLock | None) -> None:
+    """The finished store gets its name in one step; the one it replaces, if any, is left in ``folder``."""
+    sync_directory(folder)
+    try:
+        if old is None:
+            os.rename(folder, target)
+        else:
+            old.check()
+            if not exchange(folder, target):
+                _exchange_slowly(folder, target)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise StoreError(f"{target} has been made by another build meanwhile; it stays") from None
+        raise
+    sync_directory(target.parent)
+
+
+def _exchange_slowly(folder: Path, target: Path) -> None:
+    """The same in three steps; killed in between, the next build gives the old store its name back."""
+    aside = target.with_name(f".{target.name}.replaced-{secrets.token_hex(4)}")
+    try:
+        os.rename(target, aside)
+        os.rename(folder, target)
+        os.rename(aside, folder)
+    except BaseException:
+        if not os.path.lexists(target) and aside.exists():
+            os.rename(aside, target)
+        raise

@@ -1,0 +1,469 @@
+"""What belongs to others is not touched: replaced, moved, forked and forged stores."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import threading
+import zlib
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fastanchors as fa
+from fastanchors.errors import CorruptStoreError, InvalidInputError, StoreError, StoreLockedError
+from fastanchors.store import place
+from fastanchors.store.files import WriterLock
+
+A = np.arange(1.0, 241.0).reshape(60, 4)
+B = A[:20] + 1000
+
+
+def stored(path):
+    with fa.open(path) as S:
+        return S.raw(*np.indices(S.shape))
+
+
+def is_whole(path, expected):
+    fa.verify(path)
+    np.testing.assert_array_equal(stored(path), expected)
+
+
+# --- replacing a store -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ['{"name": "some web app"}', "[" * 200_000, "rubbish"])
+def test_only_stores_are_overwritten(tmp_path, text):
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "manifest.json").write_text(text)
+    (tmp_path / "app" / "index.html").write_text("precious")
+    with pytest.raises(StoreError, match="is not a store, so it is not overwritten; remove it yourself"):
+        fa.build(A, tmp_path / "app", overwrite=True)
+    assert sorted(os.listdir(tmp_path / "app")) == ["index.html", "manifest.json"]
+
+
+def test_a_damaged_store_and_an_empty_directory_are_overwritten(tmp_path):
+    (tmp_path / "p").mkdir()
+    fa.build(A, tmp_path / "p", overwrite=True).close()
+    manifest = tmp_path / "p" / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes()[:-20])
+    fa.build(B, tmp_path / "p", overwrite=True).close()
+    is_whole(tmp_path / "p", B)
+    assert os.listdir(tmp_path) == ["p"]
+
+
+def test_a_store_with_a_writer_is_not_replaced(tmp_path):
+    fa.build(A, tmp_path / "p").close()
+    with fa.open(tmp_path / "p", mode="r+") as S:
+        with pytest.raises(StoreLockedError, match="another writer has"):
+            fa.build(B, tmp_path / "p", overwrite=True)
+        S[50, 0] = 7
+    expected = A.copy()
+    expected[50, 0] = 7
+    is_whole(tmp_path / "p", expected)
+    assert os.listdir(tmp_path) == ["p"]
+
+
+def test_a_writer_cannot_come_while_a_store_is_replaced(tmp_path):
+    fa.build(A, tmp_path / "p").close()
+    seen = []
+
+    def blocks():
+        with pytest.raises(StoreLockedError):
+            fa.open(tmp_path / "p", mode="r+")
+        seen.append(stored(tmp_path / "p"))  # readers may
+        yield B
+
+    fa.build(blocks(), tmp_path / "p", overwrite=True).close()
+    np.testing.assert_array_equal(seen[0], A)
+    is_whole(tmp_path / "p", B)
+
+
+@pytest.mark.parametrize("replace", ["build", "move", "remove"])
+def test_a_writer_notices_that_its_directory_is_another(tmp_path, replace):
+    fa.build(A, tmp_path / "p").close()
+    S = fa.open(tmp_path / "p", mode="r+")
+    S[50, 0] = 7
+    os.rename(tmp_path / "p", tmp_path / "away")
+    if replace == "build":
+        fa.build(B, tmp_path / "p").close()
+    elif replace == "move":
+        fa.build(A, tmp_path / "q").close()  # the same to the last bit, but not the same
+        os.rename(tmp_path / "q", tmp_path / "p")
+    for change in (S.commit, S.compact, lambda: S.append(A), S.close):
+        with pytest.raises(StoreError, match="has been replaced or removed since it was opened; open it again"):
+            change()
+    is_whole(tmp_path / "away", A)
+    if replace != "remove":
+        is_whole(tmp_path / "p", B if replace == "build" else A)
+
+
+@pytest.mark.parametrize("other", [B, A + 1, sp.csr_array(A)])
+def test_what_an_earlier_build_returned_does_not_write_into_its_replacement(tmp_path, other):
+    S = fa.build(A, tmp_path / "p")
+    fa.build(other, tmp_path / "p", overwrite=True).close()
+    with pytest.raises(StoreError, match="has been changed since it was opened"):
+        S[50, 0] = 7.0
+    is_whole(tmp_path / "p", other.toarray() if sp.issparse(other) else other)
+    fa.open(tmp_path / "p", mode="r+").close()  # nobody holds its lock
+
+
+def test_what_build_returned_after_a_compaction_elsewhere(tmp_path):
+    S = fa.build(A, tmp_path / "p")
+    with fa.open(tmp_path / "p", mode="r+") as T:
+        T[0, 0] = 5
+        T.compact()
+    with pytest.raises(StoreError, match="has been changed since it was opened"):
+        S[1, 1] = 6
+    fa.open(tmp_path / "p", mode="r+").close()
+
+
+def test_replacing_through_a_link_keeps_the_link(tmp_path):
+    fa.build(A, tmp_path / "real").close()
+    os.symlink("real", tmp_path / "link")
+    fa.build(B, tmp_path / "link", overwrite=True).close()
+    assert (tmp_path / "link").is_symlink()
+    is_whole(tmp_path / "real", B)
+    assert sorted(os.listdir(tmp_path)) == ["link", "real"]
+
+
+def without_exchange(monkeypatch):
+    monkeypatch.setattr(place, "exchange", lambda one, other: False)
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_replacing_leaves_nothing_aside(tmp_path, monkeypatch, exchange):
+    if not exchange:
+        without_exchange(monkeypatch)
+    fa.build(A, tmp_path / "p[1]").close()
+    reader = fa.open(tmp_path / "p[1]")
+    fa.build(B, tmp_path / "p[1]", overwrite=True).close()
+    is_whole(tmp_path / "p[1]", B)
+    np.testing.assert_array_equal(reader.raw(*np.indices(reader.shape)), A)
+    assert os.listdir(tmp_path) == ["p[1]"]
+
+
+@pytest.mark.parametrize("renames", [0, 1, 2])
+def test_interrupted_while_replacing(tmp_path, monkeypatch, renames):
+    """Without an exchange in one step, an interruption between two of the steps leaves one of the stores."""
+    fa.build(A, tmp_path / "p").close()
+    without_exchange(monkeypatch)
+    real, done = os.rename, []
+
+    def rename(one, other):
+        if len(done) == renames:
+            done.append("interrupted")
+            raise KeyboardInterrupt
+        done.append(one)
+        real(one, other)
+
+    monkeypatch.setattr(place.os, "rename", rename)
+    with pytest.raises(KeyboardInterrupt):
+        fa.build(B, tmp_path / "p", overwrite=True)
+    monkeypatch.undo()
+    is_whole(tmp_path / "p", B if renames == 2 else A)
+    fa.build(B, tmp_path / "p", overwrite=True).close()
+    assert os.listdir(tmp_path) == ["p"]
+
+
+def test_a_store_that_was_put_aside_comes_back(tmp_path):
+    """Killed between two renames, a build leaves the old store under another name: the next one finds it."""
+    fa.build(A, tmp_path / "p").close()
+    os.rename(tmp_path / "p", tmp_path / ".p.replaced-12345678")
+    with pytest.raises(StoreError, match="exists already"):
+        fa.build(B, tmp_path / "p")
+    is_whole(tmp_path / "p", A)
+    assert os.listdir(tmp_path) == ["p"]
+
+
+def test_builds_of_one_path_at_once(tmp_path):
+    """One of them wins, the others say so; none removes what another has just begun."""
+    outcomes = []
+
+    def build():
+        try:
+            fa.build(A, tmp_path / "p", extras=()).close()
+            outcomes.append("built")
+        except StoreError as error:
+            known = "exists already" in str(error) or "made by another build" in str(error)
+            outcomes.append("late" if known else str(error))
+
+    for _ in range(5):
+        threads = [threading.Thread(target=build) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(outcomes) == ["built"] + ["late"] * 5
+        outcomes.clear()
+        is_whole(tmp_path / "p", A)
+        assert os.listdir(tmp_path) == ["p"]
+        fa.build(B, tmp_path / "p", overwrite=True).close()
+        os.rename(tmp_path / "p", tmp_path / "q")
+        for file in (tmp_path / "q").iterdir():
+            file.unlink()
+        (tmp_path / "q").rmdir()
+
+
+def test_a_fresh_folder_taken_for_a_dead_one(tmp_path, monkeypatch):
+    """Another build locks and removes the folder before its owner has locked it: it makes another."""
+    made = []
+
+    class Late(WriterLock):
+        def __init__(self, store):
+            made.append(store)
+            if len(made) == 1:
+                store.rmdir()
+            super().__init__(store)
+
+    monkeypatch.setattr(place, "WriterLock", Late)
+    fa.build(A, tmp_path / "p").close()
+    assert len(made) == 2
+    is_whole(tmp_path / "p", A)
+
+
+def test_relative_paths_lead_where_they_led(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        fa.build(A, "p").close()
+    monkeypatch.chdir(tmp_path / "one")
+    built = fa.build(A, "q")
+    S = fa.open("p", mode="r+")
+    reader = fa.open("p")
+    monkeypatch.chdir(tmp_path / "two")
+    S[0, 0] = 7
+    S.close()
+    built[0, 0] = 7
+    built.close()
+    assert reader.path == tmp_path / "one" / "p"
+    is_whole(tmp_path / "two" / "p", A)
+    assert stored(tmp_path / "one" / "p")[0, 0] == stored(tmp_path / "one" / "q")[0, 0] == 7
+    assert os.listdir(tmp_path / "two") == ["p"]
+
+
+# --- forks -----------------------------------------------------------------------------------------------------------
+
+FORKED = """
+import os, sys
+import fastanchors as fa
+S = fa.open(sys.argv[1], mode="r+")
+S[0, 0] = 5
+S.commit()
+child = os.fork()
+if child == 0:
+    said = []
+    S[1, 0] = 6
+    for change in (S.commit, S.compact, lambda: S.append([[1.0, 2, 3, 4]])):
+        try:
+            change()
+        except fa.errors.StoreError as error:
+            said.append("of which this one is a fork" in str(error))
+    S.close(commit=False)
+    os._exit(0 if said == [True] * 3 else 1)
+assert os.waitpid(child, 0)[1] == 0
+try:
+    fa.open(sys.argv[1], mode="r+")
+except fa.errors.StoreLockedError:
+    print("locked")  # what the child closed was its own
+S[2, 0] = 7
+S.close()
+"""
+
+
+def test_a_fork_does_not_write(tmp_path):
+    fa.build(A, tmp_path / "p").close()
+    done = subprocess.run([sys.executable, "-c", FORKED, str(tmp_path / "p")], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "locked\n"), done.stderr
+    expected = A.copy()
+    expected[0, 0], expected[2, 0] = 5, 7
+    is_whole(tmp_path / "p", expected)
+
+
+ORPHAN = """
+import os, sys, time
+import fastanchors as fa
+S = fa.open(sys.argv[1], mode="r+")
+if os.fork() == 0:
+    print("alive", flush=True)
+    time.sleep(60)
+    os._exit(0)
+time.sleep(60)
+"""
+
+
+def test_a_dead_writer_whose_fork_lives_keeps_no_lock(tmp_path):
+    fa.build(A, tmp_path / "p").close()
+    code = [sys.executable, "-c", ORPHAN, str(tmp_path / "p")]
+    with subprocess.Popen(code, stdout=subprocess.PIPE, start_new_session=True) as writer:
+        try:
+            assert writer.stdout.readline() == b"alive\n"
+            with pytest.raises(StoreLockedError):
+                fa.open(tmp_path / "p", mode="r+")
+            writer.kill()
+            writer.wait()
+            fa.open(tmp_path / "p", mode="r+").close()
+        finally:
+            os.killpg(writer.pid, 9)
+
+
+# --- readers ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_seeks_in_its_generation_after_compactions(tmp_path):
+    rng = np.random.default_rng(0)
+    W = rng.dirichlet(np.ones(5), 3000)
+    W[:5] = np.eye(5)
+    M = W @ rng.random((5, 40))
+    fa.build(M, tmp_path / "p").close()
+    readers = [fa.open(tmp_path / "p") for _ in range(3)]
+    expected = fa.FAS().seek(readers[0], 5).indices
+    with fa.open(tmp_path / "p", mode="r+") as S:
+        for _ in range(2):
+            S[7, 3] = 100.0
+            S.compact()
+    assert readers[1].whole_arrays("fas") is not None
+    np.testing.assert_array_equal(fa.FAS().seek(readers[1], 5).indices, expected)
+    assert readers[2].extras() is not None
+    assert len(readers[2].extra_arrays("fas")) == 1
+
+
+def test_a_missing_extra_is_named(tmp_path):
+    M = np.random.default_rng(0).random((3000, 40))
+    fa.build(M, tmp_path / "p").close()
+    (extra,) = (tmp_path / "p").glob("whole-*")
+    content = extra.read_bytes()
+    extra.write_bytes(content[:-64])
+    with pytest.raises(CorruptStoreError, match=rf"{extra.name} has .* truncated or foreign"):
+        fa.open(tmp_path / "p")
+    extra.unlink()
+    with pytest.raises(CorruptStoreError, match=f"{extra.name} is missing"):
+        fa.open(tmp_path / "p")
+
+
+# --- forged manifests and journals -----------------------------------------------------------------------------------
+
+
+def forge(path, change):
+    """Change the manifest and give it a right checksum."""
+    file = path / "manifest.json"
+    content = json.loads(file.read_text())
+    del content["crc32"]
+    change(content)
+    content["crc32"] = "0" * 8
+    raw = (json.dumps(content, indent=1) + "\n").encode()
+    file.write_bytes(raw[:-12] + f'{zlib.crc32(raw):08x}"\n}}\n'.encode())
+
+
+def first(content):
+    return content["shards"][0]["data"]
+
+
+FORGERIES = {
+    "file of a neighbour": lambda c: first(c).update(file="../other/shard-000000.bin"),
+    "absolute file": lambda c: first(c).update(file="/etc/passwd"),
+    "journal of a neighbour": lambda c: c.update(journal="../victim.log"),
+    "names elsewhere": lambda c: c["names"].update(file=".."),
+    "extra elsewhere": lambda c: c["extras"].update(fas={"file": "../x", "bytes": 0, "arrays": {}}),
+    "many columns": lambda c: c.update(columns=10**12),
+    "many rows": lambda c: (c.update(rows=10**9), c["shards"][0].update(rows=10**9)),
+    "rows that do not add up": lambda c: c.update(rows=10**9),
+    "negative rows": lambda c: (c.update(rows=-1), c["shards"][0].update(rows=-1)),
+    "no shards": lambda c: c.update(rows=0, shards=[]),
+    "shards of another kind": lambda c: c.update(shards={"a": 1}),
+    "shard with more": lambda c: c["shards"][0].update(colour="red"),
+    "version as text": lambda c: c.update(version="1"),
+    "version 0": lambda c: c.update(version=0),
+    "version true": lambda c: c.update(version=True),
+    "objects": lambda c: first(c)["arrays"]["row_sums"].update(dtype="|O"),
+    "entries of objects": lambda c: c.update(dtype="|O"),
+    "sums of another type": lambda c: first(c)["arrays"]["row_sums"].update(dtype="<i8"),
+    "negative offset": lambda c: first(c)["arrays"]["row_sums"].update(offset=-64),
+    "offset beyond": lambda c: first(c)["arrays"]["row_sums"].update(offset=10**15),
+    "missing array": lambda c: first(c)["arrays"].pop("row_sums"),
+    "missing indptr": lambda c: first(c)["arrays"].pop("indptr"),
+    "short array": lambda c: first(c)["arrays"]["scale"].update(shape=[3]),
+    "missing key": lambda c: c.pop("next_shard"),
+    "names of other length": lambda c: c["names"]["arrays"]["names.ends"].update(shape=[2]),
+    "normalize": lambda c: c.update(normalize="l2"),
+    "generation": lambda c: c.update(generation=1.5),
+    "metadata": lambda c: c.update(metadata=[1]),
+}
+
+
+@pytest.mark.parametrize("forgery", list(FORGERIES))
+def test_forged_manifests(tmp_path, forgery):
+    for name in ("p", "other"):
+        fa.build(sp.csr_array(A), tmp_path / name, column_names=list("abcd")).close()
+    (tmp_path / "victim.log").write_bytes((tmp_path / "p" / "journal-000001.log").read_bytes() + b"precious")
+    forge(tmp_path / "p", FORGERIES[forgery])
+    for use in (fa.open, fa.verify, lambda path: fa.open(path, mode="r+")):
+        with pytest.raises(CorruptStoreError, match="is not a manifest of version 1: "):
+            use(tmp_path / "p")
+    assert (tmp_path / "victim.log").read_bytes().endswith(b"precious")
+
+
+def test_a_manifest_with_more_keys_opens(tmp_path):
+    fa.build(A, tmp_path / "p").close()
+    forge(tmp_path / "p", lambda c: c.update(colour="red"))
+    is_whole(tmp_path / "p", A)
+
+
+@pytest.mark.parametrize("name", ["lock", "journal-000001.log"])
+def test_links_in_a_store_are_not_followed_by_writers(tmp_path, name):
+    fa.build(A, tmp_path / "p").close()
+    victim = tmp_path / "victim"
+    os.rename(tmp_path / "p" / name, victim)
+    with victim.open("ab") as file:
+        file.write(b"precious")
+    os.symlink("../victim", tmp_path / "p" / name)
+    with pytest.raises(StoreError, match="it is a symbolic link"):
+        fa.open(tmp_path / "p", mode="r+")
+    assert victim.read_bytes().endswith(b"precious")
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_the_journal_of_another_store(tmp_path, sparse):
+    def made(matrix, name, change):
+        with fa.build(sp.csr_array(matrix) if sparse else matrix, tmp_path / name) as S:
+            change(S)
+        return tmp_path / name / "journal-000001.log"
+
+    mine = made(B, "p", lambda S: None)
+    for number, (matrix, change) in enumerate(
+        [
+            (A, lambda S: S.update([50], [0], [7])),
+            (A[:, :2], lambda S: S.append(A[:1, :2])),
+            (A.astype(np.int32), lambda S: S.update([1], [0], [7])),
+            (A.astype(np.int32), lambda S: S.append(A[:1].astype(np.int32))),
+        ]
+    ):
+        mine.write_bytes(made(matrix, f"q{number}", change).read_bytes())
+        for use in (fa.open, fa.verify):
+            with pytest.raises(CorruptStoreError, match="does not belong to this store"):
+                use(tmp_path / "p")
+
+
+def test_metadata_is_checked_at_the_door(tmp_path):
+    def never():
+        raise AssertionError("the source was read")
+        yield
+
+    for value in (np.int64(1), {1, 2}, float("nan")):
+        with pytest.raises(InvalidInputError, match=r"metadata\['a'\] cannot be written as JSON"):
+            fa.build(never(), tmp_path / "p", metadata={"a": value})
+    with fa.build(A, tmp_path / "p", metadata={"a": [1, None]}) as S:
+        assert S.manifest.metadata == {"a": [1, None]}
+
+
+def test_exchange_reports_what_went_wrong(tmp_path):
+    from fastanchors.store.files import exchange
+
+    (tmp_path / "one").mkdir()
+    with pytest.raises(OSError) as caught:
+        exchange(tmp_path / "one", tmp_path / "nothing")
+    assert caught.value.errno == errno.ENOENT
