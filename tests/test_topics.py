@@ -191,3 +191,15 @@ def test_counts_with_their_vocabulary(tmp_path):
     same = fa.apps.read_corpus(tmp_path / "docword.x.txt", stop_words=None)
     assert same.vocabulary == ["cat", "the", "dog"]
     assert same.counts.toarray().tolist() == [[1, 0, 4], [0, 2, 0]]
+
+
+def test_texts_that_are_not_utf_8_are_refused_and_empty_ones_told(tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes("schön cat".encode("latin-1"))
+    (folder / "b.txt").write_text("")
+    with pytest.raises(fa.errors.StoreError, match=r"a.txt, byte 4: 0xf6 is not utf-8 text.*encoding='latin-1'"):
+        fa.apps.read_corpus(folder)
+    read = fa.apps.read_corpus(folder, encoding="latin-1")
+    assert read.vocabulary == ["cat", "schön"]
+    assert read.notes == ("1 of 2 documents hold no words",)

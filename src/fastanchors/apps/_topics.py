@@ -156,9 +156,12 @@ def _candidates(
         limit = check_size(min_documents, name="min_documents")
     candidates = words[documents >= limit]
     if candidates.size < k:
+        cure = f"ask for k={candidates.size} or fewer"
+        if candidates.size < words.size:  # a lower limit would give more
+            cure = f"lower min_documents, or {cure}"
         raise InvalidInputError(
             f"only {candidates.size} words occur in at least {limit} documents; {k} anchors need as many candidates: "
-            "lower min_documents or k"
+            f"{cure}"
         )
     return limit, candidates
 

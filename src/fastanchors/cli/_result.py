@@ -7,7 +7,7 @@ import json
 import math
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, StoreError
+from ..io.words import missing
 
 __all__ = ["SUFFIXES", "Found", "is_result", "json_ready", "load", "save"]
 
@@ -52,6 +53,9 @@ def is_result(path: Path) -> bool:
     """Whether the file is one that :func:`save` wrote."""
     if path.suffix.lower() == ".json":
         return True
+    if path.suffix.lower() == ".csv":
+        with path.open("rb") as file:
+            return file.readline(1024).strip() == ",".join(_COLUMNS).encode()
     try:
         with zipfile.ZipFile(path) as archive:
             return path.suffix.lower() == ".npz" and "record.npy" in archive.namelist()
@@ -65,10 +69,8 @@ def load(given: str) -> Found:
     if not path.exists():
         parts = given.replace(",", " ").split()
         if parts and all(part.isdigit() for part in parts):
-            return Found(np.array(parts, dtype=np.intp))
-        raise StoreError(
-            f"{given} does not exist; give a result of seek --out, an array, or row numbers such as 3,17,5"
-        )
+            return Found(_distinct(np.array(parts, dtype=np.intp), given))
+        raise missing(path, "; ANCHORS is a result of seek --out, an array, or row numbers such as 3,17,5")
     try:
         found = _read(path)
     except (ValueError, KeyError, TypeError, EOFError) as error:
@@ -78,7 +80,14 @@ def load(given: str) -> Found:
     indices = found.indices
     if indices is not None and (indices.ndim != 1 or indices.size == 0 or (indices < 0).any()):
         raise InvalidInputError(f"{path} holds no anchors: row numbers from 0 on are needed")
-    return found
+    return found if indices is None else replace(found, indices=_distinct(indices, given))
+
+
+def _distinct(indices: NDArray[np.intp], given: str) -> NDArray[np.intp]:
+    values, counts = np.unique(indices, return_counts=True)
+    if (counts > 1).any():
+        raise InvalidInputError(f"row {values[counts > 1][0]} is given as an anchor more than once in {given}")
+    return indices
 
 
 def _read(path: Path) -> Found:
@@ -87,9 +96,7 @@ def _read(path: Path) -> Found:
         record = json.loads(path.read_text(encoding="utf-8"))
         return Found(np.asarray(record["anchors"], dtype=np.intp), None, record)
     if suffix == ".csv":
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = [int(line["row"]) for line in csv.DictReader(file)]
-        return Found(np.array(rows, dtype=np.intp))
+        return _read_csv(path)
     loaded = np.load(path, allow_pickle=False)
     if isinstance(loaded, np.ndarray):
         if loaded.ndim == 1 and loaded.dtype.kind in "iu":
@@ -101,6 +108,21 @@ def _read(path: Path) -> Found:
         record = json.loads(str(loaded["record"])) if "record" in loaded.files else {}
         indices = loaded["anchors"].astype(np.intp) if "anchors" in loaded.files else None
         return Found(indices, loaded["components"].astype(np.float64), record)
+
+
+def _read_csv(path: Path) -> Found:
+    """Row numbers, and names where there are any: a table does not say what data it is of."""
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        if "row" not in (reader.fieldnames or ()):
+            raise InvalidInputError(
+                f"{path} is no result of seek --out: it has no column 'row' with the numbers of the anchor rows"
+            )
+        lines = list(reader)
+    rows = [int(line["row"]) for line in lines]
+    names = [line.get("name") or "" for line in lines]
+    record = {"anchors": rows} | ({"anchor_names": names} if all(names) and names else {})
+    return Found(np.array(rows, dtype=np.intp), None, record)
 
 
 def json_ready(value: Any) -> Any:

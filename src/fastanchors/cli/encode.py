@@ -16,7 +16,7 @@ from ..encoder import encode_rows
 from ..errors import InvalidInputError
 from ..report._text import plural
 from ..report.shares import squared_norms
-from ._input import PATH, Input, input_options
+from ._input import ADDRESS, PATH, Input, input_options
 from ._options import check_output
 from ._result import Found, load
 from ._terminal import progress_bar
@@ -27,7 +27,7 @@ __all__ = ["check_names", "encode"]
 
 
 @click.command()
-@click.argument("source", type=PATH)
+@click.argument("source", type=ADDRESS)
 @click.argument("anchors")
 @click.option("-o", "--out", type=PATH, required=True, help=f"Where the weights go: {', '.join(SUFFIXES)}.")
 @click.option("--sum-to-one", is_flag=True, help="Make the weights of every row sum to one.")
@@ -77,8 +77,8 @@ def _components(data: Input, found: Found, given: str) -> tuple[NDArray[np.float
             raise InvalidInputError(f"the anchors in {given} hold NaN or infinities")
     else:
         assert found.indices is not None
-        if found.record and found.record["shape"][1] != columns:
-            theirs = found.record["shape"][1]
+        theirs = found.record.get("shape", (None, columns))[1]
+        if theirs != columns:
             raise InvalidInputError(f"{given} is of data with {theirs} columns, {data.path} has {columns}")
         components = data.pick(found.indices)
     names = found.record.get("anchor_names")

@@ -9,11 +9,13 @@ from typing import Any
 import click
 import numpy as np
 
+from .._validate import check_index
 from ..anchors import Anchors, Certificate
 from ..errors import InvalidInputError
-from ..report._text import plural
+from ..io.remote import path_of
+from ..report._text import GIVEN, plural
 from ..sampling.cost import Cost
-from ._input import PATH, Input, input_options
+from ._input import ADDRESS, PATH, Input, input_options
 from ._options import check_output, reader_arguments
 from ._result import Found, is_result, load
 from ._terminal import shown_bytes, working
@@ -25,7 +27,7 @@ __all__ = ["report"]
 
 
 @click.command()
-@click.argument("source", type=PATH)
+@click.argument("source", type=ADDRESS)
 @click.option("-o", "--out", type=PATH, default=Path("report.html"), show_default=True, help="The page to write.")
 @click.option("-k", "size", type=SIZE, help="How many anchors, or 'auto' (the default); not for a result.")
 @click.option(
@@ -35,7 +37,7 @@ __all__ = ["report"]
     show_default=True,
     help="Show anchors as lines over the columns, or by their heaviest columns.",
 )
-@click.option("--data", type=PATH, help="Where the data of a result are now, if they have moved.")
+@click.option("--data", type=ADDRESS, help="Where the data of a result are now, if they have moved.")
 @click.option("--title", help="What to call the data.")
 @seek_options
 @input_options
@@ -71,7 +73,7 @@ def report(
         if size is not None:
             raise click.UsageError(f"-k is for data: the result {source} has its anchors already")
         data, options = _place(found, source, data, options)
-        solver, seed = found.record["solver"], found.record["seed"]
+        solver, seed = found.record.get("solver", solver), found.record.get("seed", seed)
         precondition, robust = (found.record.get("options", {}).get(name) for name in ("precondition", "robust"))
     elif data is not None:
         raise click.UsageError("--data is for results: SOURCE is the data already")
@@ -105,9 +107,13 @@ def report(
 
 def _place(found: Found, source: Path, data: Path | None, options: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
     """Where the data of a result are, and how they are read."""
-    if not found.record:
-        raise InvalidInputError(f"{source} does not say what data it is of; give the data instead, with -k")
-    place = data or Path(found.record["source"])
+    if "source" not in found.record:
+        if data is None:
+            raise InvalidInputError(
+                f"{source} names rows but not the data they are of; say where these are with --data"
+            )
+        return data, options
+    place = data or path_of(found.record["source"])
     if not place.exists():
         raise InvalidInputError(f"the data of {source} are no longer at {place}; say where with --data")
     if (place / "manifest.json").exists():
@@ -121,6 +127,11 @@ def _anchors(found: Found, rows: Input, given: Path) -> Anchors:
     record = found.record
     assert found.indices is not None
     shape = rows.rows.shape
+    check_index(found.indices, shape[0], name="anchor")
+    if "solver" not in record:
+        check_names(rows, found, str(given))
+        how = Certificate("none", "the rows were given; the file does not say how they were chosen")
+        return Anchors(found.indices, solver=GIVEN, cost=Cost(), seconds=0.0, certificate=how)
     if shape[1] != record["shape"][1]:
         raise InvalidInputError(f"{given} is of data with {record['shape'][1]} columns, {rows.path} has {shape[1]}")
     check_names(rows, found, str(given))

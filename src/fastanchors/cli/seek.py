@@ -14,7 +14,7 @@ from .. import solvers
 from ..anchors import Anchors
 from ..errors import InvalidInputError, RankError
 from ..report._text import clean, plural, uncounted
-from ._input import PATH, Input, input_options
+from ._input import ADDRESS, PATH, Input, input_options
 from ._options import check_output
 from ._result import SUFFIXES, json_ready, save
 from ._terminal import working
@@ -104,7 +104,7 @@ def make_solver(name: str, **options: Any) -> Any:
 
 
 @click.command()
-@click.argument("source", type=PATH)
+@click.argument("source", type=ADDRESS)
 @click.option("-k", "size", type=SIZE, required=True, help="How many anchors, or 'auto'.")
 @seek_options
 @click.option("--shares/--no-shares", default=True, help="Estimate what each anchor explains (from 1,000 rows).")
@@ -151,17 +151,17 @@ def seek_anchors(engine: Any, data: Input, size: int | str, seed: int) -> tuple[
     """The anchors, and the curve that ``-k auto`` was decided on (else None)."""
     curve = None
     rows = data.rows
-    if size == "auto":
-        from ..rank import rank_curve
-
-        curve = rank_curve(rows, k_max=min(_MOST_AUTO, *rows.shape), rng=seed)
-        size = curve.k
-    assert isinstance(size, int)
     try:
+        if size == "auto":
+            from ..rank import rank_curve
+
+            curve = rank_curve(rows, k_max=min(_MOST_AUTO, *rows.shape), rng=seed)
+            size = curve.k
+        assert isinstance(size, int)
         return engine.seek(rows, size, rng=seed), curve
     except RankError as error:
         if error.rank < 1:
-            raise
+            raise InvalidInputError(f"every row of {data.path} is zero: it has no anchors") from None
         raise InvalidInputError(
             f"{data.path} has only {error.rank} independent anchors, fewer than {size}: ask for -k {error.rank}, "
             "or for -k auto"

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
+from ._options import FORMAT, check_output
 from ._terminal import working
 from .app import emit, json_option
 
@@ -19,7 +20,10 @@ __all__ = ["topics"]
 @click.option("-k", "k", type=click.IntRange(2), default=20, show_default=True, help="Number of topics.")
 @click.option("--column", help="Column of a .csv or .tsv file that holds the text.")
 @click.option("--vocab", type=click.Path(path_type=Path), help="Words of a file of counts, one per line.")
-@click.option("--format", "kind", help="Format of a file of counts where its name does not tell: ldac, docword, …")
+@click.option(
+    "--format", "kind", type=FORMAT, help="Format of a file of counts where its name does not tell: ldac, docword, …"
+)
+@click.option("--encoding", default="utf-8", show_default=True, help="Of texts and tables: latin-1, cp1252, …")
 @click.option("--stop-words", default="english", show_default=True, help="'english', 'none', or a file of words.")
 @click.option(
     "--min-df", type=click.IntRange(1), default=1, show_default=True, help="Leave out words in fewer documents."
@@ -39,6 +43,7 @@ def topics(
     column: str | None,
     vocab: Path | None,
     kind: str | None,
+    encoding: str,
     stop_words: str,
     min_df: int,
     max_df: float,
@@ -57,17 +62,23 @@ def topics(
     from ..apps import read_corpus
     from ..apps import topics as run
 
+    check_output(out, (".npz",), "--out", corpus, vocab)
     with working(f"finding topics in {corpus.name}"):
         stop = None if stop_words == "none" else stop_words
         read = read_corpus(
-            corpus, column=column, vocab=vocab, format=kind, min_df=min_df, max_df=max_df, stop_words=stop
+            corpus,
+            column=column,
+            vocab=vocab,
+            format=kind,
+            encoding=encoding,
+            min_df=min_df,
+            max_df=max_df,
+            stop_words=stop,
         )
         model = run(
             read.counts, k, vocabulary=read.vocabulary, min_documents=min_documents, support=support, recovery=recovery
         )
     if out is not None:
-        out = out.with_suffix(".npz")
-        out.parent.mkdir(parents=True, exist_ok=True)
         words = np.array(read.vocabulary if read.vocabulary is not None else [], dtype=str)
         np.savez_compressed(
             out,
@@ -78,7 +89,7 @@ def topics(
             vocabulary=words,
         )
     if as_json:
-        emit(_as_dict(model, top, read.counts.shape, out))
+        emit(_as_dict(model, top, read.counts.shape, out) | {"notes": list(read.notes)})
     else:
         _tell(model, top, read, out)
 
@@ -114,6 +125,8 @@ def _as_dict(model: Any, top: int, shape: tuple[int, int], out: Path | None) -> 
 def _tell(model: Any, top: int, read: Any, out: Path | None) -> None:
     documents, words = read.counts.shape
     print(f"{read.name}: {documents} documents, {words} words, {len(model.anchors)} topics in {model.seconds:.1f} s")
+    for note in read.notes:
+        print(note)
     width = max(len(word) for word in model.anchor_words)
     for t in np.argsort(-model.share, kind="stable"):
         print(f"  {model.share[t]:5.1%}  {model.anchor_words[t]:<{width}}  {' '.join(model.words(top)[t])}")

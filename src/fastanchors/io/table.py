@@ -131,8 +131,12 @@ def _first_lines(path: Path, name: str, separator: str, encoding: str) -> list[t
             text = decoded(line, encoding, name, f", line {number}").rstrip("\r")
             cells = next(csv.reader([text], delimiter=separator), [])
             shown.append((number, [cell.strip() for cell in cells]))
-    first = shown[0][1]
-    for other in ";\t|,":
-        if len(first) == 1 and other != separator and other in first[0]:
-            raise malformed(name, 1, f"one field only; the fields seem to end in {other!r}: give separator={other!r}")
+            if number == 1 and len(cells) == 1:
+                _check_separator(cells[0], separator, name)
     return shown
+
+
+def _check_separator(first: str, separator: str, name: str) -> None:
+    for other in ";\t|,":
+        if other != separator and other in first:
+            raise malformed(name, 1, f"one field only; the fields seem to end in {other!r}: give separator={other!r}")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._version import __version__
 from . import svg
-from ._text import count, percent, plural, uncounted
+from ._text import GIVEN, count, percent, plural, uncounted
 from .facts import Facts
 
 __all__ = ["page"]
@@ -37,7 +37,7 @@ def page(facts: Facts) -> str:
         _simplex(facts),
         _rank(facts),
         _held_back(facts),
-        _cost(facts),
+        _cost(facts) if facts.anchors.solver != GIVEN else "",
         "</main>",
         _foot(facts),
     ]
@@ -86,14 +86,17 @@ def _head(facts: Facts) -> str:
     about = "about " if facts.shares.sampled else ""
     m, n = facts.shape
     view = "rows scaled to sum one" if facts.normalize == "l1" else "rows as they are"
-    figures = (
+    figures: tuple[tuple[str, str], ...] = (
         ("data", f"{count(m)} × {count(n)}"),
         ("non-zero", percent(facts.nonzeros / (m * n))),
         ("view", view),
         ("explained", f"{about}{percent(explained)}"),
-        ("rows read", count(facts.anchors.cost.rows_read)),
-        ("time to find them", _seconds(facts.anchors.seconds)),
     )
+    if facts.anchors.solver != GIVEN:
+        figures += (
+            ("rows read", count(facts.anchors.cost.rows_read)),
+            ("time to find them", _seconds(facts.anchors.seconds)),
+        )
     listed = "".join(f"<div><dt>{escape(a)}</dt><dd>{escape(b)}</dd></div>" for a, b in figures)
     names = _listing(facts.names[:3])
     more = f" and {facts.k - 3} more" if facts.k > 3 else ""
