@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,8 +36,15 @@ def plain_spa(A: Any, k: int) -> list[int]:
     return found
 
 
-def streamed_spa(path: Path, k: int, block: int = 20_000) -> list[int]:
-    """SPA by passes over a file, in blocks of rows."""
+def forget(path: Path) -> None:
+    """Ask the system to drop what it holds of a file in memory, so that reading it again goes to the disk."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def streamed_spa(path: Path, k: int, *, cold: bool, block: int = 20_000) -> list[int]:
+    """SPA by passes over a file, in blocks of rows; with ``cold`` each pass reads from the disk."""
     A = np.load(path, mmap_mode="r")
     starts = range(0, len(A), block)
     squares = np.concatenate([np.einsum("ij,ij->i", A[s : s + block], A[s : s + block]) for s in starts]).astype(float)
@@ -46,6 +54,10 @@ def streamed_spa(path: Path, k: int, block: int = 20_000) -> list[int]:
         i = int(np.argmax(squares))
         found.append(i)
         q = A[i].astype(np.float64)
+        if cold:  # pages that are mapped are not dropped
+            del A
+            forget(path)
+            A = np.load(path, mmap_mode="r")
         for p in Q:
             q = q - (p @ q) * p
         q /= np.linalg.norm(q)

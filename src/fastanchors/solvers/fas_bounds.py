@@ -146,7 +146,8 @@ class Thresholds:
 
     def cut(self, steps: int) -> Thresholds:
         """Those of the first steps."""
-        return Thresholds(*(x[:steps] for x in (self.basis, self.low, self.high, self.norm, self.index)))
+        low, high, norm = (x[:steps] for x in (self.low, self.high, self.norm))
+        return Thresholds(self.basis[:steps], low, high, norm, self.index[:steps])
 
 
 @dataclass(frozen=True)
