@@ -16,13 +16,23 @@ from numpy.typing import NDArray
 from .._validate import check_finite, check_index
 from ..errors import InvalidInputError
 from ..io import open_source
+from ..io.remote import RemotePath, is_address, path_of
 from ..io.source import block_bytes
 from ..sampling.access import Rows
 from ._options import FORMAT, reader_arguments, table_options
 
-__all__ = ["PATH", "Input", "input_options"]
+__all__ = ["ADDRESS", "PATH", "Input", "input_options"]
+
+
+class _Address(click.Path):
+    """A path, or an address such as ``s3://bucket/x.npy`` for something that is read."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return path_of(value) if is_address(value) else super().convert(value, param, ctx)
+
 
 PATH = click.Path(path_type=Path)
+ADDRESS = _Address(path_type=Path)
 _IN_MEMORY = 1 << 30  # bytes of a file that is held in memory; a larger one becomes a store in a temporary place
 
 
@@ -38,8 +48,8 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--variable", help="Which array of an .npz, .mat or .zarr file."),
         click.option("--layer", help="Which layer of an .h5ad file."),
         click.option("--transpose", is_flag=True, default=None, help="Turn the matrix of a .mat file."),
-        click.option("--row-names", type=PATH, help="A file with one row name per line."),
-        click.option("--column-names", type=PATH, help="A file with one column name per line."),
+        click.option("--row-names", type=ADDRESS, help="A file with one row name per line."),
+        click.option("--column-names", type=ADDRESS, help="A file with one column name per line."),
     ):
         command = option(command)
     return table_options(command)
@@ -153,8 +163,9 @@ class Input:
     @property
     def reader(self) -> dict[str, Any]:
         """The options of the reader that were given, as JSON has them: enough to read the file again."""
+        paths = (Path, RemotePath)
         options = self._options.items()
-        return {name: str(value.absolute()) if isinstance(value, Path) else value for name, value in options}
+        return {name: str(value.absolute()) if isinstance(value, paths) else value for name, value in options}
 
     def row_name(self, index: int) -> str | None:
         """The name of a row, where there are names."""

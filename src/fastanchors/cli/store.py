@@ -16,15 +16,24 @@ from .. import store as stores
 from ..errors import InvalidInputError
 from ..io.market import as_table
 from ..io.numbers import line_chunks, malformed, open_bytes, parse_numbers
+from ..io.remote import is_address, local_path
+from ._input import ADDRESS
 from ._options import FORMAT, reader_arguments, table_options
 from ._terminal import BYTES, progress_bar, shown_bytes
 from .app import emit, json_option
 
 __all__ = ["append", "build", "info", "update", "verify"]
 
-_PATH = click.Path(path_type=Path)
-_source = click.argument("source", type=_PATH)
-_store = click.argument("store", type=_PATH)
+
+class _StorePath(click.Path):
+    """The directory of a store; ``file://`` is one too, and another address an error."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return local_path(value) if is_address(value) else super().convert(value, param, ctx)
+
+
+_source = click.argument("source", type=ADDRESS)
+_store = click.argument("store", type=_StorePath(path_type=Path))
 
 
 def _reader_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -34,7 +43,7 @@ def _reader_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--variable", help="Which array of an .npz, .mat or .zarr file."),
         click.option("--layer", help="Which layer of an .h5ad file."),
         click.option("--transpose", is_flag=True, default=None, help="Turn the matrix of a .mat file."),
-        click.option("--row-names", type=_PATH, help="A file with one row name per line."),
+        click.option("--row-names", type=ADDRESS, help="A file with one row name per line."),
     ):
         command = option(command)
     return table_options(command)
@@ -47,7 +56,7 @@ def _reader_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--columns/--no-columns", default=True, help="Keep the column side too.")
 @click.option("--memory", type=BYTES, default="1G", show_default=True, help="Memory to use at most.")
 @click.option("--overwrite", is_flag=True, help="Replace a store that is there already.")
-@click.option("--column-names", type=_PATH, help="A file with one column name per line.")
+@click.option("--column-names", type=ADDRESS, help="A file with one column name per line.")
 @_reader_options
 @json_option
 def build(

@@ -70,7 +70,7 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         from ..scale.blocks import dask_source
 
         return _call(dask_source, source, options)
-    if isinstance(source, str | os.PathLike):
+    if isinstance(source, str | os.PathLike | RemotePath):
         path = path_of(source)
         kind = format or _format(path)
         if isinstance(path, RemotePath) and kind not in STREAMED:

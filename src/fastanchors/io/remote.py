@@ -44,6 +44,8 @@ def local_path(path: Any) -> Path:
 
 def path_of(source: Any) -> Any:
     """A local path, or a :class:`RemotePath` for an address; ``file://`` is local."""
+    if isinstance(source, RemotePath):
+        return source
     if not is_address(source):
         return Path(source)
     if source.lower().startswith("file://"):
@@ -84,6 +86,12 @@ class RemotePath:
 
     def is_file(self) -> bool:
         return bool(self._system.isfile(self._path))
+
+    def absolute(self) -> RemotePath:
+        return self
+
+    def __truediv__(self, name: str) -> RemotePath:
+        return RemotePath(f"{self._address}/{name}", self._system, f"{self._path}/{name}")
 
     def with_name(self, name: str) -> RemotePath:
         """Another file beside this one."""

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import StoreError, StoreLockedError
+from ..io.remote import local_path
 
 __all__ = ["WriterLock", "absolute", "disk_errors", "exchange", "replace_file", "sync_directory", "which_directory"]
 
@@ -30,7 +31,7 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux
 
 def absolute(path: str | os.PathLike[str]) -> Path:
     """Where a path leads now: what is open stays open when the process changes its directory or a link is turned."""
-    return Path(os.path.realpath(path))
+    return Path(os.path.realpath(local_path(path)))
 
 
 @contextmanager

@@ -22,6 +22,8 @@ from .._maps import let_go
 from .._rng import RngLike
 from .._validate import check_size
 from ..errors import CorruptStoreError, InvalidInputError, StoreError
+from ..io.remote import local_path
+from ..io.scratch import scratch_in
 from ..sampling.access import Rows
 from ..sampling.block import Block
 from ..sampling.dense_block import DenseBlock
@@ -58,7 +60,7 @@ def open(path: str | os.PathLike[str], mode: Literal["r", "r+"] = "r", *, memory
     if mode not in ("r", "r+"):
         raise InvalidInputError(f"mode must be 'r' or 'r+', got {mode!r}")
     check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
-    return Store(Path(path), mode, memory_limit)
+    return Store(local_path(path), mode, memory_limit)
 
 
 class Store(SampleMatrix):
@@ -222,15 +224,16 @@ class Store(SampleMatrix):
         made: list[Operation] = []
         number, first_row = self._next_shard, self.shape[0]
         try:
-            for part, names in new_rows(rows, self, options):
-                block = block_of(part, self._normalize, self.manifest.column_side)
-                if block.nbytes <= _INLINE_ROWS:
-                    made.append(AppendRows(part, names))
-                else:
-                    shard = write_shard(self.path, number, block, names, self.extras(), first_row)
-                    made.append(AppendShard(shard))
-                    number += 1
-                first_row += part.shape[0]
+            with scratch_in(self.path):
+                for part, names in new_rows(rows, self, options):
+                    block = block_of(part, self._normalize, self.manifest.column_side)
+                    if block.nbytes <= _INLINE_ROWS:
+                        made.append(AppendRows(part, names))
+                    else:
+                        shard = write_shard(self.path, number, block, names, self.extras(), first_row)
+                        made.append(AppendShard(shard))
+                        number += 1
+                    first_row += part.shape[0]
         except BaseException:
             for operation in made:
                 if isinstance(operation, AppendShard):

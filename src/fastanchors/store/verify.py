@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CorruptStoreError
+from ..io.remote import local_path
 from ..sampling.block import Block
 from .arrays_file import check_arrays
 from .journal import read_journal
@@ -25,7 +26,7 @@ def verify(path: str | os.PathLike[str], *, progress: Callable[[int, int], None]
     Raises :class:`~fastanchors.errors.CorruptStoreError` that names the file; returns a summary. Reads every byte
     once and holds one shard in memory at a time. Run it while no writer compacts the store.
     """
-    folder = Path(path)
+    folder = local_path(path)
     manifest = Manifest.read(folder)
     journal = folder / manifest.journal
     if not journal.exists():
