@@ -9,9 +9,11 @@ import subprocess
 import sys
 import threading
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse as sp
 
 import fastanchors as fa
@@ -467,3 +469,45 @@ def test_exchange_reports_what_went_wrong(tmp_path):
     with pytest.raises(OSError) as caught:
         exchange(tmp_path / "one", tmp_path / "nothing")
     assert caught.value.errno == errno.ENOENT
+
+
+# --- temporary files of readers --------------------------------------------------------------------------------------
+
+KILLED = """
+import os, sys
+import fastanchors as fa
+import fastanchors.io.triplets as triplets
+real = triplets.RowGrouper.blocks
+
+def blocks(self):
+    print(self._folder.name, flush=True)
+    os.kill(os.getpid(), 9)
+
+triplets.RowGrouper.blocks = blocks
+if sys.argv[1] == "build":
+    fa.build(sys.argv[2], sys.argv[3], memory_limit=1 << 22)
+else:
+    fa.open(sys.argv[3], mode="r+", memory_limit=1 << 22).append(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("what", ["build", "append"])
+def test_a_killed_reader_leaves_its_files_where_the_next_finds_them(tmp_path, what):
+    rng = np.random.default_rng(0)
+    M = sp.coo_array((rng.random(40_000), (rng.integers(0, 900, 40_000), rng.integers(0, 50, 40_000))), shape=(900, 50))
+    scipy.io.mmwrite(tmp_path / "m.mtx", M)
+    if what == "append":
+        fa.build(M.tocsr(), tmp_path / "p").close()
+    code = [sys.executable, "-c", KILLED, what, str(tmp_path / "m.mtx"), str(tmp_path / "p")]
+    done = subprocess.run(code, capture_output=True, text=True)
+    assert done.returncode == -9, done.stderr
+    folder = Path(done.stdout.strip())
+    assert folder.exists()
+    assert tmp_path in folder.parents
+    if what == "build":
+        fa.build(A, tmp_path / "p").close()
+    else:
+        fa.open(tmp_path / "p", mode="r+").close()
+        fa.verify(tmp_path / "p")
+    assert not folder.exists()
+    assert sorted(os.listdir(tmp_path)) == ["m.mtx", "p"]

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..errors import StoreError
+from .scratch import scratch_folder
 
 __all__ = ["RowGrouper", "unsummed_csr"]
 
@@ -60,7 +61,7 @@ class RowGrouper:
 
     def _deal(self) -> None:
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="fastanchors-")
+            self._folder = scratch_folder()
         records = np.concatenate(self._held)
         self._held, self._size = [], 0
         bucket = (records["row"] - self.first_row) // self.rows_per_file

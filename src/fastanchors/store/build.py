@@ -16,6 +16,7 @@ from .._blas import one_blas_thread
 from .._validate import check_size
 from ..errors import InvalidInputError
 from ..io import Source, open_source
+from ..io.scratch import scratch_in
 from ..io.source import block_bytes, rebatch
 from ..sampling.access import Rows
 from ..sampling.block import Block
@@ -104,7 +105,7 @@ def build(
                 extras = default_extras(opened.shape)
             builder = getattr(opened, "builder", _Build)  # a source of many machines is built by them
             job = builder(opened, folder, normalize, columns, memory_limit, progress, extras, metadata or {})
-            with one_blas_thread():  # shards are made in threads of our own
+            with one_blas_thread(), scratch_in(folder):  # shards are made in threads of our own
                 job.run()
                 _finish_extras(job)
             with disk_errors(target, "create"):

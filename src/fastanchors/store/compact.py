@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 import os
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._blas import one_blas_thread
+from ..io.scratch import SCRATCH
 from ..io.source import block_bytes, rebatch
 from ..sampling.access import Rows
 from .extras import whole_extras, whole_name, write_whole
@@ -154,5 +156,7 @@ def remove_leftovers(store: Store) -> None:
     known = store.manifest.files()
     known |= {description["file"] for shard in store._shards if shard for description in shard.files()}
     for name in os.listdir(store.path):
-        if _OURS.fullmatch(name) and name not in known:
+        if name.startswith(SCRATCH):
+            shutil.rmtree(store.path / name, ignore_errors=True)
+        elif _OURS.fullmatch(name) and name not in known:
             Path(store.path, name).unlink(missing_ok=True)
