@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastanchors.errors import InvalidInputError, StoreError
+from fastanchors.errors import GuessWarning, InvalidInputError, StoreError
 from fastanchors.io import open_source
 from fastanchors.io.numbers import line_chunks, parse_numbers
 
@@ -239,6 +239,12 @@ def test_ldac(tmp_path):
     assert source.shape == (None, 14)
     assert source.column_names == [f"w{j}" for j in range(14)]
     assert whole(source).shape == (40, 14)
+    assert source.column_names_from == str(tmp_path / "vocab.txt")
+    assert open_source(path, vocab=tmp_path / "vocab.txt").column_names_from is None
+    (tmp_path / "vocab.txt").write_text("the words\nof another\ncorpus\n")
+    with pytest.warns(GuessWarning, match=r"vocab.txt has 3 words where ap.dat needs 12: it is not used"):
+        source = open_source(path)
+    assert (source.column_names, source.column_names_from, source.shape) == (None, None, (None, 12))
 
 
 @pytest.mark.parametrize(
@@ -246,6 +252,7 @@ def test_ldac(tmp_path):
     [
         ("1 0:1\n2 0:1\n", "line 2: says 2 words but holds 1 "),
         ("1 0:1\n\n1 5:1\n", r"line 3: cannot take the pair 5:1 \(the vocabulary has 3 words\)"),
+        ("1 2\n", "line 1: expected a number of words and as many pairs"),
         ("1 0:1.5\n", "line 1: cannot take the pair 0:1.5"),
         ("1 0:1\n1 a:1\n", "line 2: field 2: 'a' is not a number"),
     ],
@@ -267,6 +274,10 @@ def test_docword(tmp_path):
     source = open_source(path)
     np.testing.assert_array_equal(whole(source), A.toarray())
     assert source.column_names == [f"w{j}" for j in range(9)]
+    (tmp_path / "vocab.x.txt").write_text("".join(f"w{j}\n" for j in range(10)))
+    with pytest.warns(GuessWarning, match=r"vocab.x.txt has 10 words where docword.x.txt.gz needs 9"):
+        assert open_source(path).column_names is None
+    (tmp_path / "vocab.x.txt").unlink()
     path.write_bytes(gzip.compress("\n".join(["30", "9", str(coo.nnz + 1), *lines, ""]).encode()))
     with pytest.raises(StoreError, match="truncated"):
         whole(open_source(path))
@@ -387,3 +398,19 @@ def test_other_separators_are_recognised_and_named(tmp_path):
         open_source(path, separator=";;")
     path.write_bytes(b"\xef\xbb\xbf0.5,1\n2,1\n")  # a mark before a table without a header
     assert whole(open_source(path)).tolist() == [[0.5, 1], [2, 1]]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("e.img", r"for the image of e.hdr beside it, give that header"),
+        ("words.txt", r"format of .*words.txt; give format"),
+        ("x.foo", r"format of .*x.foo; give format"),
+        ("x.mtxx", r"did you mean \.mtx"),
+    ],
+)
+def test_files_of_unknown_format(tmp_path, name, message):
+    (tmp_path / "e.hdr").write_text("ENVI\n")
+    (tmp_path / name).write_text("1 2\n")
+    with pytest.raises(StoreError, match=message):
+        open_source(tmp_path / name)

@@ -203,3 +203,10 @@ def test_texts_that_are_not_utf_8_are_refused_and_empty_ones_told(tmp_path):
     read = fa.apps.read_corpus(folder, encoding="latin-1")
     assert read.vocabulary == ["cat", "schön"]
     assert read.notes == ("1 of 2 documents hold no words",)
+
+
+def test_a_vocabulary_found_beside_the_counts_is_told(tmp_path):
+    (tmp_path / "c.ldac").write_text("2 0:1 1:2\n1 2:1\n")
+    (tmp_path / "vocab.txt").write_text("cat\ndog\nbird\n")
+    assert fa.apps.read_corpus(tmp_path / "c.ldac").notes == (f"words from {tmp_path / 'vocab.txt'}",)
+    assert fa.apps.read_corpus(tmp_path / "c.ldac", vocab=tmp_path / "vocab.txt").notes == ()

@@ -24,6 +24,8 @@ def in_options(message: str, command: click.Command | None) -> str:
     """The message with ``overwrite=True`` as ``--overwrite``, ``format=…`` as ``--format``, where there are such."""
     options = [] if command is None else [each for each in command.params if isinstance(each, click.Option)]
     known = {name.lstrip("-").replace("-", "_"): name for option in options for name in option.opts}
+    if "vocab" not in known and "column_names" in known:
+        known["vocab"] = known["column_names"]
     for pattern, words in _CALLS + (_TABLES if "names_column" in known else ()):
         message = re.sub(pattern, words, message)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..errors import GuessWarning
 from .market import as_table, check_count, check_entries, first_misfit
 from .numbers import Numbers, line_chunks, malformed, open_bytes, parse_numbers, piece_bytes, read_line
 from .source import Source, read_names, rebatch
@@ -29,13 +31,17 @@ def read_ldac(
     """LDA-C: one document per line, ``N word:count word:count …`` with 0-based words.
 
     Counts become int32, or ``dtype``; those of a word that comes twice in a document are added up.
-    The vocabulary is ``vocab``, else ``vocab.txt`` or ``<name>.vocab`` beside the file; without one (and without
-    ``n_columns``) the file is read once more to find the largest word.
+    The vocabulary is ``vocab``, else ``<name>.vocab`` or ``vocab.txt`` beside the file if it has a word for every
+    number that occurs. Unless ``vocab`` or ``n_columns`` is given, the file is read once more to find the largest.
     """
     name = str(path)
-    words = _vocabulary(path, vocab if vocab is not None else column_names, ["vocab.txt", f"{path.stem}.vocab"])
+    given, known = vocab if vocab is not None else column_names, n_columns
+    if given is None and known is None:
+        known = _largest_word(path, name) + 1
+    words, beside = _vocabulary(path, given, (f"{path.stem}.vocab", "vocab.txt"), known, n_columns is not None)
     if n_columns is None:
-        n_columns = len(words) if words is not None else _largest_word(path, name) + 1
+        n_columns = known if words is None else len(words)
+        assert n_columns is not None
     width, count_type = n_columns, np.dtype(dtype)
 
     def documents(size: int) -> Iterator[sp.csr_array]:
@@ -44,7 +50,7 @@ def read_ldac(
                 numbers = parse_numbers(text, separator=":", name=name, first_line=line)
                 yield _documents(numbers, width, count_type, name, line)
 
-    return Source(
+    source = Source(
         name,
         (None, width),
         count_type,
@@ -53,6 +59,8 @@ def read_ldac(
         row_names=read_names(row_names, "row"),
         column_names=words,
     )
+    source.column_names_from = beside
+    return source
 
 
 def _documents(numbers: Numbers, width: int | None, dtype: np.dtype[Any], name: str, first_line: int) -> sp.csr_array:
@@ -68,11 +76,10 @@ def _documents(numbers: Numbers, width: int | None, dtype: np.dtype[Any], name: 
     bad = counts != 2 * said + 1
     if bad.any():
         at = int(np.argmax(bad))
-        raise malformed(
-            name,
-            first_line + int(lines[at]),
-            f"says {said[at]:g} words but holds {(int(counts[at]) - 1) / 2:g} word:count pairs",
-        )
+        what = f"says {said[at]:g} words but holds {int(counts[at]) // 2} word:count pairs"
+        if counts[at] % 2 == 0:
+            what = "expected a number of words and as many pairs word:count, as LDA-C has them"
+        raise malformed(name, first_line + int(lines[at]), what)
     pairs = np.ones(numbers.values.size, dtype=bool)
     pairs[starts] = False
     table = numbers.values[pairs].reshape(-1, 2)
@@ -121,7 +128,8 @@ def read_docword(
     m, n, entries = sizes
     count_type = np.dtype(dtype)
     sibling = path.name.replace("docword", "vocab").removesuffix(".gz")
-    words = _vocabulary(path, vocab if vocab is not None else column_names, [sibling, "vocab.txt"])
+    given = vocab if vocab is not None else column_names
+    words, beside = _vocabulary(path, given, (sibling, "vocab.txt"), n, True)
 
     def blocks(max_bytes: int) -> Iterator[sp.csr_array]:
         grouper = RowGrouper(m, n, count_type, max_bytes, name=name, entries=entries)
@@ -142,14 +150,31 @@ def read_docword(
         finally:
             grouper.close()
 
-    return Source(name, (m, n), count_type, True, blocks, row_names=read_names(row_names, "row"), column_names=words)
+    source = Source(name, (m, n), count_type, True, blocks, row_names=read_names(row_names, "row"), column_names=words)
+    source.column_names_from = beside
+    return source
 
 
-def _vocabulary(path: Path, given: Any, siblings: list[str]) -> list[str] | None:
-    if given is not None:
-        return read_names(given, "column")
+def _vocabulary(
+    path: Path, given: Any, siblings: tuple[str, ...], width: int | None, exact: bool
+) -> tuple[list[str] | None, str | None]:
+    """The words, and the file beside the counts that they come from unless they were given.
+
+    A file that has not ``width`` words (``exact``), or not as many, belongs to other counts: it is not used, and told.
+    """
+    if given is not None or width is None:
+        return read_names(given, "column"), None
     for sibling in siblings:
         beside = path.with_name(sibling)
-        if beside != path and beside.is_file():
-            return read_names(beside, "column")
-    return None
+        if beside == path or not beside.is_file():
+            continue
+        words = read_names(beside, "column") or []
+        if len(words) == width or (len(words) > width and not exact):
+            return words, str(beside)
+        warnings.warn(
+            f"{beside} has {len(words)} words where {path.name} needs {width}: it is not used; "
+            "give vocab=… if the words are in another file",
+            GuessWarning,
+            stacklevel=5,
+        )
+    return None, None

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from ..errors import GuessWarning, InvalidInputError
 from .numbers import malformed
+from .remote import is_address
 from .words import did_you_mean
 
 __all__ = ["Layout", "layout"]
@@ -98,7 +99,7 @@ def _names_at(name: str, heading: list[str], rows: Sequence[list[str]], row_name
         return 0
     if isinstance(row_names, str) and row_names in heading:
         return heading.index(row_names) + len(sample) - len(heading)
-    if isinstance(row_names, str) and not Path(row_names).is_file():
+    if isinstance(row_names, str) and not is_address(row_names) and not Path(row_names).is_file():
         listed = ", ".join(map(repr, heading[:8])) + (", …" if len(heading) > 8 else "") if heading else "no header"
         raise InvalidInputError(
             f"{name} has no column {row_names!r}, nor is that a file of names (it has {listed})"

@@ -135,9 +135,19 @@ def _format(path: Any) -> str:
             return suffixes[suffix]
     if found := _sniff(path):
         return found
-    close = difflib.get_close_matches(path.suffix.lower(), suffixes, n=3, cutoff=0.5) if path.suffix else []
-    hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+    hint = _hint(path, list(suffixes))
     raise StoreError(f"cannot tell the format of {path}{hint}; give format=…, one of {', '.join(_READERS)}")
+
+
+def _hint(path: Any, suffixes: list[str]) -> str:
+    """What a file of unknown format may be: the data of an ENVI header beside it, text, or a misspelt suffix."""
+    for header in (path.with_name(f"{path.name.removesuffix(path.suffix)}.hdr"), path.with_name(f"{path.name}.hdr")):
+        if header.is_file():
+            return f" (for the image of {header.name} beside it, give that header)"
+    if path.suffix.lower() in ("", ".txt", ".dat"):
+        return ""
+    close = difflib.get_close_matches(path.suffix.lower(), suffixes, n=3, cutoff=0.6)
+    return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
 def _listing(folder: Path) -> list[str]:
@@ -170,7 +180,8 @@ def _sniff(path: Any) -> str | None:
             return name
     lines = head.split(b"\n")
     words = lines[0].split()
-    if len(words) > 1 and words[0].isdigit() and all(word.count(b":") == 1 for word in words[1:-1]):
+    pairs = words[1:] if len(lines) > 1 else words[1:-1]  # the last word of a long line may be cut
+    if pairs and words[0].isdigit() and all(word.count(b":") == 1 for word in pairs):
         return "ldac"
     if len(lines) > 4 and all(line.strip().isdigit() for line in lines[:3]) and len(lines[3].split()) == 3:
         return "docword"

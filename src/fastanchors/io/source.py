@@ -31,6 +31,7 @@ class Source:
     dtype : the type of the entries; every block has it.
     is_sparse : blocks are canonical CSR (sorted, no duplicates) if True, else C-ordered arrays.
     row_names, column_names : sequences of strings or None; a stream fills ``row_names`` while it is read.
+    column_names_from : the file beside the data that the column names were found in, where nobody named it; or None.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Source:
         self.is_sparse = is_sparse
         self.row_names = row_names
         self.column_names = column_names
+        self.column_names_from: str | None = None
         self._reader = reader
         if shape[1] < 1 or shape[0] == 0:
             raise InvalidInputError(f"{name} is empty: shape {shape}; at least one row and one column are needed")
@@ -222,8 +224,8 @@ def _join(blocks: list[Rows]) -> Rows:
 
 
 def read_names(names: Any, what: str) -> list[str] | None:
-    """Names as a list of strings: None, a sequence, or the path of a text file with one name per line."""
-    if names is None:
+    """Names as a list of strings: None (or False), a sequence, or the path of a text file with one name per line."""
+    if names is None or names is False:
         return None
     if isinstance(names, str | Path | RemotePath):
         path = names if isinstance(names, RemotePath) else path_of(names)
