@@ -96,6 +96,23 @@ METHODS: dict[str, tuple[Callable[..., np.ndarray], bool, bool]] = {  # function
 }
 
 
+def errors_put_in(cube: fa.apps.Cube) -> dict[str, np.ndarray]:
+    """The scene with errors of the instrument."""
+    rng, X = np.random.default_rng(0), np.asarray(cube.pixels, dtype=float)
+    pixels, bands = X.shape
+    one, many, column = X.copy(), X.copy(), X.copy()
+    one[rng.integers(pixels), rng.integers(bands)] = 20 * X.max()
+    some = rng.choice(pixels, pixels // 25, replace=False)
+    many[some, rng.integers(0, bands, some.size)] = 5 * X.max()
+    column[: cube.shape[0], bands // 3] = 5 * X.max()  # pixels run down the columns
+    return {
+        "none": X,
+        "one band of one pixel, 20 × the maximum": one,
+        "one band of each of 4 % of the pixels, 5 × the maximum": many,
+        "one band of a whole column, 5 × the maximum": column,
+    }
+
+
 def shapes_only(pixels: np.ndarray, endmembers: np.ndarray) -> np.ndarray:
     """Abundances by Samson's convention: spectra scaled to maximum one, weights to sum one afterwards."""
     weights = fa.encode(pixels, endmembers / endmembers.max(axis=1, keepdims=True))
@@ -142,6 +159,20 @@ def main() -> None:
         report.text(f"## {name}: {len(cube.pixels)} pixels, {cube.pixels.shape[1]} bands, {k} materials")
         columns = ["method", "spectral angle", "worst seed", "RMSE, sum to one", "RMSE, shapes only", "seconds"]
         report.table(columns, rows)
+        peers = ["SPA, l1-scaled pixels", "N-FINDR, raw pixels", "VCA"]
+        report.text(f"## {name} with errors put in: mean spectral angle")
+        rows = []
+        for error, X in errors_put_in(cube).items():
+            found = []
+            for peer in peers:
+                function, l1, _ = METHODS[peer]
+                found.append(function(scaled(X) if l1 else X, k, np.random.default_rng(0)))
+            angles = [fa.metrics.matched_spectral_angle(spectra, X[chosen]).mean for chosen in found]
+            result = fa.apps.unmix(X, k)
+            own_angle = fa.metrics.matched_spectral_angle(spectra, result.endmembers).mean
+            aside = f"{result.odd.size} pixels, {result.hot_bands.size} bands"
+            rows.append((error, *angles, own_angle, aside))
+        report.table(["error", *peers, "fastanchors unmix, defaults", "set aside"], rows)
     report.text(
         "Spectral angle: mean over the matched materials, radians. RMSE of abundances against the truth by two rules: "
         "non-negative and summing to one with the spectra at the scale of the data (what `unmix` returns), and, as "

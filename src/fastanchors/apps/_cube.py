@@ -114,7 +114,7 @@ def _doubt(array: NDArray[Any], name: str) -> None:
         height, width, bands = array.shape
         warnings.warn(
             f"{name} is taken as {height}×{width} pixels with {bands} bands, but the {_AXES[best]} axis looks like the "
-            f"bands; if it is, move it to the end, or read the file with bands={_AXES[best]!r}",
+            f"bands; if it is, give bands={_AXES[best]!r}, or move it to the end of an array",
             GuessWarning,
             stacklevel=4,
         )
