@@ -178,6 +178,21 @@ def test_a_choice_that_rounding_could_change_is_no_choice():
     assert tied.tied.tolist() == [0, 1]
     assert decide(np.array([1.0, 1.0 - 1e-6, 0.4]), norms, 4e-9) is None  # at the edge of the band
     assert decide(np.array([1.0, 1.0, 0.4]), np.array([1.0, 1.0 + 1e-6, 1.0]), 4e-9) is None  # equally long, or not
+    near = decide(np.array([1.0, 1.0, 0.4]), np.array([1.0, 1.0 + 0.7e-6, 1.0]), 4e-9)
+    assert near is not None  # surely equal, but an unknown row that is longer still could make them differ
+    assert (near.place, near.high) == (0, 0.0)
+
+
+def test_a_band_that_begins_anywhere_at_its_edge_is_looked_at():
+    """The second row is chosen of all three and when alone, but not once the last and longest has left the band."""
+    norms = np.array([1 - 1.5e-6, 1 - 0.8e-6, 1.0])
+    values = np.array([1 - 1e-6 + 4e-9, 1.0, 1 - 1e-6 + 1e-9])
+    clear = decide(values, norms, 1e-10)
+    assert clear.place == 1
+    assert (
+        clear.high == 0.0
+    )  # were the largest residual larger by 2e-9, the longest row would go and the first be equal
+    assert decide(values, norms, 1e-8) is None
 
 
 def test_zero_matrix_and_zero_pilot():

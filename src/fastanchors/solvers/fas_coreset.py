@@ -34,6 +34,10 @@ __all__ = [
 _EXCESS = TIE / 4
 #: Relative error of squared residuals that SPA tolerates (it computes them to 1e-9), with room to spare.
 _DOUBT = 2e-9
+#: Error of squared norms in units of EQUAL: 1e-9 of the norm, where double precision has about 1e-14.
+_NORM_DOUBT = 1e-3
+#: Rows at the edge of the tie band that are gone through one by one.
+_AT_THE_EDGE = 64
 
 
 @dataclass(frozen=True)
@@ -56,18 +60,28 @@ def decide(values: NDArray[np.float64], norms: NDArray[np.float64], doubt: float
     place = choose(values, norms)
     tied = np.flatnonzero(values >= (1 - TIE) * largest * (1 - 4 * doubt))
 
-    def same(raised: float) -> bool:
-        """Is the choice the same if the band begins ``raised`` higher and equal norms are more or less equal?"""
-        band = np.flatnonzero(values >= (1 - TIE) * largest * (1 + raised))
-        if place not in band:
+    def same(lowest: float, highest: float, least: float) -> bool:
+        """Is the choice the same wherever the band begins, and where equal norms are more or less equal?
+
+        The band begins between ``lowest`` and ``highest`` above where it should: it changes with each row in between.
+        """
+        edge = (1 - TIE) * largest * (1 + np.array([lowest, highest]))
+        between = np.unique(values[(values >= edge[0]) & (values < edge[1])])
+        if between.size > _AT_THE_EDGE:
             return False
-        first = [band[np.argmax(norms[band] >= (1 - e * EQUAL) * norms[band].max())] for e in (0.5, 1.5)]
-        return first[0] == place and first[1] == place
+        for start in (*between, edge[1]):
+            band = np.flatnonzero(values >= start)
+            lengths = norms[band]
+            first = [band[np.argmax(lengths >= (1 - e * EQUAL) * lengths.max())] for e in (least, 1 + _NORM_DOUBT)]
+            if first[0] != place or first[1] != place:
+                return False
+        return True
 
     alone = tied.size == 1
-    if not (alone or (same(-2 * doubt) and same(2 * doubt))):
+    if not (alone or same(-2 * doubt, 2 * doubt, 1 - _NORM_DOUBT)):
         return None
-    tolerant = alone or same(_EXCESS + 4 * doubt)
+    # A tied row that is not known may raise the largest residual by _EXCESS, and the largest norm by EQUAL / 4.
+    tolerant = alone or same(-2 * doubt, _EXCESS + 4 * doubt, 0.5)
     return Decision(
         place,
         low=math.sqrt((1 - TIE) * largest * (1 - 4 * doubt)),
