@@ -299,3 +299,24 @@ def test_extras_ride_along(tmp_path, monkeypatch):
         T.compact()
         assert sums(T)[0] is None
     fa.verify(tmp_path / "s")
+
+
+@pytest.mark.parametrize("kind", ["path", "store", "changed", "memory"])
+@pytest.mark.parametrize("make", [sparse, dense])
+def test_a_store_as_a_source(tmp_path, make, kind):
+    A = make(3000, dtype=np.int32)
+    expected = A.toarray() if sp.issparse(A) else A.copy()
+    names = [f"r{i}" for i in range(3000)]
+    S = fa.build(A, tmp_path / "s", row_names=names, column_names=[f"c{j}" for j in range(A.shape[1])])
+    if kind == "changed":
+        S[7, 3] = expected[7, 3] = 99
+    source = {"path": str(tmp_path / "s"), "memory": fa.SampleMatrix(A)}.get(kind, S)
+    T = fa.build(source, tmp_path / "t", normalize=None, columns=False, memory_limit=SMALL)
+    np.testing.assert_array_equal(stored(T), expected)
+    assert (T.dtype, T.is_sparse, T.normalize) == (np.int32, make is sparse, None)
+    if kind != "memory":
+        assert (T.row_names, T.column_names) == (S.row_names, S.column_names)
+    T.append(source)
+    T.close()
+    np.testing.assert_array_equal(stored(fa.open(tmp_path / "t")), np.concatenate([expected, expected]))
+    fa.verify(tmp_path / "t")

@@ -1,0 +1,52 @@
+"""A store, or a sample matrix in memory, as a source: to copy it with other options, or to append it to another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._maps import let_go
+from ..io import Source
+from ..io.remote import is_address
+from ..io.source import read_names, row_slices
+from ..sampling.access import Rows
+from ..sampling.matrix import SampleMatrix
+from .manifest import MANIFEST
+from .store import Store, open
+
+__all__ = ["is_matrix", "matrix_source"]
+
+
+def is_matrix(source: Any) -> bool:
+    """Whether this is a sample matrix, or the path of a store."""
+    if isinstance(source, str | os.PathLike) and not is_address(source):
+        return Path(source, MANIFEST).is_file()
+    return isinstance(source, SampleMatrix)
+
+
+def matrix_source(source: Any, *, row_names: Any = None, column_names: Any = None) -> Source:
+    """The stored entries (not the view) of a sample matrix, of a store, or of the store at a path, with its names.
+
+    Of a store that is open what is in memory is read, committed or not.
+    """
+    matrix: SampleMatrix = source if isinstance(source, SampleMatrix) else open(source)
+    names: dict[str, Any] = {}
+    for what, given in (("row", row_names), ("column", column_names)):
+        own = getattr(matrix, f"{what}_names", None)
+        names[f"{what}_names"] = own if given is None else read_names(given, what)
+    name = str(matrix.path) if isinstance(matrix, Store) else "the sample matrix"
+
+    def blocks(max_bytes: int) -> Iterator[Rows]:
+        matrix._settle()
+        unchanged = isinstance(matrix, Store) and not matrix.changed_rows.size
+        for block in matrix._blocks:
+            for start, stop in row_slices(block.shape[0], block.nbytes // block.shape[0], max_bytes):
+                yield block.rows(np.arange(start, stop), view=False)
+            if unchanged:  # it will not be read again
+                let_go(next(iter(block.arrays().values())))
+
+    return Source(name, matrix.shape, matrix.dtype, matrix.is_sparse, blocks, **names)
