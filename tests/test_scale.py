@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import dask
 import dask.array as da
+import dask.bag as db
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from dask.callbacks import Callback
+from dask.utils import key_split
+from distributed import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fastanchors as fa
 from fastanchors._threads import one_thread, threads_allowed
-from fastanchors.scale.crew import Crew
-from fastanchors.scale.rows import Marks
-from fastanchors.solvers import fas_seek, fas_store
+from fastanchors.scale.crew import Crew, _taken
+from fastanchors.scale.rows import Marks, _gathered, _sketched
+from fastanchors.solvers import fas_index, fas_seek, fas_store
 from naive.fas import noisy, separable
 
 LIMIT = 1 << 22
@@ -374,3 +379,202 @@ def test_tasks_start_no_threads_of_their_own(monkeypatch):
         S = fa.SampleMatrix(A)
         assert fa.SPA().seek(A, 5).indices.tolist() == expected
         S.check()
+
+
+# --- what is refused, and what is not computed -----------------------------------------------------------------------
+
+
+def never(block):
+    raise AssertionError("a block was computed")
+
+
+def frame(A, **columns):
+    """A Dask data frame of the leading columns a, b, c of A, and of more."""
+    return dd.from_pandas(pd.DataFrame(A[:, :3], columns=list("abc")).assign(**columns), npartitions=3)
+
+
+def test_nothing_is_computed_before_it_is_asked_for():
+    A = matrix(600)
+    model = fa.SeparableNMF(3, solver="spa").fit(A)
+    X = lazy(A, 200)
+    unknown = X[X[:, 0] > 0.2]
+    kept = A[A[:, 0] > 0.2]
+    for each, expected in ((X, A), (unknown, kept)):
+        late = each.map_blocks(never, dtype=float, meta=np.empty((0, 20)))
+        fa.encode(late, A[:3])
+        model.inverse_transform(model.transform(late))
+        F = model.transform(each)
+        assert isinstance(F, da.Array)
+        np.testing.assert_allclose(F.compute(), model.transform(expected), atol=1e-9)
+        back = model.inverse_transform(F)
+        assert isinstance(back, da.Array)
+        np.testing.assert_allclose(back.compute(), model.inverse_transform(model.transform(expected)), atol=1e-9)
+    with pytest.raises(fa.errors.InvalidInputError, match="3 columns"):
+        model.inverse_transform(X)
+    named = frame(A).map_partitions(never, meta=frame(A)._meta)
+    assert np.isnan(fa.encode(named, A[:2, :3]).shape[0])
+    bad = lazy(np.where(A[450, 1] == A, np.nan, A), 200)
+    with pytest.raises(fa.errors.InvalidInputError, match=r"block 2 of X: X\[\d+, 1\] is NaN"):
+        fa.encode(bad[X[:, 0] > -1], A[:3]).compute()
+
+
+def test_names_of_a_data_frame_are_those_it_was_fitted_with():
+    A = matrix(300)
+    model = fa.SeparableNMF(2, solver="spa").fit(frame(A))
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    turned = frame(A)[["c", "a", "b"]]
+    for X in (turned, turned.compute()):
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.transform(X)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.score(turned)
+
+
+def test_whole_numbers_give_components_in_double_precision():
+    A = (100 * matrix(300)).astype(np.int64)
+    found, expected = (fa.SeparableNMF(3, solver="spa").fit(X) for X in (lazy(A, 100), A))
+    assert found.components_.dtype == expected.components_.dtype == np.float64
+    np.testing.assert_array_equal(found.components_, expected.components_)
+
+
+def test_what_has_no_rows_of_numbers_is_refused_by_name(tmp_path):
+    A = matrix(300)
+    for X, error, words in (
+        (db.from_sequence([1, 2]), fa.errors.InvalidTypeError, "dask Bag"),
+        (dask.delayed(A), fa.errors.InvalidTypeError, "dask Delayed"),
+        (frame(A)["a"], fa.errors.InvalidTypeError, "dask Series"),
+        (frame(A, s="x"), fa.errors.InvalidTypeError, "column 's' has type str"),
+        (frame(A, s=pd.Categorical(["x", "y"] * 150)), fa.errors.InvalidTypeError, "column 's' has type category"),
+        (frame(A, s=pd.array([1] * 300, dtype="Int64")), fa.errors.InvalidTypeError, "column 's' has type Int64"),
+        (da.from_delayed(dask.delayed(A), (300, np.nan), dtype=float), fa.errors.InvalidInputError, "of columns"),
+        (lazy(A.astype(object), 100), fa.errors.InvalidTypeError, "real numbers"),
+    ):
+        for door in (lambda X: fa.build(X, tmp_path / "s"), lambda X: fa.encode(X, A[:3]), fa.SeparableNMF(2).fit):
+            with pytest.raises(error, match=words):
+                door(X)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_block_of_another_length_than_declared_is_named(tmp_path):
+    A = matrix(600)
+    parts = [da.from_delayed(dask.delayed(x), (300, 20), dtype=float) for x in (A[:300], A[300:550])]
+    X = da.concatenate(parts)
+    for door in (
+        lambda: fa.build(X, tmp_path / "s"),
+        lambda: fa.SPA().seek(X, 3),
+        lambda: fa.encode(X, A[:3]).compute(),
+    ):
+        with pytest.raises(fa.errors.InvalidInputError, match="block 1 has 250 rows, where its chunks say 300"):
+            door()
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- life of a connection --------------------------------------------------------------------------------------------
+
+
+def test_a_closed_connection_and_a_wrong_client_say_so(tmp_path):
+    fa.build(matrix(900), tmp_path / "s").close()
+    S = fa.scale.connect(tmp_path / "s")
+    S.close()
+    S.close()
+    for ask in (lambda: S.row_norm(3), lambda: fa.SPA().seek(S, 3), S.to_dask):
+        with pytest.raises(fa.errors.StoreError, match="connect again"):
+            ask()
+    with pytest.raises(fa.errors.InvalidTypeError, match=r"distributed\.Client"):
+        fa.scale.connect(tmp_path / "s", "tcp://127.0.0.1:8786")
+
+
+def test_processes_of_dask_itself_are_counted_too(tmp_path):
+    A = matrix(900)
+    with dask.config.set(scheduler="processes", num_workers=2):
+        S = fa.build(lazy(A, 450), tmp_path / "many")
+        remote = fa.scale.connect(tmp_path / "many")
+        assert remote.row_norm(np.arange(900)).tolist() == S.row_norm(np.arange(900)).tolist()
+    assert S.cost.bytes_moved > 0
+    assert remote.cost.bytes_moved > 8 * 900
+    with dask.config.set(scheduler="synchronous"):
+        fa.build(lazy(A, 450), tmp_path / "one")
+    assert files(tmp_path / "many") == files(tmp_path / "one")
+
+
+def test_a_directory_that_vanishes_does_not_hide_the_cause(tmp_path):
+    def vanish(block):
+        for folder in tmp_path.glob(".s.building-*"):
+            shutil.rmtree(folder)
+        return block
+
+    X = lazy(matrix(900), 300).map_blocks(vanish, dtype=float, meta=np.empty((0, 20)))
+    with pytest.raises(fa.errors.StoreError, match="all workers share"):
+        fa.build(X, tmp_path / "s")
+
+
+@pytest.mark.parametrize("limit", [LIMIT, 1 << 27])
+def test_the_memory_limit_decides_alike_with_and_without_workers(tmp_path, limit):
+    """A wide matrix, whose index does not fit a small limit: it is left out or made, whoever builds."""
+    A = np.random.default_rng(0).random((300, 1400))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="the index of FAS")
+        fa.build(A, tmp_path / "one", memory_limit=limit)
+        fa.build(da.from_array(A, chunks=(30, 1400)), tmp_path / "many", memory_limit=limit)
+        with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None):
+            fa.build(da.from_array(A, chunks=(30, 1400)), tmp_path / "client", memory_limit=limit)
+    names = [{file.name for file in (tmp_path / x).glob("whole*")} for x in ("one", "many", "client")]
+    assert names == [set() if limit == LIMIT else {"whole-000001.fas.bin"}] * 3
+
+
+def test_the_index_of_a_huge_store_is_not_refused(tmp_path):
+    """What is marked in one place is bounded: ten thousand million rows would fit the default limit."""
+    fa.build(lazy(matrix(900), 300), tmp_path / "s", extras=()).close()
+    store = fa.scale.connect(tmp_path / "s")
+    huge = (10**10, 200)
+    assert 2 * fas_store._index_bytes((min(huge[0], store.rows_marked), huge[1])) < store.memory_limit
+    assert store.rows_marked >= fas_index._MOST_NEAR
+
+
+def test_a_block_and_what_is_asked_of_it_are_one_task(tmp_path):
+    """So that no scheduler can move a block from one worker to another in between."""
+    seen = []
+    A = matrix(1200)
+    X = lazy(A, 300) + 1
+    with Callback(pretask=lambda key, *_: seen.append(key)):
+        fa.build(X, tmp_path / "s", normalize=None, extras=())
+        fa.SPA().seek(X, 3)
+    kinds = {key_split(key) for key in seen}
+    assert kinds == {
+        *("fastanchors-prepare", "fastanchors-shard"),  # the build
+        *("fastanchors-norms", "fastanchors-rows", "fastanchors-project"),  # SPA
+    }
+    np.testing.assert_array_equal(fa.open(tmp_path / "s").rows(np.arange(1200)), A + 1)
+
+
+def test_a_block_that_several_need_stays_a_task_of_its_own():
+    calls = []
+
+    def load():
+        calls.append(1)
+        return np.ones((4, 3))
+
+    block = dask.delayed(load)()
+    double = [dask.delayed(np.multiply)(block, x) for x in (2, 3)]
+    crew = Crew(dask.get)
+    assert [x.sum() for x in crew.each("twice", lambda part: part, double)] == [24, 36]
+    assert len(calls) == 1
+
+
+def test_a_sketch_travels_as_how_to_make_it(tmp_path):
+    A = matrix(900)
+    fa.build(lazy(A, 300), tmp_path / "s")
+    remote = fa.scale.connect(tmp_path / "s")
+    V = np.linalg.qr(np.random.default_rng(0).random((20, 4)))[0]
+    (part,) = dask.compute(remote._parts[0])
+    held = _sketched(part, V)
+    few = _gathered(held, np.array([3, 5], np.uint32))
+    assert sys.getsizeof(held) > held.sketch.parts[0].coordinates.nbytes
+    for each in (held, few):
+        content = pickle.dumps(each)
+        assert len(content) < 5000 < 4 * 300 * 4 + 8 * 300
+        moved = pickle.loads(content)
+        np.testing.assert_array_equal(moved.get().parts[0].coordinates, each.get().parts[0].coordinates)
+    assert _taken() >= 2 * 600
+    block = _sketched(A[:300], V)  # of a block that nobody stores
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(block)).get().parts[0].norms, block.get().parts[0].norms)

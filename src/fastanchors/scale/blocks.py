@@ -18,8 +18,9 @@ __all__ = ["DaskSource", "as_block", "check_length", "dask_source", "is_frame", 
 
 
 def is_frame(lazy: Any) -> bool:
-    """Whether it is a data frame; any other is taken for an array."""
-    return hasattr(lazy, "npartitions") and hasattr(lazy, "columns")
+    """Whether it is a data frame. Classes are asked: a ``Delayed`` has every attribute."""
+    kind = type(lazy)
+    return hasattr(kind, "npartitions") and hasattr(kind, "columns") and lazy.ndim == 2
 
 
 class Layout(NamedTuple):
@@ -41,7 +42,7 @@ def layout(lazy: Any) -> Layout:
                     "it: X.astype({" + f"{column!r}: 'float64'" + "})"
                 )
         return Layout("the dask data frame", len(lazy.columns), lazy._meta.to_numpy().dtype, None)
-    if not hasattr(lazy, "chunks"):
+    if not hasattr(type(lazy), "chunks"):
         kind = type(lazy).__name__
         raise InvalidTypeError(f"expected a dask array or data frame, got a dask {kind}; make one of it first")
     if lazy.ndim != 2:
@@ -49,6 +50,10 @@ def layout(lazy: Any) -> Layout:
     if np.isnan(lazy.shape[1]):
         raise InvalidInputError(
             "the dask array does not know its number of columns; call X.compute_chunk_sizes() first"
+        )
+    if lazy.dtype.kind not in "biuf":
+        raise InvalidTypeError(
+            f"the dask array must hold real numbers, got dtype {lazy.dtype}; convert it: X.astype(float)"
         )
     lengths = None if np.isnan(lazy.shape[0]) else [int(length) for length in lazy.chunks[0]]
     return Layout("the dask array", int(lazy.shape[1]), lazy.dtype, lengths)
