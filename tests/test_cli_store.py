@@ -97,11 +97,62 @@ def test_update(call, table, tmp_path):
         (b"0 0 1\n0.5 1 1\n", "line 2: row and column must be whole"),
         (b"0 0 1\n99 1 1\n", "row 99 is out of range"),
         (b"0 0 1\n0 1 -1\n", "negative"),
+        (b"inf 0 3\n", "line 1: row and column must be whole"),
+        (b"0 1e300 3\n", "line 1: row and column must be whole"),
     ):
         code, out, err = call("update", store, stdin=bad)
         assert (code, out, err.count("\n")) == (1, "", 1)
         assert message in err
     np.testing.assert_array_equal(fa.open(store).raw(*np.indices((30, 3))), before)
+
+
+def test_update_by_name(call, table, tmp_path):
+    store = tmp_path / "s"
+    call("build", table, store)
+    lines = b"r0,x,5\nr1\ty\t7.5\n\nr0 z 2\n"
+    code, out, err = call("update", store, "--names", "--json", stdin=lines)
+    assert (code, err, json.loads(out)["changed"]) == (0, "", 3)
+    assert fa.open(store).raw([0, 1, 0], [0, 1, 2]).tolist() == [5, 7.5, 2]
+    for bad, message in (
+        (b"r0 x 1\nr99 x 1\n", "line 2: no row is named 'r99'"),
+        (b"r0 0 1\n", "line 1: no column is named '0'"),
+        (b"r0 x\n", "line 1: expected row, column and value, found 2 fields"),
+        (b"r0 x 1_0\n", "line 1: '1_0' is not a number"),
+    ):
+        code, out, err = call("update", store, "--names", stdin=bad)
+        assert (code, out, err.count("\n")) == (1, "", 1)
+        assert message in err
+    fa.build(np.ones((3, 2)), tmp_path / "t", row_names=["a", "a", "b"]).close()
+    assert call("update", tmp_path / "t", "--names", stdin=b"b 1 5\n")[0] == 0
+    assert fa.open(tmp_path / "t").raw(2, 1) == 5
+    assert "several rows are named 'a'" in call("update", tmp_path / "t", "--names", stdin=b"a 1 5\n")[2]
+    assert "'2' is not an index of 0 … 1" in call("update", tmp_path / "t", "--names", stdin=b"b 2 5\n")[2]
+    fa.build(np.ones((3, 2)), tmp_path / "u").close()
+    assert "has no names" in call("update", tmp_path / "u", "--names", stdin=b"0 1 5\n")[2]
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_info_of_small_integers(call, tmp_path, sparse):
+    """Products of bytes do not fit in bytes: the estimates are those of the same matrix in double precision."""
+    A = np.random.default_rng(0).integers(100, 255, (50, 3))
+    found = []
+    for dtype in (np.uint8, np.float64):
+        B = A.astype(dtype)
+        fa.build(sp.csr_array(B) if sparse else B, tmp_path / np.dtype(dtype).name, normalize=None).close()
+        found.append(json.loads(call("info", tmp_path / np.dtype(dtype).name, "--json")[1])["singular_values"])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+    np.testing.assert_allclose(found[0][0], np.linalg.norm(A, 2), rtol=0.05)
+
+
+def test_info_says_what_the_conditioning_is_of(call, tmp_path):
+    rng = np.random.default_rng(0)
+    for name, A, words in (
+        ("all", rng.random((50, 3)), "over the last)"),
+        ("some", rng.random((50, 30)), "over the 10th of 30)"),
+        ("rank", rng.random((50, 2)) @ rng.random((2, 30)), "over the 2nd of 30, those after it about zero)"),
+    ):
+        fa.build(A, tmp_path / name).close()
+        assert words in call("info", tmp_path / name)[1]
 
 
 def test_append(call, table, tmp_path):

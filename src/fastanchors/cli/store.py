@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,15 +14,17 @@ import numpy as np
 
 from .. import store as stores
 from ..errors import InvalidInputError
-from ..io.market import as_table
-from ..io.numbers import line_chunks, malformed, open_bytes, parse_numbers
+from ..io.numbers import open_bytes
 from ..io.remote import is_address, local_path
 from ._input import ADDRESS
 from ._options import FORMAT, reader_arguments, table_options
 from ._terminal import BYTES, progress_bar, shown_bytes
+from ._triplets import indexed_triplets, named_triplets
 from .app import emit, json_option
 
 __all__ = ["append", "build", "info", "update", "verify"]
+
+_LEADING = 10  # singular values that are estimated
 
 
 class _StorePath(click.Path):
@@ -146,7 +148,7 @@ def _heaviest(norm: Any, length: int, names: Any, top: int) -> list[dict[str, An
     ]
 
 
-def _singular_values(S: stores.Store, rows: int = 256, count: int = 10) -> list[float]:
+def _singular_values(S: stores.Store, rows: int = 256, count: int = _LEADING) -> list[float]:
     """Estimates of the leading singular values of the view, from rows drawn by their squared norms.
 
     Each drawn row is scaled to length ‖A‖_F / √p, which makes the Gram matrix of the p rows an estimate of A's.
@@ -155,12 +157,21 @@ def _singular_values(S: stores.Store, rows: int = 256, count: int = 10) -> list[
         return []
     drawn = S.sample_rows(rows, rng=0)
     sample = S.rows(drawn)
-    gram = sample @ sample.T
-    gram = np.asarray(gram.toarray() if S.is_sparse else gram, dtype=np.float64)
+    sample = sample.astype(np.float64)  # products of small integers would not fit their type
+    gram = np.asarray((sample @ sample.T).toarray() if S.is_sparse else sample @ sample.T)
     scale = S.frobenius_norm / (np.sqrt(rows) * S.row_norm(drawn))
     values = np.linalg.eigvalsh(gram * np.outer(scale, scale))[::-1]
     kept = values[: min(count, *S.shape)]
     return [float(value) for value in np.sqrt(kept[kept > 1e-12 * kept[0]])]
+
+
+def _conditioning(facts: dict[str, Any]) -> str:
+    count, most = len(facts["singular_values"]), min(facts["rows"], facts["columns"])
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(count, "th")  # there are at most ten
+    last = "the last" if count == most else f"the {count}{ending} of {most:,}"
+    if count < min(most, _LEADING):
+        last += ", those after it about zero"
+    return f"about {facts['condition_estimate']:.3g} (largest singular value over {last})"
 
 
 def _described(store: Path, facts: dict[str, Any]) -> str:
@@ -175,8 +186,7 @@ def _described(store: Path, facts: dict[str, Any]) -> str:
         + ("" if facts["column_side"] else ", without the column side"),
     ]
     if facts["condition_estimate"] is not None:
-        count = len(facts["singular_values"])
-        lines.append(f"  conditioning about {facts['condition_estimate']:.3g} (largest over {count}th singular value)")
+        lines.append(f"  conditioning {_conditioning(facts)}")
     for what in ("rows", "columns"):
         entries = facts.get(f"heaviest_{what}", [])
         if entries:
@@ -203,19 +213,22 @@ def verify(store: Path, as_json: bool) -> None:
 @click.argument("triplets", default="-")
 @click.option("--add", is_flag=True, help="Add to the entries instead of setting them.")
 @click.option("--commit-every", type=click.IntRange(1), help="Commit after so many changes; else once, at the end.")
+@click.option("--names", is_flag=True, help="Rows and columns are given by name, where the store has names.")
 @json_option
-def update(store: Path, triplets: str, add: bool, commit_every: int | None, as_json: bool) -> None:
+def update(store: Path, triplets: str, add: bool, commit_every: int | None, names: bool, as_json: bool) -> None:
     """Change entries of STORE by lines of row, column and value, from the file TRIPLETS or standard input.
 
-    Rows and columns count from 0; blanks or commas separate. Without --commit-every it is all or nothing: a wrong
-    line leaves the store as it was.
+    Rows and columns count from 0; blanks or commas separate. With --names they are names; tabs separate where a line
+    has any, else commas, else blanks. Without --commit-every it is all or nothing: a wrong line leaves the store as it
+    was.
     """
     start = time.perf_counter()
     name = "standard input" if triplets == "-" else triplets
     changed = commits = pending = 0
     with stores.open(store, mode="r+") as S, _opened(triplets) as file:
         change = S.add if add else S.update
-        for line, rows, columns, values in _triplets(file, name, commit_every):
+        pieces = named_triplets(file, name, commit_every, S) if names else indexed_triplets(file, name, commit_every)
+        for line, rows, columns, values in pieces:
             try:
                 change(rows, columns, values)
             except InvalidInputError as error:
@@ -235,28 +248,6 @@ def update(store: Path, triplets: str, add: bool, commit_every: int | None, as_j
 
 def _opened(triplets: str) -> contextlib.AbstractContextManager[IO[bytes]]:
     return contextlib.nullcontext(sys.stdin.buffer) if triplets == "-" else open_bytes(Path(triplets))
-
-
-class _Available:
-    """Standard input as it comes: a read gives what is there, so that a slow pipe is not waited for."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.read = getattr(file, "read1", file.read)
-
-
-def _triplets(file: IO[bytes], name: str, most: int | None) -> Iterator[tuple[int, Any, Any, Any]]:
-    """(number of the first line, rows, columns, values) of each piece of the input, at most ``most`` at a time."""
-    for line, text in line_chunks(_Available(file), name):  # type: ignore[arg-type]
-        numbers = parse_numbers(text, separator=",", name=name, first_line=line)
-        table = as_table(numbers, 3, name, line)
-        index = table[:, :2]
-        bad = ~((index >= 0) & (index == np.floor(index))).all(axis=1)
-        if bad.any():
-            at = line + int(np.flatnonzero(numbers.counts)[np.argmax(bad)])
-            raise malformed(name, at, "row and column must be whole numbers from 0 on")
-        for start in range(0, len(table), most or len(table)):
-            part = table[start : start + (most or len(table))]
-            yield line, part[:, 0].astype(np.int64), part[:, 1].astype(np.int64), part[:, 2].copy()
 
 
 @click.command()
