@@ -43,7 +43,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if "style" not in self.open:
+        if not {"style", "script"} & set(self.open):
             self.words.append(data)
 
     @property
@@ -61,7 +61,8 @@ def check(path):
     page = Page(text)
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
-    assert {"script", "iframe", "object", "embed", "img", "form", "base"} & {tag for tag, _ in page.elements} == set()
+    assert page.all("script") == [{}]  # the one that tells names, and none by reference
+    assert {"iframe", "object", "embed", "img", "form", "base"} & {tag for tag, _ in page.elements} == set()
     for _, attributes in page.elements:
         assert not any(name.startswith("on") for name in attributes)
         for name in ("src", "href", "xlink:href", "action"):
@@ -227,6 +228,7 @@ def test_held_back_rows_take_no_part():
     held = facts.held_back
     assert (len(held.explained), held.kept, held.k) == (20, 80, 3)
     assert 0 < held.total <= 1 + 1e-12
+    assert held.total == pytest.approx(held.total_kept)  # all rows are mixtures
     A = np.vstack([np.eye(12)[:10], np.full((40, 12), 1 / 12)])  # whichever anchor is held back, no other is like it
     facts = gather(A, fa.SPA().seek(A, 10), title="t", seed=1)
     lost = 10 - facts.held_back.same
@@ -290,3 +292,74 @@ def test_the_cost_is_compared_fairly(tmp_path, index, said, unsaid):
     text = check(report.write(tmp_path / "r.html", A, anchors, seed=0)).text
     assert said in text
     assert unsaid not in text
+
+
+def test_how_well_is_another_question_than_which_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    A = rng.dirichlet(np.full(500, 0.02), 100)  # rows that are no mixtures of a few others
+    poor = check(report.write(tmp_path / "poor.html", A, fa.FAS().seek(A, 3, rng=0), seed=0)).text
+    assert "Proved." in poor
+    assert "Poorly." in poor
+    assert poor.index("Poorly.") < poor.index("Proved.")
+    assert "a few stand for the rest" not in poor
+    assert "The anchors themselves are" in poor
+    A = planted()
+    good = check(report.write(tmp_path / "good.html", A, fa.FAS().seek(A, 4, rng=0), seed=0)).text
+    assert "Well." in good
+    assert "Poorly." not in good
+
+
+def test_one_measure_throughout():
+    """What is explained of the rows that are no anchors is the same figure wherever it is said."""
+    rng = np.random.default_rng(1)
+    A = rng.gamma(0.3, size=(200, 30)) * rng.gamma(2.0, size=(200, 1))  # lengths differ: means over rows would not do
+    anchors = fa.SPA().seek(A, 6)
+    facts = gather(A, anchors, title="t", seed=0)
+    rest = np.setdiff1d(np.arange(200), anchors.indices)
+    F = fa.encode(A[rest], A[anchors.indices])
+    direct = 1 - np.linalg.norm(A[rest] - F @ A[anchors.indices]) ** 2 / np.linalg.norm(A[rest]) ** 2
+    overall = facts.own + (1 - facts.own) * direct
+    assert 1 - facts.shares.unexplained == pytest.approx(overall, rel=1e-6)
+    held = facts.held_back
+    both = (held.total * len(held.explained) + held.total_kept * (held.kept - 6)) / 194
+    assert both == pytest.approx(direct, abs=0.05)  # a second search, and rows of unlike lengths
+
+
+def test_words_are_called_words(tmp_path):
+    rng = np.random.default_rng(0)
+    letters = "abcdefghij"
+    words = [f"w{a}{b}{c}" for a in letters for b in letters for c in letters]
+    A = sp.random_array((80, 1000), density=0.05, format="csr", rng=rng)
+    anchors = fa.SPA().seek(A, 3)
+    page = check(report.write(tmp_path / "r.html", A, anchors, column_names=words, seed=0))
+    assert "Heaviest words" in page.text
+    genes = [f"GENE{j}" for j in range(1000)]
+    page = check(report.write(tmp_path / "r.html", A, anchors, column_names=genes, seed=0))
+    assert "Heaviest columns" in page.text
+    page = check(report.write(tmp_path / "r.html", A, anchors, column_names=genes, kind="words", seed=0))
+    assert "Heaviest words" in page.text
+
+
+def corner_names(page):
+    return [a for a in page.all("text") if a.get("class") == "name"]
+
+
+def test_names_of_corners_are_whole_where_there_is_room(tmp_path):
+    A = planted(k=4)
+    names = [f"case number {i}" for i in range(300)]
+    anchors = fa.FAS().seek(A, 4, rng=0)
+    path = report.write(tmp_path / "r.html", A, anchors, row_names=names, kind="features", seed=0)
+    drawn = re.findall(r'<text [^>]*class="name">([^<]*)<', path.read_text())
+    assert sorted(drawn) == sorted(names[i] for i in anchors.indices)
+    A = planted(k=12)
+    anchors = fa.FAS().seek(A, 12, rng=0)
+    page = check(report.write(tmp_path / "r.html", A, anchors, row_names=names, kind="features", seed=0))
+    assert corner_names(page) == []
+    assert [a for a in page.all("ol") if a.get("class") == "legend"] != []
+
+
+def test_a_name_that_is_only_the_number_of_the_row_is_said_so(tmp_path):
+    A = planted(m=50)
+    anchors = fa.SPA().seek(A, 3)
+    facts = gather(A, anchors, title="t", row_names=[str(i) for i in range(50)], seed=0)
+    assert facts.names == [f"row {i}" for i in anchors.indices]

@@ -64,7 +64,8 @@ def test_loads_clean_and_alone(browser, address):
     browser.open(address)
     assert browser.ask("document.querySelectorAll('section').length") == 6
     assert browser.ask("document.querySelectorAll('main svg circle.p, main svg circle.q').length") == 150
-    assert browser.ask("document.querySelectorAll('[onclick], script').length") == 0
+    assert browser.ask("document.querySelectorAll('[onclick]').length") == 0
+    assert browser.ask("document.querySelectorAll('script').length") == 1
     assert browser.problems == []
     assert browser.requests == [address]
 
@@ -107,3 +108,24 @@ def test_prints(browser, address, tmp_path):
     browser.media("dark", "print")
     assert browser.ask("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     browser.media("light")
+
+
+def test_a_tap_and_the_arrow_keys_tell_names(browser, address):
+    browser.size(390, 800, phone=True)
+    browser.open(address)
+    told = "document.getElementById('told').textContent"
+    assert "arrow keys" in browser.ask(told)
+    place = (
+        "(() => {const c = document.querySelectorAll('#simplex circle.p')[7]; c.scrollIntoView({block: 'center'}); "
+        "const r = c.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]})()"
+    )
+    x, y = browser.ask(place)
+    browser.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+    browser.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    after = browser.ask(told)
+    assert after.endswith("explained")
+    assert browser.ask("document.querySelectorAll('.ring').length") == 1
+    key = "document.querySelector('#simplex svg').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}))"
+    browser.ask(key)
+    assert browser.ask(told) != after
+    assert browser.problems == []

@@ -32,10 +32,10 @@ __all__ = ["report"]
 @click.option("-k", "size", type=SIZE, help="How many anchors, or 'auto' (the default); not for a result.")
 @click.option(
     "--kind",
-    type=click.Choice(["auto", "spectra", "features"]),
+    type=click.Choice(["auto", "spectra", "features", "words"]),
     default="auto",
     show_default=True,
-    help="Show anchors as lines over the columns, or by their heaviest columns.",
+    help="Show anchors as lines over the columns, or by their heaviest columns or words.",
 )
 @click.option("--data", type=ADDRESS, help="Where the data of a result are now, if they have moved.")
 @click.option("--title", help="What to call the data.")

@@ -40,8 +40,9 @@ def write(
     title : what to call the data; by default the name of the store, or "data".
     row_names, column_names : names, where ``A`` does not bring its own.
     normalize : ``"l1"`` if the rows have been scaled to sum one; an object with sample access knows.
-    kind : ``"spectra"`` draws the anchors as lines, ``"features"`` lists their heaviest columns; ``"auto"`` takes the
-        first for dense rows that are smooth over the columns.
+    kind : ``"spectra"`` draws the anchors as lines, ``"features"`` lists their heaviest columns, ``"words"`` calls
+        these words; ``"auto"`` takes the first for dense rows that are smooth over the columns, the last for sparse
+        rows whose columns are named by words.
     curve : the rank curve, where there is one already.
     solver : what seeks again among the rows that are not held back; by default plain SPA.
     seed : of all that is drawn at random.

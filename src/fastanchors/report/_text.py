@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["GIVEN", "clean", "count", "percent", "plural", "short", "uncounted"]
+__all__ = ["GIVEN", "clean", "count", "duration", "percent", "plural", "sentence", "short", "uncounted"]
 
 GIVEN = "given"  # in the place of a solver: somebody chose the anchors, and does not say how
 
@@ -36,6 +36,18 @@ def percent(share: float) -> str:
 def plural(number: int, word: str) -> str:
     """``"1 row"``, ``"2,000 rows"``."""
     return f"{number:,} {word}" + ("" if number == 1 else "s")
+
+
+def sentence(words: str) -> str:
+    """With a capital and a full stop."""
+    return words[:1].upper() + words[1:] + ("" if words.endswith(".") else ".")
+
+
+def duration(seconds: float) -> str:
+    """``"85 µs"``, ``"1.94 s"``."""
+    if seconds < 1e-3:
+        return f"{1e6 * seconds:.0f} µs"
+    return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def uncounted(index: str) -> str:

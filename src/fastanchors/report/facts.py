@@ -22,7 +22,7 @@ from .shares import Shares, anchor_shares, draw_by_norm, squared_norms
 
 __all__ = ["KINDS", "Facts", "HeldBack", "Picture", "gather"]
 
-KINDS = ("spectra", "features")
+KINDS = ("spectra", "features", "words")
 _PICTURED = 600  # rows drawn in the simplex picture
 _JUDGED = 2000  # rows that the curve and the held-back test look at
 _TOP = 8  # heaviest features shown of an anchor
@@ -43,17 +43,18 @@ class Picture:
 
 @dataclass(frozen=True)
 class HeldBack:
-    """Rows that took no part in a second search for the anchors: share of each that the anchors found there explain."""
+    """Rows that took no part in a second search for the anchors: share of each that the anchors found there explain.
+
+    ``total`` is the share of the squared length of all of them, ``total_kept`` that of the rows that took part but are
+    no anchors: the measure of :class:`Shares`, without the anchors, which explain themselves.
+    """
 
     explained: _Array
-    explained_kept: float
+    total: float
+    total_kept: float
     kept: int
     same: int  # anchors of the second search that are anchors of the first
     k: int
-
-    @property
-    def total(self) -> float:
-        return float(self.explained.mean())
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Facts:
     features: list[list[tuple[str, float]]]
     column_names: list[str] | None
     shares: Shares
+    own: float  # share of the squared length of the data that is in the anchors themselves
     picture: Picture
     curve: RankCurve
     held_back: HeldBack | None
@@ -116,7 +118,8 @@ def gather(
     some = np.sort(rng.choice(m, min(m, _JUDGED), replace=False))
     sample = _take(A, some)
     if kind == "auto":
-        kind = "spectra" if _looks_spectral(sample, column_names) else "features"
+        spectral, words = _looks_spectral(sample, column_names), _looks_like_words(sample, column_names)
+        kind = "spectra" if spectral else "words" if words else "features"
     return Facts(
         title=clean(title),
         shape=(m, n),
@@ -131,6 +134,7 @@ def gather(
         features=_features(components, column_names),
         column_names=None if column_names is None or kind != "spectra" else [clean(name, 40) for name in column_names],
         shares=anchor_shares(A, components, rows=_JUDGED, rng=rng),
+        own=_own(A, anchors),
         picture=_picture(sample, some, components, row_names, rng),
         curve=_curve(A, anchors, rng) if curve is None else curve,
         held_back=_held_back(sample, some, A, anchors, solver, rng),
@@ -150,7 +154,14 @@ def _stack(blocks: list[Rows]) -> Rows:
 
 
 def _row_names(names: Sequence[str] | None, indices: Any) -> list[str]:
-    return [f"row {int(i):,}" if names is None else clean(names[int(i)]) or f"row {int(i):,}" for i in indices]
+    """Names, or ``"row 7"`` where there is none or it is only the number of the row."""
+    found = ["" if names is None else clean(names[int(i)]) for i in indices]
+    return [f"row {int(i):,}" if name in ("", str(int(i))) else name for i, name in zip(indices, found, strict=True)]
+
+
+def _own(A: Any, anchors: Anchors) -> float:
+    total = float(A.frobenius_norm) ** 2 if isinstance(A, SampleAccess) else float(squared_norms(A).sum())
+    return float(squared_norms(_take(A, anchors.indices)).sum()) / total if total else 0.0
 
 
 def _features(components: _Array, names: Sequence[str] | None) -> list[list[tuple[str, float]]]:
@@ -191,6 +202,15 @@ def _looks_spectral(sample: Rows, names: Sequence[str] | None) -> bool:
     return bool(np.median(near) > _SMOOTH)
 
 
+def _looks_like_words(sample: Rows, names: Sequence[str] | None) -> bool:
+    """Whether the columns are words of a language: sparse rows, and names of letters alone, mostly small."""
+    if names is None or not sp.issparse(sample) or len(names) < 50:
+        return False
+    some = [str(names[j]) for j in np.linspace(0, len(names) - 1, min(len(names), 500)).astype(int)]
+    plain = sum(name.replace("'", "").replace("-", "").isalpha() and name == name.lower() for name in some)
+    return plain >= 0.9 * len(some)
+
+
 def _picture(
     sample: Rows, some: NDArray[Any], components: _Array, names: Sequence[str] | None, rng: np.random.Generator
 ) -> Picture:
@@ -213,6 +233,11 @@ def _explained(block: Rows, F: _Array, components: _Array) -> _Array:
     squares = squared_norms(block)
     parts = np.maximum(F * np.asarray(block @ components.T), 0.0).sum(axis=1)
     return np.minimum(np.divide(parts, squares, out=np.ones_like(squares), where=squares > 0), 1.0)
+
+
+def _mean(values: _Array, weights: _Array) -> float:
+    total = float(weights.sum())
+    return float(values @ weights) / total if total else 1.0
 
 
 def _curve(A: Any, anchors: Anchors, rng: RngLike) -> RankCurve:
@@ -251,9 +276,13 @@ def _held_back(
     rows = rows[np.flatnonzero(squared_norms(rows) > 0)]
     if rows.shape[0] == 0:
         return None
+    explained = _explained(rows, encode(rows, points).astype(np.float64), points)
+    others = pool[np.setdiff1d(np.arange(pool.shape[0]), again.indices)]
+    kept = _explained(others, encode(others, points).astype(np.float64), points)
     return HeldBack(
-        explained=_explained(rows, encode(rows, points).astype(np.float64), points),
-        explained_kept=float(_explained(pool, encode(pool, points).astype(np.float64), points).mean()),
+        explained=explained,
+        total=_mean(explained, squared_norms(rows)),
+        total_kept=_mean(kept, squared_norms(others)),
         kept=int(pool.shape[0]),
         same=int(np.isin(index[again.indices], anchors.indices).sum()),
         k=len(again),

@@ -12,25 +12,19 @@ from numpy.typing import NDArray
 
 from .._version import __version__
 from . import svg
-from ._text import GIVEN, count, percent, plural, uncounted
+from ._text import GIVEN, duration, percent, plural, sentence, short, uncounted
 from .facts import Facts
+from .head import head
 
 __all__ = ["page"]
 
-_SURE = {
-    "exact": ("Proved.", "These are exactly the rows that full SPA selects; no sampling luck is involved."),
-    "near": ("Proved up to a factor.", "Each chosen row is as far out as any row, up to the factor stated."),
-    "sampled": ("Checked by fresh draws.", "The statement below holds with the probability it names."),
-    "none": ("Not proved.", "These rows come without a proof; judge them by what they explain."),
-}
 _ADVICE = "; judge by the curve, or raise k_max"  # of the rank curve, to those who call it
 
 
 def page(facts: Facts) -> str:
     """The whole document."""
-    style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
     body = [
-        _head(facts),
+        head(facts),
         "<main>",
         _anchors(facts),
         _shares(facts),
@@ -39,6 +33,7 @@ def page(facts: Facts) -> str:
         _held_back(facts),
         _cost(facts) if facts.anchors.solver != GIVEN else "",
         "</main>",
+        f"<script>{_read('tell.js')}</script>",
         _foot(facts),
     ]
     title = escape(f"{facts.title}: {plural(facts.k, 'anchor')}")
@@ -46,8 +41,14 @@ def page(facts: Facts) -> str:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="generator" content="fastanchors {__version__}"><title>{title}</title>'
-        f'<link rel="icon" href="data:,"><style>{style}</style></head><body>\n' + "\n".join(body) + "\n</body></html>\n"
+        f'<link rel="icon" href="data:,"><style>{_read("style.css")}</style></head><body>\n'
+        + "\n".join(body)
+        + "\n</body></html>\n"
     )
+
+
+def _read(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _section(identity: str, heading: str, *parts: str) -> str:
@@ -79,54 +80,6 @@ def _meter(share: float, rest: bool = False) -> str:
     return f'<td class="meter" aria-hidden="true"><span{kind} style="width:{width:.2f}%"></span></td>'
 
 
-def _head(facts: Facts) -> str:
-    kind = facts.anchors.certificate.kind
-    word, meaning = _SURE[kind]
-    explained = 1 - facts.shares.unexplained
-    about = "about " if facts.shares.sampled else ""
-    m, n = facts.shape
-    view = "rows scaled to sum one" if facts.normalize == "l1" else "rows as they are"
-    figures: tuple[tuple[str, str], ...] = (
-        ("data", f"{count(m)} × {count(n)}"),
-        ("non-zero", percent(facts.nonzeros / (m * n))),
-        ("view", view),
-        ("explained", f"{about}{percent(explained)}"),
-    )
-    if facts.anchors.solver != GIVEN:
-        figures += (
-            ("rows read", count(facts.anchors.cost.rows_read)),
-            ("time to find them", _seconds(facts.anchors.seconds)),
-        )
-    listed = "".join(f"<div><dt>{escape(a)}</dt><dd>{escape(b)}</dd></div>" for a, b in figures)
-    names = _listing(facts.names[:3])
-    more = f" and {facts.k - 3} more" if facts.k > 3 else ""
-    rows = plural(m, "row")
-    return (
-        f'<header><p class="eyebrow">fastanchors report · {escape(facts.title)}</p>'
-        f"<h1>{plural(facts.k, 'anchor')} {'explains' if facts.k == 1 else 'explain'} {about}{percent(explained)} "
-        "of the data</h1>"
-        f'<p class="lead">Among the {rows}, a few stand for the rest: {names}{more}. '
-        "Every other row is, as nearly as possible, a mixture of these.</p>"
-        f'<div class="sure{" open" if kind == "none" else ""}" role="note" aria-label="How sure">'
-        f"<p><strong>{word}</strong> {meaning}</p><p>{escape(_sentence(facts.anchors.certificate.statement))}</p></div>"
-        f'<dl class="facts">{listed}</dl></header>'
-    )
-
-
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:] + ("" if words.endswith(".") else ".")
-
-
-def _listing(names: Sequence[str]) -> str:
-    return ", ".join(f"<em>{escape(name)}</em>" for name in names)
-
-
-def _seconds(seconds: float) -> str:
-    if seconds < 1e-3:
-        return f"{1e6 * seconds:.0f} µs"
-    return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
-
-
 def _anchors(facts: Facts) -> str:
     spectra = facts.kind == "spectra"
     cards = []
@@ -144,7 +97,7 @@ def _anchors(facts: Facts) -> str:
     what = (
         "its values over the columns, the other anchors in grey"
         if spectra
-        else "its heaviest columns with their share of the row"
+        else f"its heaviest {_columns(facts)} with their share of the row"
     )
     intro = f"<p>In the order in which they were found; of each, {what}.</p>"
     return _section(
@@ -156,6 +109,10 @@ def _anchors(facts: Facts) -> str:
     )
 
 
+def _columns(facts: Facts) -> str:
+    return "words" if facts.kind == "words" else "columns"
+
+
 def _features(facts: Facts, j: int) -> str:
     features = facts.features[j]
     most = max((value for _, value in features), default=1.0) or 1.0
@@ -163,7 +120,7 @@ def _features(facts: Facts, j: int) -> str:
         f'<tr><th scope="row">{escape(name)}</th><td class="n">{percent(value)}</td>{_meter(value / most)}</tr>'
         for name, value in features
     )
-    return f"<table><caption>Heaviest columns</caption><tbody>{rows}</tbody></table>"
+    return f"<table><caption>Heaviest {_columns(facts)}</caption><tbody>{rows}</tbody></table>"
 
 
 def _shares(facts: Facts) -> str:
@@ -189,7 +146,7 @@ def _shares(facts: Facts) -> str:
         "What each explains",
         "<p>The squared length of every row splits into a part for each anchor of its best mixture and a part that no "
         "anchor explains. “Leads” counts the rows in which the anchor has the largest weight.</p>",
-        _table(how, (("anchor", False), ("explains", True), ("leads", True), ("", False)), rows),
+        _table(how, (("anchor", False), ("explains", True), ("leads", True), (f"0 to {percent(most)}", False)), rows),
     )
 
 
@@ -210,13 +167,24 @@ def _simplex(facts: Facts) -> str:
         facts.names,
         order,
     )
+    legend = "" if facts.k <= svg.NAMED else _legend(facts)
     return _section(
         "simplex",
         "Rows among the anchors",
-        f'<figure class="one">{picture}<figcaption>{len(shown.names):,} rows drawn evenly. An anchor is a corner; '
+        f'<figure class="one"><div>{picture}<p class="told" id="told" aria-live="polite" hidden></p></div>'
+        f"<figcaption>{legend}<p>{len(shown.names):,} rows drawn evenly. An anchor is a corner; "
         "a row lies nearer to the anchors that weigh more in it, and a row in a corner is like that anchor alone. "
-        f"Point at a row for its name and mixture.{grey}{note}</figcaption></figure>",
+        f"Point at a row or tap it for its name and mixture.{grey}{note}</p></figcaption></figure>",
     )
+
+
+def _legend(facts: Facts) -> str:
+    """The names of the corners, where there are too many to write beside them; with two columns for rows without."""
+    items = []
+    for j, name in enumerate(facts.names):
+        heavy = "" if facts.named or facts.kind == "spectra" else ", ".join(word for word, _ in facts.features[j][:2])
+        items.append(f"<li>{escape(short(name, 60))}{f' · {escape(heavy)}' if heavy else ''}</li>")
+    return f'<ol class="legend">{"".join(items)}</ol>'
 
 
 def _spread(weights: NDArray[np.float64]) -> str:
@@ -294,9 +262,10 @@ def _held_back(facts: Facts) -> str:
     half, low = float(np.median(held.explained)), float(np.quantile(held.explained, 0.1))
     words = (
         f"<p>{rows:,} rows were held back and anchors sought again among {held.kept:,} others ({held.same} of {held.k} "
-        f"came out the same). The mixtures of these explain {percent(held.total)} of a held-back row on average, "
-        f"against {percent(held.explained_kept)} of the others. Half of the held-back rows are explained to "
-        f"{percent(half)} or more, nine of ten to {percent(low)} or more.</p>"
+        f"came out the same). Mixtures of these make up {percent(held.total)} of the squared length of the rows held "
+        f"back, against {percent(held.total_kept)} of the other rows (the anchors, which explain themselves, aside). "
+        f"Half of the rows held back are explained to {percent(half)} or more, nine of ten to {percent(low)} or "
+        "more.</p>"
     )
     picture = svg.histogram(
         "held-back-picture",
@@ -312,7 +281,7 @@ def _cost(facts: Facts) -> str:
     most = max(cost.rows_read, full)
     left_out = uncounted(str(facts.anchors.certificate.details.get("index", "")))
     if left_out.startswith("this was full SPA"):
-        compared = f"{_sentence(left_out)} On rows that are not held in memory it passes over all"
+        compared = f"{sentence(left_out)} On rows that are not held in memory it passes over all"
     elif cost.rows_read == 0:
         compared = "No row was read: an index that was made before gave the answer. Full SPA passes over all rows"
     elif cost.rows_read < full:
@@ -330,11 +299,11 @@ def _cost(facts: Facts) -> str:
         extra.append(f"{cost.queries:,} single entries and norms")
     also = f" Besides these: {' and '.join(extra)}." if extra else ""
     if left_out and not left_out.startswith("this was full SPA"):
-        also += f" {_sentence(left_out)}"
+        also += f" {sentence(left_out)}"
     return _section(
         "cost",
         "What it cost",
-        f"<p>{compared} {facts.k + 1} times. The search took {_seconds(facts.anchors.seconds)}.{also}</p>",
+        f"<p>{compared} {facts.k + 1} times. The search took {duration(facts.anchors.seconds)}.{also}</p>",
         _table("Rows read to find the anchors", (("method", False), ("rows read", True), ("", False)), rows),
     )
 

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from ._text import percent, short
 
-__all__ = ["WIDTH", "curve", "drawing", "histogram", "simplex", "spectra_backdrop", "spectrum"]
+__all__ = ["NAMED", "WIDTH", "curve", "drawing", "histogram", "simplex", "spectra_backdrop", "spectrum"]
 
 WIDTH = 360
+NAMED = 8  # corners of the simplex picture that have their names beside them; of more, a list tells
+_LETTER = 6.4  # width of a letter, roughly
 _Array = NDArray[np.float64]
 
 
@@ -184,23 +186,31 @@ def _corner(at: _Array, centre: _Array, j: int, name: str, k: int) -> list[str]:
         f'<g class="corner"><title>{escape(f"{j + 1}. {name}")}</title>'
         f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="9.5"/>' + _text(at[0], at[1] + 4, str(j + 1), "middle") + "</g>"
     ]
-    if k <= 14:
-        x, y = at + 15 * away
-        y += 4 + 7 * away[1]
-        anchor = "middle" if abs(away[0]) < 0.35 else "start" if away[0] > 0 else "end"
-        room = WIDTH - x if anchor == "start" else x if anchor == "end" else 2 * min(x, WIDTH - x)
-        label = short(name, max(4, int(room / 6.2)))
-        parts.append(_text(x, y, label, anchor, "name"))
+    if k <= NAMED:
+        parts.append(_corner_name(at, away, name))
     return parts
 
 
+def _corner_name(at: _Array, away: _Array, name: str) -> str:
+    """Beside the corner where the name fits between it and the edge; else above or below, moved into the picture."""
+    x = float(at[0]) + math.copysign(15.0, away[0])
+    beside = int((WIDTH - x if away[0] > 0 else x) / _LETTER)
+    if abs(away[0]) > 0.35 and len(name) <= beside:
+        return _text(x, float(at[1]) + 4 + 7 * float(away[1]), name, "start" if away[0] > 0 else "end", "name")
+    label = short(name, 28)
+    half = min(WIDTH / 2, _LETTER * len(label) / 2 + 2)
+    x = min(max(float(at[0]), half), WIDTH - half)
+    return _text(x, float(at[1]) + (24 if away[1] > 0.05 else -15), label, "middle", "name")
+
+
 _SPECTRUM_HEIGHT = 130.0
+_SPECTRUM_LEFT = 44.0
 
 
 def _spectrum_path(row: _Array, top: float) -> str:
     at = np.unique(np.linspace(0, len(row) - 1, min(len(row), 240)).astype(int))
-    xs = 6 + (WIDTH - 12) * at / max(1, len(row) - 1)
-    ys = 6 + (_SPECTRUM_HEIGHT - 26) * (1 - row[at] / top)
+    xs = _SPECTRUM_LEFT + (WIDTH - _SPECTRUM_LEFT - 6) * at / max(1, len(row) - 1)
+    ys = 10 + (_SPECTRUM_HEIGHT - 30) * (1 - row[at] / top)
     return _path(xs, ys)
 
 
@@ -228,10 +238,12 @@ def spectrum(identity: str, name: str, components: _Array, j: int, columns: Sequ
         identity,
         _SPECTRUM_HEIGHT,
         f"Spectrum of {name}",
-        f"Values over {n} columns, highest at {label(peak)}; the other anchors in grey.",
+        f"Values from 0 to {top:.2g} over {n} columns, highest at {label(peak)}; the other anchors in grey.",
         f'<use href="#all-spectra" width="{WIDTH}" height="{_SPECTRUM_HEIGHT:g}"/>',
-        f'<path class="grid" d="M6 {base:g}H{WIDTH - 6}"/>',
+        f'<path class="grid" d="M{_SPECTRUM_LEFT:g} {base:g}H{WIDTH - 6}M{_SPECTRUM_LEFT:g} 10H{WIDTH - 6}"/>',
+        _text(_SPECTRUM_LEFT - 5, 14, f"{top:.2g}", "end"),
+        _text(_SPECTRUM_LEFT - 5, base + 4, "0", "end"),
         f'<path class="line" d="{_spectrum_path(components[j], top)}"/>',
-        _text(6, _SPECTRUM_HEIGHT - 5, label(0)),
+        _text(_SPECTRUM_LEFT, _SPECTRUM_HEIGHT - 5, label(0)),
         _text(WIDTH - 6, _SPECTRUM_HEIGHT - 5, label(n - 1), "end"),
     )

@@ -1,0 +1,93 @@
+"""The top of the page: what was found, how well it explains the data, and whether these are the right rows.
+
+The last two are different questions: rows can be proved to be what full SPA selects and yet explain little.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from ._text import GIVEN, count, duration, percent, plural, sentence
+from .facts import Facts
+
+__all__ = ["head"]
+
+_SURE = {
+    "exact": ("Proved.", "These are exactly the rows that full SPA selects; no sampling luck is involved."),
+    "near": ("Proved up to a factor.", "Each chosen row is as far out as any row, up to the factor stated."),
+    "sampled": ("Checked by fresh draws.", "The statement below holds with the probability it names."),
+    "none": ("Not proved.", "These rows come without a proof; judge them by what they explain."),
+}
+_WELL, _POORLY = 0.9, 0.5  # shares of the data from which the anchors explain it well, and below which poorly
+
+
+def head(facts: Facts) -> str:
+    """The header of the page."""
+    explained = 1 - facts.shares.unexplained
+    about = "about " if facts.shares.sampled else ""
+    listed = "".join(f"<div><dt>{escape(a)}</dt><dd>{escape(b)}</dd></div>" for a, b in _figures(facts))
+    names = ", ".join(f"<em>{escape(name)}</em>" for name in facts.names[:3])
+    names += f" and {facts.k - 3} more" if facts.k > 3 else ""
+    rows = plural(facts.shape[0], "row")
+    lead = (
+        f"Among the {rows}, a few stand for the rest: {names}. "
+        "Every other row is, as nearly as possible, a mixture of these."
+        if explained >= _POORLY
+        else f"These are the farthest out of the {rows}: {names}."
+    )
+    return (
+        f'<header><p class="eyebrow">fastanchors report · {escape(facts.title)}</p>'
+        f"<h1>{plural(facts.k, 'anchor')} {'explains' if facts.k == 1 else 'explain'} {about}{percent(explained)} "
+        f'of the data</h1><p class="lead">{lead}</p>'
+        f'<div class="verdicts">{_how_well(facts)}{_how_sure(facts)}</div><dl class="facts">{listed}</dl></header>'
+    )
+
+
+def _figures(facts: Facts) -> list[tuple[str, str]]:
+    m, n = facts.shape
+    figures = [
+        ("data", f"{count(m)} × {count(n)}"),
+        ("non-zero", percent(facts.nonzeros / (m * n))),
+        ("view", "rows scaled to sum one" if facts.normalize == "l1" else "rows as they are"),
+    ]
+    if facts.anchors.solver == GIVEN:
+        return figures
+    return [
+        *figures,
+        ("found by", facts.anchors.solver),
+        ("rows read", count(facts.anchors.cost.rows_read)),
+        ("time to find them", duration(facts.anchors.seconds)),
+    ]
+
+
+def _how_well(facts: Facts) -> str:
+    left = facts.shares.unexplained
+    word, style = (
+        ("Well.", "") if 1 - left >= _WELL else ("In part.", "part") if 1 - left >= _POORLY else ("Poorly.", "open")
+    )
+    about = "about " if facts.shares.sampled else ""
+    of_what = f"of the squared length of all rows; {percent(left)} is left over"
+    said = f"Mixtures of {'it' if facts.k == 1 else 'them'} make up {about}{percent(1 - left)} {of_what}."
+    also = []
+    if facts.own > 0.2 * (1 - left):
+        also.append(f"The anchors themselves are {percent(facts.own)} of the whole.")
+    if 1 - left < _POORLY:
+        also.append("Most rows are no mixtures of these: take them as the most unlike rows, or ask for more.")
+    return _verdict("How well do they explain the data?", style, word, said, " ".join(also))
+
+
+def _how_sure(facts: Facts) -> str:
+    certificate = facts.anchors.certificate
+    word, meaning = _SURE[certificate.kind]
+    style = "open" if certificate.kind == "none" else ""
+    return _verdict("Are these the right rows?", style, word, meaning, escape(sentence(certificate.statement)))
+
+
+def _verdict(asked: str, style: str, word: str, said: str, more: str) -> str:
+    """An answer in a word and a sentence or two; the texts are HTML already."""
+    kind = f"sure {style}".strip()
+    below = f'<p class="more">{more}</p>' if more else ""
+    return (
+        f'<div class="{kind}" role="note" aria-label="{asked}"><p class="asked">{asked}</p>'
+        f"<p><strong>{word}</strong> {said}</p>{below}</div>"
+    )
