@@ -96,6 +96,29 @@ def test_topics_for_people(ldac):
     assert "uniqueness" in result.stdout
 
 
+def test_topics_beside_scikit_learn(ldac):
+    corpus = ("topics", ldac / "docs.ldac", "--vocab", ldac / "words.txt", "-k", 4, "--compare")
+    result = run(*corpus)
+    assert result.exit_code == 0, result.output
+    for method in ("anchor words", "scikit-learn NMF, tf-idf", "scikit-learn LDA"):
+        assert any(line.startswith(method) for line in result.stdout.splitlines())
+    table = json.loads(run(*corpus, "--json", "--relevance", 1).stdout)["comparison"]
+    assert {row["method"] for row in table} >= {"anchor words", "scikit-learn NMF, tf-idf", "scikit-learn LDA"}
+    assert set(table[0]) == {"method", "coherence", "npmi", "uniqueness", "seconds"}
+
+
+def test_unmix_tells_of_odd_pixels_and_of_axes_that_look_wrong(tmp_path, scene):
+    spoiled = scene.cube.copy()
+    spoiled[4, 5, 6] = 50.0
+    np.save(tmp_path / "x.npy", spoiled)
+    result = run("unmix", tmp_path / "x.npy", "-k", 3, "-o", tmp_path / "out", "--no-pictures")
+    assert "1 pixel like no others" in result.stdout
+    np.save(tmp_path / "turned.npy", np.moveaxis(scene.cube, -1, 0))
+    turned = run("unmix", tmp_path / "turned.npy", "-k", 3, "-o", tmp_path / "out", "--no-pictures")
+    assert "the first axis looks like the bands" in turned.stderr
+    assert "--bands" in turned.stderr
+
+
 @pytest.mark.parametrize("command", ["topics", "unmix"])
 def test_help_has_an_example(command):
     assert f"fastanchors {command}" in run(command, "--help").stdout

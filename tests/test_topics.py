@@ -210,3 +210,53 @@ def test_a_vocabulary_found_beside_the_counts_is_told(tmp_path):
     (tmp_path / "vocab.txt").write_text("cat\ndog\nbird\n")
     assert fa.apps.read_corpus(tmp_path / "c.ldac").notes == (f"words from {tmp_path / 'vocab.txt'}",)
     assert fa.apps.read_corpus(tmp_path / "c.ldac", vocab=tmp_path / "vocab.txt").notes == ()
+
+
+# --- the words that are shown, and the table beside scikit-learn ---------------------------------------------------
+
+
+def test_relevant_words_are_the_formula(corpus):
+    model = fa.apps.topics(corpus.A, 4)
+    p = model.share @ model.topics
+    for relevance in (0.0, 0.3, 1.0):
+        for t, shown in enumerate(model.top(5, relevance)):
+            law = model.topics[t]
+            score = [
+                relevance * np.log(law[w]) + (1 - relevance) * np.log(law[w] / p[w]) if law[w] > 0 else -np.inf
+                for w in range(law.size)
+            ]
+            np.testing.assert_allclose(np.array(score)[shown], np.sort(score)[::-1][:5])
+    assert model.top(7, 1.0).tolist() == np.argsort(-model.topics, axis=1, kind="stable")[:, :7].tolist()
+    with pytest.raises(fa.errors.InvalidInputError, match="relevance"):
+        model.top(5, 1.5)
+
+
+def test_a_word_common_to_all_topics_is_probable_but_not_relevant():
+    made = fa.datasets.topics(200, 120, 3, rng=3)
+    counts = np.hstack([made.A.toarray(), np.full((200, 1), 20)])
+    model = fa.apps.topics(counts, 3)
+    assert np.all(np.any(model.top(3, relevance=1.0) == 120, axis=1))
+    assert not np.any(model.top(10, relevance=0.0) == 120)
+
+
+def test_the_table_beside_scikit_learn(corpus):
+    model = fa.apps.topics(corpus.A, 4)
+    table = fa.apps.compare_topics(model, corpus.A)
+    by_name = {row.method: row for row in table}
+    assert list(by_name) == [
+        "anchor words",
+        "anchor words, most probable words",
+        "scikit-learn NMF, tf-idf",
+        "scikit-learn LDA",
+        "scikit-learn LDA, most probable words",
+    ]
+    own = by_name["anchor words"]
+    assert own.coherence == pytest.approx(model.coherence.mean())
+    assert own.npmi == pytest.approx(model.npmi.mean())
+    assert own.uniqueness == model.uniqueness
+    for row in table:
+        assert -1 <= row.npmi <= 1
+        assert 0.25 <= row.uniqueness <= 1
+        assert row.seconds > 0
+    again = fa.apps.compare_topics(model, corpus.A)
+    assert [row.npmi for row in again] == [row.npmi for row in table]

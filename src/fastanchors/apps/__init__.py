@@ -9,6 +9,7 @@ from ._pictures import save_pictures
 from ._ratings import RatingsTable, read_ratings
 from ._recommend import Recommender, recommend
 from ._representatives import Representatives, representatives
+from ._topic_words import TopicScores, compare_topics
 from ._topics import TopicModel, topics
 from ._unmix import Unmixing, unmix
 
@@ -19,7 +20,9 @@ __all__ = [
     "Recommender",
     "Representatives",
     "TopicModel",
+    "TopicScores",
     "Unmixing",
+    "compare_topics",
     "read_corpus",
     "read_cube",
     "read_ratings",

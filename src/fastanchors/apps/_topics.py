@@ -22,6 +22,7 @@ from ..metrics import topic_coherence, topic_uniqueness
 from ..solvers.precondition import singular_space
 from ._cooccurrence import Cooccurrence, CooccurrenceRows
 from ._smoothed import nearest_to_means, smoothed_projection
+from ._topic_words import RELEVANCE, relevant_words
 
 __all__ = ["TopicModel", "topics"]
 
@@ -42,9 +43,9 @@ class TopicModel:
     share : k, how much of the corpus each topic makes up; sums to one.
     mixtures : documents × k, the topics of each document; rows sum to one, zero for documents without words.
     vocabulary : the words, or None.
-    coherence : k, UMass coherence of the ten top words of each topic; higher is better, 0 the best.
+    coherence : k, UMass coherence of the ten most relevant words of each topic; higher is better, 0 the best.
     npmi : k, their normalised pointwise mutual information, −1 … 1.
-    uniqueness : mean share of a top word that belongs to one topic alone, 1/k … 1.
+    uniqueness : mean share of such a word that belongs to one topic alone, 1/k … 1.
     min_documents : in how many documents a word had to occur to be a candidate anchor; candidates, how many did.
     seconds : wall-clock time.
     """
@@ -62,16 +63,19 @@ class TopicModel:
     candidates: int
     seconds: float
 
-    def top(self, count: int = 10) -> NDArray[np.intp]:
-        """k × count words of each topic, most probable first."""
-        return np.argsort(-self.topics, axis=1, kind="stable")[:, :count]
+    def top(self, count: int = 10, relevance: float = RELEVANCE) -> NDArray[np.intp]:
+        """k × count words of each topic, most relevant first; with ``relevance=1`` the most probable ones.
+
+        See :func:`fastanchors.apps._topic_words.relevant_words`.
+        """
+        return relevant_words(self.topics, self.share @ self.topics, count, relevance)
 
     def name(self, word: int) -> str:
         return str(word) if self.vocabulary is None else self.vocabulary[word]
 
-    def words(self, count: int = 10) -> list[list[str]]:
+    def words(self, count: int = 10, relevance: float = RELEVANCE) -> list[list[str]]:
         """The same by name."""
-        return [[self.name(word) for word in row] for row in self.top(count)]
+        return [[self.name(word) for word in row] for row in self.top(count, relevance)]
 
     @property
     def anchor_words(self) -> list[str]:
@@ -128,6 +132,7 @@ def topics(
     joint[:, everything.words] = (weights * everything.word_probability[everything.words, None]).T
     share = joint.sum(axis=1)
     law = joint / share[:, None]
+    top = relevant_words(law, everything.word_probability, 10)
     return TopicModel(
         topics=law,
         anchors=candidates[nearest],
@@ -135,9 +140,9 @@ def topics(
         share=share / share.sum(),
         mixtures=_mixtures(H, law),
         vocabulary=None if vocabulary is None else [str(word) for word in vocabulary],
-        coherence=topic_coherence(law, H),
-        npmi=topic_coherence(law, H, measure="npmi"),
-        uniqueness=topic_uniqueness(law),
+        coherence=topic_coherence(top, H),
+        npmi=topic_coherence(top, H, measure="npmi"),
+        uniqueness=topic_uniqueness(top),
         min_documents=limit,
         candidates=candidates.size,
         seconds=time.perf_counter() - started,

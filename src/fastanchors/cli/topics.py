@@ -35,6 +35,14 @@ __all__ = ["topics"]
 @click.option("--support", type=click.IntRange(1), default=3, show_default=True, help="Words behind each anchor.")
 @click.option("--recovery", type=click.Choice(["l2", "kl"]), default="l2", show_default=True, help="Fit of the topics.")
 @click.option("--words", "top", type=click.IntRange(1), default=10, show_default=True, help="Words shown of a topic.")
+@click.option(
+    "--relevance",
+    type=click.FloatRange(0, 1),
+    default=0.6,
+    show_default=True,
+    help="1 shows a topic's most probable words, 0 those found in it alone.",
+)
+@click.option("--compare", is_flag=True, help="A table beside scikit-learn's NMF and LDA on the same counts.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Write topics and document mixtures to this .npz.")
 @json_option
 def topics(
@@ -51,6 +59,8 @@ def topics(
     support: int,
     recovery: Any,
     top: int,
+    relevance: float,
+    compare: bool,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -59,7 +69,7 @@ def topics(
     CORPUS is a folder of text files, a .txt file with a document on each line, a .csv or .tsv file with a --column of
     text, or a file of word counts (LDA-C, docword, Matrix Market) with its vocabulary.
     """
-    from ..apps import read_corpus
+    from ..apps import compare_topics, read_corpus
     from ..apps import topics as run
 
     check_output(out, (".npz",), "--out", corpus, vocab)
@@ -79,22 +89,30 @@ def topics(
             read.counts, k, vocabulary=read.vocabulary, min_documents=min_documents, support=support, recovery=recovery
         )
     if out is not None:
-        words = np.array(read.vocabulary if read.vocabulary is not None else [], dtype=str)
+        names = np.array(read.vocabulary if read.vocabulary is not None else [], dtype=str)
         np.savez_compressed(
             out,
             topics=model.topics,
             mixtures=model.mixtures,
             anchors=model.anchors,
             share=model.share,
-            vocabulary=words,
+            vocabulary=names,
         )
+    table = None
+    if compare:
+        with working("fitting scikit-learn's NMF and LDA"):
+            table = compare_topics(model, read.counts)
+    words = model.words(top, relevance)
     if as_json:
-        emit(_as_dict(model, top, read.counts.shape, out) | {"notes": list(read.notes)})
+        beside = None if table is None else [row.as_dict() for row in table]
+        emit(_as_dict(model, words, read.counts.shape, out) | {"notes": list(read.notes), "comparison": beside})
     else:
-        _tell(model, top, read, out)
+        _tell(model, words, read, out)
+        if table is not None:
+            _tell_scores(table)
 
 
-def _as_dict(model: Any, top: int, shape: tuple[int, int], out: Path | None) -> dict[str, Any]:
+def _as_dict(model: Any, top: list[list[str]], shape: tuple[int, int], out: Path | None) -> dict[str, Any]:
     listed = [
         {
             "anchor": model.name(anchor),
@@ -105,7 +123,7 @@ def _as_dict(model: Any, top: int, shape: tuple[int, int], out: Path | None) -> 
             "anchor_group": [model.name(word) for word in group],
         }
         for anchor, words, share, coherence, npmi, group in zip(
-            model.anchors, model.words(top), model.share, model.coherence, model.npmi, model.groups
+            model.anchors, top, model.share, model.coherence, model.npmi, model.groups
         )
     ]
     return {
@@ -122,15 +140,24 @@ def _as_dict(model: Any, top: int, shape: tuple[int, int], out: Path | None) -> 
     }
 
 
-def _tell(model: Any, top: int, read: Any, out: Path | None) -> None:
+def _tell(model: Any, top: list[list[str]], read: Any, out: Path | None) -> None:
     documents, words = read.counts.shape
     print(f"{read.name}: {documents} documents, {words} words, {len(model.anchors)} topics in {model.seconds:.1f} s")
     for note in read.notes:
         print(note)
     width = max(len(word) for word in model.anchor_words)
     for t in np.argsort(-model.share, kind="stable"):
-        print(f"  {model.share[t]:5.1%}  {model.anchor_words[t]:<{width}}  {' '.join(model.words(top)[t])}")
+        print(f"  {model.share[t]:5.1%}  {model.anchor_words[t]:<{width}}  {' '.join(top[t])}")
     coherence = f"{model.coherence.mean():.2f} (UMass), {model.npmi.mean():.2f} (NPMI)"
     print(f"Coherence {coherence}; uniqueness {model.uniqueness:.2f}.")
     if out is not None:
         print(f"Written to {out}: topics, mixtures of the documents, anchors, share, vocabulary.")
+
+
+def _tell_scores(table: list[Any]) -> None:
+    width = max(len(row.method) for row in table)
+    print(f"\n{'':<{width}}  coherence    NPMI  uniqueness  seconds")
+    for row in table:
+        scores = f"{row.coherence:9.2f}  {row.npmi:6.2f}  {row.uniqueness:10.2f}  {row.seconds:7.1f}"
+        print(f"{row.method:<{width}}  {scores}")
+    print("Means over the ten top words of each topic, from the same documents; higher is better.")
