@@ -1,8 +1,9 @@
 """Kill a writer with SIGKILL at random moments and look at what it left.
 
-A child process updates, appends, commits and compacts a store (or builds one) and is killed after a random time. The
-store must then open, pass ``fa.verify`` and hold exactly the state of one commit: the last one that was confirmed, or
-the one that was being made. The next child goes on from there. A model in plain NumPy says what the state must be.
+A child process updates, appends, commits and compacts a store (or builds one, or replaces one that is read) and is
+killed after a random time. The store must then open, pass ``fa.verify`` and hold exactly the state of one commit: the
+last one that was confirmed, or the one that was being made. The next child goes on from there. A model in plain NumPy
+says what the state must be. A store that was being replaced is the old one or the new one, and readers keep the old.
 
     python benchmarks/crash.py --count 1000
 """
@@ -23,7 +24,7 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 import fastanchors.store.store as store_module
-from fastanchors.store import register_extra
+from fastanchors.store import place, register_extra
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _table import Report, arguments
@@ -204,6 +205,38 @@ def trial_build(folder, A, rng, longest):
     return ("build", "appeared" if appeared else "nothing there")
 
 
+def trial_replace(folder, A, rng, longest, *, slowly):
+    """One child killed while it replaces a store; ``slowly``: as on a disk that cannot exchange two names at once."""
+    path = folder / "built"
+    fa.build(A[:500], path, memory_limit=1 << 22).close()
+
+    def replace(pipe):
+        if slowly:
+            place.exchange = lambda one, other: False
+        fa.build(A, path, memory_limit=1 << 22, overwrite=True)
+
+    with fa.open(path) as reader:
+        killed_after(rng.random() * longest, replace)
+        if slowly and not path.exists():  # killed between two renames: the next build gives the old store its name back
+            try:
+                fa.build(A, path)
+            except fa.errors.StoreError as error:
+                if "exists already" not in str(error):
+                    raise
+        fa.verify(path)
+        found = contents(path)
+        replaced = len(found) == A.shape[0]
+        if not np.array_equal(found, (A if replaced else A[:500]).toarray()):
+            raise AssertionError("the store is neither the old one nor the new one")
+        if not np.array_equal(reader.raw(*np.indices(reader.shape)), A[:500].toarray()):
+            raise AssertionError("the reader's store has changed under it")
+    fa.build(A[:10], path, overwrite=True).close()
+    if sorted(os.listdir(folder)) != ["built", "store"]:
+        raise AssertionError(f"left behind: {sorted(os.listdir(folder))}")
+    shutil.rmtree(path)
+    return ("replace", "the new store" if replaced else "the old store")
+
+
 def fresh(path, rng, *, sparse, normalize):
     """A new small store; returns the model of its state."""
     model = rng.integers(0, 9, (40, COLUMNS)) * (rng.random((40, COLUMNS)) < 0.4)
@@ -247,7 +280,10 @@ def run(count, seed=0, every=25, echo=lambda text: None):
             if trial % every == 0:
                 kind = trial // every
                 model = fresh(path, rng, sparse=kind % 2 == 0, normalize=None if kind % 4 > 1 else "l1")
-            if trial % 5 == 4:
+            if trial % 10 == 7:
+                slowly = trial % 20 == 7
+                outcomes[trial_replace(folder, large, rng, 1.1 * longest_build, slowly=slowly)] += 1
+            elif trial % 5 == 4:
                 outcomes[trial_build(folder, large, rng, 1.1 * longest_build)] += 1
             else:
                 model, outcome = trial_updates(path, model, seed * 1_000_003 + trial, rng, 1.2 * longest)
