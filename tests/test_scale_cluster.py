@@ -114,6 +114,84 @@ def test_a_seek_moves_little_and_finds_the_same(client, tmp_path, monkeypatch):
     assert moved[1] < 1.3 * moved[0]  # four times the rows: only lists of rows near a threshold grow
 
 
+def wires(client):
+    """Bytes that the workers have written to any socket since they were first asked."""
+    return sum(client.run(_written).values())
+
+
+def _written():
+    from distributed.comm import tcp
+
+    if not hasattr(tcp, "_written"):
+        tcp._written = 0
+        write = tcp.TCP.write
+
+        async def counted(self, *arguments, **options):
+            size = await write(self, *arguments, **options)
+            tcp._written += size or 0
+            return size
+
+        tcp.TCP.write = counted
+    return tcp._written
+
+
+def make_block(rows, block):
+    profiles = np.random.default_rng(0).dirichlet(np.full(60, 0.1), 6)
+    rng = np.random.default_rng([1, block])
+    weights = rng.dirichlet(np.full(6, 0.5), rows)
+    if block == 0:
+        weights[:6] = np.eye(6)
+    return (weights @ profiles + 1e-5 * rng.random((rows, 60))).astype(np.float32)
+
+
+def test_what_is_counted_is_what_the_workers_send(client, tmp_path):
+    """Neither blocks nor sketches cross: workers write little more than is counted, and far less than the matrix."""
+    wait_for_workers(client)
+    blocks, rows = 16, 12_000
+    tasks = [dask.delayed(make_block)(rows, b) for b in range(blocks)]
+    X = da.concatenate([da.from_delayed(task, (rows, 60), dtype=np.float32) for task in tasks])
+    wires(client)
+    size = 4 * blocks * rows * 60
+    sketches = 4 * 25 * blocks * rows
+    S = fa.build(X, tmp_path / "s", extras=())
+    built = wires(client)
+    assert S.cost.bytes_moved < 100_000
+    assert built < 200_000 < size // 100
+    found = fa.FAS().seek(fa.scale.connect(tmp_path / "s"), 6, rng=0)
+    sought = wires(client) - built
+    assert sought < found.cost.bytes_moved + 300_000  # heartbeats and the like are in it too
+    assert sought < sketches // 4
+    fitted = fa.SeparableNMF(5, random_state=0).fit(X)
+    fit = wires(client) - built - sought
+    assert fit < 2 * fitted.result_.cost.bytes_moved + 500_000
+    assert fit < size // 4
+
+
+def test_a_restarted_cluster_is_asked_again(client, tmp_path):
+    fa.build(da.from_array(matrix(), chunks=(1500, 20)), tmp_path / "s")
+    remote = fa.scale.connect(tmp_path / "s")
+    expected = remote.row_norm(np.arange(9)).tolist()
+    client.cancel([future for part in remote._parts for future in part.__dask_graph__().values()])  # as restart() does
+    assert remote.row_norm(np.arange(9)).tolist() == expected
+    with fa.open(tmp_path / "s") as local:
+        assert fa.FAS().seek(remote, 4, rng=0).indices.tolist() == fa.FAS().seek(local, 4, rng=0).indices.tolist()
+
+
+def test_a_client_that_comes_later_is_not_used_and_a_closed_one_is_named(client, tmp_path):
+    fa.build(matrix(900), tmp_path / "s").close()
+    with dask.config.set(scheduler="threads"):
+        remote = fa.scale.connect(tmp_path / "s")
+    remote.row_norm(np.arange(900))
+    assert remote.cost.bytes_moved == 0
+    with Client(client.scheduler.address, set_as_default=False) as other:
+        remote = fa.scale.connect(tmp_path / "s", other)
+        remote.row_norm(3)
+    with pytest.raises(fa.errors.StoreError, match="connect with another"):
+        remote.row_norm(3)
+    with pytest.raises(fa.errors.InvalidInputError, match="client is closed"):
+        fa.scale.connect(tmp_path / "s", other)
+
+
 def test_an_array_on_workers_is_sought_and_encoded_there(client):
     A = matrix()
     X = da.from_array(A, chunks=(1500, 20)).persist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 
 import fsspec
 import numpy as np
@@ -11,8 +12,10 @@ import pandas as pd
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from click.testing import CliRunner
 
 import fastanchors as fa
+from fastanchors.cli.app import app
 from fastanchors.io import open_source
 
 
@@ -92,3 +95,72 @@ def test_what_cannot_be_read_is_said(put):
         open_source(put("bad.npy", b"nothing"))
     with pytest.raises(fa.errors.InvalidInputError, match="two-dimensional"):
         open_source(put("flat.npy", written(lambda f: np.save(f, A[0]))))
+
+
+def test_bags_of_words_bring_their_vocabulary(put):
+    put("docword.txt", b"3\n4\n4\n1 1 2\n1 2 1\n2 3 1\n3 4 5\n")
+    plain = open_source("memory://data/docword.txt")
+    assert plain.shape == (3, 4)
+    assert plain.column_names is None
+    put("vocab.txt", b"a\nb\nc\nd\n")
+    assert list(open_source("memory://data/docword.txt").column_names) == ["a", "b", "c", "d"]
+    put("x.ldac", b"2 0:1 3:2\n1 1:4\n")
+    found = open_source("memory://data/x.ldac", row_names=put("rows.txt", b"one\ntwo\n"))
+    assert list(found.column_names) == ["a", "b", "c", "d"]
+    np.testing.assert_array_equal(sp.vstack(list(found.blocks())).toarray(), [[1, 0, 0, 2], [0, 4, 0, 0]])
+    assert list(found.row_names) == ["one", "two"]
+    named = open_source("memory://data/x.ldac", vocab=put("words.txt", b"w\nx\ny\nz\n"))
+    assert list(named.column_names) == ["w", "x", "y", "z"]
+    with pytest.raises(fa.errors.StoreError, match=r"names from memory://data/none\.txt"):
+        open_source("memory://data/x.ldac", row_names="memory://data/none.txt")
+    with pytest.raises(fa.errors.StoreError, match="is a directory"):
+        open_source("memory://data")
+
+
+def test_addresses_are_read_as_people_write_them(put, tmp_path):
+    put("a.npy", written(lambda f: np.save(f, A)))
+    np.testing.assert_array_equal(np.concatenate(list(open_source("MEMORY://data/a.npy").blocks())), A)
+    np.save(tmp_path / "with space.npy", A)
+    for address in (f"file://{tmp_path}/with%20space.npy", f"FILE://{tmp_path}/with space.npy"):
+        assert open_source(address).shape == A.shape
+
+
+def test_a_store_is_a_directory_and_not_an_address(put, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    address = f"file://{tmp_path}/s"
+    fa.build(A, address).close()
+    assert (tmp_path / "s" / "manifest.json").exists()
+    fa.verify(address)
+    assert fa.open(address).shape == fa.scale.connect(address).shape == A.shape
+    assert fa.SeparableNMF(2).fit(address).components_.shape == (2, 7)
+    for door in (
+        lambda: fa.build(A, "memory://data/s"),
+        lambda: fa.open("memory://data/s"),
+        lambda: fa.verify("memory://data/s"),
+        lambda: fa.scale.connect("memory://data/s"),
+        lambda: fa.SeparableNMF(2).fit(put("a.npy", written(lambda f: np.save(f, A)))),
+    ):
+        with pytest.raises(fa.errors.StoreError, match="is an address"):
+            door()
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+
+
+def test_addresses_on_the_command_line(put, tmp_path):
+    address = put("a.npy", written(lambda f: np.save(f, A)))
+    names = put("rows.txt", "\n".join(f"r{i}" for i in range(60)).encode())
+
+    def run(*arguments):
+        return CliRunner().invoke(app, list(arguments))
+
+    store = f"file://{tmp_path}/s"
+    assert run("build", address, store, "--row-names", names).exit_code == 0
+    assert list(fa.open(tmp_path / "s").row_names[:2]) == ["r0", "r1"]
+    sought = [run("seek", source, "-k", "3", "--json") for source in (address, store)]
+    assert [each.exception for each in sought] == [None, None]
+    one, other = (json.loads(each.stdout) for each in sought)
+    assert one["anchors"] == other["anchors"]
+    assert one["source"] == address
+    refused = run("build", address, "memory://data/s")
+    assert refused.exit_code == 1
+    assert "is an address" in str(refused.exception)
+    assert "s3fs" in str(run("build", "s3://bucket/x.npy", str(tmp_path / "t")).exception)

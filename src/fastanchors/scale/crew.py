@@ -79,12 +79,7 @@ class Crew:
         tasks = self.tasks(name, function, parts, own, shared, call=_answer)
         if not tasks:
             return []
-        try:
-            answers = need_dask().compute(*fused(tasks), scheduler=self._get, optimize_graph=False)
-        except Exception as error:
-            if self.client is not None and self.client.status == "closed":
-                raise StoreError("the Dask client that this was made with is closed; connect with another") from error
-            raise
+        answers = need_dask().compute(*fused(tasks), scheduler=self._get, optimize_graph=False)
         results = [value for value, _ in answers]
         self._count(len(tasks), own, shared, results, sum(arrived for _, arrived in answers))
         return results
@@ -110,6 +105,8 @@ class Crew:
         self, name: str, function: Any, parts: Any, own: Any, shared: Any, *, call: Callable[..., Any] | None = None
     ) -> list[Any]:
         """The tasks of such a batch, not asked for yet."""
+        if self.client is not None and self.client.status == "closed":
+            raise StoreError("the Dask client that this was made with is closed; connect with another")
         delayed = need_dask().delayed
         token = uuid.uuid4().hex[:12]
         # What all tasks share is one node of the graph, sent once to each worker instead of once with each task.
