@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .._jit import jit
 from .._maps import let_go
 from ..sampling.access import Rows
-from ._rows import DOUBLE, SINGLE
+from ._rows import DOUBLE
 from .fas_bounds import Sketch, in_threads
 from .fas_coreset import residual_bounds
 from .fas_sketch import Part
@@ -69,14 +69,12 @@ def mixtures(
     if hasattr(sketch, "mixtures"):  # of rows held elsewhere
         return sketch.mixtures(points, known, top)
     p = len(points)
-    unit = float(np.sqrt(np.einsum("ij,ij->i", points, points)).max())  # in this, single precision has room for them
+    unit = float(np.sqrt(np.einsum("ij,ij->i", points, points)).max())  # in this, shares have room in single precision
     points = points / unit
     H = points @ sketch.V
     off = points - H @ sketch.V.T
     off = np.sqrt(np.einsum("ij,ij->i", off, off)) * _ROUND + 1e-15
-    # Any shares will do, so that they may be rounded; but what Σ λ_j·p_j is then, is rounded as well.
-    off += 1.05 * (p + 4) * SINGLE * np.sqrt(np.einsum("ij,ij->i", H, H))
-    M, H32 = np.linalg.pinv(H).astype(np.float32), H.astype(np.float32)
+    M = np.linalg.pinv(H).astype(np.float32)  # any shares will do, so that they may be rounded
 
     def work(part: Part, low: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         high = min(len(part.norms), low + _CHUNK)
@@ -87,7 +85,7 @@ def mixtures(
             C = part.coordinates[here]
             shares = np.maximum(C @ M, np.float32(0))
             _mix(
-                start, C, shares, shares @ H32, part.left[here], part.norms[here],
+                start, C, shares, shares @ H, part.left[here], part.norms[here],
                 known[start : part.start + here.stop], off, sketch.slack, unit, rows, values,
             )  # fmt: skip
         let_go(part.norms)
@@ -124,12 +122,12 @@ def _mix(
             continue
         squared, other, total, error = 0.0, 0.0, 0.0, np.float64(left[i]) + slack
         for j in range(0, d - 1, 2):  # two sums in flight
-            x = np.float64(C[i, j]) - np.float64(mixed[i, j])
-            y = np.float64(C[i, j + 1]) - np.float64(mixed[i, j + 1])
+            x = np.float64(C[i, j]) - mixed[i, j]
+            y = np.float64(C[i, j + 1]) - mixed[i, j + 1]
             squared += x * x
             other += y * y
         if d % 2:
-            x = np.float64(C[i, d - 1]) - np.float64(mixed[i, d - 1])
+            x = np.float64(C[i, d - 1]) - mixed[i, d - 1]
             squared += x * x
         for j in range(p):
             x = np.float64(shares[i, j])

@@ -32,7 +32,7 @@ from .fas_sketch import Part, empty_part, padded, sketch_rows
 
 __all__ = ["SMALL", "STEPS", "FasExtra", "Kept", "keep", "load", "recall", "renew_index"]
 
-STEPS = 24  # anchors that a build prepares for
+STEPS = 20  # anchors that a build prepares for
 _SEED = 20  # of the pilot: a build gives the same files each time
 _PIECE_BYTES = 1 << 19  # rows in double precision and their coordinates stay in the cache
 _MEMORY = 1 << 30  # where a store does not say
