@@ -151,8 +151,8 @@ def simplex(
 ) -> str:
     """Rows among the anchors: each anchor a corner of a regular polygon, each row at its mixture of the corners."""
     k = len(anchor_names)
-    height, radius = 350.0, 118.0
-    centre = np.array([WIDTH / 2, height / 2 + (18 if k == 3 else 0)])
+    height, radius = 310.0, 112.0
+    centre = np.array([WIDTH / 2, height / 2 + (24 if k == 3 else 0)])
     corners = np.empty((k, 2))
     for place, j in enumerate(order):
         angle = -math.pi / 2 + 2 * math.pi * place / k if k != 2 else math.pi * place
