@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from ..sampling.forest import LEAF
+
 __all__ = ["check_description", "check_manifest", "check_shard"]
 
 _TYPE = re.compile(r"[|<][biufcSUV]\d{1,9}")
@@ -57,41 +59,46 @@ def check_shard(shard: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
     place, arrays = shard["data"]["file"], check_description(shard["data"])
     for description in _is(shard.get("extras", {}), dict, "extras").values():
         check_description(description)
-    wanted = _arrays(m, n, arrays, manifest)
-    for name, (kinds, length) in wanted.items():
-        if length == 0 and name not in arrays:
-            continue
+    for name, (kinds, lengths) in _arrays(m, n, arrays, manifest).items():
         if name not in arrays:
+            if 0 in lengths:
+                continue
             raise ValueError(f"{place} has no array {name!r}")
         entry = arrays[name]
-        if entry["shape"] != [length] or entry["dtype"] not in kinds:
+        if entry["dtype"] not in kinds or entry["shape"] not in [[length] for length in lengths]:
             found = f"{entry['dtype']} of shape {entry['shape']}"
             raise ValueError(f"array {name!r} of {place} is {found} and does not fit {m} rows and {n} columns")
     _check_names(arrays, m, place)
 
 
-def _arrays(m: int, n: int, arrays: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, tuple[set[str], int]]:
-    """Name -> (types it may have, length) of the arrays of a shard."""
-    values, l1, sparse = {manifest["dtype"]}, manifest["normalize"] == "l1", manifest["sparse"]
-    entries = arrays["data"]["shape"][0] if sparse else m * n
-    wanted = {
-        "data": (values, entries),
-        "row_nodes": (_SUMS, entries >> 4),
-        "row_sums": (_SUMS, m),
-        "weight_nodes": (_SUMS, m >> 4),
-        "weight_total": (_SUMS, 1),
-        "counters": ({"<i8"}, 2),
+def _arrays(
+    m: int, n: int, arrays: Mapping[str, Any], manifest: Mapping[str, Any]
+) -> dict[str, tuple[set[str], tuple[int, ...]]]:
+    """Name -> (types, lengths it may have) of the arrays of a shard."""
+    values, sparse = {manifest["dtype"]}, manifest["sparse"]
+    entries = math.prod(arrays["data"]["shape"]) if sparse else m * n
+    # Nodes take no room where no segment is long enough for a tree; of sparse ones only their ends would tell.
+    row_nodes = (entries >> 4, 0) if sparse or n <= LEAF else (entries >> 4,)
+    column_nodes = (entries >> 4, 0) if sparse or m <= LEAF else (entries >> 4,)
+    wanted: dict[str, tuple[set[str], tuple[int, ...]]] = {
+        "data": (values, (entries,)),
+        "row_nodes": (_SUMS, row_nodes),
+        "row_sums": (_SUMS, (m,)),
+        "weight_nodes": (_SUMS, (m >> 4,)),
+        "weight_total": (_SUMS, (1,)),
+        "counters": ({"<i8"}, (2,)),
     }
     if sparse:
-        wanted |= {"indptr": (_INDICES, m + 1), "indices": (_INDICES, entries)}
-    if l1:
-        wanted |= {"l1_nodes": (_SUMS, entries >> 4), "l1_sums": (_SUMS, m), "scale": (_SUMS, m), "weights": (_SUMS, m)}
+        wanted |= {"indptr": (_INDICES, (m + 1,)), "indices": (_INDICES, (entries,))}
+    if manifest["normalize"] == "l1":
+        wanted |= {"l1_nodes": (_SUMS, row_nodes)}
+        wanted |= dict.fromkeys(("l1_sums", "scale", "weights"), (_SUMS, (m,)))
     if manifest["column_side"]:
-        wanted |= {"column_nodes": (_SUMS, entries >> 4), "column_sums": (_SUMS, n)}
-        wanted |= {"total_nodes": (_SUMS, n >> 4), "total": (_SUMS, 1)}
+        wanted |= {"column_nodes": (_SUMS, column_nodes), "column_sums": (_SUMS, (n,))}
+        wanted |= {"total_nodes": (_SUMS, (n >> 4,)), "total": (_SUMS, (1,))}
         if sparse:
-            wanted |= {"column_indptr": (_INDICES, n + 1)}
-            wanted |= {"column_indices": (_INDICES, entries), "column_data": (values, entries)}
+            wanted |= {"column_indptr": (_INDICES, (n + 1,))}
+            wanted |= {"column_indices": (_INDICES, (entries,)), "column_data": (values, (entries,))}
     return wanted
 
 

@@ -16,7 +16,7 @@ from ..io.source import Source, rebatch
 from ..sampling.access import Rows
 from ..sampling.block import Block, make_block
 from ..sampling.entries import as_values, check_squares
-from ..sampling.forest import Array
+from ..sampling.forest import LEAF, Array
 from ..sampling.matrix import SampleMatrix
 from .arrays_file import write_arrays
 from .extras import Extra
@@ -140,11 +140,23 @@ def _fitted(rows: Rows, store: SampleMatrix, first: int) -> Rows:
     return values.reshape(rows.shape)
 
 
+def _without_idle_nodes(arrays: dict[str, Array], shape: tuple[int, int]) -> dict[str, Array]:
+    """Segments of at most 32 entries have no tree: where all rows, or all columns, are so short, no room is kept."""
+    for name, ends, width in (
+        ("row_nodes", "indptr", shape[1]),
+        ("l1_nodes", "indptr", shape[1]),
+        ("column_nodes", "column_indptr", shape[0]),
+    ):
+        if name in arrays and (np.diff(arrays[ends]).max() if ends in arrays else width) <= LEAF:
+            arrays[name] = arrays[name][:0]
+    return arrays
+
+
 def write_shard(
     folder: Path, number: int, block: Block, names: Sequence[str] | None, extras: Sequence[Extra], first_row: int
 ) -> Shard:
     """Write one pristine block, its names and its extras as shard ``number``; nothing is left when that fails."""
-    arrays = block.arrays()
+    arrays = _without_idle_nodes(block.arrays(), block.shape)
     if names is not None:
         arrays |= encode_names(names)
     shard = Shard(block.shape[0], write_arrays(folder / f"shard-{number:06d}.bin", arrays))
