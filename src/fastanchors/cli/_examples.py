@@ -14,6 +14,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "seek": (
         "fastanchors seek counts.store -k 10",
         "fastanchors seek table.csv -k auto --out anchors.npz",
+        "fastanchors seek table.csv -k 4 --header --names-column id",
     ),
     "encode": (
         "fastanchors encode counts.store anchors.json -o weights.npy",

@@ -224,7 +224,8 @@ def summary(record: Mapping[str, Any]) -> str:
 
 def _table(record: Mapping[str, Any]) -> list[str]:
     names = record.get("anchor_names") or [""] * len(record["anchors"])
-    names = [clean(name, _NAME_WIDTH) for name in names]
+    pairs = zip(record["anchors"], names, strict=True)
+    names = ["" if name == str(index) else clean(name, _NAME_WIDTH) for index, name in pairs]
     shares = record.get("shares")
     wide = max([len(name) for name in names] + [4 if any(names) else 0])
     digits = max(3, *(len(f"{index:,}") for index in record["anchors"]))
