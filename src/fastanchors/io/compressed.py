@@ -16,6 +16,7 @@ from .triplets import RowGrouper
 __all__ = ["Reader", "SliceReader", "compressed_source", "coo_source"]
 
 _PIECE = 1 << 18  # entries taken at a time when regrouping
+_INT32 = np.iinfo(np.int32).max
 
 
 class Reader(Protocol):
@@ -95,6 +96,8 @@ def _major_blocks(
         if entries and (int(index.min()) < 0 or int(index.max()) >= minor):
             raise StoreError(f"{name}: an index near segment {first} is outside 0 … {minor - 1}")
         block_ends = np.concatenate(([0], ends[:count] - last))
+        if entries <= _INT32 and index.dtype == np.int32:  # else SciPy would widen the indices to match
+            block_ends = block_ends.astype(np.int32)
         block = sp.csr_array((_take(data, entries, name, "data"), index, block_ends), shape=(count, minor))
         yield first, block
         first += count

@@ -15,6 +15,8 @@ from .source import Source, read_names
 
 __all__ = ["open_hdf5", "read_h5ad"]
 
+_CACHE = 1 << 20  # bytes of chunks kept for each data set; blocks are read in order, so more would not help
+
 
 def open_hdf5(path: Path) -> Any:
     """The file, opened for reading."""
@@ -23,7 +25,7 @@ def open_hdf5(path: Path) -> Any:
     except ImportError as error:
         raise MissingExtraError(f"reading {path.suffix} needs h5py: pip install 'fastanchors[io]'") from error
     try:
-        return h5py.File(path, "r")
+        return h5py.File(path, "r", rdcc_nbytes=_CACHE)
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error}") from error
 

@@ -132,7 +132,7 @@ def is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return True
+    return "_" not in cell  # Python takes 1_000 for a number; in a table it is a name
 
 
 def is_whole(cell: str) -> bool:

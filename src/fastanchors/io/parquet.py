@@ -46,7 +46,7 @@ def read_parquet(
     except ImportError as error:
         raise MissingExtraError("reading Parquet needs pyarrow: pip install 'fastanchors[io]'") from error
     with reading(path):
-        # Column chunks are read through a small buffer: without one, a row group is held whole.
+        # Read through a small buffer, of each column only a page is held, not all of its part of a row group.
         file = pq.ParquetFile(openable(path), buffer_size=_BUFFER, pre_buffer=False)
         fields = list(file.schema_arrow)
     names = [field.name for field in fields]

@@ -18,6 +18,9 @@ from .remote import RemotePath, path_of
 
 __all__ = ["Source", "block_bytes", "numeric_dtype", "read_names", "reading", "rebatch", "row_slices", "split"]
 
+# In bytes of entries: memory is planned as a multiple of those, which are held more often than these.
+_SUMS_BYTES, _NAME_BYTES = 12, 32
+
 BlockReader = Callable[[int], Iterable[Rows]]
 
 
@@ -59,6 +62,11 @@ class Source:
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
         return f"<Source {self.name}: {self.shape[0] or '?'} × {self.shape[1]} {kind} {self.dtype}>"
+
+    @property
+    def row_bytes(self) -> int:
+        """What a row costs besides its entries, in the making of a shard: its sums, and its name as a string."""
+        return (_SUMS_BYTES if self.is_sparse else 0) + (_NAME_BYTES if self.row_names is not None else 0)
 
     @property
     def matrix_name(self) -> str:
@@ -183,32 +191,37 @@ def row_slices(rows: int, row_bytes: int, max_bytes: int) -> Iterator[tuple[int,
         yield start, min(rows, start + step)
 
 
-def rebatch(blocks: Iterable[Rows], max_bytes: int) -> Iterator[Rows]:
-    """The same rows with small blocks joined and large ones split, at about ``max_bytes`` held at a time."""
+def rebatch(blocks: Iterable[Rows], max_bytes: int, *, row_bytes: int = 0) -> Iterator[Rows]:
+    """The same rows with small blocks joined and large ones split, at about ``max_bytes`` held at a time.
+
+    ``row_bytes`` are counted for each row besides its entries.
+    """
     target = max(1, max_bytes // 2)
     held: list[Rows] = []
     size = 0
     for block in blocks:
-        for part in split(block, target):
-            if held and size + block_bytes(part) > target:
+        for part in split(block, target, row_bytes):
+            weight = block_bytes(part) + row_bytes * part.shape[0]
+            if held and size + weight > target:
                 yield _join(held)
                 held, size = [], 0
             held.append(part)
-            size += block_bytes(part)
+            size += weight
     if held:
         yield _join(held)
 
 
-def split(block: Rows, max_bytes: int) -> Iterator[Rows]:
+def split(block: Rows, max_bytes: int, row_bytes: int = 0) -> Iterator[Rows]:
     """The rows of a block in parts of at most ``max_bytes`` (never less than a row); views of it where they can be."""
-    if block_bytes(block) <= max_bytes:
+    if block_bytes(block) + row_bytes * block.shape[0] <= max_bytes:
         yield block
         return
     if not sp.issparse(block):
-        for start, stop in row_slices(block.shape[0], block.nbytes // block.shape[0], max_bytes):
+        for start, stop in row_slices(block.shape[0], block.nbytes // block.shape[0] + row_bytes, max_bytes):
             yield block[start:stop]
         return
-    weight = block.indptr * (block.data.itemsize + block.indices.itemsize) + 8 * np.arange(block.indptr.size)
+    weight = block.indptr * (block.data.itemsize + block.indices.itemsize)
+    weight = weight + (8 + row_bytes) * np.arange(block.indptr.size)
     start = 0
     while start < block.shape[0]:
         stop = int(np.searchsorted(weight, weight[start] + max_bytes, side="right")) - 1

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
 from .layout import Layout, layout
-from .market import first_misfit, line_of
-from .numbers import line_chunks, malformed, open_bytes, parse_numbers
+from .market import first_misfit, line_of, misfit_text
+from .names import NameSpool
+from .numbers import line_chunks, malformed, open_bytes, parse_numbers, piece_bytes, read_line
 from .source import Source, read_names, rebatch
 from .words import BOM, check_encoding, decoded
 
@@ -39,19 +40,20 @@ def read_table(
     tell, by the rules of :mod:`fastanchors.io.layout`. Numbers are float64 unless ``dtype`` says otherwise.
     """
     name = str(path)
-    separator = separator or ("\t" if ".tsv" in path.suffixes else ",")
+    separator = separator or ("\t" if ".tsv" in path.name.lower() else ",")
     if len(separator.encode()) != 1:
         raise InvalidInputError(f"separator must be one plain character such as ';', got {separator!r}")
     encoding = check_encoding(encoding)
     found = layout(name, _first_lines(path, name, separator, encoding), header, row_names)
     named = found.names_at is not None
-    names: list[str] | None = [] if named else read_names(row_names or None, "row")
+    names = NameSpool() if named else None
     entry_type = np.dtype(dtype)
 
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
-        if named and names is not None:
+        if names is not None:
             names.clear()
-        yield from rebatch(_pieces(path, name, separator, encoding, found, entry_type, names), max_bytes)
+        size = piece_bytes(max_bytes)
+        yield from rebatch(_pieces(path, name, separator, encoding, found, entry_type, names, size), max_bytes)
 
     return Source(
         name,
@@ -59,7 +61,7 @@ def read_table(
         entry_type,
         False,
         blocks,
-        row_names=names,
+        row_names=names if named else read_names(row_names or None, "row"),
         column_names=found.column_names if column_names is None else read_names(column_names, "column"),
     )
 
@@ -71,16 +73,18 @@ def _pieces(
     encoding: str,
     found: Layout,
     dtype: np.dtype[Any],
-    names: list[str] | None,
+    names: NameSpool | None,
+    size: int,
 ) -> Iterator[NDArray[Any]]:
     width = found.width
     with open_bytes(path) as file:
         if found.header:
-            file.readline()
-        for line, text in line_chunks(file, name, 1 + found.header):
+            read_line(file, name, 1)
+        for line, text in line_chunks(file, name, 1 + found.header, size):
             text = text.removeprefix(BOM) if line == 1 else text
             if found.names_at is not None and names is not None:
-                text = _split_names(text, separator, encoding, found.names_at, names, name, line)
+                text, labels = _split_names(text, separator, encoding, found.names_at, name, line)
+                names.extend(labels)
             numbers = parse_numbers(text, separator=separator, strict=True, name=name, first_line=line)
             bad = (numbers.counts != width) & (numbers.counts != 0)
             if bad.any():
@@ -89,16 +93,16 @@ def _pieces(
             table = numbers.values.reshape(-1, width)
             if (misfit := first_misfit(numbers.values, dtype)) is not None:
                 place = line_of(misfit // width, numbers.counts, line)
-                raise malformed(name, place, f"value {numbers.values[misfit]:g} does not fit type {dtype}")
+                raise malformed(name, place, misfit_text(numbers.values[misfit], dtype))
             yield table.astype(dtype, copy=False)
 
 
 def _split_names(
-    text: bytes, separator: str, encoding: str, at: int, names: list[str], name: str, first_line: int
-) -> bytes:
-    """Take field ``at`` of every line off into ``names``; line numbers stay."""
+    text: bytes, separator: str, encoding: str, at: int, name: str, first_line: int
+) -> tuple[bytes, list[str]]:
+    """The text without field ``at`` of every line, and those fields; line numbers stay."""
     mark = separator.encode()
-    kept = []
+    kept, names = [], []
     for number, line in enumerate(text.split(b"\n")[:-1], start=first_line):
         if not line.strip():
             kept.append(b"")
@@ -115,7 +119,7 @@ def _split_names(
             raise malformed(name, number, what)
         names.append(label)
         kept.append(mark.join(fields[:at] + fields[at + 1 :]))
-    return b"\n".join(kept) + b"\n"
+    return b"\n".join(kept) + b"\n", names
 
 
 def _first_lines(path: Path, name: str, separator: str, encoding: str) -> list[tuple[int, list[str]]]:

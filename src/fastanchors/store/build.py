@@ -27,7 +27,7 @@ from .journal import Journal
 from .manifest import Manifest, Shard
 from .names import encode_names
 from .place import appear, hold, new_folder, remove_dead_builds, restore
-from .rows import SMALLEST_LIMIT, WORKERS, block_of, check_rows, shard_bytes, write_shard
+from .rows import SMALLEST_LIMIT, WORKERS, block_of, check_rows, check_width, shard_bytes, write_shard
 
 if TYPE_CHECKING:
     from .store import Store
@@ -96,6 +96,7 @@ def build(
     old = hold(target, overwrite)
     try:
         opened = open_source(source, **options)
+        check_width(opened, columns, memory_limit)
         with disk_errors(target, "create"):
             target.parent.mkdir(parents=True, exist_ok=True)
             remove_dead_builds(target)
@@ -193,7 +194,8 @@ class _Build:
     def _pieces(self) -> Iterator[tuple[int, Rows, Sequence[str] | None]]:
         """(first row, rows, their names), checked, of about the size of a shard."""
         first_row = 0
-        for rows in rebatch(self.source.blocks(self.shard_bytes, signed=self.normalize is None), 2 * self.shard_bytes):
+        blocks = self.source.blocks(self.shard_bytes, signed=self.normalize is None)
+        for rows in rebatch(blocks, 2 * self.shard_bytes, row_bytes=self.source.row_bytes):
             stop = first_row + rows.shape[0]
             check_rows(rows, self.normalize, first_row, self.source.matrix_name)
             known = self.source.row_names

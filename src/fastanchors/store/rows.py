@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._validate import check_finite
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, TooLargeError
 from ..io import open_source
 from ..io.source import Source, rebatch
 from ..sampling.access import Rows
@@ -28,6 +28,7 @@ __all__ = [
     "WORKERS",
     "block_of",
     "check_rows",
+    "check_width",
     "new_rows",
     "shard_bytes",
     "stacked",
@@ -40,11 +41,29 @@ WORKERS = 2  # shards in the making
 # Memory held per byte of a shard's rows while it is made: two shards in the making (rows, both sides, trees,
 # temporaries), one being read, and the piece its reader works on.
 _MEMORY_PER_BYTE = 12
+# What is held whatever the size of a shard: readers' buffers and caches, and what allocators keep for themselves.
+_FIXED = 8 << 20
+_COLUMN_BYTES = 40  # of memory for each column of a sparse matrix: pointers, sums and trees of two shards in the making
 
 
 def shard_bytes(memory_limit: int) -> int:
     """Bytes of rows (as CSR or dense) that make one shard under a limit on memory."""
-    return memory_limit // _MEMORY_PER_BYTE
+    return (memory_limit - min(memory_limit // 4, _FIXED)) // _MEMORY_PER_BYTE
+
+
+def check_width(source: Source, columns: bool, memory_limit: int) -> None:
+    """Raise where a single row, or the column side of a single shard, is more than the limit on memory allows."""
+    n = source.shape[1]
+    if source.is_sparse:
+        needed, cure = n * (_COLUMN_BYTES if columns else 0), ", or columns=False to leave out the column side"
+    else:
+        needed, cure = n * source.dtype.itemsize * _MEMORY_PER_BYTE, ", or make it sparse"
+    needed += min(memory_limit // 4, _FIXED)
+    if needed > memory_limit:
+        raise TooLargeError(
+            f"{source.name} has {n:,} columns: a shard takes some {needed:,} bytes of memory to make, and memory_limit "
+            f"is {memory_limit:,}; give at least memory_limit={needed}{cure}"
+        )
 
 
 def check_rows(rows: Rows, normalize: str | None, first_row: int, name: str = "A") -> None:
@@ -81,7 +100,7 @@ def new_rows(source: Any, store: Any, options: dict[str, Any]) -> Iterator[tuple
     order = _column_order(opened, store)
     first = 0
     size = shard_bytes(store.memory_limit)
-    for rows in rebatch(opened.blocks(size, signed=store.normalize is None), 2 * size):
+    for rows in rebatch(opened.blocks(size, signed=store.normalize is None), 2 * size, row_bytes=opened.row_bytes):
         check_rows(rows, store.normalize, first, opened.matrix_name)
         fitted = _fitted(rows if order is None else _reordered(rows, order), store, first)
         names = opened.row_names
