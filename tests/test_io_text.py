@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -414,3 +415,14 @@ def test_files_of_unknown_format(tmp_path, name, message):
     (tmp_path / name).write_text("1 2\n")
     with pytest.raises(StoreError, match=message):
         open_source(tmp_path / name)
+
+
+def test_lines_longer_than_what_is_read_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("fastanchors.io.table.line_chunks", partial(line_chunks, size=16))
+    path = tmp_path / "t.csv"
+    path.write_text(",".join(f"column {j}" for j in range(9)) + "\n" + ",".join("123456789") + "\n")
+    source = open_source(path)
+    assert (source.shape, source.column_names[8]) == ((None, 9), "column 8")
+    path.write_text("")
+    with pytest.raises(InvalidInputError, match=r"t.csv is empty"):
+        open_source(path)

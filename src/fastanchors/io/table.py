@@ -21,6 +21,7 @@ from .words import BOM, check_encoding, decoded
 __all__ = ["read_table"]
 
 _LOOKED = 100  # lines that are looked at to tell how a table is laid out
+_LOOKED_BYTES = 1 << 20  # and no more of them than this, but two
 
 
 def read_table(
@@ -124,14 +125,22 @@ def _split_names(
 
 def _first_lines(path: Path, name: str, separator: str, encoding: str) -> list[tuple[int, list[str]]]:
     """Number and cells of the first lines that are not blank."""
+    lines: list[bytes] = []
     with open_bytes(path) as file:
-        chunk = next((text for _, text in line_chunks(file, name)), b"")
-    lines = chunk.removeprefix(BOM).split(b"\n", 2 * _LOOKED)[: 2 * _LOOKED]
+        for _, text in line_chunks(file, name):
+            lines += text.split(b"\n", 2 * _LOOKED)[: 2 * _LOOKED]
+            if sum(bool(line.strip()) for line in lines) > 1:  # lines may be longer than a chunk
+                break
+    if not lines:
+        raise InvalidInputError(f"{name} is empty: a header or a row is needed")
+    lines[0] = lines[0].removeprefix(BOM)
     if not lines[0].strip():
         raise malformed(name, 1, "the file starts with a blank line; a header or a row is needed")
     shown: list[tuple[int, list[str]]] = []
+    held = 0
     for number, line in enumerate(lines, start=1):
-        if line.strip() and len(shown) < _LOOKED:
+        if line.strip() and (len(shown) < 2 or (len(shown) < _LOOKED and held < _LOOKED_BYTES)):
+            held += len(line)
             text = decoded(line, encoding, name, f", line {number}").rstrip("\r")
             cells = next(csv.reader([text], delimiter=separator), [])
             shown.append((number, [cell.strip() for cell in cells]))
