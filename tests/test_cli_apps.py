@@ -1,4 +1,4 @@
-"""The commands ``topics`` and ``unmix``: what they print, write and refuse."""
+"""The commands ``topics``, ``unmix`` and ``representatives``: what they print, write and refuse."""
 
 from __future__ import annotations
 
@@ -119,6 +119,48 @@ def test_unmix_tells_of_odd_pixels_and_of_axes_that_look_wrong(tmp_path, scene):
     assert "--bands" in turned.stderr
 
 
-@pytest.mark.parametrize("command", ["topics", "unmix"])
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    corners = np.array([[0.0, 10, 5], [3, -20, 5], [9, 0, 70]])
+    rows = np.vstack([corners, rng.dirichlet([1, 1, 1], 60) @ corners])
+    lines = ["name,a,b,c"] + [",".join([f"thing {i}", *map(repr, row)]) for i, row in enumerate(rows.tolist())]
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path / "table.csv"
+
+
+def test_representatives_json(table):
+    out = table.with_name("weights.csv")
+    result = run("representatives", table, "-k", 3, "--json", "-o", out)
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert sorted(answer["anchors"]) == [0, 1, 2]
+    assert sorted(answer["anchor_names"]) == ["thing 0", "thing 1", "thing 2"]
+    assert sum(answer["share"]) == pytest.approx(1)
+    assert answer["relative_error"] < 1e-6
+    lines = out.read_text().splitlines()
+    assert lines[0].split(",") == ["row", *answer["anchor_names"]]
+    assert [line.split(",")[0] for line in lines[1:]] == [f"thing {i}" for i in range(63)]
+
+
+def test_representatives_for_people(table, tmp_path):
+    result = run("representatives", table, "-k", 3)
+    assert result.exit_code == 0, result.output
+    assert "3 rows for table.csv: 63 rows × 3 columns" in result.stdout
+    assert "thing 1" in result.stdout
+    np.save(tmp_path / "plain.npy", np.random.default_rng(1).random((30, 4)))
+    plain = run("representatives", tmp_path / "plain.npy", "-k", 2, "--robust", "neighbours")
+    assert plain.exit_code == 0, plain.output
+    assert "of the spread of the rows" in plain.stdout
+
+
+@pytest.mark.parametrize(("command", "things"), [("representatives", "representatives"), ("unmix", "materials")])
+def test_auto_is_answered_with_advice(table, command, things):
+    result = run(command, table, "-k", "auto")
+    assert result.exit_code == 2
+    assert f"the number of {things} is yours to choose" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["topics", "unmix", "representatives"])
 def test_help_has_an_example(command):
     assert f"fastanchors {command}" in run(command, "--help").stdout

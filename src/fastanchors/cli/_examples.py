@@ -27,5 +27,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "bench": ("fastanchors bench", "fastanchors bench --rows 200000 --columns 500 -k 20"),
     "completion": ('eval "$(fastanchors completion bash)"',),
     "topics": ("fastanchors topics corpus/ -k 20",),
+    "representatives": (
+        "fastanchors representatives table.csv -k 5",
+        "fastanchors representatives x.npy -k 5 -o weights.csv",
+    ),
     "unmix": ("fastanchors unmix scene.mat -k 4 -o unmixed/",),
 }

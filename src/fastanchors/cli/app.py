@@ -36,6 +36,7 @@ _COMMANDS = {
     "report": "report",
     "topics": "topics",
     "unmix": "unmix",
+    "representatives": "representatives",
     "bench": "bench",
     "completion": "completion",
 }

@@ -8,16 +8,19 @@ from typing import Any
 import click
 import numpy as np
 
+from ._count import Count
 from ._options import FORMAT, check_output
 from ._terminal import working
 from .app import emit, json_option
 
 __all__ = ["topics"]
 
+_ADVICE = "it sets how fine the topics are; try 10, 20, 50 and compare the coherence"
+
 
 @click.command()
 @click.argument("corpus", type=click.Path(path_type=Path))
-@click.option("-k", "k", type=click.IntRange(2), default=20, show_default=True, help="Number of topics.")
+@click.option("-k", "k", type=Count(2, "topics", _ADVICE), default=20, show_default=True, help="Number of topics.")
 @click.option("--column", help="Column of a .csv or .tsv file that holds the text.")
 @click.option("--vocab", type=click.Path(path_type=Path), help="Words of a file of counts, one per line.")
 @click.option(

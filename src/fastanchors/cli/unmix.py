@@ -9,11 +9,15 @@ import click
 import numpy as np
 
 from ..errors import MissingExtraError
+from ._count import Count
 from ._options import same_file
 from ._terminal import working
 from .app import emit, json_option, say
 
 __all__ = ["unmix"]
+
+
+_ADVICE = "no rule finds it reliably on real scenes; try a few and look at the maps and at what the mixtures miss"
 
 
 class _Shape(click.ParamType):  # type: ignore[type-arg]
@@ -28,7 +32,7 @@ class _Shape(click.ParamType):  # type: ignore[type-arg]
 
 @click.command()
 @click.argument("cube", type=click.Path(path_type=Path))
-@click.option("-k", "k", type=click.IntRange(1), required=True, help="Number of materials.")
+@click.option("-k", "k", type=Count(1, "materials", _ADVICE), required=True, help="Number of materials.")
 @click.option(
     "-o", "--out", "folder", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to; CUBE-unmixed."
 )
@@ -71,9 +75,7 @@ def unmix(
     folder = folder or Path(f"{cube.stem}-unmixed")
     for name in ("abundances.npy", "endmembers.csv", "spectra.png", "abundances.png"):
         if same_file(folder / name, cube):
-            raise click.BadParameter(
-                f"{folder / name} is the scene, and would be overwritten", param_hint="--out"
-            )
+            raise click.BadParameter(f"{folder / name} is the scene, and would be overwritten", param_hint="--out")
     with working(f"unmixing {cube.name}"):
         scene = read_cube(cube, variable=variable, shape=shape, bands=bands, order=order)
         result = run(scene, k, share=share, ignore=ignore, clip=clip, keep_odd=keep_odd)

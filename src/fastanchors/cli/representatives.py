@@ -1,0 +1,92 @@
+"""``fastanchors representatives``: a few rows of a table that show what it holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from ..report._text import clean, plural
+from ._count import Count
+from ._input import ADDRESS, PATH, Input
+from ._options import FORMAT, check_output, table_options
+from ._terminal import working
+from ._weights import SUFFIXES, WeightsFile
+from .app import emit, json_option
+from .seek import make_solver
+
+__all__ = ["representatives"]
+
+_NAME_WIDTH = 60
+_ADVICE = "try a few and take the smallest after which the rows missed hardly fall"
+
+
+@click.command()
+@click.argument("table", type=ADDRESS)
+@click.option("-k", "size", type=Count(1, "representatives", _ADVICE), required=True, help="How many.")
+@click.option(
+    "--scale",
+    type=click.Choice(["range", "none"]),
+    default="range",
+    show_default=True,
+    help="Map every column to 0 … 1, or take them as they are (one unit, no negative values).",
+)
+@click.option(
+    "--robust",
+    type=click.Choice(["neighbours"]),
+    help="Ask that a representative has near neighbours: errors in the table are passed over.",
+)
+@click.option("--format", type=FORMAT, help="The format, where the name of the file does not tell.")
+@click.option("--row-names", type=ADDRESS, help="A file with one row name per line.")
+@click.option("-o", "--out", type=PATH, help=f"Write every row as a mixture of them: {', '.join(SUFFIXES)}.")
+@table_options
+@json_option
+def representatives(
+    table: Path,
+    size: int,
+    scale: Any,
+    robust: str | None,
+    out: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Pick K rows of TABLE that the others are mixtures of, with the share that each stands for.
+
+    TABLE is any file of numbers that seek reads, small enough for memory: .csv, .tsv, .parquet, .npy and more. Rows are
+    named by the column of names where there is one.
+    """
+    from ..apps import representatives as run
+
+    check_output(out, SUFFIXES, "--out", table, options["row_names"])
+    with Input(table, normalize="none", **options) as data, working(f"reading {table.name}"):
+        rows = data.rows
+        if data.store is not None:
+            raise click.UsageError(f"{table.name} is too large to hold in memory; use fastanchors seek instead")
+        found = run(rows, size, scale=scale, solver=make_solver("spa", robust=robust) if robust else "snpa", rng=0)
+        labels = None if data.row_names is None else [str(name) for name in data.row_names]
+    names = [str(i) if labels is None else labels[i] for i in found.indices]
+    if out is not None:
+        with WeightsFile(out, np.float64, names) as file:
+            file.write(found.weights, labels)
+    if as_json:
+        record = {
+            "anchors": found.indices.tolist(),
+            "anchor_names": None if labels is None else names,
+            "share": found.share.tolist(),
+            "relative_error": found.relative_error,
+            "shape": list(rows.shape),
+            "out": None if out is None else str(out),
+        }
+        emit(record)
+        return
+    click.echo(f"{plural(size, 'row')} for {table.name}: {plural(rows.shape[0], 'row')} × {rows.shape[1]} columns\n")
+    shown = [clean(name, _NAME_WIDTH) for name in names]
+    width = max(len(name) for name in shown)
+    for name, index, share in zip(shown, found.indices, found.share, strict=True):
+        place = "" if labels is None else f"  row {index:,}"
+        click.echo(f"  {name:<{width}}  {share:6.1%}{place}")
+    click.echo(f"\nMixtures of them miss {found.relative_error:.1%} of the spread of the rows.")
+    if out is not None:
+        click.echo(f"Written to {out}: every row as a mixture.")
