@@ -86,6 +86,44 @@ def test_space(tmp_path, make, dtype, columns):
         assert used <= limit * A.nbytes
 
 
+# From how many entries a row on the limits hold (see docs/store.md): where no row has more than 32, and where one has.
+ENOUGH = {np.float64: (6, 7), np.float32: (8, 11), np.int16: (11, 16), np.uint8: (13, 21)}
+
+
+@pytest.mark.parametrize("columns", [True, False])
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("dtype", list(ENOUGH))
+def test_space_of_short_rows(tmp_path, dtype, long, columns):
+    counts = np.full(20_000, ENOUGH[dtype][long])
+    if long:
+        counts[0] = 33
+    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    indices = (np.arange(ends[-1]) * 7 % 300).astype(np.int32)
+    A = sp.csr_array((np.arange(ends[-1]) % 100 + 1, indices, ends), shape=(20_000, 300)).astype(dtype)
+    A.sort_indices()
+    S = fa.build(A, tmp_path / "s", columns=columns, extras=())
+    used = sum(file.stat().st_size for file in (tmp_path / "s").iterdir())
+    assert used <= (2.6 if columns else 1.5) * block_bytes(A)
+    assert (S.manifest.shards[0].data["arrays"]["row_nodes"]["shape"] == [0]) is not long
+    fa.verify(tmp_path / "s")
+    assert (A.toarray()[5, S.sample_in_row(5, 50, rng=0)] != 0).all()
+    S[5, 1] = 3
+    S[5, 2] = 0
+    S.compact()
+    assert S.raw([5, 5], [1, 2]).tolist() == [3, 0]
+    fa.verify(tmp_path / "s")
+
+
+@pytest.mark.parametrize("columns", [True, False])
+@pytest.mark.parametrize(("n", "dtype"), [(9, np.float64), (17, np.float32), (33, np.float32)])
+def test_space_of_narrow_dense_matrices(tmp_path, n, dtype, columns):
+    A = dense(20_000, n, dtype)
+    fa.build(A, tmp_path / "s", columns=columns, extras=()).close()
+    used = sum(file.stat().st_size for file in (tmp_path / "s").iterdir())
+    assert used <= (2.6 if columns else 1.5) * A.nbytes
+    fa.verify(tmp_path / "s")
+
+
 def test_without_the_column_side(tmp_path):
     A = sparse()
     S = fa.build(A, tmp_path / "s", columns=False)

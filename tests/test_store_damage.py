@@ -137,3 +137,32 @@ def test_a_wrong_tree_is_found_even_with_a_right_checksum(tmp_path):
     manifest.write(path)
     with pytest.raises(CorruptStoreError, match=r"shard-000000\.bin: the sums of the rows differ"):
         fa.verify(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("indices", 10**6, "rows are not those of a sparse matrix"),
+        ("indices", -1, "rows are not those of a sparse matrix"),
+        ("indptr", 10**6, "rows are not those of a sparse matrix"),
+        ("column_indices", 10**6, "columns are not those of a sparse matrix"),
+        ("row_nodes", None, "trees of the rows are missing"),
+        ("column_nodes", None, "trees of the columns are missing"),
+    ],
+)
+def test_segments_that_lead_astray_are_found_even_with_a_right_checksum(tmp_path, name, value, message):
+    from fastanchors.store.arrays_file import map_arrays, write_arrays
+    from fastanchors.store.manifest import Manifest
+
+    path = tmp_path / "s"
+    fa.build(sp.csr_array(np.arange(1.0, 1 + 50 * 40).reshape(50, 40)), path).close()
+    manifest = Manifest.read(path)
+    arrays = {key: array.copy() for key, array in map_arrays(path, manifest.shards[0].data).items()}
+    if value is None:
+        arrays[name] = arrays[name][:0]
+    else:
+        arrays[name][3] = value
+    manifest.shards[0].data = write_arrays(path / "shard-000000.bin", arrays)
+    manifest.write(path)
+    with pytest.raises(CorruptStoreError, match=rf"shard-000000\.bin: the {message}"):
+        fa.verify(path)
