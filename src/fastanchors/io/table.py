@@ -127,8 +127,8 @@ def _first_lines(path: Path, name: str, separator: str, encoding: str) -> list[t
     """Number and cells of the first lines that are not blank."""
     lines: list[bytes] = []
     with open_bytes(path) as file:
-        for _, text in line_chunks(file, name):
-            lines += text.split(b"\n", 2 * _LOOKED)[: 2 * _LOOKED]
+        for _, chunk in line_chunks(file, name):
+            lines += chunk.split(b"\n", 2 * _LOOKED)[: 2 * _LOOKED]
             if sum(bool(line.strip()) for line in lines) > 1:  # lines may be longer than a chunk
                 break
     if not lines:
