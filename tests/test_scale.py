@@ -28,10 +28,11 @@ from fastanchors._threads import one_thread, threads_allowed
 from fastanchors.scale.crew import Crew, _taken
 from fastanchors.scale.rows import Marks, _gathered, _sketched
 from fastanchors.solvers import fas_index, fas_seek, fas_store
+from fastanchors.store.rows import shard_bytes
 from naive.fas import noisy, separable
 
 LIMIT = 1 << 22
-ROWS = LIMIT // 12 // 160  # rows of 20 doubles in one shard
+ROWS = shard_bytes(LIMIT) // 160  # rows of 20 doubles in one shard
 
 
 def matrix(m=3 * ROWS, sparse=False, noise=False, seed=0):
@@ -511,13 +512,13 @@ def test_a_directory_that_vanishes_does_not_hide_the_cause(tmp_path):
 @pytest.mark.parametrize("limit", [LIMIT, 1 << 27])
 def test_the_memory_limit_decides_alike_with_and_without_workers(tmp_path, limit):
     """A wide matrix, whose index does not fit a small limit: it is left out or made, whoever builds."""
-    A = np.random.default_rng(0).random((300, 1400))
+    A = np.random.default_rng(0).random((300, 2000))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the index of FAS")
         fa.build(A, tmp_path / "one", memory_limit=limit)
-        fa.build(da.from_array(A, chunks=(30, 1400)), tmp_path / "many", memory_limit=limit)
+        fa.build(da.from_array(A, chunks=(10, 2000)), tmp_path / "many", memory_limit=limit)
         with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None):
-            fa.build(da.from_array(A, chunks=(30, 1400)), tmp_path / "client", memory_limit=limit)
+            fa.build(da.from_array(A, chunks=(10, 2000)), tmp_path / "client", memory_limit=limit)
     names = [{file.name for file in (tmp_path / x).glob("whole*")} for x in ("one", "many", "client")]
     assert names == [set() if limit == LIMIT else {"whole-000001.fas.bin"}] * 3
 

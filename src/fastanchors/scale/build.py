@@ -22,7 +22,7 @@ import scipy.sparse as sp
 
 from .._blas import one_blas_thread
 from ..errors import StoreError
-from ..io.source import Source, numeric_dtype, rebatch
+from ..io.source import _NAME_BYTES, Source, numeric_dtype, rebatch
 from ..sampling.access import Rows
 from ..store.arrays_file import write_arrays
 from ..store.build import Progress, _Build
@@ -45,6 +45,7 @@ class _Plan(NamedTuple):
     name: str
     width: int
     names_inside: bool
+    named: bool
 
 
 class _Head(NamedTuple):
@@ -75,8 +76,9 @@ class DaskBuild(_Build):
     def _run(self) -> None:
         source, crew = self.source, self.source.crew
         folder = os.path.abspath(self.folder)
-        inside = source.names_inside
-        plan = _Plan(folder, self.normalize, self.columns, self.shard_bytes, source.name, source.shape[1], inside)
+        inside, named = source.names_inside, source.names_inside or source.row_names is not None
+        view = (self.normalize, self.columns, self.shard_bytes)
+        plan = _Plan(folder, *view, source.name, source.shape[1], inside, named)
         rows = list(source.bounds())
         own = [(i, start, stop - start, source.names_of(i)) for i, (start, stop) in enumerate(rows)]
         at = next(i for i, (start, stop) in enumerate(rows) if stop > start)
@@ -145,7 +147,8 @@ def _pieces(rows: Rows, sparse: bool, dtype: Any, plan: _Plan, first_row: int) -
     """The block checked and of one type with all others, in pieces of about the size of a shard."""
     where = f"{plan.name}, rows from {first_row}" if first_row else plan.name
     source = Source(where, (None, plan.width), dtype, sparse, lambda _: [rows])
-    for piece in rebatch(source.blocks(signed=plan.normalize is None), 2 * plan.shard_bytes):
+    row_bytes = source.row_bytes + (_NAME_BYTES if plan.named else 0)  # as for one machine: the same shards
+    for piece in rebatch(source.blocks(signed=plan.normalize is None), 2 * plan.shard_bytes, row_bytes=row_bytes):
         check_rows(piece, plan.normalize, first_row)
         yield piece
         first_row += piece.shape[0]
