@@ -4,16 +4,18 @@
     python benchmarks/scale.py --quick
 
 Blocks are made on the workers, so that what is measured is the work on them and not the shipping of one array. The peer
-is ``fa.build`` and ``FAS().seek`` in this process with all its threads. Constants for the model of ``docs/scale.md``
-are those of one process.
+is ``fa.build`` and ``FAS().seek`` in this process with all its threads. Every constant that the model of
+``docs/scale.md`` uses is measured here, and the model itself is worked out from them.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -24,13 +26,17 @@ from distributed import Client, LocalCluster
 
 import fastanchors as fa
 from _table import Report, arguments, peak_memory
+from fastanchors._blas import one_blas_thread
 from fastanchors._threads import one_thread
 from fastanchors.scale.build import _Plan, _prepare, _write_block
+from fastanchors.scale.crew import Crew
 from fastanchors.solvers import fas_store
 from fastanchors.solvers._rows import MatrixRows
 from fastanchors.solvers.fas_bounds import Part, Sketch
 from fastanchors.solvers.fas_coreset import Coreset
+from fastanchors.solvers.fas_hull import mixtures
 from fastanchors.store.arrays_file import map_arrays
+from fastanchors.store.rows import shard_bytes
 
 RANK = 10
 
@@ -62,10 +68,45 @@ def timed(task):
 
 
 def same_files(a, b):
-    names = {path.name for path in a.iterdir()}
-    return names == {path.name for path in b.iterdir()} and all(
-        (a / name).read_bytes() == (b / name).read_bytes() for name in names
-    )
+    """Whether two stores hold the same, but for what tells one build from another."""
+    return contents(a) == contents(b)
+
+
+def contents(folder):
+    found = {path.name: path.read_bytes() for path in folder.iterdir()}
+    manifest = json.loads(found.pop("manifest.json"))
+    return found | {"manifest": {key: manifest[key] for key in manifest if key not in ("id", "crc32")}}
+
+
+@contextmanager
+def batches(log):
+    """Note every batch of tasks: its name, how many tasks, the bytes that crossed, the rows that were named."""
+    each, keep = Crew.each, Crew.keep
+
+    def noting(method):
+        def note(self, name, function, parts, own=None, shared=()):
+            before = self.cost.bytes_moved
+            result = method(self, name, function, parts, own, shared)
+            named = [value for values in own or () for value in values if isinstance(value, np.ndarray)]
+            rows = sum(value.size for value in named) if name in ("near", "look") else 0
+            log.append((name, len(parts), self.cost.bytes_moved - before, rows))
+            return result
+
+        return note
+
+    Crew.each, Crew.keep = noting(each), noting(keep)
+    try:
+        yield
+    finally:
+        Crew.each, Crew.keep = each, keep
+
+
+def by_question(log):
+    """(question, batches, tasks, bytes, rows) of such a log."""
+    found = {}
+    for name, *numbers in log:
+        found[name] = [a + b for a, b in zip(found.get(name, [0] * 4), [1, *numbers], strict=True)]
+    return [(name, *numbers) for name, numbers in found.items()]
 
 
 def fresh_seek(store):
@@ -89,7 +130,11 @@ def on_cluster(processes, X, folder, name):
     ):
         warm_up(folder / f"warm-{name}")
         found["control: a loop, 8 tasks"] = timed(lambda: dask.compute(*(dask.delayed(loop)(i) for i in range(8))))[1]
-        S, found["build"] = timed(lambda: fa.build(X, folder / name))
+        idle = [timed(lambda: Crew().each("nothing", nothing, range(1000)))[1] for _ in range(2)]
+        found["scheduler"] = min(idle) / 1000
+        found["log"] = []
+        with batches(found["log"]):
+            S, found["build"] = timed(lambda: fa.build(X, folder / name))
         found["build bytes"] = S.cost.bytes_moved
         fa.build(X, folder / f"{name}-bare", extras=())
         remote, found["connect"] = timed(lambda: fa.scale.connect(folder / name))
@@ -99,6 +144,10 @@ def on_cluster(processes, X, folder, name):
         F = fa.encode(remote.to_dask(), remote.rows(found["kept"].indices))
         _, found["encode"] = timed(lambda: F.sum().compute())
     return found
+
+
+def nothing(part):
+    return None
 
 
 def warm_up(path):
@@ -166,8 +215,14 @@ def main():
         report.table(("equal", "holds"), [(what, "yes" if holds else "NO") for what, holds in same.items()])
         whole = sum(path.stat().st_size for path in (folder / "p1").glob("whole-*"))
         report.text(f"Encoding on one process: {m / one['encode']:,.0f} rows/s; the index takes {whole / 1e6:.1f} MB.")
-    report.text("Constants of one core, by processor time, without waiting for the disk:")
-    report.table(("constant", "value"), measured)
+        report.text("What a build with its index asks of 2 processes, in how many batches of tasks:")
+        asked = by_question(two["log"])
+        report.table(("question", "batches", "tasks", "bytes", "rows named"), asked)
+    measured |= counts(asked, m) | {"Dask's scheduler and one idle process, ms a task": 1000 * one["scheduler"]}
+    report.text("Constants; those of one core by processor time, without waiting for the disk:")
+    report.table(("constant", "value"), measured.items())
+    report.text(f"The model of docs/scale.md, {PAPER} from these constants:")
+    report.table(("step", "what it takes", "seconds"), model(measured))
     report.save()
     return 0 if all(same.values()) else 1
 
@@ -175,13 +230,13 @@ def main():
 def constants(folder):
     """Of one core, by its processor time: what the model of the documentation is made of."""
     rows = np.repeat(make_block(25_000, 200, 0), 12, axis=0)
-    plan = _Plan(str(folder), "l1", True, 1 << 40, "the block", rows.shape[1], False)
-    with one_thread():
+    plan = _Plan(str(folder), "l1", True, 1 << 40, "the block", rows.shape[1], False, False)
+    with one_thread(), one_blas_thread():
         head = _prepare(rows[:3000], plan, [fas_store.FasExtra()])
         task = head._replace(shared={})
-        _write_block(rows[:3000], 0, 0, None, plan, task)
+        _write_block(rows[:3000], 0, 0, 3000, None, plan, task)
         held = resident()
-        shard, making = cpu(lambda: _write_block(rows, 1, 0, None, plan, task)[0])
+        shard, making = cpu(lambda: _write_block(rows, 1, 0, len(rows), None, plan, task)[0])
         memory = (peak_memory() - held) / rows.nbytes + 1
         arrays = map_arrays(folder, shard.extras["fas"])
         V = head.shared["fas"]["V"]
@@ -189,19 +244,86 @@ def constants(folder):
         some = MatrixRows(rows[:3000], (3000, rows.shape[1]))
         run = Coreset.read(some, np.arange(3000)).run(32)
         sketch.scan(run.thresholds, sketch.marks(), 33)
+        points = np.asarray(rows[run.indices], dtype=np.float64)
+        mixtures(sketch, points[:RANK], sketch.marks(), 257)
+        _, mixing = cpu(lambda: mixtures(sketch, points[:RANK], sketch.marks(), 257))
         _, looking = cpu(lambda: sketch.scan(run.thresholds, sketch.marks(), 33))
         _, sketching = cpu(lambda: Sketch.of(MatrixRows(rows, rows.shape), V))
     m = len(rows)
-    record = len(json.dumps(asdict(shard), indent=1))
-    return [
-        ("making a shard and its sketch, MB/s of rows", rows.nbytes / making / 1e6),
-        ("memory of that task, bytes per byte of the block (at most)", memory),
-        ("shard, bytes a row", shard.data["bytes"] / m),
-        (f"sketch of {V.shape[1]} dimensions, bytes a row", shard.extras["fas"]["bytes"] / m),
-        ("record in the manifest, bytes", record),
-        ("sketching in a pass, million rows/s", m / sketching / 1e6),
-        ("a look at a sketch for 32 anchors, million rows/s", m / looking / 1e6),
+    return {
+        "making a shard and its sketch, MB/s of rows": rows.nbytes / making / 1e6,
+        "memory of that task, bytes per byte of the block (at most)": memory,
+        "shard, bytes a row": shard.data["bytes"] / m,
+        f"sketch of {V.shape[1]} dimensions, bytes a row": shard.extras["fas"]["bytes"] / m,
+        "record in the manifest, bytes": len(json.dumps(asdict(shard), indent=1)),
+        "sketching in a pass, million rows/s": m / sketching / 1e6,
+        "a look at a sketch for 32 anchors, million rows/s": m / looking / 1e6,
+        "a look at mixtures of 10 anchors, million rows/s": m / mixing / 1e6,
+        "a rename on this disk, ms": renaming(folder),
+    }
+
+
+def renaming(folder, files=1000):
+    for i in range(files):
+        (folder / f"rename-{i}").touch()
+    _, seconds = timed(lambda: [os.replace(folder / f"rename-{i}", folder / f"renamed-{i}") for i in range(files)])
+    return 1000 * seconds / files
+
+
+def counts(asked, m):
+    """What the model takes from the batches of a build."""
+    found = {name: (batches, rows) for name, batches, _, _, rows in asked}
+    looks = sum(found.get(name, (0, 0))[0] for name in ("bounds", "suspects"))
+    return {
+        "looks at bounds for an index": looks,
+        "looks at mixtures for an index": found.get("mixtures", (0, 0))[0],
+        "batches of tasks for an index": sum(batches for batches, _ in found.values()) - 2,  # but those of the shards
+        "rows near a threshold, %": 100 * found.get("near", (0, 0))[1] / m,
+        "rows read again and checked exactly, %": 100 * found.get("look", (0, 0))[1] / m,
+    }
+
+
+# --- the model -------------------------------------------------------------------------------------------------------
+
+ROWS, COLUMNS, MACHINES, CORES = 10**10, 200, 100, 16
+BLOCK, LIMIT = 500e6, 7 * 10**9  # bytes of a block; the memory_limit, for which it is one shard
+STORAGE, NETWORK = 1e9, 1.25e9  # bytes/s of each machine
+TASK, RENAME, SEEK = 1e-3, 1e-3, 1e-2  # seconds: of a busy scheduler; on shared storage, a rename and a row read alone
+PAPER = f"{ROWS:.0e} rows of {COLUMNS} columns on {MACHINES} machines of {CORES} cores,"
+
+
+def model(c):
+    """(step, what it takes, seconds), nothing overlapping."""
+    value = lambda start: next(v for k, v in c.items() if k.startswith(start))  # noqa: E731
+    size, cores = 4 * ROWS * COLUMNS, MACHINES * CORES
+    blocks, parts = size / BLOCK, 4 * cores
+    shard, sketch = ROWS * value("shard"), ROWS * value("sketch of")
+    looks, mixes, steps = value("looks at bounds"), value("looks at mixtures"), value("batches")
+    manifest = blocks * value("record")
+    largest = parts * 16 * (25 * 33 * looks + 33 * 257 * mixes)
+    near = 8 * min(ROWS * value("rows near") / 100, 1 << 25)
+    checked = min(ROWS * value("rows read again") / 100, LIMIT / (32 * COLUMNS))
+    assert shard_bytes(LIMIT) >= BLOCK
+    million = ROWS / cores / 1e6  # rows per core
+    written = (shard + sketch) / MACHINES
+    rows = [
+        ("read the source", f"{size / MACHINES / 1e9:.0f} GB per machine", size / MACHINES / STORAGE),
+        ("make shards and sketches", f"{size / cores / 1e9:.0f} GB per core", size / cores / value("making") / 1e6),
+        ("write them", f"{written / 1e9:.0f} GB per machine", written / STORAGE),
+        ("scheduler", f"{blocks:,.0f} tasks", blocks * TASK),
+        ("renames by the client", f"{2 * blocks:,.0f} files", 2 * blocks * RENAME),
+        ("manifest", f"{manifest / 1e6:.0f} MB", manifest / STORAGE),
+        ("read the sketches once", f"{sketch / MACHINES / 1e9:.0f} GB per machine", sketch / MACHINES / STORAGE),
+        ("looks at bounds", f"{looks} · {million:.2f} million rows per core", looks * million / value("a look at a")),
+        ("looks at mixtures", f"{mixes} · {million:.2f} million rows per core", mixes * million / value("a look at m")),
+        ("scheduler", f"{steps} batches of {parts:,} tasks", steps * parts * TASK),
+        ("largest bounds and shares to the client", f"{largest / 1e9:.1f} GB", largest / NETWORK),
+        ("numbers of rows near a threshold, there and back", f"{near / 1e9:.2f} GB", near / NETWORK),
+        ("rows read again and checked", f"{checked:,.0f} rows over {MACHINES} machines", checked * SEEK / MACHINES),
     ]
+    if sketch > shard / 10:  # then they serve the build alone
+        rows.append(("removing the sketches", f"{blocks:,.0f} files", blocks * RENAME))
+    return [*rows, ("**build, index included**", "", sum(seconds for *_, seconds in rows))]
 
 
 def cpu(task):
