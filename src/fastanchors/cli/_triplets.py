@@ -97,9 +97,7 @@ def _finder(names: Iterable[str] | None, length: int, what: str) -> Callable[[st
 
         def by_index(text: str) -> int:
             if not (text.isascii() and text.isdigit() and int(text) < length):
-                raise LookupError(
-                    f"{what}s have no names, and {text!r} is not an index of 0 … {length - 1}"
-                )
+                raise LookupError(f"{what}s have no names, and {text!r} is not an index of 0 … {length - 1}")
             return int(text)
 
         return by_index
