@@ -30,14 +30,12 @@ __all__ = [
     "squared_norms_of",
 ]
 
-#: A tied row may exceed the largest known squared residual by this fraction and still change nothing.
+#: An unknown row may exceed the largest known squared residual by this fraction and still change nothing.
 _EXCESS = TIE / 4
-#: Relative error of squared residuals that SPA tolerates (it computes them to 1e-9), with room to spare.
+#: Relative difference between a squared residual here and in full SPA (each has it to 1e-9).
 _DOUBT = 2e-9
-#: Error of squared norms in units of EQUAL: 1e-9 of the norm, where double precision has about 1e-14.
-_NORM_DOUBT = 1e-3
-#: Rows at the edge of the tie band that are gone through one by one.
-_AT_THE_EDGE = 64
+#: The same for squared norms, where double precision has about 1e-14.
+_NORM_DOUBT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -54,39 +52,39 @@ class Decision:
 def decide(values: NDArray[np.float64], norms: NDArray[np.float64], doubt: float) -> Decision | None:
     """SPA's choice by squared residuals known to a relative error of ``doubt``; None where that could change it.
 
-    ``values`` holds at least every row within TIE + 4·doubt + _EXCESS of the largest, in increasing order of index.
+    ``values`` holds at least every row within TIE + 4·doubt of the largest, in increasing order of index.
+
+    Full SPA has its own rounding, and rows that are not known may be tied as well, each with a residual of at most
+    ``high``, a norm of at most ``norm`` and an index beyond the chosen row's. So its tie band begins somewhere between
+    ``low`` and an edge, (1 − TIE) of the largest residual there may be: rows above the edge are in it surely, rows
+    between are in it or not, one by one. Row p is the choice of every such band if and only if
+
+    - p is in it surely;
+    - p is as long (up to EQUAL) as the longest row that may be in it, unknown rows included: hence ``norm``;
+    - no row before p that may be in it is as long (up to EQUAL) as the longest that surely is.
     """
     largest = float(values.max())
     place = choose(values, norms)
-    tied = np.flatnonzero(values >= (1 - TIE) * largest * (1 - 4 * doubt))
+    begin = (1 - TIE) * largest
+    tied = np.flatnonzero(values >= begin * (1 - 4 * doubt))  # those that may be in the band
+    lengths = norms[tied]
+    equal = 1 - EQUAL + _NORM_DOUBT
 
-    def same(lowest: float, highest: float, least: float) -> bool:
-        """Is the choice the same wherever the band begins, and where equal norms are more or less equal?
-
-        The band begins between ``lowest`` and ``highest`` above where it should: it changes with each row in between.
-        """
-        edge = (1 - TIE) * largest * (1 + np.array([lowest, highest]))
-        between = np.unique(values[(values >= edge[0]) & (values < edge[1])])
-        if between.size > _AT_THE_EDGE:
+    def certain(edge: float) -> bool:
+        surely = values[tied] >= edge
+        if values[place] < edge or norms[place] < equal * lengths.max():
             return False
-        for start in (*between, edge[1]):
-            band = np.flatnonzero(values >= start)
-            lengths = norms[band]
-            first = [band[np.argmax(lengths >= (1 - e * EQUAL) * lengths.max())] for e in (least, 1 + _NORM_DOUBT)]
-            if first[0] != place or first[1] != place:
-                return False
-        return True
+        rivals = lengths[tied < place]
+        return bool((rivals < (1 - EQUAL - _NORM_DOUBT) * lengths[surely].max()).all())
 
-    alone = tied.size == 1
-    if not (alone or same(-2 * doubt, 2 * doubt, 1 - _NORM_DOUBT)):
+    if tied.size > 1 and not certain(begin * (1 + 4 * doubt)):
         return None
-    # A tied row that is not known may raise the largest residual by _EXCESS, and the largest norm by EQUAL / 4.
-    tolerant = alone or same(-2 * doubt, _EXCESS + 4 * doubt, 0.5)
+    tolerant = certain(begin * (1 + _EXCESS) * (1 + 4 * doubt))
     return Decision(
         place,
-        low=math.sqrt((1 - TIE) * largest * (1 - 4 * doubt)),
+        low=math.sqrt(begin * (1 - 4 * doubt)),
         high=math.sqrt(largest * (1 + _EXCESS)) if tolerant else 0.0,
-        norm=math.sqrt(norms[tied].max() * (1 + EQUAL / 4)) if tolerant else 0.0,
+        norm=math.sqrt(norms[place] / (equal + _NORM_DOUBT)) if tolerant else 0.0,
         tied=tied,
     )
 
