@@ -48,9 +48,10 @@ class RemoteRows(MatrixRows):
         return self.shape[1]
 
     def raw_rows(self, indices: ArrayLike) -> Rows:
-        if self._sampled:
-            return self.source.rows(indices)
         indices = np.asarray(indices, dtype=np.int64)
+        if self._sampled:
+            self.spend(indices.size)
+            return self.source.rows(indices)
         self._read(indices.size)
         asked = list(self._by_part(indices)) or [(0, np.zeros(0, np.int64))]  # no rows at all: of the right kind
         parts, own = [self.parts[p] for p, _ in asked], [(indices[at] - self.starts[p],) for p, at in asked]
@@ -58,6 +59,7 @@ class RemoteRows(MatrixRows):
 
     def raw_blocks(self, step: int) -> Iterator[tuple[int, Rows]]:
         """One pass in order, part by part, through this process: for solvers that want the rows themselves."""
+        self.spend(self.shape[0])
         for part, (start, stop) in zip(self.parts, pairwise(self.starts)):
             for low in range(start, stop, step):
                 high = min(stop, low + step)
@@ -108,6 +110,7 @@ class RemoteRows(MatrixRows):
             yield p, order[low:high]
 
     def _read(self, rows: int) -> None:
+        self.spend(rows)
         (self.source.cost if self._sampled else self._own_cost).rows_read += rows
 
 

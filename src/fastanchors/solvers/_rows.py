@@ -7,6 +7,7 @@ a store) as its view shows it. Sparse rows stay sparse. Reads are counted.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -21,7 +22,7 @@ from .._validate import as_matrix, is_dask
 from ..sampling.access import Rows, SampleAccess
 from ..sampling.cost import Cost
 
-__all__ = ["DOUBLE", "SINGLE", "MatrixRows", "as_rows", "in_threads"]
+__all__ = ["DOUBLE", "SINGLE", "BudgetSpent", "MatrixRows", "as_rows", "in_threads"]
 
 _BLOCK_BYTES = 1 << 25  # a block of rows converted to float64 at a time
 _CACHE_BYTES = 1 << 20  # the same where the block is only passed through once: it stays in the cache
@@ -31,6 +32,10 @@ _THREADS = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity
 #: unit roundoff of single and of double precision
 SINGLE = 2.0**-24
 DOUBLE = 2.0**-53
+
+
+class BudgetSpent(Exception):
+    """A read would go beyond :attr:`MatrixRows.limit`; nothing of it was read."""
 
 
 def as_rows(A: Any) -> MatrixRows:
@@ -53,10 +58,12 @@ class MatrixRows:
     """Rows of a matrix with counted reads. All values leave here in float64.
 
     ``how`` says how the rows are come by where that is worth saying, ``row_names`` names them where the source does
-    not.
+    not. Where a ``limit`` is set, no more rows than that are ever read: what would exceed it raises
+    :class:`BudgetSpent` beforehand, a pass before its first block.
     """
 
     how: str | None = None
+    limit: int | None = None
     row_names: Any = None
 
     def __init__(self, source: Any, shape: tuple[int, int]) -> None:
@@ -75,6 +82,16 @@ class MatrixRows:
     def cost(self) -> Cost:
         """Sample access used through this object since it was made."""
         return self.source.cost - self._start if self._sampled else self._own_cost.copy()
+
+    @property
+    def left(self) -> int:
+        """How many rows may still be read."""
+        return sys.maxsize if self.limit is None else max(0, self.limit - self.cost.rows_read)
+
+    def spend(self, rows: int) -> None:
+        """Raise where so many rows may not be read any more."""
+        if self.limit is not None and rows > self.left:
+            raise BudgetSpent
 
     @property
     def names(self) -> Any:
@@ -99,6 +116,7 @@ class MatrixRows:
     def raw_rows(self, indices: ArrayLike) -> Rows:
         """Those rows in the type they are held in, sparse ones sparse."""
         indices = np.asarray(indices, dtype=np.intp)
+        self.spend(indices.size)
         if self._sampled:
             return self.source.rows(indices)
         self._own_cost.rows_read += indices.size
@@ -113,6 +131,7 @@ class MatrixRows:
 
     def raw_blocks(self, step: int) -> Iterator[tuple[int, Rows]]:
         """One pass in order, about ``step`` rows at a time, in the type they are held in: (first row, block)."""
+        self.spend(self.shape[0])
         if self._sampled:
             yield from self.source.row_blocks(step)
             return
@@ -127,6 +146,7 @@ class MatrixRows:
     def blocks(self, *, nbytes: int = _BLOCK_BYTES) -> Iterator[tuple[int, Rows]]:
         """One pass in order: (first row, block), each block a float64 array or float64 CSR."""
         m, n = self.shape
+        self.spend(m)
         if self._sampled:
             for start, block in self.source.row_blocks():
                 yield start, block.astype(np.float64, copy=False)
@@ -159,6 +179,7 @@ class MatrixRows:
         """
         if self._sampled:
             return self.dot(q)
+        self.spend(self.shape[0])
         self._own_cost.rows_read += self.shape[0]
         if not self._sparse and self.source.dtype == np.float64:
             return np.asarray(self.source @ q)
@@ -182,6 +203,7 @@ class MatrixRows:
             return np.asarray(self.source.row_norm(np.arange(self.shape[0]))) ** 2
         result = np.empty(self.shape[0])
         if self._sparse:
+            self.spend(self.shape[0])
             self._own_cost.rows_read += self.shape[0]
             _csr_squared_norms(self.source.indptr, self.source.data, result)
             return result
