@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
+import math
 import tempfile
 import zipfile
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,10 +19,19 @@ from numpy.typing import NDArray
 from ..errors import InvalidInputError, InvalidTypeError, StoreError
 from .compressed import SliceReader, compressed_source, coo_source
 from .remote import openable
-from .source import Source, read_names, rebatch, row_slices, split
+from .source import Source, read_names, reading, rebatch, row_slices, split
 from .triplets import unsummed_csr
 
-__all__ = ["dense_source", "from_array", "from_blocks", "plain_rows", "read_npy", "read_npz"]
+__all__ = [
+    "dense_source",
+    "from_array",
+    "from_blocks",
+    "plain_rows",
+    "read_npy",
+    "read_npz",
+    "spooled",
+    "spooled_columns",
+]
 
 
 def dense_source(name: str, array: Any, *, chunk_rows: int = 1, **names: Any) -> Source:
@@ -32,7 +43,9 @@ def dense_source(name: str, array: Any, *, chunk_rows: int = 1, **names: Any) ->
         step = max(1, max_bytes // row_bytes)
         step = step // chunk_rows * chunk_rows or step
         for start, stop in row_slices(m, 1, step):
-            yield np.asarray(array[start:stop])
+            with reading(name):
+                block = np.asarray(array[start:stop])
+            yield block
 
     return Source(name, (m, n), array.dtype, False, blocks, **names)
 
@@ -69,7 +82,8 @@ def plain_rows(rows: Any) -> NDArray[Any]:
 
 
 def _array_readers(csr: sp.csr_array) -> Any:
-    return SliceReader(csr.indptr), SliceReader(csr.indices), SliceReader(csr.data)
+    # SciPy allows room for more entries at the end than there are.
+    return SliceReader(csr.indptr), SliceReader(csr.indices[: csr.nnz]), SliceReader(csr.data[: csr.nnz])
 
 
 def _as_csr(A: Any) -> sp.csr_array:
@@ -135,7 +149,7 @@ def read_npy(path: Path, *, row_names: Any = None, column_names: Any = None) -> 
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
         if by_column:
             with open(path, "rb") as file:
-                yield from _rows_of_columns(file, offset, (m, n), dtype, max_bytes)
+                yield from _rows_of_columns(functools.partial(_read_at, file, offset, dtype), (m, n), dtype, max_bytes)
             return
         for start, stop in row_slices(m, n * dtype.itemsize, max_bytes):
             yield np.array(_mapped(path)[start:stop])
@@ -146,36 +160,41 @@ def read_npy(path: Path, *, row_names: Any = None, column_names: Any = None) -> 
 
 def _remote_npy(path: Any, row_names: Any, column_names: Any) -> Source:
     """The same from another file system, by a read for each block."""
-    try:
-        with path.open("rb") as file:
-            version = np.lib.format.read_magic(file)
-            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, by_column, dtype = header(file)
-            offset = file.tell()
-    except (ValueError, EOFError, OSError) as error:
-        raise StoreError(f"cannot read {path}: {error}") from error
+    with reading(path), path.open("rb") as file:
+        shape, by_column, dtype = _npy_header(file)
+        offset = file.tell()
     if len(shape) != 2 or dtype.hasobject:
         raise InvalidInputError(f"{path} must hold a two-dimensional array of numbers, got {dtype} of shape {shape}")
 
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
         with path.open("rb") as file:
             if by_column:
-                yield from _rows_of_columns(file, offset, shape, dtype, max_bytes)
+                yield from _rows_of_columns(functools.partial(_read_at, file, offset, dtype), shape, dtype, max_bytes)
                 return
             file.seek(offset)
             row_bytes = shape[1] * dtype.itemsize
             for start, stop in row_slices(shape[0], row_bytes, max_bytes):
                 data = file.read((stop - start) * row_bytes)
+                if len(data) < row_bytes:
+                    return  # truncated, as the number of rows will show
                 yield np.frombuffer(data[: len(data) // row_bytes * row_bytes], dtype).reshape(-1, shape[1])
 
     return Source(str(path), shape, dtype, False, blocks, row_names=row_names, column_names=column_names)
 
 
 def _mapped(path: Path) -> Any:
-    try:
+    with reading(path):
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise StoreError(f"cannot read {path}: {error}") from error
+
+
+def _npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether it lies column by column, and type of the array that follows."""
+    version = np.lib.format.read_magic(file)
+    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = header(file)
+    if any(size < 0 for size in shape):
+        raise ValueError(f"its header gives the shape {shape}")
+    return shape, fortran, dtype
 
 
 def read_npz(path: Path, *, variable: str | None = None, row_names: Any = None, column_names: Any = None) -> Source:
@@ -199,7 +218,7 @@ def read_npz(path: Path, *, variable: str | None = None, row_names: Any = None, 
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
         stream = _Member(path, key)
         if fortran:
-            yield from _spooled_columns(stream, (m, n), dtype, max_bytes)
+            yield from spooled_columns(stream, (m, n), dtype, max_bytes)
             return
         for start, stop in row_slices(m, n * dtype.itemsize, max_bytes):
             piece = stream.read((stop - start) * n)
@@ -219,7 +238,9 @@ def _sparse_npz(path: Path, members: dict[str, Any], names: dict[str, Any]) -> S
     elif kind == "coo":
         keys = ("row", "col", "data") if "row" in members else ("coords", "coords", "data")
     else:  # bsr and dia are read whole: they have no order that could be streamed
-        return from_array(sp.load_npz(openable(path)), name=name, **names)
+        with reading(path):
+            matrix = sp.load_npz(openable(path))
+        return from_array(matrix, name=name, **names)
     if not set(keys) <= members.keys() or len(shape) != 2:
         raise StoreError(f"{name}: not a two-dimensional sparse matrix as scipy.sparse.save_npz writes it")
 
@@ -237,11 +258,8 @@ def _sparse_npz(path: Path, members: dict[str, Any], names: dict[str, Any]) -> S
 
 def _npz_members(path: Path) -> dict[str, tuple[tuple[int, ...], bool, np.dtype[Any]]]:
     """Shape, order and type of every array in the archive."""
-    try:
-        with zipfile.ZipFile(openable(path)) as archive:
-            keys = [info.filename.removesuffix(".npy") for info in archive.infolist()]
-    except (OSError, zipfile.BadZipFile) as error:
-        raise StoreError(f"cannot read {path}: {error}") from error
+    with reading(path), zipfile.ZipFile(openable(path)) as archive:
+        keys = [info.filename.removesuffix(".npy") for info in archive.infolist() if info.filename.endswith(".npy")]
     members = {}
     for key in keys:
         member = _Member(path, key)
@@ -255,26 +273,22 @@ class _Member:
 
     def __init__(self, path: Path, key: str) -> None:
         self.place = f"{path}, array {key!r}"
-        try:
+        with reading(self.place):
             self._archive = zipfile.ZipFile(openable(path))
             self._file: IO[bytes] = self._archive.open(f"{key}.npy")
-            version = np.lib.format.read_magic(self._file)
-            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            self.shape, self.fortran, self.dtype = header(self._file)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise StoreError(f"cannot read {self.place}: {error}") from error
+            self.shape, self.fortran, self.dtype = _npy_header(self._file)
         if self.dtype.hasobject:
             raise StoreError(f"{self.place} holds Python objects, not numbers")
-        self.size = int(np.prod(self.shape, dtype=np.int64))
+        self.size = math.prod(self.shape)
+        if self.size * self.dtype.itemsize > self._archive.getinfo(f"{key}.npy").file_size:
+            raise StoreError(f"{self.place} is truncated: its header gives the shape {self.shape}")
 
     def read(self, count: int) -> NDArray[Any]:
         count = min(count, self.size)
         if count == 0:
             return np.empty(0, self.dtype)
-        try:
+        with reading(self.place):
             data = self._file.read(count * self.dtype.itemsize)
-        except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise StoreError(f"cannot read {self.place}: {error}") from error
         self.size -= count
         if self.size == 0:
             self.close()
@@ -285,31 +299,42 @@ class _Member:
         self._archive.close()
 
 
-def _spooled_columns(stream: Any, shape: tuple[int, int], dtype: Any, max_bytes: int) -> Iterator[NDArray[Any]]:
-    """Row blocks of a stream that comes column by column, by way of a temporary file."""
-    m, n = shape
-    with tempfile.TemporaryFile(prefix="fastanchors-") as spool:
-        left = m * n
-        while left:
+@contextlib.contextmanager
+def spooled(stream: Any, size: int, dtype: Any, max_bytes: int) -> Iterator[Callable[[int, int], NDArray[Any]]]:
+    """The ``size`` entries of a stream by way of a temporary file: ``read(first, count)`` gives them in any order."""
+    with tempfile.TemporaryFile(prefix="fastanchors-") as file:
+        left = size
+        while left > 0:
             piece = stream.read(min(left, max(1, max_bytes // dtype.itemsize)))
             if piece.size == 0:
                 break
-            piece.astype(dtype, copy=False).tofile(spool)
+            piece.astype(dtype, copy=False).tofile(file)
             left -= piece.size
-        spool.flush()
-        if left:
-            raise StoreError(f"{stream.place} is truncated: {left} of {m * n} entries are missing")
-        yield from _rows_of_columns(spool, 0, shape, dtype, max_bytes)
+        if left > 0:
+            raise StoreError(f"{stream.place} is truncated: {left} of {size} entries are missing")
+        if left < 0 or stream.read(1).size:
+            raise StoreError(f"{stream.place} holds more than the {size} entries of its shape")
+        yield functools.partial(_read_at, file, 0, dtype)
+
+
+def _read_at(file: IO[bytes], offset: int, dtype: Any, first: int, count: int) -> NDArray[Any]:
+    file.seek(offset + first * dtype.itemsize)
+    return np.frombuffer(file.read(count * dtype.itemsize), dtype)
+
+
+def spooled_columns(stream: Any, shape: tuple[int, int], dtype: Any, max_bytes: int) -> Iterator[NDArray[Any]]:
+    """Row blocks of a stream that comes column by column, by way of a temporary file."""
+    with spooled(stream, shape[0] * shape[1], dtype, max_bytes) as read:
+        yield from _rows_of_columns(read, shape, dtype, max_bytes)
 
 
 def _rows_of_columns(
-    file: IO[bytes], offset: int, shape: tuple[int, int], dtype: Any, max_bytes: int
+    read: Callable[[int, int], NDArray[Any]], shape: tuple[int, int], dtype: Any, max_bytes: int
 ) -> Iterator[NDArray[Any]]:
-    """Row blocks of an array that lies in a file column by column, by a read per column and block."""
+    """Row blocks of an array that lies column by column, by a read per column and block."""
     m, n = shape
     for start, stop in row_slices(m, n * dtype.itemsize, max_bytes):
         block = np.empty((stop - start, n), dtype)
         for j in range(n):
-            file.seek(offset + (j * m + start) * dtype.itemsize)
-            block[:, j] = np.frombuffer(file.read((stop - start) * dtype.itemsize), dtype)
+            block[:, j] = read(j * m + start, stop - start)
         yield block

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from .source import Source
+from .source import Source, reading
 from .triplets import RowGrouper
 
 __all__ = ["Reader", "SliceReader", "compressed_source", "coo_source"]
@@ -103,6 +103,7 @@ def _major_blocks(
         first += count
         last = int(ends[count - 1])
         ends = ends[count:]
+    _check_end((pointers, indices, data), name)
 
 
 def coo_source(
@@ -120,7 +121,8 @@ def coo_source(
         readers = open_readers()
         try:
             while True:
-                rows, columns, values = (reader.read(_PIECE) for reader in readers)
+                with reading(name):
+                    rows, columns, values = (reader.read(_PIECE) for reader in readers)
                 if not rows.size == columns.size == values.size:
                     raise StoreError(f"{name}: rows, columns and values have different lengths")
                 if rows.size == 0:
@@ -137,13 +139,27 @@ def coo_source(
 def check_triplets(rows: NDArray[Any], columns: NDArray[Any], shape: tuple[int, int], name: str) -> None:
     """Raise if a 0-based index lies outside the shape."""
     for what, index, length in (("row", rows, shape[0]), ("column", columns, shape[1])):
+        if index.dtype.kind not in "iu":
+            raise StoreError(f"{name}: {what} indices must be whole numbers, got {index.dtype}")
         if index.size and (index.min() < 0 or index.max() >= length):
             bad = int(index.min() if index.min() < 0 else index.max())
             raise StoreError(f"{name}: {what} index {bad} is outside 0 … {length - 1}")
 
 
 def _take(reader: Reader, count: int, name: str, what: str) -> NDArray[Any]:
-    piece = reader.read(count)
-    if piece.size != count:
+    with reading(name):
+        piece = reader.read(count)
+    if piece.ndim != 1 or piece.size != count:
         raise StoreError(f"{name}: {what} is truncated ({piece.size} of {count} elements left)")
+    if what != "data" and piece.dtype.kind not in "iu":
+        raise StoreError(f"{name}: {what} must hold whole numbers, got {piece.dtype}")
     return piece
+
+
+def _check_end(readers: tuple[Reader, ...], name: str) -> None:
+    """Raise if an array goes on after its last row: entries would be lost."""
+    for what, reader in zip(("indptr", "indices", "data"), readers, strict=True):
+        with reading(name):
+            more = reader.read(1).size
+        if more:
+            raise StoreError(f"{name}: {what} holds more than the {'shape' if what == 'indptr' else 'indptr'} says")

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InvalidInputError, MissingExtraError, StoreError
 from .arrays import dense_source
 from .compressed import SliceReader, compressed_source
-from .source import Source, read_names
+from .source import Source, read_names, reading
 
 __all__ = ["open_hdf5", "read_h5ad"]
 
@@ -24,15 +24,20 @@ def open_hdf5(path: Path) -> Any:
         import h5py
     except ImportError as error:
         raise MissingExtraError(f"reading {path.suffix} needs h5py: pip install 'fastanchors[io]'") from error
-    try:
+    with reading(path):
         return h5py.File(path, "r", rdcc_nbytes=_CACHE)
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error}") from error
 
 
 def read_h5ad(path: Path, *, layer: str | None = None, row_names: Any = None, column_names: Any = None) -> Source:
     """The matrix X of an AnnData file (or one of its ``layers``), with the names of observations and variables."""
     file = open_hdf5(path)
+    with reading(path):
+        source = _read_x(path, file, layer, row_names, column_names)
+    weakref.finalize(source, file.close)
+    return source
+
+
+def _read_x(path: Path, file: Any, layer: str | None, row_names: Any, column_names: Any) -> Source:
     key = "X" if layer is None else f"layers/{layer}"
     if key not in file:
         layers = ", ".join(file["layers"]) if "layers" in file else ""
@@ -43,22 +48,19 @@ def read_h5ad(path: Path, *, layer: str | None = None, row_names: Any = None, co
         "column_names": read_names(column_names, "column") if column_names is not None else _names(file, "var"),
     }
     if not hasattr(matrix, "keys"):
-        source = dense_source(str(path), matrix, chunk_rows=(matrix.chunks or (1,))[0], **names)
-    else:
-        kind = str(matrix.attrs.get("encoding-type", matrix.attrs.get("h5sparse_format", "")))
-        shape = matrix.attrs.get("shape", matrix.attrs.get("h5sparse_shape"))
-        if kind[:3] not in ("csr", "csc") or shape is None or len(shape) != 2:
-            raise StoreError(f"{path}: {key} is neither an array nor a CSR or CSC matrix")
-        source = compressed_source(
-            str(path),
-            (int(shape[0]), int(shape[1])),
-            matrix["data"].dtype,
-            lambda: (SliceReader(matrix["indptr"]), SliceReader(matrix["indices"]), SliceReader(matrix["data"])),
-            by_column=kind.startswith("csc"),
-            **names,
-        )
-    weakref.finalize(source, file.close)
-    return source
+        return dense_source(str(path), matrix, chunk_rows=(matrix.chunks or (1,))[0], **names)
+    kind = str(matrix.attrs.get("encoding-type", matrix.attrs.get("h5sparse_format", "")))
+    shape = matrix.attrs.get("shape", matrix.attrs.get("h5sparse_shape"))
+    if kind[:3] not in ("csr", "csc") or shape is None or len(shape) != 2:
+        raise StoreError(f"{path}: {key} is neither an array nor a CSR or CSC matrix")
+    return compressed_source(
+        str(path),
+        (int(shape[0]), int(shape[1])),
+        matrix["data"].dtype,
+        lambda: (SliceReader(matrix["indptr"]), SliceReader(matrix["indices"]), SliceReader(matrix["data"])),
+        by_column=kind.startswith("csc"),
+        **names,
+    )
 
 
 def _names(file: Any, axis: str) -> list[str] | None:
@@ -69,6 +71,8 @@ def _names(file: Any, axis: str) -> list[str] | None:
     if hasattr(table, "keys"):
         key = table.attrs.get("_index", "_index")
         column = table.get(key)
+        if hasattr(column, "keys"):  # a nullable array: values and a mask of what is missing
+            column = column.get("values")
         return read_names(np.asarray(column[:]), axis) if column is not None and hasattr(column, "shape") else None
     fields = table.dtype.names or ()
     key = next((key for key in ("index", "_index") if key in fields), None)

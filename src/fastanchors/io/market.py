@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from .arrays import _spooled_columns
+from .arrays import spooled, spooled_columns
 from .numbers import line_chunks, malformed, open_bytes, parse_numbers, piece_bytes, read_line
-from .source import Source, read_names
+from .source import Source, read_names, row_slices
 from .triplets import RowGrouper
 
 __all__ = ["read_mtx"]
@@ -111,9 +111,35 @@ def _array(
     first_line: int,
     max_bytes: int,
 ) -> Iterator[Any]:
-    if symmetry != "general":
-        raise StoreError(f"{name}: a {symmetry} array cannot be streamed by rows; save it as general")
-    yield from _spooled_columns(_ValueStream(file, name, first_line, dtype), (sizes[0], sizes[1]), dtype, max_bytes)
+    stream = _ValueStream(file, name, first_line, dtype)
+    if symmetry == "general":
+        yield from spooled_columns(stream, (sizes[0], sizes[1]), dtype, max_bytes)
+    elif sizes[0] != sizes[1]:
+        raise StoreError(f"{name}: {symmetry}, but not square: {sizes[0]} × {sizes[1]}")
+    else:
+        yield from _triangle(stream, sizes[0], dtype, max_bytes, skew=symmetry != "symmetric")
+
+
+def _triangle(stream: _ValueStream, n: int, dtype: np.dtype[Any], max_bytes: int, *, skew: bool) -> Iterator[Any]:
+    """Row blocks of a symmetric array of which the file holds the lower triangle (without its diagonal if ``skew``).
+
+    Row i is column i below the diagonal, turned, after the i-th entries of the columns before it.
+    """
+    size = n * (n - 1) // 2 if skew else n * (n + 1) // 2
+    with spooled(stream, size, dtype, max_bytes) as read:
+        for start, stop in row_slices(n, n * dtype.itemsize, max_bytes):
+            block = np.zeros((stop - start, n), dtype)
+            for j in range(stop):
+                # (i, j) is kept at begin + i, for i from j (or j + 1) on.
+                begin = j * n - j * (j + 1) // 2 - (j + 1) * skew
+                first = j + skew
+                if j >= start:
+                    column = read(begin + first, n - first)
+                    block[j - start, first:] = -column if skew else column
+                low = max(start, first)
+                if low < stop:
+                    block[low - start :, j] = read(begin + low, stop - low)
+            yield block
 
 
 class _ValueStream:

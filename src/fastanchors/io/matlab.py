@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import weakref
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..errors import InvalidInputError, StoreError
+from ..errors import InvalidInputError
 from .arrays import dense_source, from_array
+from .compressed import SliceReader, compressed_source
 from .hdf5 import open_hdf5
-from .source import Source, read_names
+from .source import Source, read_names, reading
 
 __all__ = ["choose_variable", "read_mat"]
 
@@ -36,16 +36,12 @@ def read_mat(
     names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
     if head.startswith(b"\x89HDF") or b"MATLAB 7.3" in head:
         return _read_hdf5(path, variable, transpose, names)
-    from scipy.io.matlab import MatReadError, loadmat, whosmat
+    from scipy.io.matlab import loadmat, whosmat
 
-    try:
+    with reading(path):
         sizes = {key: shape for key, shape, kind in whosmat(path) if kind not in ("cell", "struct", "char", "object")}
         key = choose_variable(sizes, variable, path)
         value = loadmat(path, variable_names=[key])[key]
-    except (MatReadError, ValueError, TypeError, OSError, EOFError, NotImplementedError, zlib.error) as error:
-        if isinstance(error, InvalidInputError):
-            raise
-        raise StoreError(f"cannot read {path}: {error}") from error
     if not sp.issparse(value) and value.ndim == 3:
         value = value.reshape(-1, value.shape[2], order="F")
     return from_array(value.T if transpose else value, name=f"{path}:{key}", **names)
@@ -67,18 +63,52 @@ def choose_variable(sizes: dict[str, tuple[int, ...]], variable: str | None, pat
 
 def _read_hdf5(path: Path, variable: str | None, transpose: bool, names: dict[str, Any]) -> Source:
     file = open_hdf5(path)
-    arrays = {key: item for key, item in file.items() if hasattr(item, "dtype") and item.dtype.kind in "iufb"}
+    with reading(path):
+        source = _choose_hdf5(path, file, variable, transpose, names)
+    weakref.finalize(source, file.close)
+    return source
+
+
+def _choose_hdf5(path: Path, file: Any, variable: str | None, transpose: bool, names: dict[str, Any]) -> Source:
+    arrays = {key: item for key, item in file.items() if hasattr(item, "dtype") and _is_numeric(item)}
+    sparse = {key: item for key, item in file.items() if "MATLAB_sparse" in item.attrs}
     # MATLAB writes column-major, so HDF5 shows every shape reversed.
-    key = choose_variable({key: item.shape[::-1] for key, item in arrays.items()}, variable, path)
+    sizes = {key: item.shape[::-1] for key, item in arrays.items()}
+    sizes |= {key: (int(item.attrs["MATLAB_sparse"]), item["jc"].size - 1) for key, item in sparse.items()}
+    key = choose_variable(sizes, variable, path)
+    if key in sparse:
+        return _sparse_source(f"{path}:{key}", sparse[key], sizes[key], transpose, names)
     item = arrays[key]
     if item.ndim == 3:
         view: Any = _Pixels(item)
         view = _Turned(view) if transpose else view
     else:
         view = item if transpose else _Turned(item)
-    source = dense_source(f"{path}:{key}", view, **names)
-    weakref.finalize(source, file.close)
-    return source
+    return dense_source(f"{path}:{key}", view, **names)
+
+
+def _is_numeric(item: Any) -> bool:
+    """Whether a data set holds numbers; text is kept as numbers too, and so marked."""
+    kind = item.attrs.get("MATLAB_class", b"")
+    kind = kind.decode() if isinstance(kind, bytes) else str(kind)
+    return item.dtype.kind in "iufb" and kind not in ("char", "cell", "string")
+
+
+def _sparse_source(name: str, group: Any, shape: tuple[int, ...], transpose: bool, names: dict[str, Any]) -> Source:
+    """A sparse matrix, kept by columns (jc, ir, data); an empty one has no ir and no data."""
+    if "data" in group:
+        data, rows = group["data"], group["ir"]
+    else:
+        data, rows = np.empty(0), np.empty(0, np.int64)
+    m, n = shape
+    return compressed_source(
+        name,
+        (n, m) if transpose else (m, n),
+        data.dtype,
+        lambda: (SliceReader(group["jc"]), SliceReader(rows), SliceReader(data)),
+        by_column=not transpose,
+        **names,
+    )
 
 
 class _Turned:

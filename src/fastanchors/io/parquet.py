@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError
+from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, TooLargeError
 from .compressed import check_triplets
 from .names import NameSpool
 from .remote import openable
@@ -21,6 +21,8 @@ __all__ = ["read_parquet"]
 _TRIPLETS = {("row", "column", "value"), ("row", "col", "value"), ("row", "col", "data"), ("i", "j", "value")}
 _BATCH = 1 << 15
 _BUFFER = 1 << 16
+_PAGE = 1 << 20  # bytes of a page as most programs write them
+_PAGES = 12  # times the size of a block that pages may take: a block is planned as about a twelfth of what there is
 _NAME_BYTES = 128  # of a name as a Python string, with room
 _INDEX = np.dtype(np.int64)
 
@@ -76,6 +78,19 @@ class _Table:
                 yield first, batch
                 first += batch.num_rows
 
+    def check_pages(self, max_bytes: int) -> None:
+        """Raise where the pages of all columns, which are open at the same time, are far more than a block."""
+        metadata = self.file.metadata
+        if metadata.num_row_groups == 0 or metadata.num_columns * _PAGE <= _PAGES * max_bytes:
+            return
+        group = max((metadata.row_group(i) for i in range(metadata.num_row_groups)), key=lambda group: group.num_rows)
+        needed = sum(min(_PAGE, group.column(j).total_uncompressed_size) for j in range(group.num_columns))
+        if needed > _PAGES * max_bytes:
+            raise TooLargeError(
+                f"{self.name}: a row group of {group.num_rows:,} rows and {group.num_columns:,} columns takes some "
+                f"{needed:,} bytes to read; write it with smaller row groups, or give memory_limit={2 * needed} or more"
+            )
+
     def numbers(self, batch: Any, first_row: int, key: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         """Column ``key`` as ``dtype``; a missing value, or an integer that ``dtype`` does not hold, is an error."""
         column = batch.column(key)
@@ -117,6 +132,7 @@ def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Sour
         # Beside a block its columns are held, and the names as Python strings.
         row_bytes = entry_type.itemsize * len(keys) + (_NAME_BYTES if label is not None else 0)
         rows = max(1, max_bytes // (2 * row_bytes))
+        table.check_pages(max_bytes)
         for first, batch in table.batches(rows, keys if label is None else [*keys, label]):
             block = np.empty((batch.num_rows, len(keys)), dtype=entry_type)
             for j, key in enumerate(keys):

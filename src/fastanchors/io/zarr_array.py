@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidInputError, MissingExtraError, StoreError
+from ..errors import InvalidInputError, MissingExtraError
 from .arrays import dense_source
-from .source import Source, read_names
+from .source import Source, read_names, reading
 
 __all__ = ["read_zarr"]
 
@@ -18,11 +18,9 @@ def read_zarr(path: Path, *, variable: str | None = None, row_names: Any = None,
         import zarr
     except ImportError as error:
         raise MissingExtraError("reading Zarr needs zarr: pip install 'fastanchors[io]'") from error
-    try:
+    with reading(path):
         node = zarr.open(str(path), mode="r")
         arrays = dict(node.arrays()) if hasattr(node, "arrays") else None
-    except (OSError, ValueError, KeyError) as error:
-        raise StoreError(f"cannot read {path}: {error}") from error
     if arrays is not None:
         fitting = [key for key, array in arrays.items() if array.ndim == 2]
         if variable is None and len(fitting) == 1:
