@@ -22,7 +22,7 @@ from .fas_coreset import Coreset, Run, common_length, residual_bounds
 from .fas_hull import Hull
 from .fas_index import Index
 
-__all__ = ["absorb"]
+__all__ = ["absorb", "without"]
 
 _CROWDED = 8192  # rows of the coreset above which those that matter no longer are let go
 
@@ -53,6 +53,37 @@ def absorb(data: MatrixRows, index: Index, changed: NDArray[np.int64], *, tol: f
     stuck = index.stuck and proved >= index.proved
     result = Index(run, proved, coreset, tails, norm, data.shape[0], stuck, hull=index.hull)
     return _thinned(result) if len(coreset) > _CROWDED else result
+
+
+def without(
+    index: Index, unread: NDArray[np.int64], norms: NDArray[np.float64], steps: int, *, tol: float | None = None
+) -> Index:
+    """What the index still says where those rows have changed and are not read: of them only their norms are known.
+
+    They are no longer candidates, and they stay outside with their norms as bounds. Reads nothing.
+    """
+    old = index.run
+    coreset = index.coreset.take(~np.isin(index.coreset.indices, unread))
+    touched = [bool(np.isin(tied, unread).any()) for tied in old.tied]
+    stands = touched.index(True) if any(touched) else len(old)
+    run = coreset.run(max(steps, len(old)), tol=tol) if len(coreset) else old.cut(0)
+    tails, proved = _proved(old, run, index.tails, min(stands, index.proved), index.norm, index.hull)
+    bounds = np.repeat(norms[:, None], len(run), axis=1)
+    disturbed = run.thresholds.disturbed(unread, norms, bounds).any(axis=0)
+    if disturbed.any():
+        proved = min(proved, int(np.argmax(disturbed)))
+    largest = float(norms.max(initial=0.0))
+    return replace(
+        index,
+        run=run,
+        proved=proved,
+        coreset=coreset,
+        tails=np.maximum(tails, largest),
+        norm=max(index.norm, largest),
+        stuck=True,
+        complete=False,
+        hull=None,
+    )
 
 
 def _undisturbed(run: Run, fresh: Coreset, norms: NDArray[np.float64], bounds: NDArray[np.float64]) -> int:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from .._blas import one_blas_thread
 from ..sampling.access import Rows
 from ._residuals import Residuals
-from ._rows import MatrixRows
+from ._rows import BudgetSpent, MatrixRows
 from .fas_bounds import Scan, Sketch, Thresholds, in_threads, row_space
 from .fas_coreset import Coreset, Decision, Run, next_choice, residual_bounds, squared_norms_of
 from .fas_hull import Hull, mixtures
@@ -57,7 +57,8 @@ class Index:
     tails : for each step of the run, an upper bound on the residual norm of every row outside the coreset.
     norm : an upper bound on the norms of those rows.
     rows : number of rows of the matrix at the time.
-    stuck : bounds were tried beyond ``proved`` and could not tell the rows apart: only passes of SPA can.
+    stuck : bounds were tried beyond ``proved`` and could not tell the rows apart: only passes of SPA can. A proof that
+        ended because no more rows might be read is not stuck.
     complete : the residual of every row is zero after the run.
     hull : the rows outside the coreset as mixtures of the anchors, where they nearly are.
     """
@@ -128,7 +129,7 @@ def index_of_sketch(
         run, proved, checked, exact = proof.rounds(top)
         if keep:
             return proof.index(run, proved, checked, exact, top)
-    return Index(run, proved, proof.coreset, np.full(len(run), np.inf), np.inf, m, proved < steps)
+    return Index(run, proved, proof.coreset, np.full(len(run), np.inf), np.inf, m, proof.stuck)
 
 
 def pilot_rows(data: MatrixRows, size: int, rng: np.random.Generator) -> Coreset:
@@ -151,14 +152,20 @@ class _Proof:
         self.noise = self.worth = 0.0  # residuals that bounds cannot tell apart, and those that stand out of them
         self.known = sketch.marks()
         self.known[coreset.indices] = True
-        self.allowance = allowance  # rows that may still be read
+        self.allowance = allowance  # rows that are still worth reading
+        self.stuck = False
         self.scan: Scan
+
+    @property
+    def room(self) -> int:
+        """Rows that may still be read: those worth it, as far as the budget goes."""
+        return min(self.allowance, self.data.left)
 
     def join(self, rows: NDArray[np.int64]) -> bool:
         """Read those rows into the coreset, as far as the allowance goes; False where it went out."""
         rows = np.unique(rows[~self.known[rows]])
-        enough = rows.size <= self.allowance
-        rows = rows[: self.allowance]
+        enough = rows.size <= self.room
+        rows = rows[: self.room]
         if rows.size:
             self.coreset = self.coreset.merged(Coreset.read(self.data, rows))
             self.known[rows] = True
@@ -220,6 +227,12 @@ class _Proof:
 
     def rounds(self, top: int) -> tuple[Run, int, NDArray[np.int64], NDArray[np.float64]]:
         """A run, how much of it is proved, the rows outside the coreset that were checked exactly, their residuals."""
+        run, proved, checked, exact, doubtful = self._rounds(top)
+        if proved < self.steps:  # by the level of the noise, or by the budget?
+            self.stuck = self.allowance <= self.data.left or bool(np.any(doubtful[proved:][:1] > self.allowance))
+        return run, proved, checked, exact
+
+    def _rounds(self, top: int) -> tuple[Run, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
         none = np.zeros(0, dtype=np.int64)
         last, reached, tries = none, -1, 0
         while True:
@@ -228,31 +241,32 @@ class _Proof:
             scan = self.scan = self.sketch.scan(thresholds, self.known, top)
             doubtful = np.cumsum(scan.counts())
             proved = min(int(np.searchsorted(doubtful, 0, side="right")), len(run))
+            ended = run, proved, none, np.zeros(proved), doubtful
             if proved == self.steps:
-                return run, proved, none, np.zeros(proved)
+                return ended
             if proved > reached or not np.array_equal(run.indices[: proved + 1], last[: proved + 1]):
                 # Reading the most doubtful rows still moves things: go on with the next ones, unless at the level of
                 # the noise nearly every row is in doubt and remains so.
-                tries = 0 if proved > reached or doubtful[proved] <= self.allowance else tries + 1
+                tries = 0 if proved > reached or doubtful[proved] <= self.room else tries + 1
                 if tries == _TRIES:
-                    return run, proved, none, np.zeros(proved)
+                    return ended
                 last, reached = run.indices, proved
                 worst = scan.top_rows[:, :_JOIN]
                 before = len(self.coreset)
                 if not self.join(worst[scan.top_bounds[:, :_JOIN] >= thresholds.low[:, None]]):
-                    return run, proved, none, np.zeros(proved)
+                    return ended
                 if len(self.coreset) > before:
                     continue
-            reach = min(int(np.searchsorted(doubtful, self.allowance, side="right")), len(run))
+            reach = min(int(np.searchsorted(doubtful, self.room, side="right")), len(run))
             if reach <= proved:
-                return run, proved, none, np.zeros(proved)
+                return ended
             suspects = scan.suspects(reach)
             self.allowance -= suspects.size
             winners, exact = self._check(run.cut(reach), suspects)
             if winners.size == 0:
-                return run, reach, suspects, exact
+                return run, reach, suspects, exact, doubtful
             if not self.join(winners):
-                return run, proved, none, np.zeros(proved)
+                return ended
 
     def _check(self, run: Run, suspects: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Read the suspects: the worst offenders against the run, and the largest residuals of the suspects."""
@@ -290,7 +304,7 @@ class _Proof:
         hull = self._hull(run.cut(proved))
         norm = self.sketch.norm_outside(self.known)
         m = self.data.shape[0]
-        return Index(run, proved, self.coreset, np.maximum(tails, 0.0), norm, m, proved < self.steps, hull=hull)
+        return Index(run, proved, self.coreset, np.maximum(tails, 0.0), norm, m, self.stuck, hull=hull)
 
     def _hull(self, run: Run) -> Hull | None:
         """The rows outside as mixtures of the anchors; those nearest to an anchor, or least so, join the coreset."""
@@ -320,14 +334,17 @@ class _Proof:
 
 
 def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | None = None) -> Index | None:
-    """Go on from the proved prefix with full SPA: one pass for the prefix, one for each further anchor.
+    """Go on from the proved prefix with full SPA: one pass for the prefix, one for each further anchor but the last.
 
-    None where rounding could change a choice: then only SPA itself can say what SPA chooses.
+    Within a budget as far as it goes, without beginning what it cannot end. None where rounding could change a choice:
+    then only SPA itself can say what SPA chooses.
     """
     run = index.run.cut(index.proved)
+    basis = run.thresholds.basis[: len(run)]
+    if (1 + -(-len(basis) // _GROUP)) * data.shape[0] > data.left:
+        return index
     residuals = Residuals(data, steps)
     floor = residuals.largest_norm * (default_tolerance(data.shape[1]) if tol is None else tol)
-    basis = run.thresholds.basis[: len(run)]
     for at in range(0, len(basis), _GROUP):
         group = basis[at : at + _GROUP]
         for q, projections in zip(group, data.dot(np.ascontiguousarray(group.T)).T):
@@ -341,29 +358,39 @@ def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | Non
     decisions: list[Decision] = []
     tied: list[NDArray[np.int64]] = []
     ends: list[float] = []
+    exhausted = False
+    q = np.zeros(0)
     while len(run) + len(found) < steps:
-        step = next_choice(residuals, floor)
-        if isinstance(step, str):
-            if step == "doubt":
-                return None
+        try:
+            if found:
+                residuals.remove(q, residuals.project(q))
+            step = next_choice(residuals, floor)
+            if isinstance(step, str):
+                if step == "doubt":
+                    return None
+                exhausted = True
+                break
+            place, decision, near = step
+            upper = np.where(outside, residuals.upper(), 0.0)
+            spare = np.union1d(near[decision.tied], _largest(upper, _spares(data.shape[0])))
+            spare = spare[outside[spare]]
+            if spare.size:
+                coreset = coreset.merged(Coreset.read(data, spare))
+        except BudgetSpent:
             break
-        place, decision, near = step
-        upper = np.where(outside, residuals.upper(), 0.0)
-        spare = np.union1d(near[decision.tied], _largest(upper, _spares(data.shape[0])))
-        spare = spare[outside[spare]]
-        if spare.size:
-            coreset = coreset.merged(Coreset.read(data, spare))
-            outside[spare] = False
-            upper[spare] = 0.0
+        outside[spare] = False
+        upper[spare] = 0.0
         ends.append(float(np.sqrt(upper.max())) * (1 + 1e-12))
-        q, size = residuals.direction(data.rows([place])[0])
-        residuals.remove(q, residuals.project(q))
+        q, size = residuals.direction(coreset.points(np.array([place]))[0])
         residuals.bar(place)
         found.append(place)
         sizes.append(size)
         decisions.append(decision)
         tied.append(near[decision.tied].astype(np.int64))
-    more = Run.of(found, sizes, residuals.basis.copy(), decisions, tied, exhausted=len(run) + len(found) < steps)
+    if not (found or exhausted):
+        return index
+    Q = np.vstack([residuals.basis, q])[: len(run) + len(found)] if found else residuals.basis.copy()
+    more = Run.of(found, sizes, Q, decisions, tied, exhausted=exhausted)
     whole = run.followed_by(more)
     tails = np.append(index.tails[: len(run)], ends)
     return Index(whole, len(whole), coreset, tails, index.norm, index.rows, True, whole.exhausted, index.hull)

@@ -161,14 +161,24 @@ class Kept:
             self.changes.clear()
         return self.index
 
+    def take_in(self, data: MatrixRows, rows: NDArray[np.int64]) -> None:
+        """Take in the changes of some rows, as if the others had not changed yet; these stay pending."""
+        if rows.size:
+            rest = np.setdiff1d(self.pending(data), rows)
+            self.answers.clear()
+            self.index = absorb(data, self.index, rows, tol=self.tol)
+            self.changes.clear()
+            self.changes.note(rest)
 
-_KEPT: weakref.WeakKeyDictionary[Any, Kept] = weakref.WeakKeyDictionary()
+
+# Beside each matrix: what is kept for the usual tolerance, and for the last other one that was asked for.
+_KEPT: weakref.WeakKeyDictionary[Any, dict[float | None, Kept]] = weakref.WeakKeyDictionary()
 
 
-def recall(source: Any) -> Kept | None:
-    """What is kept: from an earlier seek, or brought along by a store."""
-    kept = _KEPT.get(source)
-    if kept is None:
+def recall(source: Any, tol: float | None = None) -> Kept | None:
+    """What is kept: from an earlier seek with that tolerance, or brought along by a store."""
+    kept = _KEPT.get(source, {}).get(tol)
+    if kept is None and tol is None:
         index = _read_index(source)
         if index is not None:
             kept = keep(source, index)
@@ -179,7 +189,8 @@ def recall(source: Any) -> Kept | None:
 
 def keep(source: Any, index: Index, changes: Changes | None = None, tol: float | None = None) -> Kept:
     """Keep an index beside its matrix; ``changes`` watches it since before the index was made."""
-    kept = _KEPT[source] = Kept(index, source.watch() if changes is None else changes, tol)
+    kept = Kept(index, source.watch() if changes is None else changes, tol)
+    _KEPT[source] = {t: k for t, k in _KEPT.get(source, {}).items() if t is None or tol is None} | {tol: kept}
     return kept
 
 
@@ -205,7 +216,9 @@ def renew_index(
     changed = store.changed_rows
     if changed.size * 8 * store.shape[1] > _MANY_CHANGED:
         return None
-    pilot = min(store.shape[0], PILOT if allowance is None else min(PILOT, allowance))
+    pilot = min(store.shape[0], PILOT if allowance is None else min(PILOT, allowance), (data.left - changed.size) // 2)
+    if pilot < min(store.shape[0], steps):  # beyond the budget
+        return None
     if hasattr(store, "kept_sketch"):  # of shards held elsewhere, where nothing has changed
         sketch = store.kept_sketch(extra.V)
         first = pilot_rows(data, pilot, rng)
