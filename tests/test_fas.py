@@ -310,3 +310,38 @@ def test_files(tmp_path, monkeypatch):
     assert found.certificate.details["source"] == "built into a temporary store"
     fa.build(A, tmp_path / "store")
     assert fa.FAS().seek(tmp_path / "store", 5).certificate.kind == "exact"
+
+
+def full_rank_by_passes():
+    """A matrix on which only full SPA can tell: at step 2 a residual is at the edge of the tie band."""
+    A = 1e-3 * np.random.default_rng(0).random((400, 6))
+    A[3] = [10, 0, 0, 0, 0, 0]
+    A[5] = [0.1, 1, 0, 0, 0, 0]
+    A[7] = [0.5, np.sqrt(1 - 1e-6), 0, 0, 0, 0]
+    return A
+
+
+def test_fewer_anchors_are_not_handed_to_who_did_not_allow_them():
+    S = fa.SampleMatrix(full_rank_by_passes(), normalize=None)
+    fewer = fa.FAS(tol=0.01, allow_fewer=True).seek(S, 5)
+    assert len(fewer) == 2
+    assert "full SPA" in fewer.certificate.statement
+    for solver in (fa.FAS(tol=0.01), fa.SPA(tol=0.01)):
+        with pytest.raises(RankError, match="only 2 of 5"):
+            solver.seek(S, 5)
+    assert fa.FAS(tol=0.01, allow_fewer=True).seek(S, 5).cost.rows_read == 0
+
+
+@pytest.mark.parametrize("by_passes", [False, True])
+def test_each_of_a_list_has_the_certificate_of_its_own_k(by_passes):
+    A = full_rank_by_passes() if by_passes else np.random.default_rng(0).random((3000, 30))
+    S = fa.SampleMatrix(A, normalize=None)
+    few, some, many = fa.FAS().seek(S, [1, 2, 5], rng=0)
+    for found in (few, some, many):
+        details = found.certificate.details
+        if by_passes:
+            remaining = fa.SPA().seek(S, len(found)).certificate.details["largest_remaining_residual"]
+            assert details["largest_remaining_residual"] == pytest.approx(remaining, rel=1e-5)
+        else:
+            assert details["proved_by_bounds"] + details["proved_by_passes"] == len(found)
+            assert ("up to anchor" in found.certificate.statement) == (details["proved_by_passes"] > 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -20,12 +21,16 @@ __all__ = ["Selection", "Solver"]
 
 @dataclass(frozen=True)
 class Selection:
-    """What a solver's own code returns; :meth:`Solver.seek` makes the result of it."""
+    """What a solver's own code returns; :meth:`Solver.seek` makes the result of it.
+
+    ``of_the_first`` is given where the first k of the anchors are the answer for k: its certificate.
+    """
 
     indices: ArrayLike
     certificate: Certificate
     residuals: ArrayLike | None = None
     points: ArrayLike | None = None
+    of_the_first: Callable[[int], Certificate] | None = None
 
 
 class Solver(ABC):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, overload
 
 import numpy as np
 
 from .._rng import RngLike, as_generator
 from .._validate import check_rank
-from ..anchors import Anchors
+from ..anchors import Anchors, Certificate
 from ..errors import InvalidInputError, InvalidTypeError
 from ._rows import MatrixRows, as_rows
 from ._solver import Selection, Solver
@@ -61,7 +61,9 @@ class FAS(Solver):
         """Find ``k`` anchor rows of ``A`` (an array, a sparse matrix, a ``SampleMatrix``, a store or a file).
 
         ``rng`` is a ``numpy.random.Generator``, an int seed or None; same seed, same answer. ``FAS()`` also takes a
-        sequence of numbers, such as ``[5, 10, 20]``, and returns one result for each at the cost of the largest.
+        sequence of numbers, such as ``[5, 10, 20]``, and returns one result for each at the cost of the largest; with
+        ``precondition`` or ``robust``, where anchors are not nested, at the cost of each. Where the rank is below the
+        largest number the whole call raises ``RankError``, unless ``allow_fewer=True``.
         """
         started = time.perf_counter()
         data = as_rows(self._engine.prepare(A))
@@ -77,15 +79,17 @@ class FAS(Solver):
         sizes = k if isinstance(k, range) else checked
         found = self._engine.select_many(data, sizes, as_generator(rng))
         if isinstance(found, Selection):
-            return _beginnings(self._anchors(data, found, started), sizes)
+            return _beginnings(self._anchors(data, found, started), sizes, found.of_the_first)
         return [self._anchors(data, selection, started) for selection in found]
 
     def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
         return self._engine.select(data, k, rng)
 
 
-def _beginnings(whole: Anchors, sizes: Sequence[int]) -> list[Anchors]:
-    """The first k of nested anchors, for each k.
+def _beginnings(
+    whole: Anchors, sizes: Sequence[int], certificate: Callable[[int], Certificate] | None
+) -> list[Anchors]:
+    """The first k of nested anchors, for each k, each with its own certificate.
 
     Fields are set at once: one after the other, as a frozen dataclass does it, they would take longer than the seek.
     """
@@ -96,6 +100,8 @@ def _beginnings(whole: Anchors, sizes: Sequence[int]) -> list[Anchors]:
         own = part.__dict__
         own.update(fields)
         own["indices"] = indices[:k]
+        if certificate is not None and k < len(indices):
+            own["certificate"] = certificate(k)
         if residuals is not None:
             own["residuals"] = residuals[:k]
         if names is not None:

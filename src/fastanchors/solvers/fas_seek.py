@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._validate import check_number, check_size
 from ..anchors import Certificate
 from ..errors import InvalidInputError
-from ._rows import MatrixRows
+from ._rows import BudgetSpent, MatrixRows
 from ._solver import Selection
 from .fas_certify import near_or_sampled
+from .fas_changes import without
 from .fas_index import PILOT, Index, build_index, extend_index
 from .fas_input import rows_of
 from .fas_store import SMALL, Kept, keep, recall, renew_index
@@ -24,6 +26,7 @@ from .spa import SPA, rank_error, successive_projection
 __all__ = ["IndexedFAS"]
 
 _SMALL_ARRAY = 1 << 21  # entries of an array on which SPA is quicker than an index that is not kept
+_LEAST_PILOT = 4  # rows for each anchor that a pass is begun with
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,16 @@ class IndexedFAS:
             return [self._spa()._select(data, k, rng) for k in sizes]
         if self.precondition == "spa":
             return [self._preconditioned(data, k, rng) for k in sizes]
-        whole = _Seek(self, data, max(sizes), rng).run()
+        data.limit = self.budget
+        seek = _Seek(self, data, max(sizes), rng)
+        try:
+            whole = seek.run()
+        except BudgetSpent:  # by more than was foreseen, such as ties without end
+            whole = None if seek.kept is None else seek.kept.index
         if isinstance(whole, Selection):
             return whole
         assert self.budget is not None
-        return near_or_sampled(data, whole, sizes, self.budget, self.delta, rng, self.tol)
+        return near_or_sampled(data, whole, sizes, self.delta, rng, tol=self.tol, note=seek.note)
 
     def _preconditioned(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
         plain = replace(self, precondition=None)
@@ -103,50 +111,69 @@ class _Seek:
 
     def __init__(self, options: IndexedFAS, data: MatrixRows, k: int, rng: np.random.Generator) -> None:
         self.data, self.k, self.rng = data, k, rng
-        self.tol, self.allow_fewer, self.budget = options.tol, options.allow_fewer, options.budget
+        self.tol, self.allow_fewer = options.tol, options.allow_fewer
         self.kept: Kept | None = None
+        self.note: str | None = None  # what a certificate should say besides
 
     def run(self) -> Selection | Index | None:
         """The answer where it can be proved within the budget; else the index as far as it goes, or None."""
         m, n = self.data.shape
         keeps = self.data.sampled and hasattr(self.data.source, "watch")
         if m * n <= (SMALL if keeps else _SMALL_ARRAY) or m <= 8 * self.k:
-            return self._small() if self._affords(m) else None
-        if not keeps:
-            if not self._affords(m + min(m, PILOT)):
-                return None
-            index = build_index(
-                self.data, self.k, self.rng, tol=self.tol, keep=self.budget is not None, allowance=self._allowance(m)
-            )
-            return self._answer(index, "one pass over the rows")
-        return self._from_kept()
+            return self._small() if m <= self.data.left else None
+        if keeps:
+            return self._from_kept()
+        index = self._in_one_pass(self.k, keep=self.data.limit is not None)
+        return None if index is None else self._answer(index, "one pass over the rows")
 
     def _from_kept(self) -> Selection | Index | None:
-        source, m = self.data.source, self.data.shape[0]
-        kept = recall(source)
+        source = self.data.source
+        kept = recall(source, self.tol)
         how = "kept with the matrix"
-        if kept is not None and kept.tol != self.tol:
-            kept = None
         if kept is not None:
-            pending = kept.pending(self.data).size
-            if not self._affords(pending):
-                return None
+            pending = kept.pending(self.data)
+            if pending.size > self.data.left:
+                return self._with_some_unread(kept, pending)
             kept.current(self.data)
-            if pending:
-                how += f"; {pending} rows that have changed were read"
+            if pending.size:
+                how += f"; {pending.size} rows that have changed were read"
         if kept is None or (kept.index.proved < self.k and not kept.index.stuck):
-            if not self._affords(m + min(m, PILOT)):
-                return None if kept is None else kept.index
             changes = source.watch()
             steps = self.k if kept is None else max(self.k, len(kept.index.run))
-            index = renew_index(self.data, steps, self.rng, tol=self.tol, allowance=self._allowance(m))
-            how = "made now from sketches"
-            if index is None or (index.proved < self.k and self._affords(m + min(m, PILOT))):
-                index = build_index(self.data, steps, self.rng, tol=self.tol, allowance=self._allowance(m))
-                how = "made now in one pass"
-            kept = keep(source, index, changes, self.tol)
+            index = renew_index(self.data, steps, self.rng, tol=self.tol)
+            made = "made now from sketches"
+            if index is None or index.proved < self.k:
+                passed = self._in_one_pass(steps)
+                index, made = (index, made) if passed is None else (passed, "made now in one pass")
+            if index is not None and (kept is None or index.proved > kept.index.proved or index.stuck):
+                kept, how = keep(source, index, changes, self.tol), made
         self.kept = kept
-        return self._answer(kept.index, how)
+        return None if kept is None else self._answer(kept.index, how)
+
+    def _in_one_pass(self, steps: int, *, keep: bool = True) -> Index | None:
+        """An index made now; None where the budget is not enough for a pass, a pilot and as much for what it shows."""
+        m = self.data.shape[0]
+        pilot = min(m, PILOT, (self.data.left - m) // 2)
+        if pilot < min(m, _LEAST_PILOT * steps):
+            return None
+        return build_index(self.data, steps, self.rng, tol=self.tol, keep=keep, pilot=pilot)
+
+    def _with_some_unread(self, kept: Kept, pending: NDArray[np.int64]) -> Selection | Index:
+        """More rows have changed than may be read: take in those that matter most, bound the others by their norms.
+
+        A quarter of the budget is left for fresh draws, which say more where the bounds say little.
+        """
+        norms = np.asarray(self.data.source.row_norm(pending)) * (1 + 1e-6)
+        known = np.isin(pending, kept.index.coreset.indices)
+        order = np.lexsort((-norms, ~known))
+        most = self.data.left - self.data.left // 4
+        some, others = np.sort(order[:most]), np.sort(order[most:])
+        kept.take_in(self.data, pending[some])
+        index = without(kept.index, pending[others], norms[others], self.k, tol=self.tol)
+        self.note = f"{others.size} of {pending.size} rows that have changed were not read"
+        if index.proved < self.k:
+            return index
+        return self._answer(index, f"kept with the matrix; {self.note}, their norms are too small to matter")
 
     def _answer(self, index: Index, how: str) -> Selection | Index:
         """From the index; by passes of SPA beyond what it proves."""
@@ -154,12 +181,12 @@ class _Seek:
         proved = index.proved
         if proved < k:
             if self.kept is not None and k in self.kept.answers:
-                return self.kept.answers[k]
+                return self._enough(self.kept.answers[k])
             if not index.complete:
-                if not self._affords((k - proved + 3) * m):
-                    return index
-                longer = extend_index(self.data, index, k, tol=self.tol)
+                longer = self._extended(index)
                 if longer is None:
+                    if (k + 2) * m > self.data.left:
+                        return index
                     answer = self._full("rounding could change a choice, so that bounds prove nothing")
                     if self.kept is not None:
                         self.kept.answers[k] = answer
@@ -167,21 +194,35 @@ class _Seek:
                 index = longer
                 if self.kept is not None:
                     self.kept.index = index
+                if index.proved < k and not index.complete:
+                    return index
         run = index.run.cut(min(k, index.proved))
-        if len(run) < k and (not self.allow_fewer or len(run) == 0):
-            raise rank_error(len(run), k, [])
-        details: dict[str, Any] = {
-            "index": how,
-            "coreset": len(index.coreset),
-            "proved_by_bounds": min(proved, k),
-            "proved_by_passes": max(0, len(run) - proved),
-        }
+        base: dict[str, Any] = {"index": how, "coreset": len(index.coreset)}
         if self.data.how is not None:
-            details["source"] = self.data.how
-        words = f"no row outside a coreset of {len(index.coreset)} can change a choice of SPA"
-        if len(run) > proved:
-            words = f"{words} up to anchor {proved}; from there every choice was made over all rows"
-        return Selection(run.indices, Certificate("exact", f"{words} (index: {how})", details), run.residuals)
+            base["source"] = self.data.how
+        by_bounds = f"no row outside a coreset of {len(index.coreset)} can change a choice of SPA"
+        by_passes = f"{by_bounds} up to anchor {proved}; from there every choice was made over all rows (index: {how})"
+        by_bounds = f"{by_bounds} (index: {how})"
+
+        def of_the_first(k: int) -> Certificate:
+            shares = {"proved_by_bounds": min(proved, k), "proved_by_passes": max(0, k - proved)}
+            return Certificate("exact", by_bounds if k <= proved else by_passes, base | shares)
+
+        return self._enough(Selection(run.indices, of_the_first(len(run)), run.residuals, of_the_first=of_the_first))
+
+    def _enough(self, answer: Selection) -> Selection:
+        """That answer, if as many anchors are in it as were asked for."""
+        found = len(np.asarray(answer.indices))
+        if found < self.k and (not self.allow_fewer or found == 0):
+            raise rank_error(found, self.k, [])
+        return answer
+
+    def _extended(self, index: Index) -> Index | None:
+        """By passes of SPA beyond what the index proves, as far as the budget goes; None where only SPA can tell."""
+        try:
+            return extend_index(self.data, index, self.k, tol=self.tol)
+        except BudgetSpent:
+            return index
 
     def _small(self) -> Selection:
         """Read once, then SPA in memory."""
@@ -191,17 +232,14 @@ class _Seek:
     def _full(self, why: str, data: MatrixRows | None = None) -> Selection:
         data = self.data if data is None else data
         path = successive_projection(data, self.k, tol=self.tol, allow_fewer=self.allow_fewer)
-        details: dict[str, Any] = {"index": f"none: {why}", "largest_remaining_residual": path.remaining}
+        base: dict[str, Any] = {"index": f"none: {why}"}
         if self.data.how is not None:
-            details["source"] = self.data.how
+            base["source"] = self.data.how
         words = f"every choice was made over all rows: this is full SPA ({why})"
-        return Selection(path.indices, Certificate("exact", words, details), path.residuals)
+        remaining = [*path.residuals, path.remaining]
 
-    def _affords(self, rows: int) -> bool:
-        return self.budget is None or self.data.cost.rows_read + rows <= self.budget
+        def of_the_first(k: int) -> Certificate:
+            return Certificate("exact", words, base | {"largest_remaining_residual": remaining[k]})
 
-    def _allowance(self, m: int) -> int | None:
-        """Rows that may be read besides a pass and its pilot."""
-        if self.budget is None:
-            return None
-        return self.budget - self.data.cost.rows_read - m - min(m, PILOT)
+        certificate = of_the_first(len(path.indices))
+        return Selection(path.indices, certificate, path.residuals, of_the_first=of_the_first)
