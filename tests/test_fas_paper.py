@@ -161,7 +161,7 @@ def test_sizes_of_the_theorem_that_cannot_be_held_say_how_much():
     A, _ = separable()
     with pytest.raises(TooLargeError, match=r"e\+0[78] draws, more than max_draws = 1e\+07"):
         fa.FAS(variant="paper", sizes="theorem").seek(A, 3, rng=0)
-    with pytest.raises(TooLargeError, match="GB for what it draws"):
+    with pytest.raises(TooLargeError, match="GB for the draws alone"):
         fa.FAS(variant="paper", sizes="theorem", eps_V=1e-4).seek(A, 3, rng=0)
 
 
