@@ -25,12 +25,15 @@ from ._residuals import TIE
 from ._rows import MatrixRows
 from ._solver import Selection
 from .fas_coreset import Coreset, common_length
-from .fas_index import Index, pilot_rows
+from .fas_index import Index, pilot_draws
+from .spa import Path, successive_projection
 
 __all__ = ["largest_distance", "near_or_sampled"]
 
 _USEFUL = 0.5  # η above which fresh draws say more
 _FEWEST = 10  # draws that make a statement
+_CHOICE = 4  # rows to choose from for each anchor, before any are drawn for a statement
+_REDRAWS = 4
 _CHUNK_BYTES = 1 << 24
 
 
@@ -38,60 +41,86 @@ def near_or_sampled(
     data: MatrixRows,
     index: Index | None,
     sizes: Sequence[int],
-    budget: int,
     delta: float,
     rng: np.random.Generator,
+    *,
     tol: float | None,
+    note: str | None = None,
 ) -> list[Selection]:
-    """The best anchors for each k within what is left of the budget, and what can be said of them."""
+    """The best anchors for each k within what is left of the budget, and what can be said of them.
+
+    Fewer than k where the rows that could be read have no more; the certificate says so. ``note`` is said besides.
+    """
     k = max(sizes)
-    if index is None or len(index.run) < k:
-        coreset = _pool(data, index, budget, rng)
-        run, proved = coreset.run(k, tol=tol), 0
-        tails = np.full(len(run), _largest_norm(data))
-        if index is not None:  # what was proved stays so
-            proved = common_length(index.run.indices[: index.proved], run.indices)
-            tails[:proved] = index.tails[:proved]
-    else:
-        coreset, run, proved, tails = index.coreset, index.run.cut(k), index.proved, index.tails[:k]
-    if len(run) < k:
-        raise RankError(
-            f"the rows within the budget of {budget} have {len(run)} independent anchors, {k} were asked for; "
-            f"raise the budget or ask for fewer",
-            len(run),
-        )
-    eta = 1 - run.residuals / np.maximum(tails, run.thresholds.low * (1 + TIE))
-    eta = np.maximum.accumulate(np.maximum(eta, 0.0))
-    draws = _fresh(data, budget, rng) if eta[k - 1] > _USEFUL else None
-    points = coreset.points(run.indices)
-    base = {"budget": budget, "rows_read": data.cost.rows_read}
+    coreset = index.coreset if index is not None and len(index.run) >= k else _pool(data, index, k, rng)
+    path = _path(coreset, k, tol)
+    anchors = coreset.indices[path.indices]
+    residuals = np.array(path.residuals)
+    proved, tails = 0, np.full(len(anchors), _largest_norm(data))
+    if index is not None:
+        # What is proved stays so; the tails hold as long as the anchors before them are those of the run.
+        proved = common_length(index.run.indices[: index.proved], anchors)
+        same = min(common_length(index.run.indices, anchors) + 1, len(index.run), len(anchors))
+        tails = np.minimum(tails, index.norm)
+        tails[:same] = index.tails[:same]
+    # The chosen row is within TIE of the largest of those known.
+    eta = np.maximum.accumulate(np.maximum(1 - residuals / np.maximum(tails, residuals * (1 + TIE)), 0.0))
+    draws = _fresh(data, rng) if proved < len(anchors) and eta[-1] > _USEFUL else None
+    points = coreset.points(anchors)
+    base: dict[str, Any] = {"budget": data.limit, "rows_read": data.cost.rows_read}
+    if data.how is not None:
+        base["source"] = data.how
     selections = []
     for size in sizes:
-        known = {**base, "proved": min(proved, size)}
-        certificate = _certificate(data, size, points[:size], float(eta[size - 1]), draws, delta, known)
-        selections.append(Selection(run.indices[:size], certificate, run.residuals[:size]))
+        found = min(size, len(anchors))
+        known = {**base, "asked": size, "proved": min(proved, found)}
+        certificate = _certificate(data, found, points[:found], float(eta[found - 1]), draws, delta, known, note)
+        selections.append(Selection(anchors[:found], certificate, residuals[:found]))
     return selections
 
 
-def _pool(data: MatrixRows, index: Index | None, budget: int, rng: np.random.Generator) -> Coreset:
-    """Rows to choose from: half of what may still be read, and what the index has of rows that have not changed."""
-    size = max(1, min(data.shape[0], (budget - data.cost.rows_read) // 2))
-    pool = pilot_rows(data, size, rng)
+def _path(coreset: Coreset, k: int, tol: float | None) -> Path:
+    """SPA on the rows that are known, whatever rounding could change."""
+    try:
+        return successive_projection(MatrixRows(coreset.rows, coreset.rows.shape), k, tol=tol, allow_fewer=True)
+    except RankError:
+        raise RankError(f"all of the {len(coreset)} rows within the budget are zero; raise the budget", 0) from None
+
+
+def _pool(data: MatrixRows, index: Index | None, k: int, rng: np.random.Generator) -> Coreset:
+    """Rows to choose from: what may still be read, less half of it for fresh draws where that leaves enough to choose
+    from; and what the index has of rows that have not changed.
+    """
+    m, left = data.shape[0], data.left
+    size = max(left // 2, min(left, _CHOICE * k))
+    size = min(m, left if left - size < _FEWEST else size)
+    if size == 0 and index is not None:
+        return index.coreset
+    drawn = np.zeros(0, dtype=np.int64)
+    for _ in range(_REDRAWS):  # draws by norm repeat themselves
+        drawn = np.union1d(drawn, pilot_draws(data, size, rng))
+        if drawn.size >= size:
+            break
+    if drawn.size > size:
+        drawn = rng.choice(drawn, size, replace=False)
+    pool = Coreset.read(data, drawn)
     return pool if index is None else index.coreset.merged(pool)
 
 
 def _largest_norm(data: MatrixRows) -> float:
-    """A bound on every residual: the largest norm, where norms can be asked for without reading rows."""
+    """A bound on every residual that costs next to nothing: no row is read, no norm asked for row by row."""
     if not data.sampled:
         return np.inf
+    if getattr(data.source, "normalize", None) == "l1":
+        return 1 + 1e-6
     if hasattr(data.source, "largest_norm"):  # of rows held elsewhere
         return float(data.source.largest_norm()) * (1 + 1e-6)
-    return float(np.max(data.source.row_norm(np.arange(data.shape[0])))) * (1 + 1e-6)
+    return float(data.source.frobenius_norm) * (1 + 1e-6)
 
 
-def _fresh(data: MatrixRows, budget: int, rng: np.random.Generator) -> Rows | None:
+def _fresh(data: MatrixRows, rng: np.random.Generator) -> Rows | None:
     """Rows drawn anew by the same distribution as a pilot, repeats included."""
-    size = budget - data.cost.rows_read
+    size = data.left
     if size < _FEWEST:
         return None
     m = data.shape[0]
@@ -108,12 +137,19 @@ def _certificate(
     draws: Rows | None,
     delta: float,
     details: dict[str, Any],
+    note: str | None,
 ) -> Certificate:
-    proved = details["proved"]
+    proved, asked, budget = details["proved"], details["asked"], details["budget"]
+    unsettled = "" if note is None else f"{note}; "
+    if k < asked:
+        unsettled += f"{k} of {asked} anchors were found, the rows that could be read have no more; "
     if proved >= k:
-        return Certificate("exact", "no row outside those that were read can change a choice of SPA", details)
-    what = f"anchor {k} is" if proved == k - 1 else f"anchors {proved + 1} to {k} are"
-    unsettled = f"whether {what} full SPA's could not be settled within {details['budget']} rows"
+        if k == asked:
+            return Certificate("exact", "no row outside those that were read can change a choice of SPA", details)
+        unsettled += f"whether there are others could not be settled within {budget} rows"
+    else:
+        what = f"anchor {k} is" if proved == k - 1 else f"anchors {proved + 1} to {k} are"
+        unsettled += f"whether {what} full SPA's could not be settled within {budget} rows"
     if eta < 1:
         details["eta"] = eta
     if draws is not None:

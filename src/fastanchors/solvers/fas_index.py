@@ -27,7 +27,7 @@ from .fas_coreset import Coreset, Decision, Run, next_choice, residual_bounds, s
 from .fas_hull import Hull, mixtures
 from .spa import default_tolerance
 
-__all__ = ["PILOT", "SPARE", "Index", "build_index", "extend_index", "index_of_sketch", "pilot_rows"]
+__all__ = ["PILOT", "SPARE", "Index", "build_index", "extend_index", "index_of_sketch", "pilot_draws", "pilot_rows"]
 
 PILOT = 2000  # rows looked at first
 SPARE = 4  # dimensions of the sketch beyond the number of anchors
@@ -133,13 +133,15 @@ def index_of_sketch(
 
 
 def pilot_rows(data: MatrixRows, size: int, rng: np.random.Generator) -> Coreset:
-    """Rows to begin with: drawn by squared norm where the source offers it, else uniformly."""
-    m = data.shape[0]
+    """Rows to begin with."""
+    return Coreset.read(data, pilot_draws(data, size, rng))
+
+
+def pilot_draws(data: MatrixRows, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Which rows to begin with: drawn by squared norm where the source offers it, else uniformly."""
     if data.sampled and data.source.frobenius_norm > 0:
-        drawn = np.asarray(data.source.sample_rows(size, rng=rng))
-    else:
-        drawn = rng.choice(m, size, replace=False)
-    return Coreset.read(data, drawn)
+        return np.asarray(data.source.sample_rows(size, rng=rng), dtype=np.int64)
+    return rng.choice(data.shape[0], size, replace=False)
 
 
 class _Proof:

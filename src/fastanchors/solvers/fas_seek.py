@@ -145,8 +145,10 @@ class _Seek:
             if index is None or index.proved < self.k:
                 passed = self._in_one_pass(steps)
                 index, made = (index, made) if passed is None else (passed, "made now in one pass")
-            if index is not None and (kept is None or index.proved > kept.index.proved or index.stuck):
+            if index is not None and (kept is None or index.proved > kept.index.proved):
                 kept, how = keep(source, index, changes, self.tol), made
+            elif index is not None and kept is not None:  # no better: only passes can prove more, if that is why
+                kept.index = replace(kept.index, stuck=index.stuck)
         self.kept = kept
         return None if kept is None else self._answer(kept.index, how)
 
