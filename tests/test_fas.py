@@ -312,6 +312,16 @@ def test_files(tmp_path, monkeypatch):
     assert fa.FAS().seek(tmp_path / "store", 5).certificate.kind == "exact"
 
 
+def test_entries_that_just_can_be_squared_and_one_that_cannot():
+    A = np.random.default_rng(0).random((5000, 20)) * 1e153
+    assert fa.FAS().seek(A, 4, rng=0).indices.tolist() == fa.SPA().seek(A, 4).indices.tolist()
+    A = np.random.default_rng(0).random((5000, 20))
+    A[3777, 2] = 1e160
+    for solver in (fa.SPA(), fa.FAS()):
+        with pytest.raises(InvalidInputError, match=r"A\[3777\] is too large to be squared"):
+            solver.seek(A, 4, rng=0)
+
+
 def full_rank_by_passes():
     """A matrix on which only full SPA can tell: at step 2 a residual is at the edge of the tie band."""
     A = 1e-3 * np.random.default_rng(0).random((400, 6))

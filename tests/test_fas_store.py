@@ -78,6 +78,21 @@ def test_compaction_renews_the_index(tmp_path):
     assert whole == ["whole-000002.fas.bin"]
 
 
+def test_a_seek_with_a_tolerance_leaves_the_index_of_the_store_alone(tmp_path):
+    S = fa.build(matrix() * np.linspace(1, 0.2, 20, dtype=np.float32), tmp_path / "s")
+    expected = fa.SPA().seek(S, 6).indices.tolist()
+    assert len(fa.FAS(tol=0.5, allow_fewer=True).seek(S, 6)) < 6
+    check(S, 6, reads=0)  # what was kept before is still there
+    S[40, 2] = 1e-3
+    fa.FAS(tol=0.5, allow_fewer=True).seek(S, 6)
+    S.compact()
+    check(S, 6)
+    S.close()
+    with fa.open(tmp_path / "s") as S:
+        assert fa.FAS().seek(S, 6).indices.tolist() == expected
+        check(S, 6, reads=0)
+
+
 def test_a_proof_that_breaks_is_renewed_from_sketches(tmp_path):
     S = fa.build(matrix(), tmp_path / "s")
     assert any(arrays is not None for _, _, arrays in S.extra_arrays("fas"))

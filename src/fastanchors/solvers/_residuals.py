@@ -19,7 +19,7 @@ from .._jit import jit
 from ..errors import InvalidInputError
 from ._rows import DOUBLE, MatrixRows
 
-__all__ = ["EQUAL", "TIE", "Residuals", "Step", "choose"]
+__all__ = ["EQUAL", "TIE", "Residuals", "Step", "choose", "too_large"]
 
 #: Rows whose squared residual is within this fraction of the largest are tied (as in FastSepNMF of N. Gillis).
 TIE = 1e-6
@@ -46,6 +46,11 @@ def choose(squared_residuals: NDArray[np.float64], squared_norms: NDArray[np.flo
     return int(tied[np.argmax(norms >= (1 - EQUAL) * norms.max())])
 
 
+def too_large(row: int) -> InvalidInputError:
+    """Its squared norm overflows: say so, and what to do about it."""
+    return InvalidInputError(f"A[{row}] is too large to be squared; divide the matrix by its largest entry")
+
+
 @dataclass(frozen=True)
 class Step:
     """What is extracted next: a row, and the point it stands for (itself, or the average of ``group``).
@@ -70,8 +75,7 @@ class Residuals:
         self.squared_norms = data.squared_norms()
         largest = float(self.squared_norms.max())
         if not math.isfinite(largest):
-            row = int(np.argmax(self.squared_norms))
-            raise InvalidInputError(f"A[{row}] is too large to be squared; divide the matrix by its largest entry")
+            raise too_large(int(np.argmax(self.squared_norms)))
         if largest < _VANISHING and data.dot(np.ones(data.shape[1])).any():
             raise InvalidInputError("the entries of A are so small that their squares vanish; divide A by its largest")
         self.largest_norm = math.sqrt(largest)

@@ -95,6 +95,9 @@ def row_space(rows: Rows, dimension: int, rng: np.random.Generator) -> NDArray[n
     """
     p, n = rows.shape
     rows = rows.astype(np.float64)
+    largest = float(max(rows.max(), -rows.min()))
+    if largest > 0:
+        rows = rows * 2.0 ** -np.frexp(largest)[1]  # neither overflows nor rounds
     width = min(p, n, dimension + 8)
     Y = np.asarray(rows.T @ rng.standard_normal((p, width)), dtype=np.float64)
     for _ in range(2):

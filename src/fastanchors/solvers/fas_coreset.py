@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..sampling.access import Rows
-from ._residuals import EQUAL, TIE, Residuals, choose
+from ._residuals import EQUAL, TIE, Residuals, choose, too_large
 from ._rows import DOUBLE, MatrixRows
 from .fas_bounds import Thresholds
 from .spa import default_tolerance
@@ -154,7 +154,11 @@ class Coreset:
         """Those rows of ``data``, read now."""
         indices = np.unique(indices).astype(np.int64)
         rows = data.raw_rows(indices)
-        return cls(indices, rows, squared_norms_of(rows))
+        squared_norms = squared_norms_of(rows)
+        beyond = indices[~np.isfinite(squared_norms)]
+        if beyond.size:
+            raise too_large(int(beyond[0]))
+        return cls(indices, rows, squared_norms)
 
     def __len__(self) -> int:
         return len(self.indices)
