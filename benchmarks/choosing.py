@@ -35,7 +35,7 @@ SOLVERS = {  # constructor, most rows tried
 
 
 def measure(solver: str, rows: int) -> None:
-    """In the child: seconds of a second call, memory the first one adds, share of the anchors found."""
+    """In the child: seconds of the best call, memory the first one adds, share of the anchors found."""
     made = eval(f"fa.{solver}", {"fa": fa})
     data = fa.datasets.separable(rows, COLUMNS, K, noise=NOISE, rng=0)
     small = fa.datasets.separable(60, COLUMNS, 3, rng=1)
@@ -45,10 +45,10 @@ def measure(solver: str, rows: int) -> None:
     found = made.seek(data.A, K, rng=0)
     seconds = time.perf_counter() - start
     memory = (peak_memory() or 0) - before
-    if seconds < 5:
+    for _ in range(4 if seconds < 5 else 0):  # the best of five
         start = time.perf_counter()
         made.seek(data.A, K, rng=0)
-        seconds = time.perf_counter() - start
+        seconds = min(seconds, time.perf_counter() - start)
     recovery = fa.metrics.anchor_recovery(found.indices, data.labels)
     print(json.dumps([seconds, memory, recovery, found.certificate.kind]))
 
