@@ -6,7 +6,6 @@ import contextlib
 import functools
 import itertools
 import math
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidInputError, InvalidTypeError, StoreError
 from .compressed import SliceReader, compressed_source, coo_source
 from .remote import openable
+from .scratch import scratch_file
 from .source import Source, read_names, reading, rebatch, row_slices, split
 from .triplets import unsummed_csr
 
@@ -302,7 +302,7 @@ class _Member:
 @contextlib.contextmanager
 def spooled(stream: Any, size: int, dtype: Any, max_bytes: int) -> Iterator[Callable[[int, int], NDArray[Any]]]:
     """The ``size`` entries of a stream by way of a temporary file: ``read(first, count)`` gives them in any order."""
-    with tempfile.TemporaryFile(prefix="fastanchors-") as file:
+    with scratch_file() as file:
         left = size
         while left > 0:
             piece = stream.read(min(left, max(1, max_bytes // dtype.itemsize)))

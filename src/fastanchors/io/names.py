@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 import weakref
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import overload
+from typing import IO, overload
 
 import numpy as np
+
+from .scratch import scratch_file
 
 __all__ = ["NameSpool"]
 
@@ -22,16 +23,21 @@ class NameSpool(Sequence[str]):
     """
 
     def __init__(self) -> None:
-        self._text, self._ends = (tempfile.TemporaryFile(prefix="fastanchors-") for _ in range(2))  # noqa: SIM115
-        for file in (self._text, self._ends):
-            weakref.finalize(self, file.close)
+        self._files: tuple[IO[bytes], ...] = ()
         self._count = self._size = 0
 
     def clear(self) -> None:
         """Forget all names."""
-        for file in (self._text, self._ends):
-            file.truncate(0)
+        for file in self._files:
+            file.close()
+        self._files = ()
         self._count = self._size = 0
+
+    def _open(self) -> None:
+        """The files are made with the first name: by then it is known where a build keeps its own."""
+        self._files = (scratch_file(), scratch_file())
+        for file in self._files:
+            weakref.finalize(self, file.close)
 
     def extend(self, names: Iterable[str]) -> None:
         """Add names at the end."""
@@ -39,10 +45,13 @@ class NameSpool(Sequence[str]):
         ends = self._size + np.cumsum([len(name) for name in encoded], dtype=_ENDS)
         if not encoded:
             return
-        self._text.seek(self._size)
-        self._text.write(b"".join(encoded))
-        self._ends.seek(self._count * _ENDS.itemsize)
-        self._ends.write(ends.tobytes())
+        if not self._files:
+            self._open()
+        for file, at, data in zip(
+            self._files, (self._size, self._count * _ENDS.itemsize), (b"".join(encoded), ends.tobytes()), strict=True
+        ):
+            file.seek(at)
+            file.write(data)
         self._count += len(encoded)
         self._size = int(ends[-1])
 
@@ -67,13 +76,14 @@ class NameSpool(Sequence[str]):
     def _slice(self, start: int, stop: int) -> list[str]:
         if stop <= start:
             return []
+        texts, all_ends = self._files
         skipped = max(0, start - 1)  # the end before the first name is its beginning
-        self._ends.seek(skipped * _ENDS.itemsize)
-        ends = np.frombuffer(self._ends.read((stop - skipped) * _ENDS.itemsize), _ENDS).tolist()
+        all_ends.seek(skipped * _ENDS.itemsize)
+        ends = np.frombuffer(all_ends.read((stop - skipped) * _ENDS.itemsize), _ENDS).tolist()
         if start == 0:
             ends.insert(0, 0)
-        self._text.seek(ends[0])
-        text = self._text.read(ends[-1] - ends[0])
+        texts.seek(ends[0])
+        text = texts.read(ends[-1] - ends[0])
         bounds = [end - ends[0] for end in ends]
         return [text[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(bounds)]
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from typing import IO
 
-__all__ = ["SCRATCH", "scratch_folder", "scratch_in"]
+__all__ = ["SCRATCH", "scratch_file", "scratch_folder", "scratch_in"]
 
 SCRATCH = "scratch-"  # how the names of these directories begin
 _PLACE: ContextVar[Path | None] = ContextVar("place of temporary files", default=None)
@@ -22,6 +23,11 @@ def scratch_in(folder: Path) -> Iterator[None]:
         yield
     finally:
         _PLACE.reset(token)
+
+
+def scratch_file() -> IO[bytes]:
+    """A new temporary file without a name, gone when it is closed or its process ends."""
+    return tempfile.TemporaryFile(dir=_PLACE.get())
 
 
 def scratch_folder() -> tempfile.TemporaryDirectory[str]:

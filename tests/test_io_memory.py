@@ -1,0 +1,93 @@
+"""What readers hold: names on disk, rows without entries in pieces, and a refusal where a limit cannot be kept."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fastanchors as fa
+from fastanchors.errors import TooLargeError
+from fastanchors.io.names import NameSpool
+from fastanchors.io.source import block_bytes, rebatch
+
+HEADER = "%%MatrixMarket matrix coordinate integer general\n"
+
+
+@given(st.lists(st.lists(st.text(max_size=5), max_size=4), max_size=5), st.integers(-3, 21), st.integers(-3, 21))
+def test_names_on_disk_are_a_sequence(pieces, start, stop):
+    spool = NameSpool()
+    for piece in pieces:
+        spool.extend(piece)
+    names = [name for piece in pieces for name in piece]
+    assert spool == names
+    assert len(spool) == len(names)
+    assert spool[start:stop] == names[start:stop]
+    assert spool[::-2] == names[::-2]
+    assert [spool[i] for i in range(-len(names), len(names))] == names + names
+    for index in (len(names), -len(names) - 1):
+        with pytest.raises(IndexError):
+            spool[index]
+    spool.clear()
+    assert list(spool) == []
+    spool.extend(["ä"])
+    assert list(spool) == ["ä"]
+
+
+def peak_of_build(source, path, **options):
+    """Bytes that Python and NumPy hold at most during a build without its extras."""
+    tracemalloc.start()
+    try:
+        fa.build(source, path, extras=(), **options).close()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_names_of_a_table_do_not_pile_up(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,a,b\n" + "".join(f"a-rather-long-name-{i:09d},{i % 7},{i % 5 + 1}\n" for i in range(60_000)))
+    few = tmp_path / "few.csv"
+    few.write_text("id,a,b\nx,1,2\n")
+    fa.build(few, tmp_path / "few")  # compiles
+    limit = 1 << 22  # the names alone, as a list of strings, are more
+    assert peak_of_build(path, tmp_path / "s", memory_limit=limit) < limit
+    with fa.open(tmp_path / "s") as S:
+        assert S.row_names[34_567] == "a-rather-long-name-000034567"
+
+
+def test_rows_without_entries_do_not_pile_up(tmp_path):
+    path = tmp_path / "a.mtx"
+    path.write_text(HEADER + "2000000 5 2\n7 1 3\n1999999 5 4\n")
+    fa.build(sp.eye_array(5, dtype=np.int64, format="csr"), tmp_path / "few")  # compiles
+    limit = 1 << 23
+    assert peak_of_build(path, tmp_path / "s", memory_limit=limit) < limit
+    with fa.open(tmp_path / "s") as S:
+        assert (S.shape, S.nnz, S.raw(1_999_998, 4)) == ((2_000_000, 5), 2, 4)
+
+
+def test_more_columns_than_memory_are_refused_at_once(tmp_path):
+    path = tmp_path / "a.mtx"
+    path.write_text(HEADER + "5 20000000 1\n1 7 3\n")
+    with pytest.raises(TooLargeError, match=r"20,000,000 columns.*give at least memory_limit=\d+, or columns=False"):
+        fa.build(path, tmp_path / "s", memory_limit=1 << 25)
+    with pytest.raises(TooLargeError, match=r"1,000,000 columns.* or make it sparse"):
+        fa.build(np.ones((1, 1_000_000)), tmp_path / "s", memory_limit=1 << 25)
+    assert os.listdir(tmp_path) == ["a.mtx"]
+    S = fa.build(path, tmp_path / "s", memory_limit=1 << 25, columns=False, extras=())
+    assert (S.shape, S.raw(0, 6)) == ((5, 20_000_000), 3)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_what_a_row_costs_is_counted(kind):
+    A = np.random.default_rng(0).random((500, 3))
+    blocks = [kind(A[:400]), kind(A[400:410]), kind(A[410:])]
+    pieces = list(rebatch(blocks, 20_000, row_bytes=100))
+    assert all(block_bytes(piece) + 100 * piece.shape[0] <= 10_000 for piece in pieces)
+    joined = sp.vstack(pieces).toarray() if kind is sp.csr_array else np.concatenate(pieces)
+    np.testing.assert_array_equal(joined, A)
