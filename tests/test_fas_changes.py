@@ -13,7 +13,8 @@ import fastanchors as fa
 from fastanchors.errors import RankError
 from fastanchors.sampling.changes import Changes
 from fastanchors.solvers import fas_seek
-from naive.fas import separable
+from fastanchors.solvers._rows import as_rows
+from naive.fas import residual_norms, separable
 
 COLUMNS = 9
 
@@ -112,6 +113,28 @@ def test_many_changes_do_not_swell_the_coreset(monkeypatch):
         S.update(rng.integers(3000, size=50), rng.integers(15, size=50), 1e-2 * rng.random(50))
         assert fa.FAS().seek(S, 4).indices.tolist() == fa.SPA().seek(S, 4).indices.tolist()
     assert len(recall(S).index.coreset) <= 300
+
+
+def test_changes_of_all_rows_do_not_swell_the_coreset(monkeypatch):
+    from fastanchors.solvers import fas_changes
+    from fastanchors.solvers.fas_store import recall
+
+    monkeypatch.setattr(fas_changes, "_CROWDED", 200)
+    rng = np.random.default_rng(2)
+    S = fa.SampleMatrix(separable(rng, 3000, 15, 4))
+    data = as_rows(S)
+    fa.FAS().seek(S, 4)
+    before = len(recall(S).index.coreset)
+    for A in (separable(rng, 3000, 15, 4), rng.random((3000, 15))):
+        S.update(np.repeat(np.arange(3000), 15), np.tile(np.arange(15), 3000), A.ravel())
+        kept = recall(S).current(data)
+        assert len(kept.coreset) <= max(before, 200)
+        expected = fa.SPA().seek(S, 4).indices.tolist()
+        assert kept.run.indices[: kept.proved].tolist() == expected[: kept.proved]
+        outside = np.setdiff1d(np.arange(3000), kept.coreset.indices)
+        residuals = residual_norms(S.rows(np.arange(3000)), kept.run.indices[:-1])[outside].max(axis=0)
+        assert (residuals[: len(kept.tails)] <= kept.tails).all()
+        assert fa.FAS().seek(S, 4).indices.tolist() == expected
 
 
 def test_changes_are_collected_once_each(monkeypatch):

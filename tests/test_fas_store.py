@@ -93,6 +93,14 @@ def test_a_seek_with_a_tolerance_leaves_the_index_of_the_store_alone(tmp_path):
         check(S, 6, reads=0)
 
 
+def test_an_index_that_would_outweigh_its_store_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(fas_store, "_SPARSE_SHARE", 0.02)
+    A = sp.random_array((2000, 40_000), density=5e-4, rng=0, format="csr")
+    S = fa.build(A, tmp_path / "s")
+    assert not list((tmp_path / "s").glob("*fas*"))
+    assert fa.FAS().seek(S, 5, rng=0).indices.tolist() == fa.SPA().seek(S, 5).indices.tolist()
+
+
 def test_a_proof_that_breaks_is_renewed_from_sketches(tmp_path):
     S = fa.build(matrix(), tmp_path / "s")
     assert any(arrays is not None for _, _, arrays in S.extra_arrays("fas"))

@@ -30,10 +30,15 @@ _CROWDED = 8192  # rows of the coreset above which those that matter no longer a
 def absorb(data: MatrixRows, index: Index, changed: NDArray[np.int64], *, tol: float | None = None) -> Index:
     """The index after those rows have changed or been appended; less of its run may be proved than before.
 
-    Reads the changed rows. Cost: O(changed·n·T), and SPA on the coreset where the sequence changes.
+    Reads the changed rows, a bounded number at a time: each lot as if those after it had not changed yet. Cost:
+    O(changed·n·T), and SPA on the coreset where the sequence changes.
     """
-    if changed.size == 0:
-        return index
+    for at in range(0, changed.size, _CROWDED):
+        index = _absorb(data, index, changed[at : at + _CROWDED], tol)
+    return index
+
+
+def _absorb(data: MatrixRows, index: Index, changed: NDArray[np.int64], tol: float | None) -> Index:
     run, tails, proved = index.run, index.tails, index.proved
     fresh = Coreset.read(data, changed)
     bounds = residual_bounds(fresh.rows, fresh.squared_norms, run.thresholds.basis, len(run))
@@ -120,15 +125,24 @@ def _proved(
 
 
 def _thinned(index: Index) -> Index:
-    """Without the rows that can go outside and raise no bound; without the hull where it holds too many rows back."""
+    """Without the rows that can go outside and raise no bound; without the hull where it holds too many rows back.
+
+    Where too many remain all the same, those that are not tied and not among the largest at any step go too, and the
+    tails rise to their bounds. A proved step does not need them: its choice stands while no tied row changes.
+    """
     coreset, run, hull = index.coreset, index.run, index.hull
     bounds = residual_bounds(coreset.rows, coreset.squared_norms, run.thresholds.basis, len(run))
-    needed = np.isin(coreset.indices, np.concatenate([np.zeros(0, np.int64), *run.tied]))
-    needed |= np.asarray((bounds > index.tails).any(axis=1))
-    keep = needed
+    tied = np.isin(coreset.indices, np.concatenate([np.zeros(0, np.int64), *run.tied]))
+    needed = tied | np.asarray((bounds > index.tails).any(axis=1))
+    keep, tails, most = needed, index.tails, _CROWDED // 2
     if hull is not None:
         keep = needed | ~hull.covers(coreset.rows)
-        if np.count_nonzero(keep) > _CROWDED // 2:
+        if np.count_nonzero(keep) > most:
             keep, hull = needed, None
+    if np.count_nonzero(keep) > most:
+        keep = tied
+        for bound in bounds.T:
+            keep[np.argpartition(-bound, most // len(bounds.T))[: most // len(bounds.T)]] = True
+        tails = np.maximum(tails, bounds[~keep].max(axis=0, initial=0.0))
     norm = max(index.norm, float(np.sqrt(coreset.squared_norms[~keep].max(initial=0.0))) * (1 + 1e-12))
-    return replace(index, coreset=coreset.take(keep), norm=norm, hull=hull)
+    return replace(index, coreset=coreset.take(keep), tails=tails, norm=norm, hull=hull)

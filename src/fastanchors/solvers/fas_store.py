@@ -38,6 +38,7 @@ _PIECE_BYTES = 1 << 19  # rows in double precision and their coordinates stay in
 _MEMORY = 1 << 30  # where a store does not say
 SMALL = 1 << 16  # entries of a matrix that is read whole faster than through an index
 _SPARSE_SHARE, _DENSE_SHARE = 0.02, 0.1  # of the bytes of the shards that sketches may add
+_WHOLE_SHARE, _WHOLE_FREE = 0.1, 1 << 22  # of the bytes of the shards that the index may add; bytes that never matter
 _MANY_CHANGED = 1 << 25  # bytes of changed rows above which a fresh pass is better than holding them all
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -84,8 +85,12 @@ class FasExtra:
         return {"coordinates": part.coordinates, "left": part.left, "norms": part.norms}
 
     def finish(self, store: Any) -> dict[str, NDArray[Any]] | None:
-        """The index of the whole store as it is now; None where it would prove nothing."""
-        if store.shape[0] * store.shape[1] <= SMALL:
+        """The index of the whole store as it is now; None where it would prove nothing, or be large beside the store.
+
+        The directions of the anchors are dense, so that an index of very wide and sparse rows outweighs them.
+        """
+        allowed = max(_WHOLE_FREE, _WHOLE_SHARE * sum(shard.data["bytes"] for shard in store.manifest.shards))
+        if store.shape[0] * store.shape[1] <= SMALL or 8 * STEPS * store.shape[1] > allowed:
             return None
         limit = getattr(store, "memory_limit", _MEMORY)
         marked = min(store.shape[0], getattr(store, "rows_marked", store.shape[0]))
@@ -107,13 +112,17 @@ class FasExtra:
             allowance = min(most, 4096 + m // 64)
             renewed = renew_index(data, STEPS, np.random.default_rng(_SEED), allowance=allowance)
             index = index if renewed is None else renewed
-        return None if index is None or index.proved == 0 else _encode(index)
+        if index is None or index.proved == 0:
+            return None
+        arrays = _encode(index)
+        return arrays if sum(array.nbytes for array in arrays.values()) <= allowed else None
 
     def worth_keeping(self, store: Any) -> bool:
         """Whether the sketches are small beside the shards; if not, they serve the build alone."""
         if self.fleeting:
             return False
-        parts = [shard.extras[self.name]["bytes"] for shard in store.manifest.shards]
+        parts = [0 if self.V is None else self.V.nbytes]
+        parts += [shard.extras[self.name]["bytes"] for shard in store.manifest.shards]
         return sum(parts) <= self.shares[store.is_sparse] * sum(shard.data["bytes"] for shard in store.manifest.shards)
 
 
