@@ -87,8 +87,8 @@ def batches(log):
         def note(self, name, function, parts, own=None, shared=()):
             before = self.cost.bytes_moved
             result = method(self, name, function, parts, own, shared)
-            named = [value for values in own or () for value in values if isinstance(value, np.ndarray)]
-            rows = sum(value.size for value in named) if name in ("near", "look") else 0
+            named = result if name == "suspects" else [x[1] for x in own] if name == "look" else []
+            rows = sum(len(each) for each in named)
             log.append((name, len(parts), self.cost.bytes_moved - before, rows))
             return result
 
@@ -278,7 +278,7 @@ def counts(asked, m):
         "looks at bounds for an index": looks,
         "looks at mixtures for an index": found.get("mixtures", (0, 0))[0],
         "batches of tasks for an index": sum(batches for batches, _ in found.values()) - 2,  # but those of the shards
-        "rows near a threshold, %": 100 * found.get("near", (0, 0))[1] / m,
+        "rows near a threshold, %": 100 * found.get("suspects", (0, 0))[1] / m,
         "rows read again and checked exactly, %": 100 * found.get("look", (0, 0))[1] / m,
     }
 
