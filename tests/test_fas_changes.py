@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 import fastanchors as fa
 from fastanchors.errors import RankError
 from fastanchors.sampling.changes import Changes
-from fastanchors.solvers import fas_seek
+from fastanchors.solvers import fas_seek, fas_store
 from fastanchors.solvers._rows import as_rows
+from fastanchors.store import extras
 from naive.fas import residual_norms, separable
 
 COLUMNS = 9
@@ -27,7 +31,7 @@ def answer(solver, S, k):
 
 
 class Interleaved(RuleBasedStateMachine):
-    """The matrix is small and the index is used all the same (`no_small` below)."""
+    """The matrix is small and the index is used all the same (`no_small` below); in memory, or kept in a store."""
 
     @initialize(
         seed=st.integers(0, 10**6),
@@ -35,14 +39,25 @@ class Interleaved(RuleBasedStateMachine):
         single=st.booleans(),
         normalize=st.sampled_from(["l1", None]),
         rounded=st.booleans(),
+        stored=st.booleans(),
     )
-    def start(self, seed, sparse, single, normalize, rounded):
+    def start(self, seed, sparse, single, normalize, rounded, stored):
         self.rng = np.random.default_rng(seed)
         A = separable(self.rng, 120, COLUMNS, 4)
         A = np.round(5 * A) if rounded else A
         A = A.astype(np.float32) if single else A
-        self.S = fa.SampleMatrix(sp.csr_array(A) if sparse else A, normalize=normalize)
+        A = sp.csr_array(A) if sparse else A
+        self.folder = tempfile.TemporaryDirectory() if stored else None
+        if stored:
+            fa.build(A, self.path, normalize=normalize).close()
+            self.S = fa.open(self.path, mode="r+")
+        else:
+            self.S = fa.SampleMatrix(A, normalize=normalize)
         self.found = answer(fa.FAS(), self.S, 3)
+
+    @property
+    def path(self):
+        return Path(self.folder.name) / "store"
 
     def where(self):
         return self.rng.integers(self.S.shape[0], size=3), self.rng.integers(COLUMNS, size=3)
@@ -71,18 +86,49 @@ class Interleaved(RuleBasedStateMachine):
         self.found = answer(fa.FAS(), self.S, k)
         assert self.found == answer(fa.SPA(), self.S, k)
 
+    @rule(k=st.integers(1, 7), tol=st.sampled_from([None, 1e-3, 0.1, 0.5]), allow_fewer=st.booleans())
+    def seek_with_a_tolerance(self, k, tol, allow_fewer):
+        options = {"tol": tol, "allow_fewer": allow_fewer}
+        assert answer(fa.FAS(**options), self.S, k) == answer(fa.SPA(**options), self.S, k)
+
+    @rule(k=st.integers(1, 5), budget=st.sampled_from([3, 20, 130, 300, 2000]))
+    def seek_within_a_budget(self, k, budget):
+        try:
+            found = fa.FAS(budget=budget, allow_fewer=True).seek(self.S, k, rng=0)
+        except RankError:
+            return
+        assert found.cost.rows_read <= budget
+        if found.certificate.kind == "exact":
+            assert found.indices.tolist() == answer(fa.SPA(allow_fewer=True), self.S, k)
+
+    @precondition(lambda self: self.folder is not None)
+    @rule()
+    def compact(self):
+        self.S.compact()
+
+    @precondition(lambda self: self.folder is not None)
+    @rule()
+    def reopen(self):
+        self.S.commit()
+        self.S.close()
+        self.S = fa.open(self.path, mode="r+")
+
     def teardown(self):
         if hasattr(self, "S"):
             self.seek(4)
+            if self.folder is not None:
+                self.S.close()
+                self.folder.cleanup()
 
 
 @pytest.fixture(autouse=True)
 def _no_small(monkeypatch):
-    monkeypatch.setattr(fas_seek, "SMALL", 0)
+    for module, name in ((fas_seek, "SMALL"), (fas_store, "SMALL"), (extras, "_SMALL")):
+        monkeypatch.setattr(module, name, 0)
 
 
 class TestInterleaved(Interleaved.TestCase):
-    settings = settings(max_examples=30, stateful_step_count=12)
+    settings = settings(max_examples=40, stateful_step_count=14)
 
 
 def test_only_changed_rows_are_read():
