@@ -44,6 +44,11 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
     else:
         if isinstance(A, np.matrix):
             A = np.asarray(A)
+        if isinstance(A, np.ma.MaskedArray) and np.ma.is_masked(A):
+            raise InvalidInputError(
+                f"{int(np.ma.getmaskarray(A).sum())} entries of {name} are masked, and what lies under the mask is not "
+                f"to be taken for numbers; fill them first, with {name}.filled(0) for example"
+            )
         matrix = np.asarray(A)
         if matrix.ndim != 2:
             hint = "; use x.reshape(1, -1) for one row" if matrix.ndim == 1 else ""

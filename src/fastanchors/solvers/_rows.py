@@ -83,6 +83,13 @@ class MatrixRows:
         """Sample access used through this object since it was made."""
         return self.source.cost - self._start if self._sampled else self._own_cost.copy()
 
+    def charge(self, rows: int) -> None:
+        """Count rows that were read on the way to this object, such as those of a file built into a store."""
+        if self._sampled:
+            self._start.rows_read -= rows
+        else:
+            self._own_cost.rows_read += rows
+
     @property
     def left(self) -> int:
         """How many rows may still be read."""

@@ -60,6 +60,8 @@ class FAS(Solver):
     def seek(self, A: Any, k: int | Sequence[int], *, rng: RngLike = None) -> Anchors | list[Anchors]:
         """Find ``k`` anchor rows of ``A`` (an array, a sparse matrix, a ``SampleMatrix``, a store or a file).
 
+        A file that needs options to be read is given as ``fa.io.open_source(path, variable=…)``.
+
         ``rng`` is a ``numpy.random.Generator``, an int seed or None; same seed, same answer. ``FAS()`` also takes a
         sequence of numbers, such as ``[5, 10, 20]``, and returns one result for each at the cost of the largest; with
         ``precondition`` or ``robust``, where anchors are not nested, at the cost of each. Where the rank is below the
@@ -67,15 +69,18 @@ class FAS(Solver):
         """
         started = time.perf_counter()
         data = as_rows(self._engine.prepare(A))
-        if not isinstance(k, (Sequence, np.ndarray)) or isinstance(k, str):
-            k = check_rank(k, data.shape, limit=self._limit)
+        shape = getattr(data, "whole_shape", data.shape)  # of a file of which only the beginning is read
+        if isinstance(k, np.ndarray):
+            k = k.tolist()
+        if not isinstance(k, Sequence) or isinstance(k, str):
+            k = check_rank(k, shape, limit=self._limit)
             return self._anchors(data, self._select(data, k, as_generator(rng)), started)
         if not hasattr(self._engine, "select_many"):
             raise InvalidTypeError(f"FAS(variant={self.variant!r}) takes one k at a time, got {k!r}")
         if len(k) == 0:
             raise InvalidInputError("k is empty: give at least one number of anchors")
         ends = (k[0], k[-1]) if isinstance(k, range) else k
-        checked = [check_rank(each, data.shape, limit=self._limit) for each in ends]
+        checked = [check_rank(each, shape, limit=self._limit) for each in ends]
         sizes = k if isinstance(k, range) else checked
         found = self._engine.select_many(data, sizes, as_generator(rng))
         if isinstance(found, Selection):

@@ -28,7 +28,7 @@ from .fas_coreset import Coreset, common_length
 from .fas_index import Index, pilot_draws
 from .spa import Path, successive_projection
 
-__all__ = ["largest_distance", "near_or_sampled"]
+__all__ = ["largest_distance", "near_or_sampled", "of_the_beginning"]
 
 _USEFUL = 0.5  # η above which fresh draws say more
 _FEWEST = 10  # draws that make a statement
@@ -53,7 +53,7 @@ def near_or_sampled(
     """
     k = max(sizes)
     coreset = index.coreset if index is not None and len(index.run) >= k else _pool(data, index, k, rng)
-    path = _path(coreset, k, tol)
+    path = _path(MatrixRows(coreset.rows, coreset.rows.shape), k, tol)
     anchors = coreset.indices[path.indices]
     residuals = np.array(path.residuals)
     proved, tails = 0, np.full(len(anchors), _largest_norm(data))
@@ -68,8 +68,6 @@ def near_or_sampled(
     draws = _fresh(data, rng) if proved < len(anchors) and eta[-1] > _USEFUL else None
     points = coreset.points(anchors)
     base: dict[str, Any] = {"budget": data.limit, "rows_read": data.cost.rows_read}
-    if data.how is not None:
-        base["source"] = data.how
     selections = []
     for size in sizes:
         found = min(size, len(anchors))
@@ -79,12 +77,32 @@ def near_or_sampled(
     return selections
 
 
-def _path(coreset: Coreset, k: int, tol: float | None) -> Path:
+def of_the_beginning(
+    data: MatrixRows, sizes: Sequence[int], *, budget: int | None, tol: float | None
+) -> list[Selection]:
+    """SPA on the first rows of a file, of which no more could be read: nothing is known of the others."""
+    rows = data.shape[0]
+    path = _path(data, min(max(sizes), rows), tol)
+    words = (
+        f"these are the anchors of the first {rows} rows, all that a budget of {budget} allows of a file that is read "
+        "from its beginning; nothing is known of its other rows (in a store, made by fa.build, any can be asked for)"
+    )
+    selections = []
+    for size in sizes:
+        found = min(size, len(path.indices))
+        few = f"; {found} of {size} anchors were found, the rows that were read have no more" if found < size else ""
+        details = {"budget": budget, "rows_read": rows, "asked": size, "proved": 0}
+        certificate = Certificate("none", words + few, details)
+        selections.append(Selection(path.indices[:found], certificate, path.residuals[:found]))
+    return selections
+
+
+def _path(known: MatrixRows, k: int, tol: float | None) -> Path:
     """SPA on the rows that are known, whatever rounding could change."""
     try:
-        return successive_projection(MatrixRows(coreset.rows, coreset.rows.shape), k, tol=tol, allow_fewer=True)
+        return successive_projection(known, k, tol=tol, allow_fewer=True)
     except RankError:
-        raise RankError(f"all of the {len(coreset)} rows within the budget are zero; raise the budget", 0) from None
+        raise RankError(f"all of the {known.shape[0]} rows within the budget are zero; raise the budget", 0) from None
 
 
 def _pool(data: MatrixRows, index: Index | None, k: int, rng: np.random.Generator) -> Coreset:

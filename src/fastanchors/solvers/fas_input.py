@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import weakref
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +17,47 @@ import scipy.sparse as sp
 
 from .._jit import jit
 from .._validate import as_matrix, check_finite
-from ..io import open_source
+from ..errors import InvalidTypeError
+from ..io import Source, open_source
 from ..io.remote import path_of
+from ..io.source import block_bytes, split
 from ..sampling.access import Rows
+from ..sampling.cost import Cost
 from ._rows import MatrixRows, as_rows
 
-__all__ = ["rows_of"]
+__all__ = ["Beginning", "rows_of"]
 
 _LARGEST = np.finfo(np.float64).max
 _IN_MEMORY = 1 << 30  # bytes of a file that is read into memory; a larger one is streamed or built into a store
+_PIECES = 8  # of a budget that a file is read in; none is begun that might exceed it
+_SMALLEST_ROW = 8  # bytes of a sparse row without entries
 
 
-def rows_of(A: Any, *, one_pass: bool, small: int) -> MatrixRows:
-    """The rows of an array, a sparse matrix, a sample matrix, a store, or a path to a store or a file.
+def rows_of(A: Any, *, one_pass: bool, small: int, budget: int | None = None) -> MatrixRows:
+    """The rows of an array, a sparse matrix, a sample matrix, a store, a source, or a path to a store or a file.
 
     With ``one_pass`` a dense array of more than ``small`` entries is not looked at before: its entries are checked as
-    they are read.
+    they are read. With a ``budget`` no more rows of a file are read than that.
     """
     if isinstance(A, str | os.PathLike):
-        return _rows_of_file(path_of(A), one_pass, small)
+        return _rows_of_path(path_of(A), one_pass, small, budget)
+    if isinstance(A, Source):
+        return _rows_of_source(A, budget)
+    if isinstance(A, Iterator):
+        raise InvalidTypeError(
+            "A is an iterator, which can be read only once; build a store of its row blocks with "
+            "fa.build(blocks, folder) and seek on that"
+        )
     if one_pass and isinstance(A, np.ndarray) and A.ndim == 2 and A.size > small:
         return _Unchecked(as_matrix(A, finite=False))
-    return as_rows(A)
+    data = as_rows(A)
+    if data.row_names is None and hasattr(A, "to_numpy") and hasattr(A, "index"):  # a data frame
+        named = A.index.dtype.kind not in "iu"  # numbers are where a row is, not what it is called
+        data.row_names = A.index if named else None
+    return data
 
 
-def _rows_of_file(path: Any, one_pass: bool, small: int) -> MatrixRows:
+def _rows_of_path(path: Any, one_pass: bool, small: int, budget: int | None) -> MatrixRows:
     if isinstance(path, Path) and (path / "manifest.json").exists():
         from ..store.store import open as open_store
 
@@ -46,40 +65,100 @@ def _rows_of_file(path: Any, one_pass: bool, small: int) -> MatrixRows:
     if isinstance(path, Path) and path.suffix == ".npy" and path.is_file():
         array = np.load(path, mmap_mode="r", allow_pickle=False)
         if array.ndim == 2 and array.flags.c_contiguous and array.dtype.kind in "iuf":
-            data = rows_of(np.asarray(array), one_pass=one_pass, small=small)
+            at_once = budget is None and not (one_pass and array.size > small)
+            array = as_matrix(np.asarray(array), finite=at_once)
+            data = MatrixRows(array, array.shape) if at_once else _Unchecked(array)
             data.how = "streamed from the file"
             return data
-    blocks: list[Rows] = []
-    source = open_source(path if isinstance(path, Path) else str(path))
-    held = 0
-    for block in source.blocks():
-        blocks.append(block)
-        held += block.data.nbytes + block.indices.nbytes if sp.issparse(block) else block.nbytes
-        if held > _IN_MEMORY:
-            return _built(path)
-    data = rows_of(
-        sp.vstack(blocks, format="csr") if source.is_sparse else np.concatenate(blocks), one_pass=one_pass, small=small
-    )
-    data.how = "read into memory"
-    data.row_names = source.row_names
-    return data
+    return _rows_of_source(open_source(path if isinstance(path, Path) else str(path)), budget)
 
 
-def _built(path: Any) -> MatrixRows:
-    """A file too large to hold, and not to be read at random: a store in a temporary place, gone with the result."""
+def _rows_of_source(source: Source, budget: int | None) -> MatrixRows:
+    """In memory, as far as the budget goes; or in a temporary store, where there are too many for memory.
+
+    Most files can only be read from their beginning. A format with blocks of its own, such as Parquet, may give more
+    rows at a time than were asked for: those beyond the budget are not looked at.
+    """
+    fits = budget is None or (source.shape[0] is not None and source.shape[0] <= budget)
+    most = sys.maxsize if budget is None or fits else budget
+    row = _SMALLEST_ROW if source.is_sparse else source.dtype.itemsize * source.shape[1]
+    blocks = source.blocks(min(1 << 26, max(1, most // _PIECES) * row))
+    held: deque[Rows] = deque()
+    rows, size, largest = 0, 0, 1
+    while rows + largest <= most:
+        block = next(blocks, None)
+        if block is None:
+            return _Held(_joined(held, source), source)
+        held.append(block)
+        rows, size, largest = rows + block.shape[0], size + block_bytes(block), max(largest, block.shape[0])
+        if size > _IN_MEMORY:
+            if fits:
+                return _built(source, held, blocks)
+            break
+    return Beginning(_joined(held, source)[:most], source)
+
+
+def _joined(held: deque[Rows], source: Source) -> Rows:
+    whole = sp.vstack(held, format="csr") if source.is_sparse else np.concatenate(held)
+    held.clear()
+    return as_matrix(whole, name=source.matrix_name)
+
+
+def _built(source: Source, held: deque[Rows], rest: Iterator[Rows]) -> MatrixRows:
+    """A file too large to hold, and not to be read at random: a store in a temporary place, gone with the result.
+
+    What was read of it already is built first and let go, so that the file is read once.
+    """
     from ..store import build
 
+    def blocks(max_bytes: int) -> Iterator[Rows]:
+        while held:
+            yield from split(held.popleft(), max_bytes)
+        for block in rest:
+            yield from split(block, max_bytes)
+
+    names = {"row_names": source.row_names, "column_names": source.column_names}
+    again = Source(source.name, source.shape, source.dtype, source.is_sparse, blocks, **names)
     place = tempfile.mkdtemp(prefix="fastanchors-")
     try:
-        source = path if isinstance(path, Path) else str(path)
-        store = build(source, Path(place) / "store", normalize=None, columns=False)
+        store = build(again, Path(place) / "store", normalize=None, columns=False)
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
     weakref.finalize(store, shutil.rmtree, place, ignore_errors=True)
     data = as_rows(store)
     data.how = "built into a temporary store"
+    data.charge(store.shape[0])
     return data
+
+
+class _Held(MatrixRows):
+    """The rows of a file that was read into memory: read once, whatever is done with them there."""
+
+    how = "read into memory"
+
+    def __init__(self, matrix: Rows, source: Source) -> None:
+        super().__init__(matrix, matrix.shape)
+        self.row_names = source.row_names
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(rows_read=self.shape[0])
+
+    @property
+    def left(self) -> int:
+        return sys.maxsize
+
+    def spend(self, rows: int) -> None:
+        """They are read already."""
+
+
+class Beginning(_Held):
+    """The first rows of a file that can only be read from its beginning: all that a budget allows."""
+
+    def __init__(self, matrix: Rows, source: Source) -> None:
+        super().__init__(matrix, source)
+        self.whole_shape = (source.shape[0] or sys.maxsize, source.shape[1])
 
 
 class _Unchecked(MatrixRows):

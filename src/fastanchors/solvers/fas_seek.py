@@ -14,10 +14,10 @@ from ..anchors import Certificate
 from ..errors import InvalidInputError
 from ._rows import BudgetSpent, MatrixRows
 from ._solver import Selection
-from .fas_certify import near_or_sampled
+from .fas_certify import near_or_sampled, of_the_beginning
 from .fas_changes import without
 from .fas_index import PILOT, Index, build_index, extend_index
-from .fas_input import rows_of
+from .fas_input import Beginning, rows_of
 from .fas_store import SMALL, Kept, keep, recall, renew_index
 from .precondition import preconditioner
 from .robust import Robust
@@ -42,7 +42,11 @@ class IndexedFAS:
 
     Parameters
     ----------
-    budget : the largest number of rows to read; without one the search goes on until the answer is proved.
+    budget : the largest number of rows to read; without one the search goes on until the answer is proved. The answer
+        is the best that so many rows allow, with fewer than k anchors where they have no more; the certificate says
+        what could not be settled. Rows that are not read are not checked either: a NaN may hide in them. A file that
+        can only be read from its beginning, such as a table of text, is read so far; its rows count once, as they
+        leave the file.
     precondition, robust : as in :class:`~fastanchors.SPA`, with its answers; the first SPA of
         ``precondition="spa"`` is taken from the index, all else takes the passes that SPA makes.
     tol, allow_fewer : as in :class:`~fastanchors.SPA`.
@@ -69,7 +73,8 @@ class IndexedFAS:
 
     def prepare(self, A: Any) -> MatrixRows:
         """The rows of ``A``: a matrix of any kind, or the path of a store or a file."""
-        return rows_of(A, one_pass=self.precondition is None and self.robust is None, small=_SMALL_ARRAY)
+        one_pass = self.precondition is None and self.robust is None
+        return rows_of(A, one_pass=one_pass, small=_SMALL_ARRAY, budget=self.budget)
 
     def select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
         """The answer for one k."""
@@ -80,6 +85,14 @@ class IndexedFAS:
         self, data: MatrixRows, sizes: Sequence[int], rng: np.random.Generator
     ) -> Selection | list[Selection]:
         """The answer for the largest k, where the others are its beginnings; else one answer for each."""
+        found = self._found(data, sizes, rng)
+        if data.how is None:
+            return found
+        return _told(found, data.how) if isinstance(found, Selection) else [_told(each, data.how) for each in found]
+
+    def _found(self, data: MatrixRows, sizes: Sequence[int], rng: np.random.Generator) -> Selection | list[Selection]:
+        if isinstance(data, Beginning):
+            return of_the_beginning(data, sizes, budget=self.budget, tol=self.tol)
         if self.robust is not None or self.precondition in ("svd", "mve"):
             return [self._spa()._select(data, k, rng) for k in sizes]
         if self.precondition == "spa":
@@ -104,6 +117,20 @@ class IndexedFAS:
             MatrixRows(points, points.shape), T.shape[1], tol=self.tol, allow_fewer=self.allow_fewer
         )
         return Selection(path.indices, self._spa()._certificate(path), path.residuals)
+
+
+def _told(found: Selection, how: str) -> Selection:
+    """The same, with a certificate that says how the rows were come by."""
+
+    def told(given: Certificate) -> Certificate:
+        return Certificate(given.kind, f"{given.statement}; its rows were {how}", {**given.details, "source": how})
+
+    first = found.of_the_first
+    return replace(
+        found,
+        certificate=told(found.certificate),
+        of_the_first=None if first is None else lambda k: told(first(k)),
+    )
 
 
 class _Seek:
@@ -200,8 +227,6 @@ class _Seek:
                     return index
         run = index.run.cut(min(k, index.proved))
         base: dict[str, Any] = {"index": how, "coreset": len(index.coreset)}
-        if self.data.how is not None:
-            base["source"] = self.data.how
         by_bounds = f"no row outside a coreset of {len(index.coreset)} can change a choice of SPA"
         by_passes = f"{by_bounds} up to anchor {proved}; from there every choice was made over all rows (index: {how})"
         by_bounds = f"{by_bounds} (index: {how})"
@@ -235,8 +260,6 @@ class _Seek:
         data = self.data if data is None else data
         path = successive_projection(data, self.k, tol=self.tol, allow_fewer=self.allow_fewer)
         base: dict[str, Any] = {"index": f"none: {why}"}
-        if self.data.how is not None:
-            base["source"] = self.data.how
         words = f"every choice was made over all rows: this is full SPA ({why})"
         remaining = [*path.residuals, path.remaining]
 

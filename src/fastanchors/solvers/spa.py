@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .._validate import check_number
 from ..anchors import Certificate
-from ..errors import InvalidInputError, RankError
+from ..errors import InvalidInputError, InvalidTypeError, RankError
 from ._residuals import TIE, Residuals, Step, choose
 from ._rows import DOUBLE, MatrixRows
 from ._solver import Selection, Solver
@@ -56,7 +57,9 @@ class SPA(Solver):
             raise InvalidInputError(
                 f"precondition must be None or one of {', '.join(map(repr, METHODS))}, got {precondition!r}"
             )
-        if tol is not None and not 0 <= tol < 1:
+        if not isinstance(allow_fewer, bool | np.bool_):
+            raise InvalidTypeError(f"allow_fewer must be True or False, got {allow_fewer!r}")
+        if tol is not None and not 0 <= check_number(tol, name="tol") < 1:
             raise InvalidInputError(f"tol must lie between 0 and 1, got {tol}")
         self.precondition = precondition
         self.robust = as_robust(robust)
