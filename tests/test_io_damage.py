@@ -124,6 +124,19 @@ def test_parquet_of_others(tmp_path):
         whole(open_source(path))
 
 
+def test_checksums_of_parquet_are_looked_at(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="extra io")
+    pq = pytest.importorskip("pyarrow.parquet", reason="extra io")
+    path = tmp_path / "a.parquet"
+    table = pa.table({"a": np.random.default_rng(0).random(5000)})
+    pq.write_table(table, path, use_dictionary=False, compression="none", write_page_checksum=True)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match=r"cannot read .*a\.parquet"):
+        whole(open_source(path))
+
+
 def test_parquet_integers_are_never_rounded(tmp_path):
     pa = pytest.importorskip("pyarrow", reason="extra io")
     pq = pytest.importorskip("pyarrow.parquet", reason="extra io")

@@ -49,7 +49,7 @@ def read_parquet(
         raise MissingExtraError("reading Parquet needs pyarrow: pip install 'fastanchors[io]'") from error
     with reading(path):
         # Read through a small buffer, of each column only a page is held, not all of its part of a row group.
-        file = pq.ParquetFile(openable(path), buffer_size=_BUFFER, pre_buffer=False)
+        file = pq.ParquetFile(openable(path), buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True)
         fields = list(file.schema_arrow)
     names = [field.name for field in fields]
     if len(set(names)) < len(names):
