@@ -28,10 +28,10 @@ from .fas_coreset import Coreset, common_length
 from .fas_index import Index, pilot_draws
 from .spa import Path, successive_projection
 
-__all__ = ["largest_distance", "near_or_sampled", "of_the_beginning"]
+__all__ = ["FEWEST", "largest_distance", "near_or_sampled", "of_the_beginning"]
 
 _USEFUL = 0.5  # η above which fresh draws say more
-_FEWEST = 10  # draws that make a statement
+FEWEST = 10  # draws that make a statement
 _CHOICE = 4  # rows to choose from for each anchor, before any are drawn for a statement
 _REDRAWS = 4
 _CHUNK_BYTES = 1 << 24
@@ -58,11 +58,13 @@ def near_or_sampled(
     residuals = np.array(path.residuals)
     proved, tails = 0, np.full(len(anchors), _largest_norm(data))
     if index is not None:
-        # What is proved stays so; the tails hold as long as the anchors before them are those of the run.
+        # What is proved stays so; a tail holds where the anchors before it are those of the run, and from there on:
+        # projecting on more never makes a residual larger.
         proved = common_length(index.run.indices[: index.proved], anchors)
         same = min(common_length(index.run.indices, anchors) + 1, len(index.run), len(anchors))
         tails = np.minimum(tails, index.norm)
         tails[:same] = index.tails[:same]
+        tails = np.minimum.accumulate(tails)
     # The chosen row is within TIE of the largest of those known.
     eta = np.maximum.accumulate(np.maximum(1 - residuals / np.maximum(tails, residuals * (1 + TIE)), 0.0))
     draws = _fresh(data, rng) if proved < len(anchors) and eta[-1] > _USEFUL else None
@@ -111,7 +113,7 @@ def _pool(data: MatrixRows, index: Index | None, k: int, rng: np.random.Generato
     """
     m, left = data.shape[0], data.left
     size = max(left // 2, min(left, _CHOICE * k))
-    size = min(m, left if left - size < _FEWEST else size)
+    size = min(m, left if left - size < FEWEST else size)
     if size == 0 and index is not None:
         return index.coreset
     drawn = np.zeros(0, dtype=np.int64)
@@ -139,7 +141,7 @@ def _largest_norm(data: MatrixRows) -> float:
 def _fresh(data: MatrixRows, rng: np.random.Generator) -> Rows | None:
     """Rows drawn anew by the same distribution as a pilot, repeats included."""
     size = data.left
-    if size < _FEWEST:
+    if size < FEWEST:
         return None
     m = data.shape[0]
     by_norm = data.sampled and data.source.frobenius_norm > 0

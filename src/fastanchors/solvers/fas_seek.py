@@ -14,7 +14,7 @@ from ..anchors import Certificate
 from ..errors import InvalidInputError
 from ._rows import BudgetSpent, MatrixRows
 from ._solver import Selection
-from .fas_certify import near_or_sampled, of_the_beginning
+from .fas_certify import FEWEST, near_or_sampled, of_the_beginning
 from .fas_changes import without
 from .fas_index import PILOT, Index, build_index, extend_index
 from .fas_input import Beginning, rows_of
@@ -190,12 +190,13 @@ class _Seek:
     def _with_some_unread(self, kept: Kept, pending: NDArray[np.int64]) -> Selection | Index:
         """More rows have changed than may be read: take in those that matter most, bound the others by their norms.
 
-        A quarter of the budget is left for fresh draws, which say more where the bounds say little.
+        A quarter of the budget is left for fresh draws, if that is enough for any: they say more where bounds say little.
         """
         norms = np.asarray(self.data.source.row_norm(pending)) * (1 + 1e-6)
         known = np.isin(pending, kept.index.coreset.indices)
         order = np.lexsort((-norms, ~known))
-        most = self.data.left - self.data.left // 4
+        quarter = self.data.left // 4
+        most = self.data.left - (quarter if quarter >= FEWEST else 0)
         some, others = np.sort(order[:most]), np.sort(order[most:])
         kept.take_in(self.data, pending[some])
         index = without(kept.index, pending[others], norms[others], self.k, tol=self.tol)
