@@ -190,7 +190,8 @@ class _Seek:
     def _with_some_unread(self, kept: Kept, pending: NDArray[np.int64]) -> Selection | Index:
         """More rows have changed than may be read: take in those that matter most, bound the others by their norms.
 
-        A quarter of the budget is left for fresh draws, if that is enough for any: they say more where bounds say little.
+        A quarter of the budget is left for fresh draws where that is enough for any: they say more where bounds say
+        little.
         """
         norms = np.asarray(self.data.source.row_norm(pending)) * (1 + 1e-6)
         known = np.isin(pending, kept.index.coreset.indices)
