@@ -278,9 +278,8 @@ def test_memory_stays_below_the_limit(tmp_path, kind):
 
 def test_an_index_that_does_not_fit_is_left_out_with_a_warning(tmp_path):
     """The store is whole without it, seeks find the same, and a writer with more memory makes it."""
-    A = np.random.default_rng(3).random((100, 2000))
-    A[:5] = 0
-    A[np.arange(5), np.arange(5)] = 1
+    rng = np.random.default_rng(3)
+    A = np.vstack([np.eye(5), rng.dirichlet(np.ones(5), 995)]) @ rng.random((5, 2000))
     with pytest.warns(
         UserWarning, match=r"the index of FAS\(\) is left out.*memory_limit of 4194304 bytes is too small"
     ):
