@@ -148,3 +148,16 @@ def test_what_is_written_is_what_is_read(tmp_path):
     np.testing.assert_array_equal(again.tails, index.tails)
     np.testing.assert_array_equal(again.coreset.rows.toarray(), index.coreset.rows.toarray())
     assert [x.tolist() for x in again.run.tied] == [x.tolist() for x in index.run.tied]
+
+
+@pytest.mark.parametrize("k", [5, 12])
+def test_a_reader_goes_on_after_another_compacts(tmp_path, k):
+    """It shows the rows it was opened with, by an index it had not looked at before, or that has to be made now."""
+    A = noisy(np.random.default_rng(0), matrix())
+    fa.build(A, tmp_path / "s", memory_limit=1 << 22).close()
+
+    with fa.open(tmp_path / "s") as old, fa.open(tmp_path / "s", mode="r+") as S:
+        for value in (5.0, 7.0):
+            S[3, 2] = value
+            S.compact()
+        assert check(old, k).indices.tolist() != check(S, k).indices.tolist()
