@@ -128,7 +128,31 @@ def _no_small(monkeypatch):
 
 
 class TestInterleaved(Interleaved.TestCase):
-    settings = settings(max_examples=40, stateful_step_count=14)
+    settings = settings(max_examples=30, stateful_step_count=12)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_walk(seed):
+    """The same moves, drawn evenly: longer walks than a search for the shortest counterexample takes."""
+    rng = np.random.default_rng(seed)
+    yes = [bool(x) for x in rng.integers(2, size=3)]
+    stored = seed % 3 > 0
+    machine = Interleaved()
+    machine.start(seed, *yes[:2], [None, "l1"][seed % 2], yes[2], stored)
+    moves = {
+        machine.set_entries: [[0.0, 0.01, 1.0, 30.0]],
+        machine.change_an_anchor: [[0.0, 0.25, 4.0]],
+        machine.copy_an_anchor: [],
+        machine.append: [[0.1, 1.0, 3.0]],
+        machine.seek: [range(1, 8)],
+        machine.seek_with_a_tolerance: [range(1, 8), [None, 0.1, 0.3, 0.5], [False, True]],
+        machine.seek_within_a_budget: [range(1, 6), [3, 20, 130, 300, 2000]],
+    }
+    moves |= {machine.compact: [], machine.reopen: []} if stored else {}
+    for at in rng.integers(len(moves), size=20):
+        move, arguments = list(moves.items())[at]
+        move(*(values[rng.integers(len(values))] for values in arguments))
+    machine.teardown()
 
 
 def test_only_changed_rows_are_read():
