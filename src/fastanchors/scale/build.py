@@ -70,7 +70,11 @@ class DaskBuild(_Build):
             dead = self.folder.with_name(self.folder.name + "-failed")
             with contextlib.suppress(OSError):  # whatever became of the directory, the cause is told
                 os.rename(self.folder, dead)
-            shutil.rmtree(dead, ignore_errors=True)
+            for _ in range(10):  # a file that was being made at that very moment may appear after a look
+                shutil.rmtree(dead, ignore_errors=True)
+                if not dead.exists():
+                    break
+                time.sleep(0.05)
             raise
 
     def _run(self) -> None:
