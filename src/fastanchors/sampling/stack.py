@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from .._threads import one_thread
 from .access import Rows
 from .block import Block
 from .cost import Cost
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from .sparse_block import SparseBlock
 
 __all__ = ["Stack", "by_block", "sorted_places"]
-
-_WORTH_THREADS = 1 << 11  # entries to set
 
 
 class Stack:
@@ -132,23 +129,12 @@ class Stack:
         return out
 
     def _write(self, i: Array, j: Array, x: Array) -> None:
-        """Set checked entries: each block those of its rows, one after another; many entries by blocks in threads."""
-        parts = list(self._split_rows(i))
+        """Set checked entries: each block those of its rows, one after another.
 
-        def write(first: int, last: int) -> None:
-            for block, at, local in parts[first:last]:
-                block.write(local, j[at], x[at])
-
-        def share(first: int, last: int) -> None:
-            with one_thread():
-                write(first, last)
-
-        ends = np.cumsum([len(local) for _, _, local in parts])
-        half = max(1, int(np.searchsorted(ends, len(i) // 2))) if len(i) > _WORTH_THREADS else 0
-        if 0 < half < len(parts):
-            in_threads(share, [0, half, len(parts)])
-        else:
-            write(0, len(parts))
+        In one thread: most of the time goes into copying pages of a map, and those faults take longer side by side.
+        """
+        for block, at, local in self._split_rows(i):
+            block.write(local, j[at], x[at])
 
     def _gather(self, rows: Array, *, view: bool) -> Rows:
         if len(self._blocks) == 1 or len(rows) == 0:
