@@ -138,7 +138,7 @@ def _report(S: Store, anchors: Anchors, path: Path, tell: _Tell) -> Path:
     from ..report import write
 
     with working("writing the report"):
-        write(path, S, anchors, title="Reuters words", kind="features", seed=0)
+        write(path, S, anchors, title="Reuters words", kind="words", seed=0)
     tell(f"\n6. report  {path} ({shown_bytes(path.stat().st_size)}): open it in a browser")
     return path
 
