@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from .._validate import _numeric, check_finite
 from ..errors import FastAnchorsError, InvalidInputError, InvalidTypeError, StoreError
@@ -250,8 +249,3 @@ def read_names(names: Any, what: str) -> list[str] | None:
     if isinstance(names, Sequence | np.ndarray) or hasattr(names, "__iter__"):
         return [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in names]
     raise InvalidTypeError(f"{what} names must be a sequence of strings or a file, got {type(names).__name__}")
-
-
-def concatenate_names(parts: Iterable[NDArray[Any]]) -> list[str]:
-    """One list of strings from pieces of names as arrays of str, bytes or objects."""
-    return [name for part in parts for name in (read_names(part, "row") or [])]

@@ -42,6 +42,7 @@ __all__ = [
     "Thresholds",
     "empty_part",
     "in_threads",
+    "keep_largest",
     "raw_blocks",
     "row_space",
     "sketch_rows",
@@ -419,10 +420,16 @@ def _scan(
                     continue
                 first[i] = min(first[i], t)
             if bound > top_bounds[t, top - 1]:
-                at = top - 1
-                while at > 0 and top_bounds[t, at - 1] < bound:
-                    top_bounds[t, at] = top_bounds[t, at - 1]
-                    top_rows[t, at] = top_rows[t, at - 1]
-                    at -= 1
-                top_bounds[t, at] = bound
-                top_rows[t, at] = start + i
+                keep_largest(top_bounds[t], top_rows[t], bound, start + i)
+
+
+@jit
+def keep_largest(values: NDArray[np.float64], rows: NDArray[np.int64], value: float, row: int) -> None:
+    """Put a value and its row among the largest, in descending order, in the place of the last; ties behind."""
+    at = len(values) - 1
+    while at > 0 and values[at - 1] < value:
+        values[at] = values[at - 1]
+        rows[at] = rows[at - 1]
+        at -= 1
+    values[at] = value
+    rows[at] = row

@@ -19,7 +19,7 @@ from .._jit import jit
 from .._maps import let_go
 from ..sampling.access import Rows
 from ._rows import DOUBLE
-from .fas_bounds import Sketch, in_threads
+from .fas_bounds import Sketch, in_threads, keep_largest
 from .fas_coreset import residual_bounds
 from .fas_sketch import Part
 
@@ -141,10 +141,4 @@ def _mix(
         for j in range(p + 1):
             value = np.float64(shares[i, j]) * scale if j < p else error
             if value > values[j, last]:
-                at = last
-                while at > 0 and values[j, at - 1] < value:
-                    values[j, at] = values[j, at - 1]
-                    rows[j, at] = rows[j, at - 1]
-                    at -= 1
-                values[j, at] = value
-                rows[j, at] = start + i
+                keep_largest(values[j], rows[j], value, start + i)
