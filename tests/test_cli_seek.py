@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from fastanchors.cli import _input, _result
 from fastanchors.cli.app import app
-from fastanchors.io.source import Source
+from fastanchors.io.row_source import Source
 
 A = fa.datasets.separable(200, 15, 4, noise=0.02, rng=3).A
 L1 = A / A.sum(axis=1, keepdims=True)

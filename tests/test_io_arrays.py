@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from fastanchors.errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
 from fastanchors.io import open_source, register_object
 from fastanchors.io.open import _OBJECTS
-from fastanchors.io.source import block_bytes
+from fastanchors.io.row_source import block_bytes
 from fastanchors.io.triplets import RowGrouper
 
 h5py = pytest.importorskip("h5py", reason="extra io")

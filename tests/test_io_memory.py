@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import fastanchors as fa
 from fastanchors.errors import TooLargeError
-from fastanchors.io.names import NameSpool
-from fastanchors.io.source import block_bytes, rebatch
+from fastanchors.io.name_spool import NameSpool
+from fastanchors.io.row_source import block_bytes, rebatch
 
 HEADER = "%%MatrixMarket matrix coordinate integer general\n"
 

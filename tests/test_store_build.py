@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, StoreError
-from fastanchors.io.source import block_bytes
+from fastanchors.io.row_source import block_bytes
 
 SMALL = 1 << 22  # the least memory limit: several shards even for small matrices
 

@@ -21,7 +21,7 @@ from ._validate import check_finite, check_size, is_dask
 from .anchors import Anchors
 from .encoder import encode, encode_rows
 from .errors import InvalidInputError, RankError
-from .io.remote import local_path
+from .io.addresses import local_path
 from .metrics import reconstruction_error
 from .rank import rank_curve
 from .sampling.access import SampleAccess

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from ..errors import InvalidInputError, StoreError
 from ..io import open_source
-from ..io.source import read_names
+from ..io.row_source import read_names
 from ..io.words import BOM, check_encoding, decoded, did_you_mean, missing
 
 __all__ = ["Corpus", "read_corpus"]

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from .._validate import check_finite, check_index
 from ..errors import InvalidInputError
 from ..io import open_source
-from ..io.remote import RemotePath, is_address, path_of
-from ..io.source import block_bytes
+from ..io.addresses import RemotePath, is_address, path_of
+from ..io.row_source import block_bytes
 from ..sampling.access import Rows
 from ._options import FORMAT, reader_arguments, table_options
 

@@ -12,7 +12,7 @@ import numpy as np
 from .._validate import check_index
 from ..anchors import Anchors, Certificate
 from ..errors import InvalidInputError
-from ..io.remote import path_of
+from ..io.addresses import path_of
 from ..report._text import GIVEN, plural
 from ..sampling.cost import Cost
 from ._input import ADDRESS, PATH, Input, input_options

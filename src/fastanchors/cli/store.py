@@ -14,8 +14,8 @@ import numpy as np
 
 from .. import store as stores
 from ..errors import InvalidInputError
+from ..io.addresses import is_address, local_path
 from ..io.numbers import open_bytes
-from ..io.remote import is_address, local_path
 from ._input import ADDRESS
 from ._options import FORMAT, reader_arguments, table_options
 from ._terminal import BYTES, progress_bar, shown_bytes

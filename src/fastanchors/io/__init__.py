@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .open import formats, open_source, register_object
-from .source import Source
+from .row_source import Source
 
 __all__ = ["Source", "formats", "open_source", "register_object"]

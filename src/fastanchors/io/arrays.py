@@ -16,10 +16,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, InvalidTypeError, StoreError
+from .addresses import openable
 from .compressed import SliceReader, compressed_source, coo_source
-from .remote import openable
+from .row_source import Source, read_names, reading, rebatch, row_slices, split
 from .scratch import scratch_file
-from .source import Source, read_names, reading, rebatch, row_slices, split
 from .triplets import unsummed_csr
 
 __all__ = [

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from ..errors import GuessWarning
 from .market import as_table, check_count, check_entries, first_misfit
 from .numbers import Numbers, line_chunks, malformed, open_bytes, parse_numbers, piece_bytes, read_line
-from .source import Source, read_names, rebatch
+from .row_source import Source, read_names, rebatch
 from .triplets import RowGrouper
 
 __all__ = ["read_docword", "read_ldac"]

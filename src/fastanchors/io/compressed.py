@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from .source import Source, reading
+from .row_source import Source, reading
 from .triplets import RowGrouper
 
 __all__ = ["Reader", "SliceReader", "compressed_source", "coo_source"]

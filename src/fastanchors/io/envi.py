@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import StoreError
 from .arrays import dense_source
-from .source import Source, read_names
+from .row_source import Source, read_names
 
 __all__ = ["EnviImage", "open_envi", "read_envi"]
 

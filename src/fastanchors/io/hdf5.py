@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InvalidInputError, MissingExtraError, StoreError
 from .arrays import dense_source
 from .compressed import SliceReader, compressed_source
-from .source import Source, read_names, reading
+from .row_source import Source, read_names, reading
 
 __all__ = ["open_hdf5", "read_h5ad"]
 

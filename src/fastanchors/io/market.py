@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import StoreError
 from .arrays import spooled, spooled_columns
 from .numbers import line_chunks, malformed, open_bytes, parse_numbers, piece_bytes, read_line
-from .source import Source, read_names, row_slices
+from .row_source import Source, read_names, row_slices
 from .triplets import RowGrouper
 
 __all__ = ["read_mtx"]

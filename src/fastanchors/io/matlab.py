@@ -13,7 +13,7 @@ from ..errors import InvalidInputError
 from .arrays import dense_source, from_array
 from .compressed import SliceReader, compressed_source
 from .hdf5 import open_hdf5
-from .source import Source, read_names, reading
+from .row_source import Source, read_names, reading
 
 __all__ = ["choose_variable", "read_mat"]
 

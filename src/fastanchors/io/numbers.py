@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .._jit import jit
 from ..errors import StoreError
-from .remote import openable
+from .addresses import openable
 
 __all__ = ["CHUNK", "Numbers", "line_chunks", "malformed", "open_bytes", "parse_numbers", "piece_bytes", "read_line"]
 

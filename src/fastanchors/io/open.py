@@ -16,9 +16,9 @@ import scipy.sparse as sp
 
 from .._validate import is_dask
 from ..errors import InvalidTypeError, StoreError
+from .addresses import STREAMED, RemotePath, path_of
 from .numbers import open_bytes
-from .remote import STREAMED, RemotePath, path_of
-from .source import Source
+from .row_source import Source
 
 __all__ = ["formats", "open_source", "register_object"]
 

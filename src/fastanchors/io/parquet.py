@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, TooLargeError
+from .addresses import openable
 from .compressed import check_triplets
-from .names import NameSpool
-from .remote import openable
-from .source import Source, numeric_dtype, read_names, reading
+from .name_spool import NameSpool
+from .row_source import Source, numeric_dtype, read_names, reading
 from .triplets import RowGrouper
 
 __all__ = ["read_parquet"]

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
-from .layout import Layout, layout
 from .market import first_misfit, line_of, misfit_text
-from .names import NameSpool
+from .name_spool import NameSpool
 from .numbers import line_chunks, malformed, open_bytes, parse_numbers, piece_bytes, read_line
-from .source import Source, read_names, rebatch
+from .row_source import Source, read_names, rebatch
+from .table_layout import Layout, layout
 from .words import BOM, check_encoding, decoded
 
 __all__ = ["read_table"]
@@ -38,7 +38,7 @@ def read_table(
 
     ``header`` says whether the first line is column names; ``row_names`` which column names the rows: its heading, True
     for the first one, False for none (or the names themselves, or a file of them). Neither is needed where the cells
-    tell, by the rules of :mod:`fastanchors.io.layout`. Numbers are float64 unless ``dtype`` says otherwise.
+    tell, by the rules of :mod:`fastanchors.io.table_layout`. Numbers are float64 unless ``dtype`` says otherwise.
     """
     name = str(path)
     separator = separator or ("\t" if ".tsv" in path.name.lower() else ",")

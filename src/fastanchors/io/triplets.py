@@ -27,7 +27,7 @@ _MAX_FILES = 128
 class RowGrouper:
     """Collects triplets of an m × n matrix (``add``) and gives them back as CSR blocks in row order (``blocks``).
 
-    Duplicates are kept: :class:`~fastanchors.io.source.Source` adds them up.
+    Duplicates are kept: :class:`~fastanchors.io.row_source.Source` adds them up.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import InvalidInputError, MissingExtraError
 from .arrays import dense_source
-from .source import Source, read_names, reading
+from .row_source import Source, read_names, reading
 
 __all__ = ["read_zarr"]
 

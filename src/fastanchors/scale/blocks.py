@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InvalidInputError, InvalidTypeError
-from ..io.source import Source, read_names
+from ..io.row_source import Source, read_names
 from ..sampling.access import Rows
 from .crew import Crew
 

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 
 from .._blas import one_blas_thread
 from ..errors import StoreError
-from ..io.source import _NAME_BYTES, Source, numeric_dtype, rebatch
+from ..io.row_source import _NAME_BYTES, Source, numeric_dtype, rebatch
 from ..sampling.access import Rows
 from ..store.arrays_file import write_arrays
 from ..store.build import Progress, _Build

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._rng import RngLike, as_generator
 from .._validate import check_index
 from ..errors import StoreError
-from ..io.remote import local_path
+from ..io.addresses import local_path
 from ..sampling.access import Rows
 from ..sampling.block import Block
 from ..sampling.cost import Cost

@@ -19,8 +19,8 @@ from .._jit import jit
 from .._validate import as_matrix, check_finite
 from ..errors import InvalidTypeError
 from ..io import Source, open_source
-from ..io.remote import path_of
-from ..io.source import block_bytes, split
+from ..io.addresses import path_of
+from ..io.row_source import block_bytes, split
 from ..sampling.access import Rows
 from ..sampling.cost import Cost
 from ._rows import MatrixRows, as_rows

@@ -16,8 +16,8 @@ from .._blas import one_blas_thread
 from .._validate import check_size
 from ..errors import InvalidInputError
 from ..io import Source, open_source
+from ..io.row_source import block_bytes, rebatch
 from ..io.scratch import scratch_in
-from ..io.source import block_bytes, rebatch
 from ..sampling.access import Rows
 from ..sampling.block import Block
 from .arrays_file import write_arrays

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._blas import one_blas_thread
+from ..io.row_source import block_bytes, rebatch
 from ..io.scratch import SCRATCH
-from ..io.source import block_bytes, rebatch
 from ..sampling.access import Rows
 from .extras import whole_extras, whole_name, write_whole
 from .journal import Journal

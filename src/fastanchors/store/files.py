@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import StoreError, StoreLockedError
-from ..io.remote import local_path
+from ..io.addresses import local_path
 
 __all__ = ["WriterLock", "absolute", "disk_errors", "exchange", "replace_file", "sync_directory", "which_directory"]
 

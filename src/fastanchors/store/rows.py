@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from .._validate import check_finite
 from ..errors import InvalidInputError, TooLargeError
 from ..io import open_source
-from ..io.source import Source, rebatch
+from ..io.row_source import Source, rebatch
 from ..sampling.access import Rows
 from ..sampling.block import Block, make_block
 from ..sampling.entries import as_values, check_squares

@@ -11,8 +11,8 @@ import numpy as np
 
 from .._maps import let_go
 from ..io import Source
-from ..io.remote import is_address
-from ..io.source import read_names, row_slices
+from ..io.addresses import is_address
+from ..io.row_source import read_names, row_slices
 from ..sampling.access import Rows
 from ..sampling.matrix import SampleMatrix
 from .manifest import MANIFEST

@@ -22,7 +22,7 @@ from .._maps import let_go
 from .._rng import RngLike
 from .._validate import check_size
 from ..errors import CorruptStoreError, InvalidInputError, StoreError
-from ..io.remote import local_path
+from ..io.addresses import local_path
 from ..io.scratch import scratch_in
 from ..sampling.access import Rows
 from ..sampling.block import Block

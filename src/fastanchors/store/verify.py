@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CorruptStoreError
-from ..io.remote import local_path
+from ..io.addresses import local_path
 from ..sampling.block import Block
 from ..sampling.forest import FAN_BITS, LEAF, Forest
 from ..sampling.sparse_block import SparseBlock

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import GuessWarning, InvalidInputError
+from .addresses import is_address
 from .numbers import malformed
-from .remote import is_address
 from .words import did_you_mean
 
 __all__ = ["Layout", "layout"]
