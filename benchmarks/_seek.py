@@ -13,7 +13,10 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors.errors import RankError
-from fastanchors.solvers import fas_bounds, fas_coreset, fas_index, fas_seek
+from fastanchors.fas import bounds as fas_bounds
+from fastanchors.fas import coreset as fas_coreset
+from fastanchors.fas import index as fas_index
+from fastanchors.fas import seek as fas_seek
 from fastanchors.solvers._rows import MatrixRows
 
 

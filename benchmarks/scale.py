@@ -28,13 +28,13 @@ import fastanchors as fa
 from _table import Report, arguments, peak_memory
 from fastanchors._blas import one_blas_thread
 from fastanchors._threads import one_thread
-from fastanchors.scale.build import _Plan, _prepare, _write_block
-from fastanchors.scale.crew import Crew
-from fastanchors.solvers import fas_store
+from fastanchors.dask.build import _Plan, _prepare, _write_block
+from fastanchors.dask.crew import Crew
+from fastanchors.fas import sidecar as fas_store
+from fastanchors.fas.bounds import Part, Sketch
+from fastanchors.fas.coreset import Coreset
+from fastanchors.fas.hull import mixtures
 from fastanchors.solvers._rows import MatrixRows
-from fastanchors.solvers.fas_bounds import Part, Sketch
-from fastanchors.solvers.fas_coreset import Coreset
-from fastanchors.solvers.fas_hull import mixtures
 from fastanchors.store.arrays_file import map_arrays
 from fastanchors.store.rows import shard_bytes
 
@@ -135,9 +135,9 @@ def on_cluster(processes, X, folder, name):
             S, found["build"] = timed(lambda: fa.build(X, folder / name))
         found["build bytes"] = S.cost.bytes_moved
         fa.build(X, folder / f"{name}-bare", extras=())
-        remote, found["connect"] = timed(lambda: fa.scale.connect(folder / name))
+        remote, found["connect"] = timed(lambda: fa.dask.connect(folder / name))
         found["kept"], found["seek, index kept"] = timed(lambda: fa.FAS().seek(remote, RANK, rng=0))
-        bare = fa.scale.connect(folder / f"{name}-bare")
+        bare = fa.dask.connect(folder / f"{name}-bare")
         found["pass"], found["seek, one pass"] = timed(lambda: fresh_seek(bare))
         F = fa.encode(remote.to_dask(), remote.rows(found["kept"].indices))
         _, found["encode"] = timed(lambda: F.sum().compute())
@@ -152,7 +152,7 @@ def warm_up(path):
     """Compile every kernel that is used later, in every worker."""
     X = lazy_matrix(4, 20_000, 200)
     fa.build(X, path)
-    remote = fa.scale.connect(path)
+    remote = fa.dask.connect(path)
     C = remote.rows(fresh_seek(remote).indices)
     fa.encode(remote.to_dask(), C).sum().compute()
 

@@ -8,7 +8,9 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
-from fastanchors.solvers import fas_certify, fas_input, fas_seek
+from fastanchors.fas import certificate as fas_certify
+from fastanchors.fas import input as fas_input
+from fastanchors.fas import seek as fas_seek
 from naive.fas import noisy, residual_norms, separable
 from naive.sampling import NaiveSampleMatrix
 from naive.solvers import project_on_hull

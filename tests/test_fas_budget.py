@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
-from fastanchors.solvers import fas_input, fas_seek
+from fastanchors.fas import input as fas_input
+from fastanchors.fas import seek as fas_seek
 from fastanchors.solvers._rows import BudgetSpent, as_rows
 from naive.fas import noisy, residual_norms, separable
 
@@ -202,7 +203,7 @@ def test_changes_and_budgets_in_any_order(seed, rounds, normalize):
 
 
 def test_a_store_renews_its_index_from_sketches_within_a_budget(tmp_path, monkeypatch):
-    from fastanchors.solvers import fas_store
+    from fastanchors.fas import sidecar as fas_store
 
     monkeypatch.setattr(fas_store, "_DENSE_SHARE", 10.0)
     rng = np.random.default_rng(0)

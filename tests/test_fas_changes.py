@@ -14,8 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import fastanchors as fa
 from fastanchors.errors import RankError
+from fastanchors.fas import seek as fas_seek
+from fastanchors.fas import sidecar as fas_store
 from fastanchors.sampling.changes import Changes
-from fastanchors.solvers import fas_seek, fas_store
 from fastanchors.solvers._rows import as_rows
 from fastanchors.store import extras
 from naive.fas import residual_norms, separable
@@ -172,8 +173,8 @@ def test_only_changed_rows_are_read():
 
 
 def test_many_changes_do_not_swell_the_coreset(monkeypatch):
-    from fastanchors.solvers import fas_changes
-    from fastanchors.solvers.fas_store import recall
+    from fastanchors.fas import changes as fas_changes
+    from fastanchors.fas.sidecar import recall
 
     monkeypatch.setattr(fas_changes, "_CROWDED", 100)
     rng = np.random.default_rng(1)
@@ -186,8 +187,8 @@ def test_many_changes_do_not_swell_the_coreset(monkeypatch):
 
 
 def test_changes_of_all_rows_do_not_swell_the_coreset(monkeypatch):
-    from fastanchors.solvers import fas_changes
-    from fastanchors.solvers.fas_store import recall
+    from fastanchors.fas import changes as fas_changes
+    from fastanchors.fas.sidecar import recall
 
     monkeypatch.setattr(fas_changes, "_CROWDED", 200)
     rng = np.random.default_rng(2)

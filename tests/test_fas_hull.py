@@ -7,13 +7,13 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
-from fastanchors.solvers import fas_seek
+from fastanchors.fas import seek as fas_seek
+from fastanchors.fas.bounds import Sketch, row_space
+from fastanchors.fas.coreset import Coreset
+from fastanchors.fas.hull import mixtures
+from fastanchors.fas.index import build_index
+from fastanchors.fas.sidecar import recall
 from fastanchors.solvers._rows import as_rows
-from fastanchors.solvers.fas_bounds import Sketch, row_space
-from fastanchors.solvers.fas_coreset import Coreset
-from fastanchors.solvers.fas_hull import mixtures
-from fastanchors.solvers.fas_index import build_index
-from fastanchors.solvers.fas_store import recall
 from naive.fas import noisy, residual_norms, separable
 
 

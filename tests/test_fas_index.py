@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastanchors as fa
-from fastanchors.solvers import choose, fas_bounds, fas_seek
+from fastanchors.fas import bounds as fas_bounds
+from fastanchors.fas import seek as fas_seek
+from fastanchors.fas.bounds import Sketch, Thresholds, row_space
+from fastanchors.fas.coreset import Coreset, decide, residual_bounds
+from fastanchors.fas.index import build_index, extend_index
+from fastanchors.solvers import choose
 from fastanchors.solvers._rows import as_rows
-from fastanchors.solvers.fas_bounds import Sketch, Thresholds, row_space
-from fastanchors.solvers.fas_coreset import Coreset, decide, residual_bounds
-from fastanchors.solvers.fas_index import build_index, extend_index
 from fastanchors.solvers.spa import successive_projection
 from naive.fas import AWKWARD, residual_norms, separable
 

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors.errors import FastAnchorsError, InvalidInputError, InvalidTypeError, RankError, TooLargeError
+from fastanchors.fas.paper import PaperFAS, _reduce, _Tally
 from fastanchors.lowrank.rejection import Draws
 from fastanchors.solvers._rows import as_rows
-from fastanchors.solvers.fas_paper import PaperFAS, _reduce, _Tally
 from naive import lowrank as naive
 from naive.sampling import NaiveSampleMatrix
 

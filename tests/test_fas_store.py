@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
-from fastanchors.solvers import fas_store
+from fastanchors.fas import sidecar as fas_store
 from naive.fas import noisy, separable
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastanchors as fa
-from fastanchors import _nnls
-from fastanchors._active_set import active_set
-from fastanchors._nnls import NonnegativeSystem
+from fastanchors.greedy import nnls as _nnls
+from fastanchors.greedy.active_set import active_set
+from fastanchors.greedy.nnls import NonnegativeSystem
 from naive.encode import encode, encode_sum_to
 
 

@@ -44,7 +44,7 @@ _HOME = {
     "nmf": "warm_start",
     **{
         module: module
-        for module in ("apps", "datasets", "errors", "io", "lowrank", "metrics", "report", "scale", "solvers")
+        for module in ("apps", "datasets", "errors", "io", "lowrank", "dask", "metrics", "report", "solvers")
     },
 }
 

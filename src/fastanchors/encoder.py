@@ -18,9 +18,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ._blas import one_blas_thread
-from ._nnls import NonnegativeSystem
 from ._validate import as_matrix, check_finite, check_size, is_dask
 from .errors import InvalidInputError, InvalidTypeError
+from .greedy.nnls import NonnegativeSystem
 from .sampling.access import Rows, SampleAccess
 
 __all__ = ["encode", "encode_rows"]
@@ -51,10 +51,10 @@ def encode(
     Costs O(nnz·k) for the products and a few k³ flops per row. Besides the result it holds an n × k factor of the
     anchors and about 16 MB per worker (more only if a single row is larger).
 
-    The solution agrees with :func:`scipy.optimize.nnls`; see :mod:`fastanchors._nnls` for how it is found.
+    The solution agrees with :func:`scipy.optimize.nnls`; see :mod:`fastanchors.greedy.nnls` for how it is found.
     """
     if is_dask(X):
-        from .scale.lazy import lazy_encode
+        from .dask.lazy import lazy_encode
 
         if out is not None or workers is not None:
             raise InvalidInputError("out and workers are for matrices of this process; a Dask array has its own")

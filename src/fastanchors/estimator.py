@@ -125,7 +125,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """The rows F·C (C the components) that the weights in ``X`` stand for."""
         check_is_fitted(self)
         if is_dask(X):
-            from .scale.lazy import lazy_mixtures
+            from .dask.lazy import lazy_mixtures
 
             return lazy_mixtures(X, self.components_)
         F = X.toarray() if sp.issparse(X) else np.asarray(X)
@@ -169,7 +169,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _check(self, X: Any, *, reset: bool) -> Any:
         """Clean rows, or an object with sample access whose width fits."""
         if is_dask(X):
-            from .scale.lazy import LazyMatrix
+            from .dask.lazy import LazyMatrix
 
             self._check_features(X, reset=reset)
             return LazyMatrix(X, signed=not reset)
@@ -199,7 +199,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _check_features(self, X: Any, *, reset: bool) -> None:
         """Width and names of a Dask array or data frame, of which nothing is computed."""
-        from .scale.blocks import is_frame, layout
+        from .dask.blocks import is_frame, layout
 
         columns = layout(X).columns
         self._check_width(columns, reset=reset)

@@ -16,10 +16,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ._blas import one_blas_thread
-from ._nnls import NonnegativeSystem
 from ._rng import RngLike, as_generator
 from ._validate import check_size
 from .errors import RankError
+from .greedy.nnls import NonnegativeSystem
 from .solvers._rows import MatrixRows, as_rows
 
 __all__ = ["RankCurve", "rank_curve"]

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from .._blas import one_blas_thread
 from .._jit import jit
-from .._nnls import NonnegativeSystem
 from .._validate import as_matrix, check_size
 from ..encoder import encode
 from ..errors import InvalidInputError, RankError
+from ..greedy.nnls import NonnegativeSystem
 from ..metrics import topic_coherence, topic_uniqueness
 from ..solvers.precondition import singular_space
 from ._cooccurrence import Cooccurrence, CooccurrenceRows

@@ -67,7 +67,7 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         if test(source):
             return _call(reader, source, options)
     if is_dask(source):
-        from ..scale.blocks import dask_source
+        from ..dask.blocks import dask_source
 
         return _call(dask_source, source, options)
     if isinstance(source, str | os.PathLike | RemotePath):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .._nnls import NonnegativeSystem
+from ..greedy.nnls import NonnegativeSystem
 from ._residuals import TIE, Residuals
 from ._rows import DOUBLE, MatrixRows, in_threads
 

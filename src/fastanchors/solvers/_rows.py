@@ -43,7 +43,7 @@ def as_rows(A: Any) -> MatrixRows:
     if isinstance(A, MatrixRows):
         return A
     if is_dask(A):
-        from ..scale.lazy import LazyMatrix
+        from ..dask.lazy import LazyMatrix
 
         A = LazyMatrix(A)
     if hasattr(A, "as_rows"):  # who holds its rows elsewhere knows how they are read

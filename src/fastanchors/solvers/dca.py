@@ -13,10 +13,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._nnls import NonnegativeSystem
 from .._validate import check_number, check_size
 from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError
+from ..greedy.nnls import NonnegativeSystem
 from ._polls import Corners, Ends, Poll
 from ._rows import MatrixRows
 from ._solver import Selection, Solver

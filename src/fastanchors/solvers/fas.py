@@ -20,7 +20,7 @@ __all__ = ["FAS"]
 
 # Variant -> (module, class). Each class takes the variant's options and has ``prepare(A)``, which turns the matrix
 # into what the variant works on, and ``select(data, k, rng)``.
-_VARIANTS = {"indexed": ("fas_seek", "IndexedFAS"), "paper": ("fas_paper", "PaperFAS")}
+_VARIANTS = {"indexed": ("fastanchors.fas.seek", "IndexedFAS"), "paper": ("fastanchors.fas.paper", "PaperFAS")}
 _DEFAULT = "indexed"
 
 
@@ -30,8 +30,8 @@ class FAS(Solver):
     Parameters
     ----------
     variant : ``"indexed"``, the default, is the best this library has: SPA's anchors, proved, at a cost that hardly
-        grows with the matrix, see :class:`~fastanchors.solvers.fas_seek.IndexedFAS`. ``"paper"`` is Algorithm 1 of
-        the paper line by line, see :class:`~fastanchors.solvers.fas_paper.PaperFAS`.
+        grows with the matrix, see :class:`~fastanchors.fas.seek.IndexedFAS`. ``"paper"`` is Algorithm 1 of
+        the paper line by line, see :class:`~fastanchors.fas.paper.PaperFAS`.
     **options : the options of that variant.
     """
 
@@ -41,7 +41,7 @@ class FAS(Solver):
         if variant not in _VARIANTS:
             raise InvalidInputError(f"variant must be one of {', '.join(map(repr, _VARIANTS))}, got {variant!r}")
         module, kind = _VARIANTS[variant]
-        engine = getattr(importlib.import_module(f".{module}", __package__), kind)
+        engine = getattr(importlib.import_module(module), kind)
         self.variant = variant
         self.options = options
         try:

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from .._blas import one_blas_thread
 from .._jit import jit
-from .._nnls import NonnegativeSystem
 from .._validate import check_number, check_size
 from ..anchors import Certificate
+from ..fas.coreset import residual_bounds
+from ..fas.index import build_index
+from ..greedy.nnls import NonnegativeSystem
 from ._lp import check_memory, distinct_points
 from ._rows import MatrixRows
 from ._solver import Selection, Solver
-from .fas_coreset import residual_bounds
-from .fas_index import build_index
 from .spa import successive_projection
 
 __all__ = ["FGNSR"]

@@ -68,7 +68,7 @@ def build(
     Parameters
     ----------
     source : an array, a sparse matrix, a path, an iterator of row blocks, a Dask array or data frame (whose workers
-        then write the shards, see :mod:`fastanchors.scale.build`), or anything else that
+        then write the shards, see :mod:`fastanchors.dask.build`), or anything else that
         :func:`fastanchors.io.open_source` reads.
     path : the directory to make; for a Dask source one that all workers share.
     normalize : ``"l1"`` for the view with rows of unit l1 norm, or None; ``None`` takes signed entries too.

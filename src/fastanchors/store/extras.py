@@ -47,7 +47,7 @@ class Extra(Protocol):
 _LOADERS: dict[str, Callable[[Arrays], Extra]] = {}
 # Extras that this library makes by default: name -> the module that makes (``FasExtra``) and loads them. By name, so
 # that the store does not depend on what is kept in it.
-_OWN = {"fas": ("fastanchors.solvers.fas_store", "FasExtra")}
+_OWN = {"fas": ("fastanchors.fas.sidecar", "FasExtra")}
 
 
 _SMALL = 1 << 16  # entries of a matrix that is read whole faster than an index of it

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..fas.bounds import Scan, Sketch, Thresholds
+from ..fas.hull import mixtures
 from ..sampling.access import Rows
 from ..sampling.gather import in_order
 from ..solvers._rows import MatrixRows
-from ..solvers.fas_bounds import Scan, Sketch, Thresholds
-from ..solvers.fas_hull import mixtures
 from .blocks import as_block
 from .crew import Crew, Mobile
 

@@ -19,8 +19,8 @@ from ..lowrank.fkv import fkv
 from ..lowrank.product import MAX_DRAWS, estimate_product
 from ..lowrank.rejection import Draws, draw_combination, expected_trials
 from ..sampling.access import SampleAccess
-from ._rows import MatrixRows
-from ._solver import Selection
+from ..solvers._rows import MatrixRows
+from ..solvers._solver import Selection
 
 __all__ = ["PaperFAS", "Schedule"]
 
@@ -137,7 +137,7 @@ class PaperFAS:
         """Sample access to ``A``; an array, a sparse matrix or a file is given one as it stands."""
         names = None
         if isinstance(A, str | os.PathLike):
-            from .fas_input import rows_of
+            from .input import rows_of
 
             data = rows_of(A, one_pass=False, small=0)
             A, names = data.source, data.row_names

@@ -2,7 +2,7 @@
 
 Built in one pass over the matrix:
 
-1. a pilot of rows gives a basis V of nearly their row space; one pass sketches every row in it (``fas_bounds``);
+1. a pilot of rows gives a basis V of nearly their row space; one pass sketches every row in it (``bounds``);
 2. SPA on a small coreset gives a sequence of anchors; a scan of the sketch names the rows that might change it;
    the most doubtful are read and join the coreset, and SPA runs again;
 3. when reading the most doubtful no longer changes the sequence, all doubtful rows are read and checked exactly.
@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from .._blas import one_blas_thread
 from ..sampling.access import Rows
-from ._residuals import Residuals
-from ._rows import BudgetSpent, MatrixRows
-from .fas_bounds import Scan, Sketch, Thresholds, in_threads, row_space
-from .fas_coreset import Coreset, Decision, Run, next_choice, residual_bounds, squared_norms_of
-from .fas_hull import Hull, mixtures
-from .spa import default_tolerance
+from ..solvers._residuals import Residuals
+from ..solvers._rows import BudgetSpent, MatrixRows
+from ..solvers.spa import default_tolerance
+from .bounds import Scan, Sketch, Thresholds, in_threads, row_space
+from .coreset import Coreset, Decision, Run, next_choice, residual_bounds, squared_norms_of
+from .hull import Hull, mixtures
 
 __all__ = ["PILOT", "SPARE", "Index", "build_index", "extend_index", "index_of_sketch", "pilot_draws", "pilot_rows"]
 

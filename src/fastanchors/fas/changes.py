@@ -7,7 +7,7 @@ steps: for a row outside, with Q_t the old directions of the first t steps, Q′
     ‖P′a‖ ≤ ‖(I − Q_tQ_tᵀ)a‖ + ‖P′Q_t‖·‖a‖ ≤ tail_t + ‖P′Q_t‖·(largest norm outside)    for every t,
 
 so old tails serve wherever the new anchors span nearly what the old ones did. Where the data lies near the hull of its
-anchors, :mod:`~fastanchors.solvers.fas_hull` bounds the rows outside for any anchors whatever.
+anchors, :mod:`~fastanchors.fas.hull` bounds the rows outside for any anchors whatever.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ._rows import DOUBLE, MatrixRows
-from .fas_coreset import Coreset, Run, common_length, residual_bounds
-from .fas_hull import Hull
-from .fas_index import Index
+from ..solvers._rows import DOUBLE, MatrixRows
+from .coreset import Coreset, Run, common_length, residual_bounds
+from .hull import Hull
+from .index import Index
 
 __all__ = ["absorb", "without"]
 

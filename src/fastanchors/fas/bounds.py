@@ -32,8 +32,8 @@ from .._jit import jit
 from .._maps import let_go
 from .._threads import threads_allowed
 from ..sampling.access import Rows
-from ._rows import DOUBLE, SINGLE, MatrixRows
-from .fas_sketch import Part, empty_part, padded, relative_error, sketch_rows
+from ..solvers._rows import DOUBLE, SINGLE, MatrixRows
+from .sketch import Part, empty_part, padded, relative_error, sketch_rows
 
 __all__ = [
     "Part",

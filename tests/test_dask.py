@@ -1,4 +1,4 @@
-"""Build, sample model, seek and encode on Dask, with its scheduler in this process (workers: test_scale_cluster)."""
+"""Build, sample model, seek and encode on Dask, with its scheduler in this process (workers: test_dask_cluster)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ from hypothesis import strategies as st
 
 import fastanchors as fa
 from fastanchors._threads import one_thread, threads_allowed
-from fastanchors.scale.crew import Crew, _taken
-from fastanchors.scale.rows import Marks, _gathered, _sketched
-from fastanchors.solvers import fas_index, fas_seek, fas_store
+from fastanchors.dask.crew import Crew, _taken
+from fastanchors.dask.rows import Marks, _gathered, _sketched
+from fastanchors.fas import index as fas_index
+from fastanchors.fas import seek as fas_seek
+from fastanchors.fas import sidecar as fas_store
 from fastanchors.store.rows import shard_bytes
 from naive.fas import noisy, separable
 
@@ -177,7 +179,7 @@ def test_a_connected_store_answers_as_the_store_does(tmp_path, sparse, rows):
     A = matrix(1900, sparse=sparse)
     names = [f"r{i}" for i in range(1900)]
     fa.build(lazy(A, rows), tmp_path / "s", row_names=names, column_names=[f"c{j}" for j in range(20)])
-    with fa.scale.connect(tmp_path / "s") as remote, fa.open(tmp_path / "s") as local:
+    with fa.dask.connect(tmp_path / "s") as remote, fa.open(tmp_path / "s") as local:
         some = np.array([1899, 3, 400, 3, 1200])
         assert isinstance(remote, fa.SampleAccess)
         for ask in (
@@ -208,7 +210,7 @@ def test_a_connected_store_answers_as_the_store_does(tmp_path, sparse, rows):
 
 def test_a_connected_store_is_for_reading(tmp_path):
     fa.build(matrix(900), tmp_path / "s").close()
-    S = fa.scale.connect(tmp_path / "s")
+    S = fa.dask.connect(tmp_path / "s")
     changes = (lambda: S.update([0], [0], [1.0]), lambda: S.__setitem__((0, 0), 1.0), lambda: S.append(matrix(9)))
     for change in changes:
         with pytest.raises(fa.errors.StoreError, match="for reading"):
@@ -216,10 +218,10 @@ def test_a_connected_store_is_for_reading(tmp_path):
     with fa.open(tmp_path / "s", mode="r+") as W:
         W[0, 0] = 0.5
     with pytest.raises(fa.errors.StoreError, match="journal"):
-        fa.scale.connect(tmp_path / "s")
+        fa.dask.connect(tmp_path / "s")
     with fa.open(tmp_path / "s", mode="r+") as W:
         W.compact()
-    assert fa.scale.connect(tmp_path / "s").raw(0, 0) == 0.5
+    assert fa.dask.connect(tmp_path / "s").raw(0, 0) == 0.5
     assert S.raw(0, 0) != 0.5  # what a worker has mapped stays as it was
     (part,) = dask.compute(S._parts[0])
     with pytest.raises(fa.errors.StoreError, match="connected to again"):
@@ -238,7 +240,7 @@ def test_a_seek_on_workers_finds_the_same_anchors(tmp_path, sparse, noise, extra
     local = fa.open(tmp_path / "s")
     if extras:
         monkeypatch.setattr(fas_store, "_read_index", lambda store: None)  # so that it is made of the sketches
-    remote = fa.scale.connect(tmp_path / "s")
+    remote = fa.dask.connect(tmp_path / "s")
     expected = fa.FAS().seek(local, 6, rng=3)
     found = fa.FAS().seek(remote, 6, rng=3)
     assert found.indices.tolist() == expected.indices.tolist() == fa.SPA().seek(local, 6).indices.tolist()
@@ -254,13 +256,13 @@ def test_full_passes_where_bounds_prove_nothing(tmp_path):
     A = rng.random((4000, 20)) + 5
     fa.build(lazy(A, 1000), tmp_path / "s")
     expected = fa.SPA().seek(fa.open(tmp_path / "s"), 12).indices.tolist()
-    assert fa.FAS().seek(fa.scale.connect(tmp_path / "s"), 12, rng=0).indices.tolist() == expected
-    assert fa.SPA().seek(fa.scale.connect(tmp_path / "s"), 12).indices.tolist() == expected
+    assert fa.FAS().seek(fa.dask.connect(tmp_path / "s"), 12, rng=0).indices.tolist() == expected
+    assert fa.SPA().seek(fa.dask.connect(tmp_path / "s"), 12).indices.tolist() == expected
 
 
 def test_a_budget_holds_on_workers_too(tmp_path):
     fa.build(lazy(matrix(6000, noise=True), 1500), tmp_path / "s", extras=())
-    local, remote = fa.open(tmp_path / "s"), fa.scale.connect(tmp_path / "s")
+    local, remote = fa.open(tmp_path / "s"), fa.dask.connect(tmp_path / "s")
     expected, found = (fa.FAS(budget=500).seek(S, 6, rng=3) for S in (local, remote))
     assert found.cost.rows_read <= 500
     assert found.indices.tolist() == expected.indices.tolist()
@@ -472,21 +474,21 @@ def test_a_block_of_another_length_than_declared_is_named(tmp_path):
 
 def test_a_closed_connection_and_a_wrong_client_say_so(tmp_path):
     fa.build(matrix(900), tmp_path / "s").close()
-    S = fa.scale.connect(tmp_path / "s")
+    S = fa.dask.connect(tmp_path / "s")
     S.close()
     S.close()
     for ask in (lambda: S.row_norm(3), lambda: fa.SPA().seek(S, 3), S.to_dask):
         with pytest.raises(fa.errors.StoreError, match="connect again"):
             ask()
     with pytest.raises(fa.errors.InvalidTypeError, match=r"distributed\.Client"):
-        fa.scale.connect(tmp_path / "s", "tcp://127.0.0.1:8786")
+        fa.dask.connect(tmp_path / "s", "tcp://127.0.0.1:8786")
 
 
 def test_processes_of_dask_itself_are_counted_too(tmp_path):
     A = matrix(900)
     with dask.config.set(scheduler="processes", num_workers=2):
         S = fa.build(lazy(A, 450), tmp_path / "many")
-        remote = fa.scale.connect(tmp_path / "many")
+        remote = fa.dask.connect(tmp_path / "many")
         assert remote.row_norm(np.arange(900)).tolist() == S.row_norm(np.arange(900)).tolist()
     assert S.cost.bytes_moved > 0
     assert remote.cost.bytes_moved > 8 * 900
@@ -523,7 +525,7 @@ def test_the_memory_limit_decides_alike_with_and_without_workers(tmp_path, limit
 def test_the_index_of_a_huge_store_is_not_refused(tmp_path):
     """What is marked in one place is bounded: ten thousand million rows would fit the default limit."""
     fa.build(lazy(matrix(900), 300), tmp_path / "s", extras=()).close()
-    store = fa.scale.connect(tmp_path / "s")
+    store = fa.dask.connect(tmp_path / "s")
     huge = (10**10, 200)
     assert 2 * fas_store._index_bytes((min(huge[0], store.rows_marked), huge[1])) < store.memory_limit
     assert store.rows_marked >= fas_index._MOST_NEAR
@@ -560,7 +562,7 @@ def test_a_block_that_several_need_stays_a_task_of_its_own():
 def test_a_sketch_travels_as_how_to_make_it(tmp_path):
     A = matrix(900)
     fa.build(lazy(A, 300), tmp_path / "s")
-    remote = fa.scale.connect(tmp_path / "s")
+    remote = fa.dask.connect(tmp_path / "s")
     V = np.linalg.qr(np.random.default_rng(0).random((20, 4)))[0]
     (part,) = dask.compute(remote._parts[0])
     held = _sketched(part, V)

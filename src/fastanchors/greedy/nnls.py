@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._active_set import active_set, nearest_anchor
-from ._jit import jit
+from .._jit import jit
+from .active_set import active_set, nearest_anchor
 
 __all__ = ["TOLERANCE", "NonnegativeSystem"]
 

@@ -14,10 +14,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..sampling.access import Rows
-from ._residuals import EQUAL, TIE, Residuals, choose, too_large
-from ._rows import DOUBLE, MatrixRows
-from .fas_bounds import Thresholds
-from .spa import default_tolerance
+from ..solvers._residuals import EQUAL, TIE, Residuals, choose, too_large
+from ..solvers._rows import DOUBLE, MatrixRows
+from ..solvers.spa import default_tolerance
+from .bounds import Thresholds
 
 __all__ = [
     "Coreset",

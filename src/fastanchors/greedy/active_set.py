@@ -1,7 +1,7 @@
 """Lawson and Hanson's active set for one row, on an orthogonal factor: slow, and right where anchors are dependent.
 
-The second method of :mod:`fastanchors._nnls`, whose notation is used: min ‖R·x − y‖ over x ≥ 0, the columns of R of
-unit length, Σ e·x = total unless total is NaN.
+The second method of :mod:`fastanchors.greedy.nnls`, whose notation is used: min ‖R·x − y‖ over x ≥ 0, the columns of
+R of unit length, Σ e·x = total unless total is NaN.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ._jit import jit
+from .._jit import jit
 
 __all__ = ["active_set", "nearest_anchor"]
 

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from .._jit import jit
 from .._maps import let_go
 from ..sampling.access import Rows
-from ._rows import DOUBLE
-from .fas_bounds import Sketch, in_threads, keep_largest
-from .fas_coreset import residual_bounds
-from .fas_sketch import Part
+from ..solvers._rows import DOUBLE
+from .bounds import Sketch, in_threads, keep_largest
+from .coreset import residual_bounds
+from .sketch import Part
 
 __all__ = ["Hull", "mixtures"]
 

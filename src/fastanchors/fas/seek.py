@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from .._validate import check_number, check_size
 from ..anchors import Certificate
 from ..errors import InvalidInputError
-from ._rows import BudgetSpent, MatrixRows
-from ._solver import Selection
-from .fas_certify import FEWEST, near_or_sampled, of_the_beginning
-from .fas_changes import without
-from .fas_index import PILOT, Index, build_index, extend_index
-from .fas_input import Beginning, rows_of
-from .fas_store import SMALL, Kept, keep, recall, renew_index
-from .precondition import preconditioner
-from .robust import Robust
-from .spa import SPA, rank_error, successive_projection
+from ..solvers._rows import BudgetSpent, MatrixRows
+from ..solvers._solver import Selection
+from ..solvers.precondition import preconditioner
+from ..solvers.robust import Robust
+from ..solvers.spa import SPA, rank_error, successive_projection
+from .certificate import FEWEST, near_or_sampled, of_the_beginning
+from .changes import without
+from .index import PILOT, Index, build_index, extend_index
+from .input import Beginning, rows_of
+from .sidecar import SMALL, Kept, keep, recall, renew_index
 
 __all__ = ["IndexedFAS"]
 
@@ -34,7 +34,7 @@ class IndexedFAS:
     """SPA's answer at a cost that hardly grows with the matrix, with a proof.
 
     The first seek on a matrix makes an index in one pass (a store brings it along): a coreset of a few hundred to a
-    few thousand rows on which SPA gives SPA's answer, and bounds that prove it (:mod:`~fastanchors.solvers.fas_index`).
+    few thousand rows on which SPA gives SPA's answer, and bounds that prove it (:mod:`~fastanchors.fas.index`).
     Later seeks read the rows that have changed since and nothing else, unless the change is such that the
     proof breaks; then one more pass is made. Where bounds cannot tell rows apart (anchors at the level of the noise),
     full SPA goes on from the last proved anchor. The indices are those of ``SPA(tol=tol)`` whenever the

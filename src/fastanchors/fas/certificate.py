@@ -17,16 +17,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._nnls import NonnegativeSystem
 from ..anchors import Certificate
 from ..errors import RankError
+from ..greedy.nnls import NonnegativeSystem
 from ..sampling.access import Rows
-from ._residuals import TIE
-from ._rows import MatrixRows
-from ._solver import Selection
-from .fas_coreset import Coreset, common_length
-from .fas_index import Index, pilot_draws
-from .spa import Path, successive_projection
+from ..solvers._residuals import TIE
+from ..solvers._rows import MatrixRows
+from ..solvers._solver import Selection
+from ..solvers.spa import Path, successive_projection
+from .coreset import Coreset, common_length
+from .index import Index, pilot_draws
 
 __all__ = ["FEWEST", "largest_distance", "near_or_sampled", "of_the_beginning"]
 

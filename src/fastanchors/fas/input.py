@@ -23,7 +23,7 @@ from ..io.addresses import path_of
 from ..io.row_source import block_bytes, split
 from ..sampling.access import Rows
 from ..sampling.cost import Cost
-from ._rows import MatrixRows, as_rows
+from ..solvers._rows import MatrixRows, as_rows
 
 __all__ = ["Beginning", "rows_of"]
 

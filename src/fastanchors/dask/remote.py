@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._rng import RngLike, as_generator
 from .._validate import check_index
 from ..errors import StoreError
+from ..fas.bounds import Part, Sketch
 from ..io.addresses import local_path
 from ..sampling.access import Rows
 from ..sampling.block import Block
@@ -28,7 +29,6 @@ from ..sampling.sparse_block import SparseBlock
 from ..sampling.stack import by_block
 from ..sampling.view import view_dtype
 from ..solvers._rows import MatrixRows
-from ..solvers.fas_bounds import Part, Sketch
 from ..store.arrays_file import map_arrays
 from ..store.build import DEFAULT_MEMORY
 from ..store.extras import Extra, load_extra, whole_name
@@ -52,7 +52,7 @@ def connect(path: str | os.PathLike[str], client: Any = None) -> RemoteStore:
     client : a ``distributed.Client``; by default the current one, else Dask's scheduler in this process.
 
     The result answers every reading call of a store with the same values and, for the same seed, the same draws, and
-    every solver takes it: ``fa.FAS().seek(fa.scale.connect(path), 10)``. ``S.cost.bytes_moved`` counts what crossed
+    every solver takes it: ``fa.FAS().seek(fa.dask.connect(path), 10)``. ``S.cost.bytes_moved`` counts what crossed
     between processes: pickled arguments, times the number of workers where all get them, and results.
     """
     return RemoteStore(local_path(path), client)

@@ -131,13 +131,13 @@ def test_a_store_is_a_directory_and_not_an_address(put, tmp_path, monkeypatch):
     fa.build(A, address).close()
     assert (tmp_path / "s" / "manifest.json").exists()
     fa.verify(address)
-    assert fa.open(address).shape == fa.scale.connect(address).shape == A.shape
+    assert fa.open(address).shape == fa.dask.connect(address).shape == A.shape
     assert fa.SeparableNMF(2).fit(address).components_.shape == (2, 7)
     for door in (
         lambda: fa.build(A, "memory://data/s"),
         lambda: fa.open("memory://data/s"),
         lambda: fa.verify("memory://data/s"),
-        lambda: fa.scale.connect("memory://data/s"),
+        lambda: fa.dask.connect("memory://data/s"),
         lambda: fa.SeparableNMF(2).fit(put("a.npy", written(lambda f: np.save(f, A)))),
     ):
         with pytest.raises(fa.errors.StoreError, match="is an address"):

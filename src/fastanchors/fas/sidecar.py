@@ -22,13 +22,13 @@ from ..sampling.access import Rows
 from ..sampling.block import Block
 from ..sampling.changes import Changes
 from ..sampling.sparse_block import SparseBlock
-from ._rows import MatrixRows
-from .fas_bounds import Sketch, Thresholds, row_space
-from .fas_changes import absorb
-from .fas_coreset import Coreset, Run
-from .fas_hull import Hull
-from .fas_index import PILOT, SPARE, Index, index_of_sketch, pilot_rows
-from .fas_sketch import Part, empty_part, padded, sketch_rows
+from ..solvers._rows import MatrixRows
+from .bounds import Sketch, Thresholds, row_space
+from .changes import absorb
+from .coreset import Coreset, Run
+from .hull import Hull
+from .index import PILOT, SPARE, Index, index_of_sketch, pilot_rows
+from .sketch import Part, empty_part, padded, sketch_rows
 
 __all__ = ["SMALL", "STEPS", "FasExtra", "Kept", "keep", "load", "recall", "renew_index"]
 

@@ -1,8 +1,8 @@
 """The same steps on Dask, for matrices that outgrow one machine: no scheduler and no messages of our own.
 
-- ``fa.build(dask_array_or_dataframe, path)`` writes shards where the blocks are (:mod:`~fastanchors.scale.build`);
-- :func:`connect` opens a store whose shards are answered for by workers (:mod:`~fastanchors.scale.remote`);
-- every solver takes a Dask array, ``fa.encode`` gives a lazy one (:mod:`~fastanchors.scale.lazy`).
+- ``fa.build(dask_array_or_dataframe, path)`` writes shards where the blocks are (:mod:`~fastanchors.dask.build`);
+- :func:`connect` opens a store whose shards are answered for by workers (:mod:`~fastanchors.dask.remote`);
+- every solver takes a Dask array, ``fa.encode`` gives a lazy one (:mod:`~fastanchors.dask.lazy`).
 
 All of it runs on the caller's client if there is one, else on Dask's current scheduler.
 """

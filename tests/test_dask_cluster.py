@@ -14,7 +14,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import fastanchors as fa
-from fastanchors.solvers import fas_store
+from fastanchors.fas import sidecar as fas_store
 from naive.fas import noisy, separable
 
 
@@ -100,7 +100,7 @@ def test_a_seek_moves_little_and_finds_the_same(client, tmp_path, monkeypatch):
     moved = []
     for m in (24000, 96000):
         fa.build(da.from_array(matrix(m).astype(np.float32), chunks=(m // 4, 20)), tmp_path / str(m))
-        local, remote = fa.open(tmp_path / str(m)), fa.scale.connect(tmp_path / str(m), client)
+        local, remote = fa.open(tmp_path / str(m)), fa.dask.connect(tmp_path / str(m), client)
         assert remote.sample_rows(50, rng=1).tolist() == local.sample_rows(50, rng=1).tolist()
         expected, found = (fa.FAS().seek(S, 6, rng=2) for S in (local, remote))
         assert found.indices.tolist() == expected.indices.tolist()
@@ -154,7 +154,7 @@ def test_what_is_counted_is_what_the_workers_send(client, tmp_path):
     built = wires(client)
     assert S.cost.bytes_moved < 100_000
     assert built < 200_000 < size // 100
-    found = fa.FAS().seek(fa.scale.connect(tmp_path / "s"), 6, rng=0)
+    found = fa.FAS().seek(fa.dask.connect(tmp_path / "s"), 6, rng=0)
     sought = wires(client) - built
     assert sought < found.cost.bytes_moved + 300_000  # heartbeats and the like are in it too
     assert sought < sketches // 4
@@ -166,7 +166,7 @@ def test_what_is_counted_is_what_the_workers_send(client, tmp_path):
 
 def test_a_restarted_cluster_is_asked_again(client, tmp_path):
     fa.build(da.from_array(matrix(), chunks=(1500, 20)), tmp_path / "s")
-    remote = fa.scale.connect(tmp_path / "s")
+    remote = fa.dask.connect(tmp_path / "s")
     expected = remote.row_norm(np.arange(9)).tolist()
     client.cancel([future for part in remote._parts for future in part.__dask_graph__().values()])  # as restart() does
     assert remote.row_norm(np.arange(9)).tolist() == expected
@@ -177,16 +177,16 @@ def test_a_restarted_cluster_is_asked_again(client, tmp_path):
 def test_a_client_that_comes_later_is_not_used_and_a_closed_one_is_named(client, tmp_path):
     fa.build(matrix(900), tmp_path / "s").close()
     with dask.config.set(scheduler="threads"):
-        remote = fa.scale.connect(tmp_path / "s")
+        remote = fa.dask.connect(tmp_path / "s")
     remote.row_norm(np.arange(900))
     assert remote.cost.bytes_moved == 0
     with Client(client.scheduler.address, set_as_default=False) as other:
-        remote = fa.scale.connect(tmp_path / "s", other)
+        remote = fa.dask.connect(tmp_path / "s", other)
         remote.row_norm(3)
     with pytest.raises(fa.errors.StoreError, match="connect with another"):
         remote.row_norm(3)
     with pytest.raises(fa.errors.InvalidInputError, match="client is closed"):
-        fa.scale.connect(tmp_path / "s", other)
+        fa.dask.connect(tmp_path / "s", other)
 
 
 def test_an_array_on_workers_is_sought_and_encoded_there(client):
@@ -216,7 +216,7 @@ def test_a_worker_killed_during_a_build(client, tmp_path):
 
 def _deadly_bounds(flag):
     """From now on this worker dies when it is next asked for bounds."""
-    from fastanchors.solvers.fas_bounds import Sketch
+    from fastanchors.fas.bounds import Sketch
 
     scan = Sketch.scan
 
@@ -237,7 +237,7 @@ def test_a_worker_killed_during_a_seek(client, tmp_path, extras, monkeypatch):
     before = pids(client)
     flag = tmp_path / "flag"
     client.run(_deadly_bounds, str(flag))
-    found = fa.FAS().seek(fa.scale.connect(tmp_path / "s"), 6, rng=2)
+    found = fa.FAS().seek(fa.dask.connect(tmp_path / "s"), 6, rng=2)
     assert flag.exists()
     assert found.indices.tolist() == expected.indices.tolist()
     assert found.certificate.statement == expected.certificate.statement

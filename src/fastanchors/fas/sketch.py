@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .._jit import jit
 from ..sampling.access import Rows
-from ._rows import DOUBLE
+from ..solvers._rows import DOUBLE
 
 __all__ = ["Part", "empty_part", "padded", "relative_error", "sketch_rows"]
 
