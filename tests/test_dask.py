@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastanchors as fa
-from fastanchors._threads import one_thread, threads_allowed
+from fastanchors._parallel import one_thread, threads_allowed
 from fastanchors.dask.crew import Crew, _taken
 from fastanchors.dask.rows import Marks, _gathered, _sketched
 from fastanchors.fas import index as fas_index

@@ -235,7 +235,7 @@ def test_a_budget_is_kept_and_what_is_said_is_true(budget, kind, tmp_path):
 
 
 def blocks(S):
-    return S.row_blocks(500) if hasattr(S, "row_blocks") else [(0, S)]
+    return S.blocks(500) if hasattr(S, "blocks") else [(0, S)]
 
 
 def check_near(view, found, eta):

@@ -60,10 +60,10 @@ def test_offers_the_protocol(kind, normalize):
     np.testing.assert_allclose(S[every_row[:, None], every_column], twin.view, rtol=1e-13)
     np.testing.assert_array_equal(S.raw(every_row[:, None], every_column), twin.stored)
     np.testing.assert_allclose(toarray(S.rows([7, 3, 7, 0])), twin.rows([7, 3, 7, 0]), rtol=1e-13)
-    blocks = list(S.row_blocks(7))
+    blocks = list(S.blocks(7))
     assert [start for start, _ in blocks] == list(range(0, M, 7))
     np.testing.assert_allclose(np.vstack([toarray(block) for _, block in blocks]), twin.view, rtol=1e-13)
-    np.testing.assert_allclose(np.vstack([toarray(block) for _, block in S.row_blocks()]), twin.view, rtol=1e-13)
+    np.testing.assert_allclose(np.vstack([toarray(block) for _, block in S.blocks()]), twin.view, rtol=1e-13)
     S.check()
 
 
@@ -103,7 +103,7 @@ def test_costs_are_counted(kind):
     S.sample_rows(10), S.sample_columns(10), S.sample_in_row([0, 1], 10), S.sample_in_column(0)
     S[0, 0], S[[0, 1], [0, 1]], S.row_norm([0, 1, 2]), S.column_norm(0)
     S.rows([0, 1])
-    list(S.row_blocks(20))
+    list(S.blocks(20))
     assert (S.cost - before).as_dict() == {"samples": 41, "queries": 7, "rows_read": 2 + M, "bytes_moved": 0}
 
 
@@ -173,7 +173,7 @@ def test_names_come_along():
         (lambda S: S.sample_in_row(3, 2), "row 3 is zero"),
         (lambda S: S.sample_in_column([0, 5]), "column 5 is zero"),
         (lambda S: S.sample_rows(1, rng="x"), "rng must be"),
-        (lambda S: list(S.row_blocks(0)), "block_rows must be at least 1"),
+        (lambda S: list(S.blocks(0)), "block_rows must be at least 1"),
         (lambda S: S.update([0, M], [0, 0], 1.0), "row 50 is out of range"),
         (lambda S: S.update([0, 1], [0, 1, 2], 1.0), "do not fit together"),
         (lambda S: S.update([0, 1], [0, 1], [1.0, np.nan]), r"the value nan for entry \[1, 1\] is not finite"),

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastanchors as fa
-from fastanchors._threads import one_thread
+from fastanchors._parallel import one_thread
 from fastanchors.sampling.block import Block, make_block
 from fastanchors.sampling.drawing import split
 from fastanchors.sampling.sparse_block import SparseBlock
@@ -197,7 +197,7 @@ def test_entries_set_one_by_one_are_there_for_every_reader():
         lambda S: S.sample_in_row(3, rng=0),
         lambda S: S.rows([3]).toarray(),
         lambda S: S.l1_norm(3),
-        lambda S: next(S.row_blocks(5))[1].toarray(),
+        lambda S: next(S.blocks(5))[1].toarray(),
         lambda S: S.memory > 0,
     ):
         parts = some_parts(np.random.default_rng(7))

@@ -34,7 +34,7 @@ def test_entries_norms_and_anchors(pair):
     assert np.allclose(A.singular_values, np.linalg.svd(whole.view, compute_uv=False)[:3])
     for anchor in A.anchors:
         assert (whole.view == whole.view[anchor]).all(axis=1).sum() == 1
-    assert sum(len(block) for _, block in A.row_blocks(20)) == 103
+    assert sum(len(block) for _, block in A.blocks(20)) == 103
 
 
 @pytest.mark.parametrize("what", ["rows", "columns", "in row", "in column"])

@@ -31,7 +31,7 @@ def test_rows_products_norms_and_entries_equal_the_naive_matrix(counts):
     rng = np.random.default_rng(1)
     V, U = rng.standard_normal((12, 3)), rng.standard_normal((12, 2))
     np.testing.assert_allclose(implicit.rows(np.arange(12)).toarray(), Q, atol=1e-14)
-    np.testing.assert_allclose(np.vstack([b.toarray() for _, b in implicit.row_blocks(5)]), Q, atol=1e-14)
+    np.testing.assert_allclose(np.vstack([b.toarray() for _, b in implicit.blocks(5)]), Q, atol=1e-14)
     np.testing.assert_allclose(implicit.dot(V), Q @ V, atol=1e-14)
     np.testing.assert_allclose(implicit.dot(V[:, 0]), Q @ V[:, 0], atol=1e-14)
     np.testing.assert_allclose(implicit.transposed_dot(U), Q.T @ U, atol=1e-14)

@@ -13,11 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastanchors.sampling.cost import Cost
+from fastanchors import SampleAccess
+from fastanchors.matrix.cost import Cost
 
 
-class ImplicitSeparable:
+class ImplicitSeparable(SampleAccess):
     """m × n, row sums 1: k anchors, once each; the other rows repeat ``mixtures`` Dirichlet(1) mixtures of them."""
+
+    shape: tuple[int, int] = (0, 0)
+    is_sparse = False
+    dtype = np.dtype(np.float64)
+    cost = Cost()
 
     def __init__(self, m: int, n: int, k: int, *, mixtures: int = 2000, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
@@ -118,7 +124,7 @@ class ImplicitSeparable:
         self.cost.rows_read += np.size(indices)
         return self.table[self.kind(indices)]
 
-    def row_blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, NDArray[np.float64]]]:
         step = block_rows or 1 << 16
         for start in range(0, self.shape[0], step):
             yield start, self.rows(np.arange(start, min(start + step, self.shape[0])))

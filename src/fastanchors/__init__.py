@@ -15,8 +15,10 @@ from .errors import FastAnchorsError
 _HOME = {
     "VectorSampler": "sampling.vector",
     "SampleMatrix": "sampling.matrix",
-    "SampleAccess": "sampling.access",
-    "Cost": "sampling.cost",
+    "SampleAccess": "matrix.contract",
+    "RowMatrix": "matrix.contract",
+    "open_matrix": "matrix.door",
+    "Cost": "matrix.cost",
     "Store": "store.store",
     "build": "store.build",
     "open": "store.store",

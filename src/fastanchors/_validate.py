@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ._types import Rows
 from .errors import InvalidInputError, InvalidTypeError
-from .sampling.access import Rows
 
 __all__ = ["as_matrix", "check_finite", "check_index", "check_number", "check_rank", "check_size", "is_dask"]
 

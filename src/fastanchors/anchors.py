@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .sampling.cost import Cost
+from .matrix.cost import Cost
 
 __all__ = ["Anchors", "Certificate", "CertificateKind"]
 

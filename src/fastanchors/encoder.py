@@ -17,11 +17,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._blas import one_blas_thread
+from ._parallel import one_blas_thread
 from ._validate import as_matrix, check_finite, check_size, is_dask
 from .errors import InvalidInputError, InvalidTypeError
 from .greedy.nnls import NonnegativeSystem
-from .sampling.access import Rows, SampleAccess
+from .matrix.contract import Rows, SampleAccess
 
 __all__ = ["encode", "encode_rows"]
 
@@ -153,7 +153,7 @@ def _chunk_rows(source: Any, k: int) -> int:
 def _chunks(source: Any, step: int) -> Iterator[tuple[int, Rows]]:
     """Blocks of ``step`` rows in order."""
     if isinstance(source, SampleAccess):
-        yield from source.row_blocks(step)
+        yield from source.blocks(step)
         return
     for start in range(0, source.shape[0], step):
         yield start, source[start : start + step]

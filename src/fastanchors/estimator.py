@@ -22,9 +22,9 @@ from .anchors import Anchors
 from .encoder import encode, encode_rows
 from .errors import InvalidInputError, RankError
 from .io.addresses import local_path
+from .matrix.contract import SampleAccess
 from .metrics import reconstruction_error
 from .rank import rank_curve
-from .sampling.access import SampleAccess
 
 __all__ = ["SeparableNMF"]
 

@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from ._rng import RngLike, as_generator
 from ._validate import as_matrix, check_index, check_number, check_size
 from .errors import InvalidInputError
-from .sampling.access import Rows, SampleAccess
+from .matrix.contract import Rows, SampleAccess
 
 __all__ = [
     "Match",
@@ -192,7 +192,7 @@ def reconstruction_error(
     if F is not None and F.shape != (m, len(W)):
         raise InvalidInputError(f"weights must be {m}×{len(W)} to go with A and components, got {F.shape}")
     if rows is None:
-        blocks = source.row_blocks() if sampled else _blocks(source)
+        blocks = source.blocks() if sampled else _blocks(source)
         lost = total = 0.0
         for start, block in blocks:
             at = None if F is None else F[start : start + block.shape[0]]

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._blas import one_blas_thread
+from ._parallel import one_blas_thread
 from ._rng import RngLike, as_generator
 from ._validate import check_size
 from .errors import RankError

@@ -20,7 +20,7 @@ from ._rng import RngLike, as_generator
 from ._validate import as_matrix, check_number, check_rank, check_size
 from .encoder import encode
 from .errors import InvalidInputError, InvalidTypeError, RankError
-from .sampling.access import Rows
+from .matrix.contract import Rows
 
 __all__ = ["Factors", "nmf"]
 

@@ -8,11 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastanchors.sampling.cost import Cost
+from fastanchors import SampleAccess
+from fastanchors.matrix.cost import Cost
 
 
-class NaiveSampleMatrix:
+class NaiveSampleMatrix(SampleAccess):
     """Implements :class:`fastanchors.SampleAccess` on a dense copy of the matrix."""
+
+    is_sparse = False
+    dtype = np.dtype(np.float64)
+    normalize: Any = None
+    cost = Cost()
 
     def __init__(self, A: Any, normalize: str | None = "l1") -> None:
         dense = A.toarray() if hasattr(A, "toarray") else A
@@ -93,7 +99,7 @@ class NaiveSampleMatrix:
         self.cost.rows_read += np.size(indices)
         return self.view[np.asarray(indices)]
 
-    def row_blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
+    def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
         step = block_rows or 1024
         for start in range(0, self.shape[0], step):
             block = self.view[start : start + step]

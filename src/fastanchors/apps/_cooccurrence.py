@@ -28,7 +28,8 @@ from numpy.typing import ArrayLike, NDArray
 from .._rng import RngLike, as_generator
 from .._validate import as_matrix, check_index
 from ..errors import InvalidInputError
-from ..sampling.cost import Cost
+from ..matrix.contract import SampleAccess
+from ..matrix.cost import Cost
 from ..solvers._rows import MatrixRows
 
 __all__ = ["Cooccurrence", "CooccurrenceRows"]
@@ -36,7 +37,7 @@ __all__ = ["Cooccurrence", "CooccurrenceRows"]
 _BLOCK_BYTES = 1 << 25
 
 
-class Cooccurrence:
+class Cooccurrence(SampleAccess):
     """The rows Q_w/s_w of the ``words`` given (by default every word that has a row), as an object with sample access.
 
     Documents with fewer than two tokens tell nothing about company and are left out. Memory: two copies of the
@@ -64,6 +65,10 @@ class Cooccurrence:
         self._H = sp.csr_array(sp.diags_array(1 / np.sqrt(lengths - 1)) @ H)
         self._C = sp.csr_array(self._H[:, self.words].T)
         self.cost = Cost()
+
+    cost: Cost = Cost()
+    is_sparse = True
+    dtype = np.dtype(np.float64)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -100,7 +105,7 @@ class Cooccurrence:
         np.maximum(block.data, 0.0, out=block.data)  # a word once in each of its documents: h² − h is 0 up to rounding
         return block
 
-    def row_blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, sp.csr_array]]:
+    def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, sp.csr_array]]:
         """All rows in order, a bounded number at a time."""
         step = max(1, min(block_rows or self.shape[0], _BLOCK_BYTES // (16 * self.shape[1])))
         for start in range(0, self.shape[0], step):
@@ -110,7 +115,7 @@ class Cooccurrence:
     def _norms(self) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
         """Squared norms of rows and of columns, and the non-zeros: one pass over all rows."""
         squared_rows, squared_columns, entries = np.empty(self.shape[0]), np.zeros(self.shape[1]), 0
-        for start, block in self.row_blocks():
+        for start, block in self.blocks():
             squares = block.power(2)
             squared_rows[start : start + block.shape[0]] = squares.sum(axis=1)
             squared_columns += squares.sum(axis=0)

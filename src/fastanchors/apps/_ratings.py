@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
 from ..io.numbers import open_bytes
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 
 __all__ = ["RatingsTable", "read_ratings"]
 

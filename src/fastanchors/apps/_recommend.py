@@ -18,7 +18,7 @@ from ..errors import InvalidInputError, RankError
 from ..lowrank._lines import as_access
 from ..lowrank.fkv import fkv
 from ..lowrank.rejection import draw_combination
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from ..sampling.matrix import SampleMatrix
 
 __all__ = ["Recommender", "recommend"]
@@ -78,7 +78,7 @@ class Recommender:
         V = np.linalg.qr(vectors._lines.combine(vectors.coefficients))[0]
         for _ in range(self.passes):
             Z = np.zeros_like(V)
-            for _, block in self.S.row_blocks():
+            for _, block in self.S.blocks():
                 Z += block.T @ (block @ V)
             V = np.linalg.qr(Z)[0]
         self.tastes: NDArray[np.float64] = V

@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._blas import one_blas_thread
 from .._jit import jit
+from .._parallel import one_blas_thread
 from .._validate import as_matrix, check_size
 from ..encoder import encode
 from ..errors import InvalidInputError, RankError
@@ -193,7 +193,7 @@ def _recover(source: Cooccurrence, groups: NDArray[np.intp], recovery: str) -> N
         return weights
     weights = 0.95 * weights + 0.05 / len(S)  # a start near the answer, but inside: EM never leaves a zero
     transposed = np.ascontiguousarray(S.T)
-    for start, block in source.row_blocks():
+    for start, block in source.blocks():
         part = weights[start : start + block.shape[0]]
         _least_divergence(block.indptr, block.indices, block.data, transposed, part, _ROUNDS, _GAP, _STRIDE)
     return weights

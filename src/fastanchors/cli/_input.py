@@ -18,7 +18,7 @@ from ..errors import InvalidInputError
 from ..io import open_source
 from ..io.addresses import RemotePath, is_address, path_of
 from ..io.row_source import block_bytes
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from ._options import FORMAT, reader_arguments, table_options
 
 __all__ = ["ADDRESS", "PATH", "Input", "input_options"]
@@ -130,7 +130,7 @@ class Input:
     def blocks(self) -> Iterator[tuple[int, Rows]]:
         """(first row, block of rows of the view), one pass in bounded memory."""
         if self.store is not None:
-            yield from self.store.row_blocks()
+            yield from self.store.blocks()
             return
         if self._whole is not None:
             yield 0, self._whole

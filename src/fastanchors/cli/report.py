@@ -13,8 +13,8 @@ from .._validate import check_index
 from ..anchors import Anchors, Certificate
 from ..errors import InvalidInputError
 from ..io.addresses import path_of
+from ..matrix.cost import Cost
 from ..report._text import GIVEN, plural
-from ..sampling.cost import Cost
 from ._input import ADDRESS, PATH, Input, input_options
 from ._options import check_output, reader_arguments
 from ._result import Found, is_result, load

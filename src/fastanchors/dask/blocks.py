@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io.row_source import Source, read_names
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from .crew import Crew
 
 __all__ = ["DaskSource", "as_block", "check_length", "dask_source", "is_frame", "layout", "row_blocks"]

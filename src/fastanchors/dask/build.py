@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._blas import one_blas_thread
+from .._parallel import one_blas_thread
 from ..errors import StoreError
 from ..io.row_source import _NAME_BYTES, Source, numeric_dtype, rebatch
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from ..store.arrays_file import write_arrays
 from ..store.build import Progress, _Build
 from ..store.extras import Extra

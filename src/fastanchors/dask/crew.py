@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from .._threads import one_thread
+from .._parallel import one_thread
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
-from ..sampling.cost import Cost
+from ..matrix.cost import Cost
 
 __all__ = ["Crew", "Mobile", "fused", "need_dask", "pickled_bytes", "stacked"]
 

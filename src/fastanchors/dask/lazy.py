@@ -12,7 +12,7 @@ from .._validate import as_matrix, check_finite
 from ..encoder import dense_components, encode, encode_rows
 from ..errors import InvalidInputError
 from ..io.row_source import numeric_dtype
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from .blocks import DaskSource, Layout, as_block, check_length, layout, row_blocks
 from .crew import Crew, stacked
 from .rows import RemoteRows

@@ -17,9 +17,9 @@ from .._validate import check_index
 from ..errors import StoreError
 from ..fas.bounds import Part, Sketch
 from ..io.addresses import local_path
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
+from ..matrix.cost import Cost
 from ..sampling.block import Block
-from ..sampling.cost import Cost
 from ..sampling.dense_block import DenseBlock
 from ..sampling.drawing import refuse_zero, split
 from ..sampling.forest import Array

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..fas.bounds import Scan, Sketch, Thresholds
 from ..fas.hull import mixtures
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from ..sampling.gather import in_order
 from ..solvers._rows import MatrixRows
 from .blocks import as_block

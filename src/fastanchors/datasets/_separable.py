@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from .._rng import RngLike, as_generator
 from .._validate import check_number, check_size
 from ..errors import InvalidInputError
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from ._components import nonnegative_components
 
 __all__ = ["Separable", "SeparableBlocks", "separable", "separable_blocks"]

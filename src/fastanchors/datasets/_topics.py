@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .._rng import RngLike, as_generator, spawn
 from .._validate import check_number, check_size
 from ..errors import InvalidInputError
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 
 __all__ = ["Corpus", "topics"]
 

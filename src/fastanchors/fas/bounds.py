@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from .._jit import jit
 from .._maps import let_go
-from .._threads import threads_allowed
-from ..sampling.access import Rows
+from .._parallel import threads_allowed
+from ..matrix.contract import Rows
 from ..solvers._rows import DOUBLE, SINGLE, MatrixRows
 from .sketch import Part, empty_part, padded, relative_error, sketch_rows
 

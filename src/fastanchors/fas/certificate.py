@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..anchors import Certificate
 from ..errors import RankError
 from ..greedy.nnls import NonnegativeSystem
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from ..solvers._residuals import TIE
 from ..solvers._rows import MatrixRows
 from ..solvers._solver import Selection

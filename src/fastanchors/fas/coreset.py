@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from ..solvers._residuals import EQUAL, TIE, Residuals, choose, too_large
 from ..solvers._rows import DOUBLE, MatrixRows
 from ..solvers.spa import default_tolerance

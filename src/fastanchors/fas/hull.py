@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .._jit import jit
 from .._maps import let_go
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from ..solvers._rows import DOUBLE
 from .bounds import Sketch, in_threads, keep_largest
 from .coreset import residual_bounds

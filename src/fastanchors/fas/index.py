@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .._blas import one_blas_thread
-from ..sampling.access import Rows
+from .._parallel import one_blas_thread
+from ..matrix.contract import Rows
 from ..solvers._residuals import Residuals
 from ..solvers._rows import BudgetSpent, MatrixRows
 from ..solvers.spa import default_tolerance

@@ -21,8 +21,8 @@ from ..errors import InvalidTypeError
 from ..io import Source, open_source
 from ..io.addresses import path_of
 from ..io.row_source import block_bytes, split
-from ..sampling.access import Rows
-from ..sampling.cost import Cost
+from ..matrix.contract import Rows
+from ..matrix.cost import Cost
 from ..solvers._rows import MatrixRows, as_rows
 
 __all__ = ["Beginning", "rows_of"]

@@ -18,7 +18,7 @@ from ..lowrank.described import DescribedVectors
 from ..lowrank.fkv import fkv
 from ..lowrank.product import MAX_DRAWS, estimate_product
 from ..lowrank.rejection import Draws, draw_combination, expected_trials
-from ..sampling.access import SampleAccess
+from ..matrix.contract import SampleAccess
 from ..solvers._rows import MatrixRows
 from ..solvers._solver import Selection
 

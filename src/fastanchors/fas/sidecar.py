@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from ..sampling.block import Block
 from ..sampling.changes import Changes
 from ..sampling.sparse_block import SparseBlock

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from .._validate import _numeric, check_finite
 from ..errors import FastAnchorsError, InvalidInputError, InvalidTypeError, StoreError
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from .addresses import RemotePath, path_of
 
 __all__ = ["Source", "block_bytes", "numeric_dtype", "read_names", "reading", "rebatch", "row_slices", "split"]

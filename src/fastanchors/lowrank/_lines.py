@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .._validate import as_matrix
 from ..errors import InvalidInputError
-from ..sampling.access import SampleAccess
+from ..matrix.contract import SampleAccess
 
 __all__ = ["BATCH_ENTRIES", "Lines", "Side", "as_access", "check_side"]
 

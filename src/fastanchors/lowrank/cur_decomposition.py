@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._rng import RngLike, as_generator
 from .._validate import check_index, check_rank, check_size
 from ..errors import InvalidInputError, RankError
-from ..sampling.access import SampleAccess
+from ..matrix.contract import SampleAccess
 from ._lines import BATCH_ENTRIES, as_access
 from .fkv import PRACTICAL_FACTOR, check_held
 
@@ -69,7 +69,7 @@ class CUR:
         R = _dense(self.S.rows(self.rows))
         total = 0.0
         step = max(1, BATCH_ENTRIES // self.shape[1])
-        for _, block in self.S.row_blocks(step):
+        for _, block in self.S.blocks(step):
             part = _dense(block)
             gap = part - (part[:, self.columns] @ self.core) @ R
             total += float(np.einsum("ij,ij->", gap, gap))
@@ -138,7 +138,7 @@ def _exact_core(S: SampleAccess, I: NDArray[np.intp], J: NDArray[np.intp], k: in
     m = S.shape[0]
     C, AQ = np.empty((m, len(J))), np.empty((m, len(Qr)))
     step = max(1, BATCH_ENTRIES // S.shape[1])
-    for start, block in S.row_blocks(step):
+    for start, block in S.blocks(step):
         part = slice(start, start + block.shape[0])
         C[part] = _dense(block[:, J])
         AQ[part] = block @ Qr.T

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._rng import RngLike, as_generator
 from .._validate import check_index, check_size
 from ..errors import InvalidInputError, RankError
-from ..sampling.access import SampleAccess
+from ..matrix.contract import SampleAccess
 from ._layers import one_layer, pick
 from ._lines import Lines, Side, as_access, check_side
 

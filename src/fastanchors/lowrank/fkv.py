@@ -11,7 +11,7 @@ import numpy as np
 from .._rng import RngLike, as_generator
 from .._validate import check_number, check_rank, check_size
 from ..errors import InvalidInputError, RankError, TooLargeError
-from ..sampling.access import SampleAccess
+from ..matrix.contract import SampleAccess
 from ._lines import Lines, Side, as_access, check_side
 from .described import DescribedVectors
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._rng import RngLike
 from .._validate import check_index
 from ..errors import InvalidInputError, InvalidTypeError, RankError
-from ..sampling.access import Rows, SampleAccess
+from ..matrix.contract import Rows, SampleAccess
 from ..sampling.vector import VectorSampler
 from ._lines import BATCH_ENTRIES, as_access
 from .described import DescribedVectors
@@ -184,7 +184,7 @@ def _sampled_rows(
 
 
 def _all_rows(S: SampleAccess, b: _Right) -> Iterator[tuple[Rows, NDArray[np.float64]]]:
-    for start, block in S.row_blocks():
+    for start, block in S.blocks():
         yield block, b.at(np.arange(start, start + block.shape[0]))
 
 

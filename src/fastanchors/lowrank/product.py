@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .._rng import RngLike, as_generator
 from .._validate import check_number, check_size
 from ..errors import InvalidInputError, InvalidTypeError, TooLargeError
-from ..sampling.access import SampleAccess
+from ..matrix.contract import SampleAccess
 from ._lines import as_access
 from .described import DescribedVectors
 

@@ -15,8 +15,8 @@ from .._validate import check_index
 from ..anchors import Anchors
 from ..encoder import encode
 from ..errors import FastAnchorsError, InvalidInputError
+from ..matrix.contract import Rows, SampleAccess
 from ..rank import RankCurve, rank_curve
-from ..sampling.access import Rows, SampleAccess
 from ._text import clean
 from .shares import Shares, anchor_shares, draw_by_norm, squared_norms
 

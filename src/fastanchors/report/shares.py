@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .._rng import RngLike, as_generator
 from ..encoder import encode
-from ..sampling.access import Rows, SampleAccess
+from ..matrix.contract import Rows, SampleAccess
 
 __all__ = ["Shares", "anchor_shares", "draw_by_norm", "squared_norms"]
 

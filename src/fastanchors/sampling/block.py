@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import CorruptStoreError
-from .access import Rows
+from ..matrix.contract import Rows
 from .descent import draw
 from .forest import NO_SCALE, Array, Forest, build_leaves, lift
 from .threads import THREADS, in_threads

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .access import Rows
+from ..matrix.contract import Rows
 from .block import (
     Block,
     Sides,

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from .._rng import RngLike, as_generator
 from .._validate import check_index, check_size
 from ..errors import InvalidInputError
+from ..matrix.contract import SampleAccess
 from .forest import Array
 from .stack import Stack
 from .stack_kernels import choose_blocks, split_uniforms
@@ -22,7 +23,7 @@ _CHUNK = 1 << 20  # draws made together: bounds the memory besides the answer
 _SUMS = 1 << 22  # weights of columns in blocks held together
 
 
-class Draws(Stack):
+class Draws(Stack, SampleAccess):
     """Draws of rows, of columns and inside either; exact, also after updates. Mixed into the matrix."""
 
     def sample_rows(self, size: int | None = None, *, rng: RngLike = None) -> Any:

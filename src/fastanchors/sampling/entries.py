@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from .._jit import jit
 from .._validate import check_index
 from ..errors import InvalidInputError, InvalidTypeError
-from .access import Rows
+from ..matrix.contract import Rows
 from .forest import Array
 
 __all__ = ["LARGEST", "SMALLEST", "as_entries", "as_values", "check_squares", "is_plain", "summed"]

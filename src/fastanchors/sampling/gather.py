@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._jit import jit
-from .access import Rows
+from ..matrix.contract import Rows
 from .forest import Array
 from .sparse_kernels import count_rows, fill_rows
 

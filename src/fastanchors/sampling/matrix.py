@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 
 from .._validate import as_matrix, check_index, check_size
 from ..errors import InvalidInputError, InvalidTypeError
-from .access import Rows
+from ..matrix.contract import Rows
+from ..matrix.cost import Cost
 from .block import Block, make_block
 from .changes import Changes
-from .cost import Cost
 from .drawing import Draws
 from .entries import as_entries, as_values, check_squares, is_plain, summed
 from .forest import Array
@@ -170,7 +170,7 @@ class SampleMatrix(Draws):
         self._cost.rows_read += len(rows)
         return self._gather(rows, view=True)
 
-    def row_blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
+    def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
         """One pass over the view in order: (first row, block of rows). By default blocks of some 4 million entries."""
         m, n = self.shape
         if block_rows is None:

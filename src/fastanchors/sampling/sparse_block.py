@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 import scipy.sparse as sp
 
-from .access import Rows
+from ..matrix.contract import Rows
 from .block import (
     Block,
     Sides,

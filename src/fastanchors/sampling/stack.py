@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from .access import Rows
+from ..matrix.contract import Rows
+from ..matrix.cost import Cost
 from .block import Block
-from .cost import Cost
 from .forest import Array
 from .gather import gathered, in_order
 from .noted import SETTLING, Noted

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
-from .._threads import threads_allowed
+from .._parallel import threads_allowed
 
 __all__ = ["THREADS", "in_chunks", "in_pieces", "in_threads", "shares"]
 

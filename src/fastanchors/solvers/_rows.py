@@ -17,10 +17,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._jit import jit
-from .._threads import threads_allowed
+from .._parallel import threads_allowed
 from .._validate import as_matrix, is_dask
-from ..sampling.access import Rows, SampleAccess
-from ..sampling.cost import Cost
+from ..matrix.contract import Rows, SampleAccess
+from ..matrix.cost import Cost
 
 __all__ = ["DOUBLE", "SINGLE", "BudgetSpent", "MatrixRows", "as_rows", "in_threads"]
 
@@ -140,7 +140,7 @@ class MatrixRows:
         """One pass in order, about ``step`` rows at a time, in the type they are held in: (first row, block)."""
         self.spend(self.shape[0])
         if self._sampled:
-            yield from self.source.row_blocks(step)
+            yield from self.source.blocks(step)
             return
         for start in range(0, self.shape[0], step):
             block = self.source[start : start + step]
@@ -155,7 +155,7 @@ class MatrixRows:
         m, n = self.shape
         self.spend(m)
         if self._sampled:
-            for start, block in self.source.row_blocks():
+            for start, block in self.source.blocks():
                 yield start, block.astype(np.float64, copy=False)
             return
         per_row = 16 * max(1, self.source.nnz // m) if self._sparse else 8 * n

@@ -13,8 +13,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._blas import one_blas_thread
 from .._jit import jit
+from .._parallel import one_blas_thread
 from .._validate import check_number, check_size
 from ..anchors import Certificate
 from ..fas.coreset import residual_bounds

@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._blas import one_blas_thread
+from .._parallel import one_blas_thread
 from .._validate import check_size
 from ..errors import InvalidInputError
 from ..io import Source, open_source
 from ..io.row_source import block_bytes, rebatch
 from ..io.scratch import scratch_in
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from ..sampling.block import Block
 from .arrays_file import write_arrays
 from .extras import Extra, default_extras, write_whole

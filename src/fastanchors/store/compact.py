@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .._blas import one_blas_thread
+from .._parallel import one_blas_thread
 from ..io.row_source import block_bytes, rebatch
 from ..io.scratch import SCRATCH
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from .extras import whole_extras, whole_name, write_whole
 from .journal import Journal
 from .manifest import Manifest, Shard

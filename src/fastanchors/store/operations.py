@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..errors import CorruptStoreError
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from .layout import check_shard
 from .manifest import Manifest, Shard
 

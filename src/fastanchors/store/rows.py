@@ -13,7 +13,7 @@ from .._validate import check_finite
 from ..errors import InvalidInputError, TooLargeError
 from ..io import open_source
 from ..io.row_source import Source, rebatch
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from ..sampling.block import Block, make_block
 from ..sampling.entries import as_values, check_squares
 from ..sampling.forest import LEAF, Array

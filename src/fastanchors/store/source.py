@@ -13,7 +13,7 @@ from .._maps import let_go
 from ..io import Source
 from ..io.addresses import is_address
 from ..io.row_source import read_names, row_slices
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from ..sampling.matrix import SampleMatrix
 from .manifest import MANIFEST
 from .store import Store, open

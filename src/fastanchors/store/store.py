@@ -24,7 +24,7 @@ from .._validate import check_size
 from ..errors import CorruptStoreError, InvalidInputError, StoreError
 from ..io.addresses import local_path
 from ..io.scratch import scratch_in
-from ..sampling.access import Rows
+from ..matrix.contract import Rows
 from ..sampling.block import Block
 from ..sampling.dense_block import DenseBlock
 from ..sampling.forest import Array

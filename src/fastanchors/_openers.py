@@ -1,0 +1,24 @@
+"""Who opens which kind of source.
+
+:func:`fastanchors.matrix.open_matrix` lies below the rooms that open files, stores and Dask collections and must not
+name them. The root of the package, which lies above all, registers them here. They are imported on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["opener", "register"]
+
+_openers: dict[str, Callable[[], Callable[..., Any]]] = {}
+
+
+def register(kind: str, load: Callable[[], Callable[..., Any]]) -> None:
+    """``load()`` returns the function that opens sources of this kind as a ``RowMatrix``."""
+    _openers[kind] = load
+
+
+def opener(kind: str) -> Callable[..., Any]:
+    """The function registered for a kind of source."""
+    return _openers[kind]()

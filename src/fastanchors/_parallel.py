@@ -1,0 +1,165 @@
+"""The one thread pool: work on blocks of rows in as many threads as the process may use.
+
+Threads are never nested: work that already runs in the pool, or inside :func:`one_thread`, is done in its own thread.
+Results do not depend on the number of threads: pieces are fixed by the caller, and results come back in their order.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from .errors import InvalidInputError, InvalidTypeError
+
+__all__ = ["map_ordered", "map_ranges", "one_blas_thread", "one_thread", "thread_count", "threads_allowed"]
+
+_Result = TypeVar("_Result")
+
+_here = threading.local()
+_lock = threading.Lock()
+_pools: dict[int, ThreadPoolExecutor] = {}
+_inside_blas_limit = 0
+_blas_limit: Any = None
+
+
+def thread_count(n_jobs: int | None = None) -> int:
+    """How many threads to use.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As in scikit-learn: a number of threads, or a negative number that counts back from all cores (-1 is all of
+        them). None means the cores that this process may use, or ``OMP_NUM_THREADS`` where it is set and smaller.
+    """
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs is None:
+        return min(available, _limit_from_environment() or available)
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int):
+        raise InvalidTypeError(f"n_jobs must be an integer or None, got {n_jobs!r}")
+    if n_jobs == 0:
+        raise InvalidInputError("n_jobs must not be 0; use -1 for all cores or None for the default")
+    return n_jobs if n_jobs > 0 else max(1, available + 1 + n_jobs)
+
+
+def _limit_from_environment() -> int | None:
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(first) if first.isdigit() and int(first) > 0 else None
+
+
+def threads_allowed() -> bool:
+    """Whether the calling thread may hand work to the pool."""
+    return not getattr(_here, "single", False)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Inside, work of this thread stays in it. Results are the same either way."""
+    before = getattr(_here, "single", False)
+    _here.single = True
+    try:
+        yield
+    finally:
+        _here.single = before
+
+
+def map_ordered(
+    function: Callable[..., _Result], pieces: Iterable[tuple[Any, ...]], *, n_jobs: int | None = None
+) -> list[_Result]:
+    """``function(*piece)`` for every piece; results in the order of the pieces.
+
+    At most two pieces per thread wait at any time, so ``pieces`` may be an iterator over a file larger than memory. The
+    first exception ends the work and is raised here. BLAS uses one thread meanwhile.
+    """
+    threads = thread_count(n_jobs)
+    if threads == 1 or not threads_allowed():
+        return [function(*piece) for piece in pieces]
+    results: list[_Result] = []
+    waiting: deque[Future[_Result]] = deque()
+    pool = _pool(threads)
+    with one_blas_thread():
+        try:
+            for piece in pieces:
+                waiting.append(pool.submit(_alone, function, piece))
+                if len(waiting) > 2 * threads:
+                    results.append(waiting.popleft().result())
+            while waiting:
+                results.append(waiting.popleft().result())
+        finally:
+            for future in waiting:
+                future.cancel()
+            for future in waiting:  # no piece runs on after this function has returned
+                if not future.cancelled():
+                    future.exception()
+    return results
+
+
+def map_ranges(
+    function: Callable[[int, int], _Result], count: int, *, smallest: int = 1, n_jobs: int | None = None
+) -> list[_Result]:
+    """``function(low, high)`` over equal ranges of ``count`` items, one per thread.
+
+    A range has at least ``smallest`` items, so that little work stays in this thread. What is computed for an item must
+    not depend on its range.
+    """
+    parts = max(1, min(thread_count(n_jobs), count // max(1, smallest)))
+    bounds = [count * part // parts for part in range(parts + 1)]
+    return map_ordered(function, [pair for pair in pairwise(bounds) if pair[0] < pair[1]], n_jobs=parts)
+
+
+def _alone(function: Callable[..., _Result], piece: tuple[Any, ...]) -> _Result:
+    with one_thread():
+        return function(*piece)
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """The pool with that many threads, made once. A forked child starts with none."""
+    with _lock:
+        if threads not in _pools:
+            _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="fastanchors")
+        return _pools[threads]
+
+
+def _after_fork() -> None:
+    global _lock, _inside_blas_limit
+    _lock, _inside_blas_limit = threading.Lock(), 0
+    _pools.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+@cache
+def _blas() -> Any:
+    """Finding the loaded libraries takes milliseconds, so it is done once."""
+    from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread while any thread of the process is inside; then restore its limit.
+
+    Our threads and those of BLAS would wait for each other, and products would be summed in an order that depends on
+    their number.
+    """
+    global _inside_blas_limit, _blas_limit
+    with _lock:
+        if _inside_blas_limit == 0:
+            _blas_limit = _blas().limit(limits=1, user_api="blas")
+        _inside_blas_limit += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside_blas_limit -= 1
+            if _inside_blas_limit == 0:
+                _blas_limit.restore_original_limits()

@@ -1,0 +1,22 @@
+"""The one contract of a matrix that is read by rows, and the one door that turns any source into such a matrix."""
+
+from __future__ import annotations
+
+from .array import ArrayMatrix
+from .contract import Mutable, RowMatrix, Rows, SampleAccess, dense
+from .cost import Cost
+from .door import open_matrix
+from .metered import BudgetExceeded, MeteredMatrix
+
+__all__ = [
+    "ArrayMatrix",
+    "BudgetExceeded",
+    "Cost",
+    "MeteredMatrix",
+    "Mutable",
+    "RowMatrix",
+    "Rows",
+    "SampleAccess",
+    "dense",
+    "open_matrix",
+]

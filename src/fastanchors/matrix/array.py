@@ -1,0 +1,85 @@
+"""A NumPy array or SciPy sparse matrix in memory, as a :class:`~fastanchors.matrix.RowMatrix`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from .contract import RowMatrix, Rows
+from .cost import Cost
+
+__all__ = ["ArrayMatrix"]
+
+
+class ArrayMatrix(RowMatrix):
+    """Rows of an array or a canonical CSR matrix, in its own type and without a copy.
+
+    Parameters
+    ----------
+    data : ndarray or csr_array
+        C-ordered or canonical, as :func:`fastanchors._validate.as_matrix` returns it. Whoever makes the object has
+        checked the entries, or sets ``checked=False`` and leaves that to the first pass over them.
+    normalize : "l1" or None
+        ``"l1"`` says that the rows of ``data`` were divided by their sums.
+    """
+
+    def __init__(
+        self,
+        data: Rows,
+        *,
+        row_names: Sequence[str] | None = None,
+        column_names: Sequence[str] | None = None,
+        provenance: str | None = None,
+        checked: bool = True,
+        normalize: Literal["l1"] | None = None,
+    ) -> None:
+        self.data = data
+        self.row_names, self.column_names = row_names, column_names
+        self.provenance = provenance
+        self.checked = checked
+        self._normalize, self._cost = normalize, Cost()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        m, n = self.data.shape
+        return m, n
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.data.dtype)
+
+    @property
+    def is_sparse(self) -> bool:
+        return bool(sp.issparse(self.data))
+
+    @property
+    def normalize(self) -> Literal["l1"] | None:
+        return self._normalize
+
+    @property
+    def nnz(self) -> int:
+        return int(self.data.nnz) if self.is_sparse else int(self.data.size)
+
+    @property
+    def terms(self) -> int:
+        return int(np.diff(self.data.indptr).max(initial=0)) if self.is_sparse else self.shape[1]
+
+    @property
+    def cost(self) -> Cost:
+        return self._cost
+
+    def rows(self, indices: ArrayLike) -> Rows:
+        indices = np.asarray(indices, dtype=np.intp)
+        self._cost.rows_read += indices.size
+        return self.data[indices]
+
+    def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
+        step = block_rows or self.default_block_rows()
+        for start in range(0, self.shape[0], step):
+            block = self.data[start : start + step]
+            self._cost.rows_read += block.shape[0]
+            yield start, block

@@ -1,0 +1,255 @@
+"""What a matrix can be asked: the contract between the matrices of this library and its algorithms.
+
+:class:`RowMatrix` is all that a solver may use. A new kind of matrix implements ``shape``, ``dtype``, ``is_sparse``,
+``rows`` and ``blocks``; the other methods have default implementations in terms of these, to be overridden where the
+matrix knows a better way. :class:`SampleAccess` adds the draws of the paper, :class:`Mutable` adds changes.
+
+Entries are those of the *view*: the matrix after normalisation, where one was asked for. Sparse rows stay sparse.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from .._parallel import map_ordered
+from .._rng import RngLike
+from .._types import Rows
+from .cost import Cost
+
+__all__ = ["DOUBLE", "SINGLE", "Mutable", "RowMatrix", "Rows", "SampleAccess", "dense"]
+
+_Result = TypeVar("_Result")
+
+_BLOCK_BYTES = 1 << 23  # bytes of a block in double precision
+#: unit roundoff of single and of double precision
+SINGLE = 2.0**-24
+DOUBLE = 2.0**-53
+
+
+def dense(block: Rows) -> NDArray[np.float64]:
+    """A block of rows as a dense array in double precision."""
+    return np.asarray(block.toarray() if sp.issparse(block) else block, dtype=np.float64)
+
+
+class RowMatrix(ABC):
+    """A matrix that is read by rows.
+
+    Attributes
+    ----------
+    cost : Cost
+        Running counters of what was read. An algorithm reports the difference between its end and its start.
+    row_names, column_names : sequence of str or None
+        Names, where the source has any.
+    provenance : str or None
+        How the rows are obtained, where a certificate should say so ("read into memory").
+    """
+
+    row_names: Sequence[str] | None = None
+    column_names: Sequence[str] | None = None
+    provenance: str | None = None
+
+    # --- what every matrix must have --------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the entries that :meth:`rows` returns."""
+
+    @property
+    @abstractmethod
+    def is_sparse(self) -> bool:
+        """Whether :meth:`rows` and :meth:`blocks` return CSR."""
+
+    @property
+    @abstractmethod
+    def cost(self) -> Cost:
+        """Running counters."""
+
+    @abstractmethod
+    def rows(self, indices: ArrayLike) -> Rows:
+        """Those rows, in that order, in the matrix's own type."""
+
+    @abstractmethod
+    def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
+        """One pass in order: (first row, block). ``block_rows`` is the largest number of rows in a block."""
+
+    # --- what follows from it: override where the matrix knows a better way ------------------------------------
+
+    @property
+    def normalize(self) -> Literal["l1"] | None:
+        """``"l1"`` where the rows shown are divided by their sums."""
+        return None
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored entries; an upper bound where counting them would take a pass."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def terms(self) -> int:
+        """The largest number of products in one A_(i)·q, which bounds its rounding error."""
+        return self.shape[1]
+
+    @property
+    def norms_known(self) -> bool:
+        """Whether :meth:`squared_norms` reads no row."""
+        return False
+
+    @property
+    def rows_left(self) -> int | None:
+        """How many rows may still be read; None where there is no budget (see :class:`MeteredMatrix`)."""
+        return None
+
+    def dense_rows(self, indices: ArrayLike) -> NDArray[np.float64]:
+        """Those rows as a dense array in double precision."""
+        return dense(self.rows(indices))
+
+    def map_blocks(
+        self, function: Callable[..., _Result], *shared: Any, block_rows: int | None = None
+    ) -> list[_Result]:
+        """``function(start, block, *shared)`` for every block of one pass, where the rows are; results in order.
+
+        Blocks are worked on in threads, or on the workers that hold them. ``function`` must not depend on how the rows
+        are cut into blocks.
+        """
+        step = block_rows or self.default_block_rows()
+        return map_ordered(lambda start, block: function(start, block, *shared), self.blocks(step))
+
+    def map_rows(
+        self, function: Callable[..., _Result], indices: NDArray[np.int64], *shared: Any, block_rows: int | None = None
+    ) -> list[_Result]:
+        """``function(row numbers, rows, *shared)`` for those rows, a block at a time, where the rows are.
+
+        ``indices`` must be sorted. Results are in order.
+        """
+        step = block_rows or self.default_block_rows()
+        pieces = (indices[at : at + step] for at in range(0, len(indices), step))
+        return map_ordered(lambda some, rows: function(some, rows, *shared), ((p, self.rows(p)) for p in pieces))
+
+    def default_block_rows(self) -> int:
+        """Rows of a block that stays in the cache; it follows from the shape alone."""
+        m, n = self.shape
+        per_row = 16 * (self.nnz // max(m, 1) + 1) if self.is_sparse else 8 * n
+        return max(1, _BLOCK_BYTES // per_row)
+
+    def squared_norms(self) -> NDArray[np.float64]:
+        """‖A_(i)‖² for every row."""
+        return np.concatenate(self.map_blocks(_squared_norms))
+
+    def row_sums(self) -> NDArray[np.float64]:
+        """Σ_j A_ij for every row."""
+        return np.concatenate(self.map_blocks(_row_sums))
+
+    def dot(self, B: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A·B for a dense matrix or vector B, in one pass."""
+        return np.concatenate(self.map_blocks(_dot, B))
+
+    def transposed_dot(self, B: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Aᵀ·B for a dense matrix B, in one pass."""
+        result = np.zeros((self.shape[1], B.shape[1]))
+        for start, block in self.blocks(self.default_block_rows()):
+            result += block.T @ B[start : start + block.shape[0]]
+        return result
+
+    def project(self, indices: NDArray[np.int64], Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A_(i)·q_j for those rows (sorted) and the directions in the rows of Q: len(indices) × len(Q).
+
+        In double precision: |error| ≤ (terms + 2)·DOUBLE·‖A_(i)‖·‖q_j‖, in whatever order products are summed.
+        """
+        found = self.map_rows(_project, np.asarray(indices, dtype=np.int64), Q)
+        return np.concatenate(found) if found else np.zeros((0, len(Q)))
+
+
+def _squared_norms(start: int, block: Rows) -> NDArray[np.float64]:
+    if sp.issparse(block):
+        block = block.astype(np.float64)
+        return np.asarray(block.multiply(block).sum(axis=1)).reshape(-1)
+    block = block.astype(np.float64, copy=False)
+    return np.asarray(np.einsum("ij,ij->i", block, block))
+
+
+def _row_sums(start: int, block: Rows) -> NDArray[np.float64]:
+    return np.asarray(block.sum(axis=1, dtype=np.float64)).reshape(-1)
+
+
+def _dot(start: int, block: Rows, B: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(block.astype(np.float64, copy=False) @ B)
+
+
+def _project(indices: NDArray[np.int64], rows: Rows, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(rows.astype(np.float64, copy=False) @ Q.T)
+
+
+class SampleAccess(RowMatrix):
+    """The matrix sample model (Proposition 1 of Chen et al.): query, norms, and draws by squared entries.
+
+    Index arguments are ints or arrays of ints; negative indices are refused.
+    """
+
+    @property
+    @abstractmethod
+    def frobenius_norm(self) -> float:
+        """‖A‖_F."""
+
+    @abstractmethod
+    def __getitem__(self, index: tuple[Any, Any]) -> Any:
+        """``S[i, j]``: one entry, or for index arrays the entries of the broadcast pairs (as in NumPy)."""
+
+    @abstractmethod
+    def row_norm(self, i: ArrayLike) -> Any:
+        """‖A_(i)‖."""
+
+    @abstractmethod
+    def column_norm(self, j: ArrayLike) -> Any:
+        """‖A^(j)‖."""
+
+    @abstractmethod
+    def sample_rows(self, size: int | None = None, *, rng: RngLike = None) -> Any:
+        """Rows with probability ‖A_(i)‖² / ‖A‖_F²."""
+
+    @abstractmethod
+    def sample_columns(self, size: int | None = None, *, rng: RngLike = None) -> Any:
+        """Columns with probability ‖A^(j)‖² / ‖A‖_F²."""
+
+    @abstractmethod
+    def sample_in_row(self, i: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
+        """Column indices with probability A_ij² / ‖A_(i)‖²; for an array ``i`` of shape s, an array s + (size,)."""
+
+    @abstractmethod
+    def sample_in_column(self, j: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
+        """Row indices with probability A_ij² / ‖A^(j)‖²; for an array ``j`` of shape s, an array s + (size,)."""
+
+    def squared_norms(self) -> NDArray[np.float64]:
+        """‖A_(i)‖² for every row, from the norms the model keeps."""
+        if not self.norms_known:
+            return super().squared_norms()
+        return np.asarray(self.row_norm(np.arange(self.shape[0])), dtype=np.float64) ** 2
+
+    @property
+    def norms_known(self) -> bool:
+        """The rows of an l1 view in single precision are rounded; its norms, kept in double precision, are not."""
+        return not (self.normalize is not None and self.dtype == np.float32)
+
+
+class Mutable(ABC):
+    """A matrix that changes: every change enters one log, and a reader follows it from its own cursor."""
+
+    @property
+    @abstractmethod
+    def cursor(self) -> int:
+        """The present end of the log."""
+
+    @abstractmethod
+    def changes_since(self, cursor: int) -> NDArray[np.int64] | None:
+        """The rows changed or appended since ``cursor``, sorted; None where the log no longer reaches back so far."""

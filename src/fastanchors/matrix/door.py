@@ -1,0 +1,114 @@
+"""``open_matrix``: the one door through which every kind of source becomes a :class:`RowMatrix`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._openers import opener
+from .._validate import as_matrix, is_dask
+from ..errors import InvalidInputError, InvalidTypeError
+from .array import ArrayMatrix
+from .contract import RowMatrix, Rows
+from .scaled import l1_scaled
+
+__all__ = ["BlockSource", "open_matrix"]
+
+
+class BlockSource:
+    """A file or stream that gives its rows in blocks, in order: base of the readers in :mod:`fastanchors.io`."""
+
+
+def open_matrix(
+    source: Any,
+    normalize: Literal["l1"] | None = None,
+    *,
+    signed: bool = False,
+    checked: bool = True,
+    name: str = "A",
+    **options: Any,
+) -> RowMatrix:
+    """The matrix that ``source`` stands for.
+
+    Parameters
+    ----------
+    source : array, sparse matrix, pandas or polars frame, AnnData, RowMatrix, store, path, address, or Dask collection
+        A frame gives its row names (unless they are plain numbers) and column names. A path is that of a store or of
+        any file that :mod:`fastanchors.io` reads. A file too large for memory is built into a temporary store.
+    normalize : "l1" or None
+        ``"l1"`` divides every row by its sum; a row of zeros stays zero. A sample matrix or a store has a view of its
+        own and is taken as that shows it.
+    signed : bool
+        Whether negative entries are allowed.
+    checked : bool
+        False leaves NaN, infinite and negative entries of an array in memory to the first pass over it.
+    name : str
+        What error messages call the matrix.
+    **options
+        Those of the reader of a file, or ``layer`` of an AnnData object.
+
+    Examples
+    --------
+    >>> from fastanchors.matrix import open_matrix
+    >>> open_matrix([[1.0, 3.0], [2.0, 0.0]], normalize="l1").rows([0])
+    array([[0.25, 0.75]])
+    """
+    if normalize not in ("l1", None):
+        raise InvalidInputError(f"normalize must be 'l1' or None, got {normalize!r}")
+    if isinstance(source, RowMatrix):
+        _no_options(options, source)
+        return source
+    if is_dask(source):
+        matrix: RowMatrix = opener("dask")(source, normalize=normalize, signed=signed, **options)
+        return matrix
+    if isinstance(source, str | os.PathLike | BlockSource):
+        opened: RowMatrix = opener("file")(source, normalize=normalize, signed=signed, **options)
+        return opened
+    if isinstance(source, Iterator):
+        raise InvalidTypeError(
+            f"{name} is an iterator, which can be read only once; build a store of its row blocks with "
+            "fa.build(blocks, folder) and use that"
+        )
+    values, row_names, column_names = _labelled(source, options)
+    _no_options(options, source)
+    matrix = ArrayMatrix(
+        as_matrix(values, signed=signed, finite=checked, name=name),
+        row_names=row_names,
+        column_names=column_names,
+        checked=checked,
+    )
+    return l1_scaled(matrix) if normalize == "l1" else matrix
+
+
+def _no_options(options: dict[str, Any], source: Any) -> None:
+    if options:
+        raise InvalidTypeError(f"{next(iter(options))!r} is no option of a {type(source).__name__}")
+
+
+def _labelled(source: Any, options: dict[str, Any]) -> tuple[Rows, list[str] | None, list[str] | None]:
+    """The numbers of an array, frame or AnnData object, and the names of its rows and columns."""
+    if isinstance(source, np.ndarray) or sp.issparse(source):
+        return source, None, None
+    package = type(source).__module__.split(".")[0]
+    if package == "anndata":
+        layer = options.pop("layer", None)
+        values = source.X if layer is None else source.layers[layer]
+        return values, [str(x) for x in source.obs_names], [str(x) for x in source.var_names]
+    if package == "polars":
+        return source.to_numpy(), None, [str(c) for c in source.columns]
+    if package == "pandas" and getattr(source, "ndim", 0) == 2:
+        numbered = source.index.dtype.kind in "iu"  # numbers are places, not names
+        names = None if numbered else [str(x) for x in source.index]
+        return _frame_values(source), names, [str(c) for c in source.columns]
+    return source, None, None
+
+
+def _frame_values(frame: Any) -> Rows:
+    """The numbers of a pandas frame; nullable columns become float64 with NaN for what is missing."""
+    if any(getattr(dtype, "na_value", None) is not None for dtype in frame.dtypes):
+        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    return frame.to_numpy()

@@ -1,0 +1,133 @@
+"""One seek's view of a matrix: what it reads is counted, and bounded where there is a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .contract import RowMatrix, Rows
+from .cost import Cost
+
+__all__ = ["BudgetExceeded", "MeteredMatrix"]
+
+_Result = TypeVar("_Result")
+
+
+class BudgetExceeded(Exception):
+    """A read would go beyond the budget; nothing of it was read."""
+
+
+class MeteredMatrix(RowMatrix):
+    """The rows of ``matrix`` with counters that start at zero.
+
+    Parameters
+    ----------
+    matrix : RowMatrix
+        What is read.
+    budget : int or None
+        The largest number of rows to read. A read that would exceed it raises :class:`BudgetExceeded` beforehand, a
+        pass before its first block.
+    already_read : int
+        Rows that were read on the way here, such as those of a file that was built into a temporary store.
+    """
+
+    def __init__(self, matrix: RowMatrix, budget: int | None = None, *, already_read: int = 0) -> None:
+        self.matrix = matrix
+        self.budget = budget
+        self.row_names, self.column_names = matrix.row_names, matrix.column_names
+        self.provenance = matrix.provenance
+        self._start = matrix.cost.copy()
+        self._start.rows_read -= already_read
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.matrix.dtype
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.matrix.is_sparse
+
+    @property
+    def normalize(self) -> Literal["l1"] | None:
+        return self.matrix.normalize
+
+    @property
+    def nnz(self) -> int:
+        return self.matrix.nnz
+
+    @property
+    def terms(self) -> int:
+        return self.matrix.terms
+
+    @property
+    def norms_known(self) -> bool:
+        return self.matrix.norms_known
+
+    @property
+    def cost(self) -> Cost:
+        """What was used since this object was made."""
+        return self.matrix.cost - self._start
+
+    @property
+    def rows_left(self) -> int | None:
+        return None if self.budget is None else max(0, self.budget - self.cost.rows_read)
+
+    def allows(self, rows: int) -> bool:
+        """Whether so many rows may still be read."""
+        return self.rows_left is None or rows <= self.rows_left
+
+    def check(self, rows: int) -> None:
+        """Raise where so many rows may not be read any more."""
+        if not self.allows(rows):
+            raise BudgetExceeded(f"{rows} more rows would exceed the budget of {self.budget}")
+
+    def default_block_rows(self) -> int:
+        return self.matrix.default_block_rows()
+
+    def rows(self, indices: ArrayLike) -> Rows:
+        self.check(np.size(indices))
+        return self.matrix.rows(indices)
+
+    def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
+        self.check(self.shape[0])
+        return self.matrix.blocks(block_rows)
+
+    def map_blocks(
+        self, function: Callable[..., _Result], *shared: Any, block_rows: int | None = None
+    ) -> list[_Result]:
+        self.check(self.shape[0])
+        return self.matrix.map_blocks(function, *shared, block_rows=block_rows)
+
+    def map_rows(
+        self, function: Callable[..., _Result], indices: NDArray[np.int64], *shared: Any, block_rows: int | None = None
+    ) -> list[_Result]:
+        self.check(len(indices))
+        return self.matrix.map_rows(function, indices, *shared, block_rows=block_rows)
+
+    def squared_norms(self) -> NDArray[np.float64]:
+        if not self.norms_known:
+            self.check(self.shape[0])
+        return self.matrix.squared_norms()
+
+    def row_sums(self) -> NDArray[np.float64]:
+        self.check(self.shape[0])
+        return self.matrix.row_sums()
+
+    def dot(self, B: NDArray[np.float64]) -> NDArray[np.float64]:
+        self.check(self.shape[0])
+        return self.matrix.dot(B)
+
+    def transposed_dot(self, B: NDArray[np.float64]) -> NDArray[np.float64]:
+        self.check(self.shape[0])
+        return self.matrix.transposed_dot(B)
+
+    def project(self, indices: NDArray[np.int64], Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        self.check(len(indices))
+        return self.matrix.project(indices, Q)
