@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors.fas import sidecar as fas_store
+from fastanchors.solvers._rows import as_rows
+from fastanchors.store.manifest import Manifest
+from fastanchors.store.store import Store
 from naive.fas import noisy, separable
 
 
@@ -161,3 +167,104 @@ def test_a_reader_goes_on_after_another_compacts(tmp_path, k):
             S[3, 2] = value
             S.compact()
         assert check(old, k).indices.tolist() != check(S, k).indices.tolist()
+
+
+def one_word_documents():
+    """Rows tied at norm 1, so that a change of the first anchor leaves nothing proved."""
+    A = sp.random_array((5000, 60), density=0.1, rng=np.random.default_rng(0), format="lil")
+    for i in range(600):
+        A[i] = 0
+        A[i, i % 60] = 3.0
+    return sp.csr_array(A)
+
+
+def test_an_index_that_compaction_cannot_renew_is_removed(tmp_path, monkeypatch):
+    monkeypatch.undo()  # sketches go after the build, as they do by default
+    S = fa.build(one_word_documents(), tmp_path / "s")
+    assert S.manifest.extras.keys() == {"fas.whole"}
+    S[0, 1] = 3.0  # document 0 is a mixture now
+    S.commit()
+    S.close()
+    with fa.open(tmp_path / "s", mode="r+") as S:
+        S.compact()
+        check(S, 3)
+    with fa.open(tmp_path / "s") as S:
+        check(S, 3)
+    fa.verify(tmp_path / "s")
+
+
+def test_a_writer_without_memory_for_the_index_removes_it(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    A = sp.random_array((20_000, 2000), density=0.005, rng=np.random.default_rng(0), format="lil")
+    A[5] = A[5] * 5
+    A[6] = A[6] * 4
+    fa.build(sp.csr_array(A), tmp_path / "s", normalize=None).close()
+    with fa.open(tmp_path / "s", mode="r+", memory_limit=1 << 22) as S:
+        S.update(np.full(2000, 5), np.arange(2000), np.zeros(2000))
+        with pytest.warns(UserWarning, match="index of FAS"):
+            S.compact()
+    with fa.open(tmp_path / "s") as S:
+        check(S, 3)
+    assert not list((tmp_path / "s").glob("*fas*"))
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_an_index_of_another_generation_is_refused(tmp_path, told):
+    """Also in stores of earlier releases, which say the generation in the name of the file alone."""
+    S = fa.build(matrix(), tmp_path / "s")
+    old = S.manifest.extras["fas.whole"]
+    kept = (tmp_path / "s" / old["file"]).read_bytes()
+    S[int(fa.FAS().seek(S, 1).indices[0]), 1] = 9.0
+    S.compact()
+    S.close()
+    manifest = Manifest.read(tmp_path / "s")
+    manifest.extras["fas.whole"] = old if told else {key: old[key] for key in ("file", "bytes", "arrays")}
+    manifest.write(tmp_path / "s")
+    (tmp_path / "s" / old["file"]).write_bytes(kept)
+    with fa.open(tmp_path / "s") as S:
+        assert S.whole_arrays("fas") is None
+        check(S, 5)
+
+
+def test_the_first_seek_of_several_threads_knows_the_journal(tmp_path, monkeypatch):
+    """An index is never seen without the changes that it does not know."""
+    S = fa.build(matrix(m=20_000), tmp_path / "s", normalize=None)
+    before = fa.FAS().seek(S, 3).indices.tolist()
+    S.update(np.full(20, 7), np.arange(20), np.full(20, 50.0))  # row 7 is by far the longest now
+    S.commit()
+    S.close()
+    with fa.open(tmp_path / "s") as S:
+        expected = fa.SPA().seek(S, 3).indices.tolist()
+    assert expected != before
+
+    def slow(ask):
+        def asked(*args, **options):
+            time.sleep(0.05)
+            return ask(*args, **options)
+
+        return asked
+
+    monkeypatch.setattr(Store, "changed_rows", property(slow(Store.changed_rows.fget)))
+    monkeypatch.setattr(Store, "changes_since", slow(Store.changes_since))
+    monkeypatch.setattr(fas_store, "_decode", slow(fas_store._decode))
+    monkeypatch.setattr(fas_store, "absorb", slow(fas_store.absorb))
+    for _ in range(3):
+        with fa.open(tmp_path / "s") as S, ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda at, S=S: (time.sleep(0.02 * at), fa.FAS().seek(S, 3))[1], range(4)))
+        assert [each.indices.tolist() for each in found] == [expected] * 4
+
+
+@pytest.mark.parametrize("last", ["part", "whole"])
+def test_whoever_publishes_last_an_index_is_kept_with_what_it_does_not_know(last):
+    """One thread takes in a part of the changes (its budget allows no more), another all of them."""
+    S = fa.SampleMatrix(matrix(m=20_000), normalize=None)
+    fa.FAS().seek(S, 3)
+    S.update([3, 4, 5], [1, 2, 3], np.array([0.1, 20.0, 30.0], np.float32))
+    data, kept = as_rows(S), fas_store.recall(S)
+    states = {"part": kept.take_in(data, np.array([3])), "whole": kept.current(data)}
+    assert states["part"].pending(data).tolist() == [4, 5]
+    assert states["whole"].pending(data).size == 0
+    for name in sorted(states, key=lambda name: name == last):
+        fas_store.keep(S, states[name])
+    assert kept.pending(data).tolist() == [3, 4, 5]  # what a third thread holds is as true as before
+    check(S, 3)

@@ -68,12 +68,12 @@ class Recommender:
         self.refresh_share = check_number(refresh, name="refresh", minimum=0.0)
         self._sizes = rows, columns
         self._rng = as_generator(rng)
-        self._changes = self.S.watch() if hasattr(self.S, "watch") else None
         self.refresh()
 
     def refresh(self) -> None:
         """Find the tastes anew, from the ratings as they are now."""
         rows, columns = self._sizes
+        self._cursor = self.S.cursor if hasattr(self.S, "changes_since") else None
         vectors = fkv(self.S, self.k, rows=rows, columns=columns, rng=self._rng)
         V = np.linalg.qr(vectors._lines.combine(vectors.coefficients))[0]
         for _ in range(self.passes):
@@ -83,8 +83,6 @@ class Recommender:
             V = np.linalg.qr(Z)[0]
         self.tastes: NDArray[np.float64] = V
         self._items = SampleMatrix(V, normalize=None)
-        if self._changes is not None:
-            self._changes.clear()
 
     def rate(self, users: ArrayLike, items: ArrayLike, ratings: ArrayLike) -> None:
         """Set ratings (``S.update``); the next recommendation knows them. O(log) each, and now and then a refresh."""
@@ -93,8 +91,9 @@ class Recommender:
 
     def _follow(self) -> None:
         """Refresh when the changed users weigh enough."""
-        if self._changes:
-            share = float((np.asarray(self.S.row_norm(self._changes.rows())) ** 2).sum())
+        changed = self.S.changes_since(self._cursor) if self._cursor is not None else ()
+        if len(changed):
+            share = float((np.asarray(self.S.row_norm(changed)) ** 2).sum())
             if share > self.refresh_share * self.S.frobenius_norm**2:
                 self.refresh()
 

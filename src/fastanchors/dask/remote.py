@@ -31,7 +31,7 @@ from ..sampling.view import view_dtype
 from ..solvers._rows import MatrixRows
 from ..store.arrays_file import map_arrays
 from ..store.build import DEFAULT_MEMORY
-from ..store.extras import Extra, load_extra, whole_name
+from ..store.extras import Extra, load_extra, whole_of
 from ..store.journal import read_journal
 from ..store.manifest import Manifest, Shard
 from ..store.names import Names
@@ -126,9 +126,9 @@ class RemoteStore(SampleMatrix):
         return [extra for extra in extras if extra is not None]
 
     def whole_arrays(self, name: str) -> Any:
-        """What an extra keeps about the whole store, read here; None if nothing."""
-        description = self.manifest.extras.get(whole_name(name))
-        return None if description is None else map_arrays(self.path, description)
+        """What an extra keeps about the whole store, read here, and the state of the rows; None if nothing."""
+        description = whole_of(self.manifest, name)
+        return None if description is None else (map_arrays(self.path, description), self.cursor)
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"

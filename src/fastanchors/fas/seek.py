@@ -145,7 +145,7 @@ class _Seek:
     def run(self) -> Selection | Index | None:
         """The answer where it can be proved within the budget; else the index as far as it goes, or None."""
         m, n = self.data.shape
-        keeps = self.data.sampled and hasattr(self.data.source, "watch")
+        keeps = self.data.sampled and hasattr(self.data.source, "changes_since")
         if m * n <= (SMALL if keeps else _SMALL_ARRAY) or m <= 8 * self.k:
             return self._small() if m <= self.data.left else None
         if keeps:
@@ -161,11 +161,11 @@ class _Seek:
             pending = kept.pending(self.data)
             if pending.size > self.data.left:
                 return self._with_some_unread(kept, pending)
-            kept.current(self.data)
             if pending.size:
+                kept = keep(source, kept.current(self.data))
                 how += f"; {pending.size} rows that have changed were read"
         if kept is None or (kept.index.proved < self.k and not kept.index.stuck):
-            changes = source.watch()
+            cursor = source.cursor
             steps = self.k if kept is None else max(self.k, len(kept.index.run))
             index = renew_index(self.data, steps, self.rng, tol=self.tol)
             made = "made now from sketches"
@@ -173,9 +173,9 @@ class _Seek:
                 passed = self._in_one_pass(steps)
                 index, made = (index, made) if passed is None else (passed, "made now in one pass")
             if index is not None and (kept is None or index.proved > kept.index.proved):
-                kept, how = keep(source, index, changes, self.tol), made
+                kept, how = keep(source, Kept(index, cursor, self.tol)), made
             elif index is not None and kept is not None:  # no better: only passes can prove more, if that is why
-                kept.index = replace(kept.index, stuck=index.stuck)
+                kept = keep(source, replace(kept, index=replace(kept.index, stuck=index.stuck)))
         self.kept = kept
         return None if kept is None else self._answer(kept.index, how)
 
@@ -199,7 +199,7 @@ class _Seek:
         quarter = self.data.left // 4
         most = self.data.left - (quarter if quarter >= FEWEST else 0)
         some, others = np.sort(order[:most]), np.sort(order[most:])
-        kept.take_in(self.data, pending[some])
+        kept = keep(self.data.source, kept.take_in(self.data, pending[some]))
         index = without(kept.index, pending[others], norms[others], self.k, tol=self.tol)
         self.note = f"{others.size} of {pending.size} rows that have changed were not read"
         if index.proved < self.k:
@@ -224,7 +224,7 @@ class _Seek:
                     return answer
                 index = longer
                 if self.kept is not None:
-                    self.kept.index = index
+                    self.kept = keep(self.data.source, replace(self.kept, index=index))
                 if index.proved < k and not index.complete:
                     return index
         run = index.run.cut(min(k, index.proved))

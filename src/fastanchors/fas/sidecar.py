@@ -1,13 +1,14 @@
 """What FAS keeps in a store: the sketch beside each shard, made in the pass of the build, and the index of the whole.
 
 The sketch of a shard describes its file; the index describes the whole store as it was when its manifest was written.
-Rows changed or appended since are ``Store.changed_rows`` and those beyond ``Index.rows``: the first seek reads them. So
+Rows changed or appended since are in the store's write log: the first seek reads them. So
 opening a store and seeking costs the same whatever its size. Where sketches are small beside the shards they stay, and
 a proof that breaks is renewed from them; else they are removed after the build, and it takes a pass over the rows.
 """
 
 from __future__ import annotations
 
+import threading
 import warnings
 import weakref
 from collections.abc import Mapping
@@ -20,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..matrix.contract import Rows
 from ..sampling.block import Block
-from ..sampling.changes import Changes
 from ..sampling.sparse_block import SparseBlock
+from ..sampling.write_log import Cursor
 from ..solvers._rows import MatrixRows
 from .bounds import Sketch, Thresholds, row_space
 from .changes import absorb
@@ -107,7 +108,7 @@ class FasExtra:
         most = max(STEPS, limit // (4 * per_row))  # rows held
         data = _Once(store, store.shape) if hasattr(store, "rows_once") else MatrixRows(store, store.shape)
         kept = recall(store)
-        index = kept.current(data) if kept is not None else None
+        index = kept.current(data).index if kept is not None else None
         if index is None or index.proved < len(index.run):
             allowance = min(most, 4096 + m // 64)
             renewed = renew_index(data, STEPS, np.random.default_rng(_SEED), allowance=allowance)
@@ -148,65 +149,67 @@ class _Once(MatrixRows):
         return self.source.rows_once(indices)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Kept:
-    """What is kept beside a matrix with sample access: its index, and answers that only full SPA could give."""
+    """What is kept beside a matrix with sample access: an index, and the state of the rows it is true of.
+
+    Never changed, only replaced as a whole, so that any thread sees an index together with what it does not know.
+
+    Attributes
+    ----------
+    index : the index.
+    cursor : every change up to here is in the index, but for those of ``unread``.
+    tol : the tolerance it is for.
+    unread : rows that had changed and were not read.
+    answers : by k, for the same rows, what only full SPA could tell.
+    """
 
     index: Index
-    changes: Changes
+    cursor: Cursor
     tol: float | None = None
+    unread: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     answers: dict[int, Any] = field(default_factory=dict)
 
     def pending(self, data: MatrixRows) -> NDArray[np.int64]:
         """Rows changed or appended that the index does not know yet."""
-        return np.union1d(self.changes.rows(), np.arange(self.index.rows, data.shape[0]))
+        return np.union1d(self.unread, data.source.changes_since(self.cursor))
 
-    def current(self, data: MatrixRows) -> Index:
-        """The index, with every change taken in."""
-        pending = self.pending(data)
-        if pending.size:
-            self.answers.clear()
-            self.index = absorb(data, self.index, pending, tol=self.tol)
-            self.changes.clear()
-        return self.index
+    def current(self, data: MatrixRows) -> Kept:
+        """The same with every change taken in."""
+        return self.take_in(data, self.pending(data))
 
-    def take_in(self, data: MatrixRows, rows: NDArray[np.int64]) -> None:
-        """Take in the changes of some rows, as if the others had not changed yet; these stay pending."""
-        if rows.size:
-            rest = np.setdiff1d(self.pending(data), rows)
-            self.answers.clear()
-            self.index = absorb(data, self.index, rows, tol=self.tol)
-            self.changes.clear()
-            self.changes.note(rest)
+    def take_in(self, data: MatrixRows, rows: NDArray[np.int64]) -> Kept:
+        """The same with the changes of some rows taken in, as if the others had not changed yet."""
+        if rows.size == 0:
+            return self
+        now = data.source.cursor
+        rest = np.setdiff1d(self.pending(data), rows)
+        return Kept(absorb(data, self.index, rows, tol=self.tol), now, self.tol, rest)
 
 
 # Beside each matrix: what is kept for the usual tolerance, and for the last other one that was asked for.
 _KEPT: weakref.WeakKeyDictionary[Any, dict[float | None, Kept]] = weakref.WeakKeyDictionary()
+_KEEPING = threading.RLock()
 
 
 def recall(source: Any, tol: float | None = None) -> Kept | None:
     """What is kept: from an earlier seek with that tolerance, or brought along by a store."""
-    kept = _KEPT.get(source, {}).get(tol)
-    if kept is None and tol is None:
-        index = _read_index(source)
-        if index is not None:
-            kept = keep(source, index)
-            if hasattr(source, "changed_rows"):
-                kept.changes.note(source.changed_rows)
+    with _KEEPING:
+        kept = _KEPT.get(source, {}).get(tol)
+        if kept is None and tol is None and hasattr(source, "whole_arrays"):
+            written = source.whole_arrays(FasExtra.name)
+            if written is not None:
+                arrays, cursor = written
+                kept = keep(source, Kept(_decode(arrays, source.shape[1]), cursor))
+        return kept
+
+
+def keep(source: Any, kept: Kept) -> Kept:
+    """Keep an index beside its matrix, for later seeks."""
+    with _KEEPING:
+        others = {t: k for t, k in _KEPT.get(source, {}).items() if t is None or kept.tol is None}
+        _KEPT[source] = others | {kept.tol: kept}
     return kept
-
-
-def keep(source: Any, index: Index, changes: Changes | None = None, tol: float | None = None) -> Kept:
-    """Keep an index beside its matrix; ``changes`` watches it since before the index was made."""
-    kept = Kept(index, source.watch() if changes is None else changes, tol)
-    _KEPT[source] = {t: k for t, k in _KEPT.get(source, {}).items() if t is None or tol is None} | {tol: kept}
-    return kept
-
-
-def _read_index(store: Any) -> Index | None:
-    """The index that the store's manifest refers to, as it was written."""
-    arrays = store.whole_arrays(FasExtra.name) if hasattr(store, "whole_arrays") else None
-    return None if arrays is None else _decode(arrays, store.shape[1])
 
 
 def renew_index(

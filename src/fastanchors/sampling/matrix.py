@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .._validate import as_matrix, check_index, check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix.contract import Rows
 from ..matrix.cost import Cost
 from .block import Block, make_block
-from .changes import Changes
 from .drawing import Draws
 from .entries import as_entries, as_values, check_squares, is_plain, summed
 from .forest import Array
+from .write_log import Cursor, WriteLog
 
 __all__ = ["SampleMatrix"]
 
@@ -87,6 +86,7 @@ class SampleMatrix(Draws):
             raise InvalidInputError(f"normalize must be 'l1' or None, got {normalize!r}")
         self._normalize = normalize
         self._cost = Cost()
+        self._log = WriteLog()
 
     def _made(self, matrix: Rows) -> Block:
         block = make_block(matrix, l1=self._normalize is not None)
@@ -214,22 +214,29 @@ class SampleMatrix(Draws):
                 kept = float(self._by_row(i, "squares").max(initial=0.0))
         if not np.isfinite(kept + new):
             raise InvalidInputError("the sum of the squares would no longer be finite; rescale the matrix")
-        for changes in self.__dict__.get("_watchers", ()):
-            changes.note(i)
+        self._log.record(i)
         self._write(i, j, x)
 
     def _set_plain(self, i: int, j: int, x: float) -> None:
         """Set one entry that has been checked: noted now, written with others when somebody looks."""
-        for changes in self.__dict__.get("_watchers", ()):
-            changes.note([i])
         if self._noted.add(i, j, x):
             self._settle()
 
-    def watch(self) -> Changes:
-        """An object that collects the rows changed from now on, as long as somebody holds it."""
-        changes = Changes()
-        self.__dict__.setdefault("_watchers", weakref.WeakSet()).add(changes)
-        return changes
+    def _write_noted(self, i: Array, j: Array, x: Array) -> None:
+        self._log.record(i)
+        super()._write_noted(i, j, x)
+
+    @property
+    def cursor(self) -> Cursor:
+        """The state of the rows now, to ask :meth:`changes_since` about later."""
+        self._settle()
+        return Cursor(self._log.end(), self.shape[0])
+
+    def changes_since(self, cursor: Cursor) -> NDArray[np.int64]:
+        """Rows that have been written or appended since that state, sorted, each once."""
+        self._settle()
+        changed = self._log.since(cursor.writes)
+        return np.concatenate([changed[changed < cursor.rows], np.arange(cursor.rows, self.shape[0])])
 
     def append(self, rows: Any, *, row_names: Sequence[str] | None = None) -> None:
         """New rows at the end, of the matrix's width; values must fit its type. O(entries · log m) amortised."""

@@ -23,7 +23,7 @@ from .._parallel import one_blas_thread
 from ..io.row_source import block_bytes, rebatch
 from ..io.scratch import SCRATCH
 from ..matrix.contract import Rows
-from .extras import whole_extras, whole_name, write_whole
+from .extras import shared_only, whole_extras, write_whole
 from .journal import Journal
 from .manifest import Manifest, Shard
 from .rows import WORKERS, block_of, shard_bytes, stored_rows, write_shard
@@ -67,14 +67,13 @@ def compact(store: Store) -> Manifest:
         Journal.create(journal, old.generation + 1)
         wholes = write_whole(store, whole_extras(store), old.generation + 1)
         files = [store.path / description["file"] for description in wholes.values()]
-        shared = {name: old.extras[name] for name in old.extras if name not in map(whole_name, old.extras)}
         manifest = dataclasses.replace(
             old,
             generation=old.generation + 1,
             shards=shards,
             journal=journal.name,
             next_shard=rewriting.number,
-            extras=shared | wholes,
+            extras=shared_only(old.extras) | wholes,  # an index that was not renewed is gone
         )
         manifest.write(store.path)
     except BaseException:

@@ -8,6 +8,7 @@ a shard describe its rows as they were when it was written: rows changed since a
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -15,8 +16,19 @@ from numpy.typing import NDArray
 
 from ..sampling.block import Block
 from .arrays_file import write_arrays
+from .manifest import Manifest
 
-__all__ = ["Extra", "default_extras", "load_extra", "register_extra", "whole_extras", "whole_name", "write_whole"]
+__all__ = [
+    "Extra",
+    "default_extras",
+    "load_extra",
+    "register_extra",
+    "shared_only",
+    "whole_extras",
+    "whole_name",
+    "whole_of",
+    "write_whole",
+]
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -50,6 +62,8 @@ _LOADERS: dict[str, Callable[[Arrays], Extra]] = {}
 _OWN = {"fas": ("fastanchors.fas.sidecar", "FasExtra")}
 
 
+_WHOLE = ".whole"
+_WHOLE_FILE = re.compile(r"whole-(\d{6,})\.")
 _SMALL = 1 << 16  # entries of a matrix that is read whole faster than an index of it
 
 
@@ -68,8 +82,23 @@ def write_whole(store: Any, extras: Sequence[Extra], generation: int) -> dict[st
         arrays = finish(store) if finish is not None else None
         if arrays is not None:
             file = store.path / f"whole-{generation:06d}.{extra.name}.bin"
-            described[whole_name(extra.name)] = write_arrays(file, arrays)
+            described[whole_name(extra.name)] = write_arrays(file, arrays) | {"generation": generation}
     return described
+
+
+def whole_of(manifest: Manifest, name: str) -> dict[str, Any] | None:
+    """The description of what an extra keeps about the whole store; None unless it was made for this generation.
+
+    Each generation has its own list of changes, so that arrays made for an earlier one would never hear of theirs.
+    """
+    description = manifest.extras.get(whole_name(name))
+    if description is None:
+        return None
+    made_for = description.get("generation")
+    if made_for is None:  # files of earlier releases say it in their name
+        number = _WHOLE_FILE.match(description["file"])
+        made_for = int(number[1]) if number else None
+    return description if made_for == manifest.generation else None
 
 
 def whole_extras(store: Any) -> list[Extra]:
@@ -85,7 +114,12 @@ def whole_extras(store: Any) -> list[Extra]:
 
 def whole_name(name: str) -> str:
     """The key in the manifest of what an extra keeps about the whole store."""
-    return f"{name}.whole"
+    return name + _WHOLE
+
+
+def shared_only(extras: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Of the extras of a manifest those that hold for every generation: what shards share."""
+    return {name: description for name, description in extras.items() if not name.endswith(_WHOLE)}
 
 
 def register_extra(name: str, load: Callable[[Arrays], Extra]) -> None:

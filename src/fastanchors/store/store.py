@@ -25,14 +25,16 @@ from ..errors import CorruptStoreError, InvalidInputError, StoreError
 from ..io.addresses import local_path
 from ..io.scratch import scratch_in
 from ..matrix.contract import Rows
+from ..matrix.cost import Cost
 from ..sampling.block import Block
 from ..sampling.dense_block import DenseBlock
 from ..sampling.forest import Array
 from ..sampling.matrix import SampleMatrix
 from ..sampling.sparse_block import SparseBlock
+from ..sampling.write_log import Cursor, WriteLog
 from .arrays_file import map_arrays
 from .compact import compact, remove_leftovers, worth_compacting
-from .extras import Extra, load_extra, whole_name
+from .extras import Extra, load_extra, whole_of
 from .files import WriterLock, absolute, which_directory
 from .journal import START, Journal, read_journal
 from .manifest import Manifest, Shard
@@ -76,6 +78,7 @@ class Store(SampleMatrix):
         self.path, self.mode, self.memory_limit = absolute(path), mode, memory_limit
         self._lock: WriterLock | None = None
         self._journal: Journal | None = None
+        self._log = WriteLog(following=True)
         if mode == "r+":
             Manifest.read(self.path)  # a clear error before a lock file is made in some other directory
             self._lock = WriterLock(self.path)
@@ -133,14 +136,14 @@ class Store(SampleMatrix):
         further = [description for shard in manifest.shards for description in shard.extras.values()]
         self._maps = self._map_all([*further, *manifest.extras.values()])
         self.manifest = manifest
-        self._set_normalize(manifest.normalize)  # type: ignore[arg-type]
+        self._normalize, self._cost = manifest.normalize, Cost()  # type: ignore[assignment]
         self._set_blocks([block for block, _ in mapped])
+        self._written_at = self.cursor  # the files hold the rows of this state
         self._shards: list[Shard | None] = list(manifest.shards)  # beside the blocks; None: in memory only
         self._name_parts = [(block.shape[0], arrays) for block, arrays in mapped]
         self._set_row_names()
         columns = map_arrays(self.path, manifest.names) if manifest.names is not None else None
         self.column_names = Names([(manifest.columns, columns)]) if columns is not None else None
-        self._changed: list[Array] = []
         self._entries_changed = self._singles = 0
         self._pending: list[Operation] = []
         self._next_shard = manifest.next_shard
@@ -160,7 +163,6 @@ class Store(SampleMatrix):
         """Make a change in memory."""
         if isinstance(operation, SetEntries):
             super()._set(operation.rows, operation.columns, operation.values)
-            self._changed.append(operation.rows)
             self._entries_changed += len(operation.rows)
         elif isinstance(operation, AppendRows):
             self._take_rows(operation)
@@ -204,12 +206,10 @@ class Store(SampleMatrix):
     def _write_noted(self, i: Array, j: Array, x: Array) -> None:
         super()._write_noted(i, j, x)
         self._pending.append(SetEntries(i, j, x))
-        self._changed.append(i)
         self._entries_changed += len(i)
         self._singles += 1
         if self._singles % _JOIN == 0:  # many small arrays take more memory than a few long ones
             self._pending[-_JOIN:] = joined(self._pending[-_JOIN:])
-            self._changed[-_JOIN:] = [np.concatenate(self._changed[-_JOIN:])]
 
     def append(self, rows: Any, *, row_names: Sequence[str] | None = None, **options: Any) -> None:
         """New rows at the end: anything that :func:`fastanchors.build` reads, of the store's width and type.
@@ -378,9 +378,7 @@ class Store(SampleMatrix):
             for shard, start, stop in zip(self._shards, self._starts[:-1], self._starts[1:], strict=True)
             if shard is None
         ]
-        changed = np.unique(np.concatenate([np.empty(0, np.int64), *self._changed, *fresh]))
-        self._changed = [changed]
-        return changed
+        return np.unique(np.concatenate([self._log.since(self._written_at.writes), *fresh]))
 
     def extras(self) -> list[Extra]:
         """The extras of this store that this release knows how to keep up."""
@@ -389,10 +387,10 @@ class Store(SampleMatrix):
                 self._extras[name] = load_extra(name, self._maps[description["file"]])
         return [extra for extra in self._extras.values() if extra is not None]
 
-    def whole_arrays(self, name: str) -> Mapping[str, NDArray[Any]] | None:
-        """What an extra keeps about the whole store, as it was when this generation was written; None if nothing."""
-        description = self.manifest.extras.get(whole_name(name))
-        return None if description is None else self._maps[description["file"]]
+    def whole_arrays(self, name: str) -> tuple[Mapping[str, NDArray[Any]], Cursor] | None:
+        """What an extra keeps about the whole store, and the state of the rows that it describes; None if nothing."""
+        description = whole_of(self.manifest, name)
+        return None if description is None else (self._maps[description["file"]], self._written_at)
 
     def extra_arrays(self, name: str) -> list[tuple[int, int, Mapping[str, NDArray[Any]] | None]]:
         """(first row, last row + 1, arrays of the extra) of every block; None where the block has none."""
