@@ -171,15 +171,15 @@ def test_the_default_loses_no_anchor_at_low_noise(name, noise):
 
 
 def test_mixed_directions_are_half_gaussian_half_whitened():
-    from fastanchors.solvers._rows import as_rows
+    from fastanchors.matrix import open_matrix
 
-    data = as_rows(datasets.separable(200, 12, 3, rng=0).A)
+    data = open_matrix(datasets.separable(200, 12, 3, rng=0).A)
     rng = np.random.default_rng(1)
     for dimension, number, gaussian in ((1, 7, 4), (2, 14, 8), (2, 2, 2), (1, 1, 1)):
         drawn = fa.DCA(dimension=dimension)._draw("mixed", data, 3, number, rng)
         assert drawn.shape == (12, number)
         # Whitened directions lie in the row space, of dimension 3; gaussian ones do not.
-        rest = drawn - np.linalg.pinv(data.source) @ (data.source @ drawn)
+        rest = drawn - np.linalg.pinv(data.data) @ (data.data @ drawn)
         outside = np.linalg.norm(rest, axis=0) > 1e-9 * np.linalg.norm(drawn, axis=0)
         np.testing.assert_array_equal(outside, np.arange(number) < gaussian)
 
@@ -204,11 +204,10 @@ def test_missing_rank_is_named():
         fa.DCA().seek(np.zeros((4, 3)), 1, rng=0)
 
 
-def test_options_are_checked():
-    A = np.eye(3)
+def test_options_are_checked_when_the_solver_is_made():
     for options in ({"dimension": 3}, {"geometry": "ball"}, {"directions": "up"}, {"delta": 0.0}, {"projections": 0}):
         with pytest.raises(InvalidInputError, match=next(iter(options))):
-            fa.DCA(**options).seek(A, 2)
+            fa.DCA(**options)
     assert repr(fa.DCA(12)).startswith("DCA(projections=12, dimension=2")
 
 

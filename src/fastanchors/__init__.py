@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._lazy import load, names
+from ._openers import register
 from ._version import __version__
 from .errors import FastAnchorsError
 
@@ -49,6 +50,10 @@ _HOME = {
         for module in ("apps", "datasets", "errors", "io", "lowrank", "dask", "metrics", "report", "solvers")
     },
 }
+
+# Kinds of source that ``open_matrix`` cannot open by itself, and who opens them.
+register("file", lambda: load(f"{__name__}.store", {"open_file": "opening"}, "open_file"))
+register("dask", lambda: load(f"{__name__}.dask", {"open_collection": "opening"}, "open_collection"))
 
 __all__ = ["FastAnchorsError", "__version__", *sorted(_HOME)]
 

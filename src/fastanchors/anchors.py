@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from html import escape
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
+from .errors import InvalidInputError, MissingExtraError
 from .matrix.cost import Cost
 
-__all__ = ["Anchors", "Certificate", "CertificateKind"]
+__all__ = ["Anchors", "Certificate", "CertificateKind", "Selection"]
 
 CertificateKind: TypeAlias = Literal["exact", "near", "sampled", "none"]
 
@@ -34,20 +37,54 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class Anchors:
-    """The anchors a solver found.
+class Selection:
+    """What a solver's own code returns; :meth:`fastanchors.solvers.Solver.seek` makes the result of it.
+
+    ``prefix_certificate`` is given where the first k of the anchors are the answer for k: it returns their certificate.
+    """
+
+    indices: ArrayLike
+    certificate: Certificate
+    residuals: ArrayLike | None = None
+    points: ArrayLike | None = None
+    prefix_certificate: Callable[[int], Certificate] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Anchors(Sequence[int]):
+    """The anchors that a solver found: a sequence of row indices, with what is known about them.
+
+    ``X[anchors]`` are the anchor rows of an array, ``fa.encode(X, anchors)`` writes every row as a mixture of them.
+    Two results are equal if solver, indices, names, residuals and points are; cost and time do not count.
 
     Attributes
     ----------
-    indices : row indices, in the order of extraction.
-    solver : name of the solver.
-    cost : sample access used.
-    seconds : wall-clock time of the seek.
-    certificate : how sure the answer is.
-    residuals : for solvers that extract one anchor at a time, the size of the residual at each choice.
-    names : names of the anchor rows, where the source has any.
-    points : the anchors as points (k × n) where they are not simply the rows ``indices``: averages of near
-        neighbours for ``SPA(robust="average")``; what unmixing should take as spectra. None means those rows.
+    indices : ndarray of int
+        Row indices, in the order of extraction.
+    solver : str
+        Name of the solver.
+    cost : Cost
+        What was read and drawn.
+    seconds : float
+        Wall-clock time of the seek.
+    certificate : Certificate
+        How sure the answer is.
+    residuals : ndarray or None
+        For solvers that extract one anchor at a time, the size of the residual at each choice.
+    names : tuple of str or None
+        Names of the anchor rows, where the source has any.
+    points : ndarray or None
+        What stands for each anchor, in the units of the data (k × n), where that is not simply the row.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> X = fa.datasets.separable(100, 8, 3, rng=0).A
+    >>> anchors = fa.SPA().seek(X, 3)
+    >>> X[anchors].shape
+    (3, 8)
+    >>> len(anchors), anchors.certificate.kind
+    (3, 'exact')
     """
 
     indices: NDArray[np.intp]
@@ -59,8 +96,110 @@ class Anchors:
     names: tuple[str, ...] | None = None
     points: NDArray[np.float64] | None = None
 
+    # --- a sequence of row indices ----------------------------------------------------------------------------------
+
     def __len__(self) -> int:
         return len(self.indices)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.indices.tolist())
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[int]: ...
+
+    def __getitem__(self, at: int | slice) -> int | Sequence[int]:
+        found = self.indices[at]
+        return found.tolist() if isinstance(at, slice) else int(found)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.indices, dtype=dtype, copy=True if copy is None else copy)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Anchors):
+            return NotImplemented
+        return (
+            self.solver == other.solver
+            and self.names == other.names
+            and np.array_equal(self.indices, other.indices)
+            and _same_array(self.residuals, other.residuals)
+            and _same_array(self.points, other.points)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.solver, self.indices.tobytes()))
+
+    # --- for people -------------------------------------------------------------------------------------------------
+
+    def _columns(self) -> dict[str, list[Any]]:
+        """What a table of the anchors shows: column by column."""
+        columns: dict[str, list[Any]] = {"row": self.indices.tolist()}
+        if self.names is not None:
+            columns["name"] = list(self.names)
+        if self.residuals is not None:
+            columns["residual"] = self.residuals.tolist()
+        return columns
+
+    def __str__(self) -> str:
+        columns = self._columns()
+        cells = [list(columns), *(list(map(_cell, line)) for line in zip(*columns.values()))]
+        widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
+        lines = ["  ".join(text.rjust(width) for text, width in zip(line, widths)) for line in cells]
+        head = f"{len(self)} anchors by {self.solver} in {self.seconds:.3g} s, {self.cost.rows_read:,} rows read"
+        return "\n".join([head, *lines, str(self.certificate)])
+
+    def _repr_html_(self) -> str:
+        columns = self._columns()
+        head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in line) + "</tr>"
+            for line in zip(*columns.values())
+        )
+        caption = f"{len(self)} anchors by {self.solver}. {self.certificate}"
+        return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>"
+
+    def to_frame(self) -> Any:
+        """The anchors as a pandas data frame, one line each."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtraError("to_frame needs pandas: pip install 'fastanchors[pandas]'") from error
+        return pd.DataFrame(self._columns())
+
+    def plot(self, X: Any = None, *, ax: Any = None) -> Any:
+        """Draw the anchors as lines over the columns, or the residuals where their values are not known.
+
+        Parameters
+        ----------
+        X : array or None
+            The matrix they were found in; needed where ``points`` is None to show the anchors themselves.
+        ax : matplotlib axes or None
+            Where to draw; by default new ones.
+
+        Returns
+        -------
+        matplotlib axes
+        """
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise MissingExtraError("plot needs matplotlib: pip install 'fastanchors[report]'") from error
+        ax = plt.figure(figsize=(7, 4)).add_subplot() if ax is None else ax
+        labels = [f"row {i}" for i in self] if self.names is None else list(self.names)
+        points: Any = self.points if X is None else X[self.indices]
+        if points is not None:
+            for label, point in zip(labels, np.asarray(points.toarray() if issparse(points) else points)):
+                ax.plot(point, label=label)
+            ax.set(xlabel="column", ylabel="value")
+            ax.legend()
+        elif self.residuals is not None:
+            ax.bar(np.arange(1, len(self) + 1), self.residuals)
+            ax.set(xlabel="anchor, in order of extraction", ylabel="residual when it was chosen")
+        else:
+            raise InvalidInputError("nothing to plot: give the matrix, anchors.plot(X)")
+        return ax
 
     def as_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
@@ -80,6 +219,16 @@ class Anchors:
         if self.names is not None:
             result["anchor_names"] = list(self.names)
         return result
+
+
+def _same_array(one: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _plain(value: Any) -> Any:

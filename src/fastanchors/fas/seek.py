@@ -125,11 +125,11 @@ def _told(found: Selection, how: str) -> Selection:
     def told(given: Certificate) -> Certificate:
         return Certificate(given.kind, f"{given.statement}; its rows were {how}", {**given.details, "source": how})
 
-    first = found.of_the_first
+    first = found.prefix_certificate
     return replace(
         found,
         certificate=told(found.certificate),
-        of_the_first=None if first is None else lambda k: told(first(k)),
+        prefix_certificate=None if first is None else lambda k: told(first(k)),
     )
 
 
@@ -233,11 +233,13 @@ class _Seek:
         by_passes = f"{by_bounds} up to anchor {proved}; from there every choice was made over all rows (index: {how})"
         by_bounds = f"{by_bounds} (index: {how})"
 
-        def of_the_first(k: int) -> Certificate:
+        def prefix_certificate(k: int) -> Certificate:
             shares = {"proved_by_bounds": min(proved, k), "proved_by_passes": max(0, k - proved)}
             return Certificate("exact", by_bounds if k <= proved else by_passes, base | shares)
 
-        return self._enough(Selection(run.indices, of_the_first(len(run)), run.residuals, of_the_first=of_the_first))
+        return self._enough(
+            Selection(run.indices, prefix_certificate(len(run)), run.residuals, prefix_certificate=prefix_certificate)
+        )
 
     def _enough(self, answer: Selection) -> Selection:
         """That answer, if as many anchors are in it as were asked for."""
@@ -265,8 +267,8 @@ class _Seek:
         words = f"every choice was made over all rows: this is full SPA ({why})"
         remaining = [*path.residuals, path.remaining]
 
-        def of_the_first(k: int) -> Certificate:
+        def prefix_certificate(k: int) -> Certificate:
             return Certificate("exact", words, base | {"largest_remaining_residual": remaining[k]})
 
-        certificate = of_the_first(len(path.indices))
-        return Selection(path.indices, certificate, path.residuals, of_the_first=of_the_first)
+        certificate = prefix_certificate(len(path.indices))
+        return Selection(path.indices, certificate, path.residuals, prefix_certificate=prefix_certificate)

@@ -48,11 +48,14 @@ class RowMatrix(ABC):
         Names, where the source has any.
     provenance : str or None
         How the rows are obtained, where a certificate should say so ("read into memory").
+    rows_read_on_opening : int
+        Rows of a file that were read to make this matrix; they are part of the cost of a seek.
     """
 
     row_names: Sequence[str] | None = None
     column_names: Sequence[str] | None = None
     provenance: str | None = None
+    rows_read_on_opening: int = 0
 
     # --- what every matrix must have --------------------------------------------------------------------------------
 
@@ -100,6 +103,11 @@ class RowMatrix(ABC):
     def terms(self) -> int:
         """The largest number of products in one A_(i)·q, which bounds its rounding error."""
         return self.shape[1]
+
+    @property
+    def rounded(self) -> bool:
+        """Whether the entries were divided and rounded to single precision: an l1 view of float32."""
+        return self.normalize is not None and self.dtype == np.float32
 
     @property
     def norms_known(self) -> bool:
@@ -238,8 +246,8 @@ class SampleAccess(RowMatrix):
 
     @property
     def norms_known(self) -> bool:
-        """The rows of an l1 view in single precision are rounded; its norms, kept in double precision, are not."""
-        return not (self.normalize is not None and self.dtype == np.float32)
+        """The norms kept are those of the rows before they are rounded."""
+        return not self.rounded
 
 
 class Mutable(ABC):

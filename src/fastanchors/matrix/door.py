@@ -29,6 +29,7 @@ def open_matrix(
     *,
     signed: bool = False,
     checked: bool = True,
+    budget: int | None = None,
     name: str = "A",
     **options: Any,
 ) -> RowMatrix:
@@ -46,6 +47,8 @@ def open_matrix(
         Whether negative entries are allowed.
     checked : bool
         False leaves NaN, infinite and negative entries of an array in memory to the first pass over it.
+    budget : int or None
+        The largest number of rows to read of a file that can only be read from its beginning.
     name : str
         What error messages call the matrix.
     **options
@@ -66,7 +69,7 @@ def open_matrix(
         matrix: RowMatrix = opener("dask")(source, normalize=normalize, signed=signed, **options)
         return matrix
     if isinstance(source, str | os.PathLike | BlockSource):
-        opened: RowMatrix = opener("file")(source, normalize=normalize, signed=signed, **options)
+        opened: RowMatrix = opener("file")(source, normalize=normalize, signed=signed, budget=budget, **options)
         return opened
     if isinstance(source, Iterator):
         raise InvalidTypeError(

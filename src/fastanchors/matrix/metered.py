@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .array import LoadedMatrix
 from .contract import RowMatrix, Rows
 from .cost import Cost
 
@@ -30,17 +31,15 @@ class MeteredMatrix(RowMatrix):
     budget : int or None
         The largest number of rows to read. A read that would exceed it raises :class:`BudgetExceeded` beforehand, a
         pass before its first block.
-    already_read : int
-        Rows that were read on the way here, such as those of a file that was built into a temporary store.
     """
 
-    def __init__(self, matrix: RowMatrix, budget: int | None = None, *, already_read: int = 0) -> None:
+    def __init__(self, matrix: RowMatrix, budget: int | None = None) -> None:
         self.matrix = matrix
-        self.budget = budget
+        self.budget = None if isinstance(matrix, LoadedMatrix) else budget  # whose rows were all read before
         self.row_names, self.column_names = matrix.row_names, matrix.column_names
         self.provenance = matrix.provenance
         self._start = matrix.cost.copy()
-        self._start.rows_read -= already_read
+        self._start.rows_read -= matrix.rows_read_on_opening
 
     @property
     def shape(self) -> tuple[int, int]:

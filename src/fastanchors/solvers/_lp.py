@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from ..errors import FastAnchorsError, InvalidInputError, RankError, TooLargeError
-from ._rows import MatrixRows
+from ..matrix import RowMatrix
 
 __all__ = ["Geometry", "available_memory", "check_memory", "distinct_points", "minimise"]
 
@@ -60,17 +60,21 @@ def check_memory(needed: int, what: str) -> None:
         )
 
 
-def distinct_points(data: MatrixRows, k: int, geometry: Geometry) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def check_geometry(geometry: str) -> None:
+    """Raise where the option is not one of the two."""
+    if geometry not in ("hull", "cone"):
+        raise InvalidInputError(f"geometry must be 'hull' or 'cone', got {geometry!r}")
+
+
+def distinct_points(data: RowMatrix, k: int, geometry: Geometry) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """(rows, points): the distinct non-zero rows, first copy of each, scaled to a largest l1 norm of one.
 
     A zero row is the empty mixture of any anchors and never one itself. With ``"cone"`` every row has l1 norm one,
     and rows on the same ray (up to 12 digits) are copies.
     """
-    if geometry not in ("hull", "cone"):
-        raise InvalidInputError(f"geometry must be 'hull' or 'cone', got {geometry!r}")
     m, n = data.shape
     check_memory(24 * m * n, f"holding {m} rows of {n} columns as points")
-    points = data.rows(np.arange(m))
+    points = data.dense_rows(np.arange(m))
     sums = points.sum(axis=1)
     rows = np.flatnonzero(sums > 0)
     if rows.size == 0:

@@ -19,8 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from .._jit import jit
 from .._parallel import threads_allowed
 from .._validate import as_matrix, is_dask
+from ..matrix.array import ArrayMatrix
 from ..matrix.contract import Rows, SampleAccess
 from ..matrix.cost import Cost
+from ..matrix.metered import MeteredMatrix
 
 __all__ = ["DOUBLE", "SINGLE", "BudgetSpent", "MatrixRows", "as_rows", "in_threads"]
 
@@ -42,6 +44,12 @@ def as_rows(A: Any) -> MatrixRows:
     """The rows of ``A``: an array, a sparse matrix, or anything with sample access. Checks non-negativity."""
     if isinstance(A, MatrixRows):
         return A
+    if isinstance(A, MeteredMatrix):
+        names, A = A.row_names, A.matrix
+        if isinstance(A, ArrayMatrix):
+            data = MatrixRows(A.data, A.shape)
+            data._own_cost, data.row_names = A.cost, names
+            return data
     if is_dask(A):
         from ..dask.lazy import LazyMatrix
 

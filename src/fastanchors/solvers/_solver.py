@@ -1,40 +1,29 @@
-"""What all solvers share: one interface, one result."""
+"""What all solvers share: options that scikit-learn can reach, one method, one result."""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from .._params import Parameters
 from .._rng import RngLike, as_generator
 from .._validate import check_rank
-from ..anchors import Anchors, Certificate
-from ._rows import MatrixRows, as_rows
+from ..anchors import Anchors, Selection
+from ..matrix import Cost, MeteredMatrix, RowMatrix, open_matrix
 
 __all__ = ["Selection", "Solver"]
 
 
-@dataclass(frozen=True)
-class Selection:
-    """What a solver's own code returns; :meth:`Solver.seek` makes the result of it.
+class Solver(Parameters, ABC):
+    """A way to find anchors: an object with its own options and one method, :meth:`seek`.
 
-    ``of_the_first`` is given where the first k of the anchors are the answer for k: its certificate.
+    A subclass sets ``name``, takes its options as keywords of ``__init__``, checks them there and keeps them under the
+    same names, and implements :meth:`_select`.
     """
-
-    indices: ArrayLike
-    certificate: Certificate
-    residuals: ArrayLike | None = None
-    points: ArrayLike | None = None
-    of_the_first: Callable[[int], Certificate] | None = None
-
-
-class Solver(ABC):
-    """A way to find anchors: an object with its own options and one method, :meth:`seek`."""
 
     #: the name used by ``SeparableNMF(solver=…)`` and on the command line
     name: ClassVar[str]
@@ -44,23 +33,40 @@ class Solver(ABC):
     _limit: ClassVar[Literal["rank", "rows"]] = "rank"
 
     def seek(self, A: Any, k: int, *, rng: RngLike = None) -> Anchors:
-        """Find ``k`` anchor rows of ``A`` (an array, a sparse matrix, a ``SampleMatrix`` or a store).
+        """Find ``k`` anchor rows of ``A``.
 
-        ``rng`` is a ``numpy.random.Generator``, an int seed or None; same seed, same answer.
+        Parameters
+        ----------
+        A : array, sparse matrix, frame, AnnData, SampleMatrix, store, path or Dask collection
+            Whatever :func:`fastanchors.open_matrix` opens. An array is taken as it stands, a sample matrix or a store
+            as its view shows it.
+        k : int
+            Number of anchors.
+        rng : numpy.random.Generator, int or None
+            Same seed, same answer.
+
+        Returns
+        -------
+        Anchors
+            The anchors, what they cost, and how sure they are.
         """
         started = time.perf_counter()
-        data = as_rows(A)
+        data = MeteredMatrix(open_matrix(A))
         k = check_rank(k, data.shape, limit=self._limit)
-        return self._anchors(data, self._select(data, k, as_generator(rng)), started)
+        found = self._select(data, k, as_generator(rng))
+        return self._result(found, started, data.cost, data.row_names)
 
-    def _anchors(self, data: MatrixRows, selection: Selection, started: float) -> Anchors:
-        """The result, from what the algorithm selected."""
+    def most(self, shape: tuple[int, int]) -> int:
+        """The largest number of anchors that can be asked for in a matrix of that shape."""
+        return shape[0] if self._limit == "rows" else min(shape)
+
+    def _result(self, selection: Selection, started: float, cost: Cost, names: Sequence[str] | None) -> Anchors:
+        """The result, from what the algorithm selected, what it used and the names of all rows."""
         indices = np.asarray(selection.indices, dtype=np.intp)
-        names = data.names
         return Anchors(
             indices=indices,
             solver=self.name,
-            cost=data.cost,
+            cost=cost,
             seconds=time.perf_counter() - started,
             certificate=selection.certificate,
             residuals=None if selection.residuals is None else np.asarray(selection.residuals, dtype=np.float64),
@@ -69,9 +75,5 @@ class Solver(ABC):
         )
 
     @abstractmethod
-    def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+    def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
         """The algorithm itself, on checked input."""
-
-    def __repr__(self) -> str:
-        options = ", ".join(f"{key}={value!r}" for key, value in vars(self).items() if not key.startswith("_"))
-        return f"{type(self).__name__}({options})"

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from .._validate import check_number
 from ..anchors import Certificate
 from ..errors import FastAnchorsError, RankError, TooLargeError
-from ._lp import Geometry, check_memory, distinct_points, minimise
-from ._rows import MatrixRows
+from ..matrix import RowMatrix
+from ._lp import Geometry, check_geometry, check_memory, distinct_points, minimise
 from ._solver import Selection, Solver
 
 __all__ = ["AroraLP"]
@@ -60,14 +60,18 @@ class AroraLP(Solver):
         max_work: float = 1e11,
         allow_fewer: bool = False,
     ) -> None:
+        check_geometry(geometry)
+        check_number(tolerance, name="tolerance", minimum=0.0)
+        if radius is not None:
+            check_number(radius, name="radius", minimum=0.0)
         self.radius = radius
         self.geometry = geometry
         self.tolerance = tolerance
         self.max_work = max_work
         self.allow_fewer = allow_fewer
 
-    def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
-        tolerance = check_number(self.tolerance, name="tolerance", minimum=0.0)
+    def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
+        tolerance = self.tolerance
         m, n = data.shape
         if float(m) * m * n > self.max_work:
             raise TooLargeError(
@@ -79,8 +83,7 @@ class AroraLP(Solver):
         if self.radius is None:
             kept, distance, programs = remove_nearest(points, k, tolerance)
         else:
-            radius = check_number(self.radius, name="radius", minimum=0.0)
-            kept, distance, programs = robust_loners(points, k, radius, tolerance)
+            kept, distance, programs = robust_loners(points, k, self.radius, tolerance)
         if len(kept) < k and not self.allow_fewer:
             raise RankError(
                 f"only {len(kept)} rows lie outside the hull of the others, k = {k} were asked for; ask for "

@@ -17,8 +17,8 @@ from .._validate import check_number, check_size
 from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError
 from ..greedy.nnls import NonnegativeSystem
+from ..matrix import RowMatrix
 from ._polls import Corners, Ends, Poll
-from ._rows import MatrixRows
 from ._solver import Selection, Solver
 
 __all__ = ["DCA"]
@@ -87,6 +87,17 @@ class DCA(Solver):
         delta: float = 0.01,
         allow_fewer: bool = False,
     ) -> None:
+        if dimension not in (1, 2):
+            raise InvalidInputError(f"dimension must be 1 or 2, got {dimension!r}")
+        if geometry not in ("hull", "cone"):
+            raise InvalidInputError(f"geometry must be 'hull' or 'cone', got {geometry!r}")
+        if directions not in ("gaussian", "row-space", "whitened", "mixed"):
+            raise InvalidInputError(
+                f"directions must be 'gaussian', 'row-space', 'whitened' or 'mixed', got {directions!r}"
+            )
+        check_number(delta, name="delta", minimum=1e-300, maximum=1.0)
+        if projections is not None:
+            check_size(projections, name="projections")
         self.projections = projections
         self.dimension = dimension
         self.geometry = geometry
@@ -94,7 +105,7 @@ class DCA(Solver):
         self.delta = delta
         self.allow_fewer = allow_fewer
 
-    def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+    def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
         s = self._count(k)
         votes: dict[int, float] = {}
         chosen = np.empty(0, dtype=np.intp)
@@ -117,7 +128,7 @@ class DCA(Solver):
             done += s
             candidates = np.array(sorted(votes), dtype=np.intp)
             if candidates.size:  # none when all rows are zero
-                points = data.rows(candidates)
+                points = data.dense_rows(candidates)
                 if self.geometry == "cone":
                     points /= points.sum(axis=1, keepdims=True)
                 weights = np.array([votes[row] for row in candidates.tolist()])
@@ -125,20 +136,11 @@ class DCA(Solver):
         return Selection(candidates[chosen], self._certificate(k, done, len(candidates), weights[chosen]))
 
     def _count(self, k: int) -> int:
-        if self.dimension not in (1, 2):
-            raise InvalidInputError(f"dimension must be 1 or 2, got {self.dimension!r}")
-        if self.geometry not in ("hull", "cone"):
-            raise InvalidInputError(f"geometry must be 'hull' or 'cone', got {self.geometry!r}")
-        if self.directions not in ("gaussian", "row-space", "whitened", "mixed"):
-            raise InvalidInputError(
-                f"directions must be 'gaussian', 'row-space', 'whitened' or 'mixed', got {self.directions!r}"
-            )
-        delta = check_number(self.delta, name="delta", minimum=1e-300, maximum=1.0)
         if self.projections is not None:
-            return check_size(self.projections, name="projections")
-        return int(np.ceil(3.0 / self.dimension * k * max(1.0, np.log(k / delta))))
+            return self.projections
+        return int(np.ceil(3.0 / self.dimension * k * max(1.0, np.log(k / self.delta))))
 
-    def _draw(self, kind: str, data: MatrixRows, k: int, number: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _draw(self, kind: str, data: RowMatrix, k: int, number: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Random directions as columns; the two of a plane are of one kind."""
         m, n = data.shape
         if kind == "mixed":
@@ -148,7 +150,7 @@ class DCA(Solver):
         if kind == "gaussian":
             return rng.standard_normal((n, number))
         size = min(m, max(4 * k, min(_PILOT_ROWS, _PILOT_ENTRIES // n)))
-        pilot = data.rows(np.sort(rng.choice(m, size, replace=False)))
+        pilot = data.dense_rows(np.sort(rng.choice(m, size, replace=False)))
         if self.geometry == "cone":
             pilot /= np.maximum(pilot.sum(axis=1, keepdims=True), np.finfo(float).tiny)
         _, sigma, Vt = np.linalg.svd(pilot, full_matrices=False)
@@ -161,11 +163,11 @@ class DCA(Solver):
         return np.asarray(Vt[:rank].T @ x)
 
     def _ballot(
-        self, data: MatrixRows, directions: NDArray[np.float64], rng: np.random.Generator
+        self, data: RowMatrix, directions: NDArray[np.float64], rng: np.random.Generator
     ) -> Iterator[tuple[int, float]]:
         """(row, votes) of one pass over the data; the generator is for heirs that vote by chance."""
         number = directions.shape[1]
-        tie = _TIE_ROUNDED if data._rounded else _TIE
+        tie = _TIE_ROUNDED if data.rounded else _TIE
         poll: Poll = Ends(number, tie) if self.dimension == 1 else Corners(number // 2, tie)
         for rows, P in projected(data, directions, cone=self.geometry == "cone"):
             poll.add(rows, P)
@@ -182,7 +184,7 @@ class DCA(Solver):
 
 
 def projected(
-    data: MatrixRows, directions: NDArray[np.float64], *, cone: bool
+    data: RowMatrix, directions: NDArray[np.float64], *, cone: bool
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float64]]]:
     """(rows, their projections) in one pass, a bounded number at a time, without the zero rows; ``cone``: as rays."""
     step = max(1, _PROJECTED_ENTRIES // directions.shape[1])

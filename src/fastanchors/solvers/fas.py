@@ -2,54 +2,109 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 
 from .._rng import RngLike, as_generator
 from .._validate import check_rank
-from ..anchors import Anchors, Certificate
+from ..anchors import Anchors, Certificate, Selection
 from ..errors import InvalidInputError, InvalidTypeError
-from ._rows import MatrixRows, as_rows
-from ._solver import Selection, Solver
+from ._rows import as_rows
+from ._solver import Solver
+from .robust import Robust
 
 __all__ = ["FAS"]
 
-# Variant -> (module, class). Each class takes the variant's options and has ``prepare(A)``, which turns the matrix
-# into what the variant works on, and ``select(data, k, rng)``.
-_VARIANTS = {"indexed": ("fastanchors.fas.seek", "IndexedFAS"), "paper": ("fastanchors.fas.paper", "PaperFAS")}
-_DEFAULT = "indexed"
+_VARIANTS = ("indexed", "paper")
+_INDEXED = ("budget", "precondition", "robust", "tol", "allow_fewer")  # options of one variant only
+_PAPER = (
+    "kappa", "alpha", "sizes", "rows", "columns", "eps", "eps_V", "eps_U", "zeta", "eta", "gamma", "directions",
+    "draws", "orthonormalize", "rule", "layers", "max_draws",
+)  # fmt: skip
 
 
 class FAS(Solver):
     """Fast Anchors Seeking (Chen, Li, Sun, Yuan and Zhang).
 
+    The default variant is the best this library has: SPA's anchors, proved, at a cost that hardly grows with the
+    matrix. ``variant="paper"`` is Algorithm 1 of the paper line by line. None for an option of the paper means the
+    paper's own choice (:class:`fastanchors.fas.paper.PaperFAS`).
+
     Parameters
     ----------
-    variant : ``"indexed"``, the default, is the best this library has: SPA's anchors, proved, at a cost that hardly
-        grows with the matrix, see :class:`~fastanchors.fas.seek.IndexedFAS`. ``"paper"`` is Algorithm 1 of
-        the paper line by line, see :class:`~fastanchors.fas.paper.PaperFAS`.
-    **options : the options of that variant.
+    variant : "indexed" or "paper"
+        Which algorithm.
+    budget : int or None
+        The largest number of rows to read. The certificate then says what could not be settled.
+    precondition, robust, tol, allow_fewer
+        As in :class:`fastanchors.SPA`.
+    delta : float or None
+        Probability with which a statement may fail; by default 0.01, and 0.1 for the paper's algorithm.
+    kappa, alpha, sizes, rows, columns, eps, eps_V, eps_U, zeta, eta, gamma, directions, draws : optional
+        The quantities of the paper, by its names: condition number, share of directions, sizes of FKV's samples, errors
+        and failure probabilities, numbers of directions and draws.
+    orthonormalize : bool or None
+        Whether FKV's vectors are made orthonormal before they are used.
+    rule : "most-frequent" or "largest" or None
+        How the draws of a direction choose a row: the paper's rule, or the largest value among them.
+    layers : "one" or "two" or None
+        Rejection sampling in one layer or in two, as the paper writes it.
+    max_draws : int or None
+        A bound on all draws together.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> X = fa.datasets.separable(200, 10, 4, rng=0).A
+    >>> fa.FAS().seek(X, 4).certificate.kind
+    'exact'
     """
 
     name: ClassVar[str] = "fas"
 
-    def __init__(self, variant: str = _DEFAULT, **options: Any) -> None:
+    def __init__(
+        self,
+        variant: Literal["indexed", "paper"] = "indexed",
+        *,
+        budget: int | None = None,
+        precondition: Literal["spa", "svd", "mve"] | None = None,
+        robust: str | Robust | None = None,
+        tol: float | None = None,
+        allow_fewer: bool = False,
+        delta: float | None = None,
+        kappa: float | None = None,
+        alpha: float | None = None,
+        sizes: Literal["practical", "theorem"] | None = None,
+        rows: int | None = None,
+        columns: int | None = None,
+        eps: float | None = None,
+        eps_V: float | None = None,
+        eps_U: float | None = None,
+        zeta: float | None = None,
+        eta: float | None = None,
+        gamma: float | None = None,
+        directions: int | None = None,
+        draws: int | None = None,
+        orthonormalize: bool | None = None,
+        rule: Literal["most-frequent", "largest"] | None = None,
+        layers: Literal["one", "two"] | None = None,
+        max_draws: int | None = None,
+    ) -> None:
         if variant not in _VARIANTS:
             raise InvalidInputError(f"variant must be one of {', '.join(map(repr, _VARIANTS))}, got {variant!r}")
-        module, kind = _VARIANTS[variant]
-        engine = getattr(importlib.import_module(module), kind)
+        options = {name: value for name, value in locals().items() if name not in ("self", "variant")}
         self.variant = variant
-        self.options = options
-        try:
-            self._engine = engine(**options)
-        except TypeError as error:
-            if "unexpected keyword" not in str(error):
-                raise
-            raise InvalidTypeError(f"FAS(variant={variant!r}): {str(error).split(') ')[-1]}") from None
+        vars(self).update(options)
+        given = {name: value for name, value in options.items() if value is not None and value is not False}
+        if orthonormalize is False:
+            given["orthonormalize"] = False
+        for name in _PAPER if variant == "indexed" else _INDEXED:
+            if name in given:
+                raise InvalidTypeError(f"{name} is no option of FAS(variant={variant!r})")
+        self._engine = _engine(variant, given)
 
     @overload
     def seek(self, A: Any, k: int, *, rng: RngLike = None) -> Anchors: ...
@@ -58,14 +113,19 @@ class FAS(Solver):
     def seek(self, A: Any, k: Sequence[int], *, rng: RngLike = None) -> list[Anchors]: ...
 
     def seek(self, A: Any, k: int | Sequence[int], *, rng: RngLike = None) -> Anchors | list[Anchors]:
-        """Find ``k`` anchor rows of ``A`` (an array, a sparse matrix, a ``SampleMatrix``, a store or a file).
+        """Find ``k`` anchor rows of ``A``.
 
-        A file that needs options to be read is given as ``fa.io.open_source(path, variable=…)``.
-
-        ``rng`` is a ``numpy.random.Generator``, an int seed or None; same seed, same answer. ``FAS()`` also takes a
-        sequence of numbers, such as ``[5, 10, 20]``, and returns one result for each at the cost of the largest; with
-        ``precondition`` or ``robust``, where anchors are not nested, at the cost of each. Where the rank is below the
-        largest number the whole call raises ``RankError``, unless ``allow_fewer=True``.
+        Parameters
+        ----------
+        A : array, sparse matrix, frame, AnnData, SampleMatrix, store, path or Dask collection
+            Whatever :func:`fastanchors.open_matrix` opens. A file that needs options to be read is given as
+            ``fa.io.open_source(path, variable=…)``.
+        k : int or sequence of int
+            Number of anchors. For a sequence such as ``[5, 10, 20]`` there is one result for each, at the cost of the
+            largest; with ``precondition`` or ``robust``, where anchors are not nested, at the cost of each. Where the
+            rank is below the largest the whole call raises ``RankError``, unless ``allow_fewer=True``.
+        rng : numpy.random.Generator, int or None
+            Same seed, same answer.
         """
         started = time.perf_counter()
         data = as_rows(self._engine.prepare(A))
@@ -74,8 +134,9 @@ class FAS(Solver):
             k = k.tolist()
         if not isinstance(k, Sequence) or isinstance(k, str):
             k = check_rank(k, shape, limit=self._limit)
-            return self._anchors(data, self._select(data, k, as_generator(rng)), started)
-        if not hasattr(self._engine, "select_many"):
+            found = self._engine.select(data, k, as_generator(rng))
+            return self._result(found, started, data.cost, data.names)
+        if self.variant == "paper":
             raise InvalidTypeError(f"FAS(variant={self.variant!r}) takes one k at a time, got {k!r}")
         if len(k) == 0:
             raise InvalidInputError("k is empty: give at least one number of anchors")
@@ -84,16 +145,25 @@ class FAS(Solver):
         sizes = k if isinstance(k, range) else checked
         found = self._engine.select_many(data, sizes, as_generator(rng))
         if isinstance(found, Selection):
-            return _beginnings(self._anchors(data, found, started), sizes, found.of_the_first)
-        return [self._anchors(data, selection, started) for selection in found]
+            return _prefixes(self._result(found, started, data.cost, data.names), sizes, found.prefix_certificate)
+        return [self._result(selection, started, data.cost, data.names) for selection in found]
 
-    def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
-        return self._engine.select(data, k, rng)
+    def _select(self, data: Any, k: int, rng: np.random.Generator) -> Selection:
+        return self._engine.select(as_rows(data), k, rng)
 
 
-def _beginnings(
-    whole: Anchors, sizes: Sequence[int], certificate: Callable[[int], Certificate] | None
-) -> list[Anchors]:
+def _engine(variant: str, options: dict[str, Any]) -> Any:
+    """The algorithm with its options; modules load with the variant that needs them."""
+    if variant == "paper":
+        from ..fas.paper import PaperFAS
+
+        return PaperFAS(**options)
+    from ..fas.seek import IndexedFAS
+
+    return IndexedFAS(**options)
+
+
+def _prefixes(whole: Anchors, sizes: Sequence[int], certificate: Callable[[int], Certificate] | None) -> list[Anchors]:
     """The first k of nested anchors, for each k, each with its own certificate.
 
     Fields are set at once: one after the other, as a frozen dataclass does it, they would take longer than the seek.

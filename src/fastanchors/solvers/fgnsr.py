@@ -20,8 +20,9 @@ from ..anchors import Certificate
 from ..fas.coreset import residual_bounds
 from ..fas.index import build_index
 from ..greedy.nnls import NonnegativeSystem
+from ..matrix import ArrayMatrix, RowMatrix
 from ._lp import check_memory, distinct_points
-from ._rows import MatrixRows
+from ._rows import MatrixRows, as_rows
 from ._solver import Selection, Solver
 from .spa import successive_projection
 
@@ -75,17 +76,19 @@ class FGNSR(Solver):
     def __init__(
         self, *, candidates: int = 1000, iterations: int = 1000, tol: float = 1e-4, allow_fewer: bool = False
     ) -> None:
+        check_size(candidates, name="candidates")
+        check_size(iterations, name="iterations")
+        check_number(tol, name="tol", minimum=0.0)
         self.candidates = candidates
         self.iterations = iterations
         self.tol = tol
         self.allow_fewer = allow_fewer
 
-    def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
-        limit = check_size(self.candidates, name="candidates")
-        iterations = check_size(self.iterations, name="iterations")
-        tol = check_number(self.tol, name="tol", minimum=0.0)
+    def _select(self, matrix: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
+        data = as_rows(matrix)
+        limit, iterations, tol = self.candidates, self.iterations, self.tol
         pool = np.arange(data.shape[0])
-        known = data
+        known = matrix
         if len(pool) > max(limit, k):
             pool, known = nearest_to_chosen(data, k, max(limit, k), rng)
         places, points = distinct_points(known, 1, "hull")
@@ -115,7 +118,7 @@ class FGNSR(Solver):
 
 def nearest_to_chosen(
     data: MatrixRows, k: int, limit: int, rng: np.random.Generator
-) -> tuple[NDArray[np.intp], MatrixRows]:
+) -> tuple[NDArray[np.intp], RowMatrix]:
     """At most ``limit`` rows of FAS's pool, those whose residual comes nearest to that of SPA's choice at any step."""
     index = build_index(data, k, rng)
     coreset, run = index.coreset, index.run
@@ -125,7 +128,7 @@ def nearest_to_chosen(
         keep = np.zeros(len(coreset), dtype=bool)
         keep[np.argsort(-near, kind="stable")[:limit]] = True
         coreset = coreset.take(keep)
-    return coreset.indices.astype(np.intp), MatrixRows(coreset.rows, coreset.rows.shape)
+    return coreset.indices.astype(np.intp), ArrayMatrix(coreset.rows)
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from .._validate import check_number
 from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError
-from ._lp import Geometry, check_memory, distinct_points, minimise
+from ..matrix import RowMatrix
+from ._lp import Geometry, check_geometry, check_memory, distinct_points, minimise
 from ._polls import Ends
-from ._rows import MatrixRows
 from ._solver import Selection, Solver
 from .arora_lp import remove_nearest
 from .dca import choose
@@ -63,22 +63,26 @@ class Hottopixx(Solver):
     def __init__(
         self, *, noise: float | None = None, robust: bool = True, geometry: Geometry = "hull", allow_fewer: bool = False
     ) -> None:
+        check_geometry(geometry)
+        if noise is not None:
+            check_number(noise, name="noise", minimum=0.0)
         self.noise = noise
         self.robust = robust
         self.geometry = geometry
         self.allow_fewer = allow_fewer
 
-    def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+    def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
         rows, points = distinct_points(data, 1 if self.allow_fewer else k, self.geometry)
         k = min(k, len(points))
         if self.noise is None:
             program = by_columns(points, k, rng)
         else:
-            noise = check_number(self.noise, name="noise", minimum=0.0)
             price = rng.random(len(points))
             if self.robust:
                 price = 1.0 + 0.01 * price
-            program = solve(points, np.arange(len(points)), None if self.robust else k, price=price, bound=2.0 * noise)
+            program = solve(
+                points, np.arange(len(points)), None if self.robust else k, price=price, bound=2.0 * self.noise
+            )
         weight = np.zeros(len(points))
         weight[program.columns] = program.diagonal
         chosen = gather(points, weight, k) if self.robust else np.argsort(-weight, kind="stable")[:k]

@@ -16,7 +16,7 @@ from .._rng import RngLike, as_generator
 from .._validate import check_size
 from ..anchors import Certificate
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, TooLargeError
-from ._rows import MatrixRows, as_rows
+from ..matrix import RowMatrix, open_matrix
 from .dca import DCA, projected
 
 __all__ = ["QDCA"]
@@ -71,18 +71,22 @@ class QDCA(DCA):
         super().__init__(
             projections, dimension=1, geometry=geometry, directions=directions, delta=delta, allow_fewer=allow_fewer
         )
+        if check_size(shots, name="shots") > _MAX_SHOTS:
+            raise TooLargeError(f"shots = {shots} are more than the simulator can return; at most {_MAX_SHOTS}")
+        if vote not in ("frequent", "largest"):
+            raise InvalidInputError(f"vote must be 'frequent' or 'largest', got {vote!r}")
+        if preparation not in ("state", "gates"):
+            raise InvalidInputError(f"preparation must be 'state' or 'gates', got {preparation!r}")
         self.shots = shots
         self.vote = vote
         self.preparation = preparation
 
     def circuit(self, A: Any, beta: ArrayLike) -> Any:
         """The circuit of one projection: prepare ``|Aβ⟩``, measure all qubits. A ``pennylane.tape.QuantumScript``."""
-        self._check()
         return self._circuit(self._project(A, beta))
 
     def draw(self, A: Any, beta: ArrayLike) -> str:
         """That circuit as text, every rotation shown (up to 2^14 rows)."""
-        self._check()
         values = self._project(A, beta)
         qml = _quantum()
         tape = qml.tape.QuantumScript(_rotations(values), [qml.sample(wires=range(_qubits(len(values))))])
@@ -90,11 +94,10 @@ class QDCA(DCA):
 
     def measure(self, A: Any, beta: ArrayLike, *, rng: RngLike = None) -> NDArray[np.intp]:
         """How often each of the m rows is measured in ``shots`` preparations of ``|Aβ⟩``."""
-        self._check()
         return self._measure(self._project(A, beta), as_generator(rng))
 
     def _project(self, A: Any, beta: ArrayLike) -> NDArray[np.float64]:
-        data = as_rows(A)
+        data = open_matrix(A)
         direction = np.asarray(beta)
         if direction.dtype.kind not in "iufb":
             raise InvalidTypeError(f"beta must hold real numbers, got dtype {direction.dtype}")
@@ -104,7 +107,7 @@ class QDCA(DCA):
         return data.dot(direction)
 
     def _ballot(
-        self, data: MatrixRows, directions: NDArray[np.float64], rng: np.random.Generator
+        self, data: RowMatrix, directions: NDArray[np.float64], rng: np.random.Generator
     ) -> Iterator[tuple[int, float]]:
         m, s = data.shape[0], directions.shape[1]
         _qubits(m)  # refuse before anything is computed
@@ -142,17 +145,8 @@ class QDCA(DCA):
             operations = [qml.StatePrep(_amplitudes(values), wires=wires)]
         return qml.tape.QuantumScript(operations, [qml.sample(wires=wires)], shots=self.shots)
 
-    def _check(self) -> None:
-        if check_size(self.shots, name="shots") > _MAX_SHOTS:
-            raise TooLargeError(f"shots = {self.shots} are more than the simulator can return; at most {_MAX_SHOTS}")
-        if self.vote not in ("frequent", "largest"):
-            raise InvalidInputError(f"vote must be 'frequent' or 'largest', got {self.vote!r}")
-        if self.preparation not in ("state", "gates"):
-            raise InvalidInputError(f"preparation must be 'state' or 'gates', got {self.preparation!r}")
-        _quantum()
-
     def _count(self, k: int) -> int:
-        self._check()
+        _quantum()
         return super()._count(k)
 
     def _certificate(self, k: int, s: int, candidates: int, votes: NDArray[np.float64]) -> Certificate:

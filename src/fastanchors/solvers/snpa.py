@@ -9,9 +9,10 @@ import numpy as np
 
 from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError
+from ..matrix import RowMatrix
 from ._hull import Hull
 from ._residuals import choose
-from ._rows import MatrixRows
+from ._rows import as_rows
 from ._solver import Selection, Solver
 
 __all__ = ["SNPA"]
@@ -42,7 +43,8 @@ class SNPA(Solver):
         self.tol = tol
         self.allow_fewer = allow_fewer
 
-    def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+    def _select(self, matrix: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
+        data = as_rows(matrix)
         hull = Hull(data, k, bounded=True)
         floor = hull.span.largest_norm * (_ZERO if self.tol is None else self.tol)
         indices: list[int] = []

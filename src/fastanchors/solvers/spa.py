@@ -13,7 +13,7 @@ from .._validate import check_number
 from ..anchors import Certificate
 from ..errors import InvalidInputError, InvalidTypeError, RankError
 from ._residuals import TIE, Residuals, Step, choose
-from ._rows import DOUBLE, MatrixRows
+from ._rows import DOUBLE, MatrixRows, as_rows
 from ._solver import Selection, Solver
 from .precondition import METHODS, preconditioner
 from .robust import Robust, as_robust, supported
@@ -66,7 +66,8 @@ class SPA(Solver):
         self.tol = tol
         self.allow_fewer = allow_fewer
 
-    def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+    def _select(self, matrix: Any, k: int, rng: np.random.Generator) -> Selection:
+        data = as_rows(matrix)
         options: dict[str, Any] = {"tol": self.tol, "robust": self.robust, "allow_fewer": self.allow_fewer}
         if self.precondition is None:
             path = successive_projection(data, k, **options)

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
+from ..matrix import RowMatrix
 from ._hull import Hull
-from ._rows import MatrixRows
+from ._rows import as_rows
 from ._solver import Selection, Solver
 from .snpa import exhausted, hull_certificate
 
@@ -62,7 +63,8 @@ class XRAY(Solver):
         self.tol = tol
         self.allow_fewer = allow_fewer
 
-    def _select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+    def _select(self, matrix: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
+        data = as_rows(matrix)
         hull = Hull(data, k, bounded=False)
         sums = data.dot(np.ones(data.shape[1]))
         floor = hull.span.largest_norm * (_ZERO if self.tol is None else self.tol)
