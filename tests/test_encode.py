@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from fastanchors._blas import one_blas_thread
 from threadpoolctl import threadpool_info
 
 import fastanchors as fa
 from fastanchors import encoder
+from fastanchors._parallel import one_blas_thread
 from fastanchors.errors import InvalidInputError, InvalidTypeError
 from naive.encode import encode as naive_encode
 from naive.encode import encode_sum_to

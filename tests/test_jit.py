@@ -52,6 +52,22 @@ def test_a_kernel_compiles_on_first_call_and_not_before():
     assert len(double.signatures) == 1
 
 
+def test_a_kernel_called_with_literals_has_one_signature():
+    @jit
+    def add(x, y):
+        return x + y
+
+    @jit
+    def count(n):
+        total = 0
+        for _ in range(n):
+            total = add(total, 1)
+        return add(total, y=0)
+
+    assert count(5) == 5
+    assert len(add.signatures) == 1
+
+
 def test_kernels_release_the_gil_and_keep_the_order_of_sums():
     @jit
     def total(x):

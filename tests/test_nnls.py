@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastanchors as fa
-from fastanchors.greedy import nnls as _nnls
-from fastanchors.greedy.active_set import active_set
-from fastanchors.greedy.nnls import NonnegativeSystem
+from fastanchors.greedy.nnls import NonnegativeSystem, principal_pivot
 from naive.encode import encode, encode_sum_to
 
 
@@ -60,13 +58,14 @@ DEGENERATE = [
 ]
 
 
+@pytest.mark.parametrize("few", [0, 1000])
 @pytest.mark.parametrize("kind", UNIQUE + DEGENERATE)
-def test_factor_form_agrees_with_scipy(kind):
+def test_factor_form_agrees_with_scipy(kind, few):
     rng = np.random.default_rng(5)
     C = components_of(kind, rng)
     X = rows_of(C, rng)
     Q, R = np.linalg.qr(C.T)
-    W, expected = NonnegativeSystem(R).solve(X @ Q), encode(X, C)
+    W, expected = NonnegativeSystem(R, few=few).solve(X @ Q), encode(X, C)
     assert (W >= 0).all()
     errors, best = relative_errors(X, W @ C), relative_errors(X, expected @ C)
     np.testing.assert_allclose(errors, best, rtol=1e-8, atol=1e-12)
@@ -76,13 +75,13 @@ def test_factor_form_agrees_with_scipy(kind):
 
 
 @pytest.mark.parametrize("kind", ["random", "signed", "zero anchor", "duplicates", "dependent", "few features"])
-@pytest.mark.parametrize("total", [1.0, 2.5])
-def test_fixed_sum_agrees_with_exhaustive_search(kind, total):
+@pytest.mark.parametrize(("total", "few"), [(1.0, 0), (2.5, 0), (2.5, 1000)])
+def test_fixed_sum_agrees_with_exhaustive_search(kind, total, few):
     rng = np.random.default_rng(7)
     C = rng.random((6, 3)) if kind == "few features" else components_of(kind, rng)[[0, 1, 2, 3, 5, 6]]
     X = total * rows_of(C, rng, m=8)
     Q, R = np.linalg.qr(C.T)
-    W, expected = NonnegativeSystem(R, sum_to=total).solve(X @ Q), encode_sum_to(X, C, total)
+    W, expected = NonnegativeSystem(R, sum_to=total, few=few).solve(X @ Q), encode_sum_to(X, C, total)
     assert (W >= 0).all()
     np.testing.assert_allclose(W.sum(axis=1), total, rtol=1e-15)
     errors, best = relative_errors(X, W @ C), relative_errors(X, expected @ C)
@@ -125,24 +124,19 @@ def test_scale_of_the_anchors_does_not_matter(scale):
     np.testing.assert_allclose(far.sum(axis=1), 1.0)
 
 
-def test_active_set_gives_the_same():
-    """Well-conditioned problems go by pivoting, so the active set is asked here by name."""
+@pytest.mark.parametrize("few", [0, 1000])
+@pytest.mark.parametrize("sum_to", [None, 1.0])
+def test_active_set_gives_the_same(sum_to, few, monkeypatch):
+    """Well-conditioned problems go by pivoting, so the active set, by kernel or by SciPy, is asked here by name."""
     rng = np.random.default_rng(9)
     C = rng.random((9, 40))
     X = rows_of(C, rng)
     Q, R = np.linalg.qr(C.T)
-    for sum_to in (None, 1.0):
-        system = NonnegativeSystem(R, sum_to=sum_to)
-        r, k = system._R.shape
-        flags, values = np.empty((2, k), dtype=bool), np.empty((3, k))
-        work = (np.empty((k, r)), np.empty((k, k)), *flags, np.empty(k, dtype=np.intp), *values, np.empty(r))
-        Y = X @ Q
-        if sum_to is not None:
-            Y = np.hstack([Y / system._unit, np.full((len(X), 1), system._lift)])
-        for y, expected in zip(Y, system.solve(X @ Q)):
-            x = np.empty(k)
-            active_set(system._R, y, system._scale, system.total, 1e-14 * np.linalg.norm(y), x, work)
-            np.testing.assert_allclose(x * system._scale, expected, rtol=0, atol=1e-12)
+    system = NonnegativeSystem(R, sum_to=sum_to, few=few)
+    expected = system.solve(X @ Q)
+    nothing = np.zeros((len(X), 9)), np.zeros(len(X), dtype=bool)
+    monkeypatch.setattr(system, "_pivot", lambda *_: nothing)
+    np.testing.assert_allclose(system.solve(X @ Q), expected, rtol=0, atol=1e-12)
 
 
 def test_bound_and_free_systems_give_the_same():
@@ -194,14 +188,15 @@ def test_single_exchanges_reach_the_end():
     st.integers(1, 6),
     st.integers(0, 2**32 - 1),
     st.sampled_from([None, 1.0]),
+    st.sampled_from([0, 1000]),
 )
-def test_optimality_conditions_on_small_integers(k, n, seed, sum_to):
+def test_optimality_conditions_on_small_integers(k, n, seed, sum_to, few):
     """Integers make ties, zero columns and dependent anchors by themselves. KKT is proof of the optimum."""
     rng = np.random.default_rng(seed)
     C = rng.integers(0, 3, (k, n)).astype(float)
     X = rng.integers(-1, 4, (5, n)).astype(float)
     Q, R = np.linalg.qr(C.T)
-    W = NonnegativeSystem(R, sum_to=sum_to).solve(X @ Q)
+    W = NonnegativeSystem(R, sum_to=sum_to, few=few).solve(X @ Q)
     gradient = (X - W @ C) @ C.T
     if sum_to is not None:
         np.testing.assert_allclose(W.sum(axis=1), 1.0, rtol=1e-14)
@@ -211,8 +206,33 @@ def test_optimality_conditions_on_small_integers(k, n, seed, sum_to):
     assert np.abs(gradient * W).max() < 1e-11
 
 
-def test_cholesky_tells_dependence():
-    G = np.array([[1.0, 1.0], [1.0, 1.0]])
-    L = np.empty((2, 2))
-    assert _nnls._cholesky(G, np.arange(2), 2, L) < 1e-15
-    assert _nnls._cholesky(G, np.arange(2), 1, L) == 1.0
+@pytest.mark.parametrize("sides", [1, 2])
+def test_principal_pivot_solves_on_every_set(sides):
+    rng = np.random.default_rng(14)
+    k, m = 6, 40
+    matrices = np.array([S @ S.T for S in rng.standard_normal((2, k, k))])
+    sets, which = rng.random((m, k)) < 0.5, rng.random(m) < 0.5
+    sets[:2] = [[False], [True]]
+    given = rng.standard_normal((m, sides, k))
+    U, smallest = given.copy(), np.empty(m)
+    principal_pivot(matrices, which, sets, U, np.empty((k + 2, k)), np.empty(k, dtype=np.intp), smallest)
+    for before, after, S, second, low in zip(given, U, sets, which, smallest):
+        M = matrices[int(second)]
+        if second:
+            np.testing.assert_array_equal(after[1:], before[1:])
+            before, after = before[:1], after[:1]
+        z = np.linalg.solve(M[np.ix_(S, S)], before[:, S].T).T
+        np.testing.assert_allclose(after[:, S], z, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(after[:, ~S], before[:, ~S] - z @ M[np.ix_(S, ~S)], rtol=1e-9, atol=1e-9)
+        pivots = np.diag(np.linalg.cholesky(M[np.ix_(S, S)])) ** 2
+        assert low == pytest.approx(pivots.min(initial=np.inf))
+
+
+def test_pivots_tell_dependence():
+    ones, smallest = np.ones((2, 2, 2)), np.empty(1)
+    U = np.ones((1, 1, 2))
+    principal_pivot(
+        ones, np.zeros(1, dtype=bool), np.ones((1, 2), dtype=bool), U, np.empty((4, 2)), np.empty(2, int), smallest
+    )
+    assert abs(smallest[0]) < 1e-15
+    assert np.isfinite(U).all()

@@ -39,7 +39,22 @@ def jit(function: _Function) -> _Function:
     except (RuntimeError, AttributeError):  # no place to write a cache to, or a numba whose cache we do not know
         compiled = numba.njit(nogil=True)(function)
     compiled.parts = parts
+    _one_signature(compiled)
     return compiled
+
+
+def _one_signature(compiled: Any) -> None:
+    """Let a kernel that calls this one with ``0``, or with a variable that began as 0, not compile it for that number.
+
+    numba would compile it once for the literal type and once more for integers; many kernels compiled twice.
+    """
+    resolve = compiled.get_call_template
+    plain: Callable[[Any], Any] = numba.types.unliteral
+
+    def resolve_without_literals(args: Any, kws: Any) -> Any:
+        return resolve(tuple(map(plain, args)), {name: plain(kws[name]) for name in kws})
+
+    compiled.get_call_template = resolve_without_literals
 
 
 def _tend_cache(cache: Any, parts: frozenset[tuple[str, str]]) -> None:

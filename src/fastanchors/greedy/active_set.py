@@ -12,9 +12,23 @@ import numpy as np
 
 from .._jit import jit
 
-__all__ = ["active_set", "nearest_anchor"]
+__all__ = ["active_set_rows"]
 
 _DEPENDENT = 1e-13  # a unit column this close to the span of the others is in it
+
+
+def active_set_rows(R: Any, Y: Any, e: Any, total: float, limits: Any, X: Any) -> None:
+    """Every row of X in place, for the right-hand sides in Y; a gradient of rounding is below that of ``limits``."""
+    r, k = R.shape
+    flags, values = np.empty((2, k), dtype=np.bool_), np.empty((3, k))
+    work = (np.empty((k, r)), np.empty((k, k)), *flags, np.empty(k, dtype=np.intp), *values, np.empty(r))
+    _solve_rows(R, Y, e, total, np.ascontiguousarray(limits), X, work)
+
+
+@jit
+def _solve_rows(R: Any, Y: Any, e: Any, total: float, limits: Any, X: Any, work: Any) -> None:
+    for i in range(Y.shape[0]):
+        active_set(R, Y[i], e, total, limits[i], X[i], work)
 
 
 @jit

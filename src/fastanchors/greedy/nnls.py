@@ -4,20 +4,23 @@ For every row y of Y, find x ≥ 0 that minimises ‖R·x − y‖, optionally w
 factor of the anchors (C = Rᵀ·Qᵀ, y = Qᵀ·a), so that n features have shrunk to r ≤ k numbers without squaring
 the condition number.
 
-Two methods, tried in this order for each row, on columns scaled to unit length:
+Two methods, tried in this order, on columns scaled to unit length:
 
-1. *Block principal pivoting* (Kim & Park, SIAM J. Sci. Comput. 33, 2011): exchange every variable of the wrong
-   sign at once, solve anew, repeat; a few exchanges as a rule. With p of k variables free this takes a Cholesky
-   factor of p rows of the Gram matrix, or equally one of k − p rows of its inverse for the gradients of the others;
-   the smaller is taken, the inverse only where the condition number is small. Where pivots show a condition number
-   above 30 or so, the solution gets one step of refinement with the residual taken through R (corrected semi-normal
-   equations, as accurate as QR).
-2. *Active set* (Lawson & Hanson, 1974) with a re-orthogonalised QR of the free columns of R, when the free columns
-   are nearly dependent, when dependent anchors leave the sign of a gradient to rounding, or when the exchanges do
-   not settle. A dependent column never enters, so collinear anchors get a basic solution, as from
-   :func:`scipy.optimize.nnls`.
+1. *Block principal pivoting* (Kim & Park, SIAM J. Sci. Comput. 33, 2011), all rows side by side: exchange every
+   variable of the wrong sign at once, solve anew, go on with the rows that still change; a few exchanges as a rule.
+   With p of k variables free this takes a Cholesky factor of p rows of the Gram matrix, or equally one of k − p rows
+   of its inverse for the gradients of the others; the smaller is taken, the inverse only where the condition number is
+   small. Where pivots show a condition number above 30 or so, the solution gets one step of refinement with the
+   residual taken through R (corrected semi-normal equations, as accurate as QR).
+2. *Active set* (Lawson & Hanson, 1974) on an orthogonal factor, for rows whose free columns are nearly dependent, where
+   dependent anchors leave the sign of a gradient to rounding, or whose exchanges do not settle. A dependent column
+   never enters, so collinear anchors get a basic solution. A few such rows are solved by :func:`scipy.optimize.nnls`,
+   many by a kernel (:mod:`fastanchors.greedy.active_set`) that is compiled only then.
 
 The sum is kept by a multiplier, exactly, not by a penalty.
+
+Only the factorisations run in a kernel, :func:`principal_pivot`, which compiles in half a second; everything else is
+a few array operations per exchange.
 """
 
 from __future__ import annotations
@@ -26,21 +29,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import nnls
 
 from .._jit import jit
-from .active_set import active_set, nearest_anchor
+from .active_set import active_set_rows
 
-__all__ = ["TOLERANCE", "NonnegativeSystem"]
+__all__ = ["TOLERANCE", "NonnegativeSystem", "principal_pivot"]
 
 #: A variable becomes free for a gain of more than this, relative to ‖y‖ and unit columns: some units of rounding.
 TOLERANCE = 1e-14
 _WELL_CONDITIONED = 0.03  # smallest singular value of unit columns for which inverse and gradients are to be trusted
 _REFINE = 1e-3  # smallest squared pivot that needs no refinement
-_DOUBTFUL = 1e-8  # squared pivots below this are left to the QR
+_DOUBTFUL = 1e-8  # squared pivots below this are left to the active set
 _FAR = 1e10  # in units of the anchors: beyond, the nearest mixture is the vertex farthest in the row's direction
 _PATIENCE = 3  # block exchanges without progress before single ones
+_FEW = 1000
 
 _Array = NDArray[np.float64]
+_Flags = NDArray[np.bool_]
 
 
 class NonnegativeSystem:
@@ -51,14 +57,15 @@ class NonnegativeSystem:
     R : r × k matrix; its columns are the anchors in some orthonormal basis.
     sum_to : the sum every solution must have; None leaves it free.
     tol : gradient, relative to ‖y‖ and unit columns, that counts as zero.
+    few : up to so many rows of one call are left to SciPy where pivoting fails: compiling a kernel would take longer.
 
-    :meth:`solve` costs O(rk) per row and O(p³ + pk) per exchange, p the number of free variables. It holds the GIL
-    only between kernels, keeps no state, and so may be called from several threads.
+    :meth:`solve` costs O(rk) per row and O(p³ + pk) per exchange, p the number of free variables. It keeps no state,
+    and so may be called from several threads.
     """
 
-    def __init__(self, R: ArrayLike, *, sum_to: float | None = None, tol: float = TOLERANCE) -> None:
+    def __init__(self, R: ArrayLike, *, sum_to: float | None = None, tol: float = TOLERANCE, few: int = _FEW) -> None:
         R = np.asarray(R, dtype=np.float64)
-        self.tol = float(tol)
+        self.tol, self.few = float(tol), few
         self.total = np.nan if sum_to is None else float(sum_to)
         self._lift = 0.0
         if sum_to is not None:
@@ -75,7 +82,6 @@ class NonnegativeSystem:
         # A zero column can improve nothing: its gradient is always 0 and it never becomes free.
         self._scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
         self._R = np.ascontiguousarray(R * self._scale)
-        self._G = np.ascontiguousarray(self._R.T @ self._R)
         self._prepare()
 
     def _prepare(self) -> None:
@@ -87,13 +93,14 @@ class NonnegativeSystem:
         inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > 1e-15 * values[0])
         self._guess = (U * inverse) @ Vt
         self._shift = np.zeros(k)
-        self._K = self._guess.T @ self._guess
+        K = self._guess.T @ self._guess
         if self._lift and self._trusted:
-            direction = self._K @ self._scale
+            direction = K @ self._scale
             weight = self._scale @ direction
-            self._K -= np.outer(direction, direction) / weight
+            K -= np.outer(direction, direction) / weight
             self._shift = direction * (self.total / weight)
             self._guess -= np.outer(self._guess @ self._scale, direction / weight)
+        self._matrices = np.stack([self._R.T @ self._R, K])
 
     def solve(self, Y: ArrayLike, X0: ArrayLike | None = None) -> _Array:
         """The solutions for all rows of ``Y``, one per row; ``X0`` tells which variables are likely positive."""
@@ -103,222 +110,167 @@ class NonnegativeSystem:
             near = np.maximum(self._unit, np.abs(Y).max(axis=1, keepdims=True, initial=0.0) / _FAR)
             Y = np.hstack([Y / near, np.full((len(near), 1), self._lift)])
         Y = np.ascontiguousarray(Y)
-        free = Y @ self._guess + self._shift
-        X = free.copy() if X0 is None else np.array(X0, dtype=np.float64, order="C")
-        _solve_rows(
-            self._R, self._G, self._K, Y, Y @ self._R, free, self._scale, self.total, self.tol, self._trusted, X
-        )
+        limit = self.tol * np.sqrt(np.einsum("ij,ij->i", Y, Y))[:, None]
+        X, settled = self._pivot(Y, limit, None if X0 is None else np.asarray(X0) > 0)
+        if not settled.all():
+            rest = np.flatnonzero(~settled)
+            X[rest] = self._active_set(Y[rest], limit[rest], X[rest])
+        X *= self._scale
         if self._lift:
-            X *= self.total / X.sum(axis=1, keepdims=True)
+            sums = X.sum(axis=1, keepdims=True)
+            lost = np.flatnonzero(~(sums > 0.5 * self.total))  # y is so far that the sum is lost in rounding
+            if lost.size:
+                X[lost] = np.eye(X.shape[1])[self._nearest_anchor(Y[lost])]
+                sums[lost] = 1.0
+            X *= self.total / sums
         return X
 
+    def _pivot(self, Y: _Array, limit: _Array, free: _Flags | None) -> tuple[_Array, _Flags]:
+        """Solutions for unit columns by exchanges from the variables in ``free``, and which of them can be trusted.
 
-@jit
-def _solve_rows(
-    R: Any, G: Any, K: Any, Y: Any, B: Any, free: Any, e: Any, total: float, tol: float, trusted: bool, X: Any
-) -> None:
-    """Every row of X in place: found for unit columns, then multiplied by the scale e. Σ x = total unless NaN."""
-    r, k = R.shape
-    square, Q = np.empty((k, k)), np.empty((k, r))
-    is_free, flags = np.empty(k, dtype=np.bool_), np.empty(k, dtype=np.bool_)
-    index = np.empty(k, dtype=np.intp)
-    z, v, w, residual = np.empty(k), np.empty(k), np.empty(k), np.empty(r)
-    work = (Q, square, is_free, flags, index, z, v, w, residual)
-    for i in range(Y.shape[0]):
-        norm = 0.0
-        for a in range(r):
-            norm += Y[i, a] * Y[i, a]
-        limit = tol * np.sqrt(norm)
-        x = X[i]
-        if not _block_pivoting(R, G, K, Y[i], B[i], free[i], e, total, limit, trusted, x, work):
-            active_set(R, Y[i], e, total, limit, x, work)
-        weight = 0.0
-        for j in range(k):
-            x[j] *= e[j]
-            weight += x[j]
-        if total == total and not weight > 0.5 * total:  # y is so far that the sum is lost in rounding
-            x[:] = 0.0
-            x[nearest_anchor(R, Y[i], e, total)] = total
+        The others are a start for the active set.
+        """
+        m, k = len(Y), self._R.shape[1]
+        unbound, B = Y @ self._guess + self._shift, Y @ self._R
+        free = unbound > 0 if free is None else free.copy()
+        X, settled = np.zeros((m, k)), np.zeros(m, dtype=np.bool_)
+        rows, fewest, patience, ones = np.arange(m), np.full(m, k + 1.0), np.full(m, _PATIENCE), np.ones(k)
+        for _ in range(5 * k + 10):
+            U, sound = self._values(Y, B, unbound, free)
+            wrong = (limit < U) ^ free
+            count = wrong @ ones
+            go = sound & (count > 0)
+            if not go.all():
+                done = np.flatnonzero(sound & (count == 0))
+                X[rows[done]] = np.where(free[done], U[done], 0.0)
+                settled[rows[done]] = self._trusted or ~self._doubtful(Y[done], U[done], free[done], limit[done])
+                if len(done) == len(rows) or not go.any():
+                    break
+                rows, limit, wrong, count = rows[go], limit[go], wrong[go], count[go]
+                Y, B, unbound, free = Y[go], B[go], unbound[go], free[go]
+                fewest, patience = fewest[go], patience[go]
+            patience = np.where(count < fewest, _PATIENCE, patience - 1)
+            fewest = np.minimum(count, fewest)
+            single = np.flatnonzero(patience < 0)  # Murty's rule, which cannot cycle: the last one only
+            if single.size:
+                last = k - 1 - np.argmax(wrong[single, ::-1], axis=1)
+                wrong[single] = np.arange(k) == last[:, None]
+            free ^= wrong
+        return X, settled
 
+    def _doubtful(self, Y: _Array, U: _Array, free: _Flags, limit: _Array) -> _Flags:
+        """For which rows rounding hides the sign of a gradient: near a dependent column it may be a large gain.
 
-@jit
-def _block_pivoting(
-    R: Any,
-    G: Any,
-    K: Any,
-    y: Any,
-    b: Any,
-    unbound: Any,
-    e: Any,
-    total: float,
-    limit: float,
-    trusted: bool,
-    x: Any,
-    work: Any,
-) -> bool:
-    """x by exchanges from the signs of x; False where it cannot be trusted, with x as a start for the active set."""
-    k = len(b)
-    _, _, free, wrong, _, _, _, w, _ = work
-    bound = 0
-    for j in range(k):
-        free[j] = x[j] > 0
-        bound += not free[j]
-    fewest, patience = k + 1, _PATIENCE
-    for _ in range(5 * k + 10):
-        if trusted and 2 * bound <= k:
-            _solve_bound(K, unbound, bound, x, work)
-        elif not _solve_free(R, G, y, b, e, total, k - bound, x, work):
-            break
-        count, last, doubtful = 0, -1, False
-        for j in range(k):
-            wrong[j] = x[j] < 0 if free[j] else w[j] > limit
-            doubtful |= not free[j] and w[j] > -limit
-            if wrong[j]:
-                count += 1
-                last = j
-        if count == 0:
-            # Near a dependent column the smallest gradient may be a large gain, and its sign is not known.
-            return trusted or not doubtful
-        if count < fewest:
-            fewest, patience = count, _PATIENCE
-        elif patience > 0:
-            patience -= 1
-        else:  # Murty's rule, which cannot cycle
-            for j in range(last):
-                wrong[j] = False
-        for j in range(k):
-            if wrong[j]:
-                bound += 1 if free[j] else -1
-                free[j] = not free[j]
-    x[:] = 0.0
-    return False
+        Nothing is left to gain where the residual is rounding itself.
+        """
+        residual = Y - np.where(free, U, 0.0) @ self._R.T
+        open_ended = np.einsum("ij,ij->i", residual, residual) > limit[:, 0] ** 2
+        return open_ended & (~free & (-limit < U)).any(axis=1)
 
+    def _values(self, Y: _Array, B: _Array, unbound: _Array, free: _Flags) -> tuple[_Array, _Flags]:
+        """Of free variables the values, of bound ones the gradients; and for which rows these are accurate."""
+        k = free.shape[1]
+        many = free @ np.ones(k)
+        by_bound = self._trusted & (2 * many >= k)
+        U, smallest = self._transform(np.where(by_bound[:, None], unbound, B), by_bound, free, self.total)
+        sound = by_bound | (smallest >= _DOUBTFUL)
+        if self._lift:
+            sound &= many > 0
+        blurred = np.flatnonzero(sound & (smallest < _REFINE) & ~by_bound)
+        if blurred.size:
+            X = np.where(free[blurred], U[blurred], 0.0)
+            missing = self.total - X @ self._scale
+            B = (Y[blurred] - X @ self._R.T) @ self._R
+            steps, _ = self._transform(B, by_bound[blurred], free[blurred], missing)
+            U[blurred] = X + steps
+        return U, sound
 
-@jit
-def _solve_bound(K: Any, unbound: Any, q: int, x: Any, work: Any) -> None:
-    """x and the gradients w by a system in the q bound variables: K·w = x̂ there, x = x̂ − K·w elsewhere."""
-    _, L, free, _, index, z, _, w, _ = work
-    k = len(x)
-    at = 0
-    for j in range(k):
-        x[j] = unbound[j]
-        if not free[j]:
-            index[at] = j
-            z[at] = unbound[j]
-            at += 1
-    _cholesky(K, index, q, L)
-    _cholesky_solve(L, q, z)
-    for a in range(q):
-        for j in range(k):
-            x[j] -= K[index[a], j] * z[a]
-    for a in range(q):
-        x[index[a]] = 0.0
-        w[index[a]] = z[a]
+    def _transform(self, B: _Array, by_bound: _Flags, free: _Flags, total: Any) -> tuple[_Array, _Array]:
+        """The principal pivot transform of B, with Σ e·x = ``total`` where the sum is fixed; the smallest pivots."""
+        m, k = B.shape
+        sides = np.empty((m, 2 if self._lift else 1, k))
+        sides[:, 0] = B
+        sides[:, 1:] = self._scale
+        factor, index, smallest = np.empty((k + 2, k)), np.empty(k, dtype=np.intp), np.empty(m)
+        principal_pivot(self._matrices, by_bound, free ^ by_bound[:, None], sides, factor, index, smallest)
+        if not self._lift:
+            return sides[:, 0], smallest
+        # The inverse keeps the sum by itself; its rows have no second side.
+        free_scale = np.where(free, self._scale, 0.0)
+        excess = np.einsum("ij,ij->i", free_scale, sides[:, 0])
+        weight = np.einsum("ij,ij->i", free_scale, sides[:, 1])
+        multiplier = np.divide(excess - total, weight, out=np.zeros(m), where=~by_bound & (weight > 0))
+        return sides[:, 0] - multiplier[:, None] * sides[:, 1], smallest
 
+    def _active_set(self, Y: _Array, limit: _Array, X: _Array) -> _Array:
+        """Solutions for unit columns, from those in X or from zero."""
+        if len(Y) <= self.few:
+            try:
+                return np.array([self._nnls(y) for y in Y])
+            except RuntimeError:  # its exchanges do not end
+                pass
+        active_set_rows(self._R, Y, self._scale, self.total, limit[:, 0], X)
+        return X
 
-@jit
-def _solve_free(R: Any, G: Any, y: Any, b: Any, e: Any, total: float, p: int, x: Any, work: Any) -> bool:
-    """x and the gradients w by a system in the p free variables; False where these are nearly dependent."""
-    _, L, free, _, index, z, v, w, residual = work
-    k = len(x)
-    if p == 0 and total == total:
-        return False
-    at = 0
-    for j in range(k):
-        if free[j]:
-            index[at] = j
-            z[at] = b[j]
-            at += 1
-    smallest = _cholesky(G, index, p, L)
-    if smallest < _DOUBTFUL:
-        return False
-    multiplier = _normal_solve(L, index, p, e, total, z, v)
-    if smallest < _REFINE:
-        _refine(R, y, L, index, p, e, total, z, v, residual)
-    for j in range(k):
-        x[j] = 0.0
-    for a in range(p):
-        x[index[a]] = z[a]
-    for j in range(k):
-        if not free[j]:
-            gradient = b[j] - multiplier * e[j]
-            for a in range(p):
-                gradient -= G[j, index[a]] * z[a]
-            w[j] = gradient
-    return True
+    def _nnls(self, y: _Array) -> _Array:
+        """One row by SciPy.
+
+        With a fixed sum, x are the weights of the point nearest to y in the hull of the columns p_j. For D = P − y·1ᵀ
+        and any t > 0, the minimum of ‖D·λ‖² + t²·(1 − Σλ)² over λ ≥ 0 is in that direction, whatever its sum.
+        """
+        patience = 30 * len(self._scale)
+        if not self._lift:
+            return nnls(self._R, y, maxiter=patience)[0]
+        D = self._R * (self.total / self._scale) - y[:, None]
+        D[-1] = np.sqrt((D[:-1] * D[:-1]).sum(axis=0).max()) or 1.0  # in place of the lift, which is zero in D
+        side = np.zeros(len(y))
+        side[-1] = D[-1, 0]
+        weights = nnls(D, side, maxiter=patience)[0]
+        return weights / weights.sum() * (self.total / self._scale)
+
+    def _nearest_anchor(self, Y: _Array) -> NDArray[np.intp]:
+        """For every row the anchor whose multiple of the right weight is nearest."""
+        points = (self._R * (self.total / self._scale)).T
+        return np.array([((points - y) ** 2).sum(axis=1).argmin() for y in Y])
 
 
 @jit
-def _cholesky(G: Any, index: Any, p: int, L: Any) -> float:
-    """The factor of G on ``index`` into L, with inverted diagonal; returns the smallest squared pivot.
+def principal_pivot(matrices: Any, which: Any, sets: Any, U: Any, L: Any, index: Any, smallest: Any) -> None:
+    """For every row i with set S and matrix M, and right-hand sides U[i]: U_S ← z, U_T ← U_T − M_TS·z, M_SS·z = U_S.
 
-    A pivot that is not positive ends it.
+    T are the indices not in S. The second matrix takes the first right-hand side only. L and ``index`` are room to work
+    in; ``smallest`` gets the smallest squared pivot of the Cholesky factor of M_SS. Where that is not positive, z is of
+    no use.
     """
-    smallest = np.inf
-    for a in range(p):
-        for c in range(a):
-            total = G[index[a], index[c]]
-            for d in range(c):
-                total -= L[a, d] * L[c, d]
-            L[a, c] = total * L[c, c]
-        pivot = G[index[a], index[a]]
-        for d in range(a):
-            pivot -= L[a, d] * L[a, d]
-        if pivot < smallest:
-            smallest = pivot
-            if not pivot > 0:
-                break
-        L[a, a] = 1.0 / np.sqrt(pivot)
-    return smallest
-
-
-@jit
-def _cholesky_solve(L: Any, p: int, z: Any) -> None:
-    """z ← (L·Lᵀ)⁻¹·z for the first p entries."""
-    for a in range(p):
-        total = z[a]
-        for d in range(a):
-            total -= L[a, d] * z[d]
-        z[a] = total * L[a, a]
-    for a in range(p - 1, -1, -1):
-        z[a] *= L[a, a]
-        for d in range(a):
-            z[d] -= L[a, d] * z[a]
-
-
-@jit
-def _normal_solve(L: Any, index: Any, p: int, e: Any, total: float, z: Any, v: Any) -> float:
-    """z ← the solution for the right-hand side in z, with Σ e·z = total unless total is NaN; the multiplier."""
-    _cholesky_solve(L, p, z)
-    if total != total or p == 0:
-        return 0.0
-    for a in range(p):
-        v[a] = e[index[a]]
-    _cholesky_solve(L, p, v)
-    excess, weight = -total, 0.0
-    for a in range(p):
-        excess += e[index[a]] * z[a]
-        weight += e[index[a]] * v[a]
-    multiplier = excess / weight
-    for a in range(p):
-        z[a] -= multiplier * v[a]
-    return multiplier
-
-
-@jit
-def _refine(R: Any, y: Any, L: Any, index: Any, p: int, e: Any, total: float, z: Any, v: Any, residual: Any) -> None:
-    """One step z ← z + G⁻¹·Rᵀ(y − R·z) on the free columns, with the sum kept."""
-    missing = total
-    for a in range(len(y)):
-        residual[a] = y[a]
-        for c in range(p):
-            residual[a] -= R[a, index[c]] * z[c]
-    for c in range(p):
-        missing -= e[index[c]] * z[c]
-    step = np.zeros(p)
-    for a in range(len(y)):
-        for c in range(p):
-            step[c] += R[a, index[c]] * residual[a]
-    _normal_solve(L, index, p, e, missing, step, v)
-    for c in range(p):
-        z[c] += step[c]
+    m, sides, k = U.shape
+    for i in range(m):
+        M = matrices[int(which[i])]
+        q = 1 if which[i] else sides
+        p = 0
+        for j in range(k):
+            if sets[i, j]:
+                index[p] = j
+                p += 1
+        low = np.inf
+        for a in range(p + q):  # the right-hand sides are further rows of the factor, whose diagonal is inverted
+            for c in range(min(a + 1, p)):
+                total = M[index[a], index[c]] if a < p else U[i, a - p, index[c]]
+                for d in range(c):
+                    total -= L[a, d] * L[c, d]
+                if c < a:
+                    L[a, c] = total * L[c, c]
+                else:
+                    low = min(low, total)
+                    L[a, a] = 1.0 / np.sqrt(total) if total > 0.0 else 0.0
+        for c in range(q):
+            z = L[p + c]
+            for a in range(p - 1, -1, -1):
+                z[a] *= L[a, a]
+                for d in range(a):
+                    z[d] -= L[a, d] * z[a]
+            for a in range(p):
+                for j in range(k):
+                    U[i, c, j] -= M[index[a], j] * z[a]
+            for a in range(p):
+                U[i, c, index[a]] = z[a]
+        smallest[i] = low
