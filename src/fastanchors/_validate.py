@@ -11,12 +11,25 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ._types import Rows
-from .errors import InvalidInputError, InvalidTypeError
+from .errors import InvalidInputError, InvalidTypeError, TooLargeError, one_line
 
-__all__ = ["as_matrix", "check_finite", "check_index", "check_number", "check_rank", "check_size", "is_dask"]
+__all__ = [
+    "as_matrix",
+    "check_extent",
+    "check_finite",
+    "check_index",
+    "check_number",
+    "check_rank",
+    "check_size",
+    "check_sparse",
+    "is_dask",
+    "numeric",
+]
 
 _LARGEST = 2**63 - 1
 _CHUNK_ENTRIES = 1 << 22  # entries looked at together, so that checking needs little extra memory
+_ANY_EXTENT = 1 << 24  # rows or columns that any sparse matrix may have, however empty
+_EMPTY_PER_ENTRY = 256  # and for each of its entries so many more: beyond that the size is taken for an error
 
 
 def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = "A") -> Rows:
@@ -33,13 +46,7 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
             "fa.build(path, folder) where one is taken"
         )
     if sp.issparse(A):
-        if A.ndim != 2:
-            raise InvalidInputError(f"{name} must be two-dimensional, got {A.ndim} dimension(s)")
-        matrix: Rows = sp.csr_array(A)
-        if not matrix.has_canonical_format:
-            if matrix.data is A.data or np.shares_memory(matrix.data, getattr(A, "data", matrix.data)):
-                matrix = matrix.copy()
-            matrix.sum_duplicates()
+        matrix: Rows = _canonical(A, name)
         values = matrix.data
     else:
         if isinstance(A, np.matrix):
@@ -56,7 +63,7 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
         values = matrix
     if 0 in matrix.shape:
         raise InvalidInputError(f"{name} is empty: shape {matrix.shape}; at least one row and one column are needed")
-    converted = _numeric(values, name)
+    converted = numeric(values, name)
     if converted is not values:
         matrix = (
             sp.csr_array((converted, matrix.indices, matrix.indptr), shape=matrix.shape)
@@ -70,12 +77,110 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
     return matrix
 
 
+def _canonical(A: Any, name: str) -> sp.csr_array:
+    """A sparse matrix as CSR, its index arrays checked, every row sorted and without duplicates."""
+    check_sparse(A, name)
+    check_extent(A.shape, A.nnz, name)
+    csr = sp.csr_array(A)
+    if A.format != "csr":  # lists of Python numbers, say, are checked as what they became
+        check_sparse(csr, name)
+    if csr.nnz == A.nnz and _is_canonical(csr):
+        return csr
+    small = A.dtype.kind in "iu" and A.dtype.itemsize < 8  # sums would wrap
+    csr = sp.csr_array(A.astype(np.int64) if small else A, copy=True)
+    csr.has_canonical_format = csr.has_sorted_indices = False  # whatever was said of it before
+    csr.sum_duplicates()
+    if small and csr.nnz:
+        limits = np.iinfo(A.dtype)
+        if limits.min <= csr.data.min() and csr.data.max() <= limits.max:
+            csr.data = csr.data.astype(A.dtype)
+    return csr
+
+
+def check_sparse(A: Any, name: str = "A") -> None:
+    """Raise unless the index arrays of a sparse matrix are right: compiled code follows them without a look.
+
+    A few vectorised passes over the indices, no copies of them.
+    """
+    if A.ndim != 2:
+        raise InvalidInputError(f"{name} must be two-dimensional, got {A.ndim} dimension(s)")
+    m, n = A.shape
+    if A.format == "coo":
+        _check_indices(A.row, m, "row", A.data.size, name)
+        _check_indices(A.col, n, "column", A.data.size, name)
+    elif A.format in ("csr", "csc", "bsr"):
+        high, wide = (1, 1) if A.format != "bsr" else A.data.shape[1:] if A.data.ndim == 3 else (0, 0)
+        if high < 1 or wide < 1 or (A.format != "bsr" and A.data.ndim != 1):
+            raise InvalidInputError(f"{name} is damaged: its data has the shape {A.data.shape}")
+        major, minor = (n, m) if A.format == "csc" else (m // high, n // wide)
+        entries = _check_pointers(A.indptr, major, name)
+        if entries > min(A.indices.size, len(A.data)):
+            raise InvalidInputError(
+                f"{name} is damaged: indptr ends at {entries}, but there are {A.indices.size} indices and "
+                f"{len(A.data)} values"
+            )
+        _check_indices(A.indices[:entries], minor, "row" if A.format == "csc" else "column", entries, name)
+    elif A.format == "dia" and (A.data.ndim != 2 or A.offsets.shape != A.data.shape[:1]):
+        raise InvalidInputError(f"{name} is damaged: {A.offsets.size} offsets for data of shape {A.data.shape}")
+
+
+def _check_pointers(indptr: NDArray[Any], major: int, name: str) -> int:
+    """The number of entries that the pointers speak of."""
+    if indptr.dtype.kind not in "iu" or indptr.shape != (major + 1,):
+        raise InvalidInputError(
+            f"{name} is damaged: indptr must hold {major + 1} integers, got {indptr.dtype} of shape {indptr.shape}"
+        )
+    if indptr[0] != 0:
+        raise InvalidInputError(f"{name} is damaged: indptr starts with {indptr[0]}, not 0")
+    for start in range(0, major, _CHUNK_ENTRIES):
+        falls = indptr[start + 1 : start + 1 + _CHUNK_ENTRIES] < indptr[start : start + _CHUNK_ENTRIES][: major - start]
+        if falls.any():
+            raise InvalidInputError(f"{name} is damaged: indptr decreases after position {start + int(falls.argmax())}")
+    return int(indptr[-1])
+
+
+def _check_indices(index: NDArray[Any], length: int, what: str, count: int, name: str) -> None:
+    if index.dtype.kind not in "iu" or index.shape != (count,):
+        raise InvalidInputError(
+            f"{name} is damaged: {count} integers must be the {what} indices, got {index.dtype} of shape {index.shape}"
+        )
+    # Seen as unsigned numbers, negative ones are beyond all others.
+    if count and int(index.view(index.dtype.str.replace("i", "u")).max()) >= length:
+        bad = int(index.min()) if int(index.min()) < 0 else int(index.max())
+        raise InvalidInputError(f"{name} is damaged: {what} index {bad} is outside 0 … {length - 1}")
+
+
+def _is_canonical(csr: sp.csr_array) -> bool:
+    """Whether columns strictly rise within every row, looked at anew: a kept flag may be out of date."""
+    indices, indptr = csr.indices[: csr.nnz], csr.indptr
+    for start in range(0, indices.size - 1, _CHUNK_ENTRIES):
+        part = indices[start : start + _CHUNK_ENTRIES + 1]
+        fall = np.flatnonzero(part[1:] <= part[:-1]) + (start + 1)
+        if fall.size and not np.array_equal(indptr[np.searchsorted(indptr, fall)], fall):  # only rows may begin there
+            return False
+    return True
+
+
+def check_extent(shape: tuple[int, int], entries: int, name: str) -> None:
+    """Raise where a sparse matrix is so much larger than what it holds that its size must be an error.
+
+    Every row and column costs memory and disk, empty ones too: a file of 60 bytes can claim 10¹² of them.
+    """
+    for size, what in zip(shape, ("rows", "columns"), strict=True):
+        if size > _ANY_EXTENT + _EMPTY_PER_ENTRY * entries:
+            raise TooLargeError(
+                f"{name} claims {size:,} {what} but holds {entries:,} entries; if that is no mistake, leave out the "
+                f"empty {what}"
+            )
+
+
 def is_dask(A: Any) -> bool:
     """Whether ``A`` is a Dask array or data frame; told by its looks, so that Dask is not imported."""
     return hasattr(A, "__dask_graph__") and hasattr(A, "to_delayed")
 
 
-def _numeric(values: NDArray[Any], name: str) -> NDArray[Any]:
+def numeric(values: NDArray[Any], name: str) -> NDArray[Any]:
+    """The values in a native type that is computed with: integers, float32, float64; objects as float64."""
     kind = values.dtype.kind
     if kind == "b":
         return values.astype(np.uint8)
@@ -88,9 +193,23 @@ def _numeric(values: NDArray[Any], name: str) -> NDArray[Any]:
     if kind == "O":
         try:
             return values.astype(np.float64)
-        except (TypeError, ValueError):
-            pass
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidTypeError(_no_number(values, name)) from None
     raise InvalidTypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
+
+
+def _no_number(values: NDArray[Any], name: str) -> str:
+    """Which object cannot be taken for a number."""
+    for place, value in np.ndenumerate(values):
+        try:
+            float(value)
+        except (TypeError, ValueError, OverflowError):
+            where = f"[{', '.join(map(str, place))}]" if values.ndim == 2 else ""
+            kind = type(value).__name__
+            if kind in ("NAType", "NaTType", "NoneType"):
+                return f"{name}{where} is missing; remove or impute it first"
+            return f"{name} must hold real numbers: {name}{where} is {one_line(repr(value), 60)} ({kind})"
+    return f"{name} must hold real numbers, got dtype object"
 
 
 def check_finite(matrix: Rows, *, signed: bool = False, name: str = "A", first_row: int = 0) -> None:

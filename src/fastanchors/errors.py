@@ -2,7 +2,8 @@
 
 All derive from :class:`FastAnchorsError`, and also from the built-in class a user would expect to catch
 (``ValueError`` for a bad value, ``TypeError`` for a wrong kind of object, ``OSError`` for files).
-A message names the offending place and the cure.
+A message names the offending place and the cure. As text it is one line of at most 500 characters without control
+characters, whatever the names in it are: they come from files.
 """
 
 from __future__ import annotations
@@ -19,11 +20,27 @@ __all__ = [
     "StoreError",
     "StoreLockedError",
     "TooLargeError",
+    "one_line",
 ]
+
+_LONGEST = 480  # characters of a message; the command line puts its own name before it
+_TAIL = 140  # of these at the end, where the cure is
+
+
+def one_line(text: str, longest: int = _LONGEST) -> str:
+    """``text`` on one line, control characters and half characters escaped, cut in the middle where it is too long."""
+    line = " ".join(text.split())
+    if not line.isprintable():
+        line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    tail = min(_TAIL, longest // 3)
+    return line if len(line) <= longest else f"{line[: longest - tail - 3]} … {line[-tail:]}"
 
 
 class FastAnchorsError(Exception):
     """Base of all errors of fastanchors."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class GuessWarning(UserWarning):

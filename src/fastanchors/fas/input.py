@@ -20,6 +20,7 @@ from .._validate import as_matrix, check_finite
 from ..errors import InvalidTypeError
 from ..io import Source, open_source
 from ..io.addresses import path_of
+from ..io.arrays import map_npy
 from ..io.row_source import block_bytes, split
 from ..matrix.contract import Rows
 from ..matrix.cost import Cost
@@ -63,7 +64,7 @@ def _rows_of_path(path: Any, one_pass: bool, small: int, budget: int | None) -> 
 
         return as_rows(open_store(path))
     if isinstance(path, Path) and path.suffix == ".npy" and path.is_file():
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = map_npy(path)
         if array.ndim == 2 and array.flags.c_contiguous and array.dtype.kind in "iuf":
             at_once = budget is None and not (one_pass and array.size > small)
             array = as_matrix(np.asarray(array), finite=at_once)

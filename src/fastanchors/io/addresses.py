@@ -6,7 +6,7 @@ fsspec opens them; readers read the blocks they need, as from a local file, and 
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from ..errors import MissingExtraError, StoreError
 
@@ -65,6 +65,12 @@ def path_of(source: Any) -> Any:
     return RemotePath(source, system, path)
 
 
+class _Size(NamedTuple):
+    """What readers ask of ``os.stat_result``."""
+
+    st_size: int
+
+
 class RemotePath:
     """What readers ask of a ``pathlib.Path``, for an address."""
 
@@ -101,6 +107,9 @@ class RemotePath:
     def read_text(self, encoding: str = "utf-8") -> str:
         with self.open() as file:
             return file.read().decode(encoding)
+
+    def stat(self) -> _Size:
+        return _Size(int(self._system.size(self._path) or 0))
 
     def open(self, mode: str = "rb") -> IO[bytes]:
         return self._system.open(self._path, mode)

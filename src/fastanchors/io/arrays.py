@@ -15,7 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..errors import InvalidInputError, InvalidTypeError, StoreError
+from .._validate import check_extent, check_sparse, numeric
+from ..errors import InvalidInputError, StoreError
 from .addresses import openable
 from .compressed import SliceReader, compressed_source, coo_source
 from .row_source import Source, read_names, reading, rebatch, row_slices, split
@@ -26,6 +27,7 @@ __all__ = [
     "dense_source",
     "from_array",
     "from_blocks",
+    "map_npy",
     "plain_rows",
     "read_npy",
     "read_npz",
@@ -53,12 +55,13 @@ def dense_source(name: str, array: Any, *, chunk_rows: int = 1, **names: Any) ->
 def from_array(A: Any, *, row_names: Any = None, column_names: Any = None, name: str = "the matrix") -> Source:
     """A NumPy array or a SciPy sparse matrix (kept sparse)."""
     if sp.issparse(A):
-        csr = _as_csr(A)
+        csr = _as_csr(A, name)
         source = compressed_source(
             name,
             csr.shape,
             csr.data.dtype,
             lambda: _array_readers(csr),
+            entries=int(csr.nnz),
             row_names=read_names(row_names, "row"),
             column_names=read_names(column_names, "column"),
         )
@@ -67,7 +70,7 @@ def from_array(A: Any, *, row_names: Any = None, column_names: Any = None, name:
     if array.ndim != 2:
         raise InvalidInputError(f"{name} must be two-dimensional, got shape {array.shape}")
     if array.dtype.kind == "O":
-        raise InvalidTypeError(f"{name} must hold real numbers, got dtype object")
+        array = numeric(array, "A" if name.startswith("the ") else f"{name}: A")
     return dense_source(
         name, array, row_names=read_names(row_names, "row"), column_names=read_names(column_names, "column")
     )
@@ -86,8 +89,10 @@ def _array_readers(csr: sp.csr_array) -> Any:
     return SliceReader(csr.indptr), SliceReader(csr.indices[: csr.nnz]), SliceReader(csr.data[: csr.nnz])
 
 
-def _as_csr(A: Any) -> sp.csr_array:
+def _as_csr(A: Any, name: str = "the matrix") -> sp.csr_array:
     """``A`` as CSR, with duplicates left for :class:`Source` to add up (SciPy's sums would wrap in small types)."""
+    check_sparse(A, name)
+    check_extent(A.shape, A.nnz, name)
     csr = sp.csr_array(A)
     if A.format == "coo" and csr.nnz < A.nnz:
         return unsummed_csr(A.row, A.col, A.data, A.shape)
@@ -127,7 +132,7 @@ def from_blocks(blocks: Iterable[Any], *, row_names: Any = None, column_names: A
 
 def _as_block(block: Any, index: int) -> Any:
     try:
-        matrix = _as_csr(block) if sp.issparse(block) else np.asarray(block)
+        matrix = _as_csr(block, f"row block {index}") if sp.issparse(block) else np.asarray(block)
     except ValueError as error:
         raise InvalidInputError(f"row block {index} is not an array: {error}") from error
     if matrix.ndim != 2:
@@ -139,7 +144,7 @@ def read_npy(path: Path, *, row_names: Any = None, column_names: Any = None) -> 
     """A dense ``.npy`` array, memory-mapped anew for each block, so that pages read do not pile up."""
     if not isinstance(path, Path):
         return _remote_npy(path, read_names(row_names, "row"), read_names(column_names, "column"))
-    array = _mapped(path)
+    array = map_npy(path)
     if array.ndim != 2:
         raise InvalidInputError(f"{path} must hold a two-dimensional array, got shape {array.shape}")
     (m, n), dtype, offset = array.shape, array.dtype, array.offset
@@ -152,7 +157,7 @@ def read_npy(path: Path, *, row_names: Any = None, column_names: Any = None) -> 
                 yield from _rows_of_columns(functools.partial(_read_at, file, offset, dtype), (m, n), dtype, max_bytes)
             return
         for start, stop in row_slices(m, n * dtype.itemsize, max_bytes):
-            yield np.array(_mapped(path)[start:stop])
+            yield np.array(map_npy(path)[start:stop])
 
     names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
     return Source(str(path), (m, n), dtype, False, blocks, **names)
@@ -182,9 +187,18 @@ def _remote_npy(path: Any, row_names: Any, column_names: Any) -> Source:
     return Source(str(path), shape, dtype, False, blocks, row_names=row_names, column_names=column_names)
 
 
-def _mapped(path: Path) -> Any:
-    with reading(path):
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+def map_npy(path: Path) -> Any:
+    """The array of a ``.npy`` file, mapped into memory, or a StoreError that says what is wrong with the file."""
+    with reading(path), path.open("rb") as file:
+        shape, by_column, dtype = _npy_header(file)
+        if dtype.hasobject:
+            raise StoreError(f"{path} holds Python objects, not numbers")
+        if 0 in shape:
+            raise InvalidInputError(f"{path} is empty: shape {shape}; at least one row and one column are needed")
+        offset, needed, size = file.tell(), math.prod(shape) * dtype.itemsize, path.stat().st_size
+        if offset + needed > size:
+            raise StoreError(f"{path} is truncated: its header gives the shape {shape}, {needed} bytes of {size}")
+        return np.memmap(file, dtype, "r", offset, shape, "F" if by_column else "C")
 
 
 def _npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -244,6 +258,8 @@ def _sparse_npz(path: Path, members: dict[str, Any], names: dict[str, Any]) -> S
     if not set(keys) <= members.keys() or len(shape) != 2:
         raise StoreError(f"{name}: not a two-dimensional sparse matrix as scipy.sparse.save_npz writes it")
 
+    entries = math.prod(members["data"][0])
+
     def readers() -> Any:
         first, second, third = (_Member(path, key) for key in keys)
         if keys[0] == "coords":  # one 2 × nnz array: the second reader starts half-way
@@ -252,8 +268,8 @@ def _sparse_npz(path: Path, members: dict[str, Any], names: dict[str, Any]) -> S
         return first, second, third
 
     if kind == "coo":
-        return coo_source(name, shape, dtype, readers, **names)
-    return compressed_source(name, shape, dtype, readers, by_column=kind == "csc", **names)
+        return coo_source(name, shape, dtype, readers, entries=entries, **names)
+    return compressed_source(name, shape, dtype, readers, entries=entries, by_column=kind == "csc", **names)
 
 
 def _npz_members(path: Path) -> dict[str, tuple[tuple[int, ...], bool, np.dtype[Any]]]:

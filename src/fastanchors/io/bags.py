@@ -10,13 +10,25 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .._validate import check_extent, check_size
 from ..errors import GuessWarning
 from .market import as_table, check_count, check_entries, first_misfit
-from .numbers import Numbers, line_chunks, malformed, open_bytes, parse_numbers, piece_bytes, read_line
+from .numbers import (
+    Numbers,
+    check_line_count,
+    line_chunks,
+    malformed,
+    open_bytes,
+    parse_numbers,
+    piece_bytes,
+    read_line,
+)
 from .row_source import Source, read_names, rebatch
 from .triplets import RowGrouper
 
 __all__ = ["read_docword", "read_ldac"]
+
+_LARGEST = 2**53 - 1  # numbers of words are read as float64
 
 
 def read_ldac(
@@ -37,7 +49,10 @@ def read_ldac(
     name = str(path)
     given, known = vocab if vocab is not None else column_names, n_columns
     if given is None and known is None:
-        known = _largest_word(path, name) + 1
+        known, entries = _largest_word(path, name)
+        check_extent((1, known), entries, name)
+    elif known is not None:
+        known = check_size(known, name="n_columns")
     words, beside = _vocabulary(path, given, (f"{path.stem}.vocab", "vocab.txt"), known, n_columns is not None)
     if n_columns is None:
         n_columns = known if words is None else len(words)
@@ -84,7 +99,7 @@ def _documents(numbers: Numbers, width: int | None, dtype: np.dtype[Any], name: 
     pairs[starts] = False
     table = numbers.values[pairs].reshape(-1, 2)
     words, values = table[:, 0], table[:, 1]
-    largest = np.inf if width is None else width - 1
+    largest = _LARGEST if width is None else width - 1
     bad = ~((words >= 0) & (words <= largest) & (words == np.floor(words)))
     bad |= (np.abs(values) >= 2**53) | (values != np.floor(values))
     if (misfit := first_misfit(values, dtype)) is not None:
@@ -100,13 +115,15 @@ def _documents(numbers: Numbers, width: int | None, dtype: np.dtype[Any], name: 
     return sp.csr_array((values.astype(dtype), words.astype(np.int64), indptr), shape=shape)
 
 
-def _largest_word(path: Path, name: str) -> int:
-    largest = -1
+def _largest_word(path: Path, name: str) -> tuple[int, int]:
+    """One more than the largest word, and how many pairs there are."""
+    width = entries = 0
     with open_bytes(path) as file:
         for line, text in line_chunks(file, name):
             numbers = parse_numbers(text, separator=":", name=name, first_line=line)
-            largest = max(largest, _documents(numbers, None, np.dtype(np.int64), name, line).shape[1] - 1)
-    return largest
+            documents = _documents(numbers, None, np.dtype(np.int64), name, line)
+            width, entries = max(width, documents.shape[1]), entries + documents.nnz
+    return width, entries
 
 
 def read_docword(
@@ -122,10 +139,12 @@ def read_docword(
     with open_bytes(path) as file:
         for number in range(1, 4):
             line = read_line(file, name, number).strip()
-            if not line.isdigit():
+            if not line.isdigit() or len(line) > 15:
                 raise malformed(name, number, "expected one whole number (documents, words, non-zeros)")
             sizes.append(int(line))
     m, n, entries = sizes
+    check_line_count(path, entries, 6, name)
+    check_extent((m, n), entries, name)
     count_type = np.dtype(dtype)
     sibling = path.name.replace("docword", "vocab").removesuffix(".gz")
     given = vocab if vocab is not None else column_names

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._validate import check_extent
 from ..errors import StoreError
 from .row_source import Source, reading
 from .triplets import RowGrouper
@@ -45,14 +46,17 @@ def compressed_source(
     dtype: Any,
     open_readers: Callable[[], tuple[Reader, Reader, Reader]],
     *,
+    entries: int,
     by_column: bool = False,
     **names: Any,
 ) -> Source:
     """A CSR (or, ``by_column``, CSC) matrix; ``open_readers`` gives fresh readers of indptr, indices and data.
 
+    ``entries`` is how many there are: a shape out of all proportion to them is refused.
     CSR streams; CSC entries are regrouped by rows through temporary files.
     """
     m, n = (int(shape[0]), int(shape[1]))
+    check_extent((m, n), entries, name)
 
     def rows(max_bytes: int) -> Iterator[sp.csr_array]:
         for _, block in _major_blocks(name, m, n, open_readers, max_bytes):
@@ -111,10 +115,13 @@ def coo_source(
     shape: tuple[int, int],
     dtype: Any,
     open_readers: Callable[[], tuple[Reader, Reader, Reader]],
+    *,
+    entries: int,
     **names: Any,
 ) -> Source:
-    """A matrix of triplets; ``open_readers`` gives fresh readers of rows, columns and values, all 0-based."""
+    """A matrix of so many triplets; ``open_readers`` gives fresh readers of rows, columns and values, all 0-based."""
     m, n = (int(shape[0]), int(shape[1]))
+    check_extent((m, n), entries, name)
 
     def blocks(max_bytes: int) -> Iterator[sp.csr_array]:
         grouper = RowGrouper(m, n, dtype, max_bytes, name=name)

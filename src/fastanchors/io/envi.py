@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,7 @@ def open_envi(path: Path) -> EnviImage:
     axes, order = _INTERLEAVES[interleave]
     shape = tuple(sizes[axis] for axis in axes)
     data = _data_file(path)
-    needed = offset + int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    needed = offset + math.prod(shape) * dtype.itemsize
     if data.stat().st_size < needed:
         raise StoreError(f"{data} is truncated: {data.stat().st_size} bytes, the header asks for {needed}")
     cube = np.memmap(data, dtype=dtype, mode="r", offset=offset, shape=shape).transpose(order)
@@ -94,8 +95,8 @@ def _whole(fields: dict[str, str], key: str, path: Path, *, default: int | None 
     if key not in fields and default is not None:
         return default
     text = fields.get(key, "")
-    if not text.isdigit() or int(text) < least:
-        raise StoreError(f"{path}: '{key}' must be a whole number of at least {least}, got {text!r}")
+    if not text.isdigit() or len(text) > 15 or int(text) < least:
+        raise StoreError(f"{path}: '{key}' must be a whole number of at least {least}, got {text[:40]!r}")
     return int(text)
 
 

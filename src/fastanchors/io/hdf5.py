@@ -11,9 +11,9 @@ import numpy as np
 from ..errors import InvalidInputError, MissingExtraError, StoreError
 from .arrays import dense_source
 from .compressed import SliceReader, compressed_source
-from .row_source import Source, read_names, reading
+from .row_source import Source, check_claim, read_names, reading
 
-__all__ = ["open_hdf5", "read_h5ad"]
+__all__ = ["check_stored", "open_hdf5", "read_h5ad"]
 
 _CACHE = 1 << 20  # bytes of chunks kept for each data set; blocks are read in order, so more would not help
 
@@ -47,6 +47,7 @@ def _read_x(path: Path, file: Any, layer: str | None, row_names: Any, column_nam
         "row_names": read_names(row_names, "row") if row_names is not None else _names(file, "obs"),
         "column_names": read_names(column_names, "column") if column_names is not None else _names(file, "var"),
     }
+    check_stored(str(path), matrix)
     if not hasattr(matrix, "keys"):
         return dense_source(str(path), matrix, chunk_rows=(matrix.chunks or (1,))[0], **names)
     kind = str(matrix.attrs.get("encoding-type", matrix.attrs.get("h5sparse_format", "")))
@@ -58,9 +59,17 @@ def _read_x(path: Path, file: Any, layer: str | None, row_names: Any, column_nam
         (int(shape[0]), int(shape[1])),
         matrix["data"].dtype,
         lambda: (SliceReader(matrix["indptr"]), SliceReader(matrix["indices"]), SliceReader(matrix["data"])),
+        entries=int(matrix["data"].size),
         by_column=kind.startswith("csc"),
         **names,
     )
+
+
+def check_stored(name: str, item: Any) -> None:
+    """Raise where a data set, or one of a group, claims far more than the file stores of it: HDF5 fills in the rest."""
+    for part in item.values() if hasattr(item, "values") else (item,):
+        if hasattr(part, "nbytes") and not part.is_virtual:
+            check_claim(name, int(part.nbytes), int(part.id.get_storage_size()))
 
 
 def _names(file: Any, axis: str) -> list[str] | None:

@@ -9,9 +9,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._validate import check_extent
 from ..errors import StoreError
 from .arrays import spooled, spooled_columns
-from .numbers import line_chunks, malformed, open_bytes, parse_numbers, piece_bytes, read_line
+from .numbers import check_line_count, line_chunks, malformed, open_bytes, parse_numbers, piece_bytes, read_line
 from .row_source import Source, read_names, row_slices
 from .triplets import RowGrouper
 
@@ -25,6 +26,8 @@ _TYPES: dict[str, Any] = {
     "pattern": np.uint8,
 }
 _EXACT = float(2**53)
+_SIZES = 200  # bytes that the line of sizes may have
+_LARGEST = 2**53  # of sizes: indices are read as float64
 
 
 def read_mtx(path: Path, *, row_names: Any = None, column_names: Any = None, dtype: Any = None) -> Source:
@@ -33,6 +36,9 @@ def read_mtx(path: Path, *, row_names: Any = None, column_names: Any = None, dty
     with open_bytes(path) as file:
         layout, kind, symmetry, sizes, _ = _header(file, name)
     m, n = sizes[:2]
+    if layout == "coordinate":
+        check_line_count(path, sizes[2], 4, name)
+        check_extent((m, n), sizes[2] * (1 + (symmetry != "general")), name)
     entry_type = np.dtype(_TYPES[kind] if dtype is None else dtype)
     reader = _coordinates if layout == "coordinate" else _array
 
@@ -60,10 +66,10 @@ def _header(file: IO[bytes], name: str) -> tuple[str, str, str, list[int], int]:
         number += 1
     wanted = 3 if layout == "coordinate" else 2
     try:
-        sizes = [int(word) for word in line.split()]
+        sizes = [int(word) for word in line[:_SIZES].split()]
     except ValueError:
         sizes = []
-    if len(sizes) != wanted or min(sizes) < 0:
+    if len(sizes) != wanted or min(sizes) < 0 or max(sizes) >= _LARGEST:
         raise malformed(name, number, f"expected {wanted} sizes, got {line[:40].decode('latin-1').strip()!r}")
     return layout, kind, symmetry, sizes, number + 1
 

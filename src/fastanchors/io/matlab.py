@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 from ..errors import InvalidInputError
 from .arrays import dense_source, from_array
 from .compressed import SliceReader, compressed_source
-from .hdf5 import open_hdf5
+from .hdf5 import check_stored, open_hdf5
 from .row_source import Source, read_names, reading
 
 __all__ = ["choose_variable", "read_mat"]
@@ -49,7 +50,7 @@ def read_mat(
 
 def choose_variable(sizes: dict[str, tuple[int, ...]], variable: str | None, path: Path) -> str:
     """The variable asked for, or the only one with the most entries."""
-    fitting = {key: int(np.prod(shape)) for key, shape in sizes.items() if len(shape) in (2, 3) and min(shape) > 0}
+    fitting = {key: math.prod(shape) for key, shape in sizes.items() if len(shape) in (2, 3) and min(shape) > 0}
     listed = ", ".join(f"{key} {'×'.join(map(str, sizes[key]))}" for key in fitting) or "none"
     if variable is not None:
         if variable not in fitting:
@@ -76,6 +77,7 @@ def _choose_hdf5(path: Path, file: Any, variable: str | None, transpose: bool, n
     sizes = {key: item.shape[::-1] for key, item in arrays.items()}
     sizes |= {key: (int(item.attrs["MATLAB_sparse"]), item["jc"].size - 1) for key, item in sparse.items()}
     key = choose_variable(sizes, variable, path)
+    check_stored(f"{path}:{key}", file[key])
     if key in sparse:
         return _sparse_source(f"{path}:{key}", sparse[key], sizes[key], transpose, names)
     item = arrays[key]
@@ -106,6 +108,7 @@ def _sparse_source(name: str, group: Any, shape: tuple[int, ...], transpose: boo
         (n, m) if transpose else (m, n),
         data.dtype,
         lambda: (SliceReader(group["jc"]), SliceReader(rows), SliceReader(data)),
+        entries=int(data.size),
         by_column=not transpose,
         **names,
     )

@@ -20,9 +20,21 @@ from .._jit import jit
 from ..errors import StoreError
 from .addresses import openable
 
-__all__ = ["CHUNK", "Numbers", "line_chunks", "malformed", "open_bytes", "parse_numbers", "piece_bytes", "read_line"]
+__all__ = [
+    "CHUNK",
+    "Numbers",
+    "check_line_count",
+    "line_chunks",
+    "malformed",
+    "open_bytes",
+    "parse_numbers",
+    "piece_bytes",
+    "read_line",
+]
 
 CHUNK = 1 << 21
+LONGEST_LINE = 1 << 28  # bytes; a longer line is no text
+_GZIP_RATIO = 1032  # deflate cannot do better
 _POWERS = np.array([float(10**e) for e in range(23)])
 
 
@@ -51,6 +63,15 @@ def open_bytes(path: Path) -> IO[bytes]:
     return file
 
 
+def check_line_count(path: Path, lines: int, line_bytes: int, name: str) -> None:
+    """Raise where a header promises more lines of ``line_bytes`` or more than the file has room for."""
+    with open_bytes(path) as file:
+        packed = isinstance(file, gzip.GzipFile)
+    size = path.stat().st_size * (_GZIP_RATIO if packed else 1)
+    if lines * line_bytes > size + line_bytes:
+        raise StoreError(f"{name}: the header promises {lines} entries, more than the file can hold: it is truncated")
+
+
 def piece_bytes(max_bytes: int) -> int:
     """Bytes of text to read at a time for blocks of ``max_bytes``: parsing holds some ten times that."""
     return min(CHUNK, max(1 << 16, max_bytes // 16))
@@ -59,17 +80,20 @@ def piece_bytes(max_bytes: int) -> int:
 def read_line(file: IO[bytes], name: str, number: int) -> bytes:
     """The next line, which must be there."""
     try:
-        line = file.readline()
+        line = file.readline(LONGEST_LINE)
     except (EOFError, OSError, zlib.error) as error:
         raise malformed(name, number, f"the compressed file is truncated or damaged ({error})") from error
     if not line:
         raise malformed(name, number, "the file ends inside its header")
+    if len(line) == LONGEST_LINE:
+        raise malformed(name, number, f"a line of more than {LONGEST_LINE:,} bytes; this is no text file")
     return line
 
 
 def line_chunks(file: IO[bytes], name: str, first_line: int = 1, size: int = CHUNK) -> Iterator[tuple[int, bytes]]:
     """(number of the first line, whole lines) until the end of the file."""
-    rest = b""
+    rest: list[bytes] = []  # of a line that is longer than a piece
+    held = 0
     line = first_line
     while True:
         try:
@@ -82,13 +106,17 @@ def line_chunks(file: IO[bytes], name: str, first_line: int = 1, size: int = CHU
             break
         cut = data.rfind(b"\n") + 1
         if not cut:
-            rest += data
+            rest.append(data)
+            held += len(data)
+            if held > LONGEST_LINE:
+                raise malformed(name, line, f"a line of more than {LONGEST_LINE:,} bytes; this is no text file")
             continue
-        chunk, rest = rest + data[:cut], data[cut:]
+        chunk = b"".join([*rest, data[:cut]])
+        rest, held = [data[cut:]], len(data) - cut
         yield line, chunk
         line += chunk.count(b"\n")
-    if rest:
-        yield line, rest + b"\n"
+    if held:
+        yield line, b"".join([*rest, b"\n"])
 
 
 def parse_numbers(text: bytes, *, separator: str = " ", strict: bool = False, name: str, first_line: int) -> Numbers:
@@ -104,8 +132,10 @@ def parse_numbers(text: bytes, *, separator: str = " ", strict: bool = False, na
     counts = np.empty(text.count(b"\n") + 1, dtype=np.int32)
     n, lines, n_slow = _scan(buffer, ord(separator), strict, _POWERS, values, slow, counts)
     for at, start, stop in slow[:n_slow].tolist():
-        token = text[start:stop].strip().strip(b'"')
+        token = text[start:stop].strip()
         try:
+            if token[:1] == b'"' == token[-1:] and len(token) > 1:
+                token = token[1:-1]
             if b"_" in token:  # Python's own 1_000 is no number in a file
                 raise ValueError
             values[at] = float(token)

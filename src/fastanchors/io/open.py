@@ -18,7 +18,7 @@ from .._validate import is_dask
 from ..errors import InvalidTypeError, StoreError
 from .addresses import STREAMED, RemotePath, path_of
 from .numbers import open_bytes
-from .row_source import Source
+from .row_source import Source, reading
 
 __all__ = ["formats", "open_source", "register_object"]
 
@@ -75,7 +75,10 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         kind = format or _format(path)
         if isinstance(path, RemotePath) and kind not in STREAMED:
             raise StoreError(f"{path}: {kind} is read from local files only; copy it first")
-        return _call(_reader(kind), path, options)
+        with reading(path):
+            found = _call(_reader(kind), path, options)
+        found.is_file = True
+        return found
     from . import arrays
 
     if isinstance(source, np.ndarray) or sp.issparse(source):
@@ -84,8 +87,8 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         from .zarr_array import zarr_source
 
         return _call(zarr_source, source, options)
-    if hasattr(source, "to_numpy"):  # a data frame brings its own names
-        if "row_names" not in options and source.index.dtype.kind not in "iu":
+    if hasattr(source, "to_numpy") and hasattr(source, "columns"):  # a data frame brings its own names
+        if "row_names" not in options and hasattr(source, "index") and source.index.dtype.kind not in "iu":
             options["row_names"] = list(source.index)
         options.setdefault("column_names", [str(column) for column in source.columns])
         return _call(arrays.from_array, source.to_numpy(), options)
@@ -120,7 +123,7 @@ def _call(reader: Callable[..., Source], source: Any, options: dict[str, Any]) -
 
 
 def _format(path: Any) -> str:
-    if not path.exists():
+    if not _exists(path):
         if isinstance(path, RemotePath):
             raise StoreError(f"{path} does not exist")
         near = difflib.get_close_matches(path.name, _listing(path.parent), n=1)
@@ -137,6 +140,11 @@ def _format(path: Any) -> str:
         return found
     hint = _hint(path, list(suffixes))
     raise StoreError(f"cannot tell the format of {path}{hint}; give format=…, one of {', '.join(_READERS)}")
+
+
+def _exists(path: Any) -> bool:
+    with reading(path):  # a name too long, or with a NUL in it
+        return bool(path.exists())
 
 
 def _hint(path: Any, suffixes: list[str]) -> str:

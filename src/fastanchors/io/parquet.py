@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._validate import check_extent
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, TooLargeError
 from .addresses import openable
 from .compressed import check_triplets
@@ -189,6 +190,7 @@ def _triplets(table: _Table, shape: tuple[int, int] | None, row_names: Any, colu
         m, n = (max(size, len(given) if given else 0) for size, given in zip(shape, known, strict=True))
     else:
         m, n = (int(size) for size in shape)
+    check_extent((m, n), table.rows, name)
     entry_type = numeric_dtype(value_type.to_pandas_dtype() if dtype is None else dtype, name)
 
     def blocks(max_bytes: int) -> Iterator[Any]:

@@ -10,15 +10,36 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._validate import _numeric, check_finite
-from ..errors import FastAnchorsError, InvalidInputError, InvalidTypeError, StoreError
+from .._validate import check_finite, numeric
+from ..errors import (
+    FastAnchorsError,
+    GuessWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    StoreError,
+    TooLargeError,
+    one_line,
+)
 from ..matrix.contract import Rows
 from .addresses import RemotePath, path_of
 
-__all__ = ["Source", "block_bytes", "numeric_dtype", "read_names", "reading", "rebatch", "row_slices", "split"]
+__all__ = [
+    "Source",
+    "block_bytes",
+    "check_claim",
+    "numeric_dtype",
+    "read_names",
+    "reading",
+    "rebatch",
+    "row_slices",
+    "split",
+]
 
 # In bytes of entries: memory is planned as a multiple of those, which are held more often than these.
 _SUMS_BYTES, _NAME_BYTES = 12, 32
+
+_ANY_SIZE = 1 << 30  # bytes that an array may claim, whatever is stored of it
+_BEST_RATIO = 1 << 17  # and so many for each that is stored: constant data compress well
 
 BlockReader = Callable[[int], Iterable[Rows]]
 
@@ -34,6 +55,7 @@ class Source:
     is_sparse : blocks are canonical CSR (sorted, no duplicates) if True, else C-ordered arrays.
     row_names, column_names : sequences of strings or None; a stream fills ``row_names`` while it is read.
     column_names_from : the file beside the data that the column names were found in, where nobody named it; or None.
+    is_file : the rows come from a file, so that whatever goes wrong while they are read is the file's: a StoreError.
     """
 
     def __init__(
@@ -54,6 +76,7 @@ class Source:
         self.row_names = row_names
         self.column_names = column_names
         self.column_names_from: str | None = None
+        self.is_file = False
         self._reader = reader
         if shape[1] < 1 or shape[0] == 0:
             raise InvalidInputError(f"{name} is empty: shape {shape}; at least one row and one column are needed")
@@ -80,8 +103,13 @@ class Source:
         entries among those added up, which would no longer be seen in their sum.
         """
         rows = 0
-        for block in self._reader(max(1, int(max_bytes))):
-            block = self._normal(block, rows, signed)
+        blocks = iter(self._reader(max(1, int(max_bytes))))
+        while True:
+            with reading(self.name) if self.is_file else contextlib.nullcontext():
+                block = next(blocks, None)
+                if block is None:
+                    break
+                block = self._normal(block, rows, signed)
             if block.shape[0] == 0:
                 continue
             rows += block.shape[0]
@@ -108,7 +136,7 @@ class Source:
         values = block.data if self.is_sparse else block
         if values.dtype == self.dtype:
             return block
-        values = _numeric(values, where)
+        values = numeric(values, where)
         if not np.can_cast(values.dtype, self.dtype, "safe"):
             raise InvalidTypeError(
                 f"{where}: entries of type {values.dtype} do not fit the first block's {self.dtype}; "
@@ -165,15 +193,27 @@ def reading(name: Any) -> Iterator[None]:
     """Whatever another library raises about a damaged file becomes one :class:`StoreError` that names the file."""
     try:
         yield
-    except (FastAnchorsError, MemoryError):
+    except (FastAnchorsError, GuessWarning):
         raise
+    except MemoryError as error:
+        raise TooLargeError(f"{name} does not fit into memory: {one_line(str(error), 120) or 'it is full'}") from error
     except Exception as error:
-        raise StoreError(f"cannot read {name}: {str(error) or type(error).__name__}") from error
+        why = one_line(getattr(error, "strerror", None) or str(error), 240) or type(error).__name__
+        raise StoreError(f"cannot read {name}: {why}") from error
+
+
+def check_claim(name: str, claimed: int, stored: int) -> None:
+    """Raise where an array claims to hold far more bytes than any compression makes of what is stored of it."""
+    if claimed > _ANY_SIZE + _BEST_RATIO * stored:
+        raise TooLargeError(
+            f"{name} claims {claimed:,} bytes of data but stores {stored:,}; if that is no mistake, write it without "
+            "its empty part"
+        )
 
 
 def numeric_dtype(dtype: Any, name: str) -> np.dtype[Any]:
     """The type entries of ``dtype`` are kept in: native integers, float32 or float64."""
-    return _numeric(np.empty(0, dtype=dtype), name).dtype
+    return numeric(np.empty(0, dtype=dtype), name).dtype
 
 
 def block_bytes(block: Rows) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,11 @@ from numpy.typing import NDArray
 from ..errors import InvalidInputError
 from .market import first_misfit, line_of, misfit_text
 from .name_spool import NameSpool
-from .numbers import line_chunks, malformed, open_bytes, parse_numbers, piece_bytes, read_line
+from .numbers import malformed, open_bytes, parse_numbers, piece_bytes
+from .records import record_chunks, split_fields
 from .row_source import Source, read_names, rebatch
 from .table_layout import Layout, layout
-from .words import BOM, check_encoding, decoded
+from .words import check_encoding, decoded
 
 __all__ = ["read_table"]
 
@@ -79,10 +79,9 @@ def _pieces(
 ) -> Iterator[NDArray[Any]]:
     width = found.width
     with open_bytes(path) as file:
-        if found.header:
-            read_line(file, name, 1)
-        for line, text in line_chunks(file, name, 1 + found.header, size):
-            text = text.removeprefix(BOM) if line == 1 else text
+        for line, text in record_chunks(file, name, separator, size):
+            if line == 1 and found.header:
+                line, text = 2, text.partition(b"\n")[2]
             if found.names_at is not None and names is not None:
                 text, labels = _split_names(text, separator, encoding, found.names_at, name, line)
                 names.extend(labels)
@@ -110,8 +109,10 @@ def _split_names(
             continue
         where = f", line {number}"
         if b'"' in line:
-            cells = next(csv.reader([decoded(line, encoding, name, where)], delimiter=separator))
+            cells = split_fields(decoded(line, encoding, name, where), separator)
             fields, label = [cell.encode() for cell in cells], "".join(cells[at : at + 1])
+            if any(separator in cell for column, cell in enumerate(cells) if column != at):
+                raise malformed(name, number, f"a value in quotes holds {separator!r}; numbers are written as 1.5")
         else:
             fields = line.split(mark, at + 1)
             label = decoded(b"".join(fields[at : at + 1]), encoding, name, where).strip()
@@ -127,13 +128,12 @@ def _first_lines(path: Path, name: str, separator: str, encoding: str) -> list[t
     """Number and cells of the first lines that are not blank."""
     lines: list[bytes] = []
     with open_bytes(path) as file:
-        for _, chunk in line_chunks(file, name):
+        for _, chunk in record_chunks(file, name, separator):
             lines += chunk.split(b"\n", 2 * _LOOKED)[: 2 * _LOOKED]
             if sum(bool(line.strip()) for line in lines) > 1:  # lines may be longer than a chunk
                 break
     if not lines:
         raise InvalidInputError(f"{name} is empty: a header or a row is needed")
-    lines[0] = lines[0].removeprefix(BOM)
     if not lines[0].strip():
         raise malformed(name, 1, "the file starts with a blank line; a header or a row is needed")
     shown: list[tuple[int, list[str]]] = []
@@ -141,8 +141,7 @@ def _first_lines(path: Path, name: str, separator: str, encoding: str) -> list[t
     for number, line in enumerate(lines, start=1):
         if line.strip() and (len(shown) < 2 or (len(shown) < _LOOKED and held < _LOOKED_BYTES)):
             held += len(line)
-            text = decoded(line, encoding, name, f", line {number}").rstrip("\r")
-            cells = next(csv.reader([text], delimiter=separator), [])
+            cells = split_fields(decoded(line, encoding, name, f", line {number}"), separator)
             shown.append((number, [cell.strip() for cell in cells]))
             if number == 1 and len(cells) == 1:
                 _check_separator(cells[0], separator, name)

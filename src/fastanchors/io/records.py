@@ -1,0 +1,124 @@
+"""Records of delimited text (RFC 4180): lines, except that a quoted field may run over several of them.
+
+Files that end their lines in CR alone, as old spreadsheets on the Macintosh wrote them, are read too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._jit import jit
+from .numbers import CHUNK, line_chunks, malformed
+from .words import BOM
+
+__all__ = ["record_chunks", "split_fields"]
+
+_BREAK = "\0"  # a line break inside quotes, while records are lines
+_LONGEST = 1 << 26  # bytes of a record with quotes
+
+
+class _UnixLines:
+    """A file whose lines end in CR alone, as if they ended in LF."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.cr_only: bool | None = None
+
+    def read(self, size: int) -> bytes:
+        data = self.file.read(size)
+        if self.cr_only is None:
+            self.cr_only = b"\r" in data and b"\n" not in data.removesuffix(b"\n")
+        return data.replace(b"\r", b"\n") if self.cr_only else data
+
+
+def record_chunks(file: IO[bytes], name: str, separator: str, size: int = CHUNK) -> Iterator[tuple[int, bytes]]:
+    """(number of the first line, whole records, one a line) until the end of the file, without a byte-order mark.
+
+    A record of several lines is followed by blank ones in their stead, so that the numbers of lines stay right.
+    """
+    mark = ord(separator)
+    begun, begun_at = b"", 1  # a record whose quotes are still open, and its line
+    for line, chunk in line_chunks(_UnixLines(file), name, size=size):  # type: ignore[arg-type]
+        if line == 1:
+            chunk = chunk.removeprefix(BOM)
+        if not begun and b'"' not in chunk:
+            yield line, chunk
+            continue
+        text, first = (begun + chunk, begun_at) if begun else (chunk, line)
+        out = np.empty(len(text) + text.count(b"\n"), np.uint8)
+        used, taken = _join_lines(np.frombuffer(text, np.uint8), mark, out)
+        begun, begun_at = text[taken:], first + text.count(b"\n", 0, taken)
+        if len(begun) > _LONGEST:
+            break
+        if used:
+            yield first, out[:used].tobytes()
+    if begun:
+        raise malformed(name, begun_at, "a quote is opened in this line and never closed")
+
+
+@jit
+def _join_lines(text: NDArray[np.uint8], separator: int, out: NDArray[np.uint8]) -> tuple[int, int]:
+    """Copy whole records, line breaks inside quotes as NUL; gives bytes written, and bytes of ``text`` that were read.
+
+    A quote opens a field only at its beginning; inside, two stand for one. Both rules are those of Python's ``csv``.
+    """
+    written = taken = done = joined = 0
+    quoted = closed = False
+    begins = True  # a field begins here
+    for p in range(text.size):
+        c = text[p]
+        if quoted:
+            closed = c == 34  # unless it is the first of two
+            quoted = not closed
+            if c == 10:
+                c = np.uint8(0)
+                joined += 1
+        else:
+            quoted = c == 34 and (begins or closed)
+            closed = False
+        out[written] = c
+        written += 1
+        if not quoted and c == 10:
+            for _ in range(joined):
+                out[written] = 10
+                written += 1
+            joined = 0
+            taken, done = p + 1, written
+        begins = not quoted and (c == 10 or c == separator)
+    return done, taken
+
+
+def split_fields(record: str, separator: str) -> list[str]:
+    """The fields of one record of :func:`record_chunks`, as Python's ``csv`` reads them, of any length."""
+    record = record.removesuffix("\r")
+    if '"' not in record:
+        return record.split(separator)
+    fields, at = [], 0
+    while True:
+        text = ""
+        if record.startswith('"', at):
+            text, at = _quoted(record, at + 1)
+        end = record.find(separator, at)
+        end = len(record) if end < 0 else end
+        fields.append((text + record[at:end]).replace(_BREAK, "\n"))
+        if end == len(record):
+            return fields
+        at = end + 1
+
+
+def _quoted(record: str, at: int) -> tuple[str, int]:
+    """The text from ``at`` to the closing quote, two quotes as one, and the place after that quote."""
+    parts: list[str] = []
+    while True:
+        end = record.find('"', at)
+        if end < 0:
+            return "".join([*parts, record[at:]]), len(record)
+        parts.append(record[at:end])
+        if not record.startswith('""', end):
+            return "".join(parts), end + 1
+        parts.append('"')
+        at = end + 2
