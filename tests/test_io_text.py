@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from fastanchors.errors import GuessWarning, InvalidInputError, StoreError
 from fastanchors.io import open_source
 from fastanchors.io.numbers import line_chunks, parse_numbers
+from fastanchors.io.records import record_chunks
 
 
 def whole(source, max_bytes=1 << 20):
@@ -418,7 +419,7 @@ def test_files_of_unknown_format(tmp_path, name, message):
 
 
 def test_lines_longer_than_what_is_read_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("fastanchors.io.table.line_chunks", partial(line_chunks, size=16))
+    monkeypatch.setattr("fastanchors.io.table.record_chunks", partial(record_chunks, size=16))
     path = tmp_path / "t.csv"
     path.write_text(",".join(f"column {j}" for j in range(9)) + "\n" + ",".join("123456789") + "\n")
     source = open_source(path)

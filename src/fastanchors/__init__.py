@@ -5,6 +5,7 @@ Names load on first use, so that ``import fastanchors`` stays light and compiles
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from ._lazy import load, names
@@ -56,6 +57,10 @@ register("file", lambda: load(f"{__name__}.store", {"open_file": "opening"}, "op
 register("dask", lambda: load(f"{__name__}.dask", {"open_collection": "opening"}, "open_collection"))
 
 __all__ = ["FastAnchorsError", "__version__", *sorted(_HOME)]
+
+
+# The readers of :mod:`fastanchors.io` lie below Dask and are told here who reads its collections.
+register("dask rows", lambda: import_module(".dask.blocks", __name__).dask_source)
 
 
 def __getattr__(name: str) -> Any:

@@ -28,7 +28,7 @@ __all__ = [
 
 _LARGEST = 2**63 - 1
 _CHUNK_ENTRIES = 1 << 22  # entries looked at together, so that checking needs little extra memory
-_ANY_EXTENT = 1 << 24  # rows or columns that any sparse matrix may have, however empty
+_ANY_EXTENT = 1 << 25  # rows or columns that any sparse matrix may have, however empty
 _EMPTY_PER_ENTRY = 256  # and for each of its entries so many more: beyond that the size is taken for an error
 
 

@@ -81,7 +81,11 @@ def check_output(path: Path | None, suffixes: tuple[str, ...], option: str, *sou
         raise click.BadParameter(f"the folder {path.parent} does not exist", param_hint=option)
     if path.is_dir():
         raise click.BadParameter(f"{path} is a folder", param_hint=option)
+    if (path.resolve().parent / "manifest.json").exists():
+        raise click.BadParameter(f"{path} lies inside a store, which would be damaged", param_hint=option)
     for source in sources:
+        if isinstance(source, Path) and source.is_dir() and path.resolve().is_relative_to(source.resolve()):
+            raise click.BadParameter(f"{path} lies inside {source}, which is read by this command", param_hint=option)
         if same_file(path, source):
             raise click.BadParameter(f"{path} is read by this command and would be overwritten", param_hint=option)
 

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidInputError, StoreError
+from ..errors import FastAnchorsError, InvalidInputError, StoreError, one_line
 from ..io.words import missing
+from ._files import TableWriter, as_json_text, replacing, unescaped
 
 __all__ = ["SUFFIXES", "Found", "is_result", "json_ready", "load", "save"]
 
 SUFFIXES = (".json", ".npz", ".csv")
 _COLUMNS = ("order", "row", "name", "share")
+_DIGITS = 20  # of a row number; more are too many anyway
 
 
 @dataclass(frozen=True)
@@ -32,21 +34,23 @@ class Found:
     record: Mapping[str, Any] = field(default_factory=dict)
 
 
-def save(record: Mapping[str, Any], components: NDArray[np.float64], path: Path) -> None:
+def save(record: Mapping[str, Any], components: NDArray[np.float64], path: Path, *, escape: bool = False) -> None:
     """Write the record of a seek; ``.npz`` also takes the anchor rows themselves, so that it serves other data too."""
-    suffix = path.suffix.lower()
-    if suffix == ".json":
-        path.write_text(json.dumps(record, ensure_ascii=False, allow_nan=False, indent=1) + "\n", encoding="utf-8")
-    elif suffix == ".npz":
-        text = json.dumps(record, ensure_ascii=False, allow_nan=False)
-        np.savez_compressed(path, anchors=np.asarray(record["anchors"]), components=components, record=np.array(text))
-    else:
-        names = record.get("anchor_names") or [""] * len(record["anchors"])
-        shares = record.get("shares") or [""] * len(record["anchors"])
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(_COLUMNS)
-            writer.writerows(zip(range(1, len(names) + 1), record["anchors"], names, shares, strict=True))
+    with replacing(path) as partial:
+        suffix = path.suffix.lower()
+        if suffix == ".json":
+            partial.write_text(as_json_text(record, indent=1) + "\n", encoding="utf-8")
+        elif suffix == ".npz":
+            arrays = {"anchors": np.asarray(record["anchors"]), "components": components}
+            with partial.open("wb") as file:
+                np.savez_compressed(file, allow_pickle=False, **arrays, record=np.array(as_json_text(record)))
+        else:
+            names = record.get("anchor_names") or [""] * len(record["anchors"])
+            shares = record.get("shares") or [""] * len(record["anchors"])
+            with partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as text:
+                table = TableWriter(text, escape=escape)
+                table.write([_COLUMNS])
+                table.write(zip(range(1, len(names) + 1), record["anchors"], names, shares, strict=True))
 
 
 def is_result(path: Path) -> bool:
@@ -68,19 +72,27 @@ def load(given: str) -> Found:
     path = Path(given)
     if not path.exists():
         parts = given.replace(",", " ").split()
-        if parts and all(part.isdigit() for part in parts):
-            return Found(_distinct(np.array(parts, dtype=np.intp), given))
+        if parts and all(part.isascii() and part.isdigit() for part in parts):
+            return Found(_distinct(_row_numbers([int(part[:_DIGITS]) for part in parts], "ANCHORS"), given))
         raise missing(path, "; ANCHORS is a result of seek --out, an array, or row numbers such as 3,17,5")
     try:
         found = _read(path)
-    except (ValueError, KeyError, TypeError, EOFError) as error:
-        if isinstance(error, InvalidInputError):
+    except (ValueError, KeyError, TypeError, EOFError, ArithmeticError, RecursionError, zipfile.BadZipFile) as error:
+        if isinstance(error, FastAnchorsError):
             raise
-        raise StoreError(f"cannot read anchors from {path}: {error}") from None
-    indices = found.indices
-    if indices is not None and (indices.ndim != 1 or indices.size == 0 or (indices < 0).any()):
-        raise InvalidInputError(f"{path} holds no anchors: row numbers from 0 on are needed")
-    return found if indices is None else replace(found, indices=_distinct(indices, given))
+        raise StoreError(f"cannot read anchors from {path}: {one_line(str(error), 200)}") from None
+    return found if found.indices is None else replace(found, indices=_distinct(found.indices, given))
+
+
+def _row_numbers(values: Any, where: Any) -> NDArray[np.intp]:
+    """Row numbers as they stand: anything that is not a whole number from 0 on is refused, not rounded."""
+    array = np.asarray(values)
+    if array.ndim != 1 or array.size == 0:
+        raise InvalidInputError(f"{where} holds no anchors: row numbers from 0 on are needed")
+    for value in array.tolist():
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 62:
+            raise InvalidInputError(f"{where}: {one_line(repr(value), 40)} is not a row number; they are 0, 1, 2, …")
+    return array.astype(np.intp)
 
 
 def _distinct(indices: NDArray[np.intp], given: str) -> NDArray[np.intp]:
@@ -94,19 +106,23 @@ def _read(path: Path) -> Found:
     suffix = path.suffix.lower()
     if suffix == ".json":
         record = json.loads(path.read_text(encoding="utf-8"))
-        return Found(np.asarray(record["anchors"], dtype=np.intp), None, record)
+        if not isinstance(record, dict) or "anchors" not in record:
+            raise InvalidInputError(f"{path} is no result of seek --out: it has no 'anchors'")
+        return Found(_row_numbers(record["anchors"], path), None, record)
     if suffix == ".csv":
         return _read_csv(path)
     loaded = np.load(path, allow_pickle=False)
     if isinstance(loaded, np.ndarray):
         if loaded.ndim == 1 and loaded.dtype.kind in "iu":
-            return Found(loaded.astype(np.intp))
+            return Found(_row_numbers(loaded, path))
         if loaded.ndim == 2 and loaded.dtype.kind in "iuf":
             return Found(None, loaded.astype(np.float64))
         raise InvalidInputError(f"{path} holds neither row numbers nor k × n anchors: shape {loaded.shape}")
     with loaded:
         record = json.loads(str(loaded["record"])) if "record" in loaded.files else {}
-        indices = loaded["anchors"].astype(np.intp) if "anchors" in loaded.files else None
+        indices = _row_numbers(loaded["anchors"], path) if "anchors" in loaded.files else None
+        if "components" not in loaded.files or loaded["components"].ndim != 2:
+            raise InvalidInputError(f"{path} is no result of seek --out: it has no k × n array 'components'")
         return Found(indices, loaded["components"].astype(np.float64), record)
 
 
@@ -120,9 +136,9 @@ def _read_csv(path: Path) -> Found:
             )
         lines = list(reader)
     rows = [int(line["row"]) for line in lines]
-    names = [line.get("name") or "" for line in lines]
+    names = [unescaped(line.get("name") or "") for line in lines]
     record = {"anchors": rows} | ({"anchor_names": names} if all(names) and names else {})
-    return Found(np.array(rows, dtype=np.intp), None, record)
+    return Found(_row_numbers(rows, path), None, record)
 
 
 def json_ready(value: Any) -> Any:

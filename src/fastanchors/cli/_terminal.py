@@ -9,13 +9,42 @@ from typing import Any
 
 import click
 
-__all__ = ["BYTES", "progress_bar", "shown_bytes", "working"]
+__all__ = ["BYTES", "Printable", "printable", "progress_bar", "shown_bytes", "working"]
+
+
+def printable(text: str) -> str:
+    """The text with control characters and half characters escaped, line breaks aside: names in it come from files."""
+    plain = text.replace("\n", "")
+    if plain.isprintable():
+        return text
+    spaces = "\n\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
+    return "".join(c if c.isprintable() or c in spaces else c.encode("unicode_escape").decode() for c in text)
+
+
+class Printable:
+    """Standard output on which all text is :func:`printable`."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return int(self._stream.write(printable(text)))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _shows_progress() -> bool:
     """Whether a person is watching: standard error is a terminal, and no script asked for JSON."""
     context = click.get_current_context(silent=True)
     return sys.stderr.isatty() and not (context is not None and context.params.get("as_json"))
+
+
+def _label(what: str) -> str:
+    """What a bar is called: no escapes, and brackets that are not markup."""
+    from rich.markup import escape
+
+    return escape(printable(what))
 
 
 @contextlib.contextmanager
@@ -29,7 +58,7 @@ def working(what: str) -> Iterator[None]:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        progress.add_task(what, total=None)
+        progress.add_task(_label(what), total=None)
         yield
 
 
@@ -52,7 +81,7 @@ def progress_bar(what: str, unit: str) -> Iterator[Callable[[float, float | None
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f} " + unit), Rate())
     with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True)) as progress:
-        task = progress.add_task(what, total=None)
+        task = progress.add_task(_label(what), total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import shutil
 import zipfile
@@ -12,6 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ._files import TableWriter
 
 __all__ = ["SUFFIXES", "WeightsFile"]
 
@@ -25,16 +26,16 @@ class WeightsFile:
     A context: leaving it after an exception removes what was written.
     """
 
-    def __init__(self, path: Path, dtype: Any, anchors: Sequence[str]) -> None:
+    def __init__(self, path: Path, dtype: Any, anchors: Sequence[str], *, escape: bool = False) -> None:
         self.path, self.dtype, self.k = path, np.dtype(dtype), len(anchors)
         self.rows = 0
         self._partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
         self._text = path.suffix.lower() == ".csv"
         self._file: Any
         if self._text:
-            self._file = text = self._partial.open("w", encoding="utf-8", newline="")
-            self._csv = csv.writer(text)
-            self._csv.writerow(["row", *anchors])
+            self._file = text = self._partial.open("w", encoding="utf-8", errors="backslashreplace", newline="")
+            self._table = TableWriter(text, escape=escape)
+            self._table.write([["row", *anchors]])
         else:
             self._file = self._partial.open("wb")
             self._write_header()
@@ -43,7 +44,7 @@ class WeightsFile:
         """The next rows; ``names`` are used by ``.csv``, the number of the row otherwise."""
         if self._text:
             labels = range(self.rows, self.rows + len(weights)) if names is None else names
-            self._csv.writerows([name, *row] for name, row in zip(labels, weights.tolist(), strict=True))
+            self._table.write([name, *row] for name, row in zip(labels, weights.tolist(), strict=True))
         else:
             self._file.write(np.ascontiguousarray(weights, dtype=self.dtype).tobytes())
         self.rows += len(weights)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import json
+import signal
 import sys
 import warnings
 from collections.abc import Mapping
@@ -17,9 +18,11 @@ from typing import Any
 import click
 
 from .._version import __version__
-from ..errors import FastAnchorsError, GuessWarning
+from ..errors import FastAnchorsError, GuessWarning, one_line
 from ._examples import EXAMPLES
+from ._files import as_json_text
 from ._spoken import in_options
+from ._terminal import Printable, printable
 
 __all__ = ["app", "emit", "json_option", "run", "say"]
 
@@ -102,24 +105,41 @@ json_option = click.option(
 
 def say(message: str) -> None:
     """A message for a person, on standard error."""
-    print(message, file=sys.stderr, flush=True)
+    print(printable(message), file=sys.stderr, flush=True)
 
 
 def emit(result: Mapping[str, Any]) -> None:
     """The result for a script: one JSON object on standard output."""
-    text = json.dumps(result, ensure_ascii=False, allow_nan=False)
+    text = as_json_text(result)
     try:
         print(text)
-    except UnicodeEncodeError:  # a name with half a character, or a terminal that knows few
+    except UnicodeEncodeError:  # a terminal that knows few characters
         print(json.dumps(result, allow_nan=False))
 
 
 def run() -> None:
-    """Run the command line and turn every expected failure into one line and an exit code."""
+    """Run the command line and turn every expected failure into one line and an exit code.
+
+    The request to end (SIGTERM, as batch systems and ``timeout`` send it) ends as Ctrl-C does: what is temporary goes.
+    """
+    before = signal.signal(signal.SIGTERM, _end)
+    sys.stdout = Printable(sys.stdout)
+    try:
+        _run()
+    finally:
+        sys.stdout = sys.stdout._stream
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(number: int, _: Any) -> None:
+    raise SystemExit(128 + number)
+
+
+def _run() -> None:
     try:
         code = app(prog_name="fastanchors", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        error.show(file=Printable(sys.stderr))  # type: ignore[arg-type]
         raise SystemExit(error.exit_code) from None
     except (KeyboardInterrupt, click.Abort):
         say("fastanchors: interrupted")
@@ -128,6 +148,9 @@ def run() -> None:
         sys.stderr.close()
         raise SystemExit(1) from None
     except (FastAnchorsError, OSError) as error:
-        say(f"fastanchors: {' '.join(str(error).split())}")
+        say(f"fastanchors: {one_line(str(error))}")
+        raise SystemExit(1) from None
+    except MemoryError as error:
+        say(f"fastanchors: out of memory{': ' if str(error) else ''}{one_line(str(error), 200)}")
         raise SystemExit(1) from None
     raise SystemExit(code if isinstance(code, int) else 0)

@@ -16,6 +16,7 @@ from ..encoder import encode_rows
 from ..errors import InvalidInputError
 from ..report._text import plural
 from ..report.shares import squared_norms
+from ._files import escape_option
 from ._input import ADDRESS, PATH, Input, input_options
 from ._options import check_output
 from ._result import Found, load
@@ -31,9 +32,12 @@ __all__ = ["check_names", "encode"]
 @click.argument("anchors")
 @click.option("-o", "--out", type=PATH, required=True, help=f"Where the weights go: {', '.join(SUFFIXES)}.")
 @click.option("--sum-to-one", is_flag=True, help="Make the weights of every row sum to one.")
+@escape_option
 @input_options
 @json_option
-def encode(source: Path, anchors: str, out: Path, sum_to_one: bool, as_json: bool, **options: Any) -> None:
+def encode(
+    source: Path, anchors: str, out: Path, sum_to_one: bool, escape_formulas: bool, as_json: bool, **options: Any
+) -> None:
     """Write every row of SOURCE as a non-negative mixture of the ANCHORS.
 
     ANCHORS is a result of seek --out (an .npz brings the anchor rows along and serves other data too), an array of row
@@ -45,7 +49,10 @@ def encode(source: Path, anchors: str, out: Path, sum_to_one: bool, as_json: boo
     with Input(source, **options) as data:
         components, names = _components(data, load(anchors), anchors)
         lost = total = 0.0
-        with progress_bar(f"encoding {source.name}", "rows") as bar, WeightsFile(out, np.float64, names) as file:
+        with (
+            progress_bar(f"encoding {source.name}", "rows") as bar,
+            WeightsFile(out, np.float64, names, escape=escape_formulas) as file,
+        ):
             for first, block in data.blocks():
                 F = np.empty((block.shape[0], len(components)))
                 lost += encode_rows(

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..report._text import clean, plural
 from ._count import Count
+from ._files import escape_option
 from ._input import ADDRESS, PATH, Input
 from ._options import FORMAT, check_output, table_options
 from ._terminal import working
@@ -41,6 +42,7 @@ _ADVICE = "try a few and take the smallest after which the rows missed hardly fa
 @click.option("--format", type=FORMAT, help="The format, where the name of the file does not tell.")
 @click.option("--row-names", type=ADDRESS, help="A file with one row name per line.")
 @click.option("-o", "--out", type=PATH, help=f"Write every row as a mixture of them: {', '.join(SUFFIXES)}.")
+@escape_option
 @table_options
 @json_option
 def representatives(
@@ -49,6 +51,7 @@ def representatives(
     scale: Any,
     robust: str | None,
     out: Path | None,
+    escape_formulas: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -68,7 +71,7 @@ def representatives(
         labels = None if data.row_names is None else [str(name) for name in data.row_names]
     names = [str(i) if labels is None else labels[i] for i in found.indices]
     if out is not None:
-        with WeightsFile(out, np.float64, names) as file:
+        with WeightsFile(out, np.float64, names, escape=escape_formulas) as file:
             file.write(found.weights, labels)
     if as_json:
         record = {

@@ -14,6 +14,7 @@ from .. import solvers
 from ..anchors import Anchors
 from ..errors import InvalidInputError, RankError
 from ..report._text import clean, plural, uncounted
+from ._files import escape_option
 from ._input import ADDRESS, PATH, Input, input_options
 from ._options import check_output
 from ._result import SUFFIXES, json_ready, save
@@ -109,6 +110,7 @@ def make_solver(name: str, **options: Any) -> Any:
 @seek_options
 @click.option("--shares/--no-shares", default=True, help="Estimate what each anchor explains (from 1,000 rows).")
 @click.option("--out", type=PATH, help=f"Also write the result to a file: {', '.join(SUFFIXES)}.")
+@escape_option
 @input_options
 @json_option
 def seek(
@@ -121,6 +123,7 @@ def seek(
     robust: str | None,
     shares: bool,
     out: Path | None,
+    escape_formulas: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -138,7 +141,7 @@ def seek(
             record = record_of(data, anchors, seed, curve, components if shares else None)
             record["options"] = {"budget": budget, "precondition": precondition, "robust": robust}
         if out is not None:
-            save(record, components, out)
+            save(record, components, out, escape=escape_formulas)
     if as_json:
         emit(record)
     else:

@@ -94,6 +94,8 @@ def _as_csr(A: Any, name: str = "the matrix") -> sp.csr_array:
     check_sparse(A, name)
     check_extent(A.shape, A.nnz, name)
     csr = sp.csr_array(A)
+    if A.format != "csr":  # lists of Python numbers, say, are checked as what they became
+        check_sparse(csr, name)
     if A.format == "coo" and csr.nnz < A.nnz:
         return unsummed_csr(A.row, A.col, A.data, A.shape)
     return csr

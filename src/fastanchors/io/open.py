@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .._openers import opener
 from .._validate import is_dask
 from ..errors import InvalidTypeError, StoreError
 from .addresses import STREAMED, RemotePath, path_of
@@ -67,9 +68,7 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         if test(source):
             return _call(reader, source, options)
     if is_dask(source):
-        from ..dask.blocks import dask_source
-
-        return _call(dask_source, source, options)
+        return _call(opener("dask rows"), source, options)
     if isinstance(source, str | os.PathLike | RemotePath):
         path = path_of(source)
         kind = format or _format(path)

@@ -21,6 +21,7 @@ from ..errors import (
     one_line,
 )
 from ..matrix.contract import Rows
+from ..matrix.door import BlockSource
 from .addresses import RemotePath, path_of
 
 __all__ = [
@@ -44,7 +45,7 @@ _BEST_RATIO = 1 << 17  # and so many for each that is stored: constant data comp
 BlockReader = Callable[[int], Iterable[Rows]]
 
 
-class Source:
+class Source(BlockSource):
     """The rows of one matrix, whatever it is kept in.
 
     Attributes
