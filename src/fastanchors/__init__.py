@@ -5,7 +5,6 @@ Names load on first use, so that ``import fastanchors`` stays light and compiles
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from ._lazy import load, names
@@ -55,12 +54,9 @@ _HOME = {
 # Kinds of source that ``open_matrix`` cannot open by itself, and who opens them.
 register("file", lambda: load(f"{__name__}.store", {"open_file": "opening"}, "open_file"))
 register("dask", lambda: load(f"{__name__}.dask", {"open_collection": "opening"}, "open_collection"))
+register("dask rows", lambda: load(f"{__name__}.dask", {"dask_source": "blocks"}, "dask_source"))
 
 __all__ = ["FastAnchorsError", "__version__", *sorted(_HOME)]
-
-
-# The readers of :mod:`fastanchors.io` lie below Dask and are told here who reads its collections.
-register("dask rows", lambda: import_module(".dask.blocks", __name__).dask_source)
 
 
 def __getattr__(name: str) -> Any:
