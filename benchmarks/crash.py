@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 import fastanchors.store.store as store_module
-from fastanchors.store import place, register_extra
+from fastanchors.store import Sidecar, place
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _table import Report, arguments
@@ -33,23 +33,24 @@ COLUMNS = 12
 TRANSACTIONS = 12
 
 
-class RowSums:
-    """An extra, so that its files are there to be lost: sums of rows beside each shard, and one of all."""
+class RowSums(Sidecar):
+    """A sidecar, so that its files are there to be lost: sums of rows beside each shard, and one of all."""
 
     name = "sums"
 
-    def prepare(self, block):
+    @classmethod
+    def load(cls, shared):
+        return cls()
+
+    def begin(self, block):
         return {"columns": np.array([block.shape[1]])}
 
-    def shard(self, block, first_row):
+    def add_block(self, block, first_row):
         rows = block.rows(np.arange(block.shape[0]), view=False)
         return {"sums": np.asarray(rows.sum(axis=1)).reshape(-1)}
 
     def finish(self, store):
         return {"total": np.array([store.frobenius_norm])}
-
-
-register_extra("sums", lambda shared: RowSums())
 
 
 def transactions(seed, rows):
@@ -109,7 +110,7 @@ def apply_to_model(A, operation):
 
 def work(path, seed, rows, report):
     """What a child does; it reports each commit as confirmed."""
-    with fa.open(path, mode="r+") as S:
+    with fa.open(path, mode="r+", sidecars=[RowSums]) as S:
         for plan in transactions(seed, rows):
             for operation in plan:
                 apply_to_store(S, operation)
@@ -164,7 +165,7 @@ def trial_updates(path, model, seed, rng, longest):
     """One child killed while it changes the store; returns the state the store is in afterwards."""
     model = model.copy()
     model[0, 0] = 0
-    with fa.open(path, mode="r+") as S:
+    with fa.open(path, mode="r+", sidecars=[RowSums]) as S:
         S[0, 0] = 0
     reported, finished = killed_after(rng.random() * longest, work, path, seed, len(model))
     fa.verify(path)
@@ -178,7 +179,7 @@ def trial_updates(path, model, seed, rng, longest):
             model = apply_to_model(model, operation)
     if not np.array_equal(found, model):
         raise AssertionError(f"the store is not in the state of commit {number}")
-    with fa.open(path, mode="r+"):
+    with fa.open(path, mode="r+", sidecars=[RowSums]):
         pass  # recovery by a writer
     left = sorted(os.listdir(path))
     known = {"lock", "manifest.json"} | fa.store.manifest.Manifest.read(path).files()
@@ -242,7 +243,7 @@ def fresh(path, rng, *, sparse, normalize):
     model = rng.integers(0, 9, (40, COLUMNS)) * (rng.random((40, COLUMNS)) < 0.4)
     model[0, 0] = 0
     source = sp.csr_array(model) if sparse else model
-    fa.build(source, path, overwrite=True, normalize=normalize, extras=[RowSums()]).close()
+    fa.build(source, path, overwrite=True, normalize=normalize, sidecars=[RowSums()]).close()
     return model
 
 

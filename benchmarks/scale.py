@@ -230,7 +230,7 @@ def constants(folder):
     rows = np.repeat(make_block(25_000, 200, 0), 12, axis=0)
     plan = _Plan(str(folder), "l1", True, 1 << 40, "the block", rows.shape[1], False, False)
     with one_thread(), one_blas_thread():
-        head = _prepare(rows[:3000], plan, [fas_store.FasExtra()])
+        head = _prepare(rows[:3000], plan, [fas_store.FasSidecar()])
         task = head._replace(shared={})
         _write_block(rows[:3000], 0, 0, 3000, None, plan, task)
         held = resident()

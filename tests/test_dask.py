@@ -25,11 +25,13 @@ from hypothesis import strategies as st
 import fastanchors as fa
 from fastanchors._parallel import one_thread, threads_allowed
 from fastanchors.dask.crew import Crew, _taken
+from fastanchors.dask.remote import RemoteStore
 from fastanchors.dask.rows import Marks, _gathered, _sketched
 from fastanchors.fas import index as fas_index
 from fastanchors.fas import seek as fas_seek
 from fastanchors.fas import sidecar as fas_store
 from fastanchors.store.rows import shard_bytes
+from fastanchors.store.store import Store
 from naive.fas import noisy, separable
 
 LIMIT = 1 << 22
@@ -236,10 +238,11 @@ def test_a_connected_store_is_for_reading(tmp_path):
 @pytest.mark.parametrize("extras", [True, False])
 def test_a_seek_on_workers_finds_the_same_anchors(tmp_path, sparse, noise, extras, keep_sketches, monkeypatch):
     A = matrix(6000, sparse=sparse, noise=noise)
-    fa.build(lazy(A, 1500), tmp_path / "s", **({} if extras else {"extras": ()}))
+    fa.build(lazy(A, 1500), tmp_path / "s", **({} if extras else {"sidecars": ()}))
     local = fa.open(tmp_path / "s")
     if extras:
-        monkeypatch.setattr(fas_store, "_read_index", lambda store: None)  # so that it is made of the sketches
+        for kind in (Store, RemoteStore):  # so that it is made of the sketches
+            monkeypatch.setattr(kind, "sidecar_arrays", lambda store, name: None)
     remote = fa.dask.connect(tmp_path / "s")
     expected = fa.FAS().seek(local, 6, rng=3)
     found = fa.FAS().seek(remote, 6, rng=3)
@@ -261,7 +264,7 @@ def test_full_passes_where_bounds_prove_nothing(tmp_path):
 
 
 def test_a_budget_holds_on_workers_too(tmp_path):
-    fa.build(lazy(matrix(6000, noise=True), 1500), tmp_path / "s", extras=())
+    fa.build(lazy(matrix(6000, noise=True), 1500), tmp_path / "s", sidecars=())
     local, remote = fa.open(tmp_path / "s"), fa.dask.connect(tmp_path / "s")
     expected, found = (fa.FAS(budget=500).seek(S, 6, rng=3) for S in (local, remote))
     assert found.cost.rows_read <= 500
@@ -524,7 +527,7 @@ def test_the_memory_limit_decides_alike_with_and_without_workers(tmp_path, limit
 
 def test_the_index_of_a_huge_store_is_not_refused(tmp_path):
     """What is marked in one place is bounded: ten thousand million rows would fit the default limit."""
-    fa.build(lazy(matrix(900), 300), tmp_path / "s", extras=()).close()
+    fa.build(lazy(matrix(900), 300), tmp_path / "s", sidecars=()).close()
     store = fa.dask.connect(tmp_path / "s")
     huge = (10**10, 200)
     assert 2 * fas_store._index_bytes((min(huge[0], store.rows_marked), huge[1])) < store.memory_limit
@@ -537,7 +540,7 @@ def test_a_block_and_what_is_asked_of_it_are_one_task(tmp_path):
     A = matrix(1200)
     X = lazy(A, 300) + 1
     with Callback(pretask=lambda key, *_: seen.append(key)):
-        fa.build(X, tmp_path / "s", normalize=None, extras=())
+        fa.build(X, tmp_path / "s", normalize=None, sidecars=())
         fa.SPA().seek(X, 3)
     kinds = {key_split(key) for key in seen}
     assert {"fastanchors-prepare", "fastanchors-shard", "fastanchors-project"} <= kinds

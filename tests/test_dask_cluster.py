@@ -14,7 +14,10 @@ import pytest
 from distributed import Client, LocalCluster
 
 import fastanchors as fa
+from fastanchors.dask.remote import RemoteStore
 from fastanchors.fas import sidecar as fas_store
+from fastanchors.store import Sidecar
+from fastanchors.store.store import Store
 from naive.fas import noisy, separable
 
 
@@ -58,18 +61,22 @@ def die_once(flag):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Deadly:
-    """An extra in the making of whose second shard, between two files of it, the worker dies."""
+class Deadly(Sidecar):
+    """A sidecar in the making of whose second shard, between two files of it, the worker dies."""
 
     name = "deadly"
 
     def __init__(self, flag):
         self.flag = str(flag)
 
-    def prepare(self, block):
+    @classmethod
+    def load(cls, shared):
+        raise NotImplementedError
+
+    def begin(self, block):
         return {"none": np.zeros(1)}
 
-    def shard(self, block, first_row):
+    def add_block(self, block, first_row):
         if first_row > 0:
             die_once(self.flag)
         return {"first": np.array([first_row])}
@@ -96,7 +103,8 @@ def test_workers_give_the_store_of_one_process(client, tmp_path):
 
 
 def test_a_seek_moves_little_and_finds_the_same(client, tmp_path, monkeypatch):
-    monkeypatch.setattr(fas_store, "_read_index", lambda store: None)  # so that it is made on the workers
+    for kind in (Store, RemoteStore):  # so that it is made on the workers
+        monkeypatch.setattr(kind, "sidecar_arrays", lambda store, name: None)
     moved = []
     for m in (24000, 96000):
         fa.build(da.from_array(matrix(m).astype(np.float32), chunks=(m // 4, 20)), tmp_path / str(m))
@@ -150,7 +158,7 @@ def test_what_is_counted_is_what_the_workers_send(client, tmp_path):
     wires(client)
     size = 4 * blocks * rows * 60
     sketches = 4 * 25 * blocks * rows
-    S = fa.build(X, tmp_path / "s", extras=())
+    S = fa.build(X, tmp_path / "s", sidecars=())
     built = wires(client)
     assert S.cost.bytes_moved < 100_000
     assert built < 200_000 < size // 100
@@ -203,11 +211,11 @@ def test_a_worker_killed_during_a_build(client, tmp_path):
     A = matrix()
     X = da.from_array(A, chunks=(1500, 20))
     flag = tmp_path / "flag"
-    S = fa.build(X, tmp_path / "killed", extras=[Deadly(flag)])
+    S = fa.build(X, tmp_path / "killed", sidecars=[Deadly(flag)])
     assert flag.exists()
     wait_for_workers(client)
     assert not before <= pids(client)  # one of them is gone
-    fa.build(X, tmp_path / "calm", extras=[Deadly(flag)])
+    fa.build(X, tmp_path / "calm", sidecars=[Deadly(flag)])
     assert files(tmp_path / "killed") == files(tmp_path / "calm")
     np.testing.assert_allclose(S.rows(np.arange(6000)) @ np.ones(20), 1.0)
     fa.verify(tmp_path / "killed")
@@ -231,8 +239,9 @@ def _deadly_bounds(flag):
 def test_a_worker_killed_during_a_seek(client, tmp_path, extras, monkeypatch):
     """Its shards, and the sketches it had made of them, are another's to answer for."""
     wait_for_workers(client)
-    fa.build(da.from_array(matrix(), chunks=(1500, 20)), tmp_path / "s", extras=extras)
-    monkeypatch.setattr(fas_store, "_read_index", lambda store: None)
+    fa.build(da.from_array(matrix(), chunks=(1500, 20)), tmp_path / "s", sidecars=extras)
+    for kind in (Store, RemoteStore):
+        monkeypatch.setattr(kind, "sidecar_arrays", lambda store, name: None)
     expected = fa.FAS().seek(fa.open(tmp_path / "s"), 6, rng=2)
     before = pids(client)
     flag = tmp_path / "flag"

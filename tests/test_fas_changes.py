@@ -17,7 +17,6 @@ from fastanchors.errors import RankError
 from fastanchors.fas import seek as fas_seek
 from fastanchors.fas import sidecar as fas_store
 from fastanchors.solvers._rows import as_rows
-from fastanchors.store import extras
 from naive.fas import residual_norms, separable
 
 COLUMNS = 9
@@ -123,7 +122,7 @@ class Interleaved(RuleBasedStateMachine):
 
 @pytest.fixture(autouse=True)
 def _no_small(monkeypatch):
-    for module, name in ((fas_seek, "SMALL"), (fas_store, "SMALL"), (extras, "_SMALL")):
+    for module, name in ((fas_seek, "SMALL"), (fas_store, "SMALL")):
         monkeypatch.setattr(module, name, 0)
 
 

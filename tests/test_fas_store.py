@@ -109,7 +109,7 @@ def test_an_index_that_would_outweigh_its_store_is_left_out(tmp_path, monkeypatc
 
 def test_a_proof_that_breaks_is_renewed_from_sketches(tmp_path):
     S = fa.build(matrix(), tmp_path / "s")
-    assert any(arrays is not None for _, _, arrays in S.extra_arrays("fas"))
+    assert any(arrays is not None for _, _, arrays in S.shard_arrays("fas"))
     anchors = fa.FAS().seek(S, 5).indices
     S.update(np.repeat(anchors[:2], 20), np.tile(np.arange(20), 2), np.ones(40, dtype=np.float32))
     found = check(S, 5)
@@ -131,7 +131,7 @@ def test_sketches_that_would_weigh_too_much_go_after_the_build(tmp_path, monkeyp
 
 
 def test_without_the_index(tmp_path):
-    S = fa.build(matrix(), tmp_path / "s", extras=())
+    S = fa.build(matrix(), tmp_path / "s", sidecars=())
     assert not list((tmp_path / "s").glob("*fas*"))
     check(S, 5)
     check(S, 5, reads=0)
@@ -222,7 +222,7 @@ def test_an_index_of_another_generation_is_refused(tmp_path, told):
     manifest.write(tmp_path / "s")
     (tmp_path / "s" / old["file"]).write_bytes(kept)
     with fa.open(tmp_path / "s") as S:
-        assert S.whole_arrays("fas") is None
+        assert S.sidecar_arrays("fas") is None
         check(S, 5)
 
 

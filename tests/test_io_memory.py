@@ -43,7 +43,7 @@ def peak_of_build(source, path, **options):
     """Bytes that Python and NumPy hold at most during a build without its extras."""
     tracemalloc.start()
     try:
-        fa.build(source, path, extras=(), **options).close()
+        fa.build(source, path, sidecars=(), **options).close()
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -79,7 +79,7 @@ def test_more_columns_than_memory_are_refused_at_once(tmp_path):
     with pytest.raises(TooLargeError, match=r"1,000,000 columns.* or make it sparse"):
         fa.build(np.ones((1, 1_000_000)), tmp_path / "s", memory_limit=1 << 25)
     assert os.listdir(tmp_path) == ["a.mtx"]
-    S = fa.build(path, tmp_path / "s", memory_limit=1 << 25, columns=False, extras=())
+    S = fa.build(path, tmp_path / "s", memory_limit=1 << 25, columns=False, sidecars=())
     assert (S.shape, S.raw(0, 6)) == ((5, 20_000_000), 3)
 
 

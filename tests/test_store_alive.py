@@ -369,7 +369,7 @@ import numpy as np
 import fastanchors as fa
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, hard))
-fa.build(np.ones((60_000, 60)), sys.argv[1], memory_limit=1 << 22, extras=()).close()
+fa.build(np.ones((60_000, 60)), sys.argv[1], memory_limit=1 << 22, sidecars=()).close()
 with fa.open(sys.argv[1]) as S:
     print(len(S._blocks), S.nnz)
 """

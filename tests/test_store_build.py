@@ -15,6 +15,7 @@ import scipy.sparse as sp
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, StoreError
 from fastanchors.io.row_source import block_bytes
+from fastanchors.store import Sidecar
 
 SMALL = 1 << 22  # the least memory limit: several shards even for small matrices
 
@@ -101,7 +102,7 @@ def test_space_of_short_rows(tmp_path, dtype, long, columns):
     indices = (np.arange(ends[-1]) * 7 % 300).astype(np.int32)
     A = sp.csr_array((np.arange(ends[-1]) % 100 + 1, indices, ends), shape=(20_000, 300)).astype(dtype)
     A.sort_indices()
-    S = fa.build(A, tmp_path / "s", columns=columns, extras=())
+    S = fa.build(A, tmp_path / "s", columns=columns, sidecars=())
     used = sum(file.stat().st_size for file in (tmp_path / "s").iterdir())
     assert used <= (2.6 if columns else 1.5) * block_bytes(A)
     assert (S.manifest.shards[0].data["arrays"]["row_nodes"]["shape"] == [0]) is not long
@@ -118,7 +119,7 @@ def test_space_of_short_rows(tmp_path, dtype, long, columns):
 @pytest.mark.parametrize(("n", "dtype"), [(9, np.float64), (17, np.float32), (33, np.float32)])
 def test_space_of_narrow_dense_matrices(tmp_path, n, dtype, columns):
     A = dense(20_000, n, dtype)
-    fa.build(A, tmp_path / "s", columns=columns, extras=()).close()
+    fa.build(A, tmp_path / "s", columns=columns, sidecars=()).close()
     used = sum(file.stat().st_size for file in (tmp_path / "s").iterdir())
     assert used <= (2.6 if columns else 1.5) * A.nbytes
     fa.verify(tmp_path / "s")
@@ -221,6 +222,7 @@ MEMORY = """
 import sys
 import numpy as np, scipy.sparse as sp
 import fastanchors as fa
+from fastanchors.store import Sidecar
 kind, path, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 def blocks(count):
@@ -294,32 +296,33 @@ def test_an_index_that_does_not_fit_is_left_out_with_a_warning(tmp_path):
         assert sorted(fa.FAS().seek(S, 5).indices) == [0, 1, 2, 3, 4]
 
 
-class RowSums:
-    """An extra for tests: the sum of each row, and the number of columns shared by all shards."""
+class RowSums(Sidecar):
+    """A sidecar for tests: the sum of each row, and the number of columns shared by all shards."""
 
     name = "sums"
 
-    def prepare(self, block):
+    @classmethod
+    def load(cls, shared):
+        assert shared["columns"].tolist() == [20]
+        return cls()
+
+    def begin(self, block):
         return {"columns": np.array([block.shape[1]])}
 
-    def shard(self, block, first_row):
+    def add_block(self, block, first_row):
         rows = block.rows(np.arange(block.shape[0]), view=False)
         return {"sums": np.asarray(rows.sum(axis=1)).reshape(-1), "first": np.array([first_row])}
 
 
-def test_extras_ride_along(tmp_path, monkeypatch):
-    from fastanchors.store import extras
-
-    monkeypatch.setattr(extras, "_LOADERS", {})
+def test_sidecars_are_made_and_kept_up(tmp_path):
     A = dense(3000, 20)
-    S = fa.build(A, tmp_path / "s", memory_limit=SMALL, extras=[RowSums()])
+    S = fa.build(A, tmp_path / "s", memory_limit=SMALL, sidecars=[RowSums()])
     fa.verify(tmp_path / "s")
 
     def sums(S):
-        return [(None if arrays is None else arrays["sums"]) for _, _, arrays in S.extra_arrays("sums")]
+        return [(None if arrays is None else arrays["sums"]) for _, _, arrays in S.shard_arrays("sums")]
 
     np.testing.assert_array_equal(np.concatenate(sums(S)), A.sum(axis=1))
-    extras.register_extra("sums", lambda shared: RowSums())
     S[7, 3] = 100
     S.append(A[:5])
     assert S.changed_rows.tolist() == [7, 3000, 3001, 3002, 3003, 3004]
@@ -330,7 +333,7 @@ def test_extras_ride_along(tmp_path, monkeypatch):
     np.testing.assert_array_equal(np.concatenate(sums(S)), expected.sum(axis=1))
     fa.verify(tmp_path / "s")
     S.close()
-    monkeypatch.setattr(extras, "_LOADERS", {})  # a release that does not know the extra leaves it out
+    # a writer that does not know the sidecar leaves it out
     with fa.open(tmp_path / "s", mode="r+") as T:
         T[0, 0] = 1
         T.compact()

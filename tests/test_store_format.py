@@ -166,7 +166,7 @@ def test_trees_are_as_documented(tmp_path):
     A[1, 7:] = 0
     for name, matrix in (("dense", A), ("sparse", sp.csr_array(A))):
         path = tmp_path / name
-        fa.build(matrix, path, extras=()).close()
+        fa.build(matrix, path, sidecars=()).close()
         manifest = read_manifest(path)
         arrays = read_arrays(path, manifest["shards"][0]["data"])
         used = np.zeros(arrays["row_nodes"].size, bool)

@@ -112,7 +112,7 @@ def test_joined_keeps_the_order_and_lets_the_last_win():
 @pytest.mark.parametrize("bytes_per_shard", [None, 48_000, 1 << 14])
 def test_compaction_makes_two_shards_at_a_time_where_there_is_room(tmp_path, bytes_per_shard, monkeypatch):
     A = sp.csr_array(sp.random_array((6000, 60), density=0.4, rng=np.random.default_rng(1)))
-    fa.build(A, tmp_path / "s", memory_limit=1 << 22, extras=()).close()
+    fa.build(A, tmp_path / "s", memory_limit=1 << 22, sidecars=()).close()
     making = []
     wait = compaction._Rewriting._wait
 
@@ -139,7 +139,7 @@ def test_compaction_makes_two_shards_at_a_time_where_there_is_room(tmp_path, byt
 
 def test_a_shard_that_fails_in_compaction_leaves_nothing(tmp_path, monkeypatch):
     A = sp.csr_array(sp.random_array((6000, 60), density=0.4, rng=np.random.default_rng(1)))
-    fa.build(A, tmp_path / "s", memory_limit=1 << 22, extras=()).close()
+    fa.build(A, tmp_path / "s", memory_limit=1 << 22, sidecars=()).close()
     write = compaction.write_shard
 
     def failing(folder, number, *arguments):

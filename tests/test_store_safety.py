@@ -188,7 +188,7 @@ def test_builds_of_one_path_at_once(tmp_path):
 
     def build():
         try:
-            fa.build(A, tmp_path / "p", extras=()).close()
+            fa.build(A, tmp_path / "p", sidecars=()).close()
             outcomes.append("built")
         except StoreError as error:
             known = "exists already" in str(error) or "made by another build" in str(error)
@@ -328,10 +328,9 @@ def test_a_reader_seeks_in_its_generation_after_compactions(tmp_path):
         for _ in range(2):
             S[7, 3] = 100.0
             S.compact()
-    assert readers[1].whole_arrays("fas") is not None
+    assert readers[1].sidecar_arrays("fas") is not None
     np.testing.assert_array_equal(fa.FAS().seek(readers[1], 5).indices, expected)
-    assert readers[2].extras() is not None
-    assert len(readers[2].extra_arrays("fas")) == 1
+    assert len(readers[2].shard_arrays("fas")) == 1
 
 
 def test_a_missing_extra_is_named(tmp_path):

@@ -159,7 +159,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _rows(self, X: Any, *, reset: bool) -> Iterator[Any]:
         """``X`` checked; the store at a path is open meanwhile."""
         if isinstance(X, (str, Path)):
-            from .store import open as open_store
+            from .fas.stores import open as open_store
 
             with open_store(local_path(X)) as store:
                 yield self._check(store, reset=reset)

@@ -84,7 +84,7 @@ class Input:
             self.shape = self._source.shape
 
     def _open_store(self, path: Path) -> None:
-        from ..store import open as open_store
+        from ..fas.stores import open as open_store
 
         self.store = open_store(path)
         self.normalize = self.store.normalize
@@ -119,7 +119,7 @@ class Input:
 
     def _built(self) -> Any:
         """A file too large to hold becomes a store for the time of the command."""
-        from ..store import build
+        from ..fas.stores import build
 
         self._temporary = tempfile.mkdtemp(prefix="fastanchors-")
         place = Path(self._temporary) / "store"

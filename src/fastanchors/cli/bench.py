@@ -58,8 +58,8 @@ def bench(rows: int, columns: int, size: int, noise: float, repeats: int, seed: 
 def _ways(A: NDArray[np.float64], k: int, seed: int, folder: Path) -> dict[str, Callable[[], Any]]:
     """Name -> what to time; each returns the anchors (None: there are none to judge)."""
     from .. import FAS, SPA, XRAY
-    from ..store import build
-    from ..store import open as open_store
+    from ..fas.stores import build
+    from ..fas.stores import open as open_store
 
     store = folder / "store"
 

@@ -79,7 +79,7 @@ def _compile_encoder() -> subprocess.Popen[bytes]:
 
 def _build(corpus: _Corpus, path: Path, tell: _Tell) -> Store:
     """The store of all stories but the last ones."""
-    from ..store import build
+    from ..fas.stores import build
 
     first = corpus.counts[:-_LATE]
     with working("building the store"):

@@ -26,10 +26,10 @@ from ..io.row_source import _NAME_BYTES, Source, numeric_dtype, rebatch
 from ..matrix.contract import Rows
 from ..store.arrays_file import write_arrays
 from ..store.build import Progress, _Build
-from ..store.extras import Extra
 from ..store.files import disk_errors, sync_directory
-from ..store.manifest import Shard
+from ..store.manifest import Manifest, Shard
 from ..store.rows import block_of, check_rows, write_shard
+from ..store.sidecars import Sidecar
 from .blocks import DaskSource, as_block, check_length
 
 __all__ = ["DaskBuild"]
@@ -49,11 +49,11 @@ class _Plan(NamedTuple):
 
 
 class _Head(NamedTuple):
-    """What the first block decides for all: the kind and type of the entries, and what the extras share."""
+    """What the first block decides for all: the kind and type of the entries, and what the sidecars share."""
 
     sparse: bool
     dtype: str
-    extras: Sequence[Extra]
+    sidecars: Sequence[Sidecar]
     shared: dict[str, Any]
 
 
@@ -87,16 +87,15 @@ class DaskBuild(_Build):
         own = [(i, start, stop - start, source.names_of(i)) for i, (start, stop) in enumerate(rows)]
         at = next(i for i, (start, stop) in enumerate(rows) if stop > start)
         # The first block decides for all, and is written by the task that looks at it: it is computed once.
-        begun = crew.each("prepare", _begin, source.tasks[at : at + 1], own[at : at + 1], (plan, list(self.extras)))
+        begun = crew.each("prepare", _begin, source.tasks[at : at + 1], own[at : at + 1], (plan, list(self.sidecars)))
         head, first = begun[0]
         source.is_sparse, source.dtype = head.sparse, np.dtype(head.dtype)
-        self.extras = head.extras
+        self.sidecars = head.sidecars
         for name, arrays in head.shared.items():
             self.shared[name] = write_arrays(self.folder / f"{name}.bin", arrays)
         head = head._replace(shared={})
         written = crew.each("shard", _write_block, source.tasks[at + 1 :], own[at + 1 :], (plan, head))
         self._number([shard for shards in [first, *written] for shard in shards])
-        self._finish()
         if self.progress is not None:  # Dask has its own, with every task; here it is told once
             size = sum(shard.data["bytes"] for shard in self.shards.values())
             seconds = time.perf_counter() - self.started
@@ -120,31 +119,31 @@ class DaskBuild(_Build):
     def bytes_moved(self) -> int:  # type: ignore[override]
         return self.source.crew.cost.bytes_moved
 
-    def open(self) -> Any:
-        """The store in the making, for the extras: answered for by the workers, or by the threads of this process."""
+    def open(self, manifest: Manifest) -> Any:
+        """The store in the making, for the sidecars: answered for by the workers, or by the threads of this process."""
         from .remote import RemoteStore
 
         crew = self.source.crew
-        return RemoteStore(self.folder, crew, crew.cost, self.memory_limit)
+        return RemoteStore(self.folder, crew, crew.cost, self.memory_limit, manifest)
 
 
 def _begin(
-    block: Any, number: int, first_row: int, length: int, names: list[str] | None, plan: _Plan, extras: list[Extra]
+    block: Any, number: int, first_row: int, length: int, names: list[str] | None, plan: _Plan, sidecars: list[Sidecar]
 ) -> tuple[_Head, list[Shard]]:
     """What the first block decides, and its shards."""
-    head = _prepare(as_block(block), plan, extras)
+    head = _prepare(as_block(block), plan, sidecars)
     return head, _write_block(block, number, first_row, length, names, plan, head)
 
 
-def _prepare(rows: Rows, plan: _Plan, extras: list[Extra]) -> _Head:
+def _prepare(rows: Rows, plan: _Plan, sidecars: list[Sidecar]) -> _Head:
     sparse, dtype = sp.issparse(rows), numeric_dtype(rows.dtype, plan.name)
     shared = {}
-    if extras:
+    if sidecars:
         with one_blas_thread():  # as everywhere in a build: the same bytes on every machine of a kind
             piece = next(_pieces(rows, sparse, dtype, plan, 0))
             made = block_of(piece, plan.normalize, plan.columns)
-            shared = {extra.name: dict(extra.prepare(made)) for extra in extras}
-    return _Head(sparse, dtype.str, extras, shared)
+            shared = {sidecar.name: dict(sidecar.begin(made)) for sidecar in sidecars}
+    return _Head(sparse, dtype.str, sidecars, shared)
 
 
 def _pieces(rows: Rows, sparse: bool, dtype: Any, plan: _Plan, first_row: int) -> Any:
@@ -180,7 +179,7 @@ def _write_block(
                 end = begin + piece.shape[0]
                 made = block_of(piece, plan.normalize, plan.columns)
                 known = names[begin:end] if names is not None else None
-                shard = write_shard(aside, at, made, known, head.extras, first_row + begin)
+                shard = write_shard(aside, at, made, known, head.sidecars, first_row + begin)
                 for description in shard.files():
                     name = f"block-{number:06d}-{description['file']}"
                     os.replace(aside / description["file"], folder / name)

@@ -28,13 +28,14 @@ from ..sampling.matrix import SampleMatrix
 from ..sampling.sparse_block import SparseBlock
 from ..sampling.stack import by_block
 from ..sampling.view import view_dtype
+from ..sampling.write_log import Cursor
 from ..solvers._rows import MatrixRows
 from ..store.arrays_file import map_arrays
 from ..store.build import DEFAULT_MEMORY
-from ..store.extras import Extra, load_extra, whole_of
 from ..store.journal import read_journal
 from ..store.manifest import Manifest, Shard
 from ..store.names import Names
+from ..store.sidecars import Arrays, SidecarHost, whole_of
 from .crew import Crew, Mobile, stacked
 from .rows import RemoteRows, RemoteSketch
 
@@ -69,7 +70,7 @@ class _Facts(NamedTuple):
     has_columns: bool
 
 
-class RemoteStore(SampleMatrix):
+class RemoteStore(SampleMatrix, SidecarHost):
     """A store for reading, whose blocks are on workers. Made by :func:`connect`.
 
     A worker maps the files of its shards where it runs and keeps no state: when it dies, another takes its shards.
@@ -79,11 +80,16 @@ class RemoteStore(SampleMatrix):
     rows_marked = 1 << 25  #: rows that are marked at a time, at most; those of a scan are marked where they are
 
     def __init__(
-        self, path: Path, client: Any = None, cost: Cost | None = None, memory_limit: int = DEFAULT_MEMORY
+        self,
+        path: Path,
+        client: Any = None,
+        cost: Cost | None = None,
+        memory_limit: int = DEFAULT_MEMORY,
+        manifest: Manifest | None = None,
     ) -> None:
         self.path, self.memory_limit = path, memory_limit
-        self.manifest = Manifest.read(path)
-        if read_journal(path / self.manifest.journal, self.manifest.generation).records:
+        self.manifest = Manifest.read(path) if manifest is None else manifest  # of a build: not written yet
+        if manifest is None and read_journal(path / self.manifest.journal, self.generation).records:
             raise StoreError(f"{path} has changes in its journal; open it with mode='r+' and compact() it first")
         self._set_normalize(self.manifest.normalize)  # type: ignore[arg-type]
         if cost is not None:
@@ -119,14 +125,13 @@ class RemoteStore(SampleMatrix):
         """None: a store with changes since its last compaction is not connected to."""
         return np.zeros(0, np.int64)
 
-    def extras(self) -> list[Extra]:
-        """The extras of this store that this release knows; what their shards share is read here."""
-        known = self.manifest.extras.items()
-        extras = (load_extra(name, map_arrays(self.path, described)) for name, described in known)
-        return [extra for extra in extras if extra is not None]
+    def shared_arrays(self, name: str) -> Arrays | None:
+        """What the shards share of a sidecar, read here; None where the store has none."""
+        description = self.manifest.extras.get(name)
+        return None if description is None else map_arrays(self.path, description)
 
-    def whole_arrays(self, name: str) -> Any:
-        """What an extra keeps about the whole store, read here, and the state of the rows; None if nothing."""
+    def sidecar_arrays(self, name: str) -> tuple[Arrays, Cursor] | None:
+        """What a sidecar says about the whole store, read here, and the state of the rows; None if nothing."""
         description = whole_of(self.manifest, name)
         return None if description is None else (map_arrays(self.path, description), self.cursor)
 

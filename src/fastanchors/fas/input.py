@@ -110,7 +110,7 @@ def _built(source: Source, held: deque[Rows], rest: Iterator[Rows]) -> MatrixRow
 
     What was read of it already is built first and let go, so that the file is read once.
     """
-    from ..store import build
+    from .stores import build
 
     def blocks(max_bytes: int) -> Iterator[Rows]:
         while held:

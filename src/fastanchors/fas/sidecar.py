@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +23,7 @@ from ..sampling.block import Block
 from ..sampling.sparse_block import SparseBlock
 from ..sampling.write_log import Cursor
 from ..solvers._rows import MatrixRows
+from ..store.sidecars import Arrays, Sidecar, SidecarHost
 from .bounds import Sketch, Thresholds, row_space
 from .changes import absorb
 from .coreset import Coreset, Run
@@ -31,7 +31,7 @@ from .hull import Hull
 from .index import PILOT, SPARE, Index, index_of_sketch, pilot_rows
 from .sketch import Part, empty_part, padded, sketch_rows
 
-__all__ = ["SMALL", "STEPS", "FasExtra", "Kept", "keep", "load", "recall", "renew_index"]
+__all__ = ["SMALL", "STEPS", "FasSidecar", "Kept", "keep", "recall", "renew_index"]
 
 STEPS = 20  # anchors that a build prepares for
 _SEED = 20  # of the pilot: a build gives the same files each time
@@ -42,35 +42,36 @@ _SPARSE_SHARE, _DENSE_SHARE = 0.02, 0.1  # of the bytes of the shards that sketc
 _WHOLE_SHARE, _WHOLE_FREE = 0.1, 1 << 22  # of the bytes of the shards that the index may add; bytes that never matter
 _MANY_CHANGED = 1 << 25  # bytes of changed rows above which a fresh pass is better than holding them all
 
-Arrays = Mapping[str, NDArray[Any]]
 
-
-def load(shared: Arrays) -> FasExtra:
-    """The extra of a store, from the arrays its shards share, if they share any."""
-    return FasExtra(np.asarray(shared["V"]) if "V" in shared else None)
-
-
-class FasExtra:
-    """See :class:`fastanchors.store.extras.Extra`."""
+class FasSidecar(Sidecar):
+    """See :class:`fastanchors.store.sidecars.Sidecar`."""
 
     name = "fas"
 
     def __init__(self, V: NDArray[np.float64] | None = None) -> None:
         self.V = V
         self.shares = {True: _SPARSE_SHARE, False: _DENSE_SHARE}
-        self.fleeting = False  # sketches go after the build, that much is known from its first block
 
-    def prepare(self, block: Block) -> dict[str, NDArray[Any]]:
+    @classmethod
+    def load(cls, shared: Arrays) -> FasSidecar:
+        """The sidecar of a store, from the arrays its shards share, if they share any."""
+        return cls(np.asarray(shared["V"]) if "V" in shared else None)
+
+    def wanted(self, shape: tuple[int | None, int]) -> bool:
+        """Not for a matrix that is read whole faster than its index."""
+        return shape[0] is None or shape[0] * shape[1] > SMALL
+
+    def begin(self, block: Block) -> dict[str, NDArray[Any]]:
         """The sketched space, from rows of the first block."""
         rng = np.random.default_rng(_SEED)
         m, n = block.shape
         some = np.sort(rng.choice(m, min(m, PILOT), replace=False))
         self.V = row_space(block.rows(some, view=True), min(STEPS + SPARE, n), rng)
         share = self.shares[isinstance(block, SparseBlock)]
-        self.fleeting = sum(x.nbytes for x in empty_part(m, self.V.shape[1])[1:]) > share * block.nbytes
+        self.temporary = sum(x.nbytes for x in empty_part(m, self.V.shape[1])[1:]) > share * block.nbytes
         return {"V": self.V}
 
-    def shard(self, block: Block, first_row: int) -> dict[str, NDArray[Any]]:
+    def add_block(self, block: Block, first_row: int) -> dict[str, NDArray[Any]]:
         """The sketch of a block: a pass over rows that are in memory, as they are stored."""
         assert self.V is not None
         m, n = block.shape
@@ -118,9 +119,9 @@ class FasExtra:
         arrays = _encode(index)
         return arrays if sum(array.nbytes for array in arrays.values()) <= allowed else None
 
-    def worth_keeping(self, store: Any) -> bool:
+    def keep_shards(self, store: Any) -> bool:
         """Whether the sketches are small beside the shards; if not, they serve the build alone."""
-        if self.fleeting:
+        if self.temporary:
             return False
         parts = [0 if self.V is None else self.V.nbytes]
         parts += [shard.extras[self.name]["bytes"] for shard in store.manifest.shards]
@@ -196,8 +197,8 @@ def recall(source: Any, tol: float | None = None) -> Kept | None:
     """What is kept: from an earlier seek with that tolerance, or brought along by a store."""
     with _KEEPING:
         kept = _KEPT.get(source, {}).get(tol)
-        if kept is None and tol is None and hasattr(source, "whole_arrays"):
-            written = source.whole_arrays(FasExtra.name)
+        if kept is None and tol is None and isinstance(source, SidecarHost):
+            written = source.sidecar_arrays(FasSidecar.name)
             if written is not None:
                 arrays, cursor = written
                 kept = keep(source, Kept(_decode(arrays, source.shape[1]), cursor))
@@ -222,8 +223,11 @@ def renew_index(
 ) -> Index | None:
     """The index of a store from its sketches, without a pass over its rows; None where they do not cover it."""
     store = data.source
-    extra = next((e for e in store.extras() if isinstance(e, FasExtra)), None) if hasattr(store, "extras") else None
-    if extra is None or extra.V is None or steps + SPARE > max(STEPS + SPARE, extra.V.shape[1]):
+    shared = store.shared_arrays(FasSidecar.name) if isinstance(store, SidecarHost) else None
+    if shared is None:
+        return None
+    V = np.asarray(shared["V"])
+    if steps + SPARE > max(STEPS + SPARE, V.shape[1]):
         return None
     changed = store.changed_rows
     if changed.size * 8 * store.shape[1] > _MANY_CHANGED:
@@ -232,20 +236,20 @@ def renew_index(
     if pilot < min(store.shape[0], steps):  # beyond the budget
         return None
     if hasattr(store, "kept_sketch"):  # of shards held elsewhere, where nothing has changed
-        sketch = store.kept_sketch(extra.V)
+        sketch = store.kept_sketch(V)
         first = pilot_rows(data, pilot, rng)
         return None if sketch is None else index_of_sketch(data, sketch, first, steps, tol=tol, allowance=allowance)
     parts = []
-    for start, stop, arrays in store.extra_arrays(FasExtra.name):
+    for start, stop, arrays in store.shard_arrays(FasSidecar.name):
         if arrays is not None:
             parts.append(Part(start, *(np.asarray(arrays[x]) for x in ("coordinates", "left", "norms"))))
         elif np.searchsorted(changed, stop) - np.searchsorted(changed, start) == stop - start:
-            parts.append(empty_part(stop - start, extra.V.shape[1], start))  # all of it is read with the changed rows
+            parts.append(empty_part(stop - start, V.shape[1], start))  # all of it is read with the changed rows
         else:
             return None
     first = pilot_rows(data, pilot, rng)
     fresh = Coreset.read(data, changed) if changed.size else None
-    sketch = Sketch(extra.V, parts)
+    sketch = Sketch(V, parts)
     return index_of_sketch(data, sketch, first, steps, tol=tol, allowance=allowance, changed=fresh)
 
 

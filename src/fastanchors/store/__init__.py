@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ..io import register_object
 from .build import Progress, build
-from .extras import Extra, register_extra
+from .sidecars import Sidecar, SidecarHost
 from .source import is_matrix, matrix_source
 from .store import Store, open
 from .verify import verify
 
-__all__ = ["Extra", "Progress", "Store", "build", "open", "register_extra", "verify"]
+__all__ = ["Progress", "Sidecar", "SidecarHost", "Store", "build", "open", "verify"]
 
 register_object(is_matrix, matrix_source)

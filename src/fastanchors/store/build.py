@@ -8,7 +8,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,13 +20,13 @@ from ..io.scratch import scratch_in
 from ..matrix.contract import Rows
 from ..sampling.block import Block
 from .arrays_file import write_arrays
-from .extras import Extra, default_extras, write_whole
 from .files import absolute, disk_errors
 from .journal import Journal
 from .manifest import Manifest, Shard
 from .names import encode_names
 from .place import appear, hold, new_folder, remove_dead_builds, restore
 from .rows import SMALLEST_LIMIT, WORKERS, block_of, check_rows, check_width, shard_bytes, write_shard
+from .sidecars import Sidecar, write_whole
 
 if TYPE_CHECKING:
     from .store import Store
@@ -55,7 +54,7 @@ def build(
     memory_limit: int = DEFAULT_MEMORY,
     overwrite: bool = False,
     progress: Callable[[Progress], None] | None = None,
-    extras: Sequence[Extra] | None = None,
+    sidecars: Sequence[Sidecar] = (),
     metadata: dict[str, Any] | None = None,
     **options: Any,
 ) -> Store:
@@ -76,8 +75,7 @@ def build(
     memory_limit : bytes the build may hold at a time (besides the interpreter itself).
     overwrite : replace a store that is there already, in one step at the end; no other writer may have it open.
     progress : called with a :class:`Progress` after each shard, from the calling thread.
-    extras : further arrays to keep beside each shard (see :mod:`fastanchors.store.extras`); by default the index of
-        ``FAS()``, which makes seeks quick; ``()`` for none.
+    sidecars : further files to make from the same blocks (see :mod:`fastanchors.store.sidecars`).
     metadata : kept in the manifest (JSON).
     options : passed on to the reader, such as ``row_names`` or ``variable``.
 
@@ -102,13 +100,12 @@ def build(
             remove_dead_builds(target)
             folder, lock = new_folder(target)
         try:
-            if extras is None:
-                extras = default_extras(opened.shape)
+            wanted = [sidecar for sidecar in sidecars if sidecar.wanted(opened.shape)]
             builder = getattr(opened, "builder", _Build)  # a source of many machines is built by them
-            job = builder(opened, folder, normalize, columns, memory_limit, progress, extras, metadata or {})
+            job = builder(opened, folder, normalize, columns, memory_limit, progress, wanted, metadata or {})
             with one_blas_thread(), scratch_in(folder):  # shards are made in threads of our own
                 job.run()
-                _finish_extras(job)
+                job.complete()
             with disk_errors(target, "create"):
                 appear(folder, target, old)
         finally:
@@ -117,26 +114,9 @@ def build(
     finally:
         if old is not None:
             old.release()
-    store = Store(target, "lazy", memory_limit)
+    store = Store(target, "lazy", memory_limit, [type(sidecar) for sidecar in sidecars])
     store.cost.bytes_moved = job.bytes_moved
     return store
-
-
-def _finish_extras(job: _Build) -> None:
-    """Ask the extras about the whole store, now that its shards are written."""
-    folder, extras = job.folder, job.extras
-    if not extras:
-        return
-    with job.open() as store:
-        wholes = write_whole(store, extras, store.generation)
-        manifest = store.manifest
-        unwanted = [e.name for e in extras if not getattr(e, "worth_keeping", lambda store: True)(store)]
-    shared = {name: manifest.extras[name] for name in manifest.extras if name not in unwanted}
-    files = [manifest.extras[name]["file"] for name in unwanted]
-    files += [shard.extras.pop(name)["file"] for shard in manifest.shards for name in unwanted]
-    replace(manifest, extras=shared | wholes).write(folder)
-    for file in files:
-        (folder / file).unlink()
 
 
 def _check_metadata(metadata: dict[str, Any] | None) -> None:
@@ -161,11 +141,11 @@ class _Build:
         columns: bool,
         memory_limit: int,
         progress: Callable[[Progress], None] | None,
-        extras: Sequence[Extra],
+        sidecars: Sequence[Sidecar],
         metadata: dict[str, Any],
     ) -> None:
         self.source, self.folder, self.normalize, self.columns = source, folder, normalize, columns
-        self.progress, self.extras, self.metadata = progress, extras, metadata
+        self.progress, self.sidecars, self.metadata = progress, sidecars, metadata
         self.memory_limit, self.shard_bytes = memory_limit, shard_bytes(memory_limit)
         self.shared: dict[str, dict[str, Any]] = {}
         self.shards: dict[int, Shard] = {}
@@ -177,7 +157,7 @@ class _Build:
             waiting: dict[Future[Shard], tuple[int, int]] = {}
             try:
                 for number, (first_row, rows, names) in enumerate(self._pieces()):
-                    made = self._prepare(rows) if number == 0 and self.extras else None
+                    made = self._prepare(rows) if number == 0 and self.sidecars else None
                     future = pool.submit(self._shard, number, first_row, rows, names, made)
                     waiting[future] = (number, block_bytes(rows))
                     del rows, made
@@ -189,7 +169,6 @@ class _Build:
                 for future in waiting:
                     future.cancel()
                 raise
-        self._finish()
 
     def _pieces(self) -> Iterator[tuple[int, Rows, Sequence[str] | None]]:
         """(first row, rows, their names), checked, of about the size of a shard."""
@@ -202,23 +181,23 @@ class _Build:
             yield first_row, rows, (known[first_row:stop] if known is not None else None)
             first_row = stop
 
-    def open(self) -> Any:
-        """The store in the making, once its manifest is written."""
+    def open(self, manifest: Manifest) -> Any:
+        """The store in the making, for the sidecars; its manifest is not written yet."""
         from .store import Store
 
-        return Store(self.folder, memory_limit=self.memory_limit)
+        return Store.unwritten(self.folder, manifest, self.memory_limit)
 
     def _prepare(self, rows: Rows) -> Block:
-        """What extras share is made from the first block."""
+        """What sidecars share is made from the first block."""
         block = block_of(rows, self.normalize, self.columns)
-        for extra in self.extras:
-            self.shared[extra.name] = write_arrays(self.folder / f"{extra.name}.bin", extra.prepare(block))
+        for sidecar in self.sidecars:
+            self.shared[sidecar.name] = write_arrays(self.folder / f"{sidecar.name}.bin", sidecar.begin(block))
         return block
 
     def _shard(self, number: int, first_row: int, rows: Rows, names: Sequence[str] | None, made: Block | None) -> Shard:
         block = block_of(rows, self.normalize, self.columns) if made is None else made
         del rows, made
-        return write_shard(self.folder, number, block, names, self.extras, first_row)
+        return write_shard(self.folder, number, block, names, self.sidecars, first_row)
 
     def _collect(self, waiting: dict[Future[Shard], tuple[int, int]]) -> None:
         done, _ = wait(waiting, return_when=FIRST_COMPLETED)
@@ -232,11 +211,26 @@ class _Build:
                 total = self.source.shape[0]
                 self.progress(Progress(self.rows, total, self.bytes, time.perf_counter() - self.started))
 
-    def _finish(self) -> None:
+    def complete(self) -> None:
+        """Ask the sidecars about the whole, now that every shard is written; then write the manifest, once."""
+        manifest = self._manifest()
+        unwanted: list[str] = []
+        if self.sidecars:
+            with self.open(manifest) as store:
+                wholes = {sidecar.name: sidecar.finish(store) for sidecar in self.sidecars}
+                unwanted = [sidecar.name for sidecar in self.sidecars if not sidecar.keep_shards(store)]
+            described = write_whole(self.folder, wholes, manifest.generation)
+            files = [manifest.extras.pop(name)["file"] for name in unwanted]
+            files += [shard.extras.pop(name)["file"] for shard in manifest.shards for name in unwanted]
+            manifest.extras |= described
+            for file in files:
+                (self.folder / file).unlink()
+        Journal.create(self.folder / manifest.journal, manifest.generation)
+        manifest.write(self.folder)
+
+    def _manifest(self) -> Manifest:
         names = self.source.column_names
-        journal = "journal-000001.log"
-        Journal.create(self.folder / journal, 1)
-        Manifest(
+        return Manifest(
             generation=1,
             columns=self.source.shape[1],
             dtype=self.source.dtype.newbyteorder("<").str,
@@ -244,9 +238,9 @@ class _Build:
             normalize=self.normalize,
             column_side=self.columns,
             shards=[self.shards[number] for number in sorted(self.shards)],
-            journal=journal,
+            journal="journal-000001.log",
             next_shard=len(self.shards),
             names=write_arrays(self.folder / "columns.bin", encode_names(names)) if names is not None else None,
-            extras=self.shared,
+            extras=dict(self.shared),
             metadata=self.metadata,
-        ).write(self.folder)
+        )

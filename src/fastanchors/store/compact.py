@@ -23,10 +23,10 @@ from .._parallel import one_blas_thread
 from ..io.row_source import block_bytes, rebatch
 from ..io.scratch import SCRATCH
 from ..matrix.contract import Rows
-from .extras import shared_only, whole_extras, write_whole
 from .journal import Journal
 from .manifest import Manifest, Shard
 from .rows import WORKERS, block_of, shard_bytes, stored_rows, write_shard
+from .sidecars import shared_only, write_whole
 
 if TYPE_CHECKING:
     from .store import Store
@@ -65,7 +65,8 @@ def compact(store: Store) -> Manifest:
     try:
         shards = rewriting.run()
         Journal.create(journal, old.generation + 1)
-        wholes = write_whole(store, whole_extras(store), old.generation + 1)
+        whole = {sidecar.name: sidecar.compact(store) for sidecar in store.sidecars(shards=False)}
+        wholes = write_whole(store.path, whole, old.generation + 1)
         files = [store.path / description["file"] for description in wholes.values()]
         manifest = dataclasses.replace(
             old,
@@ -90,7 +91,7 @@ class _Rewriting:
     """The shards of a new generation: those that stay, and those written anew, two at a time where memory allows."""
 
     def __init__(self, store: Store) -> None:
-        self.store, self.number, self.extras = store, store._next_shard, store.extras()
+        self.store, self.number, self.sidecars = store, store._next_shard, store.sidecars()
         self._room = 5 * shard_bytes(store.memory_limit) // 2  # bytes of rows in the making
         self._futures: list[Future[Shard]] = []
         self._making: dict[Future[Shard], int] = {}
@@ -121,7 +122,7 @@ class _Rewriting:
     def _write(self, number: int, first_row: int, rows: Rows, names: Sequence[str] | None) -> Shard:
         block = block_of(rows, self.store.manifest.normalize, self.store.manifest.column_side)
         del rows
-        return write_shard(self.store.path, number, block, names, self.extras, first_row)
+        return write_shard(self.store.path, number, block, names, self.sidecars, first_row)
 
     def _wait(self, size: int) -> None:
         """Until there is room for a shard of that size; one that is larger than all the room is made alone."""

@@ -19,9 +19,9 @@ from ..sampling.entries import as_values, check_squares
 from ..sampling.forest import LEAF, Array
 from ..sampling.matrix import SampleMatrix
 from .arrays_file import write_arrays
-from .extras import Extra
 from .manifest import Shard
 from .names import encode_names
+from .sidecars import Sidecar
 
 __all__ = [
     "SMALLEST_LIMIT",
@@ -172,18 +172,18 @@ def _without_idle_nodes(arrays: dict[str, Array], shape: tuple[int, int]) -> dic
 
 
 def write_shard(
-    folder: Path, number: int, block: Block, names: Sequence[str] | None, extras: Sequence[Extra], first_row: int
+    folder: Path, number: int, block: Block, names: Sequence[str] | None, sidecars: Sequence[Sidecar], first_row: int
 ) -> Shard:
-    """Write one pristine block, its names and its extras as shard ``number``; nothing is left when that fails."""
+    """Write one pristine block, its names and its sidecars as shard ``number``; nothing is left when that fails."""
     arrays = _without_idle_nodes(block.arrays(), block.shape)
     if names is not None:
         arrays |= encode_names(names)
     shard = Shard(block.shape[0], write_arrays(folder / f"shard-{number:06d}.bin", arrays))
     try:
-        for extra in extras:
-            file = folder / f"shard-{number:06d}.{extra.name}.bin"
-            durable = not getattr(extra, "fleeting", False)
-            shard.extras[extra.name] = write_arrays(file, extra.shard(block, first_row), durable=durable)
+        for sidecar in sidecars:
+            file = folder / f"shard-{number:06d}.{sidecar.name}.bin"
+            described = write_arrays(file, sidecar.add_block(block, first_row), durable=not sidecar.temporary)
+            shard.extras[sidecar.name] = described
     except BaseException:
         for description in shard.files():
             (folder / description["file"]).unlink(missing_ok=True)

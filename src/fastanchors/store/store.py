@@ -34,13 +34,13 @@ from ..sampling.sparse_block import SparseBlock
 from ..sampling.write_log import Cursor, WriteLog
 from .arrays_file import map_arrays
 from .compact import compact, remove_leftovers, worth_compacting
-from .extras import Extra, load_extra, whole_of
 from .files import WriterLock, absolute, which_directory
 from .journal import START, Journal, read_journal
 from .manifest import Manifest, Shard
 from .names import Names, encode_names
 from .operations import AppendRows, AppendShard, Operation, SetEntries, check_operation, decode, encode, joined
 from .rows import SMALLEST_LIMIT, block_of, new_rows, stacked, stored_rows, write_shard
+from .sidecars import Arrays, Sidecar, SidecarHost, loaded, whole_of
 
 __all__ = ["Store", "open"]
 
@@ -50,7 +50,13 @@ _PAGES = 1 << 22  # bytes of mapped pages that a row read here and there may bri
 _INLINE_ROWS = 1 << 20  # bytes of appended rows that are kept in the journal; larger pieces get a shard file at once
 
 
-def open(path: str | os.PathLike[str], mode: Literal["r", "r+"] = "r", *, memory_limit: int = 1 << 30) -> Store:
+def open(
+    path: str | os.PathLike[str],
+    mode: Literal["r", "r+"] = "r",
+    *,
+    memory_limit: int = 1 << 30,
+    sidecars: Sequence[type[Sidecar]] = (),
+) -> Store:
     """Open a store; costs milliseconds, whatever its size, plus the replay of its journal.
 
     Parameters
@@ -58,14 +64,15 @@ def open(path: str | os.PathLike[str], mode: Literal["r", "r+"] = "r", *, memory
     path : the directory that :func:`fastanchors.build` made.
     mode : ``"r"`` to read the state committed last; ``"r+"`` to change it, one writer at a time.
     memory_limit : bytes of changed pages and of shards in the making that a writer may hold before it compacts.
+    sidecars : the kinds of sidecars that a writer keeps up to date; others are left out of what it writes.
     """
     if mode not in ("r", "r+"):
         raise InvalidInputError(f"mode must be 'r' or 'r+', got {mode!r}")
     check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
-    return Store(local_path(path), mode, memory_limit)
+    return Store(local_path(path), mode, memory_limit, sidecars)
 
 
-class Store(SampleMatrix):
+class Store(SampleMatrix, SidecarHost):
     """A sample matrix on disk: every call of :class:`~fastanchors.SampleMatrix`, and the ones below.
 
     Made by :func:`fastanchors.build` and :func:`fastanchors.open`. Changes live in memory until :meth:`commit`; what is
@@ -73,12 +80,15 @@ class Store(SampleMatrix):
     Pickling sends the path: the other process opens what is committed.
     """
 
-    def __init__(self, path: Path, mode: str = "r", memory_limit: int = 1 << 30) -> None:
+    def __init__(
+        self, path: Path, mode: str = "r", memory_limit: int = 1 << 30, kinds: Sequence[type[Sidecar]] = ()
+    ) -> None:
         # Mode "lazy" (what a build returns) takes the writer's lock with the first change.
         self.path, self.mode, self.memory_limit = absolute(path), mode, memory_limit
         self._lock: WriterLock | None = None
         self._journal: Journal | None = None
         self._log = WriteLog(following=True)
+        self._kinds = kinds
         if mode == "r+":
             Manifest.read(self.path)  # a clear error before a lock file is made in some other directory
             self._lock = WriterLock(self.path)
@@ -89,6 +99,16 @@ class Store(SampleMatrix):
         except BaseException:
             self._release()
             raise
+
+    @classmethod
+    def unwritten(cls, path: Path, manifest: Manifest, memory_limit: int) -> Store:
+        """The store of a manifest that is not written yet, to read: for the sidecars of a build."""
+        self = cls.__new__(cls)
+        self.path, self.mode, self.memory_limit = absolute(path), "r", memory_limit
+        self._lock = self._journal = None
+        self._log, self._kinds = WriteLog(following=True), ()
+        self._adopt(manifest, [self._mapped(shard, manifest) for shard in manifest.shards])
+        return self
 
     # --- loading ----------------------------------------------------------------------------------------------------
 
@@ -132,7 +152,7 @@ class Store(SampleMatrix):
 
     def _adopt(self, manifest: Manifest, mapped: list[tuple[Block, Mapping[str, NDArray[Any]]]]) -> None:
         """Become the state of ``manifest``, with nothing changed since."""
-        # All of it is mapped now, extras too: a later compaction removes the names of these files.
+        # All of it is mapped now, sidecars too: a later compaction removes the names of these files.
         further = [description for shard in manifest.shards for description in shard.extras.values()]
         self._maps = self._map_all([*further, *manifest.extras.values()])
         self.manifest = manifest
@@ -147,10 +167,10 @@ class Store(SampleMatrix):
         self._entries_changed = self._singles = 0
         self._pending: list[Operation] = []
         self._next_shard = manifest.next_shard
-        self._extras: dict[str, Extra | None] = {}
+        self._sidecars: list[Sidecar] | None = None  # with arrays beside the shards, of kinds that are kept up
 
     def _map_all(self, descriptions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, NDArray[Any]]]:
-        """The arrays of extras by file."""
+        """The arrays of sidecars by file."""
         return {description["file"]: map_arrays(self.path, description) for description in descriptions}
 
     def _set_row_names(self) -> None:
@@ -230,7 +250,7 @@ class Store(SampleMatrix):
                     if block.nbytes <= _INLINE_ROWS:
                         made.append(AppendRows(part, names))
                     else:
-                        shard = write_shard(self.path, number, block, names, self.extras(), first_row)
+                        shard = write_shard(self.path, number, block, names, self.sidecars(), first_row)
                         made.append(AppendShard(shard))
                         number += 1
                     first_row += part.shape[0]
@@ -371,7 +391,7 @@ class Store(SampleMatrix):
 
     @property
     def changed_rows(self) -> NDArray[np.int64]:
-        """Rows that differ from their shard's file (and its extras), and rows that have no file yet; sorted."""
+        """Rows that differ from their shard's file (and its sidecars), and rows that have no file yet; sorted."""
         self._settle()
         fresh = [
             np.arange(start, stop)
@@ -380,20 +400,26 @@ class Store(SampleMatrix):
         ]
         return np.unique(np.concatenate([self._log.since(self._written_at.writes), *fresh]))
 
-    def extras(self) -> list[Extra]:
-        """The extras of this store that this release knows how to keep up."""
-        for name, description in self.manifest.extras.items():
-            if name not in self._extras:
-                self._extras[name] = load_extra(name, self._maps[description["file"]])
-        return [extra for extra in self._extras.values() if extra is not None]
+    def sidecars(self, *, shards: bool = True) -> list[Sidecar]:
+        """The sidecars of this store that are kept up to date; with ``shards`` those with arrays beside the shards."""
+        if not shards:
+            return loaded(self._kinds, self, self.manifest, shards=False)
+        if self._sidecars is None:
+            self._sidecars = loaded(self._kinds, self, self.manifest, shards=True)
+        return self._sidecars
 
-    def whole_arrays(self, name: str) -> tuple[Mapping[str, NDArray[Any]], Cursor] | None:
-        """What an extra keeps about the whole store, and the state of the rows that it describes; None if nothing."""
+    def shared_arrays(self, name: str) -> Arrays | None:
+        """What the shards share of a sidecar; None where the store has none."""
+        description = self.manifest.extras.get(name)
+        return None if description is None else self._maps[description["file"]]
+
+    def sidecar_arrays(self, name: str) -> tuple[Arrays, Cursor] | None:
+        """What a sidecar says about the whole store, and the state of the rows that it describes; None if nothing."""
         description = whole_of(self.manifest, name)
         return None if description is None else (self._maps[description["file"]], self._written_at)
 
-    def extra_arrays(self, name: str) -> list[tuple[int, int, Mapping[str, NDArray[Any]] | None]]:
-        """(first row, last row + 1, arrays of the extra) of every block; None where the block has none."""
+    def shard_arrays(self, name: str) -> list[tuple[int, int, Arrays | None]]:
+        """(first row, last row + 1, arrays of the sidecar) of every block; None where the block has none."""
         bounds = zip(self._shards, self._starts[:-1].tolist(), self._starts[1:].tolist(), strict=True)
         return [
             (start, stop, self._maps[shard.extras[name]["file"]] if shard and name in shard.extras else None)

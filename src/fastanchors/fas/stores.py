@@ -1,0 +1,118 @@
+"""``fa.build`` and ``fa.open``: stores that carry the index of ``FAS()``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from ..store import build as _build
+from ..store import open as _open
+from ..store.build import DEFAULT_MEMORY, Progress
+from ..store.sidecars import Sidecar
+from ..store.store import Store
+from .sidecar import FasSidecar
+
+__all__ = ["build", "open"]
+
+
+def build(
+    source: Any,
+    path: str | os.PathLike[str],
+    *,
+    normalize: str | None = "l1",
+    columns: bool = True,
+    memory_limit: int = DEFAULT_MEMORY,
+    overwrite: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+    sidecars: Sequence[Sidecar] | None = None,
+    metadata: dict[str, Any] | None = None,
+    **options: Any,
+) -> Store:
+    """Build a store: the sample model of the paper (Proposition 1) on disk, larger than memory.
+
+    Reads the source once, in blocks of rows; each becomes a shard with both orientations and its sum trees. Works in
+    a directory beside ``path`` and renames it when all is written and synced, so that a build appears whole or not at
+    all, and an interrupted one leaves nothing.
+
+    Parameters
+    ----------
+    source : array, sparse matrix, path, iterator of row blocks, Dask array or data frame
+        Anything that :func:`fastanchors.io.open_source` reads. The workers of a Dask source write the shards.
+    path : str or path
+        The directory to make; for a Dask source one that all workers share.
+    normalize : "l1" or None
+        ``"l1"`` for the view with rows of unit l1 norm; ``None`` takes signed entries too.
+    columns : bool
+        False leaves out the column side: less space, no draws from columns.
+    memory_limit : int
+        Bytes the build may hold at a time (besides the interpreter itself).
+    overwrite : bool
+        Replace a store that is there already, in one step at the end; no other writer may have it open.
+    progress : callable or None
+        Called with a :class:`~fastanchors.store.Progress` after each shard, from the calling thread.
+    sidecars : sequence of Sidecar or None
+        Further files to make from the same blocks. By default the index of ``FAS()``, which makes seeks quick; ``()``
+        for none.
+    metadata : dict or None
+        Kept in the manifest (JSON).
+    **options
+        Passed on to the reader, such as ``row_names`` or ``variable``.
+
+    Returns
+    -------
+    Store
+        Open for reading; the first change takes the writer's lock.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, fastanchors as fa
+    >>> with tempfile.TemporaryDirectory() as folder, fa.build(np.eye(4), folder + "/eye.store") as S:
+    ...     S.shape
+    (4, 4)
+    """
+    return _build(
+        source,
+        path,
+        normalize=normalize,
+        columns=columns,
+        memory_limit=memory_limit,
+        overwrite=overwrite,
+        progress=progress,
+        sidecars=[FasSidecar()] if sidecars is None else sidecars,
+        metadata=metadata,
+        **options,
+    )
+
+
+def open(
+    path: str | os.PathLike[str],
+    mode: Literal["r", "r+"] = "r",
+    *,
+    memory_limit: int = DEFAULT_MEMORY,
+    sidecars: Sequence[type[Sidecar]] | None = None,
+) -> Store:
+    """Open a store; costs milliseconds, whatever its size, plus the replay of its journal.
+
+    Parameters
+    ----------
+    path : str or path
+        The directory that :func:`fastanchors.build` made.
+    mode : "r" or "r+"
+        ``"r"`` to read the state committed last; ``"r+"`` to change it, one writer at a time.
+    memory_limit : int
+        Bytes of changed pages and of shards in the making that a writer may hold before it compacts.
+    sidecars : sequence of Sidecar classes or None
+        The kinds of sidecars that a writer keeps up to date, by default the index of ``FAS()``; others are left out of
+        what it writes.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, fastanchors as fa
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fa.build(np.eye(4), folder + "/eye.store").close()
+    ...     with fa.open(folder + "/eye.store") as S:
+    ...         S[2, 2]
+    1.0
+    """
+    return _open(path, mode, memory_limit=memory_limit, sidecars=[FasSidecar] if sidecars is None else sidecars)
