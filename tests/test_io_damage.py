@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
-from fastanchors.errors import FastAnchorsError, InvalidInputError, StoreError, TooLargeError
+from fastanchors.errors import FastAnchorsError, InvalidInputError, StoreError
 from fastanchors.io import open_source
 
 COORDINATE = b"%%MatrixMarket matrix coordinate real general\n3 4 3\n1 1 1\n2 2 2\n3 4 3\n"
@@ -162,11 +162,18 @@ def test_parquet_pages_that_do_not_fit(tmp_path):
     pq = pytest.importorskip("pyarrow.parquet", reason="extra io")
     path = tmp_path / "a.parquet"
     columns = {f"c{j}": np.random.default_rng(j).random(2000) for j in range(600)}
-    pq.write_table(pa.table(columns), path, row_group_size=2000)
-    with pytest.raises(TooLargeError, match=r"a row group of 2,000 rows and 600 columns takes .*smaller row groups"):
-        fa.build(path, tmp_path / "s", memory_limit=1 << 22)
-    pq.write_table(pa.table(columns), path, row_group_size=100)
+    expected = np.column_stack(list(columns.values()))
+    for names in ({}, {"name": [f"row {i}" for i in range(2000)]}):
+        for rows in (2000, 300):
+            pq.write_table(pa.table(names | columns), path, row_group_size=rows)
+            source = open_source(path)
+            assert np.array_equal(whole(source, 1 << 18), expected)  # a few columns at a time
+            assert names == {} or list(source.row_names) == names["name"]
     assert fa.build(path, tmp_path / "s", memory_limit=1 << 22).shape == (2000, 600)
+    columns["c599"][1234] = np.inf
+    pq.write_table(pa.table(columns | {"c3": pa.array([None, *range(1999)])}), path)
+    with pytest.raises(InvalidInputError, match="row 0 of column 'c3' is missing"):
+        whole(open_source(path), 1 << 18)
 
 
 def test_damaged_chunks(tmp_path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
@@ -69,6 +71,21 @@ def test_rows_without_entries_do_not_pile_up(tmp_path):
     assert peak_of_build(path, tmp_path / "s", memory_limit=limit) < limit
     with fa.open(tmp_path / "s") as S:
         assert (S.shape, S.nnz, S.raw(1_999_998, 4)) == ((2_000_000, 5), 2, 4)
+
+
+def test_pages_of_parquet_are_counted(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="extra io")
+    pq = pytest.importorskip("pyarrow.parquet", reason="extra io")
+    path = tmp_path / "a.parquet"
+    rng = np.random.default_rng(0)
+    pq.write_table(pa.table({f"c{j}": rng.integers(0, 90_000, 130_000) / 7 for j in range(60)}), path)
+    code = """
+import sys, pyarrow, fastanchors as fa
+for _ in fa.io.open_source(sys.argv[1]).blocks(64 * 2**20 // 12): pass
+print(pyarrow.default_memory_pool().max_memory())
+"""
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 32 << 20  # all dictionaries and pages together are 100 MiB
 
 
 def test_more_columns_than_memory_are_refused_at_once(tmp_path):

@@ -29,8 +29,10 @@ __all__ = [
     "from_blocks",
     "map_npy",
     "plain_rows",
+    "read_at",
     "read_npy",
     "read_npz",
+    "rows_of_columns",
     "spooled",
     "spooled_columns",
 ]
@@ -156,7 +158,7 @@ def read_npy(path: Path, *, row_names: Any = None, column_names: Any = None) -> 
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
         if by_column:
             with open(path, "rb") as file:
-                yield from _rows_of_columns(functools.partial(_read_at, file, offset, dtype), (m, n), dtype, max_bytes)
+                yield from rows_of_columns(functools.partial(read_at, file, offset, dtype), (m, n), dtype, max_bytes)
             return
         for start, stop in row_slices(m, n * dtype.itemsize, max_bytes):
             yield np.array(map_npy(path)[start:stop])
@@ -176,7 +178,7 @@ def _remote_npy(path: Any, row_names: Any, column_names: Any) -> Source:
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
         with path.open("rb") as file:
             if by_column:
-                yield from _rows_of_columns(functools.partial(_read_at, file, offset, dtype), shape, dtype, max_bytes)
+                yield from rows_of_columns(functools.partial(read_at, file, offset, dtype), shape, dtype, max_bytes)
                 return
             file.seek(offset)
             row_bytes = shape[1] * dtype.itemsize
@@ -332,10 +334,10 @@ def spooled(stream: Any, size: int, dtype: Any, max_bytes: int) -> Iterator[Call
             raise StoreError(f"{stream.place} is truncated: {left} of {size} entries are missing")
         if left < 0 or stream.read(1).size:
             raise StoreError(f"{stream.place} holds more than the {size} entries of its shape")
-        yield functools.partial(_read_at, file, 0, dtype)
+        yield functools.partial(read_at, file, 0, dtype)
 
 
-def _read_at(file: IO[bytes], offset: int, dtype: Any, first: int, count: int) -> NDArray[Any]:
+def read_at(file: IO[bytes], offset: int, dtype: Any, first: int, count: int) -> NDArray[Any]:
     file.seek(offset + first * dtype.itemsize)
     return np.frombuffer(file.read(count * dtype.itemsize), dtype)
 
@@ -343,10 +345,10 @@ def _read_at(file: IO[bytes], offset: int, dtype: Any, first: int, count: int) -
 def spooled_columns(stream: Any, shape: tuple[int, int], dtype: Any, max_bytes: int) -> Iterator[NDArray[Any]]:
     """Row blocks of a stream that comes column by column, by way of a temporary file."""
     with spooled(stream, shape[0] * shape[1], dtype, max_bytes) as read:
-        yield from _rows_of_columns(read, shape, dtype, max_bytes)
+        yield from rows_of_columns(read, shape, dtype, max_bytes)
 
 
-def _rows_of_columns(
+def rows_of_columns(
     read: Callable[[int, int], NDArray[Any]], shape: tuple[int, int], dtype: Any, max_bytes: int
 ) -> Iterator[NDArray[Any]]:
     """Row blocks of an array that lies column by column, by a read per column and block."""

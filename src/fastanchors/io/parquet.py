@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._validate import check_extent
-from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, TooLargeError
+from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError
 from .addresses import openable
+from .arrays import read_at, rows_of_columns
 from .compressed import check_triplets
 from .name_spool import NameSpool
-from .row_source import Source, numeric_dtype, read_names, reading
+from .row_source import Source, check_claim, numeric_dtype, read_names, reading
+from .scratch import scratch_file
 from .triplets import RowGrouper
 
 __all__ = ["read_parquet"]
@@ -23,7 +26,8 @@ _TRIPLETS = {("row", "column", "value"), ("row", "col", "value"), ("row", "col",
 _BATCH = 1 << 15
 _BUFFER = 1 << 16
 _PAGE = 1 << 20  # bytes of a page as most programs write them
-_PAGES = 12  # times the size of a block that pages may take: a block is planned as about a twelfth of what there is
+_PAGES = 3  # pages of a column that are open at a time: its dictionary, a page packed and unpacked
+_OPEN = 3  # blocks that all open pages may take: a block is planned as about a twelfth of what there is
 _NAME_BYTES = 128  # of a name as a Python string, with room
 _INDEX = np.dtype(np.int64)
 
@@ -58,6 +62,7 @@ def read_parquet(
         raise InvalidInputError(f"{path}: two columns are named {twice!r}; rename one")
     if layout not in (None, "dense", "triplets"):
         raise InvalidInputError(f"layout must be 'dense' or 'triplets', got {layout!r}")
+    check_claim(str(path), int(file.metadata.num_rows) * len(names), path.stat().st_size)  # a byte each at least
     table = _Table(str(path), file, {field.name: field.type for field in fields})
     if layout == "triplets" or (layout is None and tuple(names) in _TRIPLETS):
         return _triplets(table, shape, row_names, column_names, dtype)
@@ -71,26 +76,34 @@ class _Table:
         self.name, self.file, self.fields = name, file, fields
         self.rows = int(file.metadata.num_rows)
 
-    def batches(self, rows: int, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
-        """(first row, record batch) of at most ``rows`` rows each."""
-        first = 0
+    def batches(
+        self, rows: int, columns: Sequence[str], *, group: int | None = None, first: int = 0
+    ) -> Iterator[tuple[int, Any]]:
+        """(first row, record batch) of at most ``rows`` rows each, of the whole file or of one of its row groups."""
+        groups = None if group is None else [group]
         with reading(self.name):
-            for batch in self.file.iter_batches(rows, columns=list(columns), use_threads=False):
+            for batch in self.file.iter_batches(rows, row_groups=groups, columns=list(columns), use_threads=False):
                 yield first, batch
                 first += batch.num_rows
 
-    def check_pages(self, max_bytes: int) -> None:
-        """Raise where the pages of all columns, which are open at the same time, are far more than a block."""
+    def together(self, keys: Sequence[str], max_bytes: int) -> list[list[str]]:
+        """The columns in groups whose pages, which are all open while a group is read, are a few blocks at most."""
         metadata = self.file.metadata
-        if metadata.num_row_groups == 0 or metadata.num_columns * _PAGE <= _PAGES * max_bytes:
-            return
+        if metadata.num_row_groups == 0 or metadata.num_columns * _PAGES * _PAGE <= _OPEN * max_bytes:
+            return [list(keys)]
         group = max((metadata.row_group(i) for i in range(metadata.num_row_groups)), key=lambda group: group.num_rows)
-        needed = sum(min(_PAGE, group.column(j).total_uncompressed_size) for j in range(group.num_columns))
-        if needed > _PAGES * max_bytes:
-            raise TooLargeError(
-                f"{self.name}: a row group of {group.num_rows:,} rows and {group.num_columns:,} columns takes some "
-                f"{needed:,} bytes to read; write it with smaller row groups, or give memory_limit={2 * needed} or more"
-            )
+        parts = [group.column(j) for j in range(group.num_columns)]
+        sizes = {part.path_in_schema: _PAGES * min(_PAGE, part.total_uncompressed_size) for part in parts}
+        groups: list[list[str]] = [[]]
+        held = 0
+        for key in keys:
+            size = sizes.get(key, _PAGES * _PAGE)
+            if groups[-1] and held + size > _OPEN * max_bytes:
+                groups.append([])
+                held = 0
+            groups[-1].append(key)
+            held += size
+        return groups
 
     def numbers(self, batch: Any, first_row: int, key: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         """Column ``key`` as ``dtype``; a missing value, or an integer that ``dtype`` does not hold, is an error."""
@@ -130,15 +143,18 @@ def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Sour
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
         if found is not None:
             found.clear()
+        wanted = keys if label is None else [*keys, label]
+        groups = table.together(wanted, max_bytes)
+        if len(groups) > 1:
+            yield from _spooled_groups(table, groups, keys, label, entry_type, found, max_bytes)
+            return
         # Beside a block its columns are held, and the names as Python strings.
         row_bytes = entry_type.itemsize * len(keys) + (_NAME_BYTES if label is not None else 0)
-        rows = max(1, max_bytes // (2 * row_bytes))
-        table.check_pages(max_bytes)
-        for first, batch in table.batches(rows, keys if label is None else [*keys, label]):
+        for first, batch in table.batches(max(1, max_bytes // (2 * row_bytes)), wanted):
             block = np.empty((batch.num_rows, len(keys)), dtype=entry_type)
             for j, key in enumerate(keys):
                 block[:, j] = table.numbers(batch, first, key, entry_type)
-            if label is not None and found is not None:
+            if found is not None:
                 found.extend(str(value) for value in batch.column(label).to_pylist())
             yield block
 
@@ -151,6 +167,41 @@ def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Sour
         row_names=found if label is not None else read_names(row_names, "row"),
         column_names=keys if column_names is None else read_names(column_names, "column"),
     )
+
+
+def _spooled_groups(
+    table: _Table,
+    groups: list[list[str]],
+    keys: list[str],
+    label: str | None,
+    dtype: np.dtype[Any],
+    names: NameSpool | None,
+    max_bytes: int,
+) -> Iterator[NDArray[Any]]:
+    """The rows of a table too wide to have a page of every column in memory: a few columns at a time go to a file.
+
+    The file holds one row group, column by column.
+    """
+    import pyarrow as pa
+
+    place = {key: j for j, key in enumerate(keys)}
+    first_row = 0
+    for group in range(table.file.metadata.num_row_groups):
+        count = table.file.metadata.row_group(group).num_rows
+        with scratch_file() as file:
+            for columns in groups:
+                step = max(1, max_bytes // (4 * (_NAME_BYTES if label in columns else 0) + 4 * 8 * len(columns)))
+                for first, batch in table.batches(step, columns, group=group, first=first_row):
+                    for key in columns:
+                        if key == label and names is not None:
+                            names.extend(str(value) for value in batch.column(key).to_pylist())
+                            continue
+                        values = table.numbers(batch, first, key, dtype).astype(dtype, copy=False)
+                        file.seek((place[key] * count + first - first_row) * dtype.itemsize)
+                        file.write(values.tobytes())
+                pa.default_memory_pool().release_unused()
+            yield from rows_of_columns(partial(read_at, file, 0, dtype), (count, len(keys)), dtype, max_bytes // 2)
+        first_row += count
 
 
 def _common_type(types: Iterable[Any]) -> Any:
