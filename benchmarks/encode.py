@@ -57,7 +57,7 @@ def against_peers(report: Report, m: int, n: int, k: int, rounds: int) -> None:
     ours = in_turns(
         {
             "fa.encode": lambda: fa.encode(X, C),
-            "fa.encode, one worker": lambda: fa.encode(X, C, workers=1),
+            "fa.encode, one worker": lambda: fa.encode(X, C, n_jobs=1),
             "fa.encode, sum to one": lambda: fa.encode(X, C, sum_to_one=True),
         },
         rounds,

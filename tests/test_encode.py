@@ -13,6 +13,7 @@ import fastanchors as fa
 from fastanchors import encoder
 from fastanchors._parallel import one_blas_thread
 from fastanchors.errors import InvalidInputError, InvalidTypeError
+from fastanchors.matrix import ArrayMatrix
 from naive.encode import encode as naive_encode
 from naive.encode import encode_sum_to
 from naive.sampling import NaiveSampleMatrix
@@ -73,9 +74,9 @@ def test_workers_and_chunks_do_not_show(problem, make, monkeypatch):
     X, C = problem
     whole = fa.encode(make(X), C)
     monkeypatch.setattr(encoder, "_CHUNK_BYTES", 2000)
-    assert encoder._chunk_rows(make(X), len(C)) < 9
-    alone = fa.encode(make(X), C, workers=1)
-    np.testing.assert_array_equal(alone, fa.encode(make(X), C, workers=3))
+    assert encoder._chunk_rows(ArrayMatrix(make(X)), len(C)) < 9
+    alone = fa.encode(make(X), C, n_jobs=1)
+    np.testing.assert_array_equal(alone, fa.encode(make(X), C, n_jobs=3))
     np.testing.assert_allclose(alone, whole, rtol=0, atol=1e-14)
 
 
@@ -83,11 +84,12 @@ def test_blocks_are_bounded(monkeypatch):
     """No chunk of a sparse matrix holds more than its share, and none of a dense one."""
     monkeypatch.setattr(encoder, "_CHUNK_BYTES", 1 << 14)
     sparse = sp.random_array((500, 1000), density=0.01, rng=np.random.default_rng(3), format="csr")
-    sizes = [12 * block.nnz for _, block in encoder._chunks(sparse, encoder._chunk_rows(sparse, 3))]
+    matrix = ArrayMatrix(sparse)
+    sizes = [12 * block.nnz for _, block in matrix.blocks(encoder._chunk_rows(matrix, 3))]
     assert 2 < len(sizes) < 20
     assert max(sizes) < 1 << 15
-    dense = np.ones((500, 50))
-    assert all(block.nbytes <= 1 << 14 for _, block in encoder._chunks(dense, encoder._chunk_rows(dense, 3)))
+    dense = ArrayMatrix(np.ones((500, 50)))
+    assert all(block.nbytes <= 1 << 14 for _, block in dense.blocks(encoder._chunk_rows(dense, 3)))
 
 
 def test_out_is_written_and_returned(problem, tmp_path):
@@ -101,7 +103,7 @@ def test_error_of_the_twin(problem):
     X, C = problem
     for rows in (X, sp.csr_array(X)):
         out = np.empty((60, 5))
-        error = encoder.encode_rows(rows, C, out, sum_to_one=False, workers=1, error=True)
+        error = encoder.encode_rows(ArrayMatrix(rows), C, out, sum_to_one=False, error=True)
         assert error == pytest.approx(np.linalg.norm(out @ C - X) ** 2, rel=1e-12)
 
 
@@ -148,8 +150,8 @@ def test_other_bad_input(problem):
         fa.encode(X, C, out=np.empty((5, 60)))
     with pytest.raises(InvalidTypeError, match="floating"):
         fa.encode(X, C, out=np.empty((60, 5), dtype=int))
-    with pytest.raises(InvalidInputError, match="workers must be at least 1"):
-        fa.encode(X, C, workers=0)
+    with pytest.raises(InvalidInputError, match="n_jobs must not be 0"):
+        fa.encode(X, C, n_jobs=0)
 
 
 def test_blas_gets_its_threads_back(problem):

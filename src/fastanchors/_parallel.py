@@ -18,7 +18,15 @@ from typing import Any, TypeVar
 
 from .errors import InvalidInputError, InvalidTypeError
 
-__all__ = ["map_ordered", "map_ranges", "one_blas_thread", "one_thread", "thread_count", "threads_allowed"]
+__all__ = [
+    "map_ordered",
+    "map_ranges",
+    "one_blas_thread",
+    "one_thread",
+    "thread_count",
+    "threads_allowed",
+    "use_threads",
+]
 
 _Result = TypeVar("_Result")
 
@@ -40,12 +48,24 @@ def thread_count(n_jobs: int | None = None) -> int:
     """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None:
-        return min(available, _limit_from_environment() or available)
+        limit: int | None = getattr(_here, "limit", None)
+        return limit or min(available, _limit_from_environment() or available)
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int):
         raise InvalidTypeError(f"n_jobs must be an integer or None, got {n_jobs!r}")
     if n_jobs == 0:
         raise InvalidInputError("n_jobs must not be 0; use -1 for all cores or None for the default")
     return n_jobs if n_jobs > 0 else max(1, available + 1 + n_jobs)
+
+
+@contextmanager
+def use_threads(n_jobs: int | None) -> Iterator[None]:
+    """Inside, work of this thread uses that many threads (see :func:`thread_count`); None changes nothing."""
+    before = getattr(_here, "limit", None)
+    _here.limit = before if n_jobs is None else thread_count(n_jobs)
+    try:
+        yield
+    finally:
+        _here.limit = before
 
 
 def _limit_from_environment() -> int | None:

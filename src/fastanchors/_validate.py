@@ -17,6 +17,7 @@ __all__ = [
     "as_matrix",
     "check_extent",
     "check_finite",
+    "check_flag",
     "check_index",
     "check_number",
     "check_rank",
@@ -210,6 +211,13 @@ def _no_number(values: NDArray[Any], name: str) -> str:
                 return f"{name}{where} is missing; remove or impute it first"
             return f"{name} must hold real numbers: {name}{where} is {one_line(repr(value), 60)} ({kind})"
     return f"{name} must hold real numbers, got dtype object"
+
+
+def check_flag(value: Any, *, name: str) -> bool:
+    """``value`` where it is True or False; words such as "yes" are refused."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidTypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def check_finite(matrix: Rows, *, signed: bool = False, name: str = "A", first_row: int = 0) -> None:

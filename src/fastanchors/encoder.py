@@ -7,72 +7,86 @@ matrix C·Cᵀ = Rᵀ·R keeps the condition number of the anchors instead of sq
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._parallel import one_blas_thread
-from ._validate import as_matrix, check_finite, check_size, is_dask
+from ._parallel import one_blas_thread, use_threads
+from ._types import Rows
+from ._validate import as_matrix, check_finite, check_flag, is_dask
+from .anchors import Anchors
 from .errors import InvalidInputError, InvalidTypeError
 from .greedy.nnls import NonnegativeSystem
-from .matrix.contract import Rows, SampleAccess
+from .matrix import RowMatrix, open_matrix
 
-__all__ = ["encode", "encode_rows"]
+__all__ = ["encode", "encode_rows", "squared_error"]
 
 _CHUNK_BYTES = 1 << 23  # rows of one chunk as float64, and what is computed from them
 
 
 def encode(
-    X: Any, components: Any, sum_to_one: bool = False, *, out: Any = None, workers: int | None = None
+    X: Any, components: Any, sum_to_one: bool = False, *, out: Any = None, n_jobs: int | None = None
 ) -> NDArray[Any]:
     """The weights F ≥ 0 that minimise ‖F·components − X‖, row by row.
 
     Parameters
     ----------
-    X : m × n array or sparse matrix of any sign, or an object with sample access (its view is encoded). For a Dask
-        array or data frame the result is a lazy Dask array.
-    components : k × n, the anchors; they may be dependent, then a row has a solution with independent anchors.
-    sum_to_one : also ask that every row of F sums to one (fully constrained unmixing), exactly.
-    out : m × k floating array to write to, such as a memory map; by default a new array, float32 for
-        float32 rows and float64 otherwise. Either way the computation is in float64.
-    workers : threads, each with a chunk of rows at a time; by default one per processor. The result does not
-        depend on it.
+    X : array, sparse matrix, frame, AnnData, SampleMatrix, store, path or Dask collection
+        Rows of any sign; whatever :func:`fastanchors.open_matrix` opens. For a Dask collection the result is a lazy
+        Dask array.
+    components : array of shape (k, n) or Anchors
+        The anchors; a solver's result stands for its points, or for those rows of ``X``. They may be dependent, then a
+        row has a solution with independent anchors.
+    sum_to_one : bool
+        Also ask that every row of F sums to one (fully constrained unmixing), exactly.
+    out : floating array of shape (m, k) or None
+        Where to write, such as a memory map; by default a new array, float32 for float32 rows and float64 otherwise.
+        Either way the computation is in float64.
+    n_jobs : int or None
+        Threads, each with a chunk of rows at a time, as in scikit-learn. The result does not depend on it.
 
     Returns
     -------
-    F : m × k array (``out``, where given).
+    ndarray of shape (m, k)
+        F, which is ``out`` where that was given.
 
-    Costs O(nnz·k) for the products and a few k³ flops per row. Besides the result it holds an n × k factor of the
-    anchors and about 16 MB per worker (more only if a single row is larger).
+    Notes
+    -----
+    Costs O(nnz·k) for the products and a few k³ operations per row. Besides the result it holds an n × k factor of the
+    anchors and about 16 MB per thread (more only if a single row is larger). The solution agrees with
+    :func:`scipy.optimize.nnls`.
 
-    The solution agrees with :func:`scipy.optimize.nnls`; see :mod:`fastanchors.greedy.nnls` for how it is found.
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> X = fa.datasets.separable(100, 8, 3, rng=0).A
+    >>> fa.encode(X, fa.SPA().seek(X, 3)).shape
+    (100, 3)
     """
+    check_flag(sum_to_one, name="sum_to_one")
     if is_dask(X):
         from .dask.lazy import lazy_encode
 
-        if out is not None or workers is not None:
-            raise InvalidInputError("out and workers are for matrices of this process; a Dask array has its own")
+        if out is not None or n_jobs is not None:
+            raise InvalidInputError("out and n_jobs are for matrices of this process; a Dask array has its own")
+        if isinstance(components, Anchors):
+            components = components_of(open_matrix(X, signed=True), components)
         return lazy_encode(X, components, sum_to_one)
-    C = dense_components(components)
-    source = X if isinstance(X, SampleAccess) else as_matrix(X, signed=True, finite=False, name="X")
-    m, n = source.shape
+    matrix = open_matrix(X, signed=True, checked=False, name="X")
+    C = components_of(matrix, components) if isinstance(components, Anchors) else dense_components(components)
+    m, n = matrix.shape
     if C.shape[1] != n:
         raise InvalidInputError(f"components have {C.shape[1]} columns, X has {n}; they must agree")
-    workers = os.cpu_count() or 1 if workers is None else check_size(workers, name="workers")
     if out is None:
-        single = getattr(source, "dtype", None) == np.float32
-        out = np.empty((m, len(C)), dtype=np.float32 if single else np.float64)
+        out = np.empty((m, len(C)), dtype=np.float32 if matrix.dtype == np.float32 else np.float64)
     elif not isinstance(out, np.ndarray) or out.dtype.kind != "f":
         raise InvalidTypeError("out must be a floating-point array (a memory map is one)")
     elif out.shape != (m, len(C)):
         raise InvalidInputError(f"out has shape {out.shape}, the result {(m, len(C))}")
-    encode_rows(source, C, out, sum_to_one=sum_to_one, workers=workers)
+    with use_threads(n_jobs):
+        encode_rows(matrix, C, out, sum_to_one=sum_to_one)
     return out
 
 
@@ -85,84 +99,72 @@ def dense_components(components: Any) -> NDArray[np.float64]:
     return C
 
 
+def components_of(matrix: RowMatrix, anchors: Anchors) -> NDArray[np.float64]:
+    """What stands for each anchor: its point, or its row of the matrix."""
+    return dense_components(matrix.rows(anchors.indices) if anchors.points is None else anchors.points)
+
+
 def encode_rows(
-    source: Any,
-    C: NDArray[np.float64],
-    out: NDArray[Any] | None,
-    *,
-    sum_to_one: bool,
-    workers: int,
-    error: bool = False,
+    matrix: RowMatrix, C: NDArray[np.float64], out: NDArray[Any], *, sum_to_one: bool, error: bool = False
 ) -> float:
-    """The computing twin of :func:`encode` on clean input; with ``error`` also returns ‖out·C − source‖_F².
+    """The computing twin of :func:`encode` on clean input; with ``error`` also returns ‖out·C − matrix‖_F²."""
+    with one_blas_thread():  # the same products in the same order, whatever the number of threads
+        system = _System(C, sum_to_one)
+
+        def solve(start: int, block: Rows) -> float:
+            block, Y, F = system.solve(start, block)
+            out[start : start + len(F)] = F
+            return system.squared_error(block, Y, F) if error else 0.0
+
+        return sum(matrix.map_blocks(solve, block_rows=_chunk_rows(matrix, len(C))))
+
+
+def squared_error(matrix: RowMatrix, C: NDArray[np.float64], *, sum_to_one: bool) -> float:
+    """‖F·C − matrix‖_F² for the best F ≥ 0. One number per block leaves the place where the rows are.
 
     For sparse rows the error is ‖a‖² − ‖y‖² + ‖R·f − y‖², which keeps them sparse and cannot tell less than
     about 1e-8·‖a‖ from zero.
     """
-    step = _chunk_rows(source, len(C))
-    with one_blas_thread():  # the same products in the same order, whatever the number of workers
-        Q, R = np.linalg.qr(C.T)
-        system = NonnegativeSystem(R, sum_to=1.0 if sum_to_one else None)
-
-        def solve(start: int, block: Rows) -> float:
-            block = block.astype(np.float64, copy=False)
-            with np.errstate(all="ignore"):
-                Y = block @ Q
-                finite = np.isfinite(np.einsum("ij,ij->", Y, Y))
-            if not finite:  # every bad entry of a row shows in its products
-                check_finite(block, signed=True, name="X", first_row=start)
-                raise InvalidInputError("X has entries so large that their squares overflow; rescale it")
-            F = system.solve(Y)
-            if out is not None:
-                out[start : start + len(F)] = F
-            return _squared_error(block, Y, F, R, C) if error else 0.0
-
-        if workers == 1 or source.shape[0] <= step:
-            return sum(solve(start, block) for start, block in _chunks(source, step))
-        return _in_threads(solve, _chunks(source, step), workers)
+    with one_blas_thread():
+        step = _chunk_rows(matrix, len(C))
+        return float(sum(matrix.map_blocks(_block_error, C, sum_to_one, block_rows=step)))
 
 
-def _in_threads(solve: Callable[[int, Rows], float], chunks: Iterator[tuple[int, Rows]], workers: int) -> float:
-    """The sum of ``solve`` over the chunks, added in their order; few chunks wait at any time."""
-    total = 0.0
-    waiting: deque[Future[float]] = deque()
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            for start, block in chunks:
-                waiting.append(pool.submit(solve, start, block))
-                if len(waiting) > 2 * workers:
-                    total += waiting.popleft().result()
-            while waiting:
-                total += waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
-    return total
+def _block_error(start: int, block: Rows, C: NDArray[np.float64], sum_to_one: bool) -> float:
+    system = _System(C, sum_to_one)
+    return system.squared_error(*system.solve(start, block))
 
 
-def _chunk_rows(source: Any, k: int) -> int:
+class _System:
+    """The anchors factored once: C = Rᵀ·Qᵀ."""
+
+    def __init__(self, C: NDArray[np.float64], sum_to_one: bool) -> None:
+        self.C = C
+        self.Q, self.R = np.linalg.qr(C.T)
+        self.system = NonnegativeSystem(self.R, sum_to=1.0 if sum_to_one else None)
+
+    def solve(self, start: int, block: Rows) -> tuple[Rows, NDArray[np.float64], NDArray[np.float64]]:
+        """The block in float64, its coordinates Y and the weights F."""
+        block = block.astype(np.float64, copy=False)
+        with np.errstate(all="ignore"):
+            Y = block @ self.Q
+            finite = np.isfinite(np.einsum("ij,ij->", Y, Y))
+        if not finite:  # every bad entry of a row shows in its products
+            check_finite(block, signed=True, name="X", first_row=start)
+            raise InvalidInputError("X has entries so large that their squares overflow; rescale it")
+        return block, Y, self.system.solve(Y)
+
+    def squared_error(self, block: Rows, Y: NDArray[np.float64], F: NDArray[np.float64]) -> float:
+        if sp.issparse(block):
+            outside = block.multiply(block).sum(axis=1) - np.einsum("ij,ij->i", Y, Y)
+            gap = Y - F @ self.R.T
+            return float(np.maximum(outside + np.einsum("ij,ij->i", gap, gap), 0.0).sum())
+        gap = block - F @ self.C
+        return float(np.einsum("ij,ij->", gap, gap))
+
+
+def _chunk_rows(matrix: RowMatrix, k: int) -> int:
     """Rows of a chunk. It follows from the shape alone, so that rounding does not depend on anything else."""
-    m, n = source.shape
-    if sp.issparse(source) or (isinstance(source, SampleAccess) and source.nnz < m * n // 4):
-        per_row = 16 * (source.nnz // m + 1)
-    else:
-        per_row = 8 * n
+    m, n = matrix.shape
+    per_row = 16 * (matrix.nnz // m + 1) if matrix.is_sparse else 8 * n
     return max(1, _CHUNK_BYTES // (per_row + 32 * k))
-
-
-def _chunks(source: Any, step: int) -> Iterator[tuple[int, Rows]]:
-    """Blocks of ``step`` rows in order."""
-    if isinstance(source, SampleAccess):
-        yield from source.blocks(step)
-        return
-    for start in range(0, source.shape[0], step):
-        yield start, source[start : start + step]
-
-
-def _squared_error(block: Rows, Y: Any, F: NDArray[np.float64], R: Any, C: Any) -> float:
-    if sp.issparse(block):
-        outside = block.multiply(block).sum(axis=1) - np.einsum("ij,ij->i", Y, Y)
-        gap = Y - F @ R.T
-        return float(np.maximum(outside + np.einsum("ij,ij->i", gap, gap), 0.0).sum())
-    gap = block - F @ C
-    return float(np.einsum("ij,ij->", gap, gap))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -16,13 +13,15 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import solvers
+from ._parallel import use_threads
 from ._rng import RngLike, as_generator
-from ._validate import check_finite, check_size, is_dask
+from ._validate import check_finite, check_flag, check_size, is_dask
 from .anchors import Anchors
-from .encoder import encode, encode_rows
+from .encoder import encode, encode_rows, squared_error
 from .errors import InvalidInputError, RankError
-from .io.addresses import local_path
-from .matrix.contract import SampleAccess
+from .matrix import ArrayMatrix, RowMatrix, SampleAccess, open_matrix
+from .matrix.door import BlockSource, row_labels
+from .matrix.scaled import row_sums
 from .metrics import reconstruction_error
 from .rank import rank_curve
 
@@ -34,34 +33,49 @@ _SAMPLED_ROWS = 4096  # rows of a store that the reconstruction error is estimat
 class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """X ≈ F·X_R: non-negative mixtures of a few rows of X itself, the anchors.
 
+    X is whatever :func:`fastanchors.open_matrix` opens: an array, a sparse matrix (never made dense), a pandas or
+    polars frame, AnnData, a sample matrix, a store, the path of a store or file, or a Dask collection, whose weights
+    are then lazy. Fitting an array with ``normalize="l1"`` takes the memory of one scaled copy.
+
     Parameters
     ----------
-    n_components : number of anchors, or ``"auto"`` to choose it by :func:`fastanchors.rank_curve`. More than there are
-        rows is an error. Where the data hold fewer independent anchors than asked for, there is a warning, all
-        of them are taken, and ``n_components_`` tells how many.
-    solver : ``"fas"``, ``"spa"``, ``"snpa"``, ``"xray"``, ``"dca"``, ``"arora-lp"``, ``"hottopixx"``, ``"qdca"``, or a
-        solver object such as ``fa.SPA(robust="average")``.
-    normalize : ``"l1"`` looks for anchors among the rows scaled to sum one, so that a row's length does not make
-        it an anchor (zero rows stay zero); None takes the rows as they are. Weights are always for the rows as given.
-        An object with sample access is taken as its view shows it, whatever this says.
-    sum_to_one : whether the weights of each row must sum to one.
-    random_state : int, ``numpy.random.Generator``, ``numpy.random.RandomState`` or None.
+    n_components : int or "auto"
+        Number of anchors, or ``"auto"`` to choose it by :func:`fastanchors.rank_curve`. More than there are rows is an
+        error. Where the data hold fewer independent anchors than asked for, there is a warning, all of them are taken,
+        and ``n_components_`` tells how many.
+    solver : str or solver
+        ``"fas"``, ``"spa"``, ``"snpa"``, ``"xray"``, ``"dca"``, ``"arora-lp"``, ``"hottopixx"``, ``"qdca"``,
+        ``"fgnsr"``, or an object such as ``fa.SPA(robust="average")``.
+    normalize : "l1" or None
+        ``"l1"`` looks for anchors among the rows scaled to sum one, so that a row's length does not make it an anchor
+        (zero rows stay zero); None takes the rows as they are. Weights are always for the rows as given. A sample
+        matrix or a store is taken as its view shows it, whatever this says.
+    sum_to_one : bool
+        Whether the weights of each row must sum to one.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Same seed, same answer.
+    n_jobs : int or None
+        Threads, as everywhere in scikit-learn. Results do not depend on it.
 
     Attributes
     ----------
-    anchors_ : indices of the anchor rows, in the order of extraction.
-    components_ : the anchor rows of X, as given (for a solver that averages near neighbours, these averages).
-    n_components_ : how many there are.
-    reconstruction_err_ : ‖X − F·C‖_F, C the components. For sample access with more than 4096 rows it is estimated
-        from as many rows drawn by the sample model, so that fitting a store does not read it all.
-    certificate_ : how sure the solver is that these are the anchors.
-    result_ : the solver's whole result, a :class:`fastanchors.Anchors`.
-    rank_curve_ : what ``n_components="auto"`` was decided on; only then.
-    n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
-
-    X is an array, a sparse matrix (never made dense), a data frame, an object with sample access (``SampleMatrix``,
-    a store), the path of a store, or a Dask array or data frame, whose weights are then lazy. Fitting needs the memory
-    of one scaled copy of X for ``normalize="l1"``.
+    anchors_ : ndarray of int
+        Indices of the anchor rows, in the order of extraction.
+    components_ : ndarray of shape (n_components_, n_features_in_)
+        The anchor rows of X, as given (for a solver that averages near neighbours, these averages).
+    n_components_ : int
+        How many there are.
+    reconstruction_err_ : float
+        ‖X − F·C‖_F, C the components. For a sample matrix or a store with more than 4096 rows it is estimated from as
+        many rows drawn by the sample model, so that fitting a store does not read it all.
+    certificate_ : Certificate
+        How sure the solver is that these are the anchors.
+    result_ : Anchors
+        The solver's whole result; ``result_.names`` are the row labels of a frame.
+    rank_curve_ : RankCurve
+        What ``n_components="auto"`` was decided on; only then.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
 
     Examples
     --------
@@ -79,46 +93,52 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         normalize: str | None = "l1",
         sum_to_one: bool = False,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.solver = solver
         self.normalize = normalize
         self.sum_to_one = sum_to_one
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> SeparableNMF:
         """Find the anchors of ``X``. ``y`` is ignored."""
-        with self._rows(X, reset=True) as rows:
-            rng = self._find(rows)
-            if isinstance(rows, SampleAccess) and rows.shape[0] > _SAMPLED_ROWS:
+        matrix = self._matrix(X, reset=True)
+        with use_threads(self.n_jobs):
+            rng = self._find(matrix)
+            if isinstance(matrix, SampleAccess) and matrix.shape[0] > _SAMPLED_ROWS:
                 estimate = reconstruction_error(
-                    rows, self.components_, rows=_SAMPLED_ROWS, sum_to_one=self.sum_to_one, rng=rng
+                    matrix, self.components_, rows=_SAMPLED_ROWS, sum_to_one=self.sum_to_one, rng=rng
                 )
                 self.reconstruction_err_ = estimate.absolute
             else:
-                self.reconstruction_err_ = float(np.sqrt(self._encode(rows, None)))
+                self.reconstruction_err_ = self._error(matrix)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[Any]:
+    def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
         """:meth:`fit` and :meth:`transform` in one pass; the error is exact for every kind of ``X``."""
-        with self._rows(X, reset=True) as rows:
-            self._find(rows)
+        matrix = self._matrix(X, reset=True)
+        with use_threads(self.n_jobs):
+            self._find(matrix)
             if is_dask(X):
-                self.reconstruction_err_ = float(np.sqrt(self._encode(rows, None)))
-                return self._lazy_weights(X)
-            F = self._room(rows)
-            self.reconstruction_err_ = float(np.sqrt(self._encode(rows, F)))
+                self.reconstruction_err_ = self._error(matrix)
+                return encode(X, self.components_, self.sum_to_one)
+            F = self._empty(matrix)
+            C = self.components_.astype(np.float64, copy=False)
+            error = encode_rows(matrix, C, F, sum_to_one=self.sum_to_one, error=True)
+            self.reconstruction_err_ = float(np.sqrt(error))
         return F
 
     def transform(self, X: Any) -> NDArray[Any]:
         """The weights F ≥ 0 of the rows of ``X`` in the anchors, by non-negative least squares."""
         check_is_fitted(self)
-        if is_dask(X):
-            self._check_features(X, reset=False)
-            return self._lazy_weights(X)
-        with self._rows(X, reset=False) as rows:
-            F = self._room(rows)
-            self._encode(rows, F, error=False)
+        matrix = self._matrix(X, reset=False)
+        with use_threads(self.n_jobs):
+            if is_dask(X):
+                return encode(X, self.components_, self.sum_to_one)
+            F = self._empty(matrix)
+            encode_rows(matrix, self.components_.astype(np.float64, copy=False), F, sum_to_one=self.sum_to_one)
         return F
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
@@ -136,13 +156,10 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def score(self, X: Any, y: Any = None) -> float:
         """−‖X − F·C‖_F / ‖X‖_F: the closer to zero, the better; 0 for X = 0."""
         check_is_fitted(self)
-        with self._rows(X, reset=False) as rows:
-            if isinstance(rows, SampleAccess) or is_dask(X):
-                norm = rows.frobenius_norm
-            else:
-                values = rows.data if sp.issparse(rows) else rows.ravel()
-                norm = float(np.sqrt(np.einsum("i,i->", values, values, dtype=np.float64)))
-            return -float(np.sqrt(self._encode(rows, None))) / norm if norm else 0.0
+        matrix = self._matrix(X, reset=False)
+        with use_threads(self.n_jobs):
+            norm = float(np.sqrt(matrix.squared_norms().sum()))
+            return -self._error(matrix) / norm if norm else 0.0
 
     @property
     def _n_features_out(self) -> int:
@@ -155,88 +172,68 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    @contextmanager
-    def _rows(self, X: Any, *, reset: bool) -> Iterator[Any]:
-        """``X`` checked; the store at a path is open meanwhile."""
-        if isinstance(X, (str, Path)):
-            from .fas.stores import open as open_store
-
-            with open_store(local_path(X)) as store:
-                yield self._check(store, reset=reset)
-        else:
-            yield self._check(X, reset=reset)
-
-    def _check(self, X: Any, *, reset: bool) -> Any:
-        """Clean rows, or an object with sample access whose width fits."""
+    def _matrix(self, X: Any, *, reset: bool) -> RowMatrix:
+        """``X`` checked and opened; scikit-learn's own checks see what scikit-learn knows."""
+        check_flag(self.sum_to_one, name="sum_to_one")
         if is_dask(X):
-            from .dask.lazy import LazyMatrix
+            from .dask.blocks import is_frame, layout
 
-            self._check_features(X, reset=reset)
-            return LazyMatrix(X, signed=not reset)
-        if isinstance(X, SampleAccess):
-            self._check_width(X.shape[1], reset=reset)
-            if reset and hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-            return X
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            ensure_all_finite=False,
-        )
-        if sp.issparse(X):
-            X = sp.csr_array(X)
-        check_finite(X, signed=True, name="X")
+            columns = layout(X).columns
+            meta = X._meta if is_frame(X) else np.empty((0, columns))
+            self._check_width(columns, meta, reset=reset)
+            return open_matrix(X, signed=not reset)
+        names = None
+        if _unknown_to_sklearn(X):
+            matrix = open_matrix(X, signed=True, checked=False, name="X")
+            if not isinstance(matrix, ArrayMatrix):
+                self._check_width(matrix.shape[1], np.empty((0, matrix.shape[1])), reset=reset)
+                return matrix
+            X, names = matrix.data, matrix.row_names
+        else:
+            names = row_labels(X)
+        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
+        data = validate_data(self, X, reset=reset, **options)
+        if sp.issparse(data):
+            data = sp.csr_array(data)
+        check_finite(data, signed=True, name="X")
         if reset:
             try:
-                check_finite(X, name="X")
+                check_finite(data, name="X")
             except InvalidInputError as error:
                 raise InvalidInputError(f"Negative values in data passed to SeparableNMF: {error}") from None
-        return X
+        return ArrayMatrix(data, row_names=names)
 
-    def _check_features(self, X: Any, *, reset: bool) -> None:
-        """Width and names of a Dask array or data frame, of which nothing is computed."""
-        from .dask.blocks import is_frame, layout
-
-        columns = layout(X).columns
-        self._check_width(columns, reset=reset)
-        validate_data(self, X._meta if is_frame(X) else np.empty((0, columns)), reset=reset, skip_check_array=True)
-
-    def _check_width(self, columns: int, *, reset: bool) -> None:
-        if reset:
-            self.n_features_in_ = columns
-        elif columns != self.n_features_in_:
+    def _check_width(self, columns: int, like: Any, *, reset: bool) -> None:
+        """Width (and names, where ``like`` has any) of rows that are not looked at."""
+        if not reset and columns != self.n_features_in_:
             raise InvalidInputError(
                 f"X has {columns} features, but SeparableNMF is expecting {self.n_features_in_} features"
             )
+        validate_data(self, like, reset=reset, skip_check_array=True)
 
-    def _find(self, X: Any) -> np.random.Generator:
+    def _find(self, matrix: RowMatrix) -> np.random.Generator:
         """Everything fitted but the error; returns the generator for what else is random."""
         if self.normalize not in ("l1", None):
             raise InvalidInputError(f"normalize must be 'l1' or None, got {self.normalize!r}")
         solver = solvers.get(self.solver)
         rng = as_generator(_as_rng(self.random_state))
-        rows, lengths = X, None
-        if self.normalize == "l1" and not isinstance(X, SampleAccess):
-            rows, lengths = _l1_scaled(X)
+        seen = matrix
+        if self.normalize == "l1" and not isinstance(matrix, SampleAccess):
+            seen = matrix.l1_scaled()
         if isinstance(self.n_components, str):
             if self.n_components != "auto":
                 raise InvalidInputError(f"n_components must be an integer or 'auto', got {self.n_components!r}")
-            self.rank_curve_ = rank_curve(rows, k_max=min(50, _most(solver, X.shape)), rng=rng)
-            result = _seek(solver, rows, self.rank_curve_.k, rng)
+            self.rank_curve_ = rank_curve(seen, k_max=min(50, _most(solver, matrix.shape)), rng=rng)
+            result = _seek(solver, seen, self.rank_curve_.k, rng)
         else:
-            if hasattr(self, "rank_curve_"):  # of an earlier fit
-                del self.rank_curve_
+            self.__dict__.pop("rank_curve_", None)  # of an earlier fit
             k = check_size(self.n_components, name="n_components")
-            if k > X.shape[0]:
+            if k > matrix.shape[0]:
                 raise InvalidInputError(
-                    f"n_components = {k} anchors cannot be found among n_samples = {X.shape[0]} rows; "
+                    f"n_components = {k} anchors cannot be found among n_samples = {matrix.shape[0]} rows; "
                     "ask for fewer, or for n_components='auto'"
                 )
-            result = _seek(solver, rows, k, rng)
+            result = _seek(solver, seen, k, rng)
             if len(result) < k:
                 warnings.warn(
                     f"n_components = {k}, but the data hold only {len(result)} independent anchors; these are taken",
@@ -246,58 +243,45 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.anchors_ = result.indices
         self.certificate_ = result.certificate
         self.n_components_ = len(result)
-        block = X.rows(result.indices) if isinstance(X, SampleAccess) else X[result.indices]
-        components = np.asarray(block.toarray() if sp.issparse(block) else block)
+        rows = matrix.rows(result.indices)
+        components = np.asarray(rows.toarray() if sp.issparse(rows) else rows)
         if result.points is not None:
-            size = 1.0 if lengths is None else lengths[result.indices, None]
+            size = row_sums(rows)[:, None] if seen is not matrix else 1.0
             components = (result.points * size).astype(components.dtype, copy=False)
         # Whole numbers become doubles, as everywhere in scikit-learn.
         self.components_ = components if components.dtype.kind == "f" else components.astype(np.float64)
         return rng
 
-    def _room(self, X: Any) -> NDArray[Any]:
+    def _empty(self, matrix: RowMatrix) -> NDArray[Any]:
         """An empty F of the type of X."""
-        single = getattr(X, "dtype", None) == np.float32
-        return np.empty((X.shape[0], self._n_features_out), dtype=np.float32 if single else np.float64)
+        return np.empty(
+            (matrix.shape[0], self._n_features_out), dtype=np.float32 if matrix.dtype == np.float32 else np.float64
+        )
 
-    def _lazy_weights(self, X: Any) -> Any:
-        """The weights of a Dask array, as one."""
-        return encode(X, self.components_, self.sum_to_one)
-
-    def _encode(self, X: Any, F: NDArray[Any] | None, *, error: bool = True) -> float:
+    def _error(self, matrix: RowMatrix) -> float:
         C = self.components_.astype(np.float64, copy=False)
-        if hasattr(X, "squared_error"):  # a Dask array: each block where it is
-            return float(X.squared_error(C, sum_to_one=self.sum_to_one))
-        return encode_rows(X, C, F, sum_to_one=self.sum_to_one, workers=os.cpu_count() or 1, error=error)
+        return float(np.sqrt(squared_error(matrix, C, sum_to_one=self.sum_to_one)))
+
+
+def _unknown_to_sklearn(X: Any) -> bool:
+    """Whether this is no table that scikit-learn reads itself, with the names of its columns."""
+    return isinstance(X, RowMatrix | BlockSource | str | PathLike) or type(X).__module__.split(".")[0] == "anndata"
 
 
 def _most(solver: Any, shape: tuple[int, int]) -> int:
-    """How many anchors the solver can find at most: vertices of a hull, or independent rows."""
-    return shape[0] if getattr(solver, "_limit", "rank") == "rows" else min(shape)
+    """How many anchors the solver can find at most."""
+    return solver.most(shape) if isinstance(solver, solvers.Solver) else min(shape)
 
 
-def _seek(solver: Any, rows: Any, k: int, rng: np.random.Generator) -> Anchors:
+def _seek(solver: Any, matrix: RowMatrix, k: int, rng: np.random.Generator) -> Anchors:
     """k anchors, or all there are."""
-    k = min(k, _most(solver, rows.shape))
+    k = min(k, _most(solver, matrix.shape))
     try:
-        return solver.seek(rows, k, rng=rng)
+        return solver.seek(matrix, k, rng=rng)
     except RankError as error:
         if not 0 < error.rank < k:
             raise
-        return solver.seek(rows, error.rank, rng=rng)
-
-
-def _l1_scaled(X: Any) -> tuple[Any, NDArray[Any]]:
-    """The rows scaled to sum one, zero rows as they are, and the sums."""
-    if hasattr(X, "l1_scaled"):
-        return X.l1_scaled()
-    lengths = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
-    inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(X.dtype)
-    if sp.issparse(X):
-        scaled = X.copy()
-        scaled.data *= np.repeat(inverse, np.diff(X.indptr))
-        return scaled, lengths
-    return X * inverse[:, None], lengths
+        return solver.seek(matrix, error.rank, rng=rng)
 
 
 def _as_rng(random_state: Any) -> RngLike:

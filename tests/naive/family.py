@@ -133,7 +133,7 @@ def self_expression(A, k):
     }
     bounds = [(0.0, 1.0 if i == j else None) for j in range(m) for i in range(m)]
     start = np.eye(m).ravel() * k / m
-    options = {"maxiter": 1000, "ftol": 1e-14}
+    options = {"maxiter": 1000, "ftol": 1e-12}
     return minimize(residual, start, jac=gradient, bounds=bounds, constraints=[constraint], options=options)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..encoder import encode_rows
 from ..errors import InvalidInputError
+from ..matrix.array import ArrayMatrix
 from ..report._text import plural
 from ..report.shares import squared_norms
 from ._files import escape_option
@@ -55,9 +55,7 @@ def encode(
         ):
             for first, block in data.blocks():
                 F = np.empty((block.shape[0], len(components)))
-                lost += encode_rows(
-                    block, components, F, sum_to_one=sum_to_one, workers=os.cpu_count() or 1, error=True
-                )
+                lost += encode_rows(ArrayMatrix(block), components, F, sum_to_one=sum_to_one, error=True)
                 total += float(squared_norms(block).sum())
                 file.write(F, _names(data, first, block.shape[0]))
                 bar(file.rows, data.shape[0])

@@ -9,9 +9,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._validate import as_matrix, check_finite
-from ..encoder import dense_components, encode, encode_rows
+from ..encoder import dense_components, encode, squared_error
 from ..errors import InvalidInputError
 from ..io.row_source import numeric_dtype
+from ..matrix.array import ArrayMatrix
 from ..matrix.contract import Rows
 from .blocks import DaskSource, Layout, as_block, check_length, layout, row_blocks
 from .crew import Crew, stacked
@@ -137,7 +138,7 @@ def _squared_norm(rows: Rows) -> float:
 
 
 def _squared_error(rows: Rows, C: NDArray[np.float64], sum_to_one: bool) -> float:
-    return encode_rows(rows, C, None, sum_to_one=sum_to_one, workers=1, error=True)
+    return squared_error(ArrayMatrix(rows), C, sum_to_one=sum_to_one)
 
 
 def _encode(
@@ -150,7 +151,7 @@ def _encode(
     # Where lengths are not known, rows are counted from the block.
     name = "X" if start is not None else f"block {number} of X: X"
     check_finite(rows, signed=True, name=name, first_row=start or 0)
-    return encode(rows, C, sum_to_one, workers=1).astype(dtype, copy=False)
+    return encode(rows, C, sum_to_one, n_jobs=1).astype(dtype, copy=False)
 
 
 def _mixed(block: Any, number: int, start: int | None, length: int | None, C: NDArray[Any]) -> NDArray[Any]:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from .contract import RowMatrix, Rows
 from .cost import Cost
+from .scaled import scale_rows
 
 __all__ = ["ArrayMatrix", "LoadedMatrix"]
 
@@ -71,6 +72,17 @@ class ArrayMatrix(RowMatrix):
     @property
     def cost(self) -> Cost:
         return self._cost
+
+    def l1_scaled(self) -> ArrayMatrix:
+        """A scaled copy, with the same names."""
+        return ArrayMatrix(
+            scale_rows(self.data),
+            row_names=self.row_names,
+            column_names=self.column_names,
+            provenance=self.provenance,
+            checked=self.checked,
+            normalize="l1",
+        )
 
     def rows(self, indices: ArrayLike) -> Rows:
         indices = np.asarray(indices, dtype=np.intp)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._parallel import map_ordered
 from .._rng import RngLike
 from .._types import Rows
+from ..errors import InvalidInputError
 from .cost import Cost
 
 __all__ = ["DOUBLE", "SINGLE", "Mutable", "RowMatrix", "Rows", "SampleAccess", "dense"]
@@ -150,6 +151,12 @@ class RowMatrix(ABC):
         m, n = self.shape
         per_row = 16 * (self.nnz // max(m, 1) + 1) if self.is_sparse else 8 * n
         return max(1, _BLOCK_BYTES // per_row)
+
+    def l1_scaled(self) -> RowMatrix:
+        """The same matrix with every row divided by its sum; a sample matrix is taken as its view shows it."""
+        if self.normalize == "l1":
+            return self
+        raise InvalidInputError(f"a {type(self).__name__} has a view of its own; build it with normalize='l1'")
 
     def squared_norms(self) -> NDArray[np.float64]:
         """‖A_(i)‖² for every row."""

@@ -14,9 +14,8 @@ from .._validate import as_matrix, is_dask
 from ..errors import InvalidInputError, InvalidTypeError
 from .array import ArrayMatrix
 from .contract import RowMatrix, Rows
-from .scaled import l1_scaled
 
-__all__ = ["BlockSource", "open_matrix"]
+__all__ = ["BlockSource", "open_matrix", "row_labels"]
 
 
 class BlockSource:
@@ -84,7 +83,7 @@ def open_matrix(
         column_names=column_names,
         checked=checked,
     )
-    return l1_scaled(matrix) if normalize == "l1" else matrix
+    return matrix.l1_scaled() if normalize == "l1" else matrix
 
 
 def _no_options(options: dict[str, Any], source: Any) -> None:
@@ -104,10 +103,15 @@ def _labelled(source: Any, options: dict[str, Any]) -> tuple[Rows, list[str] | N
     if package == "polars":
         return source.to_numpy(), None, [str(c) for c in source.columns]
     if package == "pandas" and getattr(source, "ndim", 0) == 2:
-        numbered = source.index.dtype.kind in "iu"  # numbers are places, not names
-        names = None if numbered else [str(x) for x in source.index]
-        return _frame_values(source), names, [str(c) for c in source.columns]
+        return _frame_values(source), row_labels(source), [str(c) for c in source.columns]
     return source, None, None
+
+
+def row_labels(source: Any) -> list[str] | None:
+    """The row names of a pandas frame, unless they are numbers: those are places, not names."""
+    if type(source).__module__.split(".")[0] != "pandas" or source.index.dtype.kind in "iu":
+        return None
+    return [str(label) for label in source.index]
 
 
 def _frame_values(frame: Any) -> Rows:

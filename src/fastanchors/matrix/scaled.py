@@ -6,11 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._types import Rows
 from ..errors import InvalidInputError
-from .array import ArrayMatrix
-from .contract import Rows
 
-__all__ = ["l1_scaled", "row_sums", "scale_rows"]
+__all__ = ["row_sums", "scale_rows"]
 
 
 def row_sums(block: Rows) -> NDArray[np.float64]:
@@ -33,15 +32,3 @@ def scale_rows(block: Rows, sums: NDArray[np.float64] | None = None) -> Rows:
     scaled = np.empty(block.shape, dtype=kind)
     np.divide(block, divisor[:, None], out=scaled, casting="unsafe")  # rounded once, as the sample model does
     return scaled
-
-
-def l1_scaled(matrix: ArrayMatrix) -> ArrayMatrix:
-    """A scaled copy of a matrix in memory, with the same names."""
-    return ArrayMatrix(
-        scale_rows(matrix.data),
-        row_names=matrix.row_names,
-        column_names=matrix.column_names,
-        provenance=matrix.provenance,
-        checked=matrix.checked,
-        normalize="l1",
-    )

@@ -45,11 +45,11 @@ def as_rows(A: Any) -> MatrixRows:
     if isinstance(A, MatrixRows):
         return A
     if isinstance(A, MeteredMatrix):
-        names, A = A.row_names, A.matrix
-        if isinstance(A, ArrayMatrix):
-            data = MatrixRows(A.data, A.shape)
-            data._own_cost, data.row_names = A.cost, names
-            return data
+        A = A.matrix
+    if isinstance(A, ArrayMatrix):
+        data = MatrixRows(A.data, A.shape)
+        data._own_cost, data.row_names = A.cost, A.row_names
+        return data
     if is_dask(A):
         from ..dask.lazy import LazyMatrix
 

@@ -26,9 +26,9 @@ from ..io.row_source import block_bytes, split
 from ..matrix.array import ArrayMatrix, LoadedMatrix
 from ..matrix.contract import RowMatrix, Rows
 from ..matrix.scaled import scale_rows
-from .build import build
-from .manifest import MANIFEST
-from .store import open as open_store
+from ..store.manifest import MANIFEST
+from .stores import build
+from .stores import open as open_store
 
 __all__ = ["IN_MEMORY", "open_file"]
 
@@ -141,7 +141,7 @@ def _built(source: Source, held: deque[Rows], rest: Iterator[Rows], normalize: L
     again = Source(source.name, source.shape, source.dtype, source.is_sparse, blocks, **names)
     folder = tempfile.mkdtemp(prefix="fastanchors-")
     try:
-        store = build(again, Path(folder) / "store", normalize=normalize, columns=False)
+        store = build(again, Path(folder) / "store", normalize=normalize, columns=False, sidecars=())
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
