@@ -1,0 +1,262 @@
+"""How near to the true components every rule comes on noisy data, and how many anchors it finds.
+
+``python benchmarks/right.py [--data DIR] [--seeds 20] [--only TEXT] [--methods fast]`` runs every rule on every family
+of ``_right_families.py`` (and the scenes in ``DIR/hyperspectral``, where it is given), writes the table to
+``benchmarks/results/right.md`` and the picture to ``docs/figures/right.png``.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment
+
+import fastanchors as fa
+from _right_families import DEVELOPMENT, families, scenes
+from _table import Report, arguments
+from fastanchors.errors import FastAnchorsError
+from fastanchors.greedy.anchoring import find_anchors
+from fastanchors.greedy.coordinates import Coordinates, coordinates
+from fastanchors.greedy.how_many import how_many
+from fastanchors.matrix import open_matrix
+from unmix import nfindr, vca
+
+FIGURES = Path(__file__).parent.parent / "docs" / "figures"
+SMALL = 12_000  # rows that the slow peers take
+
+Method = Callable[[Any, int, Coordinates, int], np.ndarray]
+
+
+def scaled(X: Any) -> Any:
+    """Rows divided by their sums."""
+    sums = np.asarray(X.sum(axis=1)).reshape(-1)
+    return sp.csr_array(sp.diags_array(1 / sums) @ X) if sp.issparse(X) else X / sums[:, None]
+
+
+def dense(rows: Any) -> np.ndarray:
+    return np.asarray(rows.toarray() if sp.issparse(rows) else rows)
+
+
+def plain(X: Any, k: int, kept: Coordinates, seed: int) -> np.ndarray:
+    P = scaled(X)
+    return dense(P[fa.SPA().seek(P, k).indices])
+
+
+def ten_lines(X: Any, k: int, kept: Coordinates, seed: int) -> np.ndarray:
+    """Rows weighted by the root of their sum, leading k directions, SPA there, mean of the nearest 1/(20·k)."""
+    sums = np.asarray(X.sum(axis=1)).reshape(-1)
+    P = scaled(X)
+    root = sp.diags_array(np.sqrt(sums)) @ P
+    gram = root.T @ root
+    V = np.linalg.eigh(dense(gram))[1][:, -k:]
+    C = np.asarray(P @ V)
+    chosen = fa.SPA().seek(np.abs(C), k).indices if (C >= 0).all() else _spa(C, k)
+    count = max(1, len(C) // (20 * k))
+    near = [np.argsort(np.sum((C - C[i]) ** 2, axis=1), kind="stable")[:count] for i in chosen]
+    return np.array([np.asarray(P[group].mean(axis=0)).reshape(-1) for group in near])
+
+
+def _spa(C: np.ndarray, k: int) -> list[int]:
+    rest, chosen = C.copy(), []
+    for _ in range(k):
+        chosen.append(int(np.argmax(np.sum(rest**2, axis=1))))
+        u = rest[chosen[-1]] / np.linalg.norm(rest[chosen[-1]])
+        rest -= np.outer(rest @ u, u)
+    return chosen
+
+
+def by_rule(rule: str) -> Method:
+    def method(X: Any, k: int, kept: Coordinates, seed: int) -> np.ndarray:
+        found = find_anchors(kept, k, rule)
+        return plain(X, k, kept, seed) if found is None else found.profiles
+
+    return method
+
+
+def by_solver(solver: Any) -> Method:
+    def method(X: Any, k: int, kept: Coordinates, seed: int) -> np.ndarray:
+        P = scaled(X)
+        return dense(P[solver.seek(P, k, rng=seed).indices])
+
+    return method
+
+
+def by_peer(peer: Callable[..., np.ndarray]) -> Method:
+    def method(X: Any, k: int, kept: Coordinates, seed: int) -> np.ndarray:
+        P = dense(scaled(X))
+        return P[peer(P, k, np.random.default_rng(seed))]
+
+    return method
+
+
+def by_nmf(X: Any, k: int, kept: Coordinates, seed: int) -> np.ndarray:
+    from sklearn.decomposition import NMF
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.asarray(NMF(k, init="nndsvda", max_iter=200, random_state=seed).fit(scaled(X)).components_)
+
+
+FAST: dict[str, Method] = {
+    "auto": by_rule("auto"),
+    "ten lines": ten_lines,
+    "spa": plain,
+    "pseudo-points": by_rule("pseudo-points"),
+    "smoothed": by_rule("smoothed"),
+    "lifted": by_rule("lifted"),
+    "whitened": by_rule("whitened"),
+}
+SLOW: dict[str, Method] = {
+    "SNPA": by_solver(fa.SNPA()),
+    "XRAY": by_solver(fa.XRAY()),
+    "N-FINDR": by_peer(nfindr),
+    "VCA": by_peer(vca),
+    "NMF (sklearn)": by_nmf,
+}
+
+
+def compare(found: np.ndarray, true: np.ndarray) -> tuple[float, float]:
+    """Mean angle of matched components, and the part that is nearer to its own than half way to the next."""
+    unit = [np.asarray(H / np.maximum(np.linalg.norm(H, axis=1, keepdims=True), 1e-300)) for H in (found, true)]
+    angles = np.arccos(np.clip(unit[0] @ unit[1].T, -1, 1))
+    between = np.arccos(np.clip(unit[1] @ unit[1].T, -1, 1)) + 9 * np.eye(len(true))
+    rows, columns = linear_sum_assignment(angles)
+    matched = angles[rows, columns]
+    return float(matched.sum() + np.pi / 2 * (len(true) - len(matched))) / len(true), float(
+        np.sum(matched < between.min(axis=1)[columns] / 2) / len(true)
+    )
+
+
+def measure(make: Callable[[int], Any], seeds: int, methods: dict[str, Method]) -> tuple[dict[str, np.ndarray], list]:
+    """For each method the means of angle, part found and seconds; and (k, number chosen) for each seed."""
+    sums = {name: np.zeros(3) for name in methods}
+    numbers = []
+    for seed in range(seeds):
+        X, H = make(seed)
+        start = time.perf_counter()
+        kept = coordinates(open_matrix(X))
+        spent = time.perf_counter() - start
+        numbers.append((len(H), how_many(coordinates(open_matrix(X), 64)).k))
+        for name, method in methods.items():
+            start = time.perf_counter()
+            try:
+                angle, part = compare(method(X, len(H), kept, seed), H)
+            except (FastAnchorsError, np.linalg.LinAlgError):
+                angle, part = np.pi / 2, 0.0
+            taken = time.perf_counter() - start + (spent if method.__qualname__.startswith("by_rule") else 0.0)
+            sums[name] += [angle, part, taken]
+    return {name: total / seeds for name, total in sums.items()}, numbers
+
+
+def main() -> None:
+    options = arguments(
+        __doc__,
+        seeds={"type": int, "default": 20, "help": "matrices of each family"},
+        only={"default": "", "help": "families whose name contains this"},
+        methods={"choices": ("all", "fast"), "default": "all", "help": "fast: only the rules of this library"},
+        half={"choices": ("all", "development", "report"), "default": "all", "help": "which half of the families"},
+    )
+    seeds = 1 if options.quick else options.seeds
+    chosen = families() | (scenes(options.data) if options.data is not None else {})
+    if options.half != "all":
+        chosen = {name: f for name, f in chosen.items() if (name in DEVELOPMENT) == (options.half == "development")}
+    chosen = {name: make for name, make in chosen.items() if options.only in name}
+    methods = FAST | (SLOW if options.methods == "all" else {})
+    report = Report("right", "How near to the truth: rules and solvers on noisy data", options)
+    report.text(__doc__.split("\n\n")[0])
+    results: dict[str, dict[str, np.ndarray]] = {}
+    numbers: dict[str, list] = {}
+    for name, make in chosen.items():
+        rounds = (
+            1
+            if name in ("scene samson", "scene moffett", "scene toy6")
+            else min(seeds, 3 if "scene" in name else seeds)
+        )
+        results[name], numbers[name] = measure(make, rounds, methods)
+        angle = {method: result[0] for method, result in results[name].items()}
+        best = min(angle["ten lines"], angle["spa"])
+        ratio = angle["auto"] / best if best > 1e-6 else 0.0
+        near = np.mean([abs(k - number) <= 1 if number else 0.0 for k, number in numbers[name]])
+        print(
+            f"# {name:24} ratio {ratio:.2f} auto-k {near:.0%} {numbers[name][0]} s {results[name]['auto'][2]:.2f} |",
+            " ".join(f"{value:.4f}" for value in angle.values()),
+            flush=True,
+        )
+    write(report, results, numbers)
+    if not options.quick and options.only == "" and options.half == "all":
+        draw(results, FIGURES / "right.png")
+    report.save()
+
+
+def write(report: Report, results: dict[str, dict[str, np.ndarray]], numbers: dict[str, list]) -> None:
+    methods = list(next(iter(results.values())))
+    for half, title in ((True, "chosen on"), (False, "reported on")):
+        names = [name for name in results if (name in DEVELOPMENT) == half]
+        if not names:
+            continue
+        report.text(f"## Families the default was {title}")
+        report.text(
+            "Mean angle to the true components in radians. *Ratio*: `auto` by the better of the ten lines and plain "
+            'SPA. *auto-k*: part of the matrices for which `n_components="auto"` is within one of the true number.'
+        )
+        table = []
+        for name in names:
+            angle = {method: float(result[0]) for method, result in results[name].items()}
+            best = min(angle["ten lines"], angle["spa"])
+            near = np.mean([bool(n) and abs(k - n) <= 1 for k, n in numbers[name]])
+            ratio = f"{angle['auto'] / best:.2f}" if best > 1e-6 else "–"
+            table.append([name, ratio, f"{near:.0%}", *(f"{angle[method]:.3f}" for method in methods)])
+        report.table(["family", "ratio", "auto-k", *methods], table)
+    report.text("## Part of the anchors found")
+    report.text("A component is found if it is nearer to its own true one than half way to the next.")
+    report.table(
+        ["family", *methods],
+        [[name, *(f"{100 * result[m][1]:.0f} %" for m in methods)] for name, result in results.items()],
+    )
+    report.text("## Seconds")
+    seconds = {m: float(np.mean([result[m][2] for result in results.values()])) for m in methods}
+    report.table(["method", "mean over all families"], list(seconds.items()))
+
+
+def draw(results: dict[str, dict[str, np.ndarray]], path: Path) -> None:
+    """One line for each family, one mark for each method."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = list(results)[::-1]
+    methods = list(results[names[0]])
+    figure, axis = plt.subplots(figsize=(9, 0.24 * len(names) + 1.4))
+    for method, mark in zip(methods, "o|xsv^<>DPX*h"):
+        angles = [max(results[name][method][0], 1e-3) for name in names]
+        strong = method in ("auto", "ten lines", "spa")
+        axis.semilogx(
+            angles,
+            range(len(names)),
+            mark,
+            label=method,
+            alpha=1.0 if strong else 0.35,
+            markersize=8 if method == "auto" else 5,
+            color={"auto": "tab:blue", "spa": "tab:red", "ten lines": "black"}.get(method),
+            zorder=3 if strong else 1,
+        )
+    labels = [f"{name} *" if name in DEVELOPMENT else name for name in names]
+    axis.set_yticks(range(len(names)), labels, fontsize=8)
+    axis.set_xlabel("mean angle to the true components, radians (* family the default was chosen on)")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=7, ncols=1, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    print(f"written: {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""The noise-aware selection: coordinates, noise, a rule, refinement, and the rows and points that stand for anchors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidInputError
+from .coordinates import Coordinates
+from .extremes import extreme_rows
+from .noise import Noise, clipped_noise, estimate_noise, without_clipping
+from .refine import Refined, refine
+from .selection import RULES, select
+
+__all__ = ["Found", "WorkingRows", "find_anchors", "working_rows"]
+
+_ALL = 20_000  # up to here every row may be a vertex and speaks for them
+_SAMPLE = 6_000  # rows beyond the extreme ones that speak for the vertices of larger matrices
+_CLEAN = 3.0  # rows this many times as noisy as typical ones are no candidates
+_EVEN = 2.0  # noise of most rows within this factor is even
+_NEAR = 0.05  # copies of an anchor are this near, in edges, besides their noise
+
+_Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class WorkingRows:
+    """The rows that the selection works on; it costs no more for a larger matrix.
+
+    Attributes
+    ----------
+    candidates : rows that may be vertices, sorted.
+    sample : rows drawn evenly, sorted; all rows where there are few.
+    """
+
+    candidates: NDArray[np.intp]
+    sample: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Anchors found in coordinates.
+
+    Attributes
+    ----------
+    indices : the row nearest to each vertex, k distinct ones.
+    vertices : k × (k − 1).
+    profiles : the vertices as profiles, k × n, each with sum one.
+    support : number of rows that are copies of each anchor within their noise.
+    noise : how much noise was seen, over the sample.
+    neighbours : how many points were averaged.
+    refined : what came of the refinement; None for rules without.
+    """
+
+    indices: NDArray[np.intp]
+    vertices: _Array
+    profiles: _Array
+    support: NDArray[np.intp]
+    noise: Noise
+    neighbours: int
+    refined: Refined | None
+
+    def details(self) -> dict[str, Any]:
+        """Figures for a certificate."""
+        figures: dict[str, Any] = {"noise": self.noise.relative, "neighbours": self.neighbours}
+        if self.refined is not None:
+            figures |= {"refined": self.refined.kept, "refinement": self.refined.reason, "odd": self.refined.odd}
+        return figures
+
+
+def working_rows(coordinates: Coordinates, rng: np.random.Generator | None = None) -> WorkingRows:
+    """Choose the rows to work on: all of them, or the extreme ones and an even sample."""
+    d = coordinates.shape[1]
+    usable = np.flatnonzero(coordinates.sums > 0)
+    if len(usable) <= _ALL:
+        return WorkingRows(usable, usable)
+    rng = np.random.default_rng(0) if rng is None else rng
+    columns = len(coordinates.frame.centre)
+    noise = np.sqrt(coordinates.left / max(1, columns - 1 - d))
+    candidates = extreme_rows(coordinates.values, noise)
+    return WorkingRows(candidates, np.sort(rng.choice(usable, _SAMPLE, replace=False)))
+
+
+def find_anchors(
+    coordinates: Coordinates,
+    k: int,
+    rule: str = "auto",
+    *,
+    working: WorkingRows | None = None,
+    neighbours: int | None = None,
+    rng: np.random.Generator | None = None,
+) -> Found | None:
+    """Anchors by a rule on the coordinates; None where no noise is seen and the rule is ``"auto"``: take SPA's rows.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+    k : int
+    rule : "auto", "smoothed", "pseudo-points", "lifted" or "whitened"
+        ``"auto"`` takes pseudo-points, enlarges their simplex and refines it where rows held out agree.
+    working : WorkingRows
+        Which rows to work on; :func:`working_rows` by default.
+    neighbours : int
+        How many points to average; follows from the noise by default.
+    """
+    if rule not in RULES or rule == "spa":
+        raise InvalidInputError(f"selection on coordinates must be one of {RULES}, without 'spa', got {rule!r}")
+    rng = np.random.default_rng(0) if rng is None else rng
+    working = working_rows(coordinates) if working is None else working
+    columns = len(coordinates.frame.centre)
+    sample, left_of_sample = coordinates.leading(k - 1, working.sample)
+    noise = estimate_noise(sample, left_of_sample, columns)
+    if rule == "auto" and (not noise.seen or k < 2):
+        return None
+    rows = working.candidates
+    if working.candidates is working.sample:
+        points, each = sample, noise.each
+    else:
+        points, left = coordinates.leading(k - 1, working.candidates)
+        each = estimate_noise(points, left, columns).each
+    clean = each <= _CLEAN * noise.typical + 1e-6 * np.abs(points).max()  # no noisy row is a vertex
+    if clean.sum() > 4 * k:
+        points, each, rows = points[clean], each[clean], rows[clean]
+    count = noise.neighbours(len(points), k) if neighbours is None else neighbours
+    precision = 1.0 / np.maximum(each, 0.1 * noise.typical + 1e-300) ** 2
+    vertices = select(points, k, rule, neighbours=count, precision=precision)
+    refined = refine(sample, noise.each, vertices, rng) if rule == "auto" else None
+    vertices = vertices if refined is None else refined.vertices
+    return Found(
+        indices=_nearest_rows(points, rows, each, vertices),
+        vertices=vertices,
+        profiles=_profiles(coordinates, vertices, noise, sample, left_of_sample),
+        support=_support(sample, noise, vertices, int(np.count_nonzero(coordinates.sums > 0))),
+        noise=noise,
+        neighbours=count,
+        refined=refined,
+    )
+
+
+def _profiles(coordinates: Coordinates, vertices: _Array, noise: Noise, sample: _Array, left: _Array) -> _Array:
+    """Vertices as profiles, corrected where even noise was clipped at zero."""
+    frame = coordinates.frame
+    profiles = frame.profiles(vertices)
+    low, middle, high = np.quantile(left, [0.1, 0.5, 0.9])
+    if not noise.seen or frame.exponent > 0 or high > _EVEN * low:
+        return profiles
+    columns = len(frame.centre)
+    some = frame.profiles(sample[:: max(1, len(sample) // 64)])
+    sigma = clipped_noise(some, frame.zeros, middle * (columns - 1) / (columns - len(vertices)))
+    return without_clipping(profiles, sigma) if sigma > 0 else profiles
+
+
+def _nearest_rows(points: _Array, rows: NDArray[np.intp], noise: _Array, vertices: _Array) -> NDArray[np.intp]:
+    """For each vertex the row nearest to it, noise counted, that no earlier vertex was given."""
+    squares = _squared_distances(points, vertices) + vertices.shape[1] * noise[:, None] ** 2
+    taken: list[int] = []
+    for j in range(len(vertices)):
+        squares[taken, j] = np.inf
+        taken.append(int(np.argmin(squares[:, j])))
+    return np.asarray(rows[taken], dtype=np.intp)
+
+
+def _support(points: _Array, noise: Noise, vertices: _Array, total: int) -> NDArray[np.intp]:
+    """How many of all rows are copies: near the vertex but for their noise, and nearer than to any other."""
+    k = len(vertices)
+    distances = np.sqrt(_squared_distances(points, vertices))
+    edges = np.sqrt(_squared_distances(vertices, vertices)).sum() / max(1, k * (k - 1))
+    reach = np.minimum(_NEAR * edges + 2 * noise.each * np.sqrt(max(1, k - 1)), edges / 2)
+    near = (distances <= reach[:, None]) & (np.argmin(distances, axis=1)[:, None] == np.arange(k))
+    return np.rint(near.sum(axis=0) * (total / len(points))).astype(np.intp)
+
+
+def _squared_distances(points: _Array, others: _Array) -> _Array:
+    squares = np.einsum("ij,ij->i", points, points)[:, None] - 2 * points @ others.T
+    return np.asarray(np.maximum(squares + np.einsum("ij,ij->i", others, others), 0.0))

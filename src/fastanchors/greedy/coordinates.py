@@ -1,0 +1,254 @@
+"""Every row in a few coordinates: the leading directions of the rows' profiles, where noise is smallest against signal.
+
+A row divided by its sum is its *profile*. Profiles of mixtures of k anchors lie in a simplex of k − 1 dimensions; noise
+fills all of them. Principal directions of the profiles keep the simplex and leave most of the noise behind. Three
+things make them good directions:
+
+* rows are weighted by how noisy they are. What the leading directions leave of a row is its noise, so the weights
+  follow from the rows themselves (``weights="auto"``); ``"poisson"`` takes the row sums, as counts have it;
+* columns are scaled by the power of their mean that the noise follows (0: equal noise, 1: counts, 2: multiplicative),
+  which is a regression of what is left of each column on its mean (after Landa, Zhang and Kluger, *Biwhitening*,
+  SIAM J. Math. Data Sci. 2022);
+* no row counts for more than a few typical ones, so that odd rows do not turn the directions.
+
+Scaling a row changes none of this, so a matrix and its l1 view have the same coordinates. Directions come from a pilot
+of at most 2²³ entries, coordinates from one pass over all rows. Kept for d directions, they answer for any k ≤ d.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..errors import InvalidInputError
+from ..matrix import RowMatrix, Rows
+
+__all__ = ["DIRECTIONS", "Coordinates", "Frame", "coordinates", "coordinates_of", "fit_frame"]
+
+DIRECTIONS = 32  # kept by default
+_PILOT_ENTRIES = 1 << 23
+_PILOT_ROWS = 2048  # at least
+_GRAM_COLUMNS = 512  # up to here the directions come from a Gram matrix, above from subspace iteration
+_ROUNDS = 3  # of directions and weights in turns
+_CAP = 4.0  # a row counts for at most this many typical ones
+_ITERATIONS = (8, 3)  # of subspace iteration: at first, and from a good start
+_FLAT = 0.2  # exponents of the noise below this are taken as zero
+_SMALL = 1e-2  # columns with a smaller share of the mean are scaled as if they had it
+
+_Array = NDArray[np.float64]
+Weights = Literal["auto", "poisson", "none"] | _Array
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where coordinates are measured: z = (profile − centre)·scale, y = z·directions.
+
+    Attributes
+    ----------
+    centre, scale : n numbers each.
+    directions : n × d, orthonormal.
+    exponent : power of its mean that the noise variance of a column follows.
+    rank : number of directions along which the pilot varies by more than rounding.
+    zeros : part of the pilot's entries that are zero.
+    """
+
+    centre: _Array
+    scale: _Array
+    directions: _Array
+    exponent: float
+    rank: int
+    zeros: float
+
+    def profiles(self, points: _Array) -> _Array:
+        """Points in the first coordinates as profiles: non-negative, with sum one."""
+        spread = points @ self.directions[:, : points.shape[1]].T / self.scale
+        found = np.maximum(self.centre + spread, 0.0)
+        sums = found.sum(axis=1, keepdims=True)
+        return np.asarray(found / np.where(sums > 0, sums, 1.0))
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """All rows in the coordinates of a frame.
+
+    Attributes
+    ----------
+    values : m × d, single precision.
+    left : for each row ‖z‖² beyond the d directions.
+    sums : row sums; a row with sum zero has no profile and is never an anchor.
+    """
+
+    frame: Frame
+    values: NDArray[np.float32]
+    left: _Array
+    sums: _Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        m, d = self.values.shape
+        return m, d
+
+    def leading(self, dimensions: int, rows: NDArray[np.intp] | slice = slice(None)) -> tuple[_Array, _Array]:
+        """The first coordinates of those rows, and what is left of each row beyond them, squared."""
+        if dimensions > self.values.shape[1]:
+            raise InvalidInputError(
+                f"k = {dimensions + 1} needs {dimensions} directions and {self.values.shape[1]} are kept; ask for "
+                f"k ≤ {self.values.shape[1] + 1}, or rebuild with directions={dimensions}"
+            )
+        values = self.values[rows].astype(np.float64)
+        beyond = np.einsum("ij,ij->i", values[:, dimensions:], values[:, dimensions:])
+        return values[:, :dimensions], self.left[rows] + beyond
+
+
+def coordinates(
+    matrix: RowMatrix,
+    directions: int = DIRECTIONS,
+    *,
+    weights: Weights = "auto",
+    rng: np.random.Generator | None = None,
+) -> Coordinates:
+    """Coordinates of all rows: a pilot, then one pass.
+
+    Parameters
+    ----------
+    matrix : RowMatrix
+        Non-negative. Its rows may be scaled or not.
+    directions : int
+        How many to keep; fewer where the matrix has fewer columns or rows.
+    weights : "auto", "poisson", "none" or m numbers
+        How much each row counts for the directions: by the noise seen in it, by its sum, equally, or as given.
+    rng : numpy.random.Generator
+        Draws the pilot where the matrix is larger than one.
+    """
+    rng = np.random.default_rng(0) if rng is None else rng
+    m, n = matrix.shape
+    size = max(_PILOT_ROWS, _PILOT_ENTRIES // max(1, matrix.nnz // max(m, 1) if matrix.is_sparse else n))
+    chosen = np.arange(m) if m <= size else np.sort(rng.choice(m, size, replace=False))
+    given = np.asarray(weights, dtype=np.float64)[chosen] if not isinstance(weights, str) else weights
+    frame = fit_frame(matrix.rows(chosen), directions, weights=given, rng=rng)
+    return coordinates_of(matrix, frame)
+
+
+def coordinates_of(matrix: RowMatrix, frame: Frame) -> Coordinates:
+    """Coordinates of all rows in a frame that is known: one pass."""
+    parts = matrix.map_blocks(_block_coordinates, frame)
+    values, left, sums = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    return Coordinates(frame, values, left, sums)
+
+
+def _block_coordinates(start: int, block: Rows, frame: Frame) -> tuple[NDArray[np.float32], _Array, _Array]:
+    profiles, sums = _profiles(block)
+    values, squares = _centred(profiles, frame.centre, frame.scale, frame.directions)
+    left = np.maximum(squares - np.einsum("ij,ij->i", values, values), 0.0)
+    empty = sums <= 0
+    values[empty], left[empty] = 0.0, 0.0
+    return values.astype(np.float32), left, sums
+
+
+def fit_frame(
+    rows: Rows, directions: int = DIRECTIONS, *, weights: Weights = "auto", rng: np.random.Generator | None = None
+) -> Frame:
+    """The frame that a pilot of rows speaks for."""
+    profiles, sums = _profiles(rows)
+    full = sums > 0
+    if not full.any():
+        raise InvalidInputError("every row is zero: there is nothing to choose anchors from")
+    profiles, sums = profiles[full], sums[full]
+    m, n = profiles.shape
+    d = max(1, min(directions, n - 1, m - 1))
+    noisy = max(1, min(DIRECTIONS, d, n // 2, m // 4))  # what these leave is noise
+    rng = np.random.default_rng(0) if rng is None else rng
+    scale, V, exponent = np.ones(n), rng.standard_normal((n, min(n, d + 8))), 0.0
+    base = {"poisson": sums, "none": np.ones(m), "auto": np.ones(m)}[weights] if isinstance(weights, str) else weights
+    w = np.asarray(base if isinstance(weights, str) else np.asarray(weights)[full], dtype=np.float64)
+    base, values = w, np.zeros(d)
+    for turn in range(_ROUNDS):
+        centre = _mean(profiles, w)
+        squares = _centred(profiles, centre, scale, np.zeros((n, 0)))[1]
+        energy = base * squares
+        w = base * np.minimum(1.0, _CAP * np.median(energy) / np.maximum(energy, 1e-300))
+        centre = _mean(profiles, w)
+        values, V, spread = _principal(profiles, w, centre, scale, V, d, _ITERATIONS[min(turn, 1)])
+        if turn == _ROUNDS - 1:
+            break
+        if isinstance(weights, str) and weights == "auto":
+            y, squares = _centred(profiles, centre, scale, V[:, :noisy])
+            left = np.maximum(squares - np.einsum("ij,ij->i", y, y), 0.0)
+            base = 1.0 / (left + 0.1 * np.median(left) + 1e-12 * np.median(squares) + 1e-300)
+            w = base = base / base.mean()
+        if turn == 0:
+            rest = spread - np.einsum("ij,j->i", V[:, :noisy] ** 2, values[:noisy])
+            exponent = _noise_exponent(centre, rest, float(spread.sum()))
+            scale = (centre / centre.mean() + _SMALL) ** (-exponent / 2)
+    rank = int(np.count_nonzero(values > 1e-13 * max(values[0], 1e-300)))
+    nonzero = profiles.nnz if sp.issparse(profiles) else np.count_nonzero(profiles)
+    return Frame(centre, scale, np.ascontiguousarray(V[:, :d]), exponent, rank, 1.0 - nonzero / (m * n))
+
+
+def _profiles(rows: Rows) -> tuple[Any, _Array]:
+    """Rows divided by their sums (zero rows stay zero), dense or CSR, in double precision."""
+    sums = np.asarray(rows.sum(axis=1, dtype=np.float64)).reshape(-1)
+    inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
+    if sp.issparse(rows):
+        return sp.csr_array(sp.diags_array(inverse) @ rows.astype(np.float64)), sums
+    return np.asarray(rows, dtype=np.float64) * inverse[:, None], sums
+
+
+def _mean(profiles: Any, w: _Array) -> _Array:
+    return np.asarray(profiles.T @ w).reshape(-1) / w.sum()
+
+
+def _centred(profiles: Any, centre: _Array, scale: _Array, V: _Array) -> tuple[_Array, _Array]:
+    """z·V and ‖z‖² for z = (profile − centre)·scale; sparse profiles stay sparse."""
+    values = np.asarray(profiles @ (scale[:, None] * V)) - (centre * scale) @ V
+    if sp.issparse(profiles):
+        squared = profiles.multiply(profiles)
+        squares = np.asarray(squared @ scale**2 - 2 * (profiles @ (scale**2 * centre))).reshape(-1)
+        return values, np.maximum(squares + float(np.sum((scale * centre) ** 2)), 0.0)
+    z = (profiles - centre) * scale
+    return values, np.asarray(np.einsum("ij,ij->i", z, z))
+
+
+def _principal(
+    profiles: Any, w: _Array, centre: _Array, scale: _Array, start: _Array, d: int, iterations: int
+) -> tuple[_Array, _Array, _Array]:
+    """Leading eigenvalues and eigenvectors of Zᵀ·diag(w)·Z / Σw, and its diagonal."""
+    n, total = profiles.shape[1], w.sum()
+    if n <= _GRAM_COLUMNS:
+        second = profiles.T @ (sp.diags_array(w) @ profiles if sp.issparse(profiles) else w[:, None] * profiles)
+        second = second.toarray() if sp.issparse(second) else second
+        gram = scale[:, None] * (second / total - np.outer(centre, centre)) * scale
+        values, V = scipy.linalg.eigh(gram, subset_by_index=[n - d, n - 1])
+        return values[::-1], V[:, ::-1], np.diag(gram).copy()
+    squared = profiles.multiply(profiles) if sp.issparse(profiles) else profiles * profiles
+    spread = scale**2 * np.maximum(np.asarray(squared.T @ w).reshape(-1) / total - centre**2, 0.0)
+    V, _ = np.linalg.qr(start)
+    values = np.zeros(d)
+    for _ in range(iterations):
+        Y = _centred_product(profiles, centre, scale, V) * w[:, None]
+        V, R = np.linalg.qr(scale[:, None] * (np.asarray(profiles.T @ Y) - np.outer(centre, Y.sum(axis=0))) / total)
+        turned, values, _ = np.linalg.svd(R)
+        V = V @ turned
+    return values[:d], V, spread
+
+
+def _centred_product(profiles: Any, centre: _Array, scale: _Array, V: _Array) -> _Array:
+    return np.asarray(np.asarray(profiles @ (scale[:, None] * V)) - (centre * scale) @ V)
+
+
+def _noise_exponent(centre: _Array, rest: _Array, total: float) -> float:
+    """Slope of log noise variance against log mean over the columns; zero where there is no noise to see."""
+    seen = (centre > _SMALL * centre.mean()) & (rest > 0)
+    if seen.sum() < 8 or rest.sum() < 1e-10 * total:
+        return 0.0
+    x, y = np.log(centre[seen]), np.log(rest[seen])
+    x -= x.mean()
+    if x @ x < 1e-6 * len(x):
+        return 0.0
+    slope = float(np.clip((x @ y) / (x @ x), 0.0, 2.0))
+    return slope if slope >= _FLAT else 0.0

@@ -1,0 +1,185 @@
+"""Rules that choose k vertices among points in k − 1 coordinates.
+
+All work on the simplex that profiles form (see :mod:`.coordinates`): the points are *translated* to their centre and
+*lifted* by a constant coordinate, so that all vertices count alike (Barbarino and Gillis, *On the robustness of the
+successive projection algorithm*, 2024). They differ in what may be a vertex:
+
+``"lifted"``
+    a point.
+``"whitened"``
+    a point, after whitening (Gillis and Ma, SIAM J. Imaging Sci. 2015).
+``"smoothed"``
+    the mean of the points farthest in a direction (Bhattacharyya and Kannan, *Finding a latent k-simplex*, SODA 2020;
+    Nadisic, Gillis and Kervazo, Linear Algebra Appl. 2023); ``starts="one"`` follows the papers, ``"many"`` tries more
+    directions, which one odd point cannot decide.
+``"pseudo-points"``
+    the mean of a point and its nearest neighbours, points with far neighbours left out (Jin, Ke, Moryoussef, Tang and
+    Wang, *Improved algorithm and bounds for successive projection*, ICLR 2024). Noisy points count less in a mean.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from ..errors import RankError
+
+__all__ = ["RULES", "Selection", "best_volume", "lifted", "select", "smoothed_groups", "successive_projection"]
+
+Selection = Literal["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]
+RULES = ("auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened")
+
+_STARTS = 16  # farthest points tried as directions, besides the principal axes both ways
+_CLIMBS = 4  # the best of these are followed to their local maximum
+_ROUNDS = 50
+_ZERO = 1e-10  # residual, relative to the first, that counts as none
+_ISOLATED = 5.0  # neighbours farther than this many times the median are no company
+_SWAPS = 3  # exchanges per vertex at most
+
+_Array = NDArray[np.float64]
+
+
+def select(
+    points: _Array, k: int, rule: str, *, neighbours: int = 10, precision: _Array | None = None, starts: str = "many"
+) -> _Array:
+    """The k vertices that the rule chooses: k × (k − 1)."""
+    if rule == "lifted":
+        return points[successive_projection(lifted(points), k)]
+    if rule == "whitened":
+        flat = np.column_stack([np.ones(len(points)), points])
+        values, vectors = np.linalg.eigh(flat.T @ flat)
+        return points[successive_projection(flat @ vectors / np.sqrt(np.maximum(values, 1e-300)), k)]
+    count = min(neighbours, len(points))
+    if rule == "smoothed":
+        return np.array([points[group].mean(axis=0) for group in smoothed_groups(lifted(points), k, count, starts)])
+    means = pseudo_points(points, count, np.ones(len(points)) if precision is None else precision)
+    chosen = successive_projection(lifted(means), k)
+    return means[best_volume(means, chosen)] if rule == "auto" else means[chosen]
+
+
+def lifted(points: _Array) -> _Array:
+    """The points about their mean with a constant coordinate as large as the farthest of them."""
+    moved = points - points.mean(axis=0)
+    height = np.sqrt(np.einsum("ij,ij->i", moved, moved).max(initial=0.0))
+    return np.column_stack([moved, np.full(len(points), height if height > 0 else 1.0)])
+
+
+def successive_projection(points: _Array, k: int) -> NDArray[np.intp]:
+    """SPA: each time the point farthest from the span of those taken."""
+    residuals = points.copy()
+    chosen: list[int] = []
+    first = 0.0
+    for _ in range(k):
+        squares = np.einsum("ij,ij->i", residuals, residuals)
+        farthest = int(np.argmax(squares))
+        size = float(np.sqrt(squares[farthest]))
+        first = first or size
+        if size <= _ZERO * first or size == 0:
+            raise _exhausted(len(chosen), k)
+        direction = residuals[farthest] / size
+        residuals -= np.outer(residuals @ direction, direction)
+        chosen.append(farthest)
+    return np.array(chosen, dtype=np.intp)
+
+
+def best_volume(points: _Array, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Exchange single vertices while that enlarges the simplex (N-FINDR's steps, from a good start).
+
+    A point with weight w in vertex j multiplies the volume by |w| in its place.
+    """
+    chosen = chosen.copy()
+    flat = np.column_stack([np.ones(len(points)), points])
+    for _ in range(_SWAPS * len(chosen)):
+        weights = np.abs(flat @ np.linalg.pinv(flat[chosen]))
+        point, vertex = np.unravel_index(int(np.argmax(weights)), weights.shape)
+        if weights[point, vertex] <= 1.0 + 1e-9:
+            break
+        chosen[vertex] = point
+    return chosen
+
+
+def pseudo_points(points: _Array, count: int, precision: _Array) -> _Array:
+    """For every point the mean of its ``count`` nearest, weighted by precision; isolated points are left out."""
+    if count < 2:
+        return points
+    distances, near = cKDTree(points).query(points, count)
+    company = distances[:, -1] <= _ISOLATED * np.median(distances[:, -1])
+    kept = company if company.sum() > points.shape[1] + 1 else np.ones(len(points), dtype=bool)
+    weights = precision[near[kept]]
+    weights /= weights.sum(axis=1, keepdims=True)
+    return np.asarray(np.einsum("ij,ijk->ik", weights, points[near[kept]]))
+
+
+def smoothed_groups(points: _Array, k: int, count: int, starts: str = "many") -> list[NDArray[np.intp]]:
+    """k groups of ``count`` points each, whose means are the vertices, in the order of extraction.
+
+    SPA on the hull of the means of any ``count`` points: in direction u its farthest point is the mean of the
+    ``count`` points farthest along u. From each start, u is replaced by the direction of that mean until it stays.
+
+    Costs k·(16 + 2·d) products and partial sorts of m numbers for m points in d dimensions; memory: one copy.
+    """
+    residuals = points.copy()
+    groups: list[NDArray[np.intp]] = []
+    first = 0.0
+    for _ in range(k):
+        group, size = _farthest_mean(residuals, count, starts)
+        first = first or size
+        if size <= _ZERO * first:
+            raise _exhausted(len(groups), k)
+        direction = residuals[group].mean(axis=0)
+        direction /= np.linalg.norm(direction)
+        for _ in range(2):  # twice is enough to be orthogonal to rounding
+            residuals -= np.outer(residuals @ direction, direction)
+        groups.append(group)
+    return groups
+
+
+def _farthest_mean(residuals: _Array, count: int, starts: str) -> tuple[NDArray[np.intp], float]:
+    """The group whose mean residual is longest among the local maxima found, and that length."""
+    if starts == "one":
+        farthest_point = residuals[np.argmax(np.einsum("ij,ij->i", residuals, residuals))]
+        group = _top(residuals @ farthest_point, count)
+        return group, float(np.linalg.norm(residuals[group].mean(axis=0)))
+    directions = _directions(residuals)
+    sizes = [float(np.linalg.norm(residuals[_top(residuals @ u, count)].mean(axis=0))) for u in directions]
+    best, farthest = np.arange(count), -1.0
+    for start in np.argsort(-np.array(sizes), kind="stable")[:_CLIMBS]:
+        group, size = _climb(residuals, directions[start], count)
+        if size > farthest * (1 + 1e-12):
+            best, farthest = group, size
+    return best, farthest
+
+
+def _climb(residuals: _Array, direction: _Array, count: int) -> tuple[NDArray[np.intp], float]:
+    group, size = np.arange(count), 0.0
+    for _ in range(_ROUNDS):
+        tried = _top(residuals @ direction, count)
+        mean = residuals[tried].mean(axis=0)
+        length = float(np.linalg.norm(mean))
+        if length <= size * (1 + 1e-12):
+            break
+        group, size, direction = tried, length, mean / length
+    return group, size
+
+
+def _directions(residuals: _Array) -> _Array:
+    """Where to start: towards the farthest points and along the principal axes, both ways."""
+    squares = np.einsum("ij,ij->i", residuals, residuals)
+    axes = np.linalg.eigh(residuals.T @ residuals)[1].T
+    starts = np.concatenate([residuals[_top(squares, min(_STARTS, squares.size))], axes, -axes])
+    lengths = np.linalg.norm(starts, axis=1)
+    return np.asarray(starts[lengths > 0] / lengths[lengths > 0, None])
+
+
+def _top(values: _Array, count: int) -> NDArray[np.intp]:
+    """Indices of the ``count`` largest values, in rising order of index."""
+    return np.sort(np.argpartition(-values, count - 1)[:count])
+
+
+def _exhausted(found: int, k: int) -> RankError:
+    return RankError(
+        f"only {found} of {k} vertices found: what is left of the data is numerically zero; ask for k ≤ {found}", found
+    )

@@ -1,0 +1,175 @@
+"""Would other data from the same source give the same anchors? Halves of the rows and re-drawn noise answer.
+
+The selection is repeated on two disjoint halves of the rows and on rows with noise of the estimated size added once
+more. How far each anchor moves is a distance between profiles, as an angle and in the units of the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from ..errors import FastAnchorsError
+from .anchoring import Found, WorkingRows, find_anchors
+from .coordinates import Coordinates
+
+__all__ = ["Stability", "stability"]
+
+_FIRM, _LOOSE = 0.1, 0.5  # moves relative to the distance to the nearest other anchor
+_FEW = 3  # rows that support an anchor that is not firm
+
+_Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Stability:
+    """How far each anchor moves when the data are drawn again.
+
+    Attributes
+    ----------
+    noise : typical noise of a row, relative to the spread of the rows.
+    angles : for each anchor the root mean square angle it moved by, in radians.
+    moves : the same as a distance in the units of the points.
+    relative : moves relative to the distance to the nearest other anchor.
+    support : rows that are copies of each anchor.
+    verdicts : for each anchor "firm", "loose" or "noise".
+    """
+
+    noise: float
+    angles: _Array
+    moves: _Array
+    relative: _Array
+    support: NDArray[np.intp]
+    verdicts: tuple[str, ...]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to tell a person, one sentence each."""
+        told = []
+        for kind, words in (("noise", "would not be found again"), ("loose", "would move far")):
+            which = [str(j + 1) for j, verdict in enumerate(self.verdicts) if verdict == kind]
+            if which:
+                told.append(f"anchor {', '.join(which)} {words} in other data from the same source")
+        few = [str(j + 1) for j, count in enumerate(self.support) if count < _FEW]
+        if few and self.noise > 0:
+            told.append(f"anchor {', '.join(few)} is supported by fewer than {_FEW} rows")
+        return told
+
+    @property
+    def statement(self) -> str:
+        """In one sentence."""
+        firm, k = self.verdicts.count("firm"), len(self.verdicts)
+        if self.noise == 0:
+            return "no noise is seen: other data from the same source would give the same anchors"
+        return (
+            f"noise is {self.noise:.2g} of the spread of the rows; {firm} of {k} anchors are firm, "
+            f"the largest move is {float(self.angles.max()):.2g} rad"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        return {
+            "statement": self.statement,
+            "noise": self.noise,
+            "angles": [float(x) for x in self.angles],
+            "moves": [float(x) for x in self.moves],
+            "relative": [float(x) for x in self.relative],
+            "support": [int(x) for x in self.support],
+            "verdicts": list(self.verdicts),
+            "warnings": self.warnings,
+        }
+
+
+def no_noise(k: int, support: NDArray[np.intp]) -> Stability:
+    """The answer where no noise is seen."""
+    zero = np.zeros(k)
+    return Stability(0.0, zero, zero, zero, support, ("firm",) * k)
+
+
+def stability(
+    coordinates: Coordinates,
+    found: Found,
+    working: WorkingRows,
+    *,
+    rule: str = "auto",
+    scale: _Array | None = None,
+    rng: np.random.Generator | None = None,
+) -> Stability:
+    """Repeat the selection on halves of the working rows and with noise drawn again, and compare.
+
+    Parameters
+    ----------
+    scale : k numbers
+        What a profile is multiplied by to be in the units of the data; 1 by default.
+    """
+    rng = np.random.default_rng(0) if rng is None else rng
+    k = len(found.vertices)
+    scale = np.ones(k) if scale is None else scale
+    angles, moves = [], []
+    for again in _repeated(coordinates, found, working, rule, rng):
+        profiles = np.full_like(found.profiles, np.nan) if again is None else _matched(again, found.profiles)
+        moves.append(np.linalg.norm(profiles - found.profiles, axis=1))
+        angles.append(_angles(profiles, found.profiles))
+    between = np.linalg.norm(found.profiles[:, None] - found.profiles[None], axis=2) + np.diag(np.full(k, np.inf))
+    move = np.sqrt(np.mean(np.square(moves), axis=0))
+    move = np.where(np.isnan(move), np.inf, move)
+    angle = np.sqrt(np.mean(np.square(angles), axis=0))
+    relative = move / np.maximum(between.min(axis=1), 1e-300)
+    verdicts = tuple("firm" if r <= _FIRM * 2.5 else "loose" if r <= _LOOSE else "noise" for r in relative)
+    return Stability(
+        found.noise.relative,
+        np.where(np.isnan(angle), np.pi / 2, angle),
+        move * scale,
+        relative,
+        found.support,
+        verdicts,
+    )
+
+
+def _repeated(
+    coordinates: Coordinates, found: Found, working: WorkingRows, rule: str, rng: np.random.Generator
+) -> list[_Array | None]:
+    """Profiles of the anchors of two halves, and of all working rows with noise added."""
+    half = rng.random(coordinates.shape[0]) < 0.5
+    same = working.candidates is working.sample
+    results: list[_Array | None] = []
+    for side in (half, ~half):
+        some = working.candidates[side[working.candidates]]
+        part = WorkingRows(some, some if same else working.sample[side[working.sample]])
+        results.append(_profiles(coordinates, len(found.vertices), part, rule, rng))
+    union = np.union1d(working.candidates, working.sample)
+    at, left = coordinates.leading(coordinates.shape[1], union)
+    each = np.sqrt(left / max(1, len(coordinates.frame.centre) - 1 - coordinates.shape[1]))
+    shaken = (at + each[:, None] * rng.standard_normal(at.shape)).astype(np.float32)
+    again = Coordinates(coordinates.frame, shaken, 2 * left, coordinates.sums[union])
+    candidates = np.searchsorted(union, working.candidates)
+    moved = WorkingRows(candidates, candidates if same else np.searchsorted(union, working.sample))
+    results.append(_profiles(again, len(found.vertices), moved, rule, rng))
+    return results
+
+
+def _profiles(
+    coordinates: Coordinates, k: int, working: WorkingRows, rule: str, rng: np.random.Generator
+) -> _Array | None:
+    try:
+        found = find_anchors(coordinates, k, rule, working=working, rng=rng)
+    except (FastAnchorsError, np.linalg.LinAlgError):
+        return None
+    return None if found is None else found.profiles
+
+
+def _matched(profiles: _Array, to: _Array) -> _Array:
+    """In the order of ``to``, each to its nearest."""
+    distances = np.linalg.norm(profiles[:, None] - to[None], axis=2)
+    rows, columns = linear_sum_assignment(distances)
+    return np.asarray(profiles[rows[np.argsort(columns)]])
+
+
+def _angles(these: _Array, those: _Array) -> _Array:
+    dots = np.einsum("ij,ij->i", these, those)
+    lengths = np.linalg.norm(these, axis=1) * np.linalg.norm(those, axis=1)
+    return np.asarray(np.arccos(np.clip(dots / lengths, -1.0, 1.0)))

@@ -1,0 +1,289 @@
+"""Noise-aware selection: coordinates, rules, refinement, noise, stability and the number of anchors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from fastanchors.errors import InvalidInputError, RankError
+from fastanchors.greedy.anchoring import find_anchors, working_rows
+from fastanchors.greedy.coordinates import Coordinates, coordinates
+from fastanchors.greedy.extremes import extreme_rows
+from fastanchors.greedy.how_many import how_many
+from fastanchors.greedy.noise import clipped_noise, estimate_noise, without_clipping
+from fastanchors.greedy.refine import _Mixture, _Shares, refine
+from fastanchors.greedy.selection import best_volume, lifted, pseudo_points, select, successive_projection
+from fastanchors.greedy.stability import stability
+from fastanchors.matrix import open_matrix
+from naive.noise_aware import naive_extremes, naive_pseudo_points, naive_spa
+
+Array = NDArray[np.float64]
+
+
+def mixed(seed: int, rows: int = 1200, columns: int = 120, k: int = 5) -> tuple[Array, Array, np.random.Generator]:
+    rng = np.random.default_rng(seed)
+    H = rng.gamma(0.3, size=(k, columns)) + 1e-6
+    H /= H.sum(axis=1, keepdims=True)
+    W = rng.dirichlet(np.full(k, 0.3), rows)
+    W[:k] = np.eye(k)
+    return W @ H, H, rng
+
+
+def counted(seed: int, depth: float = 1000.0) -> tuple[Array, Array]:
+    X, H, rng = mixed(seed)
+    return rng.poisson(X * depth * rng.lognormal(0, 0.5, (len(X), 1))) + 0.0, H
+
+
+def blurred(seed: int, level: float) -> tuple[Array, Array]:
+    X, H, rng = mixed(seed)
+    return np.maximum(X + level * X.mean() * rng.standard_normal(X.shape), 0), H
+
+
+def angle(found: Array, true: Array) -> float:
+    unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (found, true)]
+    angles = np.arccos(np.clip(unit[0] @ unit[1].T, -1, 1))
+    return float(angles[linear_sum_assignment(angles)].mean())
+
+
+def kept(X: object, d: int = 32) -> Coordinates:
+    return coordinates(open_matrix(X), d)
+
+
+# --- coordinates ------------------------------------------------------------------------------------------------------
+
+
+def test_coordinates_are_projections_of_profiles() -> None:
+    X, _ = counted(0)
+    found = kept(X)
+    frame = found.frame
+    z = (X / X.sum(axis=1, keepdims=True) - frame.centre) * frame.scale
+    np.testing.assert_allclose(found.values, z @ frame.directions, rtol=1e-4, atol=1e-6 * np.abs(z).max())
+    np.testing.assert_allclose(frame.directions.T @ frame.directions, np.eye(32), atol=1e-10)
+    points, left = found.leading(4)
+    rest = z - z @ frame.directions[:, :4] @ frame.directions[:, :4].T
+    np.testing.assert_allclose(left, np.sum(rest**2, axis=1), rtol=1e-4)
+    assert points.shape == (len(X), 4)
+
+
+@pytest.mark.parametrize("columns", [120, 700])  # by Gram matrix, by subspace iteration
+def test_sparse_rows_have_the_same_coordinates(columns: int) -> None:
+    X, _, rng = mixed(1, columns=columns)
+    X = rng.poisson(2000 * X) + 0.0
+    dense, sparse = kept(X), kept(sp.csr_array(X))
+    signs = np.sign(np.sum(dense.frame.directions * sparse.frame.directions, axis=0))[:4]
+    np.testing.assert_allclose(
+        dense.values[:, :4], sparse.values[:, :4] * signs, atol=1e-4 * np.abs(dense.values).max()
+    )
+
+
+def test_scaling_rows_changes_nothing() -> None:
+    X, _, rng = mixed(2)
+    X = rng.poisson(500 * X) + 0.0
+    scale = rng.uniform(0.1, 10, (len(X), 1))
+    one, other = find_anchors(kept(X), 5), find_anchors(kept(X * scale), 5)
+    assert one is not None
+    assert other is not None
+    np.testing.assert_array_equal(one.indices, other.indices)
+    np.testing.assert_allclose(one.profiles, other.profiles, atol=1e-5)
+
+
+def test_zero_rows_are_never_anchors() -> None:
+    X, _ = counted(3)
+    X[::7] = 0
+    found = find_anchors(kept(X), 5)
+    assert found is not None
+    assert not np.any(found.indices % 7 == 0)
+    with pytest.raises(InvalidInputError, match="every row is zero"):
+        kept(np.zeros((5, 4)))
+
+
+def test_k_beyond_the_directions_kept_says_what_to_do() -> None:
+    X, _ = counted(4)
+    with pytest.raises(InvalidInputError, match="rebuild with directions=11"):
+        find_anchors(kept(X, 8), 12)
+
+
+@pytest.mark.parametrize("weights", ["auto", "poisson", "none", "given"])
+def test_weights(weights: str) -> None:
+    X, H = counted(5)
+    given = X.sum(axis=1) if weights == "given" else weights
+    found = find_anchors(coordinates(open_matrix(X), weights=given), 5)  # type: ignore[arg-type]
+    assert found is not None
+    assert angle(found.profiles, H) < 0.05
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+
+def test_successive_projection_is_spa() -> None:
+    points = np.random.default_rng(0).standard_normal((200, 6))
+    np.testing.assert_array_equal(successive_projection(points, 6), naive_spa(points, 6))
+    with pytest.raises(RankError, match="only 2 of 3"):
+        successive_projection(np.array([[1.0, 2.0, 1.0], [2.0, 4.0, 1.0], [3.0, 6.0, 1.0]]), 3)
+
+
+def test_pseudo_points_are_means_of_neighbours() -> None:
+    rng = np.random.default_rng(1)
+    points, precision = rng.uniform(size=(80, 3)), rng.uniform(0.5, 2, 80)
+    np.testing.assert_allclose(pseudo_points(points, 6, precision), naive_pseudo_points(points, 6, precision))
+    with_odd = np.vstack([points, [[50.0, 0, 0]]])
+    assert pseudo_points(with_odd, 6, np.ones(81)).max() < 2  # an isolated point is left out
+
+
+def test_best_volume_never_shrinks() -> None:
+    points = np.random.default_rng(2).standard_normal((300, 4))
+    start = successive_projection(lifted(points), 5)
+    flat = np.column_stack([np.ones(300), points])
+    before, after = (abs(np.linalg.det(flat[c])) for c in (start, best_volume(points, start)))
+    assert after >= before
+
+
+def test_extreme_rows_reach_farthest() -> None:
+    values = np.random.default_rng(3).standard_normal((40_000, 5)).astype(np.float32)
+    noise = np.zeros(len(values))
+    assert set(naive_extremes(values, 16, 2)) <= set(extreme_rows(values, noise, directions=16, depth=2))
+
+
+@pytest.mark.parametrize("rule", ["smoothed", "pseudo-points", "lifted", "whitened", "auto"])
+def test_every_rule_finds_the_corners_of_a_clean_simplex(rule: str) -> None:
+    rng = np.random.default_rng(4)
+    corners = rng.standard_normal((4, 3))
+    points = np.vstack([np.repeat(corners, 12, axis=0), rng.dirichlet(np.ones(4), 200) @ corners])
+    found = select(points, 4, rule, neighbours=5)
+    np.testing.assert_allclose(np.sort(found, axis=0), np.sort(corners, axis=0), atol=1e-9)
+
+
+def test_unknown_rule() -> None:
+    with pytest.raises(InvalidInputError, match="selection"):
+        find_anchors(kept(counted(0)[0]), 5, "best")
+
+
+# --- refinement -------------------------------------------------------------------------------------------------------
+
+
+def test_gradient_of_the_likelihood() -> None:
+    rng = np.random.default_rng(5)
+    corners = rng.standard_normal((4, 3))
+    points = rng.dirichlet(np.full(4, 0.5), 60) @ corners + 0.1 * rng.standard_normal((60, 3))
+    model, shares = _Mixture(points, rng.uniform(0.05, 0.2, 60)), _Shares.first(4)
+    _, gradient = model._gradient(corners, shares)
+    for place in np.ndindex(4, 3):
+        step = np.zeros((4, 3))
+        step[place] = 1e-6
+        ahead, behind = (model.log_likelihood(corners + sign * step, shares).mean() for sign in (1, -1))
+        assert gradient[place] == pytest.approx((ahead - behind) / 2e-6, rel=1e-4, abs=1e-7)
+
+
+def test_refinement_is_refused_where_rows_are_no_mixtures() -> None:
+    rng = np.random.default_rng(6)
+    ball = rng.standard_normal((2000, 3))
+    start = ball[successive_projection(lifted(ball), 4)]
+    refined = refine(ball, np.full(2000, 0.01), start, np.random.default_rng(0))
+    assert not refined.kept
+    np.testing.assert_array_equal(refined.vertices, start)
+
+
+def test_too_few_rows_are_not_refined() -> None:
+    refined = refine(np.eye(3)[:, :2], np.ones(3), np.eye(3)[:, :2], np.random.default_rng(0))
+    assert "too few" in refined.reason
+
+
+# --- the answer -------------------------------------------------------------------------------------------------------
+
+
+def test_no_noise_is_left_to_spa() -> None:
+    assert find_anchors(kept(mixed(0)[0]), 5) is None
+    assert find_anchors(kept(mixed(0)[0].astype(np.float32)), 5) is None
+
+
+@pytest.mark.parametrize("make", [lambda s: counted(s), lambda s: blurred(s, 0.3), lambda s: blurred(s, 1.0)])
+def test_nearer_to_the_truth_than_plain_spa(make: object) -> None:
+    ratios = []
+    for seed in range(3):
+        X, H = make(seed)  # type: ignore[operator]
+        P = X / X.sum(axis=1, keepdims=True)
+        found = find_anchors(kept(X), 5)
+        assert found is not None
+        ratios.append(angle(found.profiles, H) / angle(P[naive_spa(P, 5)], H))
+    assert np.mean(ratios) < 0.3
+
+
+def test_same_seed_same_answer_and_rows_are_distinct() -> None:
+    X, _ = counted(7)
+    one, other = find_anchors(kept(X), 5), find_anchors(kept(X), 5)
+    assert one is not None
+    assert other is not None
+    np.testing.assert_array_equal(one.profiles, other.profiles)
+    assert len(set(one.indices.tolist())) == 5
+
+
+def test_many_rows_work_on_few() -> None:
+    X, H, rng = mixed(8, rows=30_000, columns=60)
+    X = rng.poisson(500 * X) + 0.0
+    found = kept(X[X.sum(axis=1) > 0])
+    working = working_rows(found)
+    assert len(working.candidates) < 9000
+    assert len(working.sample) == 6000
+    answer = find_anchors(found, 5, working=working)
+    assert answer is not None
+    assert angle(answer.profiles, H) < 0.05
+
+
+# --- noise ------------------------------------------------------------------------------------------------------------
+
+
+def test_noise_of_rows_is_recovered() -> None:
+    rng = np.random.default_rng(9)
+    level = rng.uniform(0.5, 2, 3000)
+    left = np.sum((level[:, None] * rng.standard_normal((3000, 200))) ** 2, axis=1)
+    noise = estimate_noise(rng.standard_normal((3000, 3)), left, 204)
+    np.testing.assert_allclose(noise.each, level, rtol=0.25)
+
+
+def test_clipping_is_recognised_and_undone() -> None:
+    rng = np.random.default_rng(10)
+    H = rng.gamma(0.5, size=(4, 4000))
+    H /= H.sum(axis=1, keepdims=True)
+    sigma = 0.7 / 4000
+    rows = np.maximum(H[:, None] + sigma * rng.standard_normal((4, 400, 4000)), 0)
+    means, variance = rows.mean(axis=1), float(rows.var(axis=1).sum(axis=1).mean())
+    found = clipped_noise(means, float(np.mean(rows == 0)), variance)
+    assert found == pytest.approx(sigma, rel=0.05)
+    assert angle(without_clipping(means, found), H) < 0.5 * angle(means, H)
+    assert clipped_noise(means, 0.0, variance) == 0
+    assert clipped_noise(means, 0.9, variance) == 0
+
+
+# --- how many, and how sure -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [lambda s: mixed(s)[:2], lambda s: counted(s), lambda s: blurred(s, 1.0)])
+def test_how_many(make: object) -> None:
+    for seed in range(3):
+        X, H = make(seed)  # type: ignore[operator]
+        assert how_many(kept(X, 64)).k == len(H)
+
+
+def test_how_many_cannot_always_be_told() -> None:
+    rng = np.random.default_rng(11)
+    falling = np.abs(rng.standard_normal((500, 100)) * np.geomspace(1, 1e-4, 100) @ rng.standard_normal((100, 100)))
+    assert how_many(kept(falling, 64)).k is None
+    assert how_many(kept(rng.random((30, 5)), 64)).k is None
+    assert how_many(kept(np.ones((30, 5)), 64)).k == 1
+
+
+def test_anchors_beyond_the_true_number_are_called_noise() -> None:
+    X, _ = counted(12)
+    at = kept(X)
+    working = working_rows(at)
+    for k in (5, 7):
+        found = find_anchors(at, k, working=working)
+        assert found is not None
+        told = stability(at, found, working)
+        assert (told.verdicts == ("firm",) * k) == (k == 5)
+        assert told.verdicts.count("firm") <= 5
+        assert bool(told.warnings) == (k > 5)
+        np.testing.assert_array_equal(told.angles, stability(at, found, working).angles)
