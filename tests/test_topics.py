@@ -10,8 +10,10 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors.apps._cooccurrence import Cooccurrence, CooccurrenceRows
-from fastanchors.apps._topics import _least_divergence, _recover
-from naive.apps import cooccurrence, divergence
+from fastanchors.apps._mixtures import fit_proportions, log_likelihood, mixtures
+from fastanchors.apps._topics import _recover_divergence
+from fastanchors.apps._word_space import word_space
+from naive.apps import cooccurrence, divergence, posterior, scaled_space
 
 
 @pytest.fixture(scope="module")
@@ -72,11 +74,12 @@ def test_it_is_sample_access_and_solvers_take_it(counts):
 def test_recovery_by_divergence_is_a_minimum(counts):
     implicit, Q = Cooccurrence(counts), cooccurrence(counts)
     groups = np.array([[0], [4], [8]])
-    weights = _recover(implicit, groups, "kl")
-    assert np.all(np.diag(weights[[0, 4, 8]]) > 0.95)
+    H = sp.csr_array(counts)
+    weights = _recover_divergence(H, word_space(H, 3), groups)
     S = Q[groups[:, 0]]
     rows = implicit.rows(np.arange(12))
-    _least_divergence(rows.indptr, rows.indices, rows.data, np.ascontiguousarray(S.T), weights, 100_000, 1e-7, 1.8)
+    laws = np.ascontiguousarray(S.T)
+    fit_proportions(rows.indptr, rows.indices, rows.data, laws, np.zeros(3), weights, 100_000, 1e-7)
     np.testing.assert_allclose(weights.sum(axis=1), 1.0)
     rng = np.random.default_rng(0)
     for word in range(12):
@@ -84,6 +87,97 @@ def test_recovery_by_divergence_is_a_minimum(counts):
         for other in rng.dirichlet(np.ones(3), 50):
             assert found <= divergence(Q[word], (0.99 * weights[word] + 0.01 * other) @ S) + 1e-7
     np.testing.assert_allclose(weights[[0, 4, 8]], np.eye(3), atol=5e-3)
+
+
+# --- coordinates and their noise --------------------------------------------------------------------------------------
+
+
+def test_word_space_is_the_scaled_cooccurrence_in_its_leading_eigenvectors(counts):
+    space = word_space(sp.csr_array(counts), 4)
+    values, points = scaled_space(counts, 4, 4.0)
+    np.testing.assert_allclose(space.eigenvalues, values, rtol=1e-3)
+    np.testing.assert_allclose(space.points @ space.points.T, points @ points.T, rtol=1e-2, atol=1e-6)
+    np.testing.assert_allclose(space.probability, counts[counts.sum(axis=1) >= 2].sum(axis=0) / counts.sum())
+    assert space.words.tolist() == list(range(12))
+
+
+def test_noise_of_a_word_is_how_far_its_point_moves_in_another_corpus():
+    def space(seed):
+        made = fa.datasets.topics(3000, 150, 3, length=30, rng=7)  # the same topics and mixtures
+        rng = np.random.default_rng(seed)
+        laws = made.weights @ made.topics
+        return np.array([rng.multinomial(30, law / law.sum()) for law in laws])
+
+    first = word_space(sp.csr_array(space(1)), 3)
+    gaps = []
+    for seed in range(2, 6):
+        other = word_space(sp.csr_array(space(seed)), 3)
+        turn = np.linalg.lstsq(other.points, first.points, rcond=None)[0]
+        gaps.append(np.sum((other.points @ turn - first.points) ** 2, axis=1))
+    moved = np.mean(gaps, axis=0) / 2  # two independent errors
+    rare = first.documents < 200
+    assert 0.4 < np.median(moved[rare] / first.noise[rare]) < 2.5
+    assert np.corrcoef(np.log(moved), np.log(first.noise))[0, 1] > 0.8
+
+
+def test_documents_sampled_for_the_directions_give_nearly_the_same_points(corpus, monkeypatch):
+    H = sp.csr_array(corpus.A)
+    whole = word_space(H, 5)
+    monkeypatch.setattr("fastanchors.apps._word_space._SAMPLE_ENTRIES", H.nnz // 3)
+    part = word_space(H, 5)
+    angles = np.linalg.svd(np.linalg.qr(whole.points)[0].T @ np.linalg.qr(part.points)[0])[1]
+    assert angles.min() > 0.97
+    np.testing.assert_allclose(part.eigenvalues, whole.eigenvalues, rtol=0.1)
+
+
+def test_more_topics_than_documents_are_refused_at_once(corpus):
+    with pytest.raises(fa.errors.RankError, match="has rank at most 596, below k = 5000; ask for k ≤ 596"):
+        fa.apps.topics(corpus.A, 5000)
+
+
+# --- mixtures of documents --------------------------------------------------------------------------------------------
+
+
+def test_mixtures_maximise_the_posterior(corpus):
+    share = np.array([0.1, 0.2, 0.3, 0.15, 0.25])
+    H = sp.csr_array(corpus.A)[:12]
+    found = mixtures(H, corpus.topics, share, gap=1e-9)
+    for d in range(12):
+        best = posterior(H[[d]].toarray()[0], corpus.topics, share, found[d])
+        rng = np.random.default_rng(d)
+        for other in rng.dirichlet(np.ones(5), 40):
+            for step in (1e-3, 0.1):
+                moved = (1 - step) * found[d] + step * other
+                assert posterior(H[[d]].toarray()[0], corpus.topics, share, moved) <= best + 1e-6
+    near = mixtures(H, corpus.topics, share)
+    for d in range(12):
+        counts_d = H[[d]].toarray()[0]
+        gap = posterior(counts_d, corpus.topics, share, found[d]) - posterior(counts_d, corpus.topics, share, near[d])
+        assert 0 <= gap + 1e-9 <= 1e-2 * (counts_d.sum() + 1)
+
+
+def test_mixtures_do_not_depend_on_threads_and_pass_over_unknown_words(corpus, monkeypatch):
+    H, share = sp.csr_array(corpus.A), np.full(5, 0.2)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    one = mixtures(H, corpus.topics, share)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    np.testing.assert_array_equal(mixtures(H, corpus.topics, share), one)
+    silent = corpus.topics.copy()
+    silent[:, 7] = 0
+    without = H.toarray()
+    without[:, 7] = 0
+    np.testing.assert_allclose(
+        mixtures(H, silent, share), mixtures(sp.csr_array(without), corpus.topics, share), atol=1e-12
+    )
+
+
+def test_log_likelihood_is_the_sum_over_tokens(corpus):
+    H, weights = sp.csr_array(corpus.A)[:30], np.asarray(corpus.weights[:30], dtype=np.float64)
+    law = weights @ corpus.topics
+    counts = H.toarray()
+    total, tokens = log_likelihood(H, corpus.topics, weights)
+    assert tokens == counts.sum()
+    assert total == pytest.approx(float(np.sum(counts[counts > 0] * np.log(np.maximum(law[counts > 0], 1e-300)))))
 
 
 @pytest.mark.parametrize("recovery", ["l2", "kl"])
@@ -217,7 +311,7 @@ def test_a_vocabulary_found_beside_the_counts_is_told(tmp_path):
 
 def test_relevant_words_are_the_formula(corpus):
     model = fa.apps.topics(corpus.A, 4)
-    p = model.share @ model.topics
+    p = model.share @ model.topics + 30 / corpus.A.sum()
     for relevance in (0.0, 0.3, 1.0):
         for t, shown in enumerate(model.top(5, relevance)):
             law = model.topics[t]

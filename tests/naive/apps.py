@@ -43,6 +43,23 @@ def divergence(q, p):
     return float(np.sum(q[at] * np.log(q[at] / p[at])))
 
 
+def posterior(counts, topics, share, mixture):
+    """Log-likelihood of a document's words and the prior of one token shared out like ``share``."""
+    at = counts > 0
+    return float(np.sum(counts[at] * np.log((mixture @ topics)[at])) + np.sum(share * np.log(mixture)))
+
+
+def scaled_space(counts, k, regularization):
+    """Leading eigenvalues of the scaled co-occurrence, and the rows Q_w/s_w in its leading eigenvectors."""
+    paired = np.asarray(counts)[np.asarray(counts).sum(axis=1) >= 2]
+    sums = paired.sum(axis=0)
+    rows = cooccurrence(counts)
+    scale = 1 / np.sqrt(sums + regularization * sums.mean())
+    values, vectors = np.linalg.eigh((rows * sums[:, None]) * scale[:, None] * scale)
+    order = np.argsort(-values)[:k]
+    return values[order], rows @ (vectors[:, order] * scale[:, None])
+
+
 def leverages(rows: np.ndarray, d: int) -> np.ndarray:
     """The share that each row has in the leading d singular directions."""
     return np.sum(np.linalg.svd(rows, full_matrices=False)[0][:, :d] ** 2, axis=1)

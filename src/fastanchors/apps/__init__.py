@@ -9,8 +9,8 @@ from ._pictures import save_pictures
 from ._ratings import RatingsTable, read_ratings
 from ._recommend import Recommender, recommend
 from ._representatives import Representatives, representatives
-from ._topic_words import TopicScores, compare_topics
-from ._topics import TopicModel, topics
+from ._topic_scores import TopicScores, compare_topics
+from ._topics import Topics, topics
 from ._unmix import Unmixing, unmix
 
 __all__ = [
@@ -19,8 +19,8 @@ __all__ = [
     "RatingsTable",
     "Recommender",
     "Representatives",
-    "TopicModel",
     "TopicScores",
+    "Topics",
     "Unmixing",
     "compare_topics",
     "read_corpus",

@@ -23,6 +23,7 @@ from ..errors import RankError
 __all__ = ["cores", "nearest_to_means", "smoothed_projection"]
 
 _STARTS = 16  # farthest points tried as directions, besides the principal axes both ways
+_AXES = 64  # the axes are tried in no more dimensions than this: their cost is cubic in the dimension
 _CLIMBS = 4  # the best of these are followed to their local maximum
 _ROUNDS = 50
 _TIP = 0.9  # quantile of the weights in a group that stands for its pure points
@@ -108,8 +109,10 @@ def _climb(
 def _directions(residuals: NDArray[np.float64]) -> NDArray[np.float64]:
     """Where to start: towards the farthest points and along the principal axes, both ways."""
     squares = np.einsum("ij,ij->i", residuals, residuals)
-    axes = np.linalg.eigh(residuals.T @ residuals)[1].T
-    starts = np.concatenate([residuals[_top(squares, min(_STARTS, squares.size))], axes, -axes])
+    starts = residuals[_top(squares, min(_STARTS, squares.size))]
+    if residuals.shape[1] <= _AXES:
+        axes = np.linalg.eigh(residuals.T @ residuals)[1].T
+        starts = np.concatenate([starts, axes, -axes])
     lengths = np.linalg.norm(starts, axis=1)
     return np.asarray(starts[lengths > 0] / lengths[lengths > 0, None])
 

@@ -33,7 +33,9 @@ _ADVICE = "it sets how fine the topics are; try 10, 20, 50 and compare the coher
 )
 @click.option("--max-df", type=click.FloatRange(0, 1), default=1.0, help="Leave out words in more than this share.")
 @click.option(
-    "--min-documents", type=click.IntRange(1), help="Documents a word needs to be an anchor; 2 %, at least 5."
+    "--min-documents",
+    type=click.IntRange(1),
+    help="Documents a word needs to be an anchor; else by its noise.",
 )
 @click.option("--support", type=click.IntRange(1), default=3, show_default=True, help="Words behind each anchor.")
 @click.option("--recovery", type=click.Choice(["l2", "kl"]), default="l2", show_default=True, help="Fit of the topics.")
@@ -41,9 +43,8 @@ _ADVICE = "it sets how fine the topics are; try 10, 20, 50 and compare the coher
 @click.option(
     "--relevance",
     type=click.FloatRange(0, 1),
-    default=0.6,
-    show_default=True,
-    help="1 shows a topic's most probable words, 0 those found in it alone.",
+    default=1 / 3,
+    help="1 shows a topic's most probable words, 0 those found in it alone; 1/3 unless given.",
 )
 @click.option("--compare", is_flag=True, help="A table beside scikit-learn's NMF and LDA on the same counts.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Write topics and document mixtures to this .npz.")

@@ -1,0 +1,141 @@
+"""Mixtures of given laws that explain counts best: the topics of a document, by the multinomial likelihood.
+
+For a document with counts h over the words and laws φ_t (topics), the mixture c on the simplex maximises
+
+    Σ_w h_w·log Σ_t c_t·φ_tw + Σ_t a_t·log c_t,
+
+the likelihood with a Dirichlet prior of a_t pseudo-tokens. The objective is concave. Expectation–maximisation
+multiplies c_t by G_t/Σ_u c_u·G_u, where G is the gradient; raised to a power below 2 the factors still converge, and
+take fewer rounds. At any c the objective is at most max G − Σ c·G below its maximum, which tells when to stop.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._jit import jit
+from .._parallel import map_ranges
+
+__all__ = ["PRIOR_TOKENS", "fit_proportions", "log_likelihood", "mixtures", "word_probabilities"]
+
+PRIOR_TOKENS = 1.0  # the prior of a document's mixture weighs as much as one token of the corpus at large
+_ROUNDS = 100
+_GAP = 1e-2  # per token, in nats: how far below its maximum the likelihood may stay
+_DOCUMENTS = 256  # least number of documents worth a thread
+_ENTRIES = 1 << 16  # non-zero counts looked at together
+
+
+def mixtures(
+    counts: sp.csr_array, topics: NDArray[np.float64], share: NDArray[np.float64], *, gap: float = _GAP
+) -> NDArray[np.float64]:
+    """documents × k, rows sum to one; zero rows for documents without words that any topic has.
+
+    Parameters
+    ----------
+    counts : csr_array
+        documents × words.
+    topics : ndarray
+        k × words, laws.
+    share : ndarray
+        k, sums to one; the prior is :data:`PRIOR_TOKENS` tokens shared out like this.
+    gap : float
+        How far below its maximum the log-likelihood may stay, per token.
+    """
+    laws = np.ascontiguousarray(topics.T)
+    result = np.tile(share, (counts.shape[0], 1))
+    prior = PRIOR_TOKENS * share
+
+    def part(low: int, high: int) -> None:
+        indptr = counts.indptr[low : high + 1]
+        fit_proportions(indptr, counts.indices, counts.data, laws, prior, result[low:high], _ROUNDS, gap)
+
+    map_ranges(part, counts.shape[0], smallest=_DOCUMENTS)
+    return result
+
+
+@jit
+def fit_proportions(
+    indptr: NDArray[Any],
+    indices: NDArray[Any],
+    data: NDArray[Any],
+    laws: NDArray[np.float64],
+    prior: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    rounds: int,
+    gap: float,
+) -> None:
+    """Improve the proportions ``weights`` (rows × k) of the ``laws`` (words × k) for each sparse row, in place.
+
+    Words that no law has are passed over; a row without any other gets zero weights.
+    """
+    k = laws.shape[1]
+    for i in range(weights.shape[0]):
+        first = indptr[i]
+        length = 0
+        laws_here = np.empty((indptr[i + 1] - first, k))
+        h = np.empty(indptr[i + 1] - first)
+        for at in range(first, indptr[i + 1]):
+            law = laws[indices[at]]
+            if data[at] > 0 and law.max() > 0:
+                laws_here[length] = law
+                h[length] = data[at]
+                length += 1
+        if length == 0:
+            weights[i] = 0.0
+            continue
+        laws_here = laws_here[:length]
+        h = h[:length]
+        c = weights[i]
+        total = h.sum() + prior.sum()
+        for _ in range(rounds):
+            mixed = np.dot(laws_here, c)
+            for j in range(length):
+                mixed[j] = h[j] / max(mixed[j], 1e-300)
+            gradient = np.dot(mixed, laws_here)
+            largest = 0.0
+            sum_c = 0.0
+            for t in range(k):
+                if c[t] > 0:
+                    factor = (gradient[t] + prior[t] / c[t]) / total
+                    c[t] *= factor * math.sqrt(factor)
+                    sum_c += c[t]
+                else:
+                    factor = gradient[t] / total
+                largest = max(largest, factor)
+            for t in range(k):
+                c[t] /= sum_c
+            if largest <= 1 + gap:
+                break
+
+
+def word_probabilities(
+    counts: sp.csr_array, topics: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Σ_t c_dt·φ_tw for every stored entry (d, w) of the counts, in their order. Costs O(nnz·k)."""
+    laws = np.ascontiguousarray(topics.T)
+    documents = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    result = np.empty(counts.nnz)
+
+    def part(low: int, high: int) -> None:
+        for start in range(low, high, _ENTRIES):
+            at = slice(start, min(start + _ENTRIES, high))
+            result[at] = np.einsum("ij,ij->i", weights[documents[at]], laws[counts.indices[at]])
+
+    map_ranges(part, counts.nnz, smallest=_ENTRIES)
+    return result
+
+
+def log_likelihood(
+    counts: sp.csr_array, topics: NDArray[np.float64], weights: NDArray[np.float64]
+) -> tuple[float, float]:
+    """The log-likelihood of the tokens, and how many there are; words that no topic has are left out of both."""
+    known = topics.max(axis=0) > 0
+    at = known[counts.indices] & (counts.data > 0)
+    probability = word_probabilities(counts, topics, weights)[at]
+    tokens = counts.data[at].astype(np.float64)
+    return float(tokens @ np.log(np.maximum(probability, 1e-300))), float(tokens.sum())

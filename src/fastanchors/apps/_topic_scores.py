@@ -1,0 +1,92 @@
+"""Topics beside those of scikit-learn's NMF and LDA: how well their top words cohere."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._rng import RngLike, as_generator
+from .._validate import as_matrix
+from ..metrics import topic_coherence, topic_uniqueness
+from ._topic_words import RELEVANCE, relevant_words
+from ._topics import Topics
+
+__all__ = ["TopicScores", "compare_topics"]
+
+_TOP = 10  # words that scores look at
+
+
+@dataclass(frozen=True)
+class TopicScores:
+    """Scores of the ten top words of a method's topics, means over the topics; ``seconds`` it took to fit."""
+
+    method: str
+    coherence: float
+    npmi: float
+    uniqueness: float
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def compare_topics(model: Topics, counts: Any, *, rng: RngLike = 0) -> list[TopicScores]:
+    """A fitted model beside scikit-learn's NMF and LatentDirichletAllocation with as many topics of the same counts.
+
+    NMF factors tf-idf weights, as scikit-learn's own example of topic extraction has it, and its top words are those
+    of the largest weights. The other two give laws of words, whose top words are taken by relevance and by probability.
+    Costs what the two fits cost: LDA takes ten passes of online variational Bayes, usually the longest.
+    """
+    H = sp.csr_array(as_matrix(counts, name="counts"))
+    probability = np.asarray(H.sum(axis=0), dtype=np.float64) / H.sum()
+    seed = int(as_generator(rng).integers(1 << 31))
+    k = len(model.topics)
+
+    def scores(method: str, words: NDArray[np.intp], seconds: float) -> TopicScores:
+        means = [float(topic_coherence(words, H, measure=measure).mean()) for measure in ("umass", "npmi")]
+        return TopicScores(method, means[0], means[1], topic_uniqueness(words), seconds)
+
+    def laws(method: str, topics: NDArray[np.float64], seconds: float) -> list[TopicScores]:
+        shown = {"": RELEVANCE, ", most probable words": 1.0}
+        return [
+            scores(method + how, relevant_words(topics, probability, float(H.sum()), _TOP, relevance), seconds)
+            for how, relevance in shown.items()
+        ]
+
+    nmf, nmf_seconds = _timed(lambda: _nmf(H, k, seed))
+    lda, lda_seconds = _timed(lambda: _lda(H, k, seed))
+    return [
+        *laws("anchor words", model.topics, model.seconds),
+        scores("scikit-learn NMF, tf-idf", np.argsort(-nmf, axis=1, kind="stable")[:, :_TOP], nmf_seconds),
+        *laws("scikit-learn LDA", lda / lda.sum(axis=1, keepdims=True), lda_seconds),
+    ]
+
+
+def _timed(fit: Callable[[], NDArray[np.float64]]) -> tuple[NDArray[np.float64], float]:
+    start = time.perf_counter()
+    return fit(), time.perf_counter() - start
+
+
+def _nmf(H: sp.csr_array, k: int, seed: int) -> NDArray[np.float64]:
+    from sklearn.decomposition import NMF
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = NMF(k, init="nndsvd", random_state=seed).fit(TfidfTransformer().fit_transform(H))
+    return np.asarray(model.components_)
+
+
+def _lda(H: sp.csr_array, k: int, seed: int) -> NDArray[np.float64]:
+    from sklearn.decomposition import LatentDirichletAllocation
+
+    model = LatentDirichletAllocation(k, learning_method="online", max_iter=10, random_state=seed)
+    return np.asarray(model.fit(H).components_)

@@ -1,0 +1,174 @@
+"""Coordinates of words by the company they keep, and how well each word's are known.
+
+A point stands for each word: its row of the co-occurrence (:mod:`fastanchors.apps._cooccurrence`), the law of the words
+found beside it, in k coordinates. In a model of k topics the points lie in a simplex whose vertices are anchor words.
+
+*Scale.* The number of times two words meet has a variance near its mean, which grows with the counts s of both words.
+In D^(−1/2)·Q·D^(−1/2) with D = diag(s) all entries therefore have about the same noise, and its leading k eigenvectors
+separate topics from noise best. Rare words alone would rule the result: two that occur in one document only are each
+other's whole company. A constant, a small multiple of its mean, is added to s, as is usual in spectral clustering
+(Amini, Chen, Bickel and Levina, *Pseudo-likelihood methods for community detection*, Ann. Statist. 2013).
+
+*Noise.* A row is a mean over the documents of its word. The variance of one document's contribution, pooled over all
+words and divided by the number of a word's documents, is the squared error of its point. Short documents tell less
+about company, which the pooled variance shows by itself.
+
+*Cost.* Two sparse products with the counts for each round of subspace iteration. In large corpora the rounds look at a
+sample of the documents, drawn with probability proportional to their squared norms (Frieze, Kannan and Vempala, J. ACM
+2004), and one last round looks at all of them. Memory: a second copy of the counts, transposed, and some k numbers for
+each word and each document.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._parallel import one_blas_thread
+from ..errors import InvalidInputError, RankError
+from ..matrix import ArrayMatrix
+from ..matrix.contract import Rows
+
+__all__ = ["WordSpace", "word_space"]
+
+_REGULARIZATION = 4.0  # times the mean count of a word
+_OVERSAMPLING = 10
+_ROUNDS = 4
+_SAMPLE_ENTRIES = 1 << 22  # non-zero counts that the rounds look at
+_ZERO = 1e-9  # eigenvalue, relative to the largest, that counts as none
+
+
+@dataclass(frozen=True)
+class WordSpace:
+    """Points of the words.
+
+    Attributes
+    ----------
+    words : the words that have a point: those of documents with two tokens or more.
+    points : len(words) × k.
+    noise : expected squared error of each point.
+    probability : of every word of the vocabulary among the tokens of these documents.
+    documents : how many documents speak for each of ``words``: (Σh)²/Σh² of its counts, fewer where it comes in bursts.
+    eigenvalues : k, falling.
+    """
+
+    words: NDArray[np.intp]
+    points: NDArray[np.float64]
+    noise: NDArray[np.float64]
+    probability: NDArray[np.float64]
+    documents: NDArray[np.float64]
+    eigenvalues: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Company:
+    """D^(−1/2)·Q·D^(−1/2), regularised, of weighted documents; as products."""
+
+    counts: ArrayMatrix  # documents × words
+    transposed: ArrayMatrix
+    weights: NDArray[np.float64]  # of the documents: 1/(length − 1)
+    scale: NDArray[np.float64]  # of the words: 1/sqrt(s + constant)
+    diagonal: NDArray[np.float64]  # of Q: pairs of a token with itself
+
+    def raw(self, B: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Q·B, and the documents H·B it is made from."""
+        documents = self.counts.dot(B)
+        return self.transposed.dot(documents * self.weights[:, None]) - self.diagonal[:, None] * B, documents
+
+    def dot(self, B: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.raw(B * self.scale[:, None])[0] * self.scale[:, None]
+
+
+def word_space(H: sp.csr_array, k: int) -> WordSpace:
+    """Points of the words of a corpus (documents × words, whole numbers) in k coordinates.
+
+    The draws are fixed: the same counts give the same points.
+    """
+    if H.data.dtype.kind == "f" and np.any(H.data != np.floor(H.data)):
+        raise InvalidInputError("counts must be whole numbers of occurrences; weights such as tf-idf are not")
+    lengths = np.asarray(H.sum(axis=1, dtype=np.float64)).reshape(-1)
+    paired = lengths >= 2
+    if not paired.any():
+        raise InvalidInputError("no document has two words or more: there is no co-occurrence")
+    weights = np.divide(1.0, lengths - 1, out=np.zeros(lengths.size), where=paired)
+    transposed = ArrayMatrix(sp.csr_array(H.T))
+    sums = transposed.dot(paired.astype(np.float64))
+    words = np.flatnonzero(sums > 0)
+    _check_rank(min(int(np.count_nonzero(paired)), words.size), k, "at most ")
+    scale = np.zeros(sums.size)
+    scale[words] = 1 / np.sqrt(sums[words] + _REGULARIZATION * sums[words].mean())
+    with one_blas_thread():  # many thin products: threads would wait for each other
+        company = _Company(ArrayMatrix(H), transposed, weights, scale, transposed.dot(weights))
+        values, B, rows, documents = _leading(company, _subspace(company, k), k)
+    points = rows[words] / sums[words, None]
+    squares = _squares(company, np.einsum("ij,ij->i", documents, documents), B)[words]
+    effective = sums[words] ** 2 / squares[:, 1]
+    scatter = squares[:, 0] / sums[words] ** 2 - np.einsum("ij,ij->i", points, points) / effective
+    one_document = float(np.maximum(scatter, 0.0) * effective @ sums[words] / sums.sum())
+    return WordSpace(words, points, one_document / effective, sums / sums.sum(), effective, values)
+
+
+def _check_rank(rank: int, k: int, about: str = "") -> None:
+    if rank < k:
+        cure = f"ask for k ≤ {rank}"
+        raise RankError(f"the co-occurrence of the words has rank {about}{rank}, below k = {k}; {cure}", rank)
+
+
+def _subspace(company: _Company, k: int) -> NDArray[np.float64]:
+    """An orthonormal basis near the leading eigenvectors, some more than k, by subspace iteration."""
+    rng = np.random.default_rng(0)
+    part = _sampled(company, rng)
+    width = min(company.scale.size, k + _OVERSAMPLING)
+    basis = rng.standard_normal((company.scale.size, width))
+    for _ in range(_ROUNDS):
+        basis = np.linalg.qr(part.dot(basis))[0]
+    return basis if part is company else np.linalg.qr(company.dot(basis))[0]
+
+
+def _sampled(company: _Company, rng: np.random.Generator) -> _Company:
+    """As many documents as have some millions of counts, drawn and weighted so that products stay right on average."""
+    counts = company.counts
+    if counts.nnz <= _SAMPLE_ENTRIES:
+        return company
+    squares = np.concatenate(counts.map_blocks(_squared_dot, company.scale**2)) * company.weights
+    cumulative = np.cumsum(squares)
+    size = counts.shape[0] * _SAMPLE_ENTRIES // counts.nnz
+    drawn = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
+    documents, times = np.unique(drawn, return_counts=True)
+    weights = company.weights[documents] * times * cumulative[-1] / (size * squares[documents])
+    part = counts.data[documents]
+    transposed = ArrayMatrix(sp.csr_array(part.T))
+    return _Company(ArrayMatrix(part), transposed, weights, company.scale, transposed.dot(weights))
+
+
+def _leading(
+    company: _Company, basis: NDArray[np.float64], k: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """The leading k eigenvalues, their scaled vectors B, Q·B and H·B (Rayleigh–Ritz)."""
+    scaled = basis * company.scale[:, None]
+    rows, documents = company.raw(scaled)
+    inner = scaled.T @ rows
+    values, turn = np.linalg.eigh((inner + inner.T) / 2)
+    present = np.abs(values) > _ZERO * np.abs(values).max()
+    _check_rank(int(np.count_nonzero(present)), k)
+    order = np.argsort(np.where(present, -values, np.inf), kind="stable")[:k]  # negative ones in tiny corpora only
+    turn = turn[:, order]
+    return values[order], scaled @ turn, rows @ turn, documents @ turn
+
+
+def _squares(company: _Company, lengths: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For every word Σ_d h²·‖z_d‖² and Σ_d h², with z_d the document's point without one token of the word itself."""
+    weights = company.weights**2
+    paired = (weights > 0).astype(np.float64)
+    vectors = np.column_stack([lengths * weights, weights, paired])
+    sums = np.concatenate(company.transposed.map_blocks(_squared_dot, vectors))
+    own = np.einsum("ij,ij->i", B, B)
+    return np.column_stack([np.maximum(sums[:, 0] - own * sums[:, 1], 0.0), sums[:, 2]])
+
+
+def _squared_dot(start: int, block: Rows, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The squares of the entries times vectors."""
+    return np.asarray(block.astype(np.float64).power(2) @ vectors)
