@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError, TooLargeError
-from fastanchors.lowrank.fkv import SampleSize
+from fastanchors.lowrank.sampled_svd import SampleSize
 from naive import lowrank as naive
 from naive.sampling import NaiveSampleMatrix
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,3 +67,22 @@ def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'fastanchors' has no attribute 'nonsense'"):
         fa.nonsense  # noqa: B018
     assert not hasattr(fa, "__wrapped__")
+
+
+def test_type_checkers_see_every_public_name():
+    """The imports under TYPE_CHECKING and the table of lazy names say the same."""
+    tree = ast.parse(Path(fa.__file__).read_text(encoding="utf-8"))
+    block = next(
+        node for node in tree.body if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+    )
+    seen = {alias.asname: (node.module or alias.name) for node in block.body for alias in node.names}
+    assert seen == fa._HOME
+
+
+def test_dir_shows_public_names_only():
+    shown = [name for name in dir(fa) if not name.startswith("__")]
+    assert sorted(shown) == sorted({*fa._HOME, "FastAnchorsError"})
+    assert all(hasattr(fa, name) for name in ("SPA", "metrics"))
+    assert callable(fa.lowrank.fkv)
+    with pytest.raises(AttributeError, match="Nonsense"):
+        _ = fa.Nonsense

@@ -134,7 +134,7 @@ def test_bad_input_is_refused(y, options, message):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_combination_of_zero_lines_is_refused(way):
-    U = fa.DescribedVectors(NaiveSampleMatrix(np.eye(3)[:, :2], normalize=None), "right", [2], [[1.0]])
+    U = fa.FactoredVectors(NaiveSampleMatrix(np.eye(3)[:, :2], normalize=None), "right", [2], [[1.0]])
     with pytest.raises(InvalidInputError, match="zero vector"):
         fa.sample_combination(U, [1.0], 1, rng=0, **way)
 

@@ -5,12 +5,55 @@ Names load on first use, so that ``import fastanchors`` stays light and compiles
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._lazy import load, names
 from ._openers import register
 from ._version import __version__
 from .errors import FastAnchorsError
+
+# What type checkers and editors see; a test keeps it equal to the table below.
+if TYPE_CHECKING:
+    from . import apps as apps
+    from . import dask as dask
+    from . import datasets as datasets
+    from . import errors as errors
+    from . import io as io
+    from . import lowrank as lowrank
+    from . import metrics as metrics
+    from . import report as report
+    from . import solvers as solvers
+    from .anchors import Anchors as Anchors
+    from .anchors import Certificate as Certificate
+    from .encoder import encode as encode
+    from .estimator import SeparableNMF as SeparableNMF
+    from .fas.stores import build as build
+    from .fas.stores import open as open
+    from .lowrank.cur_decomposition import cur as cur
+    from .lowrank.factored import FactoredVectors as FactoredVectors
+    from .lowrank.product import estimate_product as estimate_product
+    from .lowrank.rejection import sample_combination as sample_combination
+    from .lowrank.sampled_svd import fkv as fkv
+    from .lowrank.sampled_svd import fkv_sample_size as fkv_sample_size
+    from .matrix.contract import RowMatrix as RowMatrix
+    from .matrix.contract import SampleAccess as SampleAccess
+    from .matrix.cost import Cost as Cost
+    from .matrix.door import open_matrix as open_matrix
+    from .rank import rank_curve as rank_curve
+    from .sampling.matrix import SampleMatrix as SampleMatrix
+    from .sampling.vector import VectorSampler as VectorSampler
+    from .solvers.arora_lp import AroraLP as AroraLP
+    from .solvers.dca import DCA as DCA
+    from .solvers.fas import FAS as FAS
+    from .solvers.fgnsr import FGNSR as FGNSR
+    from .solvers.hottopixx import Hottopixx as Hottopixx
+    from .solvers.qdca import QDCA as QDCA
+    from .solvers.snpa import SNPA as SNPA
+    from .solvers.spa import SPA as SPA
+    from .solvers.xray import XRAY as XRAY
+    from .store.store import Store as Store
+    from .store.verify import verify as verify
+    from .warm_start import nmf as nmf
 
 # Public name -> the module it lives in. A name that lives in itself is a module (``fa.metrics``).
 _HOME = {
@@ -24,9 +67,9 @@ _HOME = {
     "build": "fas.stores",
     "open": "fas.stores",
     "verify": "store.verify",
-    "fkv": "lowrank.fkv",
-    "fkv_sample_size": "lowrank.fkv",
-    "DescribedVectors": "lowrank.described",
+    "fkv": "lowrank.sampled_svd",
+    "fkv_sample_size": "lowrank.sampled_svd",
+    "FactoredVectors": "lowrank.factored",
     "estimate_product": "lowrank.product",
     "sample_combination": "lowrank.rejection",
     "cur": "lowrank.cur_decomposition",
@@ -47,7 +90,7 @@ _HOME = {
     "nmf": "warm_start",
     **{
         module: module
-        for module in ("apps", "datasets", "errors", "io", "lowrank", "dask", "metrics", "report", "solvers")
+        for module in ("apps", "dask", "datasets", "errors", "io", "lowrank", "metrics", "report", "solvers")
     },
 }
 
@@ -59,9 +102,11 @@ register("dask rows", lambda: load(f"{__name__}.dask", {"dask_source": "blocks"}
 __all__ = ["FastAnchorsError", "__version__", *sorted(_HOME)]
 
 
-def __getattr__(name: str) -> Any:
-    return load(__name__, _HOME, name)
+if not TYPE_CHECKING:  # to a type checker a name that is not listed above is an error
+
+    def __getattr__(name: str) -> Any:
+        return load(__name__, _HOME, name)
 
 
 def __dir__() -> list[str]:
-    return names(__name__, _HOME)
+    return [*names(__name__, _HOME), "FastAnchorsError"]

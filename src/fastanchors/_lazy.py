@@ -25,5 +25,5 @@ def load(package: str, home: Mapping[str, str], name: str) -> Any:
 
 
 def names(package: str, home: Mapping[str, str]) -> list[str]:
-    """For ``dir``: what the package has already, and what it would load."""
-    return sorted({*vars(sys.modules[package]), *home})
+    """For ``dir``: the public names of the package, and what Python puts into every module."""
+    return sorted({*home, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})

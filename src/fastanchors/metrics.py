@@ -17,9 +17,11 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtri
 
 from ._rng import RngLike, as_generator
+from ._types import Rows
 from ._validate import as_matrix, check_index, check_number, check_size
 from .errors import InvalidInputError
-from .matrix.contract import Rows, SampleAccess
+from .matrix import RowMatrix, open_matrix
+from .matrix.drawing import draw_rows
 
 __all__ = [
     "Match",
@@ -171,7 +173,7 @@ def reconstruction_error(
 
     Parameters
     ----------
-    A : array, sparse matrix, ``SampleMatrix`` or store.
+    A : anything that :func:`fastanchors.open_matrix` opens.
     components : anchor rows, k×n.
     weights : F, m×k; left out, the rows looked at are encoded (non-negative least squares, ``sum_to_one`` or not).
     rows : how many rows to draw, with probability ‖A_(i)‖²/‖A‖_F² and replacement; None looks at every row.
@@ -183,28 +185,26 @@ def reconstruction_error(
     """
     confidence = check_number(confidence, name="confidence", minimum=0.0, maximum=1.0 - 1e-12)
     W = _dense(as_matrix(components, signed=True, name="components")).astype(np.float64)
-    sampled = isinstance(A, SampleAccess)
-    source = A if sampled else as_matrix(A, signed=True)
-    m, n = source.shape
+    matrix = open_matrix(A, signed=True)
+    m, n = matrix.shape
     if W.shape[1] != n:
         raise InvalidInputError(f"components have {W.shape[1]} columns, A has {n}")
     F = None if weights is None else as_matrix(weights, signed=True, name="weights")
     if F is not None and F.shape != (m, len(W)):
         raise InvalidInputError(f"weights must be {m}×{len(W)} to go with A and components, got {F.shape}")
     if rows is None:
-        blocks = source.blocks() if sampled else _blocks(source)
         lost = total = 0.0
-        for start, block in blocks:
+        for start, block in matrix.blocks():
             at = None if F is None else F[start : start + block.shape[0]]
             lost += float(_lost(block, W, at, sum_to_one).sum())
             total += float(_row_squares(block).sum())
         relative = float(np.sqrt(lost / total)) if total else 0.0
         return ReconstructionError(float(np.sqrt(lost)), relative, relative, relative, m, 1.0)
-    return _sampled_error(source, W, F, check_size(rows, name="rows"), sum_to_one, confidence, as_generator(rng))
+    return _sampled_error(matrix, W, F, check_size(rows, name="rows"), sum_to_one, confidence, as_generator(rng))
 
 
 def _sampled_error(
-    source: Any,
+    matrix: RowMatrix,
     W: NDArray[np.float64],
     F: Any,
     size: int,
@@ -212,25 +212,17 @@ def _sampled_error(
     confidence: float,
     rng: np.random.Generator,
 ) -> ReconstructionError:
-    if isinstance(source, SampleAccess):
-        frobenius = source.frobenius_norm
-    else:
-        cumulative = np.cumsum(np.concatenate([_row_squares(block) for _, block in _blocks(source)]))
-        frobenius = float(np.sqrt(cumulative[-1]))
-    if frobenius == 0:
+    drawn, total = draw_rows(matrix, size, rng)
+    if drawn.size == 0:
         return ReconstructionError(0.0, 0.0, 0.0, 0.0, 0, confidence)
-    if isinstance(source, SampleAccess):
-        drawn = np.asarray(source.sample_rows(size, rng=rng))
-    else:
-        drawn = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
     distinct, back = np.unique(drawn, return_inverse=True)
-    block = source.rows(distinct) if isinstance(source, SampleAccess) else source[distinct]
+    block = matrix.rows(distinct)
     ratio = (_lost(block, W, None if F is None else F[distinct], sum_to_one) / _row_squares(block))[back]
     mean = float(ratio.mean())
     spread = float(ndtri(0.5 + confidence / 2) * ratio.std(ddof=min(1, size - 1)) / np.sqrt(size))
     low, high = np.sqrt(max(mean - spread, 0.0)), np.sqrt(mean + spread)
     relative = float(np.sqrt(mean))
-    return ReconstructionError(relative * frobenius, relative, float(low), float(high), size, confidence)
+    return ReconstructionError(relative * float(np.sqrt(total)), relative, float(low), float(high), size, confidence)
 
 
 def _lost(block: Rows, W: NDArray[np.float64], F: Any, sum_to_one: bool) -> NDArray[np.float64]:

@@ -20,7 +20,8 @@ from ._rng import RngLike, as_generator
 from ._validate import check_size
 from .errors import RankError
 from .greedy.nnls import NonnegativeSystem
-from .solvers._rows import MatrixRows, as_rows
+from .matrix import RowMatrix, SampleAccess, open_matrix
+from .matrix.drawing import draw_rows
 
 __all__ = ["RankCurve", "rank_curve"]
 
@@ -102,7 +103,7 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
     Costs k_max non-negative least squares for ``rows`` rows at most (a few seconds), and k_max + 2 passes over a
     larger matrix.
     """
-    data = as_rows(A)
+    data = open_matrix(A)
     m = data.shape[0]
     limit = check_size(rows, name="rows")
     K = min(m, 50) if k_max is None else min(m, check_size(k_max, name="k_max"))
@@ -116,8 +117,8 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
         if not points.any():
             raise RankError("every row of A is zero: it has no anchors", 0)
         taken, largest, errors = _extract(points, weights, K)
-        if m > limit and data.sampled:
-            values, energy, shape = _sampled_spectrum(data.source, K, rng)
+        if m > limit and isinstance(data, SampleAccess):
+            values, energy, shape = _sampled_spectrum(data, K, rng)
         else:
             scaled = points * np.sqrt(weights)[:, None]
             values = np.asarray(np.linalg.svd(scaled, compute_uv=False), dtype=np.float64)
@@ -143,29 +144,27 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
     )
 
 
-def _draw(data: MatrixRows, K: int, size: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], _Array]:
+def _draw(data: RowMatrix, K: int, size: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], _Array]:
     """Rows to judge by, and weights w with E[Σ w_i·f(A_(i))] = Σ f(A_(i)): SPA's anchors among them, with weight 0."""
     from .solvers.spa import SPA
 
-    squares = data.squared_norms()
-    total = squares.sum()
-    drawn = rng.choice(len(squares), size, p=squares / total) if total > 0 else np.arange(size)
-    if data.sampled and total > 0:
-        drawn = np.asarray(data.source.sample_rows(size, rng=rng))
+    drawn, total = draw_rows(data, size, rng)
+    drawn = drawn if total > 0 else np.arange(size)
     rows, counts = np.unique(drawn, return_counts=True)
-    weights = counts * total / (size * np.maximum(squares[rows], np.finfo(float).tiny))
-    extreme = SPA(allow_fewer=True).seek(data.source, min(K, *data.shape)).indices
+    block = data.rows(rows).astype(np.float64)
+    squares = np.asarray((block.multiply(block) if sp.issparse(block) else block * block).sum(axis=1)).reshape(-1)
+    weights = counts * total / (size * np.maximum(squares, np.finfo(float).tiny))
+    extreme = SPA(allow_fewer=True).seek(data, min(K, *data.shape)).indices
     extra = np.setdiff1d(extreme, rows)
     return np.concatenate([rows, extra]).astype(np.intp), np.concatenate([weights, np.zeros(len(extra))])
 
 
-def _points(data: MatrixRows, chosen: NDArray[np.intp]) -> _Array:
+def _points(data: RowMatrix, chosen: NDArray[np.intp]) -> _Array:
     """Those rows; where there are more columns than rows, in coordinates with the same inner products."""
     m, n = len(chosen), data.shape[1]
     if n <= 2 * m:
-        return data.rows(chosen)
-    source = data.source.rows(chosen) if data.sampled else data.source[chosen]
-    block = source.astype(np.float64, copy=False)
+        return data.dense_rows(chosen)
+    block = data.rows(chosen).astype(np.float64, copy=False)
     gram = block @ block.T
     values, vectors = np.linalg.eigh(gram.toarray() if sp.issparse(gram) else gram)
     keep = values > len(values) * np.finfo(np.float64).eps * max(values[-1], 0.0)
@@ -195,9 +194,9 @@ def _extract(points: _Array, weights: _Array, K: int) -> tuple[NDArray[np.intp],
     return np.array(taken, dtype=np.intp), np.array(largest), np.array(errors)
 
 
-def _sampled_spectrum(S: Any, K: int, rng: np.random.Generator) -> tuple[_Array, float, tuple[int, int]]:
+def _sampled_spectrum(S: SampleAccess, K: int, rng: np.random.Generator) -> tuple[_Array, float, tuple[int, int]]:
     """FKV's singular values, the energy they are part of, and the shape of the sampled matrix."""
-    from .lowrank.fkv import fkv
+    from .lowrank.sampled_svd import fkv
 
     k = min(K + 1, *S.shape)
     size = max(20 * k, 200)

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from . import solvers
 from ._rng import RngLike, as_generator
-from ._validate import as_matrix, check_number, check_rank, check_size
+from ._types import Rows
+from ._validate import check_number, check_rank, check_size
 from .encoder import encode
 from .errors import InvalidInputError, InvalidTypeError, RankError
-from .matrix.contract import Rows
+from .matrix import ArrayMatrix, open_matrix
+from .matrix.scaled import scale_rows
 
 __all__ = ["Factors", "nmf"]
 
@@ -89,11 +91,12 @@ def nmf(
     ------
     RankError : the rows hold fewer than k independent anchors; ask for a smaller k, or for another start.
     """
-    if hasattr(X, "sample_rows"):
-        raise InvalidTypeError(f"nmf takes an array or a sparse matrix, got {type(X).__name__}")
     if "random_state" in options:
         raise InvalidInputError("nmf takes its seed as rng, not random_state")
-    matrix = as_matrix(X, name="X")
+    opened = open_matrix(X, name="X")
+    if not isinstance(opened, ArrayMatrix):
+        raise InvalidTypeError(f"nmf takes a matrix in memory, got {type(X).__name__}; use fa.SeparableNMF for others")
+    matrix = opened.data
     if not (matrix.data if sp.issparse(matrix) else matrix).any():
         raise RankError("every entry of X is zero: there is nothing to factor", 0)
     if init not in _STARTS:
@@ -138,10 +141,8 @@ def _start(
     matrix: Rows, k: int, solver: Any, rng: np.random.Generator
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.intp]]:
     """(W, H, anchors): the anchor rows and the encoding of all rows in them."""
-    from sklearn.preprocessing import normalize
-
     try:
-        anchors = solvers.get(solver).seek(normalize(matrix, norm="l1"), k, rng=rng).indices
+        anchors = solvers.get(solver).seek(scale_rows(matrix), k, rng=rng).indices
     except RankError as error:
         raise RankError(f"{error}; or start from init='nndsvda'", error.rank) from None
     rows = matrix[anchors]

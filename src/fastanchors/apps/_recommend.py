@@ -16,8 +16,8 @@ from .._rng import RngLike, as_generator
 from .._validate import check_index, check_number, check_size
 from ..errors import InvalidInputError, RankError
 from ..lowrank._lines import as_access
-from ..lowrank.fkv import fkv
 from ..lowrank.rejection import draw_combination
+from ..lowrank.sampled_svd import fkv
 from ..matrix.contract import Rows
 from ..sampling.matrix import SampleMatrix
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from .._validate import as_matrix, check_number, check_size
 from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError, TooLargeError
-from ..lowrank.described import DescribedVectors
-from ..lowrank.fkv import fkv
+from ..lowrank.factored import FactoredVectors
 from ..lowrank.product import MAX_DRAWS, estimate_product
 from ..lowrank.rejection import Draws, draw_combination, expected_trials
+from ..lowrank.sampled_svd import fkv
 from ..matrix.contract import SampleAccess
 from ..solvers._rows import MatrixRows
 from ..solvers._solver import Selection
@@ -200,8 +200,8 @@ class PaperFAS:
         return Selection(indices, self._certificate(indices, tally, plan, details), residuals)
 
     def _vectors(
-        self, S: SampleAccess, k: int, plan: Schedule, V: DescribedVectors | None, rng: np.random.Generator
-    ) -> tuple[DescribedVectors, DescribedVectors, NDArray[np.float64]]:
+        self, S: SampleAccess, k: int, plan: Schedule, V: FactoredVectors | None, rng: np.random.Generator
+    ) -> tuple[FactoredVectors, FactoredVectors, NDArray[np.float64]]:
         """Lines 3–6: V̂ and Û, mended if asked for, and the Gram matrix of Û."""
         theorem = self.sizes == "theorem"
         if theorem or V is None:
@@ -219,7 +219,7 @@ class PaperFAS:
 
     def _directions(
         self,
-        U: DescribedVectors,
+        U: FactoredVectors,
         M: NDArray[np.float64],
         gram: NDArray[np.float64],
         plan: Schedule,

@@ -1,4 +1,4 @@
-"""Low rank by sampling: FKV, described vectors, products, rejection, linear systems, CUR. Names load on first use."""
+"""Low rank by sampling: FKV, factored vectors, products, rejection, linear systems, CUR. Names load on first use."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from .._lazy import load, names
 # Public name -> its module. No name here is also that of a module: importing one would put it in the name's place.
 _HOME = {
     "CUR": "cur_decomposition",
-    "DescribedVectors": "described",
+    "FactoredVectors": "factored",
     "LinearSolution": "linear_system",
     "cur": "cur_decomposition",
     "estimate_product": "product",
-    "fkv_sample_size": "fkv",
+    "fkv": "sampled_svd",
+    "fkv_sample_size": "sampled_svd",
     "sample_combination": "rejection",
     "solve": "linear_system",
 }

@@ -18,7 +18,7 @@ from .._validate import check_index, check_rank, check_size
 from ..errors import InvalidInputError, RankError
 from ..matrix.contract import SampleAccess
 from ._lines import BATCH_ENTRIES, as_access
-from .fkv import PRACTICAL_FACTOR, check_held
+from .sampled_svd import PRACTICAL_FACTOR, check_held
 
 __all__ = ["CUR", "cur"]
 

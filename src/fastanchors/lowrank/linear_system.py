@@ -20,9 +20,9 @@ from ..errors import InvalidInputError, InvalidTypeError, RankError
 from ..matrix.contract import Rows, SampleAccess
 from ..sampling.vector import VectorSampler
 from ._lines import BATCH_ENTRIES, as_access
-from .described import DescribedVectors
-from .fkv import PRACTICAL_FACTOR, fkv
+from .factored import FactoredVectors
 from .rejection import expected_trials
+from .sampled_svd import PRACTICAL_FACTOR, fkv
 
 __all__ = ["LinearSolution", "solve"]
 
@@ -32,14 +32,14 @@ class LinearSolution:
 
     Attributes
     ----------
-    vectors : V, orthonormal :class:`~fastanchors.DescribedVectors`.
+    vectors : V, orthonormal :class:`~fastanchors.FactoredVectors`.
     y : the k coefficients of x in them.
     singular_values : those of A·V: all of A's where A has rank k and the regression was exact, estimates otherwise.
     residual_norm : ‖A·x − b‖, an estimate unless the regression was exact.
     """
 
     def __init__(
-        self, vectors: DescribedVectors, y: NDArray[np.float64], singular_values: NDArray[np.float64], residual: float
+        self, vectors: FactoredVectors, y: NDArray[np.float64], singular_values: NDArray[np.float64], residual: float
     ) -> None:
         self.vectors = vectors
         self.y = y

@@ -14,7 +14,7 @@ from .._validate import check_number, check_size
 from ..errors import InvalidInputError, InvalidTypeError, TooLargeError
 from ..matrix.contract import SampleAccess
 from ._lines import as_access
-from .described import DescribedVectors
+from .factored import FactoredVectors
 
 __all__ = ["estimate_product", "product_draws"]
 
@@ -61,13 +61,13 @@ def estimate_product(
 
     Parameters
     ----------
-    L : a k₁ × m array; described vectors of the left side, Û standing for L = Ûᵀ; or a callable that takes row
+    L : a k₁ × m array; factored vectors of the left side, Û standing for L = Ûᵀ; or a callable that takes row
         indices of A and returns len(indices) × k₁ values.
     S : an object with sample access to A; an array or sparse matrix is given one, as it stands.
-    R : an n × k₂ array; described vectors of the right side; or a callable that takes column indices and returns
+    R : an n × k₂ array; factored vectors of the right side; or a callable that takes column indices and returns
         len(indices) × k₂ values.
 
-    Costs two samples and one query per draw, and one look-up of L and of R (p queries for described vectors) per
+    Costs two samples and one query per draw, and one look-up of L and of R (p queries for factored vectors) per
     distinct index in each batch. Raises ``TooLargeError`` above ``max_draws`` draws.
     """
     access = as_access(S)
@@ -117,7 +117,7 @@ def _each(lookup: _Lookup, indices: NDArray[np.intp]) -> NDArray[np.float64]:
 def _lookup(vectors: Any, side: str, length: int) -> _Lookup:
     """A function from indices to len(indices) × k values, for any of the accepted kinds of L or R."""
     name = "L" if side == "left" else "R"
-    if isinstance(vectors, DescribedVectors):
+    if isinstance(vectors, FactoredVectors):
         if vectors.side != side or vectors.shape[0] != length:
             raise InvalidInputError(
                 f'{name} must describe vectors of length {length} (side="{side}"), got side="{vectors.side}" and '
@@ -129,7 +129,7 @@ def _lookup(vectors: Any, side: str, length: int) -> _Lookup:
     try:
         array = np.asarray(vectors, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"{name} must be an array, described vectors or a callable") from error
+        raise InvalidTypeError(f"{name} must be an array, factored vectors or a callable") from error
     expected = f"k × {length}" if side == "left" else f"{length} × k"
     if array.ndim != 2 or array.shape[1 if side == "left" else 0] != length or 0 in array.shape:
         raise InvalidInputError(f"{name} must have shape {expected}, got {array.shape}")

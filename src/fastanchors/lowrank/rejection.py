@@ -11,7 +11,7 @@ from .._rng import RngLike, as_generator
 from .._validate import check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ._layers import Draws, Weights, one_layer, one_layer_bound, two_layers, two_layers_bound
-from .described import DescribedVectors, as_described
+from .factored import FactoredVectors, as_described
 
 __all__ = ["Draws", "Layers", "draw_combination", "expected_trials", "sample_combination"]
 
@@ -37,13 +37,13 @@ def sample_combination(
     * line 1 as printed, j ∝ ‖U^(j)y_j‖ =: c_j, with the acceptance that belongs to it,
       (U·y)_s²/((Σ_j c_j)·Σ_j y_j²U_sj²/c_j) (``weights="norm"``, the default). It never needs more trials.
 
-    For described vectors U = Σ_t A^(t)·Φ_t the default composes U·y into one combination w = Φ·y of the p sampled
+    For factored vectors U = Σ_t A^(t)·Φ_t the default composes U·y into one combination w = Φ·y of the p sampled
     columns and runs the algorithm once on those (``layers="one"``). ``layers="two"`` is the paper's form, Algorithm 2
     on top of a rejection sampler for each U^(j); it never needs fewer trials, and always uses squared weights.
 
     Parameters
     ----------
-    U : described vectors, or a matrix (array or sample access) whose columns are the vectors.
+    U : factored vectors, or a matrix (array or sample access) whose columns are the vectors.
     y : k coefficients.
     size : number of draws; None for a single int.
     max_trials : bound on the trials per accepted draw.
@@ -83,7 +83,7 @@ def draw_combination(
 def expected_trials(
     U: Any, y: ArrayLike, *, gram: ArrayLike, layers: Layers = "one", weights: Weights = "norm"
 ) -> float:
-    """Expected trials per accepted draw of :func:`sample_combination`, given UᵀU (:meth:`DescribedVectors.gram`).
+    """Expected trials per accepted draw of :func:`sample_combination`, given UᵀU (:meth:`FactoredVectors.gram`).
 
     One layer: ``(Σ_t |w_t|·‖A^(t)‖)²/‖U·y‖²`` with ``"norm"`` weights, p·Σ_t w_t²‖A^(t)‖²/‖U·y‖² with ``"squared"``.
     Two layers: k·p·Σ_j y_j²·Σ_t Φ_tj²‖A^(t)‖²/‖U·y‖². Each is at least the one before it, by Cauchy–Schwarz.
@@ -102,7 +102,7 @@ def expected_trials(
     return bound / squared if squared > 0 else float("inf")
 
 
-def _check(U: DescribedVectors, y: ArrayLike, layers: Any, weights: Any) -> NDArray[np.float64]:
+def _check(U: FactoredVectors, y: ArrayLike, layers: Any, weights: Any) -> NDArray[np.float64]:
     try:
         coefficients = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):

@@ -13,7 +13,7 @@ from .._validate import check_number, check_rank, check_size
 from ..errors import InvalidInputError, RankError, TooLargeError
 from ..matrix.contract import SampleAccess
 from ._lines import Lines, Side, as_access, check_side
-from .described import DescribedVectors
+from .factored import FactoredVectors
 
 __all__ = ["SampleSize", "check_held", "fkv", "fkv_sample_size"]
 
@@ -42,7 +42,7 @@ def fkv_sample_size(k: int, eps: float, delta: float = 0.1, *, theorem: str = "s
 
         ‖A − A·Π‖_F² ≤ ‖A − A_k‖_F² + ε‖A‖_F²,
 
-    Π the projector on the span of V̂, that is V̂V̂ᵀ after :meth:`DescribedVectors.orthonormalize`. Proof. Let
+    Π the projector on the span of V̂, that is V̂V̂ᵀ after :meth:`FactoredVectors.orthonormalize`. Proof. Let
     Δ₁ = ‖AᵀA − SᵀS‖_F and Δ₂ = ‖SSᵀ − CCᵀ‖_F. Both are means of independent rank-one terms: E[Δ²] ≤ ‖A‖_F⁴/p
     (resp. q), and replacing one draw moves Δ by at most 2‖A‖_F²/p, so by McDiarmid each is at most
     (1 + √(2·log(2/δ)))·‖A‖_F²/√p with probability 1 − δ/2. The rows of U_kᵀS span the range of Π, so
@@ -76,7 +76,7 @@ def fkv(
     eps: float | None = None,
     delta: float | None = None,
     rng: RngLike = None,
-) -> DescribedVectors:
+) -> FactoredVectors:
     """Approximate top-k singular vectors of A, described by a few of its rows (Theorem 1 of the paper).
 
     For ``side="right"``: p rows are drawn by squared norm and scaled, S_t = A_(i_t)/√(p·P_(i_t)); q columns are drawn
@@ -92,7 +92,7 @@ def fkv(
     eps, delta : ask for the size of :func:`fkv_sample_size` instead (δ = 0.1 unless given).
 
     Costs at most p·q queries and p norms, p + q samples, and the SVD of a p × q matrix; nothing grows with m or n.
-    The vectors are far from orthonormal unless p is very large: see :meth:`DescribedVectors.orthonormalize`.
+    The vectors are far from orthonormal unless p is very large: see :meth:`FactoredVectors.orthonormalize`.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def fkv(
     return _fkv(access, k, side, *counts, as_generator(rng))
 
 
-def _fkv(S: SampleAccess, k: int, side: Side, lines: int, places: int, rng: np.random.Generator) -> DescribedVectors:
+def _fkv(S: SampleAccess, k: int, side: Side, lines: int, places: int, rng: np.random.Generator) -> FactoredVectors:
     """FKV in the terms of ``side``: ``lines`` are the rows of Theorem 1 for the right side, columns for the left."""
     draw = S.sample_rows if side == "right" else S.sample_columns
     drawn = np.asarray(draw(lines, rng=rng), dtype=np.intp)
@@ -133,7 +133,7 @@ def _fkv(S: SampleAccess, k: int, side: Side, lines: int, places: int, rng: np.r
             "or draw more rows and columns if the matrix has few distinct ones",
             rank,
         )
-    return DescribedVectors(S, side, distinct, scale[:, None] * U[:, :k] / sigma[:k], sigma[:k])
+    return FactoredVectors(S, side, distinct, scale[:, None] * U[:, :k] / sigma[:k], sigma[:k])
 
 
 def check_held(p: int, q: int, k: int, shape: tuple[int, int]) -> None:

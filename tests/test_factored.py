@@ -21,7 +21,7 @@ def make(seed: int = 0, side: str = "right", p: int = 6, k: int = 3, shape: tupl
     lines = rng.choice(shape[0] if side == "right" else shape[1], size=p, replace=False)
     coefficients = rng.standard_normal((p, k))
     whole = (A[lines].T if side == "right" else A[:, lines]) @ coefficients
-    return S, fa.DescribedVectors(S, side, lines, coefficients), whole
+    return S, fa.FactoredVectors(S, side, lines, coefficients), whole
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -124,7 +124,7 @@ def test_dependent_vectors_cannot_be_orthonormalised():
 
 def test_sampling_a_cancelling_combination_reports_the_rate():
     A = np.array([[1.0, 2.0], [1.0, 2.0]])
-    V = fa.DescribedVectors(NaiveSampleMatrix(A, normalize=None), "right", [0, 1], [[1.0], [-1.0]])
+    V = fa.FactoredVectors(NaiveSampleMatrix(A, normalize=None), "right", [0, 1], [[1.0], [-1.0]])
     with pytest.raises(SamplingError, match=r"accepted 0 of 500 trials \(rate 0\)"):
         V.sample(0, 3, rng=0, max_trials=500)
 
@@ -142,7 +142,7 @@ def test_sampling_a_cancelling_combination_reports_the_rate():
 def test_bad_descriptions_are_refused(arguments, message):
     S, _, _ = make()
     with pytest.raises(InvalidInputError, match=message):
-        fa.DescribedVectors(S, *arguments)
+        fa.FactoredVectors(S, *arguments)
 
 
 def test_bad_arguments_are_refused():

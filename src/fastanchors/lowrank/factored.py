@@ -14,7 +14,7 @@ from ..matrix.contract import SampleAccess
 from ._layers import one_layer, pick
 from ._lines import Lines, Side, as_access, check_side
 
-__all__ = ["DescribedVectors", "as_described"]
+__all__ = ["FactoredVectors", "as_described"]
 
 GramMethod: TypeAlias = Literal["exact", "sampled"]
 
@@ -22,7 +22,7 @@ GramMethod: TypeAlias = Literal["exact", "sampled"]
 GRAM_DRAWS = 8192
 
 
-class DescribedVectors:
+class FactoredVectors:
     """k vectors V̂^(1) … V̂^(k), each a combination of the same p rows (or columns) of a matrix.
 
     The description is the one of the paper with its scaling made explicit: FKV's sampled rows enter as
@@ -89,7 +89,7 @@ class DescribedVectors:
     def __repr__(self) -> str:
         length, k = self.shape
         what = "rows" if self.side == "right" else "columns"
-        return f"<DescribedVectors: {k} of length {length}, combinations of {len(self.indices)} {what}>"
+        return f"<FactoredVectors: {k} of length {length}, combinations of {len(self.indices)} {what}>"
 
     def query(self, indices: ArrayLike) -> NDArray[np.float64]:
         """Entries of all k vectors at ``indices``: a len(indices) × k array. Costs p queries per index."""
@@ -114,14 +114,14 @@ class DescribedVectors:
         drawn = one_layer(self._lines, w, count, as_generator(rng), check_size(max_trials, name="max_trials")).indices
         return int(drawn[0]) if size is None else drawn
 
-    def transform(self, T: ArrayLike) -> DescribedVectors:
+    def transform(self, T: ArrayLike) -> FactoredVectors:
         """The vectors V̂·T for a k × l matrix T (or one vector V̂·y for a vector y), described by the same rows."""
         table = np.asarray(T, dtype=np.float64)
         if table.ndim == 1:
             table = table[:, None]
         if table.ndim != 2 or len(table) != self.shape[1]:
             raise InvalidInputError(f"T must have {self.shape[1]} rows, got shape {table.shape}")
-        return DescribedVectors(self.S, self.side, self.indices, self.coefficients @ table, self.singular_values)
+        return FactoredVectors(self.S, self.side, self.indices, self.coefficients @ table, self.singular_values)
 
     def gram(
         self, method: GramMethod | None = None, *, draws: int = GRAM_DRAWS, rng: RngLike = None
@@ -167,7 +167,7 @@ class DescribedVectors:
 
     def orthonormalize(
         self, method: GramMethod | None = None, *, draws: int = GRAM_DRAWS, rng: RngLike = None
-    ) -> DescribedVectors:
+    ) -> FactoredVectors:
         """Orthonormal vectors with the same span, still described: V̂·G^(−1/2) with G = V̂ᵀV̂.
 
         Of all orthonormal bases of the span this one is nearest to V̂ (the V of Lemma 2). Costs as :meth:`gram`;
@@ -177,13 +177,13 @@ class DescribedVectors:
         values, basis = np.linalg.eigh(self.gram(method, draws=draws, rng=rng))
         rank = int(np.count_nonzero(values > values[-1] * len(values) * np.finfo(float).eps))
         if rank < len(values):
-            raise RankError(f"the {len(values)} described vectors span only {rank} dimension(s)", rank)
+            raise RankError(f"the {len(values)} factored vectors span only {rank} dimension(s)", rank)
         return self.transform((basis / np.sqrt(values)) @ basis.T)
 
 
-def as_described(U: Any) -> DescribedVectors:
+def as_described(U: Any) -> FactoredVectors:
     """Vectors to combine: described ones as they are; the columns of an array or of a matrix with sample access."""
-    if isinstance(U, DescribedVectors):
+    if isinstance(U, FactoredVectors):
         return U
     S = as_access(U)
-    return DescribedVectors(S, "left", np.arange(S.shape[1]), np.eye(S.shape[1]))
+    return FactoredVectors(S, "left", np.arange(S.shape[1]), np.eye(S.shape[1]))

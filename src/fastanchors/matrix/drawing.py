@@ -1,0 +1,33 @@
+"""Rows drawn by their squared norms from any matrix, with sample access or without."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .contract import RowMatrix, SampleAccess
+
+__all__ = ["draw_rows", "squared_frobenius_norm"]
+
+
+def squared_frobenius_norm(matrix: RowMatrix) -> float:
+    """‖A‖_F², from the sample model where there is one, else in one pass."""
+    if isinstance(matrix, SampleAccess):
+        return matrix.frobenius_norm**2
+    return float(matrix.squared_norms().sum())
+
+
+def draw_rows(matrix: RowMatrix, size: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], float]:
+    """Row indices drawn with replacement and probability ‖A_(i)‖²/‖A‖_F², and ‖A‖_F².
+
+    No indices where the matrix is zero. Without sample access this takes one pass for the norms.
+    """
+    if isinstance(matrix, SampleAccess):
+        total = matrix.frobenius_norm**2
+        drawn = np.asarray(matrix.sample_rows(size, rng=rng)) if total > 0 else np.zeros(0)
+        return drawn.astype(np.intp), total
+    cumulative = np.cumsum(matrix.squared_norms())
+    total = float(cumulative[-1])
+    if total <= 0:
+        return np.zeros(0, dtype=np.intp), 0.0
+    return np.searchsorted(cumulative, rng.random(size) * total, side="right").astype(np.intp), total

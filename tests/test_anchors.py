@@ -1,0 +1,91 @@
+"""A result is a sequence of row indices that prints, compares, converts and draws."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import fastanchors as fa
+from fastanchors.errors import InvalidInputError
+
+
+@pytest.fixture(scope="module")
+def X():
+    return fa.datasets.separable(60, 8, 3, rng=0).A
+
+
+@pytest.fixture(scope="module")
+def anchors(X):
+    return fa.SPA().seek(X, 3)
+
+
+def test_it_is_a_sequence_of_ints(anchors):
+    assert len(anchors) == 3
+    assert list(anchors) == anchors.indices.tolist()
+    assert anchors[0] == anchors.indices[0]
+    assert type(anchors[0]) is int
+    assert anchors[1:] == anchors.indices[1:].tolist()
+    assert anchors[-1] in anchors
+
+
+def test_matrices_take_it_as_an_index(X, anchors):
+    np.testing.assert_array_equal(X[anchors], X[anchors.indices])
+    np.testing.assert_array_equal(sp.csr_array(X)[anchors].toarray(), X[anchors.indices])
+    np.testing.assert_array_equal(pd.DataFrame(X).iloc[anchors], X[anchors.indices])
+
+
+def test_encode_takes_it_for_the_rows_it_names(X, anchors):
+    np.testing.assert_array_equal(fa.encode(X, anchors), fa.encode(X, X[anchors.indices]))
+    moved = dataclasses.replace(anchors, points=X[anchors.indices] * 2.0)
+    np.testing.assert_array_equal(fa.encode(X, moved), fa.encode(X, moved.points))
+
+
+def test_equal_answers_are_equal_whatever_they_cost(X, anchors):
+    again = fa.SPA().seek(X, 3)
+    assert again == anchors
+    assert hash(again) == hash(anchors)
+    assert again.seconds != anchors.seconds
+    assert anchors != fa.SPA().seek(X, 2)
+    assert anchors != dataclasses.replace(anchors, points=X[anchors.indices])
+    assert anchors != anchors.indices.tolist()
+    assert len({anchors, again}) == 1
+
+
+def test_it_prints_as_a_small_table(anchors):
+    lines = str(anchors).splitlines()
+    assert lines[0].startswith("3 anchors by spa")
+    assert lines[1].split() == ["row", "residual"]
+    assert [int(line.split()[0]) for line in lines[2:5]] == list(anchors)
+    assert lines[-1].startswith("exact:")
+
+
+def test_html_escapes_names(X):
+    frame = pd.DataFrame(X, index=[f"<b>{i}</b>" for i in range(len(X))])
+    found = fa.SPA().seek(frame, 3)
+    assert found.names == tuple(f"<b>{i}</b>" for i in found)
+    html = found._repr_html_()
+    assert "<b>" not in html
+    assert f"&lt;b&gt;{found[0]}&lt;/b&gt;" in html
+
+
+def test_to_frame(X):
+    named = pd.DataFrame(X, index=[f"r{i}" for i in range(len(X))])
+    frame = fa.SPA().seek(named, 3).to_frame()
+    assert list(frame.columns) == ["row", "name", "residual"]
+    assert list(frame["name"]) == [f"r{i}" for i in frame["row"]]
+
+
+def test_plot(X, anchors):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    ax = anchors.plot(X)
+    assert len(ax.lines) == 3
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), X[anchors[0]])
+    assert len(anchors.plot().patches) == 3  # the residuals
+    with pytest.raises(InvalidInputError, match="give the matrix"):
+        dataclasses.replace(anchors, residuals=None).plot()

@@ -1,0 +1,127 @@
+"""The one door: every kind of source becomes the same matrix, and the contract's defaults equal plain NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import fastanchors as fa
+from fastanchors.errors import InvalidInputError, InvalidTypeError
+from fastanchors.matrix import ArrayMatrix, BudgetExceeded, MeteredMatrix, open_matrix
+
+A = np.arange(1.0, 21.0).reshape(5, 4)
+
+
+class Minimal(fa.RowMatrix):
+    """Only what the contract demands."""
+
+    shape = A.shape
+    dtype = A.dtype
+    is_sparse = False
+
+    def __init__(self):
+        self._cost = fa.Cost()
+
+    @property
+    def cost(self):
+        return self._cost
+
+    def rows(self, indices):
+        self._cost.rows_read += len(indices)
+        return A[indices]
+
+    def blocks(self, block_rows=None):
+        for start in range(0, len(A), block_rows or 2):
+            yield start, self.rows(np.arange(start, min(len(A), start + (block_rows or 2))))
+
+
+def sources(tmp_path):
+    np.save(tmp_path / "a.npy", A)
+    pd.DataFrame(A, columns=list("wxyz")).to_csv(tmp_path / "a.csv", index=False)
+    fa.build(A, tmp_path / "a.store", normalize=None).close()
+    return {
+        "array": A,
+        "list": A.tolist(),
+        "sparse": sp.coo_array(A),
+        "frame": pd.DataFrame(A),
+        "nullable": pd.DataFrame(A).convert_dtypes(),
+        "npy": tmp_path / "a.npy",
+        "csv": str(tmp_path / "a.csv"),
+        "store": tmp_path / "a.store",
+        "sample": fa.SampleMatrix(A, normalize=None),
+        "minimal": Minimal(),
+    }
+
+
+@pytest.mark.parametrize("kind", ["array", "list", "sparse", "frame", "nullable", "npy", "csv", "store", "sample"])
+def test_every_source_gives_the_same_rows(kind, tmp_path):
+    matrix = open_matrix(sources(tmp_path)[kind])
+    assert matrix.shape == A.shape
+    np.testing.assert_array_equal(matrix.dense_rows([3, 0]), A[[3, 0]])
+    np.testing.assert_allclose(matrix.squared_norms(), (A**2).sum(axis=1), rtol=1e-14)
+    np.testing.assert_allclose(matrix.dot(np.eye(4)), A, rtol=1e-14)
+    assert [start for start, _ in matrix.blocks(2)] == [0, 2, 4]
+
+
+@pytest.mark.parametrize("kind", ["array", "sparse", "npy", "csv"])
+def test_l1_rows_sum_to_one(kind, tmp_path):
+    matrix = open_matrix(sources(tmp_path)[kind], normalize="l1")
+    assert matrix.normalize == "l1"
+    np.testing.assert_allclose(matrix.dense_rows(np.arange(5)), A / A.sum(axis=1, keepdims=True), rtol=1e-15)
+
+
+def test_the_smallest_implementation_of_the_contract_is_enough():
+    np.testing.assert_array_equal(fa.encode(Minimal(), A[:2]), fa.encode(A, A[:2]))
+
+
+@given(arrays(np.float64, st.tuples(st.integers(1, 30), st.integers(1, 6)), elements=st.floats(0, 9)), st.data())
+def test_defaults_of_the_contract_equal_numpy(X, data):
+    for matrix in (ArrayMatrix(X), ArrayMatrix(sp.csr_array(X))):
+        step = data.draw(st.integers(1, len(X)))
+        some = np.array(sorted(data.draw(st.sets(st.integers(0, len(X) - 1)))), dtype=np.int64)
+        Q = np.eye(X.shape[1])[:2]
+        np.testing.assert_allclose(matrix.project(some, Q), X[some] @ Q.T)
+        np.testing.assert_allclose(matrix.transposed_dot(X), X.T @ X, atol=1e-9)
+        np.testing.assert_allclose(matrix.row_sums(), X.sum(axis=1), atol=1e-12)
+        sums = matrix.map_blocks(lambda start, block: (start, float(block.sum())), block_rows=step)
+        assert [start for start, _ in sums] == list(range(0, len(X), step))
+        np.testing.assert_allclose(sum(total for _, total in sums), X.sum(), atol=1e-9)
+
+
+def test_names_of_a_frame_survive():
+    frame = pd.DataFrame(A, index=list("abcde"), columns=list("wxyz"))
+    matrix = open_matrix(frame)
+    assert (matrix.row_names, matrix.column_names) == (list("abcde"), list("wxyz"))
+    assert open_matrix(pd.DataFrame(A)).row_names is None  # numbers are places
+    model = fa.SeparableNMF(2).fit(frame)
+    assert model.result_.names == tuple("abcde"[i] for i in model.anchors_)
+
+
+def test_a_budget_is_never_exceeded():
+    matrix = MeteredMatrix(ArrayMatrix(A), budget=6)
+    matrix.rows([0, 1])
+    assert (matrix.rows_left, matrix.cost.rows_read) == (4, 2)
+    for read in (matrix.squared_norms, lambda: matrix.dot(np.eye(4)), lambda: list(matrix.blocks()), matrix.row_sums):
+        with pytest.raises(BudgetExceeded):
+            read()
+    assert matrix.cost.rows_read == 2
+    matrix.rows(np.arange(4))
+    with pytest.raises(BudgetExceeded):
+        matrix.project(np.array([1]), np.eye(4)[:1])
+
+
+def test_what_cannot_be_opened_is_refused():
+    with pytest.raises(InvalidInputError, match="normalize must be 'l1' or None"):
+        open_matrix(A, normalize="l2")
+    with pytest.raises(InvalidTypeError, match=r"iterator.*fa\.build"):
+        open_matrix(iter([A]))
+    with pytest.raises(InvalidTypeError, match="'layer' is no option of a ndarray"):
+        open_matrix(A, layer="counts")
+    with pytest.raises(InvalidInputError, match=r"A\[1, 2\] is negative"):
+        open_matrix(np.where(A == 7, -1.0, A))
+    assert open_matrix(-A, signed=True).dense_rows([0])[0, 0] == -1
