@@ -24,12 +24,12 @@ import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster
 from fastanchors._blas import one_blas_thread
+from fastanchors.dask.crew import Crew
 
 import fastanchors as fa
 from _table import Report, arguments, peak_memory
 from fastanchors._parallel import one_thread
 from fastanchors.dask.build import _Plan, _prepare, _write_block
-from fastanchors.dask.crew import Crew
 from fastanchors.fas import sidecar as fas_store
 from fastanchors.fas.bounds import Part, Sketch
 from fastanchors.fas.coreset import Coreset

@@ -12,9 +12,9 @@ import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from fastanchors.dask.remote import RemoteStore
 
 import fastanchors as fa
-from fastanchors.dask.remote import RemoteStore
 from fastanchors.fas import sidecar as fas_store
 from fastanchors.store import Sidecar
 from fastanchors.store.store import Store

@@ -67,13 +67,11 @@ def encode(
     """
     check_flag(sum_to_one, name="sum_to_one")
     if is_dask(X):
-        from .dask.lazy import lazy_encode
-
         if out is not None or n_jobs is not None:
             raise InvalidInputError("out and n_jobs are for matrices of this process; a Dask array has its own")
         if isinstance(components, Anchors):
             components = components_of(open_matrix(X, signed=True), components)
-        return lazy_encode(X, components, sum_to_one)
+        return _encode_lazily(X, dense_components(components), sum_to_one)
     matrix = open_matrix(X, signed=True, checked=False, name="X")
     C = components_of(matrix, components) if isinstance(components, Anchors) else dense_components(components)
     m, n = matrix.shape
@@ -88,6 +86,23 @@ def encode(
     with use_threads(n_jobs):
         encode_rows(matrix, C, out, sum_to_one=sum_to_one)
     return out
+
+
+def _encode_lazily(X: Any, C: NDArray[np.float64], sum_to_one: bool) -> Any:
+    """The weights of a Dask array or data frame, as a lazy Dask array."""
+    from .dask.blockwise import lazy_rows
+    from .dask.collection import layout
+
+    known = layout(X)
+    if C.shape[1] != known.columns:
+        raise InvalidInputError(f"components have {C.shape[1]} columns, X has {known.columns}; they must agree")
+    dtype = np.dtype(np.float32 if known.dtype in (np.float32, np.float16) else np.float64)
+    return lazy_rows("encode", _encode_lazy_block, X, len(C), dtype, (C, sum_to_one))
+
+
+def _encode_lazy_block(rows: Rows, first_row: int, name: str, C: NDArray[np.float64], sum_to_one: bool) -> Rows:
+    check_finite(rows, signed=True, name=name, first_row=first_row)
+    return encode(rows, C, sum_to_one, n_jobs=1)
 
 
 def dense_components(components: Any) -> NDArray[np.float64]:
@@ -108,6 +123,13 @@ def encode_rows(
     matrix: RowMatrix, C: NDArray[np.float64], out: NDArray[Any], *, sum_to_one: bool, error: bool = False
 ) -> float:
     """The computing twin of :func:`encode` on clean input; with ``error`` also returns ‖out·C − matrix‖_F²."""
+    step = _chunk_rows(matrix, len(C))
+    if not matrix.in_process:
+        total = 0.0
+        for start, F, block_error in matrix.map_blocks(_block_weights, C, sum_to_one, error, block_rows=step):
+            out[start : start + len(F)] = F
+            total += block_error
+        return total
     with one_blas_thread():  # the same products in the same order, whatever the number of threads
         system = _System(C, sum_to_one)
 
@@ -116,7 +138,16 @@ def encode_rows(
             out[start : start + len(F)] = F
             return system.squared_error(block, Y, F) if error else 0.0
 
-        return sum(matrix.map_blocks(solve, block_rows=_chunk_rows(matrix, len(C))))
+        return sum(matrix.map_blocks(solve, block_rows=step))
+
+
+def _block_weights(
+    start: int, block: Rows, C: NDArray[np.float64], sum_to_one: bool, error: bool
+) -> tuple[int, NDArray[np.float64], float]:
+    with one_blas_thread():
+        system = _System(C, sum_to_one)
+        block, Y, F = system.solve(start, block)
+        return start, F, system.squared_error(block, Y, F) if error else 0.0
 
 
 def squared_error(matrix: RowMatrix, C: NDArray[np.float64], *, sum_to_one: bool) -> float:

@@ -19,7 +19,7 @@ from ._validate import check_finite, check_flag, check_size, is_dask
 from .anchors import Anchors
 from .encoder import encode, encode_rows, squared_error
 from .errors import InvalidInputError, RankError
-from .matrix import ArrayMatrix, RowMatrix, SampleAccess, open_matrix
+from .matrix import ArrayMatrix, RowMatrix, Rows, SampleAccess, open_matrix
 from .matrix.door import BlockSource, row_labels
 from .matrix.scaled import row_sums
 from .metrics import reconstruction_error
@@ -145,13 +145,21 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """The rows F·C (C the components) that the weights in ``X`` stand for."""
         check_is_fitted(self)
         if is_dask(X):
-            from .dask.lazy import lazy_mixtures
-
-            return lazy_mixtures(X, self.components_)
+            return self._mix_lazily(X)
         F = X.toarray() if sp.issparse(X) else np.asarray(X)
         if F.ndim != 2 or F.shape[1] != self._n_features_out:
             raise InvalidInputError(f"weights must have {self._n_features_out} columns, got shape {F.shape}")
         return F @ self.components_
+
+    def _mix_lazily(self, F: Any) -> Any:
+        """The rows that lazy weights stand for, as a lazy Dask array."""
+        from .dask.blockwise import lazy_rows
+        from .dask.collection import layout
+
+        C, known = self.components_, layout(F)
+        if known.columns != len(C):
+            raise InvalidInputError(f"weights must have {len(C)} columns, got {known.columns}")
+        return lazy_rows("mix", _mixed, F, C.shape[1], np.result_type(known.dtype, C.dtype), (C,))
 
     def score(self, X: Any, y: Any = None) -> float:
         """−‖X − F·C‖_F / ‖X‖_F: the closer to zero, the better; 0 for X = 0."""
@@ -176,7 +184,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """``X`` checked and opened; scikit-learn's own checks see what scikit-learn knows."""
         check_flag(self.sum_to_one, name="sum_to_one")
         if is_dask(X):
-            from .dask.blocks import is_frame, layout
+            from .dask.collection import is_frame, layout
 
             columns = layout(X).columns
             meta = X._meta if is_frame(X) else np.empty((0, columns))
@@ -282,6 +290,10 @@ def _seek(solver: Any, matrix: RowMatrix, k: int, rng: np.random.Generator) -> A
         if not 0 < error.rank < k:
             raise
         return solver.seek(matrix, error.rank, rng=rng)
+
+
+def _mixed(F: Rows, first_row: int, name: str, C: NDArray[Any]) -> Rows:
+    return F @ C
 
 
 def _as_rng(random_state: Any) -> RngLike:

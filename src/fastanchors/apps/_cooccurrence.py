@@ -191,7 +191,7 @@ class CooccurrenceRows(MatrixRows):
     def __init__(self, source: Cooccurrence) -> None:
         # Not by way of the parent: its check for sample access may evaluate ``nnz``, a pass over all rows.
         self.source, self.shape = source, source.shape
-        self._sampled, self._sparse, self._rounded = True, False, False
+        self._contract, self._sampled, self._sparse = True, True, False
         self._start = source.cost.copy()
 
     def dot(self, V: NDArray[np.float64]) -> NDArray[np.float64]:

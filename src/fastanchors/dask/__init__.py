@@ -1,8 +1,8 @@
 """The same steps on Dask, for matrices that outgrow one machine: no scheduler and no messages of our own.
 
 - ``fa.build(dask_array_or_dataframe, path)`` writes shards where the blocks are (:mod:`~fastanchors.dask.build`);
-- :func:`connect` opens a store whose shards are answered for by workers (:mod:`~fastanchors.dask.remote`);
-- every solver takes a Dask array, ``fa.encode`` gives a lazy one (:mod:`~fastanchors.dask.lazy`).
+- :func:`connect` opens a store whose shards are answered for by workers (:mod:`~fastanchors.dask.remote_store`);
+- every solver takes a Dask array, ``fa.encode`` gives a lazy one (:mod:`~fastanchors.dask.blockwise`).
 
 All of it runs on the caller's client if there is one, else on Dask's current scheduler.
 """
@@ -13,9 +13,9 @@ from typing import Any
 
 from .._lazy import load, names
 
-_HOME = {"RemoteStore": "remote", "connect": "remote"}
+_HOME = {"DaskMatrix": "matrix", "RemoteStore": "remote_store", "connect": "remote_store"}
 
-__all__ = ["RemoteStore", "connect"]
+__all__ = ["DaskMatrix", "RemoteStore", "connect"]
 
 
 def __getattr__(name: str) -> Any:

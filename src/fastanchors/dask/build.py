@@ -30,7 +30,8 @@ from ..store.files import disk_errors, sync_directory
 from ..store.manifest import Manifest, Shard
 from ..store.rows import block_of, check_rows, write_shard
 from ..store.sidecars import Sidecar
-from .blocks import DaskSource, as_block, check_length
+from .collection import DaskSource, as_block, check_length
+from .remote_store import RemoteStore
 
 __all__ = ["DaskBuild"]
 
@@ -78,23 +79,24 @@ class DaskBuild(_Build):
             raise
 
     def _run(self) -> None:
-        source, crew = self.source, self.source.crew
+        source, collection = self.source, self.source.collection
         folder = os.path.abspath(self.folder)
         inside, named = source.names_inside, source.names_inside or source.row_names is not None
         view = (self.normalize, self.columns, self.shard_bytes)
         plan = _Plan(folder, *view, source.name, source.shape[1], inside, named)
         rows = list(source.bounds())
-        own = [(i, start, stop - start, source.names_of(i)) for i, (start, stop) in enumerate(rows)]
+        names = source.row_names
+        own = [(i, low, high - low, None if names is None else names[low:high]) for i, (low, high) in enumerate(rows)]
         at = next(i for i, (start, stop) in enumerate(rows) if stop > start)
         # The first block decides for all, and is written by the task that looks at it: it is computed once.
-        begun = crew.each("prepare", _begin, source.tasks[at : at + 1], own[at : at + 1], (plan, list(self.sidecars)))
-        head, first = begun[0]
+        ((head, first),) = collection.each("prepare", _begin, [at], own[at : at + 1], (plan, list(self.sidecars)))
         source.is_sparse, source.dtype = head.sparse, np.dtype(head.dtype)
         self.sidecars = head.sidecars
         for name, arrays in head.shared.items():
             self.shared[name] = write_arrays(self.folder / f"{name}.bin", arrays)
         head = head._replace(shared={})
-        written = crew.each("shard", _write_block, source.tasks[at + 1 :], own[at + 1 :], (plan, head))
+        rest = range(at + 1, collection.count)
+        written = collection.each("shard", _write_block, rest, own[at + 1 :], (plan, head)) if rest else []
         self._number([shard for shards in [first, *written] for shard in shards])
         if self.progress is not None:  # Dask has its own, with every task; here it is told once
             size = sum(shard.data["bytes"] for shard in self.shards.values())
@@ -117,14 +119,11 @@ class DaskBuild(_Build):
 
     @property
     def bytes_moved(self) -> int:  # type: ignore[override]
-        return self.source.crew.cost.bytes_moved
+        return self.source.collection.pool.cost.bytes_moved
 
     def open(self, manifest: Manifest) -> Any:
         """The store in the making, for the sidecars: answered for by the workers, or by the threads of this process."""
-        from .remote import RemoteStore
-
-        crew = self.source.crew
-        return RemoteStore(self.folder, crew, crew.cost, self.memory_limit, manifest)
+        return RemoteStore(self.folder, self.source.collection.pool, self.memory_limit, manifest)
 
 
 def _begin(

@@ -196,8 +196,9 @@ class Sketch:
     @classmethod
     def of(cls, data: MatrixRows, V: NDArray[np.float64]) -> Sketch:
         """The sketch of all rows: one pass, O(nnz·d)."""
-        if hasattr(data, "sketch"):  # rows held elsewhere are sketched there
-            return data.sketch(V)
+        if hasattr(data.source, "sketch"):  # rows held elsewhere are sketched there
+            data.spend(data.shape[0])
+            return data.source.sketch(V)
         whole = empty_part(data.shape[0], V.shape[1])
         wide = padded(V) if getattr(data.source, "is_sparse", sp.issparse(data.source)) else V
 

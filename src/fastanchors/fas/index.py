@@ -283,8 +283,9 @@ class _Proof:
             worst = np.argsort(np.where(bad, -bounds, 0.0), axis=0, kind="stable")[:_JOIN]
             return rows[worst[np.take_along_axis(bad, worst, axis=0)]], bounds.max(axis=0)
 
-        if hasattr(self.data, "look"):  # rows held elsewhere are looked at there
-            looks = self.data.look(look, suspects, size)
+        if hasattr(self.data.source, "sketch"):  # rows held elsewhere are looked at there
+            self.data.spend(suspects.size)
+            looks = self.data.source.map_rows(look, suspects, block_rows=size)
         else:
             pieces = (suspects[at : at + size] for at in range(0, suspects.size, size))
             looks = in_threads(look, ((rows, self.data.raw_rows(rows)) for rows in pieces))

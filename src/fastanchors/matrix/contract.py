@@ -116,6 +116,11 @@ class RowMatrix(ABC):
         return False
 
     @property
+    def in_process(self) -> bool:
+        """Whether functions given to :meth:`map_blocks` run in this process, and so may write to its arrays."""
+        return True
+
+    @property
     def rows_left(self) -> int | None:
         """How many rows may still be read; None where there is no budget (see :class:`MeteredMatrix`)."""
         return None

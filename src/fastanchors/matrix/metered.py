@@ -58,6 +58,10 @@ class MeteredMatrix(RowMatrix):
         return self.matrix.normalize
 
     @property
+    def in_process(self) -> bool:
+        return self.matrix.in_process
+
+    @property
     def nnz(self) -> int:
         return self.matrix.nnz
 

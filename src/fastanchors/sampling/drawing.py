@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,8 @@ from numpy.typing import ArrayLike
 from .._rng import RngLike, as_generator
 from .._validate import check_index, check_size
 from ..errors import InvalidInputError
-from ..matrix.contract import SampleAccess
 from .forest import Array
-from .stack import Stack
+from .queries import Queries
 from .stack_kernels import choose_blocks, split_uniforms
 from .threads import in_chunks
 
@@ -23,8 +23,25 @@ _CHUNK = 1 << 20  # draws made together: bounds the memory besides the answer
 _SUMS = 1 << 22  # weights of columns in blocks held together
 
 
-class Draws(Stack, SampleAccess):
-    """Draws of rows, of columns and inside either; exact, also after updates. Mixed into the matrix."""
+class Draws(Queries):
+    """Draws of rows, of columns and inside either; exact, also after updates."""
+
+    @abstractmethod
+    def _holding(self, rows: Array) -> Array:
+        """The block of each row."""
+
+    @abstractmethod
+    def _drawn(
+        self, method: str, which: Array, *arguments: Array, numbered: bool = False, dtype: Any = np.int64
+    ) -> Array:
+        """``block.method(*arguments)`` for the places where each block occurs in ``which``.
+
+        With ``numbered`` the answers are rows, numbered from the first of the matrix.
+        """
+
+    @abstractmethod
+    def _column_weights(self, columns: Array) -> list[Array]:
+        """Of each block."""
 
     def sample_rows(self, size: int | None = None, *, rng: RngLike = None) -> Any:
         """Rows with probability ‖A_(i)‖² / ‖A‖_F². O(log m) each."""
@@ -32,14 +49,7 @@ class Draws(Stack, SampleAccess):
         totals = self._positive([block.row_total for block in self._blocks])
 
         def draw(count: int) -> Array:
-            which, u = split(totals, generator.random(count))
-            out = np.empty(count, np.int64)
-
-            def work(b: int, at: Any) -> None:
-                out[at] = self._blocks[b].draw_rows(u[at]) + self._starts[b]
-
-            self._each(which, work)
-            return out
+            return self._drawn("draw_rows", *split(totals, np.asarray(generator.random(count))), numbered=True)
 
         return self._many(draw, size)
 
@@ -55,18 +65,11 @@ class Draws(Stack, SampleAccess):
 
         def draw(count: int) -> tuple[Array, Array]:
             which, u = split(totals, generator.random(count))
-            columns, accepted = np.empty(count, np.int64), np.ones(count, bool)
+            columns = self._drawn("draw_columns", which, u)
             r, chance = self._to_accept(count, generator)
-
-            def work(b: int, at: Any) -> None:
-                block = self._blocks[b]
-                columns[at] = block.draw_columns(u[at])
-                if block.drifted:
-                    rows = block.draw_in_column(columns[at], r[at])
-                    accepted[at] = chance[at] < block.acceptance(rows)
-
-            self._each(which, work)
-            return columns, accepted
+            at = self._drifted(which)
+            rows = self._drawn("draw_in_column", which[at], columns[at], r[at]) if at.size else at
+            return columns, self._accepted(which, at, rows, chance)
 
         return self._many(lambda count: _until_accepted(lambda at: draw(len(at)), count), size)
 
@@ -75,22 +78,28 @@ class Draws(Stack, SampleAccess):
         drifted = any(block.drifted for block in self._blocks)
         return generator.random((2, count if drifted else 0))
 
+    def _drifted(self, which: Array) -> Array:
+        """The places of draws that have to be accepted."""
+        drifted = np.array([block.drifted for block in self._blocks])
+        return np.flatnonzero(drifted[which]) if drifted.any() else np.zeros(0, np.int64)
+
+    def _accepted(self, which: Array, at: Array, rows: Array, chance: Array) -> Array:
+        """Whether each draw is accepted, where those at ``at`` ended at these rows of their blocks."""
+        accepted = np.ones(len(which), bool)
+        if at.size:
+            accepted[at] = chance[at] < self._drawn("acceptance", which[at], rows, dtype=np.float64)
+        return accepted
+
     def sample_in_row(self, i: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
         """Columns with probability A_ij² / ‖A_(i)‖²; for an array ``i`` of shape s, an array s + (size,)."""
         generator = as_generator(rng)
         rows = check_index(i, self.shape[0], name="row")
+        refuse_zero(self._by_row(rows.reshape(-1), "row_weights"), rows, "row")
 
         def draw(rows: Array) -> Array:
-            r = generator.random(len(rows))
-            out = np.empty(len(rows), np.int64)
-
-            def work(b: int, at: Any) -> None:
-                block, local = self._blocks[b], rows[at] - self._starts[b]
-                refuse_zero(block.row_weights(local), rows[at], "row")
-                out[at] = block.draw_in_row(local, r[at])
-
-            self._each(self._holding(rows), work)
-            return out
+            which, r = self._holding(rows), generator.random(len(rows))
+            local = rows if len(self._blocks) == 1 else rows - self._starts[which]
+            return self._drawn("draw_in_row", which, local, r)
 
         return self._many_in(draw, rows, size)
 
@@ -102,18 +111,10 @@ class Draws(Stack, SampleAccess):
 
         def draw(columns: Array) -> tuple[Array, Array]:
             which, r = self._blocks_of(columns, generator), generator.random(len(columns))
-            rows, accepted = np.empty(len(columns), np.int64), np.ones(len(columns), bool)
+            rows = self._drawn("draw_in_column", which, columns, r, numbered=True)
             _, chance = self._to_accept(len(columns), generator)
-
-            def work(b: int, at: Any) -> None:
-                block = self._blocks[b]
-                drawn = block.draw_in_column(columns[at], r[at])
-                rows[at] = drawn + self._starts[b]
-                if block.drifted:
-                    accepted[at] = chance[at] < block.acceptance(drawn)
-
-            self._each(which, work)
-            return rows, accepted
+            at = self._drifted(which)
+            return rows, self._accepted(which, at, rows[at] - self._starts[which[at]], chance)
 
         def exact(columns: Array) -> Array:
             return _until_accepted(lambda at: draw(columns[at]), len(columns))
@@ -146,13 +147,9 @@ class Draws(Stack, SampleAccess):
         sums = np.stack(self._column_weights(columns), axis=1)
         return np.cumsum(sums, axis=1, out=sums)
 
-    def _column_weights(self, columns: Array) -> list[Array]:
-        """Of each block."""
-        return [block.column_weights(columns) for block in self._blocks]
-
     def _many(self, draw: Any, size: int | None) -> Any:
         count = 1 if size is None else check_size(size, name="size", minimum=0)
-        self._cost.samples += count
+        self.cost.samples += count
         out = np.empty(count, np.int64)
         for start in range(0, count, _CHUNK):
             out[start : start + _CHUNK] = draw(min(_CHUNK, count - start))
@@ -161,17 +158,13 @@ class Draws(Stack, SampleAccess):
     def _many_in(self, draw: Any, which: Array, size: int | None) -> Any:
         each = 1 if size is None else check_size(size, name="size", minimum=0)
         flat = np.repeat(which.reshape(-1).astype(np.int64, copy=False), each)
-        self._cost.samples += len(flat)
+        self.cost.samples += len(flat)
         out = np.empty(len(flat), np.int64)
         for start in range(0, len(flat), _CHUNK):
             out[start : start + _CHUNK] = draw(flat[start : start + _CHUNK])
         if size is None:
             return int(out[0]) if which.shape == () else out.reshape(which.shape)
         return out.reshape((*which.shape, each))
-
-    def _need_columns(self) -> None:
-        if not all(block.has_columns for block in self._blocks):
-            raise InvalidInputError("this matrix was built without its column side; build it with columns=True")
 
     def _positive(self, totals: list[float]) -> Array:
         if not sum(totals) > 0:

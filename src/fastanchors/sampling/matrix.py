@@ -9,14 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from .._validate import as_matrix, check_index, check_size
-from ..errors import InvalidInputError, InvalidTypeError
+from .._validate import as_matrix, check_size
+from ..errors import InvalidInputError
 from ..matrix.contract import Rows
 from ..matrix.cost import Cost
 from .block import Block, make_block
 from .drawing import Draws
 from .entries import as_entries, as_values, check_squares, is_plain, summed
 from .forest import Array
+from .queries import pair
+from .stack import Stack
 from .write_log import Cursor, WriteLog
 
 __all__ = ["SampleMatrix"]
@@ -24,7 +26,7 @@ __all__ = ["SampleMatrix"]
 _BLOCK_ENTRIES = 1 << 22  # entries of a block of rows where the caller does not say
 
 
-class SampleMatrix(Draws):
+class SampleMatrix(Stack, Draws):
     """Sample access to a matrix A (Proposition 1 of Chen et al.), in memory and open to updates.
 
     Rows are drawn with probability ‖A_(i)‖²/‖A‖_F², columns with ‖A^(j)‖²/‖A‖_F², entries of a row or a column by
@@ -109,66 +111,7 @@ class SampleMatrix(Draws):
         kind = "sparse" if self.is_sparse else "dense"
         return f"SampleMatrix({self.shape[0]}×{self.shape[1]} {kind} {self.dtype}, normalize={self._normalize!r})"
 
-    # --- queries and norms ------------------------------------------------------------------------------------------
-
-    def __getitem__(self, index: tuple[Any, Any]) -> Any:
-        """``S[i, j]``: an entry of the view, or those of the broadcast index arrays."""
-        i, j, shape = self._places(index)
-        self._cost.queries += len(i)
-        values = self._raw(i, j)
-        if self._normalize is not None:
-            l1 = self._l1(i)
-            values = values / np.where(l1 > 0, l1, 1.0)
-        return values[0].item() if shape == () else values.reshape(shape)
-
-    def raw(self, i: ArrayLike, j: ArrayLike) -> Any:
-        """The stored entry (i, j), or those of the broadcast index arrays."""
-        rows, columns, shape = self._places((i, j))
-        self._cost.queries += len(rows)
-        values = self._raw(rows, columns)
-        return values[0].item() if shape == () else values.reshape(shape)
-
-    @property
-    def frobenius_norm(self) -> float:
-        """‖A‖_F of the view. O(1)."""
-        return float(np.sqrt(sum(block.row_total for block in self._blocks)))
-
-    def row_norm(self, i: ArrayLike) -> Any:
-        """‖A_(i)‖ of the view. O(1) each."""
-        rows = check_index(i, self.shape[0], name="row")
-        return self._answer(np.sqrt(self._by_row(rows.reshape(-1), "row_weights")), rows.shape)
-
-    def column_norm(self, j: ArrayLike) -> Any:
-        """‖A^(j)‖ of the view."""
-        self._need_columns()
-        columns = check_index(j, self.shape[1], name="column")
-        flat = columns.reshape(-1).astype(np.int64, copy=False)
-        squares = sum((block.column_squares(flat) for block in self._blocks), start=np.zeros(len(flat)))
-        return self._answer(np.sqrt(squares), columns.shape)
-
-    def l1_norm(self, i: ArrayLike) -> Any:
-        """The l1 norm of the stored row: what the l1 view divides by. O(1) each for an l1 view, else O(n)."""
-        rows = check_index(i, self.shape[0], name="row")
-        flat = rows.reshape(-1)
-        if self._normalize is None:
-            stored = self._gather(flat, view=False)
-            return self._answer(np.asarray(abs(stored).sum(axis=1, dtype=np.float64)).reshape(-1), rows.shape)
-        return self._answer(self._l1(flat), rows.shape)
-
-    def _answer(self, values: Array, shape: tuple[int, ...]) -> Any:
-        self._cost.queries += values.size
-        return float(values[0]) if shape == () else values.reshape(shape)
-
     # --- rows -------------------------------------------------------------------------------------------------------
-
-    def rows(self, indices: ArrayLike) -> Rows:
-        """Those rows of the view, in that order: a 2-D array, or CSR where the matrix is sparse.
-
-        Normalised rows are float32 for a float32 matrix and else float64; without normalisation the stored type.
-        """
-        rows = check_index(indices, self.shape[0], name="row").reshape(-1)
-        self._cost.rows_read += len(rows)
-        return self._gather(rows, view=True)
 
     def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
         """One pass over the view in order: (first row, block of rows). By default blocks of some 4 million entries."""
@@ -184,7 +127,7 @@ class SampleMatrix(Draws):
 
     def __setitem__(self, index: tuple[Any, Any], value: ArrayLike) -> None:
         """``S[i, j] = x`` sets stored entries, new non-zeros included."""
-        i, j = _pair(index)
+        i, j = pair(index)
         if self.dtype == np.float64 and is_plain(i, j, value, self.shape, signed=self._normalize is None):
             self._set_plain(i, j, value)  # type: ignore[arg-type]
         else:
@@ -282,25 +225,6 @@ class SampleMatrix(Draws):
         """Recompute every sum of the structure from the entries and raise where one differs in a single bit."""
         for block in self._blocks:
             block.check()
-
-    # --- by block ---------------------------------------------------------------------------------------------------
-
-    def _places(self, index: tuple[Any, Any]) -> tuple[Array, Array, tuple[int, ...]]:
-        rows, columns = _pair(index)
-        i = check_index(rows, self.shape[0], name="row")
-        j = check_index(columns, self.shape[1], name="column")
-        try:
-            i, j = np.broadcast_arrays(i, j)
-        except ValueError:
-            raise InvalidInputError(f"index arrays do not fit together: shapes {i.shape} and {j.shape}") from None
-        flat = (np.ascontiguousarray(a, np.int64).reshape(-1) for a in (i, j))
-        return (*flat, i.shape)  # type: ignore[return-value]
-
-
-def _pair(index: Any) -> tuple[Any, Any]:
-    if not isinstance(index, tuple) or len(index) != 2:
-        raise InvalidTypeError("index with a row and a column, as in S[i, j]; use S.rows(i) for whole rows")
-    return index
 
 
 def _names(names: Sequence[str] | None, length: int, what: str) -> list[str] | None:

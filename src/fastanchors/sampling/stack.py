@@ -119,8 +119,27 @@ class Stack:
             out[at] = getattr(block, method)(local)
         return out
 
-    def _l1(self, rows: Array) -> Array:
-        return self._by_row(rows, "l1_norms")
+    def _drawn(
+        self, method: str, which: Array, *arguments: Array, numbered: bool = False, dtype: Any = np.int64
+    ) -> Array:
+        """``block.method(*arguments)`` for the places where each block occurs in ``which``, in threads.
+
+        With ``numbered`` the answers are rows, numbered from the first of the matrix.
+        """
+        out = np.empty(len(which), dtype)
+
+        def work(b: int, at: Any) -> None:
+            answer = getattr(self._blocks[b], method)(*(argument[at] for argument in arguments))
+            out[at] = answer + self._starts[b] if numbered else answer
+
+        self._each(which, work)
+        return out
+
+    def _column_squares(self, columns: Array) -> Array:
+        return sum((block.column_squares(columns) for block in self._blocks), start=np.zeros(len(columns)))
+
+    def _column_weights(self, columns: Array) -> list[Array]:
+        return [block.column_weights(columns) for block in self._blocks]
 
     def _raw(self, i: Array, j: Array) -> Array:
         out = np.empty(len(i), self.dtype)

@@ -20,8 +20,9 @@ from .._jit import jit
 from .._parallel import threads_allowed
 from .._validate import as_matrix, is_dask
 from ..matrix.array import ArrayMatrix
-from ..matrix.contract import Rows, SampleAccess
+from ..matrix.contract import RowMatrix, Rows, SampleAccess
 from ..matrix.cost import Cost
+from ..matrix.door import open_matrix
 from ..matrix.metered import MeteredMatrix
 
 __all__ = ["DOUBLE", "SINGLE", "BudgetSpent", "MatrixRows", "as_rows", "in_threads"]
@@ -51,12 +52,8 @@ def as_rows(A: Any) -> MatrixRows:
         data._own_cost, data.row_names = A.cost, A.row_names
         return data
     if is_dask(A):
-        from ..dask.lazy import LazyMatrix
-
-        A = LazyMatrix(A)
-    if hasattr(A, "as_rows"):  # who holds its rows elsewhere knows how they are read
-        return A.as_rows()
-    if isinstance(A, SampleAccess):
+        A = open_matrix(A)
+    if isinstance(A, RowMatrix):
         return MatrixRows(A, A.shape)
     matrix = as_matrix(A)
     return MatrixRows(matrix, matrix.shape)
@@ -77,23 +74,20 @@ class MatrixRows:
     def __init__(self, source: Any, shape: tuple[int, int]) -> None:
         self.source = source
         self.shape = shape
+        self._contract = isinstance(source, RowMatrix)
         self._sampled = isinstance(source, SampleAccess)
         self._sparse = sp.issparse(source)
-        # The rows of an l1 view in single precision are rounded; its norms, from the sums of the stored rows, are not.
-        self._rounded = bool(
-            self._sampled and getattr(source, "normalize", None) and getattr(source, "dtype", None) == np.float32
-        )
         self._own_cost = Cost()
-        self._start = source.cost.copy() if self._sampled else Cost()
+        self._start = source.cost.copy() if self._contract else Cost()
 
     @property
     def cost(self) -> Cost:
         """Sample access used through this object since it was made."""
-        return self.source.cost - self._start if self._sampled else self._own_cost.copy()
+        return self.source.cost - self._start if self._contract else self._own_cost.copy()
 
     def charge(self, rows: int) -> None:
         """Count rows that were read on the way to this object, such as those of a file built into a store."""
-        if self._sampled:
+        if self._contract:
             self._start.rows_read -= rows
         else:
             self._own_cost.rows_read += rows
@@ -132,7 +126,7 @@ class MatrixRows:
         """Those rows in the type they are held in, sparse ones sparse."""
         indices = np.asarray(indices, dtype=np.intp)
         self.spend(indices.size)
-        if self._sampled:
+        if self._contract:
             return self.source.rows(indices)
         self._own_cost.rows_read += indices.size
         return self.source[indices]
@@ -147,7 +141,7 @@ class MatrixRows:
     def raw_blocks(self, step: int) -> Iterator[tuple[int, Rows]]:
         """One pass in order, about ``step`` rows at a time, in the type they are held in: (first row, block)."""
         self.spend(self.shape[0])
-        if self._sampled:
+        if self._contract:
             yield from self.source.blocks(step)
             return
         for start in range(0, self.shape[0], step):
@@ -162,7 +156,7 @@ class MatrixRows:
         """One pass in order: (first row, block), each block a float64 array or float64 CSR."""
         m, n = self.shape
         self.spend(m)
-        if self._sampled:
+        if self._contract:
             for start, block in self.source.blocks():
                 yield start, block.astype(np.float64, copy=False)
             return
@@ -175,6 +169,9 @@ class MatrixRows:
 
     def dot(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """A·V for a dense n×d matrix (or a vector) V, in one pass."""
+        if self._contract:
+            self.spend(self.shape[0])
+            return self.source.dot(V)
         result = np.empty((self.shape[0], *V.shape[1:]))
         for start, block in self.blocks():
             result[start : start + block.shape[0]] = block @ V
@@ -182,6 +179,9 @@ class MatrixRows:
 
     def transposed_dot(self, U: NDArray[np.float64]) -> NDArray[np.float64]:
         """Aᵀ·U for a dense m×d matrix U, in one pass."""
+        if self._contract:
+            self.spend(self.shape[0])
+            return self.source.transposed_dot(U)
         result = np.zeros((self.shape[1], U.shape[1]))
         for start, block in self.blocks():
             result += block.T @ U[start : start + block.shape[0]]
@@ -192,7 +192,7 @@ class MatrixRows:
 
         For row i, |error| ≤ (terms + 2)·DOUBLE·‖A_(i)‖·‖q‖, in whatever order the products are summed.
         """
-        if self._sampled:
+        if self._contract:
             return self.dot(q)
         self.spend(self.shape[0])
         self._own_cost.rows_read += self.shape[0]
@@ -214,8 +214,10 @@ class MatrixRows:
 
     def squared_norms(self) -> NDArray[np.float64]:
         """‖A_(i)‖² for every row."""
-        if self._sampled and not self._rounded:
-            return np.asarray(self.source.row_norm(np.arange(self.shape[0]))) ** 2
+        if self._contract:
+            if not self.source.norms_known:
+                self.spend(self.shape[0])
+            return self.source.squared_norms()
         result = np.empty(self.shape[0])
         if self._sparse:
             self.spend(self.shape[0])

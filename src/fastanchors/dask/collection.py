@@ -1,8 +1,8 @@
-"""The blocks of rows of a Dask array or data frame: one task each, and how many rows each has."""
+"""The blocks of rows of a Dask array or data frame: how many there are, and tasks on each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -12,9 +12,11 @@ import scipy.sparse as sp
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io.row_source import Source, read_names
 from ..matrix.contract import Rows
-from .crew import Crew
+from .tasks import Arguments, Pool, call, need_dask, pickled_bytes, token
 
-__all__ = ["DaskSource", "as_block", "check_length", "dask_source", "is_frame", "layout", "row_blocks"]
+__all__ = ["Collection", "DaskSource", "as_block", "check_length", "dask_source", "is_frame", "layout"]
+
+_SMALL = 1 << 13  # bytes of arguments that travel with every task
 
 
 def is_frame(lazy: Any) -> bool:
@@ -59,15 +61,6 @@ def layout(lazy: Any) -> Layout:
     return Layout("the dask array", int(lazy.shape[1]), lazy.dtype, lengths)
 
 
-def row_blocks(lazy: Any) -> list[Any]:
-    """A task for each block of rows, whole rows together."""
-    if is_frame(lazy):
-        return list(lazy.to_delayed())
-    if lazy.numblocks[1] > 1:
-        lazy = lazy.rechunk({1: -1})
-    return list(lazy.to_delayed().reshape(-1))
-
-
 def check_length(block: Any, number: int, length: int | None, name: str) -> None:
     """Raise where a block has not as many rows as Dask was told."""
     if length is not None and block.shape[0] != length:
@@ -86,29 +79,98 @@ def as_block(block: Any) -> Rows:
     return np.asarray(block.to_numpy() if hasattr(block, "to_numpy") else block)
 
 
+class Collection:
+    """A Dask array or data frame as blocks of whole rows.
+
+    Attributes
+    ----------
+    layout : Layout
+    count : int
+        Number of blocks.
+    """
+
+    def __init__(self, lazy: Any, pool: Pool) -> None:
+        self.layout, self.pool = layout(lazy), pool
+        self._frame = is_frame(lazy)
+        self._lazy = lazy.to_delayed() if self._frame else lazy.rechunk({1: -1}) if lazy.numblocks[1] > 1 else lazy
+        self.count: int = len(self._lazy) if self._frame else lazy.numblocks[0]
+
+    def starts(self) -> list[int]:
+        """The first row of each block, and the number of all rows; blocks of unknown length are counted."""
+        lengths = self.layout.lengths
+        if lengths is None:
+            lengths = self.each("length", _length)
+        return [0, *np.cumsum(lengths, dtype=np.int64).tolist()]
+
+    def each(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        which: Sequence[int] | None = None,
+        own: Sequence[tuple[Any, ...]] | None = None,
+        shared: tuple[Any, ...] = (),
+    ) -> list[Any]:
+        """``function(block, *own[i], *shared)`` for those blocks (all of them by default); results in order."""
+        return self.pool.compute(self.tasks(name, function, which, own, shared), (own, shared))
+
+    def tasks(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        which: Sequence[int] | None = None,
+        own: Sequence[tuple[Any, ...]] | None = None,
+        shared: tuple[Any, ...] = (),
+    ) -> list[Any]:
+        """A task for each of those blocks; nothing is computed.
+
+        With small arguments Dask makes one task of a block and the function, so that no block waits to be moved. Large
+        arguments that all share are a node of their own, sent once to each worker.
+        """
+        if self._frame:
+            parts = self._lazy if which is None else [self._lazy[i] for i in which]
+            return self.pool.tasks(name, function, parts, own, shared)
+        blocks = self._lazy if which is None else self._lazy.blocks[list(which)]
+        count, mark = blocks.numblocks[0], token()
+        common: Any = Arguments(function, (own, shared))
+        if pickled_bytes((own, shared)) > _SMALL:
+            common = need_dask().delayed(common, name=f"fastanchors-shared-{mark}", traverse=False)
+        made = blocks.map_blocks(
+            _on_block,
+            common=common,
+            name=f"fastanchors-{name}-{mark}",
+            dtype=object,
+            meta=np.empty((0, 0), object),
+            chunks=((1,) * count, (1,)),
+        )
+        return list(made.to_delayed().reshape(-1))
+
+
+def _on_block(block: Any, common: Arguments, block_id: tuple[int, ...] = (0, 0)) -> Any:
+    own, shared = common.values
+    return call(block, Arguments(common.function, shared), Arguments(None, own[block_id[0]] if own else ()))
+
+
 def _length(block: Any) -> int:
     return int(block.shape[0])
 
 
 class DaskSource(Source):
-    """The rows of a Dask array or data frame.
+    """The rows of a Dask array or data frame, for readers of blocks.
 
     Attributes
     ----------
-    tasks : a task for each block of rows.
-    starts : the first row of each block, and the number of all rows.
-    names_inside : whether the index of each partition names its rows.
+    collection : Collection
+    starts : list of int
+        The first row of each block, and the number of all rows.
+    names_inside : bool
+        Whether the index of each partition names its rows.
     """
 
     def __init__(self, lazy: Any, row_names: Any, column_names: Any) -> None:
-        self.crew = Crew()
-        known = layout(lazy)
+        self.collection = Collection(lazy, Pool())
+        known = self.collection.layout
         name, frame = known.name, is_frame(lazy)
-        self.tasks = row_blocks(lazy)
-        lengths = known.lengths
-        if lengths is None:  # Dask does not know: one more look at each block
-            lengths = self.crew.each("length", _length, self.tasks)
-        self.starts = [0, *np.cumsum(lengths, dtype=np.int64).tolist()]
+        self.starts = self.collection.starts()
         self.names_inside = frame and row_names is None and lazy._meta.index.dtype.kind not in "iu"
         if frame and column_names is None:
             column_names = [str(column) for column in lazy.columns]
@@ -121,13 +183,9 @@ class DaskSource(Source):
         super().__init__(name, (self.starts[-1], known.columns), known.dtype, sparse, self._stream, **names)
 
     def _stream(self, max_bytes: int) -> Iterator[Rows]:
-        """The blocks one after the other, in this process: for whoever does not work where the blocks are."""
-        for task in self.tasks:
-            yield as_block(self.crew.each("block", _itself, [task])[0])
-
-    def names_of(self, at: int) -> list[str] | None:
-        """The names given for the rows of a block."""
-        return None if self.row_names is None else list(self.row_names[self.starts[at] : self.starts[at + 1]])
+        """The blocks one after the other, in this process: for a consumer that is not on the workers."""
+        for number in range(self.collection.count):
+            yield self.collection.each("block", as_block, [number])[0]
 
     def bounds(self) -> list[tuple[int, int]]:
         """(first row, last row + 1) of each block."""
@@ -139,10 +197,6 @@ class DaskSource(Source):
         from .build import DaskBuild
 
         return DaskBuild
-
-
-def _itself(block: Any) -> Any:
-    return block
 
 
 def dask_source(lazy: Any, *, row_names: Any = None, column_names: Any = None) -> DaskSource:

@@ -1,0 +1,146 @@
+"""Entries, norms and rows of a matrix that is kept in blocks of rows: what is asked of the blocks, and put together.
+
+:class:`Queries` says nothing of where the blocks are. A matrix in memory asks them directly, one on workers
+by messages.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._validate import check_index
+from ..errors import InvalidInputError, InvalidTypeError
+from ..matrix.contract import Rows, SampleAccess
+from .forest import Array
+
+__all__ = ["BlockTotals", "Queries", "pair"]
+
+
+class BlockTotals(Protocol):
+    """What is known of a block of rows without asking it."""
+
+    @property
+    def row_total(self) -> float:
+        """Sum of the squared row norms."""
+
+    @property
+    def column_total(self) -> float:
+        """Sum of the weights of the columns."""
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether it has a column side."""
+
+    @property
+    def drifted(self) -> bool:
+        """Whether draws from columns have to be accepted, since rows of an l1 view were updated."""
+
+
+class Queries(SampleAccess):
+    """Queries and norms, in terms of questions to blocks of rows stacked on each other."""
+
+    _starts: Array  # the first row of each block, and the number of all rows
+
+    @property
+    @abstractmethod
+    def _blocks(self) -> Sequence[BlockTotals]:
+        """The blocks, in order."""
+
+    @abstractmethod
+    def _by_row(self, rows: Array, method: str) -> Array:
+        """The numbers that ``block.method(rows)`` gives for those rows."""
+
+    @abstractmethod
+    def _raw(self, i: Array, j: Array) -> Array:
+        """Stored entries."""
+
+    @abstractmethod
+    def _gather(self, rows: Array, *, view: bool) -> Rows:
+        """Those rows, as the view shows them or as stored."""
+
+    @abstractmethod
+    def _column_squares(self, columns: Array) -> Array:
+        """Squared norms of columns of the view."""
+
+    def __getitem__(self, index: tuple[Any, Any]) -> Any:
+        """``S[i, j]``: an entry of the view, or those of the broadcast index arrays."""
+        i, j, shape = self._places(index)
+        self.cost.queries += len(i)
+        values = self._raw(i, j)
+        if self.normalize is not None:
+            l1 = self._by_row(i, "l1_norms")
+            values = values / np.where(l1 > 0, l1, 1.0)
+        return values[0].item() if shape == () else values.reshape(shape)
+
+    def raw(self, i: ArrayLike, j: ArrayLike) -> Any:
+        """The stored entry (i, j), or those of the broadcast index arrays."""
+        rows, columns, shape = self._places((i, j))
+        self.cost.queries += len(rows)
+        values = self._raw(rows, columns)
+        return values[0].item() if shape == () else values.reshape(shape)
+
+    @property
+    def frobenius_norm(self) -> float:
+        """‖A‖_F of the view. O(1)."""
+        return float(np.sqrt(sum(block.row_total for block in self._blocks)))
+
+    def row_norm(self, i: ArrayLike) -> Any:
+        """‖A_(i)‖ of the view. O(1) each."""
+        rows = check_index(i, self.shape[0], name="row")
+        return self._answer(np.sqrt(self._by_row(rows.reshape(-1), "row_weights")), rows.shape)
+
+    def column_norm(self, j: ArrayLike) -> Any:
+        """‖A^(j)‖ of the view."""
+        self._need_columns()
+        columns = check_index(j, self.shape[1], name="column")
+        flat = columns.reshape(-1).astype(np.int64, copy=False)
+        return self._answer(np.sqrt(self._column_squares(flat)), columns.shape)
+
+    def l1_norm(self, i: ArrayLike) -> Any:
+        """The l1 norm of the stored row: what the l1 view divides by. O(1) each for an l1 view, else O(n)."""
+        rows = check_index(i, self.shape[0], name="row")
+        flat = rows.reshape(-1)
+        if self.normalize is None:
+            stored = self._gather(flat, view=False)
+            return self._answer(np.asarray(abs(stored).sum(axis=1, dtype=np.float64)).reshape(-1), rows.shape)
+        return self._answer(self._by_row(flat, "l1_norms"), rows.shape)
+
+    def _answer(self, values: Array, shape: tuple[int, ...]) -> Any:
+        self.cost.queries += values.size
+        return float(values[0]) if shape == () else values.reshape(shape)
+
+    def rows(self, indices: ArrayLike) -> Rows:
+        """Those rows of the view, in that order: a 2-D array, or CSR where the matrix is sparse.
+
+        Normalised rows are float32 for a float32 matrix and else float64; without normalisation the stored type.
+        """
+        rows = check_index(indices, self.shape[0], name="row").reshape(-1)
+        self.cost.rows_read += len(rows)
+        return self._gather(rows, view=True)
+
+    def _need_columns(self) -> None:
+        if not all(block.has_columns for block in self._blocks):
+            raise InvalidInputError("this matrix was built without its column side; build it with columns=True")
+
+    def _places(self, index: tuple[Any, Any]) -> tuple[Array, Array, tuple[int, ...]]:
+        rows, columns = pair(index)
+        i = check_index(rows, self.shape[0], name="row")
+        j = check_index(columns, self.shape[1], name="column")
+        try:
+            i, j = np.broadcast_arrays(i, j)
+        except ValueError:
+            raise InvalidInputError(f"index arrays do not fit together: shapes {i.shape} and {j.shape}") from None
+        flat = (np.ascontiguousarray(a, np.int64).reshape(-1) for a in (i, j))
+        return (*flat, i.shape)  # type: ignore[return-value]
+
+
+def pair(index: Any) -> tuple[Any, Any]:
+    """The row and the column of an index ``S[i, j]``."""
+    if not isinstance(index, tuple) or len(index) != 2:
+        raise InvalidTypeError("index with a row and a column, as in S[i, j]; use S.rows(i) for whole rows")
+    return index
