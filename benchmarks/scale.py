@@ -23,13 +23,12 @@ import dask
 import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster
-from fastanchors._blas import one_blas_thread
-from fastanchors.dask.crew import Crew
 
 import fastanchors as fa
 from _table import Report, arguments, peak_memory
-from fastanchors._parallel import one_thread
+from fastanchors._parallel import one_blas_thread, one_thread
 from fastanchors.dask.build import _Plan, _prepare, _write_block
+from fastanchors.dask.tasks import Pool
 from fastanchors.fas import sidecar as fas_store
 from fastanchors.fas.bounds import Part, Sketch
 from fastanchors.fas.coreset import Coreset
@@ -79,7 +78,7 @@ def contents(folder):
 @contextmanager
 def batches(log):
     """Note every batch of tasks: its name, how many tasks, the bytes that crossed, the rows that were named."""
-    each, keep = Crew.each, Crew.keep
+    each, keep = Pool.each, Pool.keep
 
     def noting(method):
         def note(self, name, function, parts, own=None, shared=()):
@@ -92,11 +91,11 @@ def batches(log):
 
         return note
 
-    Crew.each, Crew.keep = noting(each), noting(keep)
+    Pool.each, Pool.keep = noting(each), noting(keep)
     try:
         yield
     finally:
-        Crew.each, Crew.keep = each, keep
+        Pool.each, Pool.keep = each, keep
 
 
 def by_question(log):
@@ -128,7 +127,7 @@ def on_cluster(processes, X, folder, name):
     ):
         warm_up(folder / f"warm-{name}")
         found["control: a loop, 8 tasks"] = timed(lambda: dask.compute(*(dask.delayed(loop)(i) for i in range(8))))[1]
-        idle = [timed(lambda: Crew().each("nothing", nothing, range(1000)))[1] for _ in range(2)]
+        idle = [timed(lambda: Pool().each("nothing", nothing, range(1000)))[1] for _ in range(2)]
         found["scheduler"] = min(idle) / 1000
         found["log"] = []
         with batches(found["log"]):

@@ -90,6 +90,7 @@ class Pool:
 
     def persist(self, tasks: Sequence[Any], sent: tuple[Any, Any] = (None, ())) -> list[Any]:
         """The same tasks with results that stay where they are computed."""
+        self._check_open()
         self._count(len(tasks), *sent, [])
         return list(need_dask().persist(*tasks, scheduler=self._scheduler)) if tasks else []
 
@@ -120,13 +121,16 @@ class Pool:
 
     def compute(self, tasks: Sequence[Any], sent: tuple[Any, Any] = (None, ())) -> list[Any]:
         """The results of tasks, in order; ``sent`` are the arguments of each and those all share, to be counted."""
-        if self.client is not None and self.client.status == "closed":
-            raise StoreError("the Dask client that this was made with is closed; connect with another")
+        self._check_open()
         if not tasks:
             return []
         results = list(need_dask().compute(*tasks, scheduler=self._scheduler))
         self._count(len(tasks), *sent, results)
         return results
+
+    def _check_open(self) -> None:
+        if self.client is not None and self.client.status == "closed":
+            raise StoreError("the Dask client that this was made with is closed; connect with another")
 
     def _count(self, tasks: int, own: Any, shared: Any, results: list[Any]) -> None:
         if self._apart:
