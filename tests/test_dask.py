@@ -324,7 +324,7 @@ def test_encode_is_lazy(sparse, dtype, sum_to_one):
     with pytest.raises(fa.errors.InvalidInputError, match="columns"):
         fa.encode(lazy(A, 300), C[:, :5])
     with pytest.raises(fa.errors.InvalidInputError, match="its own"):
-        fa.encode(lazy(A, 300), C, workers=2)
+        fa.encode(lazy(A, 300), C, n_jobs=2)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -133,10 +133,11 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def transform(self, X: Any) -> NDArray[Any]:
         """The weights F ≥ 0 of the rows of ``X`` in the anchors, by non-negative least squares."""
         check_is_fitted(self)
+        if is_dask(X):
+            self._check_collection(X, reset=False)
+            return encode(X, self.components_, self.sum_to_one)
         matrix = self._matrix(X, reset=False)
         with use_threads(self.n_jobs):
-            if is_dask(X):
-                return encode(X, self.components_, self.sum_to_one)
             F = self._empty(matrix)
             encode_rows(matrix, self.components_.astype(np.float64, copy=False), F, sum_to_one=self.sum_to_one)
         return F
@@ -184,11 +185,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """``X`` checked and opened; scikit-learn's own checks see what scikit-learn knows."""
         check_flag(self.sum_to_one, name="sum_to_one")
         if is_dask(X):
-            from .dask.collection import is_frame, layout
-
-            columns = layout(X).columns
-            meta = X._meta if is_frame(X) else np.empty((0, columns))
-            self._check_width(columns, meta, reset=reset)
+            self._check_collection(X, reset=reset)
             return open_matrix(X, signed=not reset)
         names = None
         if _unknown_to_sklearn(X):
@@ -210,6 +207,13 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             except InvalidInputError as error:
                 raise InvalidInputError(f"Negative values in data passed to SeparableNMF: {error}") from None
         return ArrayMatrix(data, row_names=names)
+
+    def _check_collection(self, X: Any, *, reset: bool) -> None:
+        """Width and names of a Dask array or data frame, of which nothing is computed."""
+        from .dask.collection import is_frame, layout
+
+        columns = layout(X).columns
+        self._check_width(columns, X._meta if is_frame(X) else np.empty((0, columns)), reset=reset)
 
     def _check_width(self, columns: int, like: Any, *, reset: bool) -> None:
         """Width (and names, where ``like`` has any) of rows that are not looked at."""
