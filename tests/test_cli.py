@@ -138,7 +138,8 @@ def test_bad_entries_are_named(tmp_path):
     A[2, 3] = -1
     np.save(tmp_path / "bad.npy", A)
     done = run("seek", tmp_path / "bad.npy", "-k", 2, "--json")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert done.returncode == 1
+    assert "bad.npy[2, 3] is negative" in json.loads(done.stdout)["error"]
     assert "[2, 3] is negative" in done.stderr
     assert done.stderr.count("\n") == 1
 

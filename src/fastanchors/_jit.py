@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
 
-__all__ = ["jit"]
+__all__ = ["jit", "watch_compiling"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -55,6 +55,28 @@ def _one_signature(compiled: Any) -> None:
         return resolve(tuple(map(plain, args)), {name: plain(kws[name]) for name in kws})
 
     compiled.get_call_template = resolve_without_literals
+
+
+@contextlib.contextmanager
+def watch_compiling(tell: Callable[[bool], object]) -> Iterator[None]:
+    """Call ``tell(True)`` when a kernel begins to be compiled meanwhile, ``tell(False)`` when it is ready."""
+    from numba.core import event
+
+    class Watcher(event.Listener):
+        depth = 0  # kernels compile the kernels they call
+
+        def on_start(self, _: Any) -> None:
+            self.depth += 1
+            if self.depth == 1:
+                tell(True)
+
+        def on_end(self, _: Any) -> None:
+            self.depth -= 1
+            if self.depth == 0:
+                tell(False)
+
+    with event.install_listener("numba:compile", Watcher()):
+        yield
 
 
 def _tend_cache(cache: Any, parts: frozenset[tuple[str, str]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,14 +26,33 @@ __all__ = ["ADDRESS", "PATH", "Input", "input_options"]
 
 
 class _Address(click.Path):
-    """A path, or an address such as ``s3://bucket/x.npy`` for something that is read."""
+    """A path, an address such as ``s3://bucket/x.npy``, or ``-`` for standard input; of something that is read."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "-" and ctx is not None:
+            return self._standard_input(param, ctx)
         return path_of(value) if is_address(value) else super().convert(value, param, ctx)
+
+    def _standard_input(self, param: click.Parameter | None, ctx: click.Context) -> Path:
+        """A temporary file with all of standard input, which the command may read more than once."""
+        if sys.stdin.isatty():
+            self.fail("'-' reads standard input, which is a terminal; pipe a file into the command", param, ctx)
+        if ctx.meta.setdefault(_STANDARD_INPUT, param) is not param:
+            self.fail("'-' can be given once: standard input is read to its end", param, ctx)
+        folder = tempfile.mkdtemp(prefix=_STANDARD_INPUT)
+        ctx.call_on_close(lambda: shutil.rmtree(folder, ignore_errors=True))
+        path = Path(folder) / "standard-input"
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        with path.open("rb") as file:
+            is_text = not file.read(8).startswith(_MAGIC)
+        return path.rename(path.with_suffix(".csv")) if is_text else path
 
 
 PATH = click.Path(path_type=Path)
 ADDRESS = _Address(path_type=Path)
+_STANDARD_INPUT = "fastanchors-standard-input-"
+_MAGIC = (b"\x93NUMPY", b"PK\x03\x04", b"%%Matrix", b"PAR1", b"MATLAB", b"\x89HDF", b"\x1f\x8b")
 _IN_MEMORY = 1 << 30  # bytes of a file that is held in memory; a larger one becomes a store in a temporary place
 
 
@@ -159,6 +179,11 @@ class Input:
                 found[here] = _dense(block[indices[here] - start])
         check_index(indices, rows, name="anchor")
         return found
+
+    @property
+    def address(self) -> str:
+        """Where the rows come from: a whole path, an address, or ``-`` for standard input."""
+        return "-" if self.path.parent.name.startswith(_STANDARD_INPUT) else str(self.path.absolute())
 
     @property
     def reader(self) -> dict[str, Any]:

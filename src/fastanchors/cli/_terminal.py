@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -54,12 +55,13 @@ def working(what: str) -> Iterator[None]:
         yield
         return
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress, SpinnerColumn, TextColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), _clock())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        progress.add_task(_label(what), total=None)
-        yield
+        task = progress.add_task(_label(what), total=None)
+        with _telling_of_compiling(progress, task, what):
+            yield
 
 
 @contextlib.contextmanager
@@ -72,7 +74,7 @@ def progress_bar(what: str, unit: str) -> Iterator[Callable[[float, float | None
         yield lambda done, total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
     class Rate(ProgressColumn):
@@ -80,9 +82,35 @@ def progress_bar(what: str, unit: str) -> Iterator[Callable[[float, float | None
             return Text(f"{task.speed:,.0f} {unit}/s" if task.speed else "")
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f} " + unit), Rate())
-    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True)) as progress:
+    with Progress(*columns, _clock(), TimeRemainingColumn(), console=Console(stderr=True)) as progress:
         task = progress.add_task(_label(what), total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+        with _telling_of_compiling(progress, task, what):
+            yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _clock() -> Any:
+    """A column with the time since the start, which runs on when the bar is full and work remains."""
+    from rich.progress import ProgressColumn
+    from rich.text import Text
+
+    class Clock(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            return Text(str(datetime.timedelta(seconds=int(task.elapsed or 0))), style="progress.elapsed")
+
+    return Clock()
+
+
+@contextlib.contextmanager
+def _telling_of_compiling(progress: Any, task: Any, what: str) -> Iterator[None]:
+    """Say so beside the task while kernels are compiled, which takes seconds on first use."""
+    from .._jit import watch_compiling
+
+    def tell(compiling: bool) -> None:
+        note = ": compiling kernels (once per machine)" if compiling else ""
+        progress.update(task, description=_label(what + note))
+
+    with watch_compiling(tell):
+        yield
 
 
 class _Bytes(click.ParamType):  # type: ignore[type-arg]

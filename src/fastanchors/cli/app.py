@@ -1,7 +1,7 @@
 """The application: its commands, and how results and errors reach a person or a script.
 
-With ``--json`` a command prints one JSON object on standard output and nothing else there. Messages and progress go to
-standard error. Exit code 0, or 1 with one clear line, or 2 for wrong usage; never a traceback.
+With ``--json`` a command prints one JSON object on standard output and nothing else there, also when it fails. Messages
+and progress go to standard error. Exit code 0, or 1 with one clear line, or 2 for wrong usage; never a traceback.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -140,17 +140,25 @@ def _run() -> None:
         code = app(prog_name="fastanchors", standalone_mode=False)
     except click.ClickException as error:
         error.show(file=Printable(sys.stderr))  # type: ignore[arg-type]
-        raise SystemExit(error.exit_code) from None
+        _fail(error.format_message(), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         say("fastanchors: interrupted")
-        raise SystemExit(130) from None
+        _fail("interrupted", 130)
     except BrokenPipeError:  # the reader of our output went away
         sys.stderr.close()
         raise SystemExit(1) from None
     except (FastAnchorsError, OSError) as error:
         say(f"fastanchors: {one_line(str(error))}")
-        raise SystemExit(1) from None
+        _fail(one_line(str(error)), 1)
     except MemoryError as error:
-        say(f"fastanchors: out of memory{': ' if str(error) else ''}{one_line(str(error), 200)}")
-        raise SystemExit(1) from None
+        message = f"out of memory{': ' if str(error) else ''}{one_line(str(error), 200)}"
+        say(f"fastanchors: {message}")
+        _fail(message, 1)
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    """End with that exit code; a script that asked for JSON gets the message as an object."""
+    if "--json" in sys.argv[1:]:
+        emit({"error": message, "exit_code": code})
+    raise SystemExit(code) from None

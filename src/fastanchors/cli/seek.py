@@ -179,7 +179,7 @@ def record_of(
     m, n = data.rows.shape
     record |= {
         "k": len(anchors),
-        "source": str(data.path.absolute()),
+        "source": data.address,
         "shape": [m, n],
         "normalize": data.normalize,
         "reader": data.reader,

@@ -10,6 +10,7 @@ guess.
 
 Names of rows: the first column, if its cells are not numbers, if it has no heading (as pandas and R write an index),
 or, by a guess, if it holds whole numbers without repeats under a heading such as ``id``, ``index``, ``row``, ``name``.
+Whole numbers without repeats under a heading such as ``year``, or in even steps, are data, and a note says so.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from .words import did_you_mean
 __all__ = ["Layout", "layout"]
 
 _KEYS = frozenset({"id", "ids", "index", "key", "name", "no", "nr", "number", "row", "rows", "unnamed: 0"})
+_LABELS = frozenset({"code", "date", "day", "fips", "hour", "month", "postcode", "time", "week", "year", "zip"})
 _FEWEST = 3  # numbers in even steps that are taken for column names
 _FEWEST_UNEVEN = 6  # the same for numbers that only rise or fall: by chance one row in 360 does
 
@@ -113,8 +115,15 @@ def _names_at(name: str, heading: list[str], rows: Sequence[list[str]], row_name
         return None
     if not heading[0]:
         return 0
-    keys = [cells[0] for cells in rows]
-    if heading[0].lower() in _KEYS and all(map(is_whole, keys)) and len(set(keys)) == len(keys):
+    keys, word = [cells[0] for cells in rows], heading[0].lower()
+    if not all(map(is_whole, keys)) or len(set(keys)) < len(keys):
+        return None
+    if word in _LABELS or word.endswith(("_id", " id")) or (word not in _KEYS and len(keys) >= 3 and _is_scale(keys)):
+        _guessed(
+            f"{name}: the whole numbers of column {heading[0]!r} are taken as data; "
+            f"if they name the rows, give row_names={heading[0]!r}"
+        )
+    elif word in _KEYS:
         _guessed(
             f"{name}: the whole numbers of column {heading[0]!r} are taken as the names of the rows; "
             "if they are data, give row_names=False"
