@@ -14,14 +14,16 @@ from fastanchors.fas import seek as fas_seek
 from fastanchors.fas.bounds import Sketch, Thresholds, row_space
 from fastanchors.fas.coreset import Coreset, decide, residual_bounds
 from fastanchors.fas.index import build_index, extend_index
+from fastanchors.greedy.reader import Reader
+from fastanchors.greedy.successive import successive_projection
+from fastanchors.matrix import open_matrix
 from fastanchors.solvers import choose
 from fastanchors.solvers._rows import as_rows
-from fastanchors.solvers.spa import successive_projection
 from naive.fas import AWKWARD, residual_norms, separable
 
 
 def spa(A, k):
-    return successive_projection(as_rows(A), k, allow_fewer=True).indices
+    return successive_projection(Reader(open_matrix(A)), k, allow_fewer=True).indices
 
 
 def case(kind, seed, sparse=False, single=False):

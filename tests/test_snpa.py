@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, RankError
-from fastanchors.solvers._hull import Hull
-from fastanchors.solvers._rows import as_rows
+from fastanchors.greedy.cone import ConeDistances
+from fastanchors.greedy.reader import Reader
+from fastanchors.matrix import open_matrix
 from naive import solvers as naive
 
 
@@ -27,18 +28,18 @@ def test_distances_to_the_hull_are_those_of_the_naive_twin(seed, m, n, bounded):
     rng = np.random.default_rng(seed)
     A = rng.integers(0, 4, (m, n)).astype(float) if seed % 2 else rng.random((m, n))
     anchors = [int(i) for i in rng.permutation(m)[:4] if A[i].any()]
-    hull = Hull(as_rows(A), max(1, len(anchors)), bounded=bounded)
+    hull = ConeDistances(Reader(open_matrix(A)), max(1, len(anchors)), bounded=bounded)
     for count, row in enumerate(anchors, start=1):
         hull.add(row)
         W = A[anchors[:count]]
         if bounded:
-            assert (hull.coefficients >= 0).all()
-            assert hull.coefficients.sum(axis=1).max() <= 1 + 1e-12
+            assert (hull.coefficients() >= 0).all()
+            assert hull.coefficients().sum(axis=1).max() <= 1 + 1e-12
             nearest = np.array([naive.project_on_hull(W, a) @ W for a in A])
         else:
             nearest = np.array([naive.nnls(W.T, a)[0] @ W for a in A])
         expected = ((A - nearest) ** 2).sum(axis=1)
-        np.testing.assert_allclose(hull.squared_distances, expected, atol=1e-10)
+        np.testing.assert_allclose(hull.all_values(), expected, atol=1e-10)
         np.testing.assert_allclose(hull.residual(0), A[0] - nearest[0], atol=1e-6)
 
 

@@ -19,8 +19,9 @@ from ._parallel import one_blas_thread
 from ._rng import RngLike, as_generator
 from ._validate import check_size
 from .errors import RankError
-from .greedy.nnls import NonnegativeSystem
-from .matrix import RowMatrix, SampleAccess, open_matrix
+from .greedy.cone import ConeDistances
+from .greedy.reader import Reader
+from .matrix import ArrayMatrix, RowMatrix, SampleAccess, open_matrix
 from .matrix.drawing import draw_rows
 
 __all__ = ["RankCurve", "rank_curve"]
@@ -40,24 +41,15 @@ class RankCurve:
 
     Attributes
     ----------
-    k
-        The rank chosen.
-    reason
-        Why, in one sentence.
-    ks
-        1, 2, … up to the largest number tried (fewer where nothing was left).
-    residuals
-        For each k, the largest distance of a row from the cone of the first k anchors.
-    errors
-        For each k, ‖A − F·A_R‖_F / ‖A‖_F with these anchors and the best F ≥ 0.
-    falls
-        For each k, by what factor the k-th anchor lowered ``residuals``.
-    singular_values
-        The leading ones, of A or estimated.
-    anchors
-        Row indices, in the order taken.
-    rows
-        How many rows were looked at.
+    k : the rank chosen.
+    reason : why, in one sentence.
+    ks : 1, 2, … up to the largest number tried (fewer where nothing was left).
+    residuals : for each k, the largest distance of a row from the cone of the first k anchors.
+    errors : for each k, ‖A − F·A_R‖_F / ‖A‖_F with these anchors and the best F ≥ 0.
+    falls : for each k, by what factor the k-th anchor lowered ``residuals``.
+    singular_values : the leading ones, of A or estimated.
+    anchors : row indices, in the order taken.
+    rows : how many rows were looked at.
     """
 
     k: int
@@ -92,19 +84,13 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
 
     Parameters
     ----------
-    A
-        Array or sparse matrix, taken as it stands (scale its rows first where their length means nothing), or an object
-        with sample access, taken as its view shows it.
-    k_max
-        Largest number of anchors tried; by default 50, or the number of rows if that is less.
-    rows
-        a matrix with more rows than this is judged by as many, drawn with probability ‖A_(i)‖²/‖A‖_F², and by the
-        anchors that SPA finds among all.
-    rng
-        a ``numpy.random.Generator``, an int seed or None.
+    A : array or sparse matrix, taken as it stands (scale its rows first where their length means nothing), or an
+        object with sample access, taken as its view shows it.
+    k_max : largest number of anchors tried; by default 50, or the number of rows if that is less.
+    rows : a matrix with more rows than this is judged by as many, drawn with probability ‖A_(i)‖²/‖A‖_F², and
+        by the anchors that SPA finds among all.
+    rng : a ``numpy.random.Generator``, an int seed or None.
 
-    Notes
-    -----
     The choice. Let e_k be the largest residual with k anchors. A fall e_(k−1)/e_k of at least 2 is a gap and the
     largest one chooses k, unless it is below 10 and the singular values speak for more. These are tested one
     by one: were the energy left after r of them noise spread evenly over all entries, the next one would be about
@@ -188,21 +174,16 @@ def _points(data: RowMatrix, chosen: NDArray[np.intp]) -> _Array:
 
 def _extract(points: _Array, weights: _Array, K: int) -> tuple[NDArray[np.intp], _Array, _Array]:
     """Anchors by largest distance from the cone so far; e_0, e_1, …; and the relative errors after each."""
-    squares = np.einsum("ij,ij->i", points, points)
-    energy = float(weights @ squares)
-    residuals = np.sqrt(squares)
+    cone = ConeDistances(Reader(ArrayMatrix(points)), K, bounded=False)
+    energy = float(weights @ cone.squared_norms)
+    residuals = np.sqrt(cone.squared_norms)
     largest = [float(residuals.max())]
     errors: list[float] = []
     taken: list[int] = []
-    F = np.empty((len(points), 0))
     while len(taken) < K and largest[-1] > _ZERO * largest[0]:
         taken.append(int(np.argmax(residuals)))
-        C = points[taken]
-        Q, R = np.linalg.qr(C.T)
-        guess = np.hstack([F, np.ones((len(F), 1))])  # what was free stays so, and the new anchor with it
-        F = NonnegativeSystem(R).solve(points @ Q, guess)
-        gap = points - F @ C
-        residuals = np.sqrt(np.einsum("ij,ij->i", gap, gap))
+        cone.add(taken[-1])
+        residuals = np.sqrt(cone.all_values())
         residuals[taken] = 0.0
         largest.append(float(residuals.max()))
         errors.append(float(np.sqrt(weights @ residuals**2 / energy)))

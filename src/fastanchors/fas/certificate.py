@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 from ..anchors import Certificate
 from ..errors import RankError
 from ..greedy.nnls import NonnegativeSystem
+from ..greedy.reader import Reader
+from ..greedy.successive import Path, successive_projection
+from ..greedy.ties import TIE
+from ..matrix import ArrayMatrix, RowMatrix
 from ..matrix.contract import Rows
-from ..solvers._residuals import TIE
-from ..solvers._rows import MatrixRows
+from ..solvers._rows import MatrixRows, row_matrix
 from ..solvers._solver import Selection
-from ..solvers.spa import Path, successive_projection
 from .coreset import Coreset, common_length
 from .index import Index, pilot_draws
 
@@ -53,7 +55,7 @@ def near_or_sampled(
     """
     k = max(sizes)
     coreset = index.coreset if index is not None and len(index.run) >= k else _pool(data, index, k, rng)
-    path = _path(MatrixRows(coreset.rows, coreset.rows.shape), k, tol)
+    path = _path(ArrayMatrix(coreset.rows), k, tol)
     anchors = coreset.indices[path.indices]
     residuals = np.array(path.residuals)
     proved, tails = 0, np.full(len(anchors), _largest_norm(data))
@@ -84,7 +86,7 @@ def of_the_beginning(
 ) -> list[Selection]:
     """SPA on the first rows of a file, of which no more could be read: nothing is known of the others."""
     rows = data.shape[0]
-    path = _path(data, min(max(sizes), rows), tol)
+    path = _path(row_matrix(data), min(max(sizes), rows), tol)
     words = (
         f"these are the anchors of the first {rows} rows, all that a budget of {budget} allows of a file that is read "
         "from its beginning; nothing is known of its other rows (in a store, made by fa.build, any can be asked for)"
@@ -99,10 +101,10 @@ def of_the_beginning(
     return selections
 
 
-def _path(known: MatrixRows, k: int, tol: float | None) -> Path:
+def _path(known: RowMatrix, k: int, tol: float | None) -> Path:
     """SPA on the rows that are known, whatever rounding could change."""
     try:
-        return successive_projection(known, k, tol=tol, allow_fewer=True)
+        return successive_projection(Reader(known), k, tol=tol, allow_fewer=True)
     except RankError:
         raise RankError(f"all of the {known.shape[0]} rows within the budget are zero; raise the budget", 0) from None
 

@@ -13,10 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..greedy.reader import Reader, too_large
+from ..greedy.residuals import Residuals
+from ..greedy.successive import default_tolerance
+from ..greedy.ties import EQUAL, TIE, choose
+from ..matrix import ArrayMatrix
 from ..matrix.contract import Rows
-from ..solvers._residuals import EQUAL, TIE, Residuals, choose, too_large
 from ..solvers._rows import DOUBLE, MatrixRows
-from ..solvers.spa import default_tolerance
 from .bounds import Thresholds
 
 __all__ = [
@@ -192,9 +195,8 @@ class Coreset:
 
     def run(self, steps: int, *, tol: float | None = None) -> Run:
         """SPA on these rows, up to the step whose choice rounding could change or where nothing is left."""
-        data = _Known(self)
-        residuals = Residuals(data, steps)
-        n = data.shape[1]
+        residuals = Residuals(Reader(ArrayMatrix(self.rows), self.squared_norms), steps)
+        n = self.rows.shape[1]
         floor = residuals.largest_norm * (default_tolerance(n) if tol is None else tol)
         found: list[int] = []
         sizes: list[float] = []
@@ -208,7 +210,7 @@ class Coreset:
                 break
             place, decision, near = step
             q, size = residuals.direction(self._point(place))
-            residuals.remove(q, residuals.project(q))
+            residuals.remove(q)
             residuals.bar(place)
             found.append(int(self.indices[place]))
             sizes.append(size)
@@ -223,18 +225,18 @@ def next_choice(residuals: Residuals, floor: float) -> tuple[int, Decision, NDAr
     ``"zero"``: every residual is below the floor. ``"doubt"``: rounding could change the choice.
     """
     leaders = residuals.leaders()
-    largest = residuals.values[leaders].max() if leaders.size else 0.0
+    largest = float(leaders.values.max()) if leaders.rows.size else 0.0
     if largest <= floor**2 * (1 + 1e-3):
         return "zero" if largest <= floor**2 * (1 - 1e-3) else "doubt"
     # What projection in double precision leaves, relative to the squared residual (see Residuals).
-    doubt = _DOUBT + 16 * (residuals.data.terms + 2) * DOUBLE * residuals.largest_norm / math.sqrt(largest)
+    doubt = _DOUBT + 16 * (residuals.reader.terms + 2) * DOUBLE * residuals.largest_norm / math.sqrt(largest)
     if doubt > TIE:
         return "doubt"
     near = residuals.leaders(within=TIE + 16 * doubt + 4 * _EXCESS)
-    decision = decide(residuals.values[near], residuals.squared_norms[near], doubt)
+    decision = decide(near.values, near.norms, doubt)
     if decision is None:
         return "doubt"
-    return int(near[decision.place]), decision, near
+    return int(near.rows[decision.place]), decision, near.rows
 
 
 def residual_bounds(
@@ -265,14 +267,3 @@ def common_length(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
     """Length of the common beginning."""
     shortest = min(len(a), len(b))
     return int(np.argmin(np.append(a[:shortest] == b[:shortest], False)))
-
-
-class _Known(MatrixRows):
-    """The rows of a coreset as a matrix, with the norms the whole matrix gives them."""
-
-    def __init__(self, coreset: Coreset) -> None:
-        super().__init__(coreset.rows, coreset.rows.shape)
-        self._squared_norms = coreset.squared_norms
-
-    def squared_norms(self) -> NDArray[np.float64]:
-        return self._squared_norms

@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._parallel import one_blas_thread
+from ..greedy.reader import Reader
+from ..greedy.residuals import Residuals
+from ..greedy.successive import default_tolerance
 from ..matrix.contract import Rows
-from ..solvers._residuals import Residuals
-from ..solvers._rows import BudgetSpent, MatrixRows
-from ..solvers.spa import default_tolerance
+from ..solvers._rows import BudgetSpent, MatrixRows, row_matrix
 from .bounds import Scan, Sketch, Thresholds, in_threads, row_space
 from .coreset import Coreset, Decision, Run, next_choice, residual_bounds, squared_norms_of
 from .hull import Hull, mixtures
@@ -42,7 +43,6 @@ _STANDS_OUT = 1.25  # times the largest bound of a few rows at the level of the 
 _FLAT = 1e-4  # anchors with residuals below this fraction of the first do not span a hull worth having
 _NARROW = 0.01  # largest distance from the hull, beside the last residual, that is of use
 _CHECK_BYTES = 1 << 22  # rows checked exactly at a time, in each thread
-_GROUP = 16  # directions of the prefix removed in one pass: what it holds is 16 numbers a row
 
 
 @dataclass(frozen=True)
@@ -337,21 +337,19 @@ class _Proof:
 
 
 def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | None = None) -> Index | None:
-    """Go on from the proved prefix with full SPA: one pass for the prefix, one for each further anchor but the last.
+    """Go on from the proved prefix with full SPA: one pass for the norms, and looks at rows that may matter.
 
     Within a budget as far as it goes, without beginning what it cannot end. None where rounding could change a choice:
     then only SPA itself can say what SPA chooses.
     """
     run = index.run.cut(index.proved)
     basis = run.thresholds.basis[: len(run)]
-    if (1 + -(-len(basis) // _GROUP)) * data.shape[0] > data.left:
+    if 2 * data.shape[0] > data.left:
         return index
-    residuals = Residuals(data, steps)
+    residuals = Residuals(Reader(row_matrix(data)), steps)
     floor = residuals.largest_norm * (default_tolerance(data.shape[1]) if tol is None else tol)
-    for at in range(0, len(basis), _GROUP):
-        group = basis[at : at + _GROUP]
-        for q, projections in zip(group, data.dot(np.ascontiguousarray(group.T)).T):
-            residuals.remove(q, projections)
+    for q in basis:
+        residuals.remove(q)
     residuals.bar(run.indices)
     coreset = index.coreset
     outside = np.ones(data.shape[0], dtype=np.bool_)
@@ -366,7 +364,7 @@ def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | Non
     while len(run) + len(found) < steps:
         try:
             if found:
-                residuals.remove(q, residuals.project(q))
+                residuals.remove(q)
             step = next_choice(residuals, floor)
             if isinstance(step, str):
                 if step == "doubt":

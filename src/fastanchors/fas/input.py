@@ -49,7 +49,7 @@ def rows_of(A: Any, *, one_pass: bool, small: int, budget: int | None = None) ->
             "A is an iterator, which can be read only once; build a store of its row blocks with "
             "fa.build(blocks, folder) and seek on that"
         )
-    if one_pass and isinstance(A, np.ndarray) and A.ndim == 2 and A.size > small:
+    if one_pass and (isinstance(A, np.ndarray) or sp.issparse(A)):
         return _Unchecked(as_matrix(A, finite=False))
     data = as_rows(A)
     if data.row_names is None and hasattr(A, "to_numpy") and hasattr(A, "index"):  # a data frame
@@ -163,20 +163,23 @@ class Beginning(_Held):
 
 
 class _Unchecked(MatrixRows):
-    """A dense array whose entries are checked when they are read: rows at once, blocks of a pass by :meth:`check`."""
+    """A matrix whose entries are checked when they are read: rows at once, blocks of a pass by :meth:`check`."""
+
+    checked = False
 
     def __init__(self, matrix: Rows) -> None:
         super().__init__(matrix, matrix.shape)
 
     def raw_rows(self, indices: Any) -> Rows:
         rows = super().raw_rows(indices)
-        low, high = rows.min(initial=0), rows.max(initial=0)
+        values = rows.data if sp.issparse(rows) else rows
+        low, high = values.min(initial=0), values.max(initial=0)
         if not (low >= 0 and np.isfinite(high)):
             check_finite(self.source)  # says where
         return rows
 
     def check(self, start: int, block: Rows) -> None:
-        if _suspicious(block):
+        if sp.issparse(block) or _suspicious(block):
             check_finite(block, first_row=start)
 
 

@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 from .._validate import as_matrix, check_number, check_size
 from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError, TooLargeError
+from ..greedy.reader import Reader
+from ..greedy.successive import successive_projection
 from ..lowrank.factored import FactoredVectors
 from ..lowrank.product import MAX_DRAWS, estimate_product
 from ..lowrank.rejection import Draws, draw_combination, expected_trials
 from ..lowrank.sampled_svd import fkv
+from ..matrix import ArrayMatrix
 from ..matrix.contract import SampleAccess
 from ..solvers._rows import MatrixRows
 from ..solvers._solver import Selection
@@ -346,23 +349,15 @@ def _reduce(data: MatrixRows, tally: _Tally, k: int) -> tuple[NDArray[np.intp], 
 
 
 def _spa(data: MatrixRows, candidates: list[int], k: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Successive projections among ``candidates`` (ascending, so that ties go to the lowest index)."""
+    """SPA among ``candidates`` (ascending, so that ties go to the lowest index)."""
     R = data.rows(candidates)
     if R.min() < 0:
         _negative(int(candidates[int(np.argmin(R.min(axis=1)))]))
-    squares = np.einsum("ij,ij->i", R, R)
-    tiny = squares.max() * (R.shape[1] * np.finfo(float).eps) ** 2
-    chosen: list[int] = []
-    residuals: list[float] = []
-    while len(chosen) < k and squares.max() > tiny:
-        j = int(np.argmax(squares))
-        chosen.append(candidates[j])
-        residuals.append(math.sqrt(squares[j]))
-        u = R[j] / residuals[-1]
-        R -= np.outer(R @ u, u)
-        squares = np.einsum("ij,ij->i", R, R)
-        squares[[candidates.index(c) for c in chosen]] = 0.0
-    return np.array(chosen, dtype=np.intp), np.array(residuals)
+    try:
+        path = successive_projection(Reader(ArrayMatrix(R)), min(k, len(R)), allow_fewer=True)
+    except RankError:  # all of them are zero
+        return np.zeros(0, dtype=np.intp), np.zeros(0)
+    return np.asarray(candidates, dtype=np.intp)[path.indices], np.array(path.residuals)
 
 
 def _refuse_negative(S: SampleAccess, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> None:

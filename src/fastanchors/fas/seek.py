@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from .._validate import check_number, check_size
 from ..anchors import Certificate
 from ..errors import InvalidInputError
-from ..solvers._rows import BudgetSpent, MatrixRows
+from ..greedy.reader import Reader
+from ..greedy.successive import rank_error, successive_projection
+from ..matrix import ArrayMatrix, RowMatrix
+from ..solvers._rows import BudgetSpent, MatrixRows, row_matrix
 from ..solvers._solver import Selection
 from ..solvers.precondition import preconditioner
 from ..solvers.robust import Robust
-from ..solvers.spa import SPA, rank_error, successive_projection
+from ..solvers.spa import SPA, certified
 from .certificate import FEWEST, near_or_sampled, of_the_beginning
 from .changes import without
 from .index import PILOT, Index, build_index, extend_index
@@ -94,7 +97,7 @@ class IndexedFAS:
         if isinstance(data, Beginning):
             return of_the_beginning(data, sizes, budget=self.budget, tol=self.tol)
         if self.robust is not None or self.precondition in ("svd", "mve"):
-            return [self._spa()._select(data, k, rng) for k in sizes]
+            return [self._spa()._select(row_matrix(data), k, rng) for k in sizes]
         if self.precondition == "spa":
             return [self._preconditioned(data, k, rng) for k in sizes]
         data.limit = self.budget
@@ -111,12 +114,11 @@ class IndexedFAS:
     def _preconditioned(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
         plain = replace(self, precondition=None)
         anchors = plain.select(data, k, rng)
-        T = preconditioner("spa", data, k, anchors=data.rows(anchors.indices))
-        points = data.dot(T)
+        T = preconditioner("spa", row_matrix(data), k, anchors=data.rows(anchors.indices))
         path = successive_projection(
-            MatrixRows(points, points.shape), T.shape[1], tol=self.tol, allow_fewer=self.allow_fewer
+            Reader(ArrayMatrix(data.dot(T))), T.shape[1], tol=self.tol, allow_fewer=self.allow_fewer
         )
-        return Selection(path.indices, self._spa()._certificate(path), path.residuals)
+        return Selection(path.indices, self._spa()._certificate(path, []), path.residuals)
 
 
 def _told(found: Selection, how: str) -> Selection:
@@ -147,7 +149,9 @@ class _Seek:
         m, n = self.data.shape
         keeps = self.data.sampled and hasattr(self.data.source, "changes_since")
         if m * n <= (SMALL if keeps else _SMALL_ARRAY) or m <= 8 * self.k:
-            return self._small() if m <= self.data.left else None
+            return self._full("the matrix is small", self._at_hand()) if m <= self.data.left else None
+        if not keeps and self.data.limit is None:
+            return self._full("nothing is kept with an array")
         if keeps:
             return self._from_kept()
         index = self._in_one_pass(self.k, keep=self.data.limit is not None)
@@ -255,20 +259,25 @@ class _Seek:
         except BudgetSpent:
             return index
 
-    def _small(self) -> Selection:
-        """Read once, then SPA in memory."""
-        rows = self.data.raw_rows(np.arange(self.data.shape[0]))
-        return self._full("the matrix is small", MatrixRows(rows, rows.shape))
+    def _at_hand(self) -> RowMatrix:
+        """A small matrix in memory, read once."""
+        data = self.data
+        if data.sampled:
+            return ArrayMatrix(data.raw_rows(np.arange(data.shape[0])))
+        data.spend(data.shape[0])
+        data.charge(data.shape[0])
+        return ArrayMatrix(data.source, checked=data.checked)
 
-    def _full(self, why: str, data: MatrixRows | None = None) -> Selection:
-        data = self.data if data is None else data
-        path = successive_projection(data, self.k, tol=self.tol, allow_fewer=self.allow_fewer)
+    def _full(self, why: str, matrix: RowMatrix | None = None) -> Selection:
+        """By the engine, over all rows."""
+        reader = Reader(row_matrix(self.data) if matrix is None else matrix)
+        path = successive_projection(reader, self.k, tol=self.tol, allow_fewer=self.allow_fewer)
         base: dict[str, Any] = {"index": f"none: {why}"}
         words = f"every choice was made over all rows: this is full SPA ({why})"
-        remaining = [*path.residuals, path.remaining]
+        remaining, doubts = [*path.residuals, path.remaining], path.doubts
 
         def prefix_certificate(k: int) -> Certificate:
-            return Certificate("exact", words, base | {"largest_remaining_residual": remaining[k]})
+            return certified(doubts[:k], words, base | {"largest_remaining_residual": remaining[k]})
 
         certificate = prefix_certificate(len(path.indices))
         return Selection(path.indices, certificate, path.residuals, prefix_certificate=prefix_certificate)

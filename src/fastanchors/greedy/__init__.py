@@ -1,1 +1,2 @@
-"""The greedy engine: residuals of rows, the rule of ties, selection rules and non-negative least squares."""
+"""The greedy engine: lazy distances of rows to a span, a cone or a hull, the rule of ties, selection rules and
+non-negative least squares."""

@@ -25,9 +25,9 @@ _HOME = {
     "FGNSR": "fgnsr",
     "Solver": "_solver",
     "Robust": "robust",
-    "EQUAL": "_residuals",
-    "TIE": "_residuals",
-    "choose": "_residuals",
+    "EQUAL": "spa",
+    "TIE": "spa",
+    "choose": "spa",
 }
 _NAMES = {
     "fas": "FAS",

@@ -23,9 +23,9 @@ from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix, Rows, SampleAccess
 from ..matrix.cost import Cost
 from ..matrix.door import open_matrix
-from ..matrix.metered import MeteredMatrix
+from ..matrix.metered import BudgetExceeded, MeteredMatrix
 
-__all__ = ["DOUBLE", "SINGLE", "BudgetSpent", "MatrixRows", "as_rows", "in_threads"]
+__all__ = ["DOUBLE", "SINGLE", "BudgetSpent", "MatrixRows", "as_rows", "in_threads", "row_matrix"]
 
 _BLOCK_BYTES = 1 << 25  # a block of rows converted to float64 at a time
 _CACHE_BYTES = 1 << 20  # the same where the block is only passed through once: it stays in the cache
@@ -37,8 +37,7 @@ SINGLE = 2.0**-24
 DOUBLE = 2.0**-53
 
 
-class BudgetSpent(Exception):
-    """A read would go beyond :attr:`MatrixRows.limit`; nothing of it was read."""
+BudgetSpent = BudgetExceeded
 
 
 def as_rows(A: Any) -> MatrixRows:
@@ -59,6 +58,20 @@ def as_rows(A: Any) -> MatrixRows:
     return MatrixRows(matrix, matrix.shape)
 
 
+def row_matrix(data: MatrixRows) -> RowMatrix:
+    """The same rows by the contract of :class:`RowMatrix`, with the same counters and budget."""
+    matrix = data.source if isinstance(data.source, RowMatrix) else _SharedCost(data)
+    return matrix if data.limit is None else MeteredMatrix(matrix, budget=data.left)
+
+
+class _SharedCost(ArrayMatrix):
+    """The array behind some rows, counted with them."""
+
+    def __init__(self, data: MatrixRows) -> None:
+        super().__init__(data.source, row_names=data.row_names, checked=data.checked)
+        self._cost = data._own_cost
+
+
 class MatrixRows:
     """Rows of a matrix with counted reads. All values leave here in float64.
 
@@ -70,6 +83,7 @@ class MatrixRows:
     how: str | None = None
     limit: int | None = None
     row_names: Any = None
+    checked: bool = True  # whether the entries are known to be finite and not negative
 
     def __init__(self, source: Any, shape: tuple[int, int]) -> None:
         self.source = source

@@ -51,10 +51,14 @@ class Solver(Parameters, ABC):
             The anchors, what they cost, and how sure they are.
         """
         started = time.perf_counter()
-        data = MeteredMatrix(open_matrix(A))
+        data = MeteredMatrix(open_matrix(A, checked=not self._checks()))
         k = check_rank(k, data.shape, limit=self._limit)
         found = self._select(data, k, as_generator(rng))
         return self._result(found, started, data.cost, data.row_names)
+
+    def _checks(self) -> bool:
+        """Whether the first look of the algorithm checks the entries of a matrix in memory."""
+        return False
 
     def most(self, shape: tuple[int, int]) -> int:
         """The largest number of anchors that can be asked for in a matrix of that shape."""

@@ -20,11 +20,12 @@ from ..anchors import Certificate
 from ..fas.coreset import residual_bounds
 from ..fas.index import build_index
 from ..greedy.nnls import NonnegativeSystem
+from ..greedy.reader import Reader
+from ..greedy.successive import successive_projection
 from ..matrix import ArrayMatrix, RowMatrix
 from ._lp import check_memory, distinct_points
 from ._rows import MatrixRows, as_rows
 from ._solver import Selection, Solver
-from .spa import successive_projection
 
 __all__ = ["FGNSR"]
 
@@ -45,17 +46,13 @@ class FGNSR(Solver):
 
     Parameters
     ----------
-    candidates
-        At most so many rows are weighed. A larger matrix is cut down to the pool of rows that FAS keeps, those that
-        come nearest to being chosen; the answer is then among them.
-    iterations
-        Gradient steps, at most.
-    tol
-        It stops when the objective is proved to be within ``tol`` of the optimum, as a share of the spread, half the
-        sum of squared distances of the rows from their mean. The certificate's ``details`` hold the ``objective`` and
-        the ``gap`` reached, in that unit, and whether the gap is small enough.
-    allow_fewer
-        Return fewer than k anchors when the rows have lower rank, instead of raising ``RankError``.
+    candidates : at most so many rows are weighed. A larger matrix is cut down to the pool of rows that FAS keeps, those
+        that come nearest to being chosen; the answer is then among them.
+    iterations : gradient steps, at most.
+    tol : it stops when the objective is proved to be within ``tol`` of the optimum, as a share of the spread, half
+        the sum of squared distances of the rows from their mean. The certificate's ``details`` hold the ``objective``
+        and the ``gap`` reached, in that unit, and whether the gap is small enough.
+    allow_fewer : return fewer than k anchors when the rows have lower rank, instead of raising ``RankError``.
 
     Notes
     -----
@@ -100,7 +97,7 @@ class FGNSR(Solver):
         with one_blas_thread():  # the same sums whatever the number of threads
             found = self_expression(points, k, iterations, tol)
             scaled = found.weight[:, None] * points
-            path = successive_projection(MatrixRows(scaled, scaled.shape), k, allow_fewer=self.allow_fewer)
+            path = successive_projection(Reader(ArrayMatrix(scaled)), k, allow_fewer=self.allow_fewer)
         chosen = np.asarray(path.indices)
         converged = found.gap <= tol
         stopped = "" if converged else f" ({tol:.2g} was asked for)"
@@ -180,7 +177,7 @@ def greedy_start(
     points: NDArray[np.float64], P: NDArray[np.float64], w: NDArray[np.float64], k: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """SPA's choice and the encoding of all rows in it, moved into Ω."""
-    chosen = successive_projection(MatrixRows(points, points.shape), k, allow_fewer=True).indices
+    chosen = successive_projection(Reader(ArrayMatrix(points)), k, allow_fewer=True).indices
     active = np.asarray(chosen, dtype=np.intp)
     X = np.ascontiguousarray(NonnegativeSystem(P[active].T).solve(P).T)
     project(X, active, w, float(k))

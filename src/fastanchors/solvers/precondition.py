@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from .._jit import jit
 from ..errors import RankError
-from ._rows import MatrixRows
+from ..greedy.reader import Reader
+from ..greedy.successive import successive_projection
+from ..matrix import ArrayMatrix, RowMatrix
 
 __all__ = ["METHODS", "minimum_volume_ellipsoid", "preconditioner", "singular_space"]
 
@@ -30,7 +32,7 @@ _SETTLED = 1e-8  # relative change of the singular values at which subspace iter
 
 def preconditioner(
     method: str,
-    data: MatrixRows,
+    data: RowMatrix,
     k: int,
     *,
     anchors: NDArray[np.float64] | None = None,
@@ -62,7 +64,7 @@ def preconditioner(
     return whitening @ np.linalg.cholesky(minimum_volume_ellipsoid(points))
 
 
-def singular_space(data: MatrixRows, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def singular_space(data: RowMatrix, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The leading k right singular vectors (n×k) and singular values, by block subspace iteration.
 
     Orthonormalised after each of the two passes of an iteration, so small singular values are not lost as they
@@ -107,15 +109,8 @@ def minimum_volume_ellipsoid(X: NDArray[np.float64], tol: float = 1e-8) -> NDArr
 
 
 def _spanning_rows(X: NDArray[np.float64]) -> NDArray[np.intp]:
-    """d rows that span the space: those pivoted Gram–Schmidt takes."""
-    rest = X.copy()
-    chosen = []
-    for _ in range(X.shape[1]):
-        i = int(np.argmax(np.einsum("ij,ij->i", rest, rest)))
-        q = rest[i] / np.linalg.norm(rest[i])
-        rest -= np.outer(rest @ q, q)
-        chosen.append(i)
-    return np.array(chosen, dtype=np.intp)
+    """d rows that span the space: those SPA takes."""
+    return np.array(successive_projection(Reader(ArrayMatrix(X)), X.shape[1]).indices, dtype=np.intp)
 
 
 @jit

@@ -18,6 +18,7 @@ succeeds is free, a candidate that fails costs a share of one more pass (failure
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,9 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, InvalidTypeError
-from ._residuals import Residuals, Step, choose
+from ..greedy.residuals import Residuals
+from ..greedy.successive import Step
+from ..greedy.ties import choose
 
-__all__ = ["Robust", "as_robust", "supported"]
+__all__ = ["Robust", "Supported", "as_robust"]
 
 _KINDS = ("neighbours", "average", "median")
 _BATCH = 32  # candidates tested in one pass after the first has failed
@@ -85,25 +88,32 @@ def as_robust(robust: Any) -> Robust | None:
     raise InvalidTypeError(f"robust must be None, a name or a Robust, got {type(robust).__name__}")
 
 
-def supported(residuals: Residuals, robust: Robust, floor: float, set_aside: list[int]) -> Step | None:
-    """The largest residual above ``floor`` that has company; rows without are added to ``set_aside``."""
-    count = robust.count(residuals.values.size)
-    batch = 1
-    while True:
-        rows = _largest(residuals, batch, floor)
-        if not rows:
-            return None
-        batch = _BATCH
-        rests = residuals.off_basis(residuals.data.rows(rows))
-        for row, rest, products in zip(rows, rests, _products(residuals, rests).T):
-            size = float(np.linalg.norm(rest))
-            squared = residuals.values + size**2 - 2 * products
-            near = np.flatnonzero(squared <= (robust.radius * size) ** 2)
-            if near.size >= count:
-                nearest = near[np.argsort(squared[near], kind="stable")[:count]]
-                return _step(residuals, robust, row, size, np.sort(nearest), products / size)
-            residuals.bar(row)
-            set_aside.append(row)
+class Supported:
+    """The rule of selection: the largest residual that has company; rows without are added to ``set_aside``."""
+
+    def __init__(self, robust: Robust, outliers: Sequence[int] = ()) -> None:
+        self.robust = robust
+        self.set_aside = list(outliers)
+
+    def __call__(self, residuals: Residuals, floor: float) -> Step | None:
+        robust = self.robust
+        count = robust.count(residuals.values.size)
+        batch = 1
+        while True:
+            rows = _largest(residuals, batch, floor)
+            if not rows:
+                return None
+            batch = _BATCH
+            rests = residuals.off_basis(residuals.reader.rows(np.array(rows)))
+            for row, rest, products in zip(rows, rests, _products(residuals, rests).T):
+                size = float(np.linalg.norm(rest))
+                squared = residuals.values + size**2 - 2 * products
+                near = np.flatnonzero(squared <= (robust.radius * size) ** 2)
+                if near.size >= count:
+                    nearest = near[np.argsort(squared[near], kind="stable")[:count]]
+                    return _step(residuals, robust, row, size, np.sort(nearest), products / size)
+                residuals.bar(row)
+                self.set_aside.append(row)
 
 
 def _step(
@@ -115,8 +125,8 @@ def _step(
     projections: NDArray[np.float64],
 ) -> Step:
     if not robust.averages:
-        return Step(row, residuals.data.rows([row])[0], projections, group)
-    rows = residuals.data.rows(group)
+        return Step(row, residuals.reader.row(row), projections, group)
+    rows = residuals.reader.rows(group)
     point = robust.average(rows)
     if np.linalg.norm(residuals.off_basis(point)) < (1 - robust.radius) * size:
         point = rows.mean(axis=0)  # a median of sparse rows may vanish; the mean keeps 1 − radius of the residual
@@ -128,9 +138,9 @@ def _step(
 def _largest(residuals: Residuals, batch: int, floor: float) -> list[int]:
     """The row that plain SPA would take and up to ``batch`` − 1 after it by size of residual."""
     leaders = residuals.leaders()
-    if leaders.size == 0 or residuals.values[leaders].max() <= floor**2:
+    if leaders.rows.size == 0 or leaders.values.max() <= floor**2:
         return []
-    first = int(leaders[choose(residuals.values[leaders], residuals.squared_norms[leaders])])
+    first = int(leaders.rows[choose(leaders.values, leaders.norms)])
     if batch == 1:
         return [first]
     values = residuals.candidates()
@@ -143,5 +153,5 @@ def _products(residuals: Residuals, rests: NDArray[np.float64]) -> NDArray[np.fl
     """a_j·r for every row j and each rest r, in one pass."""
     if len(rests) == 1:
         size = float(np.linalg.norm(rests[0]))
-        return (residuals.project(rests[0] / size) * size)[:, None]
-    return residuals.data.dot(rests.T)
+        return (residuals.reader.project_all(rests[0] / size) * size)[:, None]
+    return residuals.reader.project(None, rests, single=False)

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError
+from ..greedy.cone import ConeDistances
+from ..greedy.reader import Reader
+from ..greedy.ties import choose
 from ..matrix import RowMatrix
-from ._hull import Hull
-from ._residuals import choose
-from ._rows import as_rows
 from ._solver import Selection, Solver
 
 __all__ = ["SNPA"]
@@ -25,8 +25,9 @@ class SNPA(Solver):
 
     SPA projects on their span; SNPA on {Σ h_j·a_j : h ≥ 0, Σ h ≤ 1}. It is more robust to noise, and still finds the
     anchors when they are linearly dependent, as 20 vertices in 10 dimensions are. Ties go by
-    :func:`fastanchors.solvers.choose`, as in SPA. Cost: k + 1 passes over the matrix and, per step, a small quadratic
-    problem for every row that the new anchor moves, solved exactly; memory: m × (2k + 4) numbers.
+    :func:`fastanchors.solvers.choose`, as in SPA. Distances fall as anchors join, so that only rows that can still
+    matter are looked at: about one small quadratic problem per row for all k steps, solved exactly; memory: 2 numbers
+    per row.
 
     Parameters
     ----------
@@ -43,22 +44,23 @@ class SNPA(Solver):
         self.tol = tol
         self.allow_fewer = allow_fewer
 
+    def _checks(self) -> bool:
+        return True
+
     def _select(self, matrix: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
-        data = as_rows(matrix)
-        hull = Hull(data, k, bounded=True)
-        floor = hull.span.largest_norm * (_ZERO if self.tol is None else self.tol)
+        hull = ConeDistances(Reader(matrix), k, bounded=True)
+        floor = hull.largest_norm * (_ZERO if self.tol is None else self.tol)
         indices: list[int] = []
         residuals: list[float] = []
         while len(indices) < k:
             leaders = hull.leaders()
-            squared = hull.squared_distances[leaders]
-            if leaders.size == 0 or squared.max() <= floor**2:
+            if leaders.rows.size == 0 or leaders.values.max() <= floor**2:
                 if self.allow_fewer and indices:
                     break
                 raise exhausted(len(indices), k, "convex hull")
-            at = choose(squared, hull.span.squared_norms[leaders])
-            indices.append(int(leaders[at]))
-            residuals.append(math.sqrt(squared[at]))
+            at = choose(leaders.values, leaders.norms)
+            indices.append(int(leaders.rows[at]))
+            residuals.append(math.sqrt(leaders.values[at]))
             hull.add(indices[-1])
         return Selection(indices, hull_certificate(hull, "SNPA"), residuals)
 
@@ -74,8 +76,7 @@ def exhausted(found: int, k: int, what: str) -> RankError:
     )
 
 
-def hull_certificate(hull: Hull, name: str) -> Certificate:
+def hull_certificate(hull: ConeDistances, name: str) -> Certificate:
     """The largest distance left; nothing is claimed about full SPA."""
-    remaining = hull.span.largest(beside=hull.inside)
-    details: dict[str, Any] = {"largest_remaining_residual": remaining, "largest_norm": hull.span.largest_norm}
+    details: dict[str, Any] = {"largest_remaining_residual": hull.largest(), "largest_norm": hull.largest_norm}
     return Certificate("none", f"{name} looked at all rows at every step; full SPA may choose otherwise", details)

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._validate import check_number
 from ..anchors import Certificate
-from ..errors import InvalidInputError, InvalidTypeError, RankError
-from ._residuals import TIE, Residuals, Step, choose
-from ._rows import DOUBLE, MatrixRows, as_rows
+from ..errors import InvalidInputError, InvalidTypeError
+from ..greedy.reader import Reader
+from ..greedy.successive import Path, successive_projection
+from ..greedy.ties import EQUAL, TIE, choose
+from ..matrix import ArrayMatrix, RowMatrix
 from ._solver import Selection, Solver
 from .precondition import METHODS, preconditioner
-from .robust import Robust, as_robust, supported
+from .robust import Robust, Supported, as_robust
 
-__all__ = ["SPA", "TIE", "Path", "choose", "default_tolerance", "successive_projection"]
+__all__ = ["EQUAL", "SPA", "TIE", "certified", "choose"]
 
 
 class SPA(Solver):
     """Take the row farthest from the span of those taken so far, k times.
 
-    No residual matrix is kept: an orthonormal basis of the chosen rows and one squared residual per row are enough
-    (see :mod:`fastanchors.solvers._residuals`), and the answer is that of exact arithmetic up to ties, for condition
-    numbers of 10⁶ and beyond. Ties go by :func:`fastanchors.solvers.choose`.
-    Cost: k + 1 passes over the matrix; memory: 4 numbers per row and k rows.
+    No residual matrix is kept: an orthonormal basis of the chosen rows and an upper bound of each row's residual are
+    enough, and only rows that can still matter are looked at again (see :mod:`fastanchors.greedy.lazy`). The answer is
+    that of exact arithmetic up to ties, for condition numbers of 10⁶ and beyond; where rounding decides, the
+    certificate says so. Ties go by :func:`fastanchors.solvers.choose`.
+    Cost: one pass for the norms, and about one more look at each row for all k steps; memory: 3 numbers per row.
 
     Parameters
     ----------
@@ -66,121 +66,68 @@ class SPA(Solver):
         self.tol = tol
         self.allow_fewer = allow_fewer
 
-    def _select(self, matrix: Any, k: int, rng: np.random.Generator) -> Selection:
-        data = as_rows(matrix)
-        options: dict[str, Any] = {"tol": self.tol, "robust": self.robust, "allow_fewer": self.allow_fewer}
+    def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
         if self.precondition is None:
-            path = successive_projection(data, k, **options)
+            path, set_aside = self._path(Reader(data), k)
         else:
-            path = self._preconditioned(data, k, options)
+            path, set_aside = self._preconditioned(data, k)
         points = None
         if self.robust is not None and self.robust.averages:
             points = path.points
             if self.precondition is not None:  # back to the coordinates of the matrix
                 groups = [step.group for step in path.steps if step.group is not None]
-                points = np.array([self.robust.average(data.rows(group)) for group in groups])
-        return Selection(path.indices, self._certificate(path), path.residuals, points)
+                points = np.array([self.robust.average(data.dense_rows(group)) for group in groups])
+        return Selection(path.indices, self._certificate(path, set_aside), path.residuals, points)
 
-    def _preconditioned(self, data: MatrixRows, k: int, options: dict[str, Any]) -> Path:
-        anchors, outliers = None, []
-        if self.precondition == "spa" or self.robust is not None:
-            first = successive_projection(data, k, **options)
-            anchors, outliers = first.points, first.set_aside  # in k dimensions an outlier is no longer alone
+    def _checks(self) -> bool:
+        return self.precondition is None or self.precondition == "spa" or self.robust is not None
+
+    def _path(self, reader: Reader, k: int, outliers: list[int] | None = None) -> tuple[Path, list[int]]:
+        """A run of SPA, and the rows it has set aside."""
+        rule = None if self.robust is None else Supported(self.robust, outliers or [])
+        path = successive_projection(
+            reader, k, tol=self.tol, allow_fewer=self.allow_fewer, rule=rule, outliers=outliers or []
+        )
+        return path, [] if rule is None else rule.set_aside
+
+    def _preconditioned(self, data: RowMatrix, k: int) -> tuple[Path, list[int]]:
         assert self.precondition is not None
+        anchors = None
+        outliers: list[int] = []
+        if self.precondition == "spa" or self.robust is not None:
+            first, outliers = self._path(Reader(data), k)
+            anchors = first.points  # in k dimensions an outlier is no longer alone
         T = preconditioner(
             self.precondition, data, k, anchors=anchors, outliers=outliers, tol=self.tol, allow_fewer=self.allow_fewer
         )
-        points = data.dot(T)
-        return successive_projection(MatrixRows(points, points.shape), T.shape[1], outliers=outliers, **options)
+        return self._path(Reader(ArrayMatrix(data.dot(T))), T.shape[1], outliers)
 
-    def _certificate(self, path: Path) -> Certificate:
+    def _certificate(self, path: Path, set_aside: list[int]) -> Certificate:
         details: dict[str, Any] = {"largest_remaining_residual": path.remaining, "largest_norm": path.largest_norm}
         how = []
         if self.precondition is not None:
             details["precondition"] = self.precondition
             how.append(f"preconditioned by {self.precondition!r}")
         if self.robust is not None:
-            details["set_aside"] = path.set_aside
-            if path.set_aside or self.robust.averages:
-                how.append(f"robust by {self.robust.kind!r} ({len(path.set_aside)} rows set aside)")
+            details["set_aside"] = set_aside
+            if set_aside or self.robust.averages:
+                how.append(f"robust by {self.robust.kind!r} ({len(set_aside)} rows set aside)")
         if not how:
-            return Certificate("exact", "every choice was made over all rows: this is full SPA", details)
+            return certified(path.doubts, "every choice was made over all rows: this is full SPA", details)
         return Certificate("none", f"SPA {' and '.join(how)}; plain SPA may choose otherwise", details)
 
 
-@dataclass(frozen=True)
-class Path:
-    """One run of SPA: its steps in order, the residual norm at each, and what is left.
+def certified(doubts: list[float], statement: str, details: dict[str, Any]) -> Certificate:
+    """``exact``, unless rounding may have decided a choice: ``near`` then, or nothing where it surely has.
 
-    ``remaining`` is the largest residual norm at the end, ``set_aside`` the rows passed over as outliers.
+    ``doubts`` say of each choice by what fraction its residual may fall short of the largest.
     """
-
-    steps: list[Step]
-    residuals: list[float]
-    remaining: float
-    largest_norm: float
-    set_aside: list[int]
-
-    @property
-    def indices(self) -> list[int]:
-        return [step.index for step in self.steps]
-
-    @property
-    def points(self) -> NDArray[np.float64]:
-        """The anchors as points, one per row."""
-        return np.array([step.point for step in self.steps])
-
-
-def default_tolerance(columns: int) -> float:
-    """Relative residual that rounding alone can leave in double precision."""
-    return max(1e-13, 2 * columns * DOUBLE)
-
-
-def successive_projection(
-    data: MatrixRows,
-    k: int,
-    *,
-    tol: float | None = None,
-    robust: Robust | None = None,
-    allow_fewer: bool = False,
-    outliers: Sequence[int] = (),
-) -> Path:
-    """SPA on any rows, signed ones too; the caller has checked them. ``outliers`` are known beforehand."""
-    residuals = Residuals(data, k)
-    residuals.bar(np.asarray(outliers, dtype=np.intp))
-    floor = residuals.largest_norm * (default_tolerance(data.shape[1]) if tol is None else tol)
-    set_aside = list(outliers)
-    steps: list[Step] = []
-    sizes: list[float] = []
-    while len(steps) < k:
-        step = _largest(residuals, floor) if robust is None else supported(residuals, robust, floor, set_aside)
-        if step is None:
-            if allow_fewer and steps:
-                break
-            raise rank_error(len(steps), k, set_aside)
-        q, size = residuals.direction(step.point)
-        residuals.remove(q, residuals.project(q) if step.projections is None else step.projections)
-        residuals.bar(step.index)
-        steps.append(replace(step, projections=None))
-        sizes.append(size)
-    return Path(steps, sizes, residuals.largest(), residuals.largest_norm, set_aside)
-
-
-def _largest(residuals: Residuals, floor: float) -> Step | None:
-    """The next row by the rule of :func:`choose`; None when every residual is zero."""
-    leaders = residuals.leaders()
-    if leaders.size == 0 or residuals.values[leaders].max() <= floor**2:
-        return None
-    index = int(leaders[choose(residuals.values[leaders], residuals.squared_norms[leaders])])
-    return Step(index, residuals.data.rows([index])[0])
-
-
-def rank_error(rank: int, k: int, set_aside: list[int]) -> RankError:
-    """Nothing is left to choose after ``rank`` anchors: say so, and what to do about it."""
-    if rank == 0 and not set_aside:
-        return RankError("every row of A is zero: it has no anchors", 0)
-    aside = f"{len(set_aside)} rows were set aside for want of near neighbours, and " if set_aside else ""
-    cure = f"ask for k ≤ {rank}, or pass allow_fewer=True" if rank else "lower support or raise radius"
-    return RankError(
-        f"only {rank} of {k} anchors found: {aside}the residual is numerically zero at rank {rank}; {cure}", rank
-    )
+    eta = max(doubts, default=0.0)
+    if eta == 0.0:
+        return Certificate("exact", statement, details)
+    first = next(at for at, doubt in enumerate(doubts) if doubt > 0) + 1
+    which = f"from anchor {first} on residuals are so small that rounding decides among them"
+    if eta < 1.0:
+        words = f"every chosen residual is at least {1 - eta:.3g} of the largest at its step; {which}"
+        return Certificate("near", words, details | {"eta": eta})
+    return Certificate("none", f"{which}: they are nothing but rounding errors", details)

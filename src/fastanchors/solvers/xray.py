@@ -10,9 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
+from ..greedy.cone import ConeDistances
+from ..greedy.lazy import Leaders
+from ..greedy.reader import Reader
 from ..matrix import RowMatrix
-from ._hull import Hull
-from ._rows import as_rows
 from ._solver import Selection, Solver
 from .snpa import exhausted, hull_certificate
 
@@ -38,11 +39,12 @@ class XRAY(Solver):
         ``"max"`` the one of largest residual; ``"rand"`` a random one; ``"dist"`` the one with the largest
         ‖(r_i·Aᵀ)₊‖. ``"greedy"`` asks all: argmax_j ‖(R·a_j)₊‖² / ‖a_j‖², the largest fall of the error by one more
         row, which may be no extreme ray even without noise (the first choice rarely is).
-        The first two cost 2 passes per anchor, the last two the products of all pairs of rows (m²·n).
+        The first two cost a pass per anchor, and about one least-squares problem per row in all; the last two the
+        products of all pairs of rows (m²·n).
     tol : a residual below ``tol`` times the largest row norm counts as zero; the default is rounding level, 1e-12.
     allow_fewer : return fewer than k anchors when every row lies in the cone, instead of raising ``RankError``.
 
-    Memory: m × (2k + 4) numbers.
+    Memory: 3 numbers per row.
     """
 
     name: ClassVar[str] = "xray"
@@ -63,17 +65,19 @@ class XRAY(Solver):
         self.tol = tol
         self.allow_fewer = allow_fewer
 
+    def _checks(self) -> bool:
+        return True
+
     def _select(self, matrix: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
-        data = as_rows(matrix)
-        hull = Hull(data, k, bounded=False)
-        sums = data.dot(np.ones(data.shape[1]))
-        floor = hull.span.largest_norm * (_ZERO if self.tol is None else self.tol)
-        barred = hull.span.squared_norms == 0
+        hull = ConeDistances(Reader(matrix), k, bounded=False)
+        sums = hull.reader.data.row_sums()
+        floor = hull.largest_norm * (_ZERO if self.tol is None else self.tol)
+        barred = hull.squared_norms == 0
         indices: list[int] = []
         residuals: list[float] = []
         while len(indices) < k:
             leaders = hull.leaders()
-            largest = math.sqrt(hull.squared_distances[leaders].max()) if leaders.size else 0.0
+            largest = math.sqrt(leaders.values.max()) if leaders.rows.size else 0.0
             if largest <= floor:
                 if self.allow_fewer and indices:
                     break
@@ -89,22 +93,22 @@ class XRAY(Solver):
 
     def _scores(
         self,
-        hull: Hull,
-        leaders: NDArray[np.intp],
+        hull: ConeDistances,
+        leaders: Leaders,
         floor: float,
         sums: NDArray[np.float64],
         rng: np.random.Generator,
     ) -> NDArray[np.float64]:
         if self.selection == "greedy":
             _, pulled = _pulls(hull)
-            return _ratio(pulled, hull.span.squared_norms)
+            return _ratio(pulled, hull.squared_norms)
         if self.selection == "max":
-            at = int(leaders[_first_of_largest(hull.squared_distances[leaders])])
+            at = int(leaders.rows[_first_of_largest(leaders.values)])
         elif self.selection == "rand":
             at = int(rng.choice(hull.outside(floor)))
         else:
             at = _first_of_largest(_pulls(hull)[0])
-        return _ratio(hull.data.project(hull.residual(at)), sums)
+        return _ratio(hull.reader.project_all(hull.residual(at)), sums)
 
 
 def _first_of_largest(values: NDArray[np.float64]) -> int:
@@ -118,18 +122,20 @@ def _ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> 
     return np.divide(numerator, denominator, out=np.full_like(numerator, -np.inf), where=denominator > 0)
 
 
-def _pulls(hull: Hull) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _pulls(hull: ConeDistances) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Σ_j (r_i·a_j)₊² for every i, and Σ_i (r_i·a_j)₊² for every j, block by block from A·Aᵀ − H·(A_R·Aᵀ)."""
-    m = hull.data.shape[0]
-    products = hull.data.dot(hull.points.T) if len(hull.points) else np.zeros((m, 0))  # a_j·A_Rᵀ
+    data = hull.reader.data
+    m = data.shape[0]
+    products = data.dot(hull.points.T) if len(hull.points) else np.zeros((m, 0))  # a_j·A_Rᵀ
+    coefficients = hull.coefficients()
     by_row, by_column = np.zeros(m), np.zeros(m)
-    for first, rows in hull.data.raw_blocks(_BLOCK_ROWS):
+    for first, rows in data.blocks(_BLOCK_ROWS):
         here = slice(first, first + rows.shape[0])
         rows = rows.astype(np.float64, copy=False)
-        for second, columns in hull.data.raw_blocks(_BLOCK_ROWS):
+        for second, columns in data.blocks(_BLOCK_ROWS):
             there = slice(second, second + columns.shape[0])
             gram = rows @ columns.T.astype(np.float64, copy=False)
-            pull = (gram.toarray() if sp.issparse(gram) else gram) - hull.coefficients[here] @ products[there].T
+            pull = (gram.toarray() if sp.issparse(gram) else gram) - coefficients[here] @ products[there].T
             np.maximum(pull, 0.0, out=pull)
             by_row[here] += np.einsum("ij,ij->i", pull, pull)
             by_column[there] += np.einsum("ij,ij->j", pull, pull)

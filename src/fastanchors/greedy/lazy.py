@@ -1,0 +1,167 @@
+"""Lazy distances: what greedy selection needs to know of all rows, known only as well as it matters.
+
+Distances to a span, a cone or a hull only fall when an anchor joins, so the last value known of a row is an upper bound
+for good. Each row has that bound and the number of the step it was looked at. :meth:`Distances.leaders` first brings a
+few rows of largest bound up to date; the best of them says which others can still matter, and only those are read, once
+for all the anchors they have missed. About one look at each row serves all steps of a run.
+
+Looks at many rows are rough (single precision where the matrix is held in it) with a bound of their error. The few rows
+that may be the farthest for all that error are looked at again in double precision.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .reader import Reader
+from .ties import TIE
+
+__all__ = ["WORTH_TELLING", "Distances", "Leaders", "level"]
+
+_SEEDS = 64  # rows of largest bound that are looked at first
+_BLOCK_ROWS = 256  # of each so many rows the one of largest bound may be a seed
+_MARGIN = 1e-5  # of the largest squared distance: how near rows are brought up to date, ties and a little more
+WORTH_TELLING = 4096  # rows that are looked at again only to report a distance
+_SAMPLE = 2048  # bounds by which a level is judged
+_GROWTH = 16  # contenders are told apart in groups that grow by this factor, farthest first
+
+
+class Leaders(NamedTuple):
+    """Rows that may be the farthest, in increasing order: their squared distances, error bounds and squared norms."""
+
+    rows: NDArray[np.intp]
+    values: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    norms: NDArray[np.float64]
+
+    def take(self, some: NDArray[np.intp] | NDArray[np.bool_]) -> Leaders:
+        """Some of them."""
+        return Leaders(self.rows[some], self.values[some], self.errors[some], self.norms[some])
+
+
+class Distances(ABC):
+    """Squared distances of the rows of a matrix to something that grows. Memory: two numbers per row."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.squared_norms = reader.squared_norms
+        self.largest_norm = reader.largest
+        self._upper = self.squared_norms * (1 + reader.norm_error)
+        self._upper[self.squared_norms == 0] = -np.inf  # no candidates
+        self._seen = np.zeros(reader.shape[0], dtype=np.int32)
+        self._step = 0
+
+    @abstractmethod
+    def _rough(self, rows: NDArray[np.intp], floor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Squared distances of many rows and their error bounds; those below ``floor`` by much need no precision."""
+
+    @abstractmethod
+    def exact(self, rows: NDArray[np.intp]) -> Leaders:
+        """Those rows with distances as good as double precision gives them."""
+
+    def bar(self, rows: NDArray[np.intp] | int) -> None:
+        """Those rows are no longer candidates."""
+        self._upper[rows] = -np.inf
+
+    def leaders(self, within: float = TIE) -> Leaders:
+        """Every row that may be ``within`` that fraction of the largest, with accurate distances.
+
+        The default is what the rule of :func:`~fastanchors.greedy.ties.choose` may look at.
+        """
+        return self._told_apart(self._bring_up_to_date(self._first_floor()), within)
+
+    def largest(self) -> float:
+        """The largest distance left among the candidates, or a bound of it.
+
+        A bound where many rows would have to be looked at only to tell: then the largest of the last bounds is given.
+        """
+        floor = self._first_floor()
+        if np.count_nonzero(self._upper >= (1 - TIE) * floor) > WORTH_TELLING:
+            return math.sqrt(self._upper.max())
+        values = self._told_apart(self._bring_up_to_date(floor), TIE).values
+        return math.sqrt(values.max()) if values.size else 0.0
+
+    def _first_floor(self) -> float:
+        """What the largest squared distance is at least, after a look at a few rows of largest bound."""
+        if self._step == 0:
+            return max(0.0, float(self._upper.max())) * (1 - 2.5 * self.reader.norm_error)
+        seeds = self._seeds()
+        if seeds.size == 0:
+            return 0.0
+        known = self._note(self.exact(seeds))
+        return max(0.0, float((known.values - known.errors).max()))
+
+    def _seeds(self) -> NDArray[np.intp]:
+        """Some rows of largest bound: the first of each block of rows, of the highest blocks."""
+        upper = self._upper
+        if upper.size <= 4 * _BLOCK_ROWS:
+            rows = upper.argpartition(max(0, upper.size - _SEEDS))[-_SEEDS:]
+        else:
+            whole = upper.size - upper.size % _BLOCK_ROWS
+            rows = upper[:whole].reshape(-1, _BLOCK_ROWS).argmax(axis=1)
+            rows += np.arange(0, whole, _BLOCK_ROWS)
+            if whole < upper.size:
+                rows = np.append(rows, whole + upper[whole:].argmax())
+            if rows.size > _SEEDS:
+                rows = rows[upper[rows].argpartition(rows.size - _SEEDS)[-_SEEDS:]]
+        return np.sort(rows[upper[rows] >= 0])
+
+    def _bring_up_to_date(self, floor: float) -> float:
+        """Look at all rows that have missed a step and may be tied with the largest; the floor after that.
+
+        The largest bounds first, in groups that grow: what they show may settle the others unread.
+        """
+        size, upper = _SEEDS, self._upper
+        rows = np.flatnonzero((upper >= (1 - _MARGIN) * floor) & (self._seen < self._step))
+        while rows.size:
+            size *= _GROWTH
+            known = upper[rows]
+            some = rows[known >= level(known, size)] if 4 * size < rows.size and self._step > 1 else rows
+            values, errors = self._rough(some, floor)
+            self._seen[some] = self._step
+            upper[some] = np.maximum(values + errors, 0.0)
+            floor = max(floor, float((values - errors).max()))
+            if some is rows:
+                break
+            rows = rows[(known >= (1 - _MARGIN) * floor) & (self._seen[rows] < self._step)]
+        return floor
+
+    def _told_apart(self, floor: float, within: float) -> Leaders:
+        """The rows within that fraction of the largest, told apart in double precision, farthest first."""
+        pending = np.flatnonzero(self._upper >= (1 - within) * floor)
+        if pending.size > _SEEDS:
+            pending = pending[np.argsort(-self._upper[pending], kind="stable")]
+        found: list[Leaders] = []
+        size = _SEEDS
+        while pending.size:
+            looked = self._note(self.exact(np.sort(pending[:size])))
+            found.append(looked)
+            floor = max(floor, float((looked.values - looked.errors).max()))
+            pending = pending[size:]
+            pending = pending[self._upper[pending] >= (1 - within) * floor]
+            size *= _GROWTH
+        if not found:
+            return Leaders(pending, *(np.zeros(0),) * 3)
+        leaders = found[0] if len(found) == 1 else Leaders(*(np.concatenate(each) for each in zip(*found)))
+        near = np.flatnonzero(leaders.values + leaders.errors >= (1 - within) * floor)
+        if near.size < leaders.rows.size or len(found) > 1:
+            leaders = leaders.take(near[np.argsort(leaders.rows[near])])
+        return leaders
+
+    def _note(self, looked: Leaders) -> Leaders:
+        """Keep what an exact look has shown."""
+        self._upper[looked.rows] = looked.values + looked.errors
+        self._seen[looked.rows] = self._step
+        return looked
+
+
+def level(values: NDArray[np.float64], count: int) -> float:
+    """About the ``count``-th largest value, judged by some of them."""
+    some = values[:: max(1, values.size // _SAMPLE)]
+    at = min(max(1, count * some.size // values.size), some.size)
+    return float(np.partition(some, some.size - at)[some.size - at])

@@ -1,0 +1,299 @@
+"""How the engine looks at rows: squared norms in one first look, and projections of chosen rows.
+
+Rows of an array or a CSR matrix in memory are looked at where they lie, in their own type: single precision (and
+integers that fit into it) is multiplied in single precision, with a bound of its rounding error. Any other matrix is
+asked through its contract, so that the work is done where its rows are. What a row gives depends neither on the blocks
+nor on the number of threads beyond that bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._parallel import map_ordered
+from .._validate import check_finite
+from ..errors import InvalidInputError
+from ..matrix import ArrayMatrix, MeteredMatrix, RowMatrix
+from ..matrix.contract import DOUBLE, SINGLE, Rows, dense
+
+__all__ = ["DOUBLE", "SINGLE", "Reader", "too_large"]
+
+_BLOCK = 1 << 15  # entries multiplied together: they stay in the cache
+_WORTH_THREADS = 1 << 24  # entries from which threads pay
+_THREAD_BLOCK = 1 << 18  # entries multiplied together in each of them: fewer turns at the interpreter's lock
+_DENSE_ENOUGH = 0.6  # share of a range of rows that are wanted from which all of it is multiplied, to save a copy
+_TINY = 1 << 16  # entries of an array that is widened once, which is cheapest
+_SINGLE_RANGE = (1e-18, 1e30)  # largest squared norms for which single precision neither overflows nor vanishes
+_VANISHING = 1e-290  # squared norms below this lose digits
+_FLOAT32_EXACT = (np.float32, np.uint8, np.int8, np.uint16, np.int16)  # types that single precision holds exactly
+_ALL = slice(None)
+
+_Look = Callable[[Rows, slice, Any], None]  # a block of rows, where they belong, and which of them
+
+
+def too_large(row: int) -> InvalidInputError:
+    """Its squared norm overflows: say so, and what to do about it."""
+    return InvalidInputError(f"A[{row}] is too large to be squared; divide the matrix by its largest entry")
+
+
+class Reader:
+    """The rows of a matrix as the engine sees them.
+
+    Parameters
+    ----------
+    data : RowMatrix
+        Any matrix. Entries of one in memory that were not checked before are checked in the first look.
+    squared_norms : ndarray or None
+        Where the caller knows them to double precision.
+
+    Attributes
+    ----------
+    squared_norms : ndarray
+        Of all rows, with relative error ``norm_error``.
+    largest : float
+        An upper bound of the largest norm.
+    single : bool
+        Whether products in single precision are worth having.
+    sparse : bool
+        Whether rows are sparse.
+    terms : int
+        The largest number of products that one A_(i)·q sums: what its rounding error grows with.
+    looks : int
+        Rows that were brought up to date so far; the first look is not counted.
+    """
+
+    def __init__(self, data: RowMatrix, squared_norms: NDArray[np.float64] | None = None) -> None:
+        self.data = data
+        self.shape = data.shape
+        inner = data.matrix if isinstance(data, MeteredMatrix) else data
+        self._memory = inner if isinstance(inner, ArrayMatrix) else None
+        self._matrix: Any = None if self._memory is None else self._memory.data
+        self.sparse, self.nnz, self.terms = data.is_sparse, data.nnz, data.terms
+        self.single = self._matrix is not None and data.dtype.type in _FLOAT32_EXACT
+        if self.single and self.nnz <= _TINY:
+            self._matrix, self.single = _double(self._matrix), False
+        self.looks = 0
+        if squared_norms is None:
+            self.squared_norms, self.norm_error = self._first_look()
+        else:
+            self.squared_norms, self.norm_error = squared_norms, (self.terms + 2) * DOUBLE
+        self._within_range()
+
+    def _first_look(self) -> tuple[NDArray[np.float64], float]:
+        """Squared norms, and the check of the entries, in one pass."""
+        m = self.shape[0]
+        if self._memory is None:
+            return self.data.squared_norms(), (self.terms + 2) * DOUBLE
+        self._charge(m)
+        squares = np.empty(m)
+        checked = self._memory.checked
+
+        def look(block: Rows, place: slice, _: Any) -> None:
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                found = _squares(block if self.single else _double(block))
+            squares[place] = found
+            # NaN and infinite entries show in the squares.
+            if not checked and not (_nonnegative(block) and np.isfinite(found.max())):
+                check_finite(block, first_row=place.start)
+
+        self._in_blocks(look, None)
+        return squares, (self.terms + 2) * (SINGLE if self.single else DOUBLE)
+
+    def _within_range(self) -> None:
+        """Leave single precision where it does not hold the squares; raise where double precision does not."""
+        largest = float(self.squared_norms.max())
+        if self.single and not _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1]:
+            self.single = False
+            self.squared_norms, self.norm_error = self._first_look()
+            largest = float(self.squared_norms.max())
+        if not math.isfinite(largest):
+            raise too_large(int(np.argmax(self.squared_norms)))
+        if largest < _VANISHING and self.data.row_sums().any():
+            raise InvalidInputError("the entries of A are so small that their squares vanish; divide A by its largest")
+        self.largest = math.sqrt(largest * (1 + self.norm_error))
+
+    # --- rows themselves -------------------------------------------------------------------------------------------
+
+    def rows(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Those rows, dense, in double precision."""
+        return dense(self.raw(rows))
+
+    def raw(self, rows: NDArray[np.intp]) -> Rows:
+        """Those rows in double precision, sparse ones sparse."""
+        if self._matrix is None:
+            return _double(self.data.rows(rows))
+        self._charge(rows.size)
+        return _double(self._matrix[rows])
+
+    def row(self, index: int) -> NDArray[np.float64]:
+        """One row, dense, in double precision."""
+        if self._matrix is None or self.sparse:
+            return self.rows(np.array([index]))[0]
+        self._charge(1)
+        return np.array(self._matrix[index], dtype=np.float64)
+
+    # --- projections -----------------------------------------------------------------------------------------------
+
+    def project_all(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
+        """a·q of every row, in double precision."""
+        matrix = self._matrix
+        if matrix is None or self.sparse or matrix.dtype != np.float64 or matrix.size > _WORTH_THREADS:
+            return self.project(None, q[None], single=False)[:, 0]
+        self._count(self.shape[0])
+        return np.asarray(matrix @ q)
+
+    def project(
+        self, rows: NDArray[np.intp] | None, directions: NDArray[np.float64], *, single: bool
+    ) -> NDArray[np.float64]:
+        """a·q of the rows (sorted; None for all) with each direction: rows × directions."""
+        if self._matrix is None:
+            self.looks += self.shape[0] if rows is None else rows.size
+            if rows is None:
+                return self.data.dot(np.ascontiguousarray(directions.T))
+            return self.data.project(rows.astype(np.int64, copy=False), directions)
+        result = np.empty((self.shape[0] if rows is None else rows.size, len(directions)))
+        Q = _columns(directions, single)
+
+        def look(block: Rows, place: slice, pick: Any) -> None:
+            result[place] = ((block if single else _double(block)) @ Q)[pick]
+
+        self._count(len(result))
+        self._in_blocks(look, rows)
+        return result
+
+    def removed(
+        self, rows: NDArray[np.intp], directions: NDArray[np.float64], *, single: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Squared norms of the rows (sorted), and squared lengths of their projections on the span of the directions.
+
+        In single precision the norms are those of the first look.
+        """
+        if self._matrix is None:
+            return self._removed_elsewhere(rows, directions)
+        squares = self.squared_norms[rows]
+        removed = np.empty(rows.size)
+        Q = _columns(directions, single)
+        Q = Q[:, 0] if len(directions) == 1 else Q
+
+        def look(block: Rows, place: slice, pick: Any) -> None:
+            block = block if single else _double(block)
+            if not single:
+                squares[place] = _squares(block)[pick]
+            products = (block @ Q)[pick]
+            removed[place] = products * products if Q.ndim == 1 else np.vecdot(products, products)
+
+        self._count(rows.size)
+        self._in_blocks(look, rows)
+        return squares, removed
+
+    def _removed_elsewhere(
+        self, rows: NDArray[np.intp], directions: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The same by the contract: in one pass where most rows are wanted."""
+        self.looks += rows.size
+        Q = np.ascontiguousarray(directions.T)
+        if rows.size == self.shape[0]:
+            found = self.data.map_blocks(_removed, Q)
+        else:
+            found = self.data.map_rows(_removed, rows.astype(np.int64, copy=False), Q)
+        if not found:
+            return np.zeros(0), np.zeros(0)
+        squares, removed = np.concatenate(found, axis=1)
+        return squares, removed
+
+    # --- blocks of a matrix in memory ------------------------------------------------------------------------------
+
+    def _charge(self, rows: int) -> None:
+        """Count rows that are read, within the budget."""
+        if isinstance(self.data, MeteredMatrix):
+            self.data.check(rows)
+        assert self._memory is not None
+        self._memory.cost.rows_read += rows
+
+    def _count(self, rows: int) -> None:
+        self._charge(rows)
+        self.looks += rows
+
+    def _in_blocks(self, look: _Look, rows: NDArray[np.intp] | None) -> None:
+        """``look(block, place, pick)`` over blocks: ``block[pick]`` are the rows at ``place`` of ``rows``.
+
+        Ranges of rows are taken as they lie where most of them are wanted, else copies of rows.
+        """
+        matrix, m = self._matrix, self.shape[0]
+        count = m if rows is None else rows.size
+        per_row = max(1, self.nnz // m) if self.sparse else self.shape[1]
+        threads = count * per_row >= _WORTH_THREADS
+        step = max(1, (_THREAD_BLOCK if threads else _BLOCK) // per_row)
+
+        def work(place: slice) -> None:
+            if rows is None:
+                look(_range(matrix, place.start, place.stop), place, _ALL)
+                return
+            here = rows[place]
+            first, last = int(here[0]), int(here[-1]) + 1
+            if last - first == here.size:
+                look(_range(matrix, first, last), place, _ALL)
+            elif _DENSE_ENOUGH * (last - first) <= here.size:
+                look(_range(matrix, first, last), place, here - first)
+            else:
+                look(matrix[here], place, _ALL)
+
+        places = (slice(start, min(start + step, count)) for start in range(0, count, step))
+        if threads:
+            map_ordered(work, ((place,) for place in places))
+        else:
+            for place in places:
+                work(place)
+
+
+def _removed(_: Any, block: Rows, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Squared norms and squared lengths of projections of a block, wherever it is."""
+    block = _double(block)
+    products = block @ Q
+    return np.stack([_squares(block), np.einsum("ij,ij->i", products, products)])
+
+
+def _range(matrix: Any, first: int, last: int) -> Rows:
+    """Rows as they lie; of a CSR matrix without a copy of its entries."""
+    if not sp.issparse(matrix):
+        return matrix[first:last]
+    if first == 0 and last == matrix.shape[0]:
+        return matrix
+    ends = matrix.indptr[first : last + 1]
+    entries = slice(ends[0], ends[-1])
+    part = sp.csr_array((last - first, matrix.shape[1]), dtype=matrix.dtype)
+    part.data, part.indices, part.indptr = matrix.data[entries], matrix.indices[entries], ends - ends[0]
+    return part
+
+
+def _columns(directions: NDArray[np.float64], single: bool) -> NDArray[Any]:
+    return np.ascontiguousarray(directions.T, dtype=np.float32 if single else np.float64)
+
+
+def _double(block: Rows) -> Rows:
+    return block.astype(np.float64, copy=False)
+
+
+def _nonnegative(block: Rows) -> bool:
+    values = block.data if sp.issparse(block) else block
+    return values.dtype.kind == "u" or values.size == 0 or bool(values.min() >= 0)
+
+
+def _squares(block: Rows) -> NDArray[Any]:
+    """‖a‖² of every row, in the precision of its type (single for small integers)."""
+    if not sp.issparse(block):
+        if block.dtype.kind != "f":
+            block = block.astype(np.float32)
+        return np.asarray(np.vecdot(block, block) if block.shape[1] > 64 else np.einsum("ij,ij->i", block, block))
+    values = block.data if block.dtype.kind == "f" else block.data.astype(np.float32)
+    result = np.zeros(block.shape[0], dtype=values.dtype)
+    filled = np.flatnonzero(np.diff(block.indptr))
+    if filled.size:
+        result[filled] = np.add.reduceat(values * values, block.indptr[filled])
+    return result

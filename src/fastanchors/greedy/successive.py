@@ -1,0 +1,138 @@
+"""Successive projection: take the row farthest from the span of those taken so far, k times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import RankError
+from .lazy import Leaders
+from .reader import DOUBLE, Reader
+from .residuals import Residuals
+from .ties import TIE, choose
+
+__all__ = ["Path", "Rule", "Step", "default_tolerance", "farthest", "rank_error", "successive_projection"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is extracted next: a row, and the point it stands for (itself, or the average of ``group``).
+
+    ``projections`` are the products of every row with the point's unit residual, where they are known already.
+    ``doubt`` is how far below the largest residual the chosen one may be, for all rounding can tell: 0 is none.
+    """
+
+    index: int
+    point: NDArray[np.float64]
+    projections: NDArray[np.float64] | None = None
+    group: NDArray[np.intp] | None = None
+    doubt: float = 0.0
+
+
+#: Chooses the next row of residuals above a floor, or None where there is none.
+Rule = Callable[[Residuals, float], Step | None]
+
+_NOT_A_TIE = 1.5 * TIE
+
+
+@dataclass(frozen=True)
+class Path:
+    """One run: its steps in order, the residual norm at each, and what is left.
+
+    ``remaining`` is the largest residual norm at the end, or a bound of it; ``looks`` how many rows were brought up to
+    date in all, the first look not counted.
+    """
+
+    steps: list[Step]
+    residuals: list[float]
+    remaining: float
+    largest_norm: float
+    looks: int
+
+    @property
+    def indices(self) -> list[int]:
+        return [step.index for step in self.steps]
+
+    @property
+    def points(self) -> NDArray[np.float64]:
+        """The anchors as points, one per row."""
+        return np.array([step.point for step in self.steps])
+
+    @property
+    def doubts(self) -> list[float]:
+        """Of each choice: its residual is at least 1 − doubt of the largest at its step."""
+        return [step.doubt for step in self.steps]
+
+
+def default_tolerance(columns: int) -> float:
+    """Relative residual that rounding alone can leave in double precision."""
+    return max(1e-13, 2 * columns * DOUBLE)
+
+
+def successive_projection(
+    reader: Reader,
+    k: int,
+    *,
+    tol: float | None = None,
+    allow_fewer: bool = False,
+    rule: Rule | None = None,
+    outliers: Sequence[int] = (),
+) -> Path:
+    """SPA on any rows, signed ones too; the caller has checked them.
+
+    ``rule`` chooses each row, by default the farthest; one that looks at all rows gets residuals that are always up to
+    date. ``outliers`` are rows that are no candidates.
+    """
+    residuals = Residuals(reader, k, eager=rule is not None)
+    if len(outliers):
+        residuals.bar(np.asarray(outliers, dtype=np.intp))
+    floor = residuals.largest_norm * (default_tolerance(reader.shape[1]) if tol is None else tol)
+    choose_next = farthest if rule is None else rule
+    steps: list[Step] = []
+    sizes: list[float] = []
+    while len(steps) < k:
+        step = choose_next(residuals, floor)
+        if step is None:
+            if allow_fewer and steps:
+                break
+            raise rank_error(len(steps), k, getattr(rule, "set_aside", ()))
+        q, size = residuals.direction(step.point)
+        residuals.remove(q, step.projections)
+        residuals.bar(step.index)
+        steps.append(step if step.projections is None else replace(step, projections=None))
+        sizes.append(size)
+    return Path(steps, sizes, residuals.largest(), residuals.largest_norm, reader.looks)
+
+
+def farthest(residuals: Residuals, floor: float) -> Step | None:
+    """The next row by the rule of :func:`choose`; None when every residual is zero."""
+    leaders = residuals.leaders()
+    if leaders.rows.size == 0 or leaders.values.max() <= floor**2:
+        return None
+    at = choose(leaders.values, leaders.norms)
+    index = int(leaders.rows[at])
+    return Step(index, residuals.reader.row(index), doubt=doubt_of(leaders, at))
+
+
+def doubt_of(leaders: Leaders, at: int) -> float:
+    """By what fraction the residual chosen may fall short of the largest, beyond what counts as a tie."""
+    if leaders.rows.size == 1:
+        return 0.0
+    largest = float((leaders.values + leaders.errors).max())
+    chosen = max(0.0, float(leaders.values[at] - leaders.errors[at]))
+    return 0.0 if chosen >= (1 - _NOT_A_TIE) * largest else 1 - math.sqrt(chosen / largest)
+
+
+def rank_error(rank: int, k: int, set_aside: Sequence[int] = ()) -> RankError:
+    """Nothing is left to choose after ``rank`` anchors: say so, and what to do about it."""
+    if rank == 0 and not len(set_aside):
+        return RankError("every row of A is zero: it has no anchors", 0)
+    aside = f"{len(set_aside)} rows were set aside for want of near neighbours, and " if len(set_aside) else ""
+    cure = f"ask for k ≤ {rank}, or pass allow_fewer=True" if rank else "lower support or raise radius"
+    return RankError(
+        f"only {rank} of {k} anchors found: {aside}the residual is numerically zero at rank {rank}; {cure}", rank
+    )

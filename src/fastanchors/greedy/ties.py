@@ -1,0 +1,30 @@
+"""The selection rule of SPA, in one place: which of the rows that are equally far is taken."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["EQUAL", "TIE", "choose"]
+
+#: Rows whose squared residual is within this fraction of the largest are tied (as in FastSepNMF of N. Gillis).
+TIE = 1e-6
+
+#: Squared norms closer than this fraction count as equal: copies of a row may differ by the rounding of a view.
+EQUAL = 1e-6
+
+
+def choose(squared_residuals: NDArray[np.float64], squared_norms: NDArray[np.float64]) -> int:
+    """The position of the row to extract next.
+
+    Among the rows whose squared residual is within ``TIE`` (relative) of the largest, the one with the largest
+    squared norm in the original matrix; among those whose norms are ``EQUAL``, the first.
+
+    A solver that looks at fewer rows chooses as full SPA does if it passes, in increasing order of index, every
+    row whose squared residual is at least (1 − TIE) times the largest.
+    """
+    if len(squared_residuals) == 1:
+        return 0
+    tied = np.flatnonzero(squared_residuals >= (1 - TIE) * squared_residuals.max())
+    norms = squared_norms[tied]
+    return int(tied[np.argmax(norms >= (1 - EQUAL) * norms.max())])
