@@ -16,8 +16,9 @@ pytest.importorskip("rich", reason="extra cli")
 
 from click.testing import CliRunner
 
-from fastanchors.cli import _input, _result
+from fastanchors.cli import _result
 from fastanchors.cli.app import app
+from fastanchors.fas import opening
 from fastanchors.io.row_source import Source
 
 A = fa.datasets.separable(200, 15, 4, noise=0.02, rng=3).A
@@ -192,7 +193,7 @@ def test_a_failing_encode_leaves_nothing(tmp_path):
 
 
 def test_a_file_too_large_to_hold_becomes_a_store_for_the_time(place, monkeypatch, tmp_path):
-    monkeypatch.setattr(_input, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(opening, "IN_MEMORY", 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     found = answer("seek", place / "a.csv", "-k", 4)
     assert found["anchors"] == fa.FAS().seek(L1, 4, rng=0).indices.tolist()

@@ -187,16 +187,16 @@ def test_a_request_to_end_leaves_nothing_behind(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((4, 3)))
     code = """
 import sys, time
-import fastanchors.store, fastanchors.cli._input as used
+import fastanchors.fas.opening as used
 from fastanchors.cli.app import run
 
-def slow(path, place, **options):
+def slow(source, place, **options):
     place.mkdir()
     (place / "big").write_bytes(bytes(1000))
     print("building", flush=True)
     time.sleep(60)
 
-used._IN_MEMORY, fastanchors.store.build = 0, slow
+used.IN_MEMORY, used.build = 0, slow
 sys.argv = ["fastanchors", "seek", sys.argv[1], "-k", "1"]
 run()
 """

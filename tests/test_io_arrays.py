@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from fastanchors.errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
 from fastanchors.io import open_source, register_object
+from fastanchors.io.matlab import open_mat
 from fastanchors.io.open import _OBJECTS
 from fastanchors.io.row_source import block_bytes
 from fastanchors.io.triplets import RowGrouper
@@ -320,3 +321,59 @@ def test_registered_objects(monkeypatch):
     monkeypatch.setattr("fastanchors.io.open._OBJECTS", list(_OBJECTS))
     register_object(lambda x: isinstance(x, Ones), lambda x, *, rows=2: open_source(np.ones((rows, 2))))
     assert whole(open_source(Ones(), rows=3)).shape == (3, 2)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_mat_files_are_read_as_scipy_reads_them(tmp_path, packed):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "a.mat"
+    sparse = sp.random_array((9, 4), density=0.5, rng=rng, format="csc")
+    arrays = {
+        "doubles": rng.random((7, 5)),
+        "bytes": rng.integers(0, 255, (7, 5)).astype(np.uint8),
+        "whole": rng.integers(0, 200, (7, 5)).astype(np.float64),  # MATLAB keeps these in fewer bytes
+        "cube": rng.random((4, 3, 6)),
+        "flags": rng.random((3, 2)) < 0.5,
+        "longs": rng.integers(0, 2**40, (2, 3)),
+        "one": np.array([[4.0]]),
+    }
+    others = {"name": "text", "cells": np.array([1, "a"], dtype=object), "z": np.array([[1j]])}
+    nested = {"x": arrays["doubles"], "inner": {"y": arrays["bytes"], "name": "deep", "empty": np.empty((0, 0))}}
+    scipy.io.savemat(path, {**arrays, "sparse": sparse, **others, "s": nested}, do_compression=packed)
+    for key, expected in (arrays | {"s.x": arrays["doubles"], "s.inner.y": arrays["bytes"]}).items():
+        flat = expected.reshape(-1, expected.shape[-1], order="F")
+        for max_bytes in (64, 1 << 20):
+            source = open_source(path, variable=key)
+            assert np.array_equal(whole(source, max_bytes), flat)
+            assert source.dtype == (np.uint8 if expected.dtype == bool else expected.dtype)
+            assert np.array_equal(whole(open_source(path, variable=key, transpose=True), max_bytes), flat.T)
+    assert np.array_equal(whole(open_source(path, variable="sparse"), 256), sparse.toarray())
+    assert np.array_equal(whole(open_source(path, variable="sparse", transpose=True), 256), sparse.T.toarray())
+    with open_mat(path) as file:
+        assert (file.texts["name"], file.texts["s.inner.name"]) == ("text", "deep")
+        assert set(file.arrays) == {*arrays, "sparse", "s.x", "s.inner.y", "s.inner.empty"}
+        assert np.array_equal(file.arrays["cube"].whole(), arrays["cube"])
+        assert np.array_equal(file.arrays["sparse"].whole(), sparse.toarray())
+
+
+def test_mat_files_of_version_4(tmp_path):
+    path = tmp_path / "a.mat"
+    A, B = np.arange(12.0).reshape(4, 3), np.arange(6, dtype=np.int16).reshape(2, 3)
+    scipy.io.savemat(path, {"A": A, "B": B, "t": "text"}, format="4")
+    assert np.array_equal(whole(open_source(path)), A)
+    assert np.array_equal(whole(open_source(path, variable="B")), B)
+
+
+def test_structures_in_mat_files_of_version_7_3(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    A = np.arange(12.0).reshape(4, 3)
+    with h5py.File(tmp_path / "a.mat", "w") as file:
+        group = file.create_group("scene")
+        group.create_dataset("data", data=A.T)
+        text = group.create_dataset("unit", data=np.array([[ord(c)] for c in "nm"], dtype="u2"))
+        text.attrs["MATLAB_class"] = np.bytes_("char")
+        file.create_dataset("n", data=np.array([[3.0]]))
+    assert np.array_equal(whole(open_source(tmp_path / "a.mat")), A)
+    with open_mat(tmp_path / "a.mat") as found:
+        assert found.texts == {"scene.unit": "nm"}
+        assert set(found.arrays) == {"scene.data", "n"}

@@ -118,7 +118,7 @@ def test_a_damaged_sparse_mat_file_does_not_end_the_process(tmp_path):
     raw[at : at + 4] = b"\xff\xff\xff\x7f"
     path.write_bytes(raw)
     for door in (lambda: fa.build(path, tmp_path / "s"), lambda: fa.FAS().seek(path, 2)):
-        with pytest.raises(InvalidInputError, match="row index 2147483647 is outside 0 … 11"):
+        with pytest.raises(StoreError, match="an index near segment 0 is outside 0 … 11"):
             door()
 
 

@@ -32,7 +32,8 @@ ORDER = [
     ["estimator", "warm_start"],
     ["apps"],
     ["report"],
-    ["cli", "__main__"],
+    ["cli"],
+    ["__main__"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 

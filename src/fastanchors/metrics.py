@@ -173,12 +173,19 @@ def reconstruction_error(
 
     Parameters
     ----------
-    A : anything that :func:`fastanchors.open_matrix` opens.
-    components : anchor rows, k×n.
-    weights : F, m×k; left out, the rows looked at are encoded (non-negative least squares, ``sum_to_one`` or not).
-    rows : how many rows to draw, with probability ‖A_(i)‖²/‖A‖_F² and replacement; None looks at every row.
-    confidence : of the interval ``low`` … ``high`` when sampling.
+    A
+        Anything that :func:`fastanchors.open_matrix` opens.
+    components
+        Anchor rows, k×n.
+    weights
+        F, m×k; left out, the rows looked at are encoded (non-negative least squares, ``sum_to_one`` or not).
+    rows
+        How many rows to draw, with probability ‖A_(i)‖²/‖A‖_F² and replacement; None looks at every row.
+    confidence
+        Of the interval ``low`` … ``high`` when sampling.
 
+    Notes
+    -----
     Drawn so, the mean of ‖r_i‖²/‖A_(i)‖² is an unbiased estimate of the squared relative error, each term within
     [0, 1] for the best weights. The interval is normal on that mean. Sampling reads ``rows`` rows only (and for a plain
     matrix its row norms).
@@ -249,12 +256,16 @@ def topic_coherence(
 
     Parameters
     ----------
-    topics : k × words, weights of the words in each topic (ties go to the lowest index); or an integer array
-        k × t of the words themselves, best first.
-    counts : documents × words, array or sparse; only whether a word occurs in a document matters.
-    measure : ``"umass"`` (Mimno et al. 2011): mean over pairs i > j of log((D(w_i, w_j) + 1)/D(w_j));
-        ``"npmi"`` (Bouma 2009): mean over pairs of log(p(i,j)/(p(i)p(j)))/−log p(i,j), −1 for pairs that never meet.
-    top : words looked at in each topic.
+    topics
+        k × words, weights of the words in each topic (ties go to the lowest index); or an integer array k × t of the
+        words themselves, best first.
+    counts
+        Documents × words, array or sparse; only whether a word occurs in a document matters.
+    measure
+        ``"umass"`` (Mimno et al. 2011): mean over pairs i > j of log((D(w_i, w_j) + 1)/D(w_j)); ``"npmi"`` (Bouma
+        2009): mean over pairs of log(p(i,j)/(p(i)p(j)))/−log p(i,j), −1 for pairs that never meet.
+    top
+        Words looked at in each topic.
     """
     if measure not in ("umass", "npmi"):
         raise InvalidInputError(f"measure must be 'umass' or 'npmi', got {measure!r}")

@@ -41,15 +41,24 @@ class RankCurve:
 
     Attributes
     ----------
-    k : the rank chosen.
-    reason : why, in one sentence.
-    ks : 1, 2, … up to the largest number tried (fewer where nothing was left).
-    residuals : for each k, the largest distance of a row from the cone of the first k anchors.
-    errors : for each k, ‖A − F·A_R‖_F / ‖A‖_F with these anchors and the best F ≥ 0.
-    falls : for each k, by what factor the k-th anchor lowered ``residuals``.
-    singular_values : the leading ones, of A or estimated.
-    anchors : row indices, in the order taken.
-    rows : how many rows were looked at.
+    k
+        The rank chosen.
+    reason
+        Why, in one sentence.
+    ks
+        1, 2, … up to the largest number tried (fewer where nothing was left).
+    residuals
+        For each k, the largest distance of a row from the cone of the first k anchors.
+    errors
+        For each k, ‖A − F·A_R‖_F / ‖A‖_F with these anchors and the best F ≥ 0.
+    falls
+        For each k, by what factor the k-th anchor lowered ``residuals``.
+    singular_values
+        The leading ones, of A or estimated.
+    anchors
+        Row indices, in the order taken.
+    rows
+        How many rows were looked at.
     """
 
     k: int
@@ -84,13 +93,19 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
 
     Parameters
     ----------
-    A : array or sparse matrix, taken as it stands (scale its rows first where their length means nothing), or an
-        object with sample access, taken as its view shows it.
-    k_max : largest number of anchors tried; by default 50, or the number of rows if that is less.
-    rows : a matrix with more rows than this is judged by as many, drawn with probability ‖A_(i)‖²/‖A‖_F², and
-        by the anchors that SPA finds among all.
-    rng : a ``numpy.random.Generator``, an int seed or None.
+    A
+        Array or sparse matrix, taken as it stands (scale its rows first where their length means nothing), or an object
+        with sample access, taken as its view shows it.
+    k_max
+        Largest number of anchors tried; by default 50, or the number of rows if that is less.
+    rows
+        a matrix with more rows than this is judged by as many, drawn with probability ‖A_(i)‖²/‖A‖_F², and by the
+        anchors that SPA finds among all.
+    rng
+        a ``numpy.random.Generator``, an int seed or None.
 
+    Notes
+    -----
     The choice. Let e_k be the largest residual with k anchors. A fall e_(k−1)/e_k of at least 2 is a gap and the
     largest one chooses k, unless it is below 10 and the singular values speak for more. These are tested one
     by one: were the energy left after r of them noise spread evenly over all entries, the next one would be about

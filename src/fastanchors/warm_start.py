@@ -36,12 +36,18 @@ class Factors:
 
     Attributes
     ----------
-    W, H : m × k weights and k × n components.
-    error : ‖X − W·H‖_F.
-    iterations : how many scikit-learn's NMF took, a multiple of ten.
-    converged : whether the last ten improved the error by less than ``tol``·‖X‖_F.
-    start_error : the error of the factors it started from, None where scikit-learn made them itself.
-    anchors : the rows that were the first components, for ``init="anchors"``.
+    W, H
+        m × k weights and k × n components.
+    error
+        ‖X − W·H‖_F.
+    iterations
+        How many scikit-learn's NMF took, a multiple of ten.
+    converged
+        Whether the last ten improved the error by less than ``tol``·‖X‖_F.
+    start_error
+        The error of the factors it started from, None where scikit-learn made them itself.
+    anchors
+        The rows that were the first components, for ``init="anchors"``.
     """
 
     W: NDArray[Any]
@@ -76,20 +82,29 @@ def nmf(
 
     Parameters
     ----------
-    X : m × n non-negative array or sparse matrix, kept sparse.
-    k : number of components.
-    init : ``"anchors"``, or any start of scikit-learn's, for comparison.
-    anchor_solver : which finds the anchors, a name or an object; they are sought among rows scaled to sum one.
-    max_iter, tol : stop after so many iterations, or when ten of them improve the error by less than ``tol``·‖X‖_F.
-        (scikit-learn's own rule compares with the first iteration, and so asks the more of a start the better it is.)
-    **options : others of scikit-learn's NMF: ``solver``, ``alpha_W``, ``alpha_H``, ``l1_ratio``, ``shuffle``.
+    X
+        m × n non-negative array or sparse matrix, kept sparse.
+    k
+        Number of components.
+    init
+        ``"anchors"``, or any start of scikit-learn's, for comparison.
+    anchor_solver
+        Which finds the anchors, a name or an object; they are sought among rows scaled to sum one.
+    max_iter, tol
+        Stop after so many iterations, or when ten of them improve the error by less than ``tol``·‖X‖_F. (scikit-learn's
+        own rule compares with the first iteration, and so asks the more of a start the better it is.)
+    **options
+        Others of scikit-learn's NMF: ``solver``, ``alpha_W``, ``alpha_H``, ``l1_ratio``, ``shuffle``.
 
+    Notes
+    -----
     Costs one seek and one encoding, O(nnz·k), before the iterations of O(nnz·k) each. With ``solver="mu"`` zeros of the
     start stay zeros, so they are raised to a thousandth of the mean.
 
     Raises
     ------
-    RankError : the rows hold fewer than k independent anchors; ask for a smaller k, or for another start.
+    RankError
+        The rows hold fewer than k independent anchors; ask for a smaller k, or for another start.
     """
     if "random_state" in options:
         raise InvalidInputError("nmf takes its seed as rng, not random_state")

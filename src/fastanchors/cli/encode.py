@@ -15,7 +15,6 @@ from ..encoder import encode_rows
 from ..errors import InvalidInputError
 from ..matrix.array import ArrayMatrix
 from ..report._text import plural
-from ..report.shares import squared_norms
 from ._files import escape_option
 from ._input import ADDRESS, PATH, Input, input_options
 from ._options import check_output
@@ -55,8 +54,9 @@ def encode(
         ):
             for first, block in data.blocks():
                 F = np.empty((block.shape[0], len(components)))
-                lost += encode_rows(ArrayMatrix(block), components, F, sum_to_one=sum_to_one, error=True)
-                total += float(squared_norms(block).sum())
+                rows = ArrayMatrix(block)
+                lost += encode_rows(rows, components, F, sum_to_one=sum_to_one, error=True)
+                total += float(rows.squared_norms().sum())
                 file.write(F, _names(data, first, block.shape[0]))
                 bar(file.rows, data.shape[0])
     error = float(np.sqrt(lost / total)) if total else 0.0

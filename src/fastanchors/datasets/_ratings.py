@@ -23,9 +23,12 @@ class Ratings:
 
     Attributes
     ----------
-    A : users × items, CSR of ratings 0.5 … 5 in half steps; absent means not rated.
-    components : k × items, what each taste thinks of every item.
-    weights : users × k, each user's mixture of tastes.
+    A
+        Users × items, CSR of ratings 0.5 … 5 in half steps; absent means not rated.
+    components
+        k × items, what each taste thinks of every item.
+    weights
+        Users × k, each user's mixture of tastes.
     """
 
     A: Rows

@@ -21,14 +21,22 @@ class Scene:
 
     Attributes
     ----------
-    A : pixels × bands, row-major order of pixels, non-negative.
-    components : k × bands, the spectra of the materials.
-    weights : pixels × k, the abundances; rows on the simplex.
-    labels : for each pixel the material it consists of wholly, −1 for a mixture, a dark or an odd pixel.
-    anchors : for each material its first pure pixel.
-    dark : indices of the badly lit pixels.
-    outliers : indices of the pixels that are no mixture of the materials.
-    height, width : size of the image.
+    A
+        Pixels × bands, row-major order of pixels, non-negative.
+    components
+        k × bands, the spectra of the materials.
+    weights
+        Pixels × k, the abundances; rows on the simplex.
+    labels
+        For each pixel the material it consists of wholly, −1 for a mixture, a dark or an odd pixel.
+    anchors
+        For each material its first pure pixel.
+    dark
+        Indices of the badly lit pixels.
+    outliers
+        Indices of the pixels that are no mixture of the materials.
+    height, width
+        Size of the image.
     """
 
     A: NDArray[np.float64]
@@ -72,11 +80,16 @@ def hyperspectral(
 
     Parameters
     ----------
-    pure : pixels of each material (those richest in it) that are made wholly of it.
-    snr : signal-to-noise ratio in dB of the Gaussian noise, clipped at zero; None for no noise.
-    dark : pixels with 1 to 5 % of the light: after l1 scaling their noise makes them look extreme.
-    outliers : pixels with a few bands far too high, as glint or dead detectors give.
-    smoothness : correlation length of the maps, as a share of the image's longer side.
+    pure
+        Pixels of each material (those richest in it) that are made wholly of it.
+    snr
+        Signal-to-noise ratio in dB of the Gaussian noise, clipped at zero; None for no noise.
+    dark
+        Pixels with 1 to 5 % of the light: after l1 scaling their noise makes them look extreme.
+    outliers
+        Pixels with a few bands far too high, as glint or dead detectors give.
+    smoothness
+        Correlation length of the maps, as a share of the image's longer side.
     """
     height, width, bands, k, pure = (
         check_size(value, name=name)

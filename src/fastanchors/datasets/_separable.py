@@ -27,11 +27,16 @@ class Separable:
 
     Attributes
     ----------
-    A : the data, m×n, non-negative; an array or CSR.
-    anchors : for each anchor the first row that is a copy of it, k indices.
-    labels : for each row the number of the anchor it is a copy of (before noise), −1 for a mixture.
-    components : the anchor rows without noise, k×n.
-    weights : F of A = F·A_R, m×k, rows on the simplex; an array or CSR, None where it was not kept.
+    A
+        The data, m×n, non-negative; an array or CSR.
+    anchors
+        For each anchor the first row that is a copy of it, k indices.
+    labels
+        For each row the number of the anchor it is a copy of (before noise), −1 for a mixture.
+    components
+        The anchor rows without noise, k×n.
+    weights
+        F of A = F·A_R, m×k, rows on the simplex; an array or CSR, None where it was not kept.
     """
 
     A: Rows
@@ -143,16 +148,26 @@ def separable_blocks(
 
     Parameters
     ----------
-    m, n, k : rows, columns, anchors.
-    noise : standard deviation of the Gaussian noise on every row, anchors too, relative to the root mean square
-        of the clean entries (for ``sparse``: relative to each non-zero). Negative results are clipped at zero.
-    condition : condition number of the anchors; None for uniform entries.
-    copies : rows that are exact copies of each anchor before noise, at random places.
-    near_pure : further rows for each anchor, made of 95 % of it and 5 % of a mixture.
-    alpha : Dirichlet parameter of the mixtures.
-    mixing : anchors in one mixture; None means all of them (3 for ``sparse``).
-    sparse : share of non-zeros of an anchor; the blocks are then CSR. None for dense.
+    m, n, k
+        Rows, columns, anchors.
+    noise
+        Standard deviation of the Gaussian noise on every row, anchors too, relative to the root mean square of the
+        clean entries (for ``sparse``: relative to each non-zero). Negative results are clipped at zero.
+    condition
+        Condition number of the anchors; None for uniform entries.
+    copies
+        Rows that are exact copies of each anchor before noise, at random places.
+    near_pure
+        Further rows for each anchor, made of 95 % of it and 5 % of a mixture.
+    alpha
+        Dirichlet parameter of the mixtures.
+    mixing
+        Anchors in one mixture; None means all of them (3 for ``sparse``).
+    sparse
+        Share of non-zeros of an anchor; the blocks are then CSR. None for dense.
 
+    Notes
+    -----
     Costs O(k·n + m·k) for each pass and the memory of one block of 4 million entries.
     """
     m, n, k = (check_size(value, name=name) for value, name in ((m, "m"), (n, "n"), (k, "k")))

@@ -24,13 +24,20 @@ class Corpus:
 
     Attributes
     ----------
-    A : documents × words, CSR of int32 counts. Words as data points are the rows of ``A.T``.
-    topics : k × words, each row a distribution over words.
-    weights : documents × k, float32, the mixture each document was drawn from.
-    labels : for each document the topic it is wholly about, −1 for a mixture.
-    anchors : for each topic the first document that is wholly about it; −1 where there is none.
-    anchor_words : k × anchor_words_per_topic, words that occur in that topic only.
-    vocabulary : a name for every word.
+    A
+        Documents × words, CSR of int32 counts. Words as data points are the rows of ``A.T``.
+    topics
+        k × words, each row a distribution over words.
+    weights
+        Documents × k, float32, the mixture each document was drawn from.
+    labels
+        For each document the topic it is wholly about, −1 for a mixture.
+    anchors
+        For each topic the first document that is wholly about it; −1 where there is none.
+    anchor_words
+        k × anchor_words_per_topic, words that occur in that topic only.
+    vocabulary
+        a name for every word.
     """
 
     A: Rows
@@ -67,15 +74,24 @@ def topics(
 
     Parameters
     ----------
-    documents, words, k : size, and the number of topics.
-    length : mean number of words in a document (log-normal lengths, at least one).
-    alpha : Dirichlet parameter of a document's topics.
-    zipf : exponent of the words' frequencies, 1 / (rank + 2.7)^zipf (Mandelbrot's form).
-    contrast : standard deviation of the logarithm of a topic's preference for a word; 0 makes all topics equal
-        up to their anchor words.
-    anchor_words : words for each topic that occur in no other, of middling frequency.
-    pure : documents wholly about each topic, at random places.
+    documents, words, k
+        Size, and the number of topics.
+    length
+        Mean number of words in a document (log-normal lengths, at least one).
+    alpha
+        Dirichlet parameter of a document's topics.
+    zipf
+        Exponent of the words' frequencies, 1 / (rank + 2.7)^zipf (Mandelbrot's form).
+    contrast
+        Standard deviation of the logarithm of a topic's preference for a word; 0 makes all topics equal up to their
+        anchor words.
+    anchor_words
+        Words for each topic that occur in no other, of middling frequency.
+    pure
+        Documents wholly about each topic, at random places.
 
+    Notes
+    -----
     Costs O(tokens·log words) time; the memory of the result, the dense documents × k weights in float32, and one
     block of 8192 documents. Nothing of documents × words is ever dense.
     """

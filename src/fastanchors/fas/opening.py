@@ -43,7 +43,7 @@ def open_file(
     normalize: Literal["l1"] | None = None,
     signed: bool = False,
     budget: int | None = None,
-    in_memory: int = IN_MEMORY,
+    in_memory: int | None = None,
     **options: Any,
 ) -> RowMatrix:
     """The matrix in a file, a store or a reader.
@@ -56,11 +56,12 @@ def open_file(
         As in :func:`fastanchors.matrix.open_matrix`.
     budget : int or None
         The largest number of rows to read. Where the file has more, its beginning is taken.
-    in_memory : int
-        Bytes that a file may take in memory.
+    in_memory : int or None
+        Bytes that a file may take in memory; by default 1 GiB.
     **options
         Those of the reader, such as ``variable`` or ``row_names``.
     """
+    in_memory = IN_MEMORY if in_memory is None else in_memory
     if isinstance(source, Source):
         return _read(source, normalize, signed, budget, in_memory)
     path = path_of(source)

@@ -1,22 +1,27 @@
-"""MATLAB ``.mat`` files: matrices, sparse matrices, and rows × columns × bands cubes of images."""
+"""MATLAB ``.mat`` files: matrices, sparse matrices, and rows × columns × bands cubes of images, also in structures."""
 
 from __future__ import annotations
 
 import math
 import weakref
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
-import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
-from .arrays import dense_source, from_array
+from .arrays import dense_source, rows_of_columns
 from .compressed import SliceReader, compressed_source
 from .hdf5 import check_stored, open_hdf5
+from .mat5 import MatVariable, read_variables
 from .row_source import Source, read_names, reading
 
-__all__ = ["choose_variable", "read_mat"]
+__all__ = ["MatArray", "MatFile", "choose_variable", "open_mat", "read_mat"]
+
+_DEEPEST = 8  # structures in structures
 
 
 def read_mat(
@@ -27,25 +32,18 @@ def read_mat(
     row_names: Any = None,
     column_names: Any = None,
 ) -> Source:
-    """The largest numeric variable of a ``.mat`` file, or the one that ``variable`` names.
+    """The largest numeric variable of a ``.mat`` file, or the one that ``variable`` names (``structure.field`` too).
 
     A rows × columns × bands cube becomes pixels × bands, pixels in MATLAB's (column-major) order; ``transpose=True``
-    turns a bands × pixels matrix. Version 5 files are read whole into memory, version 7.3 (HDF5) in pieces.
+    turns a bands × pixels matrix. All versions are read in pieces, compressed ones by way of a temporary file.
     """
-    with open(path, "rb") as file:
-        head = file.read(128)
     names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
-    if head.startswith(b"\x89HDF") or b"MATLAB 7.3" in head:
-        return _read_hdf5(path, variable, transpose, names)
-    from scipy.io.matlab import loadmat, whosmat
-
-    with reading(path):
-        sizes = {key: shape for key, shape, kind in whosmat(path) if kind not in ("cell", "struct", "char", "object")}
-        key = choose_variable(sizes, variable, path)
-        value = loadmat(path, variable_names=[key])[key]
-    if not sp.issparse(value) and value.ndim == 3:
-        value = value.reshape(-1, value.shape[2], order="F")
-    return from_array(value.T if transpose else value, name=f"{path}:{key}", **names)
+    file = open_mat(path)
+    with _closing(file.opened), reading(path):
+        key = choose_variable({name: array.shape for name, array in file.arrays.items()}, variable, path)
+        source = file.arrays[key].source(f"{path}:{key}", transpose, names)
+    weakref.finalize(source, file.close)
+    return source
 
 
 def choose_variable(sizes: dict[str, tuple[int, ...]], variable: str | None, path: Path) -> str:
@@ -57,61 +55,214 @@ def choose_variable(sizes: dict[str, tuple[int, ...]], variable: str | None, pat
             raise InvalidInputError(f"{path} has no matrix or cube {variable!r}; it has: {listed}")
         return variable
     largest = [key for key in fitting if fitting[key] == max(fitting.values())]
+    largest = [key for key in largest if "." not in key] or largest  # variables before fields of structures
     if len(largest) != 1:
         raise InvalidInputError(f"{path}: choose a variable with variable=…; it has: {listed}")
     return largest[0]
 
 
-def _read_hdf5(path: Path, variable: str | None, transpose: bool, names: dict[str, Any]) -> Source:
-    file = open_hdf5(path)
-    with reading(path):
-        source = _choose_hdf5(path, file, variable, transpose, names)
-    weakref.finalize(source, file.close)
-    return source
+class MatArray:
+    """A variable of numbers, whatever version of file it is in.
+
+    Attributes
+    ----------
+    shape : in MATLAB's order of axes.
+    """
+
+    shape: tuple[int, ...]
+
+    def whole(self) -> NDArray[Any]:
+        """All its numbers, in memory."""
+        raise NotImplementedError
+
+    def source(self, name: str, transpose: bool, names: dict[str, Any]) -> Source:
+        """Its rows; of a cube the pixels, down the columns of the image."""
+        raise NotImplementedError
 
 
-def _choose_hdf5(path: Path, file: Any, variable: str | None, transpose: bool, names: dict[str, Any]) -> Source:
-    arrays = {key: item for key, item in file.items() if hasattr(item, "dtype") and _is_numeric(item)}
-    sparse = {key: item for key, item in file.items() if "MATLAB_sparse" in item.attrs}
-    # MATLAB writes column-major, so HDF5 shows every shape reversed.
-    sizes = {key: item.shape[::-1] for key, item in arrays.items()}
-    sizes |= {key: (int(item.attrs["MATLAB_sparse"]), item["jc"].size - 1) for key, item in sparse.items()}
-    key = choose_variable(sizes, variable, path)
-    check_stored(f"{path}:{key}", file[key])
-    if key in sparse:
-        return _sparse_source(f"{path}:{key}", sparse[key], sizes[key], transpose, names)
-    item = arrays[key]
-    if item.ndim == 3:
-        view: Any = _Pixels(item)
-        view = _Turned(view) if transpose else view
-    else:
-        view = item if transpose else _Turned(item)
-    return dense_source(f"{path}:{key}", view, **names)
+@dataclass
+class MatFile:
+    """An open file: its variables of numbers, and its texts, by name; fields of structures as ``structure.field``."""
+
+    arrays: dict[str, MatArray]
+    texts: dict[str, str]
+    opened: list[Any]
+
+    def close(self) -> None:
+        """Close it, and remove what was temporary."""
+        for file in self.opened:
+            file.close()
+
+    def __enter__(self) -> MatFile:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
 
 
-def _is_numeric(item: Any) -> bool:
-    """Whether a data set holds numbers; text is kept as numbers too, and so marked."""
+def open_mat(path: Path) -> MatFile:
+    """The variables of a ``.mat`` file of any version."""
+    with reading(path), path.open("rb") as file:
+        head = file.read(128)
+    if head.startswith(b"\x89HDF") or b"MATLAB 7.3" in head:
+        stored = open_hdf5(path)
+        with _closing([stored]), reading(path):
+            return _from_hdf5(path, stored)
+    opened: list[IO[bytes]] = []
+    with _closing(opened), reading(path):
+        opened.append(path.open("rb"))
+        found = read_variables(path, opened[0], opened)
+        arrays: dict[str, MatArray] = {
+            name: _Stored(each) for name, each in found.items() if each.kind in ("numbers", "sparse")
+        }
+        texts = {name: each.text() for name, each in found.items() if each.kind == "text" and each.shape[0] == 1}
+        return MatFile(arrays, texts, opened)
+
+
+class _closing:
+    """Closes what was opened after an exception, and only then."""
+
+    def __init__(self, opened: list[Any]) -> None:
+        self.opened = opened
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is not None:
+            for file in self.opened:
+                file.close()
+
+
+class _Stored(MatArray):
+    """A variable of a file of version 4 to 7: numbers column by column."""
+
+    def __init__(self, variable: MatVariable) -> None:
+        self.variable, self.shape = variable, variable.shape
+
+    def whole(self) -> NDArray[Any]:
+        if self.variable.kind == "numbers":
+            return self.variable.array()
+        source = self.source(self.variable.name, False, {})
+        return np.concatenate([block.toarray() for block in source.blocks()])
+
+    def source(self, name: str, transpose: bool, names: dict[str, Any]) -> Source:
+        variable = self.variable
+        if variable.kind == "sparse":
+            m, n = self.shape
+            assert variable.values is not None
+            return compressed_source(
+                name,
+                (n, m) if transpose else (m, n),
+                variable.dtype,
+                variable.readers,
+                entries=variable.values.size,
+                by_column=not transpose,
+                **names,
+            )
+        rows, columns = math.prod(self.shape[:-1]), self.shape[-1]  # pixels × bands of a cube lie as a matrix does
+        assert variable.values is not None
+        if transpose:
+            return dense_source(name, _ByColumn(variable, (columns, rows)), **names)
+        read = partial(rows_of_columns, variable.values.take, (rows, columns), variable.dtype)
+        return Source(name, (rows, columns), variable.dtype, False, read, **names)
+
+
+class _ByColumn:
+    """The transpose of an array that lies column by column: its rows are those columns."""
+
+    def __init__(self, variable: MatVariable, shape: tuple[int, int]) -> None:
+        self.values, self.shape, self.dtype = variable.values, shape, variable.dtype
+
+    def __getitem__(self, index: slice) -> NDArray[Any]:
+        start, stop, _ = index.indices(self.shape[0])
+        width = self.shape[1]
+        assert self.values is not None
+        return self.values.take(start * width, (stop - start) * width).reshape(-1, width)
+
+
+# --- version 7.3: HDF5 -----------------------------------------------------------------------------------------------
+
+
+def _from_hdf5(path: Path, file: Any) -> MatFile:
+    arrays: dict[str, MatArray] = {}
+    texts: dict[str, str] = {}
+    _collect(file, "", arrays, texts, 0)
+    return MatFile(arrays, texts, [file])
+
+
+def _collect(group: Any, prefix: str, arrays: dict[str, MatArray], texts: dict[str, str], depth: int) -> None:
+    """All numeric data sets and sparse groups, those of structures as ``structure.field``."""
+    for key, item in group.items():
+        name = f"{prefix}{key}"
+        if key.startswith("#") or item is None:
+            continue
+        if "MATLAB_sparse" in item.attrs:
+            arrays[name] = _SparseGroup(item)
+        elif hasattr(item, "keys"):
+            if depth < _DEEPEST:
+                _collect(item, f"{name}.", arrays, texts, depth + 1)
+        elif hasattr(item, "dtype") and _class_of(item) == "char":
+            if item.dtype.kind == "u" and 0 < item.size <= 4096:
+                texts[name] = "".join(chr(code) for code in np.ravel(item[()]).tolist() if 0 < code < 0xD800)
+        elif hasattr(item, "dtype") and item.dtype.kind in "iufb" and _class_of(item) not in ("cell", "string"):
+            arrays[name] = _DataSet(item)
+
+
+def _class_of(item: Any) -> str:
     kind = item.attrs.get("MATLAB_class", b"")
-    kind = kind.decode() if isinstance(kind, bytes) else str(kind)
-    return item.dtype.kind in "iufb" and kind not in ("char", "cell", "string")
+    return kind.decode("latin-1") if isinstance(kind, bytes) else str(kind)
 
 
-def _sparse_source(name: str, group: Any, shape: tuple[int, ...], transpose: bool, names: dict[str, Any]) -> Source:
+class _DataSet(MatArray):
+    """A data set; MATLAB writes column-major, so HDF5 shows every shape reversed."""
+
+    def __init__(self, item: Any) -> None:
+        self.item, self.shape = item, tuple(int(size) for size in item.shape[::-1])
+
+    def whole(self) -> NDArray[Any]:
+        check_stored(str(self.item.name), self.item)
+        return np.asarray(self.item[()]).T
+
+    def source(self, name: str, transpose: bool, names: dict[str, Any]) -> Source:
+        check_stored(name, self.item)
+        if self.item.ndim == 3:
+            view: Any = _Pixels(self.item)
+            view = _Turned(view) if transpose else view
+        else:
+            view = self.item if transpose else _Turned(self.item)
+        return dense_source(name, view, **names)
+
+
+class _SparseGroup(MatArray):
     """A sparse matrix, kept by columns (jc, ir, data); an empty one has no ir and no data."""
-    if "data" in group:
-        data, rows = group["data"], group["ir"]
-    else:
-        data, rows = np.empty(0), np.empty(0, np.int64)
-    m, n = shape
-    return compressed_source(
-        name,
-        (n, m) if transpose else (m, n),
-        data.dtype,
-        lambda: (SliceReader(group["jc"]), SliceReader(rows), SliceReader(data)),
-        entries=int(data.size),
-        by_column=not transpose,
-        **names,
-    )
+
+    def __init__(self, group: Any) -> None:
+        self.group = group
+        jc = group.get("jc")
+        if not hasattr(jc, "size") or jc.ndim != 1 or jc.size < 2:
+            raise ValueError(f"the sparse matrix {group.name!r} has no pointers")
+        self.shape = (int(group.attrs["MATLAB_sparse"]), int(jc.size) - 1)
+
+    def whole(self) -> NDArray[Any]:
+        return np.concatenate([block.toarray() for block in self.source(str(self.group.name), False, {}).blocks()])
+
+    def source(self, name: str, transpose: bool, names: dict[str, Any]) -> Source:
+        check_stored(name, self.group)
+        if "data" in self.group:
+            data, rows = self.group["data"], self.group["ir"]
+        else:
+            data, rows = np.empty(0), np.empty(0, np.int64)
+        m, n = self.shape
+        return compressed_source(
+            name,
+            (n, m) if transpose else (m, n),
+            data.dtype,
+            lambda: (SliceReader(self.group["jc"]), SliceReader(rows), SliceReader(data)),
+            entries=int(data.size),
+            by_column=not transpose,
+            **names,
+        )
 
 
 class _Turned:

@@ -30,8 +30,10 @@ class CUR:
 
     Attributes
     ----------
-    rows, columns : which ones, distinct and in rising order.
-    core : U, len(columns) × len(rows).
+    rows, columns
+        Which ones, distinct and in rising order.
+    core
+        U, len(columns) × len(rows).
     """
 
     def __init__(
@@ -91,20 +93,27 @@ def cur(
 
     Parameters
     ----------
-    S : an object with sample access; an array or sparse matrix of any sign is given one, as it stands.
-    k : rank of the core.
-    rows, columns : how many to draw, by squared length, with repetition; by default 20·k of each.
-    core : ``"sampled"`` inverts the intersection W of the sampled rows and columns, scaled to unit lengths and cut at
-        rank k: U = D_c·(D_r·W·D_c)_k⁺·D_r. ``"exact"`` takes the best core of rank k there is for these rows and
-        columns, U = R_C⁻¹·(Q_Cᵀ·A·Q_R)_k·R_R⁻ᵀ with C = Q_C·R_C and Rᵀ = Q_R·R_R, in one pass over A.
+    S
+        An object with sample access; an array or sparse matrix of any sign is given one, as it stands.
+    k
+        Rank of the core.
+    rows, columns
+        How many to draw, by squared length, with repetition; by default 20·k of each.
+    core
+        ``"sampled"`` inverts the intersection W of the sampled rows and columns, scaled to unit lengths and cut at rank
+        k: U = D_c·(D_r·W·D_c)_k⁺·D_r. ``"exact"`` takes the best core of rank k there is for these rows and columns, U
+        = R_C⁻¹·(Q_Cᵀ·A·Q_R)_k·R_R⁻ᵀ with C = Q_C·R_C and Rᵀ = Q_R·R_R, in one pass over A.
 
+    Notes
+    -----
     Costs r + c samples and r·c queries for ``"sampled"``, whatever m and n; ``"exact"`` takes O(nnz·r) time and holds
     (m + n)·max(r, c) numbers. Unlike singular vectors, the factors are rows and columns of the data: sparse
     where the data are, non-negative, and with names.
 
     Raises
     ------
-    RankError : what was drawn has rank below k.
+    RankError
+        What was drawn has rank below k.
     """
     access = as_access(S)
     k = check_rank(k, access.shape)

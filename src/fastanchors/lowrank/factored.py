@@ -36,11 +36,16 @@ class FactoredVectors:
 
     Parameters
     ----------
-    S : an object with sample access (or an array, which is given one).
-    side : ``"right"`` for combinations of rows (vectors of length n), ``"left"`` for columns (length m).
-    indices : the p rows or columns, distinct.
-    coefficients : p × k.
-    singular_values : the approximate singular values that FKV found, where it made the description.
+    S
+        An object with sample access (or an array, which is given one).
+    side
+        ``"right"`` for combinations of rows (vectors of length n), ``"left"`` for columns (length m).
+    indices
+        The p rows or columns, distinct.
+    coefficients
+        p × k.
+    singular_values
+        The approximate singular values that FKV found, where it made the description.
     """
 
     def __init__(

@@ -32,10 +32,14 @@ class LinearSolution:
 
     Attributes
     ----------
-    vectors : V, orthonormal :class:`~fastanchors.FactoredVectors`.
-    y : the k coefficients of x in them.
-    singular_values : those of A·V: all of A's where A has rank k and the regression was exact, estimates otherwise.
-    residual_norm : ‖A·x − b‖, an estimate unless the regression was exact.
+    vectors
+        V, orthonormal :class:`~fastanchors.FactoredVectors`.
+    y
+        The k coefficients of x in them.
+    singular_values
+        Those of A·V: all of A's where A has rank k and the regression was exact, estimates otherwise.
+    residual_norm
+        ‖A·x − b‖, an estimate unless the regression was exact.
     """
 
     def __init__(
@@ -112,12 +116,17 @@ def solve(
 
     Parameters
     ----------
-    S : an object with sample access; an array or sparse matrix of any sign is given one, as it stands.
-    b : the m numbers of the right side. An array in memory is looked through for NaN and infinities; a memory map or
-        a ``VectorSampler`` is read, and checked, at the sampled rows alone.
-    k : rank of the system to invert. Directions beyond it are left out, as in ``numpy.linalg.pinv`` with a cut-off.
-    rows, columns : how many FKV draws; by default 20·k of each.
-    exact : solve the k × k regression on all rows, in one pass over A and b, instead of the sampled ones.
+    S
+        An object with sample access; an array or sparse matrix of any sign is given one, as it stands.
+    b
+        The m numbers of the right side. An array in memory is looked through for NaN and infinities; a memory map or a
+        ``VectorSampler`` is read, and checked, at the sampled rows alone.
+    k
+        Rank of the system to invert. Directions beyond it are left out, as in ``numpy.linalg.pinv`` with a cut-off.
+    rows, columns
+        How many FKV draws; by default 20·k of each.
+    exact
+        Solve the k × k regression on all rows, in one pass over A and b, instead of the sampled ones.
 
     Notes
     -----
@@ -133,7 +142,8 @@ def solve(
 
     Raises
     ------
-    RankError : fewer than k directions were found; ask for a smaller k.
+    RankError
+        Fewer than k directions were found; ask for a smaller k.
     """
     access = as_access(S)
     right = _Right(b, access.shape[0])

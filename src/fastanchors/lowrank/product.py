@@ -61,12 +61,17 @@ def estimate_product(
 
     Parameters
     ----------
-    L : a k₁ × m array; factored vectors of the left side, Û standing for L = Ûᵀ; or a callable that takes row
-        indices of A and returns len(indices) × k₁ values.
-    S : an object with sample access to A; an array or sparse matrix is given one, as it stands.
-    R : an n × k₂ array; factored vectors of the right side; or a callable that takes column indices and returns
+    L
+        a k₁ × m array; factored vectors of the left side, Û standing for L = Ûᵀ; or a callable that takes row indices
+        of A and returns len(indices) × k₁ values.
+    S
+        An object with sample access to A; an array or sparse matrix is given one, as it stands.
+    R
+        An n × k₂ array; factored vectors of the right side; or a callable that takes column indices and returns
         len(indices) × k₂ values.
 
+    Notes
+    -----
     Costs two samples and one query per draw, and one look-up of L and of R (p queries for factored vectors) per
     distinct index in each batch. Raises ``TooLargeError`` above ``max_draws`` draws.
     """

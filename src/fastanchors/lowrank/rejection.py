@@ -43,17 +43,24 @@ def sample_combination(
 
     Parameters
     ----------
-    U : factored vectors, or a matrix (array or sample access) whose columns are the vectors.
-    y : k coefficients.
-    size : number of draws; None for a single int.
-    max_trials : bound on the trials per accepted draw.
+    U
+        Factored vectors, or a matrix (array or sample access) whose columns are the vectors.
+    y
+        k coefficients.
+    size
+        Number of draws; None for a single int.
+    max_trials
+        Bound on the trials per accepted draw.
 
+    Notes
+    -----
     Costs one sample and p queries per trial; :func:`expected_trials` says how many trials. The draws are exact:
     no norm and no orthonormality of U is assumed.
 
     Raises
     ------
-    SamplingError : past ``max_trials`` trials per accepted draw; reports the acceptance rate seen.
+    SamplingError
+        Past ``max_trials`` trials per accepted draw; reports the acceptance rate seen.
     """
     count = 1 if size is None else check_size(size, name="size", minimum=0)
     drawn = draw_combination(U, y, count, rng=rng, layers=layers, weights=weights, max_trials=max_trials).indices

@@ -85,19 +85,27 @@ def fkv(
 
     Parameters
     ----------
-    S : an object with sample access; an array or sparse matrix (signs allowed) is given one, as it stands.
-    k : number of vectors.
-    rows, columns : how many to draw. The default, 20·k of each, is what works in practice once the vectors are
-        orthonormalised; it is not the theorem's size.
-    eps, delta : ask for the size of :func:`fkv_sample_size` instead (δ = 0.1 unless given).
+    S
+        An object with sample access; an array or sparse matrix (signs allowed) is given one, as it stands.
+    k
+        Number of vectors.
+    rows, columns
+        How many to draw. The default, 20·k of each, is what works in practice once the vectors are orthonormalised; it
+        is not the theorem's size.
+    eps, delta
+        Ask for the size of :func:`fkv_sample_size` instead (δ = 0.1 unless given).
 
+    Notes
+    -----
     Costs at most p·q queries and p norms, p + q samples, and the SVD of a p × q matrix; nothing grows with m or n.
     The vectors are far from orthonormal unless p is very large: see :meth:`FactoredVectors.orthonormalize`.
 
     Raises
     ------
-    TooLargeError : the theorem's size (or the one given) does not fit in memory; says how much it would take.
-    RankError : the sampled submatrix has rank below k.
+    TooLargeError
+        The theorem's size (or the one given) does not fit in memory; says how much it would take.
+    RankError
+        The sampled submatrix has rank below k.
     """
     access = as_access(S)
     side = check_side(side)

@@ -13,10 +13,14 @@ class Cost:
 
     Attributes
     ----------
-    samples : draws made, of rows, of columns, and inside rows and columns.
-    queries : single entries and norms asked for.
-    rows_read : whole rows of the view read (a pass over the matrix counts every row).
-    bytes_moved : bytes sent between processes; zero on one machine.
+    samples
+        Draws made, of rows, of columns, and inside rows and columns.
+    queries
+        Single entries and norms asked for.
+    rows_read
+        Whole rows of the view read (a pass over the matrix counts every row).
+    bytes_moved
+        Bytes sent between processes; zero on one machine.
     """
 
     samples: int = 0

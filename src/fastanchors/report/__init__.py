@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..anchors import Anchors
+from ..matrix.contract import RowMatrix
+from ..matrix.door import open_matrix
 from ..rank import RankCurve
+from ..store.store import Store
 from .facts import Facts, gather
 from .page import page
 from .shares import Shares, anchor_shares
@@ -35,11 +38,11 @@ def write(
     Parameters
     ----------
     path : the file to write; it is replaced whole.
-    A : what the anchors were sought in: an array, a sparse matrix, a ``SampleMatrix`` or a store.
+    A : what the anchors were sought in: whatever :func:`fastanchors.open_matrix` opens.
     anchors : the result of a solver's ``seek``.
     title : what to call the data; by default the name of the store, or "data".
     row_names, column_names : names, where ``A`` does not bring its own.
-    normalize : ``"l1"`` if the rows have been scaled to sum one; an object with sample access knows.
+    normalize : ``"l1"`` if the rows have been scaled to sum one; a sample matrix or a store knows.
     kind : ``"spectra"`` draws the anchors as lines, ``"features"`` lists their heaviest columns, ``"words"`` calls
         these words; ``"auto"`` takes the first for dense rows that are smooth over the columns, the last for sparse
         rows whose columns are named by words.
@@ -49,14 +52,11 @@ def write(
 
     Costs the reading of a few thousand rows, a few seconds; the page stays below 2 MB.
     """
-    if title is None:
-        title = Path(A.path).name if hasattr(A, "path") else "data"
-    if normalize is None:
-        normalize = getattr(A, "normalize", None)
+    matrix = open_matrix(A, signed=True)
     facts = gather(
-        A,
+        matrix,
         anchors,
-        title=title,
+        title=_title(A, matrix) if title is None else title,
         row_names=row_names,
         column_names=column_names,
         normalize=normalize,
@@ -73,3 +73,10 @@ def write(
     finally:
         partial.unlink(missing_ok=True)
     return target
+
+
+def _title(source: Any, matrix: RowMatrix) -> str:
+    """The name of the file or store, or "data"."""
+    if isinstance(matrix, Store):
+        return matrix.path.name
+    return Path(source).name if isinstance(source, str | os.PathLike) else "data"

@@ -47,7 +47,7 @@ def _figures(facts: Facts) -> list[tuple[str, str]]:
     m, n = facts.shape
     figures = [
         ("data", f"{count(m)} × {count(n)}"),
-        ("non-zero", percent(facts.nonzeros / (m * n))),
+        ("non-zero", percent(facts.density)),
         ("view", "rows scaled to sum one" if facts.normalize == "l1" else "rows as they are"),
     ]
     if facts.anchors.solver == GIVEN:

@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._rng import RngLike, as_generator
 from ..encoder import encode
-from ..matrix.contract import Rows, SampleAccess
+from ..matrix.array import ArrayMatrix
+from ..matrix.contract import RowMatrix
+from ..matrix.door import open_matrix
+from ..matrix.drawing import draw_rows
 
-__all__ = ["Shares", "anchor_shares", "draw_by_norm", "squared_norms"]
+__all__ = ["Shares", "anchor_shares", "explained_parts", "rows_by_norm", "shares_of"]
 
 _Array = NDArray[np.float64]
 
@@ -46,33 +48,33 @@ def anchor_shares(A: Any, components: _Array, *, rows: int = 1000, rng: RngLike 
     Drawn so, the mean of f_j·⟨c_j, a⟩/‖a‖² over the draws is an unbiased estimate, with a standard error below
     0.5/√rows. Reads those rows only, besides the norms.
     """
-    block, weights, sampled = draw_by_norm(A, rows, as_generator(rng))
-    products = np.asarray(block @ components.T)
-    parts = np.maximum(encode(block, components) * products, 0.0)
-    shares = weights @ parts
-    return Shares(shares, float(max(1.0 - shares.sum(), 0.0)), block.shape[0], sampled)
+    matrix = open_matrix(A, signed=True)
+    drawn, weights = rows_by_norm(matrix, rows, as_generator(rng))
+    return shares_of(drawn, weights, components, sampled=matrix.shape[0] > rows)
 
 
-def draw_by_norm(A: Any, size: int, rng: np.random.Generator) -> tuple[Rows, _Array, bool]:
-    """Rows of ``A``, weights w with Σ w_i·f(a_i) an estimate of Σ f(a)/‖A‖_F², and whether they are a sample."""
-    m = A.shape[0]
+def shares_of(drawn: ArrayMatrix, weights: _Array, components: _Array, sampled: bool) -> Shares:
+    """The same from rows that :func:`rows_by_norm` drew."""
+    shares = weights @ explained_parts(drawn, components)
+    return Shares(shares, float(max(1.0 - shares.sum(), 0.0)), drawn.shape[0], sampled)
+
+
+def explained_parts(rows: ArrayMatrix, components: _Array) -> _Array:
+    """f_j·⟨c_j, a⟩ for every row a and anchor c_j: what each anchor explains of the squared norm of each row."""
+    weights = encode(rows.data, components).astype(np.float64)
+    return np.maximum(weights * rows.dot(components.T), 0.0)
+
+
+def rows_by_norm(matrix: RowMatrix, size: int, rng: np.random.Generator) -> tuple[ArrayMatrix, _Array]:
+    """Distinct rows drawn by their squared norms, and weights w with Σ w_i·f(a_i) an estimate of Σ f(a)/‖A‖_F².
+
+    All rows where there are no more than ``size``.
+    """
+    m = matrix.shape[0]
     if m <= size:
-        block = A.rows(np.arange(m)) if isinstance(A, SampleAccess) else A
-        total = float(squared_norms(block).sum())
-        return block, np.full(m, 1.0 / total if total else 0.0), False
-    if isinstance(A, SampleAccess):
-        drawn, counts = np.unique(A.sample_rows(size, rng=rng), return_counts=True)
-        block = A.rows(drawn)
-    else:
-        squares = squared_norms(A)
-        drawn, counts = np.unique(rng.choice(m, size, p=squares / squares.sum()), return_counts=True)
-        block = A[drawn]
-    return block, counts / (size * squared_norms(block)), True
-
-
-def squared_norms(block: Rows) -> _Array:
-    """‖a‖² of each row."""
-    if sp.issparse(block):
-        exact = block.astype(np.float64)
-        return np.asarray(exact.multiply(exact).sum(axis=1)).ravel()
-    return np.asarray(np.einsum("ij,ij->i", block, block, dtype=np.float64))
+        rows = ArrayMatrix(matrix.rows(np.arange(m)))
+        total = float(rows.squared_norms().sum())
+        return rows, np.full(m, 1.0 / total if total else 0.0)
+    indices, counts = np.unique(draw_rows(matrix, size, rng)[0], return_counts=True)
+    rows = ArrayMatrix(matrix.rows(indices))
+    return rows, counts / (size * rows.squared_norms())

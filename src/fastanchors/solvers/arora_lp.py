@@ -28,17 +28,22 @@ class AroraLP(Solver):
 
     Parameters
     ----------
-    radius : None removes rows one at a time, always the one nearest to the hull of those that remain, until k are
-        left. Without noise these are the rows inside the hull, as in the paper's algorithm; with noise the
-        near copies of an anchor go one by one and the last stays. No noise level need be known.
-        A number is the paper's form for known noise: every row is held against the hull of the rows farther
-        than ``radius`` from it (l1, relative to the largest row), and the k rows with the largest distances that
-        are farther than ``radius`` from each other are taken.
-    geometry : ``"hull"`` takes rows as points, ``"cone"`` as rays (rows scaled to unit l1 norm).
-    tolerance : a row nearer than this to the hull, relative to the largest l1 norm of a row, lies in it.
-    max_work : refuse with :class:`TooLargeError` when the m programs of m×n entries together have more entries.
+    radius
+        None removes rows one at a time, always the one nearest to the hull of those that remain, until k are left.
+        Without noise these are the rows inside the hull, as in the paper's algorithm; with noise the near copies of an
+        anchor go one by one and the last stays. No noise level need be known. A number is the paper's form for known
+        noise: every row is held against the hull of the rows farther than ``radius`` from it (l1, relative to the
+        largest row), and the k rows with the largest distances that are farther than ``radius`` from each other are
+        taken.
+    geometry
+        ``"hull"`` takes rows as points, ``"cone"`` as rays (rows scaled to unit l1 norm).
+    tolerance
+        a row nearer than this to the hull, relative to the largest l1 norm of a row, lies in it.
+    max_work
+        Refuse with :class:`TooLargeError` when the m programs of m×n entries together have more entries.
 
-    allow_fewer : return fewer than k anchors when fewer rows lie outside the hull of the others, instead of raising
+    allow_fewer
+        Return fewer than k anchors when fewer rows lie outside the hull of the others, instead of raising
         ``RankError``.
 
     Notes

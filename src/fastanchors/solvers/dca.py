@@ -43,18 +43,24 @@ class DCA(Solver):
 
     Parameters
     ----------
-    projections : number s of sub-problems; None takes ⌈3·k·log(k/δ)⌉ for lines and half of it for planes. An
-        anchor that is an end of a random line with probability at least 1/k is then missed with probability at
-        most δ/k (so all are found with probability 1 − δ; s = 3·k·log k alone would make that bound trivial).
-    dimension : 2 for planes, 1 for lines. A corner of a plane's hull votes with the share of the plane's directions
-        in which it is an end: the expectation of the votes on lines, at one sort per plane.
-    geometry : ``"hull"`` takes rows as points; ``"cone"`` as rays: projections are divided by the row's sum, which is
-        the same as scaling all rows to unit l1 norm. Zero rows are mixtures of nothing and never anchors.
-    directions : ``"gaussian"`` as published; ``"row-space"`` draws them in the span of the k leading right singular
-        vectors of a pilot of at most 2000 rows; ``"whitened"`` also divides by the singular values, so that
-        ill-conditioned anchors stick out as much as the others; ``"mixed"`` draws half of them gaussian, half whitened.
-    delta : probability δ of missing an anchor, for the default of ``projections``.
-    allow_fewer : return fewer than k anchors when fewer rows are extreme, instead of raising ``RankError``.
+    projections
+        Number s of sub-problems; None takes ⌈3·k·log(k/δ)⌉ for lines and half of it for planes. An anchor that is an
+        end of a random line with probability at least 1/k is then missed with probability at most δ/k (so all are found
+        with probability 1 − δ; s = 3·k·log k alone would make that bound trivial).
+    dimension
+        2 for planes, 1 for lines. A corner of a plane's hull votes with the share of the plane's directions in which it
+        is an end: the expectation of the votes on lines, at one sort per plane.
+    geometry
+        ``"hull"`` takes rows as points; ``"cone"`` as rays: projections are divided by the row's sum, which is the same
+        as scaling all rows to unit l1 norm. Zero rows are mixtures of nothing and never anchors.
+    directions
+        ``"gaussian"`` as published; ``"row-space"`` draws them in the span of the k leading right singular vectors of a
+        pilot of at most 2000 rows; ``"whitened"`` also divides by the singular values, so that ill-conditioned anchors
+        stick out as much as the others; ``"mixed"`` draws half of them gaussian, half whitened.
+    delta
+        Probability δ of missing an anchor, for the default of ``projections``.
+    allow_fewer
+        Return fewer than k anchors when fewer rows are extreme, instead of raising ``RankError``.
 
     Notes
     -----

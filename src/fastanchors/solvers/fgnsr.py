@@ -46,13 +46,17 @@ class FGNSR(Solver):
 
     Parameters
     ----------
-    candidates : at most so many rows are weighed. A larger matrix is cut down to the pool of rows that FAS keeps, those
-        that come nearest to being chosen; the answer is then among them.
-    iterations : gradient steps, at most.
-    tol : it stops when the objective is proved to be within ``tol`` of the optimum, as a share of the spread, half
-        the sum of squared distances of the rows from their mean. The certificate's ``details`` hold the ``objective``
-        and the ``gap`` reached, in that unit, and whether the gap is small enough.
-    allow_fewer : return fewer than k anchors when the rows have lower rank, instead of raising ``RankError``.
+    candidates
+        At most so many rows are weighed. A larger matrix is cut down to the pool of rows that FAS keeps, those that
+        come nearest to being chosen; the answer is then among them.
+    iterations
+        Gradient steps, at most.
+    tol
+        It stops when the objective is proved to be within ``tol`` of the optimum, as a share of the spread, half the
+        sum of squared distances of the rows from their mean. The certificate's ``details`` hold the ``objective`` and
+        the ``gap`` reached, in that unit, and whether the gap is small enough.
+    allow_fewer
+        Return fewer than k anchors when the rows have lower rank, instead of raising ``RankError``.
 
     Notes
     -----

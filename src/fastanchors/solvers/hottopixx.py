@@ -38,16 +38,20 @@ class Hottopixx(Solver):
 
     Parameters
     ----------
-    noise : None minimises Σ_i ‖A_(i) − C_(i)·A‖₁ under trace k, so that no noise level need be known; solved by
-        column generation, to the same optimum as with all m columns. A number ε bounds ‖A_(i) − C_(i)·A‖₁ ≤ 2ε for
-        every row (l1, relative to the largest row) and minimises pᵀ·diag(C); solved whole.
-    robust : True gathers diagonal weight that is spread over near copies of an anchor: the smallest radius at which k
-        disjoint neighbourhoods each hold more than k/(k + 1) of weight (Gillis 2013); with ``noise`` it also leaves
-        the trace free and p within 1 % of one, so that the least total weight is sought (Gillis and Luce 2014).
-        False is the program first published: trace k, p random, the k largest diagonal entries. It takes cheap rows
-        wherever 2ε allows, so it needs ε small.
-    geometry : ``"hull"`` takes rows as points, ``"cone"`` as rays (rows scaled to unit l1 norm).
-    allow_fewer : return fewer than k anchors when fewer explain all rows, instead of raising ``RankError``.
+    noise
+        None minimises Σ_i ‖A_(i) − C_(i)·A‖₁ under trace k, so that no noise level need be known; solved by column
+        generation, to the same optimum as with all m columns. A number ε bounds ‖A_(i) − C_(i)·A‖₁ ≤ 2ε for every row
+        (l1, relative to the largest row) and minimises pᵀ·diag(C); solved whole.
+    robust
+        True gathers diagonal weight that is spread over near copies of an anchor: the smallest radius at which k
+        disjoint neighbourhoods each hold more than k/(k + 1) of weight (Gillis 2013); with ``noise`` it also leaves the
+        trace free and p within 1 % of one, so that the least total weight is sought (Gillis and Luce 2014). False is
+        the program first published: trace k, p random, the k largest diagonal entries. It takes cheap rows wherever 2ε
+        allows, so it needs ε small.
+    geometry
+        ``"hull"`` takes rows as points, ``"cone"`` as rays (rows scaled to unit l1 norm).
+    allow_fewer
+        Return fewer than k anchors when fewer explain all rows, instead of raising ``RankError``.
 
     Notes
     -----

@@ -39,14 +39,18 @@ class QDCA(DCA):
 
     Parameters
     ----------
-    projections, geometry, directions, delta, allow_fewer : as in :class:`~fastanchors.DCA`, on lines.
-    shots : measurements of each state. Where the largest share of D_{Aβ} is c/m and the next (c − g)/m, the
-        most frequent of fewer than about (2c/g²)·m·log m outcomes need not be the largest: shots grow with m.
-    vote : ``"frequent"`` votes for the most frequent outcome, as published (the lowest row among equals);
-        ``"largest"`` looks up the size of Aβ at every outcome seen and votes for the largest, which is right as
-        soon as the end has been seen once.
-    preparation : ``"state"`` sets the simulator's amplitudes; ``"gates"`` prepares them by rotations and CNOTs from
-        ``|0…0⟩``, as a device would, up to 2^14 rows.
+    projections, geometry, directions, delta, allow_fewer
+        As in :class:`~fastanchors.DCA`, on lines.
+    shots
+        Measurements of each state. Where the largest share of D_{Aβ} is c/m and the next (c − g)/m, the most frequent
+        of fewer than about (2c/g²)·m·log m outcomes need not be the largest: shots grow with m.
+    vote
+        ``"frequent"`` votes for the most frequent outcome, as published (the lowest row among equals); ``"largest"``
+        looks up the size of Aβ at every outcome seen and votes for the largest, which is right as soon as the end has
+        been seen once.
+    preparation
+        ``"state"`` sets the simulator's amplitudes; ``"gates"`` prepares them by rotations and CNOTs from ``|0…0⟩``, as
+        a device would, up to 2^14 rows.
 
     Notes
     -----
