@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
-from fastanchors.apps._cooccurrence import Cooccurrence, CooccurrenceRows
+from fastanchors.apps._cooccurrence import Cooccurrence
 from fastanchors.apps._mixtures import fit_proportions, log_likelihood, mixtures
 from fastanchors.apps._topics import _recover_divergence
 from fastanchors.apps._word_space import word_space
@@ -59,8 +59,6 @@ def test_it_is_sample_access_and_solvers_take_it(counts):
     assert isinstance(implicit, fa.SampleAccess)
     expected = fa.SPA().seek(Q, 4).indices.tolist()
     assert fa.SPA().seek(implicit, 4).indices.tolist() == expected
-    rows = CooccurrenceRows(implicit)
-    assert fa.SPA().seek(rows, 4).indices.tolist() == expected
     drawn = np.bincount(implicit.sample_rows(20_000, rng=0), minlength=12) / 20_000
     # A share of 20,000 draws has a standard deviation below 0.0036: 5 of them, false alarm below 1e-5.
     np.testing.assert_allclose(drawn, (Q**2).sum(axis=1) / (Q**2).sum(), atol=0.018)

@@ -8,7 +8,8 @@ import scipy.io
 
 import fastanchors as fa
 from fastanchors.apps._odd import ScaledPixels, odd_places
-from fastanchors.apps._smoothed import cores, smoothed_projection
+from fastanchors.apps._smoothed import cores
+from fastanchors.greedy.selection import smoothed_groups
 from naive.apps import leverages as naive_leverages
 from naive.apps import smoothed_projection as naive_smoothed
 
@@ -25,20 +26,20 @@ def angle(scene, result):
 @pytest.mark.parametrize("seed", range(8))
 def test_smoothed_projection_is_the_farthest_mean_of_all_groups(seed):
     points = np.random.default_rng(seed).random((14, 3))
-    found = smoothed_projection(points, 3, 3)
+    found = smoothed_groups(points, 3, 3)
     assert [group.tolist() for group in found] == naive_smoothed(points, 3, 3)
 
 
 def test_one_point_per_group_is_spa():
     data = fa.datasets.separable(200, 10, 4, rng=0).A
-    groups = smoothed_projection(data, 4, 1)
+    groups = smoothed_groups(data, 4, 1)
     assert [int(group[0]) for group in groups] == fa.SPA().seek(data, 4).indices.tolist()
 
 
 def test_an_outlier_moves_a_mean_by_its_share_only(scene):
     points = scene.A / scene.A.sum(axis=1, keepdims=True)
     spoiled = np.vstack([points, 3 * np.eye(40)[:1]])
-    groups = smoothed_projection(spoiled, 3, 20)
+    groups = smoothed_groups(spoiled, 3, 20)
     means = np.array([np.delete(spoiled, 720, axis=0)[group[group < 720]].mean(axis=0) for group in groups])
     assert fa.metrics.matched_spectral_angle(scene.components, means).mean < 0.03
 
@@ -135,7 +136,7 @@ def test_cores_keep_groups_of_points_alike_and_drop_strangers():
     rng = np.random.default_rng(0)
     pure = np.repeat(np.eye(3), [40, 40, 5], axis=0)
     points = np.vstack([pure, rng.dirichlet([1, 1], 60) @ np.eye(3)[:2]]) + 0.01 * rng.standard_normal((145, 3))
-    groups = smoothed_projection(points, 3, 20)
+    groups = smoothed_groups(points, 3, 20)
     kept = {tuple(group) for group in cores(points, groups)}
     assert tuple(range(80, 85)) in kept
     assert sum(len(group) == 20 for group in kept) == 2

@@ -10,9 +10,8 @@ sums are the counts of the words. The paper divides by n_d once more, so that al
 tokens do, otherwise notes of ten words decide the company of most words. Either is unbiased for its own mixture
 of documents. The rows Q_w/s_w, the law of a word's company, are the data points here.
 
-As V × V numbers Q
-does not fit in memory for the vocabularies people have; H does. A product costs two products with H, a row as many
-operations as its documents have words, and only a few rows are held at a time.
+As V × V numbers Q does not fit in memory for the vocabularies people have; H does. A product costs two
+products with H, a row as many operations as its documents have words, and only a few rows are held at a time.
 """
 
 from __future__ import annotations
@@ -30,9 +29,8 @@ from .._validate import as_matrix, check_index
 from ..errors import InvalidInputError
 from ..matrix.contract import SampleAccess
 from ..matrix.cost import Cost
-from ..solvers._rows import MatrixRows
 
-__all__ = ["Cooccurrence", "CooccurrenceRows"]
+__all__ = ["Cooccurrence"]
 
 _BLOCK_BYTES = 1 << 25
 
@@ -183,22 +181,3 @@ class Cooccurrence(SampleAccess):
         drawn = np.array([self._draw(line(int(i)) ** 2, size, generator) for i in at.reshape(-1)], dtype=np.intp)
         drawn = drawn.reshape(at.shape if size is None else (*at.shape, size))
         return int(drawn) if drawn.ndim == 0 else drawn
-
-
-class CooccurrenceRows(MatrixRows):
-    """The same rows for solvers: passes over the matrix become sparse products, no row is formed for them."""
-
-    def __init__(self, source: Cooccurrence) -> None:
-        # Not by way of the parent: its check for sample access may evaluate ``nnz``, a pass over all rows.
-        self.source, self.shape = source, source.shape
-        self._contract, self._sampled, self._sparse = True, True, False
-        self._start = source.cost.copy()
-
-    def dot(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.source.dot(V)
-
-    def transposed_dot(self, U: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.source.transposed_dot(U)
-
-    def project(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.source.dot(q)

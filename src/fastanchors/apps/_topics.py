@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from .._validate import as_matrix, check_size
 from ..errors import InvalidInputError
 from ..greedy.nnls import NonnegativeSystem
+from ..greedy.selection import smoothed_groups
 from ..metrics import topic_coherence, topic_uniqueness
 from ._cooccurrence import Cooccurrence
 from ._mixtures import fit_proportions, mixtures
-from ._smoothed import nearest_to_means, smoothed_projection
+from ._smoothed import nearest_to_means
 from ._topic_words import RELEVANCE, relevant_words
 from ._word_space import WordSpace, word_space
 
@@ -131,7 +132,7 @@ def topics(
     candidates = _candidates(space, documents, k, min_documents)
     support = min(check_size(support, name="support"), candidates.size)
     points = space.points[candidates]
-    groups = smoothed_projection(points, k, support)
+    groups = smoothed_groups(points, k, support)
     anchors = candidates[nearest_to_means(points, groups)]
     grouped = candidates[np.array(groups)]
     weights = _recover(space, grouped) if recovery == "l2" else _recover_divergence(H, space, grouped)

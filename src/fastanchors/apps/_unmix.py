@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from .._validate import check_number, check_rank, check_size
 from ..encoder import encode
 from ..errors import InvalidInputError
+from ..greedy.selection import smoothed_groups
 from ._cube import Cube, as_cube
 from ._odd import ScaledPixels, odd_places
-from ._smoothed import cores, nearest_to_means, smoothed_projection
+from ._smoothed import cores, nearest_to_means
 
 __all__ = ["Unmixing", "unmix"]
 
@@ -107,7 +108,7 @@ def unmix(
     3. Spectra are projected on the leading k singular directions, where the mixtures lie; noise across them is
        dropped. The directions are those of the pixels scaled to at most unit l1 norm, dark ones left dark, so
        that noise of dark pixels does not choose them.
-    4. Smoothed SPA (:mod:`fastanchors.apps._smoothed`) picks k groups of pixels whose means are extreme. Where a
+    4. Smoothed SPA (:mod:`fastanchors.greedy.selection`) picks k groups of pixels whose means are extreme. Where a
        material is rarer than the group is large, the pixels without it are dropped from the group.
     5. A material's spectrum is the median, band by band, of the group's pixels as they are: what odd pixels got into
        the group have no say in it. Its anchor is the pixel of the group nearest to the group's mean, and abundances
@@ -131,7 +132,7 @@ def unmix(
     odd, hot = odd_places(pixels, held, k, 1 if keep_odd else count)
     used = held[~odd]
     points = _points(pixels, used, np.flatnonzero(~hot), k)
-    groups = cores(points, smoothed_projection(points, k, min(used.size, count)))
+    groups = cores(points, smoothed_groups(points, k, min(used.size, count)))
     endmembers = np.array([np.median(pixels[used[group]], axis=0) for group in groups], dtype=np.float64)
     sound = slice(None) if not hot.any() else ~hot
     abundances = np.asarray(encode(pixels[:, sound], endmembers[:, sound], sum_to_one=True), dtype=np.float64)

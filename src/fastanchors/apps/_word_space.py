@@ -22,15 +22,14 @@ each word and each document.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._parallel import one_blas_thread
+from .._parallel import map_ordered, one_blas_thread
 from ..errors import InvalidInputError, RankError
-from ..matrix import ArrayMatrix
-from ..matrix.contract import Rows
 
 __all__ = ["WordSpace", "word_space"]
 
@@ -38,6 +37,7 @@ _REGULARIZATION = 4.0  # times the mean count of a word
 _OVERSAMPLING = 10
 _ROUNDS = 4
 _SAMPLE_ENTRIES = 1 << 22  # non-zero counts that the rounds look at
+_PIECE = 1 << 20  # non-zero counts worked on together
 _ZERO = 1e-9  # eigenvalue, relative to the largest, that counts as none
 
 
@@ -53,6 +53,7 @@ class WordSpace:
     probability : of every word of the vocabulary among the tokens of these documents.
     documents : how many documents speak for each of ``words``: (Σh)²/Σh² of its counts, fewer where it comes in bursts.
     eigenvalues : k, falling.
+    directions : an orthonormal basis of the space, words of the vocabulary × (k + 10).
     """
 
     words: NDArray[np.intp]
@@ -61,31 +62,42 @@ class WordSpace:
     probability: NDArray[np.float64]
     documents: NDArray[np.float64]
     eigenvalues: NDArray[np.float64]
+    directions: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
 class _Company:
-    """D^(−1/2)·Q·D^(−1/2), regularised, of weighted documents; as products."""
+    """D^(−1/2)·Q·D^(−1/2), regularised, of documents with weights; as products.
 
-    counts: ArrayMatrix  # documents × words
-    transposed: ArrayMatrix
-    weights: NDArray[np.float64]  # of the documents: 1/(length − 1)
-    scale: NDArray[np.float64]  # of the words: 1/sqrt(s + constant)
-    diagonal: NDArray[np.float64]  # of Q: pairs of a token with itself
+    Attributes
+    ----------
+    weights : of the documents, 1/(length − 1).
+    scale : of the words, 1/sqrt(s + constant).
+    diagonal : of Q, the pairs of a token with itself.
+    """
+
+    def __init__(
+        self, counts: sp.csr_array, transposed: sp.csr_array, weights: NDArray[np.float64], scale: NDArray[np.float64]
+    ) -> None:
+        self.counts, self.transposed, self.weights, self.scale = counts, transposed, weights, scale
+        self.diagonal = _product(transposed, weights[:, None])[:, 0]
 
     def raw(self, B: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Q·B, and the documents H·B it is made from."""
-        documents = self.counts.dot(B)
-        return self.transposed.dot(documents * self.weights[:, None]) - self.diagonal[:, None] * B, documents
+        """Q·B, and the documents H·B it is made from, times their weights."""
+        documents = _product(self.counts, B)
+        documents *= self.weights[:, None]
+        rows = _product(self.transposed, documents)
+        rows -= self.diagonal[:, None] * B
+        return rows, documents
 
     def dot(self, B: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.raw(B * self.scale[:, None])[0] * self.scale[:, None]
 
 
-def word_space(H: sp.csr_array, k: int) -> WordSpace:
+def word_space(H: sp.csr_array, k: int, directions: NDArray[np.float64] | None = None) -> WordSpace:
     """Points of the words of a corpus (documents × words, whole numbers) in k coordinates.
 
-    The draws are fixed: the same counts give the same points.
+    ``directions``, those of the same corpus before documents were added, save all rounds but one. The draws are fixed:
+    the same counts give the same points.
     """
     if H.data.dtype.kind == "f" and np.any(H.data != np.floor(H.data)):
         raise InvalidInputError("counts must be whole numbers of occurrences; weights such as tf-idf are not")
@@ -94,21 +106,25 @@ def word_space(H: sp.csr_array, k: int) -> WordSpace:
     if not paired.any():
         raise InvalidInputError("no document has two words or more: there is no co-occurrence")
     weights = np.divide(1.0, lengths - 1, out=np.zeros(lengths.size), where=paired)
-    transposed = ArrayMatrix(sp.csr_array(H.T))
-    sums = transposed.dot(paired.astype(np.float64))
+    transposed = sp.csr_array(H.T)
+    sums = _product(transposed, paired[:, None].astype(np.float64))[:, 0]
     words = np.flatnonzero(sums > 0)
     _check_rank(min(int(np.count_nonzero(paired)), words.size), k, "at most ")
     scale = np.zeros(sums.size)
     scale[words] = 1 / np.sqrt(sums[words] + _REGULARIZATION * sums[words].mean())
     with one_blas_thread():  # many thin products: threads would wait for each other
-        company = _Company(ArrayMatrix(H), transposed, weights, scale, transposed.dot(weights))
-        values, B, rows, documents = _leading(company, _subspace(company, k), k)
+        company = _Company(H, transposed, weights, scale)
+        if directions is None or directions.shape != (H.shape[1], min(H.shape[1], k + _OVERSAMPLING)):
+            basis = _subspace(company, k)
+        else:
+            basis = np.linalg.qr(company.dot(directions))[0]
+        values, B, rows, documents = _leading(company, basis, k)
     points = rows[words] / sums[words, None]
     squares = _squares(company, np.einsum("ij,ij->i", documents, documents), B)[words]
     effective = sums[words] ** 2 / squares[:, 1]
     scatter = squares[:, 0] / sums[words] ** 2 - np.einsum("ij,ij->i", points, points) / effective
     one_document = float(np.maximum(scatter, 0.0) * effective @ sums[words] / sums.sum())
-    return WordSpace(words, points, one_document / effective, sums / sums.sum(), effective, values)
+    return WordSpace(words, points, one_document / effective, sums / sums.sum(), effective, values, basis)
 
 
 def _check_rank(rank: int, k: int, about: str = "") -> None:
@@ -133,21 +149,20 @@ def _sampled(company: _Company, rng: np.random.Generator) -> _Company:
     counts = company.counts
     if counts.nnz <= _SAMPLE_ENTRIES:
         return company
-    squares = np.concatenate(counts.map_blocks(_squared_dot, company.scale**2)) * company.weights
+    squares = _product(counts, company.scale[:, None] ** 2, squared=True)[:, 0] * company.weights
     cumulative = np.cumsum(squares)
     size = counts.shape[0] * _SAMPLE_ENTRIES // counts.nnz
     drawn = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
     documents, times = np.unique(drawn, return_counts=True)
     weights = company.weights[documents] * times * cumulative[-1] / (size * squares[documents])
-    part = counts.data[documents]
-    transposed = ArrayMatrix(sp.csr_array(part.T))
-    return _Company(ArrayMatrix(part), transposed, weights, company.scale, transposed.dot(weights))
+    part = counts[documents]
+    return _Company(part, sp.csr_array(part.T), weights, company.scale)
 
 
 def _leading(
     company: _Company, basis: NDArray[np.float64], k: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """The leading k eigenvalues, their scaled vectors B, Q·B and H·B (Rayleigh–Ritz)."""
+    """The leading k eigenvalues, their scaled vectors B, Q·B and the weighted H·B (Rayleigh–Ritz)."""
     scaled = basis * company.scale[:, None]
     rows, documents = company.raw(scaled)
     inner = scaled.T @ rows
@@ -160,15 +175,33 @@ def _leading(
 
 
 def _squares(company: _Company, lengths: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For every word Σ_d h²·‖z_d‖² and Σ_d h², with z_d the document's point without one token of the word itself."""
-    weights = company.weights**2
-    paired = (weights > 0).astype(np.float64)
-    vectors = np.column_stack([lengths * weights, weights, paired])
-    sums = np.concatenate(company.transposed.map_blocks(_squared_dot, vectors))
+    """For every word Σ_d h²·‖z_d‖² and Σ_d h², with z_d the document's point without one token of the word itself.
+
+    ``lengths`` are the squared norms of the weighted documents.
+    """
+    paired = (company.weights > 0).astype(np.float64)
+    sums = _product(company.transposed, np.column_stack([lengths, company.weights**2, paired]), squared=True)
     own = np.einsum("ij,ij->i", B, B)
     return np.column_stack([np.maximum(sums[:, 0] - own * sums[:, 1], 0.0), sums[:, 2]])
 
 
-def _squared_dot(start: int, block: Rows, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The squares of the entries times vectors."""
-    return np.asarray(block.astype(np.float64).power(2) @ vectors)
+def _product(matrix: sp.csr_array, B: NDArray[np.float64], *, squared: bool = False) -> NDArray[np.float64]:
+    """The matrix, or the squares of its entries, times B; a bounded number of entries at a time, in threads.
+
+    In single precision where the corpus is large: sampling errors are far above its rounding.
+    """
+    kind = np.float32 if matrix.nnz > _SAMPLE_ENTRIES and not squared else np.float64
+    B = B.astype(kind, copy=False)
+    result = np.empty((matrix.shape[0], B.shape[1]))
+    steps = np.arange(_PIECE, matrix.nnz, _PIECE)
+    bounds = np.unique(np.concatenate([[0], np.searchsorted(matrix.indptr, steps), [matrix.shape[0]]]))
+
+    def part(low: int, high: int) -> None:
+        at = slice(matrix.indptr[low], matrix.indptr[high])
+        data = matrix.data[at].astype(kind)
+        indptr = matrix.indptr[low : high + 1] - matrix.indptr[low]
+        piece = sp.csr_array((data**2 if squared else data, matrix.indices[at], indptr), (high - low, matrix.shape[1]))
+        result[low:high] = piece @ B
+
+    map_ordered(part, [(int(low), int(high)) for low, high in pairwise(bounds)])
+    return result

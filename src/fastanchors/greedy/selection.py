@@ -19,6 +19,7 @@ successive projection algorithm*, 2024). They differ in what may be a vertex:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -33,7 +34,9 @@ Selection = Literal["auto", "spa", "smoothed", "pseudo-points", "lifted", "white
 RULES = ("auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened")
 
 _STARTS = 16  # farthest points tried as directions, besides the principal axes both ways
+_AXES = 64  # the axes are tried in no more dimensions than this: their cost is cubic in the dimension
 _CLIMBS = 4  # the best of these are followed to their local maximum
+_BATCH = 8  # directions looked along in one product
 _ROUNDS = 50
 _ZERO = 1e-10  # residual, relative to the first, that counts as none
 _ISOLATED = 5.0  # neighbours farther than this many times the median are no company
@@ -119,7 +122,8 @@ def smoothed_groups(points: _Array, k: int, count: int, starts: str = "many") ->
     SPA on the hull of the means of any ``count`` points: in direction u its farthest point is the mean of the
     ``count`` points farthest along u. From each start, u is replaced by the direction of that mean until it stays.
 
-    Costs k·(16 + 2·d) products and partial sorts of m numbers for m points in d dimensions; memory: one copy.
+    Costs k·(16 + 2·d) products and partial sorts of m numbers for m points in d dimensions, k·16 where d is above 64;
+    memory: one copy.
     """
     residuals = points.copy()
     groups: list[NDArray[np.intp]] = []
@@ -144,13 +148,23 @@ def _farthest_mean(residuals: _Array, count: int, starts: str) -> tuple[NDArray[
         group = _top(residuals @ farthest_point, count)
         return group, float(np.linalg.norm(residuals[group].mean(axis=0)))
     directions = _directions(residuals)
-    sizes = [float(np.linalg.norm(residuals[_top(residuals @ u, count)].mean(axis=0))) for u in directions]
+    sizes = [_mean_length(residuals, along, count) for along in _shadows(residuals, directions)]
     best, farthest = np.arange(count), -1.0
     for start in np.argsort(-np.array(sizes), kind="stable")[:_CLIMBS]:
         group, size = _climb(residuals, directions[start], count)
         if size > farthest * (1 + 1e-12):
             best, farthest = group, size
     return best, farthest
+
+
+def _shadows(residuals: _Array, directions: _Array) -> Iterator[_Array]:
+    """The residuals along each direction, a few directions at a time."""
+    for start in range(0, len(directions), _BATCH):
+        yield from np.ascontiguousarray(directions[start : start + _BATCH] @ residuals.T)
+
+
+def _mean_length(residuals: _Array, along: _Array, count: int) -> float:
+    return float(np.linalg.norm(residuals[_top(along, count)].mean(axis=0)))
 
 
 def _climb(residuals: _Array, direction: _Array, count: int) -> tuple[NDArray[np.intp], float]:
@@ -168,8 +182,10 @@ def _climb(residuals: _Array, direction: _Array, count: int) -> tuple[NDArray[np
 def _directions(residuals: _Array) -> _Array:
     """Where to start: towards the farthest points and along the principal axes, both ways."""
     squares = np.einsum("ij,ij->i", residuals, residuals)
-    axes = np.linalg.eigh(residuals.T @ residuals)[1].T
-    starts = np.concatenate([residuals[_top(squares, min(_STARTS, squares.size))], axes, -axes])
+    starts = residuals[_top(squares, min(_STARTS, squares.size))]
+    if residuals.shape[1] <= _AXES:
+        axes = np.linalg.eigh(residuals.T @ residuals)[1].T
+        starts = np.concatenate([starts, axes, -axes])
     lengths = np.linalg.norm(starts, axis=1)
     return np.asarray(starts[lengths > 0] / lengths[lengths > 0, None])
 

@@ -1,0 +1,78 @@
+"""Texts as words: what a word is, which are left out, and how often each occurs."""
+
+from __future__ import annotations
+
+import html as entities
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._validate import as_matrix
+from ..errors import InvalidInputError, InvalidTypeError
+
+__all__ = ["Tokenizer", "count_texts", "strip_html"]
+
+_WORD = re.compile(r"[^\W\d_](?:[\w'-]*[^\W_])?")
+_CONTRACTION = re.compile(r"(?:n't|'ll|'re|'ve|'m|'d)$")  # don't, we'll: made of stop words alone
+_HIDDEN = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
+
+
+def strip_html(text: str) -> str:
+    """The text without tags, scripts, styles and comments; entities as characters."""
+    return entities.unescape(_TAG.sub(" ", _HIDDEN.sub(" ", text)))
+
+
+class Tokenizer:
+    """Splits a text into lower-case words of two letters or more.
+
+    A possessive ``'s`` is taken off (``labour's`` is ``labour``). Words of the ``stop`` list go, and with them
+    contractions of such words (``don't``, ``it's``). With ``ngrams`` = n, runs of up to n of the words left count too.
+    """
+
+    def __init__(self, stop: frozenset[str] = frozenset(), *, ngrams: int = 1, html: bool = False) -> None:
+        self.stop, self.ngrams, self.html = stop, ngrams, html
+
+    def __call__(self, text: str) -> list[str]:
+        if self.html:
+            text = strip_html(text)
+        words = [word.removesuffix("'s") for word in _WORD.findall(text.lower().replace("’", "'"))]
+        words = [word for word in words if len(word) > 1]
+        if self.stop:
+            words = [word for word in words if word not in self.stop and not _CONTRACTION.search(word)]
+        runs = [" ".join(words[at : at + n]) for n in range(2, self.ngrams + 1) for at in range(len(words) - n + 1)]
+        return words + runs
+
+
+def count_texts(
+    texts: Sequence[str], analyzer: Callable[[str], list[str]], name: str
+) -> tuple[sp.csr_array, list[str]]:
+    """Counts (documents × words) and the words, sorted."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    counter = CountVectorizer(analyzer=analyzer, dtype=np.int32)
+    try:
+        counts = sp.csr_array(counter.fit_transform(texts))
+    except ValueError as error:
+        raise InvalidInputError(f"{name} holds no words") from error
+    return counts, list(counter.get_feature_names_out())
+
+
+def count_with(vectorizer: Any, texts: Sequence[str], *, fit: bool) -> tuple[sp.csr_array, list[str] | None]:
+    """Counts by a scikit-learn vectoriser; of one with weights (tf-idf) the counts beneath them are taken."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    if isinstance(vectorizer, CountVectorizer):  # TfidfVectorizer is one
+        counted = (CountVectorizer.fit_transform if fit else CountVectorizer.transform)(vectorizer, texts)
+    elif hasattr(vectorizer, "transform"):
+        counted = vectorizer.fit_transform(texts) if fit else vectorizer.transform(texts)
+    else:
+        raise InvalidTypeError(f"vectorizer must be a scikit-learn vectoriser, got {type(vectorizer).__name__}")
+    try:
+        words = [str(word) for word in vectorizer.get_feature_names_out()]
+    except (AttributeError, NotImplementedError):  # HashingVectorizer has no words
+        words = None
+    return sp.csr_array(as_matrix(counted, name="the vectoriser's counts")), words

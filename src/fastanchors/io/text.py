@@ -1,0 +1,211 @@
+"""Texts of documents: folders, lines, tables, JSON and Parquet, each compressed or not."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidInputError, MissingExtraError, StoreError
+from .words import BOM, check_encoding, decoded, did_you_mean
+
+__all__ = ["Texts", "holds_texts", "read_texts"]
+
+_LINES = (".txt", ".text", ".md")
+_TABLES = {".csv": ",", ".tsv": "\t"}
+_JSON = (".jsonl", ".ndjson", ".json")
+_PARQUET = (".parquet", ".pq")
+_OPENERS = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
+_HEADING = re.compile(r"[^\W\d_][\w .:/()-]{0,40}$")  # how the name of a column looks
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Names and texts of documents; ``replaced`` bytes that were not text."""
+
+    names: list[str]
+    texts: list[str]
+    replaced: int = 0
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix that tells the format, in lower case, without that of a compression."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in _OPENERS:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def holds_texts(path: Path, column: Any = None) -> bool:
+    """Whether the name says texts. Parquet holds texts if a column of it is asked for."""
+    if path.is_dir():
+        return not (path / "manifest.json").exists() and path.suffix.lower() not in (".zarr", ".parquet")
+    if path.name.lower().startswith("docword."):
+        return False
+    suffix = suffix_of(path)
+    return suffix in (*_TABLES, *_LINES, *_JSON) or (suffix in _PARQUET and column is not None)
+
+
+def read_texts(
+    path: Path,
+    *,
+    column: str | int | None = None,
+    title: str | int | None = None,
+    header: bool | None = None,
+    encoding: str = "utf-8",
+    errors: str = "strict",
+) -> Texts:
+    """The documents of a folder (one in each file), of a text file (one in each line), or of a column of a table.
+
+    Parameters
+    ----------
+    path : Path
+        A folder, ``.txt``, ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` or ``.parquet``; also with ``.gz``, ``.bz2`` or
+        ``.xz``.
+    column, title : str, int or None
+        The columns of texts and of names: by name, or by number from 0. A table of one column needs none.
+    header : bool or None
+        Whether the first line of a ``.csv`` or ``.tsv`` file has names of columns; None looks at it.
+    encoding : str
+        Of everything but Parquet.
+    errors : {"strict", "replace"}
+        What is done with bytes that are no text: an error, or U+FFFD for each, counted.
+    """
+    if errors not in ("strict", "replace"):
+        raise InvalidInputError(f"errors must be 'strict' or 'replace', got {errors!r}")
+    decoder = _Decoder(check_encoding(encoding), errors)
+    suffix = suffix_of(path)
+    if path.is_dir():
+        names, texts = _folder(path, decoder)
+    elif suffix in _LINES or suffix == "":
+        texts = [line for line in decoder.read(path).splitlines() if line.strip()]
+        names = [str(number) for number in range(len(texts))]
+    else:
+        if suffix in _TABLES:
+            columns = _table(path, decoder.read(path), _TABLES[suffix], header)
+        elif suffix in _PARQUET:
+            columns = _parquet(path)
+        else:
+            columns = _json(path, decoder.read(path), lines=suffix != ".json")
+        texts = ["" if cell is None else str(cell) for cell in _chosen(path, columns, column)]
+        if title is None:
+            names = [str(number) for number in range(len(texts))]
+        else:
+            names = ["" if cell is None else str(cell) for cell in _chosen(path, columns, title)]
+    if not texts:
+        raise InvalidInputError(f"{path} holds no documents")
+    return Texts(names, texts, decoder.replaced)
+
+
+class _Decoder:
+    """Reads files as text, and counts what it had to replace."""
+
+    def __init__(self, encoding: str, errors: str) -> None:
+        self.encoding, self.errors, self.replaced = encoding, errors, 0
+
+    def read(self, path: Path) -> str:
+        try:
+            data = path.read_bytes()
+            opener = _OPENERS.get(path.suffix.lower())
+            data = (data if opener is None else opener(data)).removeprefix(BOM)
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise StoreError(f"cannot read {path}: {reason}") from error
+        if self.errors == "strict":
+            return decoded(data, self.encoding, str(path))
+        text = data.decode(self.encoding, "replace")
+        mark = "\N{REPLACEMENT CHARACTER}"
+        if mark in text:
+            own = data.count(mark.encode(self.encoding)) if self.encoding.lower().startswith("utf") else 0
+            self.replaced += text.count(mark) - own
+        return text
+
+
+def _folder(path: Path, decoder: _Decoder) -> tuple[list[str], list[str]]:
+    files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
+    files = [file for file in files if suffix_of(file) in _LINES] or files
+    if not files:
+        raise InvalidInputError(f"{path} holds no files")
+    return [str(file.relative_to(path)) for file in files], [decoder.read(file) for file in files]
+
+
+def _table(path: Path, text: str, separator: str, header: bool | None) -> dict[str | int, Sequence[Any]]:
+    csv.field_size_limit(1 << 30)
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row]
+    except csv.Error as error:
+        raise StoreError(f"{path}: {error}") from error
+    if not rows:
+        raise InvalidInputError(f"{path} is empty")
+    first = rows[0]
+    if header is None:
+        header = len(set(first)) == len(first) and all(_HEADING.match(cell) and cell.count(" ") < 3 for cell in first)
+    names: list[str | int] = list(first) if header else list(range(len(first)))
+    body = rows[1:] if header else rows
+    for number, row in enumerate(body, start=2 if header else 1):
+        if len(row) > len(first):
+            raise StoreError(f"{path}, record {number}: {len(row)} fields where the first has {len(first)}")
+    return {name: [row[at] if at < len(row) else "" for row in body] for at, name in enumerate(names)}
+
+
+def _json(path: Path, text: str, *, lines: bool) -> dict[str | int, Sequence[Any]]:
+    if lines:
+        numbered = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+        records: Any = [_parsed(line, f"{path}, line {number}") for number, line in numbered]
+    else:
+        records = _parsed(text, str(path))
+    if isinstance(records, dict) and records and all(isinstance(column, list) for column in records.values()):
+        return dict(records)
+    if isinstance(records, list) and all(isinstance(record, str) for record in records):
+        return {"text": records}
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise StoreError(f"{path}: expected a list of texts, a list of objects, or an object of columns")
+    keys: dict[str, None] = {}
+    for record in records:
+        keys.update(dict.fromkeys(record))
+    return {key: [record.get(key) for record in records] for key in keys}
+
+
+def _parsed(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{place}: not JSON: {error}") from error
+
+
+def _parquet(path: Path) -> dict[str | int, Sequence[Any]]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtraError("reading Parquet needs pyarrow: pip install 'fastanchors[io]'") from error
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise StoreError(f"cannot read {path}: {error}") from error
+    return {name: table.column(name).to_pylist() for name in table.column_names}
+
+
+def _chosen(path: Path, columns: dict[str | int, Sequence[Any]], column: str | int | None) -> Sequence[Any]:
+    """One column, by name or by number."""
+    names = list(columns)
+    listed = ", ".join(map(repr, names)) or "none"
+    if column is None:
+        if len(names) == 1:
+            return columns[names[0]]
+        raise InvalidInputError(f"{path}: say which column holds the text (--column); it has {listed}")
+    if column in columns:
+        return columns[column]
+    place = int(column) if str(column).isdigit() else -1
+    if 0 <= place < len(names):
+        return columns[names[place]]
+    raise InvalidInputError(f"{path} has no column {column!r}; it has {listed}{did_you_mean(str(column), names)}")
