@@ -405,7 +405,7 @@ def test_other_separators_are_recognised_and_named(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("e.img", r"for the image of e.hdr beside it, give that header"),
+        ("e.img", r"e\.hdr: 'lines' must be a whole number"),
         ("words.txt", r"format of .*words.txt; give format"),
         ("x.foo", r"format of .*x.foo; give format"),
         ("x.mtxx", r"did you mean \.mtx"),

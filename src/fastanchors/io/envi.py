@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from .arrays import dense_source
-from .row_source import Source, read_names
+from .row_source import Source
+from .scene import SceneInfo, scene_source
+from .words import BOM
 
-__all__ = ["EnviImage", "open_envi", "read_envi"]
+__all__ = ["EnviImage", "find_header", "open_envi", "read_envi"]
 
 _TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8"}
 _SUFFIXES = ("", ".img", ".dat", ".raw", ".bin", ".bil", ".bip", ".bsq")
@@ -35,19 +36,29 @@ class EnviImage:
     wavelengths: NDArray[np.float64] | None
     ignore: float | None
     band_names: list[str] | None
+    scene: SceneInfo = field(default_factory=lambda: SceneInfo(None))
 
 
 def read_envi(path: Path, *, row_names: Any = None, column_names: Any = None) -> Source:
-    """An ENVI image as pixels × bands, pixels along its lines; ``path`` is the header."""
+    """An ENVI image as pixels × bands, pixels along its lines; ``path`` is the header or the raw file beside it."""
     image = open_envi(path)
-    names = column_names if column_names is not None else image.band_names
-    return dense_source(
-        str(path), _Pixels(image.cube), row_names=read_names(row_names, "row"), column_names=read_names(names, "column")
+    return scene_source(
+        str(path),
+        lambda first, last: image.cube[first:last],
+        image.cube.shape,
+        image.cube.dtype,
+        image.scene,
+        row_names=row_names,
+        column_names=column_names if column_names is not None else image.band_names,
     )
 
 
 def open_envi(path: Path) -> EnviImage:
-    """The image that the header ``path`` describes, memory-mapped."""
+    """The image of a header, or of the raw file beside one, memory-mapped."""
+    header = path if path.suffix.lower() == ".hdr" else find_header(path)
+    if header is None:
+        raise StoreError(f"no header beside {path}: tried {path.with_suffix('.hdr').name} and {path.name}.hdr")
+    path, given = header, path
     fields = _fields(path)
     sizes = {key: _whole(fields, key, path) for key in ("lines", "samples", "bands")}
     offset = _whole(fields, "header offset", path, default=0, least=0)
@@ -57,24 +68,58 @@ def open_envi(path: Path) -> EnviImage:
     dtype = np.dtype((">" if _whole(fields, "byte order", path, default=0, least=0) else "<") + _TYPES[code])
     interleave = fields.get("interleave", "bsq").lower()
     if interleave not in _INTERLEAVES:
-        raise StoreError(f"{path}: interleave {interleave!r} is unknown; it is one of {', '.join(_INTERLEAVES)}")
+        raise StoreError(f"{path}: interleave {interleave[:40]!r} is unknown; it is one of {', '.join(_INTERLEAVES)}")
     axes, order = _INTERLEAVES[interleave]
     shape = tuple(sizes[axis] for axis in axes)
-    data = _data_file(path)
+    data = _data_file(path) if given == path else given
     needed = offset + math.prod(shape) * dtype.itemsize
     if data.stat().st_size < needed:
         raise StoreError(f"{data} is truncated: {data.stat().st_size} bytes, the header asks for {needed}")
     cube = np.memmap(data, dtype=dtype, mode="r", offset=offset, shape=shape).transpose(order)
-    wavelengths = _numbers(fields.get("wavelength"), sizes["bands"], path)
-    ignore = _numbers(fields.get("data ignore value"), 1, path)
     names = fields.get("band names")
     listed = None if names is None else [name.strip() for name in names.split(",")]
-    return EnviImage(
-        cube,
-        wavelengths,
+    if listed is not None and len(listed) != sizes["bands"]:
+        listed = None
+    scene = _scene(fields, (sizes["lines"], sizes["samples"]), sizes["bands"], path)
+    return EnviImage(cube, scene.wavelengths, scene.ignore, listed, scene)
+
+
+def _scene(fields: dict[str, str], shape: tuple[int, int], bands: int, path: Path) -> SceneInfo:
+    """What the header tells of bands, missing data, scale and place."""
+    ignore = _numbers(fields.get("data ignore value"), 1, path)
+    good = _numbers(fields.get("bbl"), bands, path)
+    scale = _numbers(fields.get("data gain values"), bands, path)
+    factor = _numbers(fields.get("reflectance scale factor"), 1, path)
+    if scale is None and factor is not None and np.isfinite(factor[0]) and factor[0] > 0 and factor[0] != 1:
+        scale = np.full(bands, 1 / factor[0])
+    return SceneInfo(
+        shape,
+        "C",
+        _numbers(fields.get("wavelength"), bands, path),
+        fields.get("wavelength units"),
+        None if good is None else good != 0,
         None if ignore is None else float(ignore[0]),
-        listed if listed is not None and len(listed) == sizes["bands"] else None,
+        scale,
+        _numbers(fields.get("data offset values"), bands, path),
+        {key: fields[key] for key in ("map info", "coordinate system string", "projection info") if key in fields},
     )
+
+
+def find_header(path: Path) -> Path | None:
+    """The header beside a raw file: ``x.hdr`` or ``x.img.hdr`` for ``x.img``; None where there is none of ENVI's."""
+    for suffix in (".hdr", ".HDR"):
+        for header in (path.with_name(f"{path.name}{suffix}"), path.with_suffix(suffix)):
+            if header != path and header.is_file() and _begins(header).removeprefix(BOM).startswith(b"ENVI"):
+                return header
+    return None
+
+
+def _begins(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(16)
+    except OSError:
+        return b""
 
 
 def _fields(path: Path) -> dict[str, str]:
@@ -95,7 +140,7 @@ def _whole(fields: dict[str, str], key: str, path: Path, *, default: int | None 
     if key not in fields and default is not None:
         return default
     text = fields.get(key, "")
-    if not text.isdigit() or len(text) > 15 or int(text) < least:
+    if not (text.isascii() and text.isdigit()) or len(text) > 15 or int(text) < least:
         raise StoreError(f"{path}: '{key}' must be a whole number of at least {least}, got {text[:40]!r}")
     return int(text)
 
@@ -117,17 +162,3 @@ def _data_file(header: Path) -> Path:
             if candidate != header and candidate.is_file():
                 return candidate
     raise StoreError(f"no image file beside {header}: tried {header.stem} with {', '.join(filter(None, _SUFFIXES))}")
-
-
-class _Pixels:
-    """Pixels × bands of a mapped cube, sliced by pixels without reading it whole."""
-
-    def __init__(self, cube: NDArray[Any]) -> None:
-        lines, self.samples, bands = cube.shape
-        self.cube, self.shape, self.dtype = cube, (lines * self.samples, bands), cube.dtype
-
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
-        start, stop, _ = rows.indices(self.shape[0])
-        first, last = start // self.samples, -(-stop // self.samples)
-        part = np.ascontiguousarray(self.cube[first:last]).reshape(-1, self.shape[1])
-        return part[start - first * self.samples : stop - first * self.samples]

@@ -18,6 +18,7 @@ from .._openers import opener
 from .._validate import is_dask
 from ..errors import InvalidTypeError, StoreError
 from .addresses import STREAMED, RemotePath, path_of
+from .envi import find_header
 from .numbers import open_bytes
 from .row_source import Source, reading
 
@@ -33,6 +34,8 @@ _READERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "h5ad": ("hdf5", "read_h5ad", (".h5ad",)),
     "mat": ("matlab", "read_mat", (".mat",)),
     "envi": ("envi", "read_envi", (".hdr",)),
+    "geotiff": ("geotiff", "read_geotiff", (".tif", ".tiff")),
+    "netcdf": ("netcdf", "read_netcdf", (".nc", ".nc4", ".h5", ".he5", ".hdf5")),
     "zarr": ("zarr_array", "read_zarr", (".zarr",)),
     "ldac": ("bags", "read_ldac", (".ldac", ".lda-c")),
     "docword": ("bags", "read_docword", (".docword", ".docword.gz")),
@@ -135,6 +138,8 @@ def _format(path: Any) -> str:
     for suffix in sorted(suffixes, key=len, reverse=True):
         if lower.endswith(suffix):
             return suffixes[suffix]
+    if isinstance(path, Path) and path.is_file() and find_header(path) is not None:
+        return "envi"
     if found := _sniff(path):
         return found
     hint = _hint(path, list(suffixes))
@@ -147,10 +152,7 @@ def _exists(path: Any) -> bool:
 
 
 def _hint(path: Any, suffixes: list[str]) -> str:
-    """What a file of unknown format may be: the data of an ENVI header beside it, text, or a misspelt suffix."""
-    for header in (path.with_name(f"{path.name.removesuffix(path.suffix)}.hdr"), path.with_name(f"{path.name}.hdr")):
-        if header.is_file():
-            return f" (for the image of {header.name} beside it, give that header)"
+    """What a file of unknown format may be: text, or a misspelt suffix."""
     if path.suffix.lower() in ("", ".txt", ".dat"):
         return ""
     close = difflib.get_close_matches(path.suffix.lower(), suffixes, n=3, cutoff=0.6)
@@ -182,6 +184,8 @@ def _sniff(path: Any) -> str | None:
         (b"PAR1", "parquet"),
         (b"MATLAB", "mat"),
         (b"\x89HDF", "h5ad"),
+        (b"II*\0", "geotiff"),
+        (b"MM\0*", "geotiff"),
     ):
         if head.startswith(magic):
             return name

@@ -25,6 +25,7 @@ from ..matrix.door import BlockSource
 from .addresses import RemotePath, path_of
 
 __all__ = [
+    "ANY_SIZE",
     "Source",
     "block_bytes",
     "check_claim",
@@ -39,7 +40,7 @@ __all__ = [
 # In bytes of entries: memory is planned as a multiple of those, which are held more often than these.
 _SUMS_BYTES, _NAME_BYTES = 12, 32
 
-_ANY_SIZE = 1 << 30  # bytes that an array may claim, whatever is stored of it
+ANY_SIZE = 1 << 26  # bytes that an array may claim, whatever is stored of it
 _BEST_RATIO = 1 << 17  # and so many for each that is stored: constant data compress well
 
 BlockReader = Callable[[int], Iterable[Rows]]
@@ -56,6 +57,7 @@ class Source(BlockSource):
     is_sparse : blocks are canonical CSR (sorted, no duplicates) if True, else C-ordered arrays.
     row_names, column_names : sequences of strings or None; a stream fills ``row_names`` while it is read.
     column_names_from : the file beside the data that the column names were found in, where nobody named it; or None.
+    scene : a :class:`~fastanchors.io.scene.SceneInfo` where rows are the pixels of an image; or None.
     is_file : the rows come from a file, so that whatever goes wrong while they are read is the file's: a StoreError.
     """
 
@@ -77,6 +79,7 @@ class Source(BlockSource):
         self.row_names = row_names
         self.column_names = column_names
         self.column_names_from: str | None = None
+        self.scene: Any = None
         self.is_file = False
         self._reader = reader
         if shape[1] < 1 or shape[0] == 0:
@@ -205,7 +208,7 @@ def reading(name: Any) -> Iterator[None]:
 
 def check_claim(name: str, claimed: int, stored: int) -> None:
     """Raise where an array claims to hold far more bytes than any compression makes of what is stored of it."""
-    if claimed > _ANY_SIZE + _BEST_RATIO * stored:
+    if claimed > ANY_SIZE + _BEST_RATIO * stored:
         raise TooLargeError(
             f"{name} claims {claimed:,} bytes of data but stores {stored:,}; if that is no mistake, write it without "
             "its empty part"

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import InvalidInputError, MissingExtraError
 from .arrays import dense_source
-from .row_source import Source, check_claim, read_names, reading
+from .row_source import ANY_SIZE, Source, check_claim, read_names, reading
 
 __all__ = ["read_zarr"]
 
@@ -36,7 +36,7 @@ def zarr_source(array: Any, *, name: str = "the zarr array", row_names: Any = No
     if array.ndim != 2:
         raise InvalidInputError(f"{name} must be two-dimensional, got shape {array.shape}")
     with reading(name):
-        if array.nbytes > 1 << 30:  # counting what is stored lists every chunk
+        if array.nbytes > ANY_SIZE:  # counting what is stored lists every chunk
             check_claim(name, int(array.nbytes), int(array.nbytes_stored()))
     return dense_source(
         name,

@@ -1,0 +1,88 @@
+"""GeoTIFF images with many bands, read by lines with rasterio (extra ``geo``)."""
+
+from __future__ import annotations
+
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import MissingExtraError, StoreError
+from .row_source import Source, reading
+from .scene import SceneInfo, scene_source
+
+__all__ = ["read_geotiff"]
+
+
+def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None) -> Source:
+    """A GeoTIFF as pixels × bands, pixels along its lines.
+
+    No-data value, scales, offsets, descriptions of the bands, wavelengths (tags ``wavelength`` of the bands), the
+    coordinate system and the transform are kept in the source's ``scene``.
+    """
+    try:
+        import rasterio
+        from rasterio.windows import Window
+    except ImportError as error:
+        raise MissingExtraError("reading GeoTIFF needs rasterio: pip install 'fastanchors[geo]'") from error
+    with reading(path):
+        image = rasterio.open(path)
+    try:
+        with reading(path):
+            types = set(image.dtypes)
+            dtype = np.result_type(*types)
+            if dtype.kind not in "iuf":
+                raise StoreError(f"{path} holds {', '.join(sorted(types))}, not real numbers")
+            shape = (int(image.height), int(image.width), int(image.count))
+            names = [text or f"band {i + 1}" for i, text in enumerate(image.descriptions)]
+            named = any(image.descriptions)
+
+            def read_lines(first: int, last: int) -> NDArray[Any]:
+                part = image.read(window=Window(0, first, shape[1], last - first), out_dtype=dtype)
+                return np.moveaxis(part, 0, -1)
+
+            source = scene_source(
+                str(path),
+                read_lines,
+                shape,
+                dtype,
+                _scene(image),
+                stored=path.stat().st_size,
+                chunk_lines=int(image.block_shapes[0][0]),
+                row_names=row_names,
+                column_names=column_names if column_names is not None else names if named else None,
+            )
+    except BaseException:
+        image.close()
+        raise
+    weakref.finalize(source, image.close)
+    return source
+
+
+def _scene(image: Any) -> SceneInfo:
+    tags = [image.tags(i + 1) for i in range(image.count)]
+    waves = [_number(tag.get("wavelength", "")) for tag in tags]
+    scales, offsets = np.asarray(image.scales, dtype=np.float64), np.asarray(image.offsets, dtype=np.float64)
+    place = {"transform": tuple(image.transform)[:6]}
+    if image.crs is not None:
+        place["crs"] = image.crs.to_wkt()
+    return SceneInfo(
+        (int(image.height), int(image.width)),
+        "C",
+        None if None in waves else np.array(waves, dtype=np.float64),
+        tags[0].get("wavelength_units"),
+        None,
+        None if image.nodata is None else float(image.nodata),
+        None if (scales == 1).all() else scales,
+        None if (offsets == 0).all() else offsets,
+        place,
+    )
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.split()[0])
+    except (ValueError, IndexError):
+        return None

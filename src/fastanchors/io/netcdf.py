@@ -1,0 +1,209 @@
+"""Scenes in netCDF 4 and HDF5 files: lines × samples × bands with wavelengths beside them; EMIT and PRISMA by name."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidInputError, StoreError
+from .hdf5 import open_hdf5
+from .row_source import Source, reading
+from .scene import BAND_AXES, SceneInfo, band_axes, scene_source
+
+__all__ = ["read_netcdf"]
+
+_MOST = 4096  # data sets that are looked at
+_PRISMA = ("VNIR", "SWIR")
+
+
+def read_netcdf(
+    path: Path,
+    *,
+    variable: str | None = None,
+    bands: str | None = None,
+    row_names: Any = None,
+    column_names: Any = None,
+) -> Source:
+    """A cube of a netCDF 4 or HDF5 file as pixels × bands, pixels along its lines.
+
+    ``variable`` is the path of a data set (or its last part); by default the largest with three axes, and for PRISMA
+    the bands of both detectors. Its bands are the axis that is as long as a data set of wavelengths, or the one that
+    ``bands`` names: ``"first"``, ``"middle"`` or ``"last"``. ``_FillValue``, ``scale_factor``, ``add_offset``,
+    wavelengths and ``good_wavelengths`` are kept in the source's ``scene``.
+    """
+    with path.open("rb") as start:
+        if start.read(3) == b"CDF":
+            raise StoreError(f"{path} is netCDF 3; make it netCDF 4 with nccopy -k nc4")
+    file = open_hdf5(path)
+    try:
+        with reading(path):
+            sets = _data_sets(file)
+            if variable is None and all(f"{part}_Cube" in _last(sets) for part in _PRISMA):
+                source = _prisma(path, file, sets, row_names, column_names)
+            else:
+                source = _cube(path, sets, variable, bands, row_names, column_names)
+    except BaseException:
+        file.close()
+        raise
+    weakref.finalize(source, file.close)
+    return source
+
+
+def _data_sets(file: Any) -> dict[str, Any]:
+    """All data sets of numbers, by path."""
+    found: dict[str, Any] = {}
+
+    def look(name: str, item: Any) -> bool | None:
+        if hasattr(item, "dtype") and item.dtype.kind in "iuf":
+            found[name] = item
+        return True if len(found) >= _MOST else None
+
+    file.visititems(look)
+    return found
+
+
+def _last(sets: dict[str, Any]) -> dict[str, str]:
+    """The last part of a path -> the path."""
+    return {path.rpartition("/")[2]: path for path in sets}
+
+
+def _cube(
+    path: Path, sets: dict[str, Any], variable: str | None, bands: str | None, row_names: Any, column_names: Any
+) -> Source:
+    cubes = {name: item for name, item in sets.items() if item.ndim == 3 and min(item.shape) > 0}
+    key = _chosen(cubes, variable, path)
+    item = cubes[key]
+    waves = _wavelengths(sets, item.shape)
+    if bands is None:
+        lengths = [size for size in item.shape if waves is not None and size == waves.size]
+        at = len(item.shape) - 1 if len(lengths) != 1 else item.shape.index(lengths[0])
+        bands = next(name for name, axis in BAND_AXES.items() if axis == at)
+    lines, samples, band_axis = band_axes(bands, str(path))
+    count = int(item.shape[band_axis])
+    scene = SceneInfo(
+        (int(item.shape[lines]), int(item.shape[samples])),
+        "C",
+        None if waves is None or waves.size != count else np.asarray(waves[()], dtype=np.float64),
+        None if waves is None else _text(waves.attrs.get("units")),
+        _good_bands(sets, count),
+        _attribute(item, "_FillValue", "missing_value"),
+        _scale(item, "scale_factor", count),
+        _scale(item, "add_offset", count),
+    )
+
+    def read_lines(first: int, last: int) -> NDArray[Any]:
+        index = [slice(None)] * 3
+        index[lines] = slice(first, last)
+        return np.transpose(item[tuple(index)], (lines, samples, band_axis))
+
+    shape = (int(item.shape[lines]), int(item.shape[samples]), count)
+    return scene_source(
+        f"{path}:{key}",
+        read_lines,
+        shape,
+        item.dtype,
+        scene,
+        stored=int(item.id.get_storage_size()),
+        chunk_lines=(item.chunks or (1, 1, 1))[lines],
+        row_names=row_names,
+        column_names=column_names,
+    )
+
+
+def _chosen(cubes: dict[str, Any], variable: str | None, path: Path) -> str:
+    listed = ", ".join(f"{name} {'×'.join(map(str, item.shape))}" for name, item in list(cubes.items())[:8]) or "none"
+    if variable is not None:
+        found = [name for name in cubes if variable in (name, name.rpartition("/")[2])]
+        if len(found) != 1:
+            raise InvalidInputError(f"{path} has no cube {variable!r}; it has: {listed}")
+        return found[0]
+    sizes = {name: math.prod(item.shape) for name, item in cubes.items()}
+    largest = [name for name in sizes if sizes[name] == max(sizes.values())]
+    if len(largest) != 1:
+        raise InvalidInputError(f"{path}: choose a cube with variable=…; it has: {listed}")
+    return largest[0]
+
+
+def _wavelengths(sets: dict[str, Any], shape: tuple[int, ...]) -> Any:
+    """The data set of wavelengths that fits an axis."""
+    for name, item in sets.items():
+        if item.ndim == 1 and item.size in shape and name.rpartition("/")[2].lower() in ("wavelengths", "wavelength"):
+            return item
+    return None
+
+
+def _good_bands(sets: dict[str, Any], count: int) -> NDArray[np.bool_] | None:
+    for name, item in sets.items():
+        if item.ndim == 1 and item.size == count and name.rpartition("/")[2].lower() == "good_wavelengths":
+            return np.asarray(item[()]) == 1
+    return None
+
+
+def _attribute(item: Any, *names: str) -> float | None:
+    for name in names:
+        value = np.ravel(item.attrs.get(name, []))
+        if value.size == 1 and value.dtype.kind in "iuf":
+            return float(value[0])
+    return None
+
+
+def _scale(item: Any, name: str, count: int) -> NDArray[np.float64] | None:
+    value = _attribute(item, name)
+    return None if value is None or value == (name == "scale_factor") else np.full(count, value)
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _prisma(path: Path, file: Any, sets: dict[str, Any], row_names: Any, column_names: Any) -> Source:
+    """Both cubes of a PRISMA file (lines × bands × samples), one after another along the bands."""
+    names = _last(sets)
+    parts = [sets[names[f"{part}_Cube"]] for part in _PRISMA]
+    if any(part.ndim != 3 for part in parts) or parts[0].shape[::2] != parts[1].shape[::2]:
+        raise StoreError(f"{path}: the cubes of VNIR and SWIR do not cover the same image")
+    counts = [int(part.shape[1]) for part in parts]
+    waves, good, scale, offset = [], [], [], []
+    for name, count in zip(_PRISMA, counts, strict=True):
+        label = name.capitalize()
+        listed = np.ravel(file.attrs.get(f"List_Cw_{label}", np.zeros(0))).astype(np.float64)
+        if listed.size != count:
+            listed = np.zeros(count)
+        flags = np.ravel(file.attrs.get(f"List_Cw_{label}_Flags", listed > 0))
+        low, high = (_attribute(file, f"L2Scale{label}{end}") for end in ("Min", "Max"))
+        waves.append(listed)
+        good.append((listed > 0) & (flags != 0) if flags.size == count else listed > 0)
+        scale.append(np.full(count, 1.0 if low is None or high is None else (high - low) / 65535))
+        offset.append(np.full(count, 0.0 if low is None else low))
+    scene = SceneInfo(
+        (int(parts[0].shape[0]), int(parts[0].shape[2])),
+        "C",
+        np.concatenate(waves),
+        "Nanometers",
+        np.concatenate(good),
+        None,
+        np.concatenate(scale),
+        np.concatenate(offset),
+    )
+
+    def read_lines(first: int, last: int) -> NDArray[Any]:
+        return np.concatenate([np.moveaxis(part[first:last], 1, 2) for part in parts], axis=2)
+
+    return scene_source(
+        str(path),
+        read_lines,
+        (int(parts[0].shape[0]), int(parts[0].shape[2]), sum(counts)),
+        np.result_type(*(part.dtype for part in parts)),
+        scene,
+        stored=sum(int(part.id.get_storage_size()) for part in parts),
+        chunk_lines=(parts[0].chunks or (1,))[0],
+        row_names=row_names,
+        column_names=column_names,
+    )

@@ -1,0 +1,127 @@
+"""Images with many bands as pixels × bands: what readers of ENVI, GeoTIFF, netCDF, HDF5 and arrays share.
+
+A reader returns a :class:`~fastanchors.io.row_source.Source` whose rows are pixels and whose ``scene`` says what the
+header told: the size of the image, wavelengths, bad bands, no-data value, scale factors, where it lies on a map. The
+rows are the numbers as they are stored; :meth:`SceneInfo.values` scales them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidInputError
+from .arrays import dense_source
+from .row_source import Source, check_claim, read_names
+
+__all__ = ["BAND_AXES", "SceneInfo", "band_axes", "scene_source"]
+
+BAND_AXES = {"first": 0, "middle": 1, "last": 2}
+
+ReadLines = Callable[[int, int], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class SceneInfo:
+    """What a file tells of its scene.
+
+    Attributes
+    ----------
+    shape : (height, width) of the image, or None where only pixels are known.
+    order : "C" if pixels run along the lines of the image, "F" if they run down its columns.
+    wavelengths : one for each band, or None.
+    units : of the wavelengths, such as ``"Nanometers"``, or None.
+    good_bands : False for bands that the header marks as bad; None where it does not tell.
+    ignore : the stored value of pixels without data, or None.
+    scale, offset : for each band; what was measured is ``stored * scale + offset``. None where nothing is to be done.
+    map_info : what places the image on a map, as the file has it: ENVI's ``"map info"`` and ``"coordinate system
+        string"``; of a GeoTIFF ``"crs"`` (WKT) and ``"transform"`` (six numbers).
+    """
+
+    shape: tuple[int, int] | None
+    order: Literal["C", "F"] = "C"
+    wavelengths: NDArray[np.float64] | None = None
+    units: str | None = None
+    good_bands: NDArray[np.bool_] | None = None
+    ignore: float | None = None
+    scale: NDArray[np.float64] | None = None
+    offset: NDArray[np.float64] | None = None
+    map_info: Mapping[str, Any] = field(default_factory=dict)
+
+    def no_data(self, block: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which pixels of a block, as stored, hold no data: NaN or the ignored value in all their good bands."""
+        used = block if self.good_bands is None else block[:, self.good_bands]
+        gone = used != used if self.ignore is None else (used != used) | (used == self.ignore)  # NaN is not itself
+        return np.asarray(gone.all(axis=1))
+
+    def values(self, block: NDArray[Any]) -> NDArray[Any]:
+        """What was measured, in float64 where there are scale factors; ignored entries become NaN."""
+        ignored = None if self.ignore is None else block == self.ignore
+        if ignored is None and self.scale is None and self.offset is None:
+            return block
+        measured = block.astype(np.float64)
+        if self.scale is not None:
+            measured *= self.scale
+        if self.offset is not None:
+            measured += self.offset
+        if ignored is not None:
+            measured[ignored] = np.nan
+        return measured
+
+
+class _Pixels:
+    """Pixels × bands of an image that is read by lines."""
+
+    def __init__(self, read_lines: ReadLines, shape: tuple[int, int, int], dtype: Any) -> None:
+        lines, self.samples, bands = shape
+        self.read_lines, self.shape, self.dtype = read_lines, (lines * self.samples, bands), np.dtype(dtype)
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        start, stop, _ = rows.indices(self.shape[0])
+        first, last = start // self.samples, -(-stop // self.samples)
+        part = np.ascontiguousarray(self.read_lines(first, last)).reshape(-1, self.shape[1])
+        return part[start - first * self.samples : stop - first * self.samples]
+
+
+def scene_source(
+    name: str,
+    read_lines: ReadLines,
+    shape: tuple[int, int, int],
+    dtype: Any,
+    scene: SceneInfo,
+    *,
+    stored: int | None = None,
+    chunk_lines: int = 1,
+    row_names: Any = None,
+    column_names: Any = None,
+) -> Source:
+    """The pixels of an image of ``shape`` (lines, samples, bands), of which ``read_lines(first, last)`` gives lines.
+
+    ``stored`` are the bytes that the file holds of it, where a format may leave out what is empty.
+    """
+    if min(shape) < 1:
+        raise InvalidInputError(f"{name} is empty: {shape[0]} lines, {shape[1]} samples, {shape[2]} bands")
+    if stored is not None:
+        check_claim(name, int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize, stored)
+    source = dense_source(
+        name,
+        _Pixels(read_lines, shape, dtype),
+        chunk_rows=shape[1] * max(1, chunk_lines),
+        row_names=read_names(row_names, "row"),
+        column_names=read_names(column_names, "column"),
+    )
+    source.scene = scene
+    return source
+
+
+def band_axes(bands: str, name: str) -> tuple[int, int, int]:
+    """The axes of lines, samples and bands of a cube whose bands are ``"first"``, ``"middle"`` or ``"last"``."""
+    if bands not in BAND_AXES:
+        raise InvalidInputError(f"bands must be 'first', 'middle' or 'last', got {bands!r} for {name}")
+    at = BAND_AXES[bands]
+    lines, samples = (axis for axis in range(3) if axis != at)
+    return lines, samples, at

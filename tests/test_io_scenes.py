@@ -1,0 +1,198 @@
+"""Images with many bands: ENVI by any of its files, GeoTIFF, netCDF and HDF5 with what their headers tell."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fastanchors as fa
+from fastanchors.errors import InvalidInputError, StoreError, TooLargeError
+from fastanchors.io import open_source
+from fastanchors.io.scene import SceneInfo
+
+CUBE = np.random.default_rng(0).integers(1, 900, (4, 3, 5)).astype(np.int16)  # lines × samples × bands
+WAVES = [400.0, 500.0, 600.0, 700.0, 800.0]
+AXES = {"bsq": (2, 0, 1), "bil": (0, 2, 1), "bip": (0, 1, 2)}
+
+
+def whole(source, max_bytes=1 << 20):
+    return np.concatenate(list(source.blocks(max_bytes)))
+
+
+def write_envi(folder, interleave="bsq", data="a.img", header="a.hdr", more=""):
+    (folder / data).write_bytes(np.ascontiguousarray(CUBE.transpose(AXES[interleave])).tobytes())
+    (folder / header).write_text(
+        f"ENVI\nlines = 4\nsamples = 3\nbands = 5\ndata type = 2\ninterleave = {interleave}\n{more}"
+    )
+    return folder / data
+
+
+@pytest.mark.parametrize("interleave", AXES)
+@pytest.mark.parametrize("max_bytes", [1, 40, 1 << 20])
+def test_envi_in_every_order_and_block(tmp_path, interleave, max_bytes):
+    path = write_envi(tmp_path, interleave)
+    source = open_source(path.with_suffix(".hdr"))
+    assert np.array_equal(whole(source, max_bytes), CUBE.reshape(-1, 5))
+    assert source.scene.shape == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("data", "header"),
+    [
+        ("a.img", "a.hdr"),
+        ("a.dat", "a.hdr"),
+        ("a.bsq", "a.bsq.hdr"),
+        ("a", "a.hdr"),
+        ("a.raw", "a.HDR"),
+        ("a.x", "a.hdr"),
+    ],
+)
+def test_envi_by_its_data_file(tmp_path, data, header):
+    path = write_envi(tmp_path, data=data, header=header)
+    assert np.array_equal(whole(open_source(path)), CUBE.reshape(-1, 5))
+    with fa.build(path, tmp_path / "s") as S:
+        assert S.shape == (12, 5)
+
+
+def test_what_an_envi_header_tells(tmp_path):
+    more = f"""wavelength = {{{", ".join(map(str, WAVES))}}}
+wavelength units = Nanometers
+bbl = {{1, 1, 0, 1,
+ 1}}
+data ignore value = -9999
+reflectance scale factor = 10000
+band names = {{a, b, c, d, e}}
+map info = {{UTM, 1, 1, 500000, 4000000, 30, 30, 33, North, WGS-84}}
+"""
+    source = open_source(write_envi(tmp_path, more=more))
+    scene = source.scene
+    assert scene.wavelengths.tolist() == WAVES
+    assert scene.units == "Nanometers"
+    assert scene.good_bands.tolist() == [True, True, False, True, True]
+    assert scene.ignore == -9999
+    assert scene.map_info["map info"].startswith("UTM, 1, 1, 500000")
+    assert source.column_names == list("abcde")
+    np.testing.assert_allclose(scene.values(whole(source)), CUBE.reshape(-1, 5) / 10000)
+    gains = "data gain values = {1, 2, 3, 4, 5}\ndata offset values = {0, 1, 0, 1, 0}\n"
+    scene = open_source(write_envi(tmp_path, more=gains)).scene
+    np.testing.assert_allclose(
+        scene.values(CUBE.reshape(-1, 5)), CUBE.reshape(-1, 5) * [1, 2, 3, 4, 5] + [0, 1, 0, 1, 0]
+    )
+
+
+def test_pixels_without_data_are_told_before_they_are_scaled():
+    scene = SceneInfo((1, 4), ignore=-9999, good_bands=np.array([True, False]), scale=np.array([0.1, 0.1]))
+    block = np.array([[-9999, 5], [1, -9999], [np.nan, 1], [2, 3]])
+    assert scene.no_data(block).tolist() == [True, False, True, False]
+    np.testing.assert_allclose(scene.values(block), [[np.nan, 0.5], [0.1, np.nan], [np.nan, 0.1], [0.2, 0.3]])
+    assert SceneInfo((1, 4)).values(block) is block
+    assert SceneInfo((2, 1)).no_data(np.ones((2, 3), np.int16)).tolist() == [False, False]
+
+
+def test_damaged_envi(tmp_path):
+    path = write_envi(tmp_path)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(StoreError, match="truncated: 119 bytes, the header asks for 120"):
+        open_source(path)
+    path.with_suffix(".hdr").write_text("not a header")
+    with pytest.raises(StoreError, match="cannot tell the format"):
+        open_source(path)
+    with pytest.raises(StoreError, match="no header beside"):
+        open_source(path, format="envi")
+
+
+def test_geotiff(tmp_path):
+    rasterio = pytest.importorskip("rasterio", reason="extra geo")
+    path = tmp_path / "a.tif"
+    profile = {"driver": "GTiff", "height": 4, "width": 3, "count": 5, "dtype": "int16", "nodata": -1}
+    transform = rasterio.Affine(30, 0, 500000, 0, -30, 4000000)
+    with rasterio.open(path, "w", crs="EPSG:32633", transform=transform, compress="deflate", **profile) as image:
+        image.write(np.moveaxis(CUBE, 2, 0))
+        image.scales, image.offsets = [0.5] * 5, [1.0] * 5
+        for band, wave in enumerate(WAVES, start=1):
+            image.set_band_description(band, f"b{band}")
+            image.update_tags(band, wavelength=str(wave), wavelength_units="nm")
+    for max_bytes in (1, 1 << 20):
+        assert np.array_equal(whole(open_source(path), max_bytes), CUBE.reshape(-1, 5))
+    source = open_source(path)
+    assert source.column_names == ["b1", "b2", "b3", "b4", "b5"]
+    scene = source.scene
+    assert (scene.shape, scene.ignore, scene.units) == ((4, 3), -1, "nm")
+    assert scene.wavelengths.tolist() == WAVES
+    assert scene.map_info["transform"] == (30, 0, 500000, 0, -30, 4000000)
+    assert "UTM zone 33N" in scene.map_info["crs"]
+    np.testing.assert_allclose(scene.values(whole(source)), CUBE.reshape(-1, 5) * 0.5 + 1)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(StoreError):
+        whole(open_source(path))
+
+
+def test_emit_layout(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    path = tmp_path / "a.nc"
+    with h5py.File(path, "w") as file:
+        cube = file.create_dataset("reflectance", data=CUBE.astype("f4"), chunks=(2, 3, 5))
+        cube.attrs["_FillValue"] = np.float32(-9999)
+        file["sensor_band_parameters/wavelengths"] = np.array(WAVES, "f4")
+        file["sensor_band_parameters/wavelengths"].attrs["units"] = "nm"
+        file["sensor_band_parameters/good_wavelengths"] = np.array([1, 1, 0, 1, 1], "f4")
+        file["location/lat"] = np.zeros((4, 3))
+    for max_bytes in (1, 1 << 20):
+        source = open_source(path)
+        assert np.array_equal(whole(source, max_bytes), CUBE.reshape(-1, 5))
+    scene = source.scene
+    assert (scene.shape, scene.ignore, scene.units) == ((4, 3), -9999, "nm")
+    assert scene.wavelengths.tolist() == WAVES
+    assert scene.good_bands.tolist() == [True, True, False, True, True]
+
+
+@pytest.mark.parametrize("bands", ["first", "middle", "last"])
+def test_the_axis_of_the_bands(tmp_path, bands):
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["g/cube"] = np.moveaxis(CUBE, 2, ["first", "middle", "last"].index(bands))
+        file["g/cube"].attrs.update({"scale_factor": 0.1, "add_offset": 2.0})
+    assert np.array_equal(whole(open_source(path, bands=bands)), CUBE.reshape(-1, 5))
+    with h5py.File(path, "r+") as file:
+        file["wavelength"] = WAVES
+    source = open_source(path, variable="cube")
+    assert np.array_equal(whole(source), CUBE.reshape(-1, 5))
+    np.testing.assert_allclose(source.scene.values(whole(source)), CUBE.reshape(-1, 5) * 0.1 + 2)
+    with pytest.raises(InvalidInputError, match=r"no cube 'x'; it has: g/cube"):
+        open_source(path, variable="x")
+
+
+def test_prisma_layout(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    path = tmp_path / "a.he5"
+    with h5py.File(path, "w") as file:
+        for part, bands in (("VNIR", slice(0, 2)), ("SWIR", slice(2, 5))):
+            field = f"HDFEOS/SWATHS/PRS_L2D_HCO/Data Fields/{part}_Cube"
+            file[field] = np.moveaxis(CUBE[:, :, bands], 2, 1).astype("u2")
+            label = part.capitalize()
+            waves = np.array(WAVES[bands])
+            waves[-1] = 0
+            file.attrs[f"List_Cw_{label}"] = waves
+            file.attrs[f"L2Scale{label}Min"], file.attrs[f"L2Scale{label}Max"] = 0.0, 0.5
+    source = open_source(path)
+    assert np.array_equal(whole(source), CUBE.reshape(-1, 5))
+    scene = source.scene
+    assert scene.shape == (4, 3)
+    assert scene.good_bands.tolist() == [True, False, True, True, False]
+    np.testing.assert_allclose(scene.values(whole(source)), CUBE.reshape(-1, 5) * (0.5 / 65535))
+
+
+def test_other_hdf5_files(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    (tmp_path / "a.nc").write_bytes(b"CDF\x01" + bytes(50))
+    with pytest.raises(StoreError, match="netCDF 3; make it netCDF 4"):
+        open_source(tmp_path / "a.nc")
+    with h5py.File(tmp_path / "b.nc", "w") as file:
+        file.create_dataset("cube", shape=(10**5, 10**5, 300), dtype="f4", chunks=(10, 10, 300))
+    with pytest.raises(TooLargeError, match="claims 12,000,000,000,000 bytes of data but stores 0"):
+        open_source(tmp_path / "b.nc")
+    with h5py.File(tmp_path / "c.nc", "w") as file:
+        file["x"] = np.ones(3)
+    with pytest.raises(InvalidInputError, match="choose a cube"):
+        open_source(tmp_path / "c.nc")
