@@ -97,7 +97,7 @@ _HOME = {
 # Kinds of source that ``open_matrix`` cannot open by itself, and who opens them.
 register("file", lambda: load(f"{__name__}.fas", {"open_file": "opening"}, "open_file"))
 register("dask", lambda: load(f"{__name__}.dask", {"open_collection": "opening"}, "open_collection"))
-register("dask rows", lambda: load(f"{__name__}.dask", {"dask_source": "collection"}, "dask_source"))
+register("dask rows", lambda: load(f"{__name__}.dask", {"dask_source": "build"}, "dask_source"))
 
 __all__ = ["FastAnchorsError", "__version__", *sorted(_HOME)]
 

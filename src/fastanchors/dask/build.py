@@ -13,7 +13,8 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,8 +22,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._parallel import one_blas_thread
-from ..errors import StoreError
-from ..io.row_source import _NAME_BYTES, Source, numeric_dtype, rebatch
+from ..errors import InvalidInputError, StoreError
+from ..io.row_source import _NAME_BYTES, Source, numeric_dtype, read_names, rebatch
 from ..matrix.contract import Rows
 from ..store.arrays_file import write_arrays
 from ..store.build import Progress, _Build
@@ -30,10 +31,59 @@ from ..store.files import disk_errors, sync_directory
 from ..store.manifest import Manifest, Shard
 from ..store.rows import block_of, check_rows, write_shard
 from ..store.sidecars import Sidecar
-from .collection import DaskSource, as_block, check_length
+from .collection import Collection, as_block, check_length, is_frame
 from .remote_store import RemoteStore
+from .tasks import Pool
 
-__all__ = ["DaskBuild"]
+__all__ = ["DaskBuild", "DaskSource", "dask_source"]
+
+
+def dask_source(lazy: Any, *, row_names: Any = None, column_names: Any = None) -> DaskSource:
+    """The rows of a Dask array (dense or sparse blocks) or data frame (whose index names the rows, unless integers)."""
+    return DaskSource(lazy, row_names, column_names)
+
+
+class DaskSource(Source):
+    """The rows of a Dask array or data frame, for readers of blocks.
+
+    Attributes
+    ----------
+    collection : Collection
+    starts : list of int
+        The first row of each block, and the number of all rows.
+    names_inside : bool
+        Whether the index of each partition names its rows.
+    """
+
+    def __init__(self, lazy: Any, row_names: Any, column_names: Any) -> None:
+        self.collection = Collection(lazy, Pool())
+        known = self.collection.layout
+        name, frame = known.name, is_frame(lazy)
+        self.starts = self.collection.starts()
+        self.names_inside = frame and row_names is None and lazy._meta.index.dtype.kind not in "iu"
+        if frame and column_names is None:
+            column_names = [str(column) for column in lazy.columns]
+        names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
+        for what, count in (("row", self.starts[-1]), ("column", known.columns)):
+            given = names[f"{what}_names"]
+            if given is not None and len(given) != count:
+                raise InvalidInputError(f"{name} has {count} {what}s but {len(given)} {what} names were given")
+        sparse = sp.issparse(getattr(lazy, "_meta", None))
+        super().__init__(name, (self.starts[-1], known.columns), known.dtype, sparse, self._stream, **names)
+
+    def _stream(self, max_bytes: int) -> Iterator[Rows]:
+        """The blocks one after the other, in this process: for a consumer that is not on the workers."""
+        for number in range(self.collection.count):
+            yield self.collection.each("block", as_block, [number])[0]
+
+    def bounds(self) -> list[tuple[int, int]]:
+        """(first row, last row + 1) of each block."""
+        return list(pairwise(self.starts))
+
+    @property
+    def builder(self) -> type[DaskBuild]:
+        """What builds a store of this source."""
+        return DaskBuild
 
 
 class _Plan(NamedTuple):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InvalidInputError, InvalidTypeError
-from ..io.row_source import Source, read_names
 from ..matrix.contract import Rows
 from .tasks import Arguments, Pool, call, need_dask, pickled_bytes, token
 
-__all__ = ["Collection", "DaskSource", "as_block", "check_length", "dask_source", "is_frame", "layout"]
+__all__ = ["Collection", "as_block", "check_length", "is_frame", "layout"]
 
 _SMALL = 1 << 13  # bytes of arguments that travel with every task
 
@@ -152,53 +150,3 @@ def _on_block(block: Any, common: Arguments, block_id: tuple[int, ...] = (0, 0))
 
 def _length(block: Any) -> int:
     return int(block.shape[0])
-
-
-class DaskSource(Source):
-    """The rows of a Dask array or data frame, for readers of blocks.
-
-    Attributes
-    ----------
-    collection : Collection
-    starts : list of int
-        The first row of each block, and the number of all rows.
-    names_inside : bool
-        Whether the index of each partition names its rows.
-    """
-
-    def __init__(self, lazy: Any, row_names: Any, column_names: Any) -> None:
-        self.collection = Collection(lazy, Pool())
-        known = self.collection.layout
-        name, frame = known.name, is_frame(lazy)
-        self.starts = self.collection.starts()
-        self.names_inside = frame and row_names is None and lazy._meta.index.dtype.kind not in "iu"
-        if frame and column_names is None:
-            column_names = [str(column) for column in lazy.columns]
-        names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
-        for what, count in (("row", self.starts[-1]), ("column", known.columns)):
-            given = names[f"{what}_names"]
-            if given is not None and len(given) != count:
-                raise InvalidInputError(f"{name} has {count} {what}s but {len(given)} {what} names were given")
-        sparse = sp.issparse(getattr(lazy, "_meta", None))
-        super().__init__(name, (self.starts[-1], known.columns), known.dtype, sparse, self._stream, **names)
-
-    def _stream(self, max_bytes: int) -> Iterator[Rows]:
-        """The blocks one after the other, in this process: for a consumer that is not on the workers."""
-        for number in range(self.collection.count):
-            yield self.collection.each("block", as_block, [number])[0]
-
-    def bounds(self) -> list[tuple[int, int]]:
-        """(first row, last row + 1) of each block."""
-        return list(pairwise(self.starts))
-
-    @property
-    def builder(self) -> Any:
-        """What builds a store of this source."""
-        from .build import DaskBuild
-
-        return DaskBuild
-
-
-def dask_source(lazy: Any, *, row_names: Any = None, column_names: Any = None) -> DaskSource:
-    """The rows of a Dask array (dense or sparse blocks) or data frame (whose index names the rows, unless integers)."""
-    return DaskSource(lazy, row_names, column_names)
