@@ -122,9 +122,19 @@ def test_geotiff(tmp_path):
     assert scene.map_info["transform"] == (30, 0, 500000, 0, -30, 4000000)
     assert "UTM zone 33N" in scene.map_info["crs"]
     np.testing.assert_allclose(scene.values(whole(source)), CUBE.reshape(-1, 5) * 0.5 + 1)
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(StoreError):
-        whole(open_source(path))
+
+
+def test_damaged_geotiff(tmp_path):
+    rasterio = pytest.importorskip("rasterio", reason="extra geo")
+    path = tmp_path / "a.tif"
+    profile = {"driver": "GTiff", "height": 64, "width": 64, "count": 5, "dtype": "int16"}
+    with rasterio.open(path, "w", transform=rasterio.Affine(1, 0, 0, 0, -1, 0), **profile) as image:
+        image.write(np.ones((5, 64, 64), np.int16))
+    whole_file = path.read_bytes()
+    for size in (10, 100, len(whole_file) // 2):
+        path.write_bytes(whole_file[:size])
+        with pytest.raises(StoreError, match="cannot read"):
+            whole(open_source(path))
 
 
 def test_emit_layout(tmp_path):
