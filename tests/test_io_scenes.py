@@ -128,7 +128,7 @@ def test_damaged_geotiff(tmp_path):
     rasterio = pytest.importorskip("rasterio", reason="extra geo")
     path = tmp_path / "a.tif"
     profile = {"driver": "GTiff", "height": 64, "width": 64, "count": 5, "dtype": "int16"}
-    with rasterio.open(path, "w", transform=rasterio.Affine(1, 0, 0, 0, -1, 0), **profile) as image:
+    with rasterio.open(path, "w", transform=rasterio.Affine(2, 0, 5, 0, -2, 5), **profile) as image:
         image.write(np.ones((5, 64, 64), np.int16))
     whole_file = path.read_bytes()
     for size in (10, 100, len(whole_file) // 2):

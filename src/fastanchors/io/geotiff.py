@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,8 @@ def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None)
         from rasterio.windows import Window
     except ImportError as error:
         raise MissingExtraError("reading GeoTIFF needs rasterio: pip install 'fastanchors[geo]'") from error
-    with reading(path):
+    with reading(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)  # pixels need no map
         image = rasterio.open(path)
     try:
         with reading(path):
