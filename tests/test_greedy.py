@@ -188,7 +188,7 @@ def test_about_one_look_at_each_row_serves_all_steps():
     noise = np.abs(np.random.default_rng(4).standard_normal((20_000, 40))).astype(np.float32)
     path = successive_projection(Reader(open_matrix(noise)), 30)
     assert path.looks <= 4 * len(noise)  # SPA: 30
-    tails = sp.random_array((40_000, 400), density=0.02, rng=np.random.default_rng(5), format="csr")
+    tails = sp.random_array((100_000, 400), density=0.02, rng=np.random.default_rng(5), format="csr")
     tails.data = (np.random.default_rng(6).pareto(1.5, tails.nnz) + 0.01).astype(np.float32)
     path = successive_projection(Reader(open_matrix(tails)), 20)
     assert path.looks <= 0.2 * tails.shape[0]  # SPA: 20

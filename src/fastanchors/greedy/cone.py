@@ -76,7 +76,8 @@ class ConeDistances(Distances):
         sure = rows[looked.values - looked.errors > distance**2]
         return sure if sure.size else self.leaders().rows
 
-    def _rough(self, rows: NDArray[np.intp], floor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _rough(self, rows: NDArray[np.intp] | None, floor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        rows = np.arange(self.reader.shape[0]) if rows is None else rows
         slack = 2 * self.span.slack(single=True)
         single = self.reader.single and 4 * slack * self.largest_norm**2 < floor
         slack = slack if single else 2 * self.span.slack(single=False)

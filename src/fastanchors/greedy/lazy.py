@@ -25,6 +25,7 @@ __all__ = ["WORTH_TELLING", "Distances", "Leaders", "level"]
 
 _SEEDS = 64  # rows of largest bound that are looked at first
 _BLOCK_ROWS = 256  # of each so many rows the one of largest bound may be a seed
+_MOST = 0.5  # share of the rows from which all are looked at
 _MARGIN = 1e-5  # of the largest squared distance: how near rows are brought up to date, ties and a little more
 WORTH_TELLING = 4096  # rows that are looked at again only to report a distance
 _SAMPLE = 2048  # bounds by which a level is judged
@@ -57,8 +58,8 @@ class Distances(ABC):
         self._step = 0
 
     @abstractmethod
-    def _rough(self, rows: NDArray[np.intp], floor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Squared distances of many rows and their error bounds; those below ``floor`` by much need no precision."""
+    def _rough(self, rows: NDArray[np.intp] | None, floor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Squared distances of many rows (None: all) and their error bounds; much below ``floor`` none need be good."""
 
     @abstractmethod
     def exact(self, rows: NDArray[np.intp]) -> Leaders:
@@ -119,9 +120,11 @@ class Distances(ABC):
         size, upper = _SEEDS, self._upper
         rows = np.flatnonzero((upper >= (1 - _MARGIN) * floor) & (self._seen < self._step))
         while rows.size:
+            if rows.size >= _MOST * upper.size:
+                return self._bring_all_up_to_date(floor)
             size *= _GROWTH
             known = upper[rows]
-            some = rows[known >= level(known, size)] if 4 * size < rows.size and self._step > 1 else rows
+            some = rows[known >= level(known, size)] if 16 * size < rows.size and self._step > 1 else rows
             values, errors = self._rough(some, floor)
             self._seen[some] = self._step
             upper[some] = np.maximum(values + errors, 0.0)
@@ -130,6 +133,18 @@ class Distances(ABC):
                 break
             rows = rows[(known >= (1 - _MARGIN) * floor) & (self._seen[rows] < self._step)]
         return floor
+
+    def _bring_all_up_to_date(self, floor: float) -> float:
+        """Look at all rows: cheaper than to leave a few out."""
+        barred = np.flatnonzero(self._upper == -np.inf)
+        values, errors = self._rough(None, floor)
+        self._seen[:] = self._step
+        values[barred] = -np.inf
+        np.add(values, errors, out=self._upper)
+        values -= errors
+        np.maximum(self._upper, 0.0, out=self._upper)
+        self._upper[barred] = -np.inf
+        return max(floor, float(values[values.argmax()]))
 
     def _told_apart(self, floor: float, within: float) -> Leaders:
         """The rows within that fraction of the largest, told apart in double precision, farthest first."""

@@ -24,10 +24,11 @@ from ..matrix.contract import DOUBLE, SINGLE, Rows, dense
 
 __all__ = ["DOUBLE", "SINGLE", "Reader", "too_large"]
 
-_BLOCK = 1 << 15  # entries multiplied together: they stay in the cache
+_BLOCK = 1 << 17  # entries looked at together: they stay in the cache
+_PRODUCT_BLOCK = 1 << 15  # the same where they are multiplied by several directions: BLAS is fastest so
 _WORTH_THREADS = 1 << 24  # entries from which threads pay
 _THREAD_BLOCK = 1 << 18  # entries multiplied together in each of them: fewer turns at the interpreter's lock
-_DENSE_ENOUGH = 0.6  # share of a range of rows that are wanted from which all of it is multiplied, to save a copy
+_DENSE_ENOUGH = 0.2  # share of a range of rows that are wanted from which all of it is multiplied, to save a copy
 _TINY = 1 << 16  # entries of an array that is widened once, which is cheapest
 _SINGLE_RANGE = (1e-18, 1e30)  # largest squared norms for which single precision neither overflows nor vanishes
 _VANISHING = 1e-290  # squared norms below this lose digits
@@ -71,6 +72,7 @@ class Reader:
     def __init__(self, data: RowMatrix, squared_norms: NDArray[np.float64] | None = None) -> None:
         self.data = data
         self.shape = data.shape
+        self._meter = data if isinstance(data, MeteredMatrix) and data.budget is not None else None
         inner = data.matrix if isinstance(data, MeteredMatrix) else data
         self._memory = inner if isinstance(inner, ArrayMatrix) else None
         self._matrix: Any = None if self._memory is None else self._memory.data
@@ -95,14 +97,14 @@ class Reader:
         checked = self._memory.checked
 
         def look(block: Rows, place: slice, _: Any) -> None:
-            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-                found = _squares(block if self.single else _double(block))
+            found = _squares(block if self.single else _double(block))
             squares[place] = found
             # NaN and infinite entries show in the squares.
             if not checked and not (_nonnegative(block) and np.isfinite(found.max())):
                 check_finite(block, first_row=place.start)
 
-        self._in_blocks(look, None)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            self._in_blocks(look, None)
         return squares, (self.terms + 2) * (SINGLE if self.single else DOUBLE)
 
     def _within_range(self) -> None:
@@ -129,7 +131,7 @@ class Reader:
         if self._matrix is None:
             return _double(self.data.rows(rows))
         self._charge(rows.size)
-        return _double(self._matrix[rows])
+        return _double(self._matrix[rows] if self.sparse else self._matrix.take(rows, axis=0))
 
     def row(self, index: int) -> NDArray[np.float64]:
         """One row, dense, in double precision."""
@@ -140,13 +142,19 @@ class Reader:
 
     # --- projections -----------------------------------------------------------------------------------------------
 
-    def project_all(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
-        """a·q of every row, in double precision."""
+    @property
+    def in_memory(self) -> bool:
+        """Whether rows are looked at where they lie."""
+        return self._memory is not None
+
+    def project_all(self, q: NDArray[np.float64], *, single: bool = False) -> NDArray[Any]:
+        """a·q of every row, in double precision or in single."""
         matrix = self._matrix
-        if matrix is None or self.sparse or matrix.dtype != np.float64 or matrix.size > _WORTH_THREADS:
-            return self.project(None, q[None], single=False)[:, 0]
+        wanted = np.dtype(np.float32 if single else np.float64)
+        if matrix is None or matrix.dtype != wanted or self.nnz > _WORTH_THREADS:
+            return self.project(None, q[None], single=single)[:, 0]
         self._count(self.shape[0])
-        return np.asarray(matrix @ q)
+        return np.asarray(matrix @ q.astype(wanted, copy=False))
 
     def project(
         self, rows: NDArray[np.intp] | None, directions: NDArray[np.float64], *, single: bool
@@ -164,20 +172,20 @@ class Reader:
             result[place] = ((block if single else _double(block)) @ Q)[pick]
 
         self._count(len(result))
-        self._in_blocks(look, rows)
+        self._in_blocks(look, rows, len(directions))
         return result
 
     def removed(
-        self, rows: NDArray[np.intp], directions: NDArray[np.float64], *, single: bool
+        self, rows: NDArray[np.intp] | None, directions: NDArray[np.float64], *, single: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Squared norms of the rows (sorted), and squared lengths of their projections on the span of the directions.
+        """Squared norms of the rows (sorted; None for all), and squared lengths of their projections on the span.
 
         In single precision the norms are those of the first look.
         """
         if self._matrix is None:
             return self._removed_elsewhere(rows, directions)
-        squares = self.squared_norms[rows]
-        removed = np.empty(rows.size)
+        squares = self.squared_norms.copy() if rows is None else self.squared_norms[rows]
+        removed = np.empty(squares.size)
         Q = _columns(directions, single)
         Q = Q[:, 0] if len(directions) == 1 else Q
 
@@ -185,20 +193,21 @@ class Reader:
             block = block if single else _double(block)
             if not single:
                 squares[place] = _squares(block)[pick]
-            products = (block @ Q)[pick]
+            products = block @ Q
+            products = products if pick is _ALL else products[pick]
             removed[place] = products * products if Q.ndim == 1 else np.vecdot(products, products)
 
-        self._count(rows.size)
-        self._in_blocks(look, rows)
+        self._count(squares.size)
+        self._in_blocks(look, rows, len(directions))
         return squares, removed
 
     def _removed_elsewhere(
-        self, rows: NDArray[np.intp], directions: NDArray[np.float64]
+        self, rows: NDArray[np.intp] | None, directions: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The same by the contract: in one pass where most rows are wanted."""
-        self.looks += rows.size
+        self.looks += self.shape[0] if rows is None else rows.size
         Q = np.ascontiguousarray(directions.T)
-        if rows.size == self.shape[0]:
+        if rows is None:
             found = self.data.map_blocks(_removed, Q)
         else:
             found = self.data.map_rows(_removed, rows.astype(np.int64, copy=False), Q)
@@ -211,8 +220,8 @@ class Reader:
 
     def _charge(self, rows: int) -> None:
         """Count rows that are read, within the budget."""
-        if isinstance(self.data, MeteredMatrix):
-            self.data.check(rows)
+        if self._meter is not None:
+            self._meter.check(rows)
         assert self._memory is not None
         self._memory.cost.rows_read += rows
 
@@ -220,7 +229,7 @@ class Reader:
         self._charge(rows)
         self.looks += rows
 
-    def _in_blocks(self, look: _Look, rows: NDArray[np.intp] | None) -> None:
+    def _in_blocks(self, look: _Look, rows: NDArray[np.intp] | None, directions: int = 0) -> None:
         """``look(block, place, pick)`` over blocks: ``block[pick]`` are the rows at ``place`` of ``rows``.
 
         Ranges of rows are taken as they lie where most of them are wanted, else copies of rows.
@@ -229,7 +238,8 @@ class Reader:
         count = m if rows is None else rows.size
         per_row = max(1, self.nnz // m) if self.sparse else self.shape[1]
         threads = count * per_row >= _WORTH_THREADS
-        step = max(1, (_THREAD_BLOCK if threads else _BLOCK) // per_row)
+        block = _THREAD_BLOCK if threads else _PRODUCT_BLOCK if directions > 2 else _BLOCK
+        step = max(1, block // per_row)
 
         def work(place: slice) -> None:
             if rows is None:
@@ -242,7 +252,7 @@ class Reader:
             elif _DENSE_ENOUGH * (last - first) <= here.size:
                 look(_range(matrix, first, last), place, here - first)
             else:
-                look(matrix[here], place, _ALL)
+                look(matrix[here] if self.sparse else matrix.take(here, axis=0), place, _ALL)
 
         places = (slice(start, min(start + step, count)) for start in range(0, count, step))
         if threads:

@@ -23,8 +23,8 @@ from .ties import TIE
 
 __all__ = ["Residuals"]
 
-_SMALL = 1 << 17  # entries of a matrix that is all pool
-_POOL = (1 << 16, 1 << 20)  # fewest and most entries of a pool
+_SMALL = 1 << 19  # entries of a matrix in memory that is all pool
+_POOL = (1 << 16, 1 << 18)  # fewest and most entries of a pool
 _POOL_SHARE = 64  # of so many entries one is in the pool
 _NEGLIGIBLE = 1e-9  # relative error of a squared residual that cannot matter beside TIE
 _CHUNK = 1 << 20  # entries in double precision projected out together
@@ -47,8 +47,9 @@ class Residuals(Distances):
         m, n = reader.shape
         self._directions = np.empty((capacity, n))
         self._pool: _Pool | None = None
-        if eager or (m * n <= _SMALL and not lazy):
-            self._pool = _Pool(np.arange(m), reader, self.squared_norms, reader.norm_error)
+        if eager or (reader.nnz <= _SMALL and reader.in_memory and not lazy):
+            single = reader.single and not eager
+            self._pool = _Pool(np.arange(m), reader, self.squared_norms, reader.norm_error, single)
             self._pool.values[self.squared_norms == 0] = -np.inf
         self._ceiling = -np.inf if self._pool is not None else np.inf
         self._all = self.squared_norms.copy() if eager else None
@@ -85,7 +86,7 @@ class Residuals(Distances):
         norm_error = self.reader.norm_error if single else delta
         return 1.01 * (2 * math.sqrt(t) * delta + t * delta * delta + norm_error + (t + 2) * unit)
 
-    def _rough(self, rows: NDArray[np.intp], floor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _rough(self, rows: NDArray[np.intp] | None, floor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         slack = self.slack(single=True)
         single = self.reader.single and 4 * slack * self.largest_norm**2 < floor
         slack = slack if single else self.slack(single=False)
@@ -166,6 +167,8 @@ class Residuals(Distances):
         if leaders is not None:
             return leaders
         floor = self._bring_up_to_date(self._first_floor())
+        if self._step == 0:  # the first direction is common to all rows: a pool of the longest would soon be empty
+            return self._told_apart(floor, within)
         self._refill()
         leaders = self._of_the_pool(within)
         return self._told_apart(floor, within) if leaders is None else leaders
@@ -188,7 +191,7 @@ class Residuals(Distances):
     def _pool_error(self) -> float:
         """Of all squared residuals in the pool."""
         assert self._pool is not None
-        return (self.slack(single=False) + self._pool.norm_error) * self.largest_norm**2
+        return (self.slack(single=self._pool.single) + self._pool.norm_error) * self.largest_norm**2
 
     def _near_the_best(self, within: float) -> NDArray[np.intp] | None:
         """Places in the pool that may be within that fraction of the largest; None where others may be as well."""
@@ -237,15 +240,22 @@ class Residuals(Distances):
 class _Pool:
     """Rows at hand: their squared norms, and squared residuals that are always up to date, −∞ where barred."""
 
-    def __init__(self, rows: NDArray[np.intp], matrix: Any, norms: NDArray[np.float64], norm_error: float) -> None:
-        self.rows, self.norms, self.norm_error = rows, norms, norm_error
+    def __init__(
+        self,
+        rows: NDArray[np.intp],
+        matrix: Any,
+        norms: NDArray[np.float64],
+        norm_error: float,
+        single: bool = False,
+    ) -> None:
+        self.rows, self.norms, self.norm_error, self.single = rows, norms, norm_error, single
         self.values = norms.copy()
         self._matrix = matrix
 
     def project(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
         """a·q of its rows."""
         if isinstance(self._matrix, Reader):
-            return self._matrix.project_all(q)
+            return self._matrix.project_all(q, single=self.single)
         return np.asarray(self._matrix @ q)
 
     def best(self) -> float:

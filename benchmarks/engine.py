@@ -1,0 +1,151 @@
+"""The greedy engine against a plain NumPy (or SciPy sparse) SPA: processor time in one run, as ratios.
+
+The peer keeps no residual matrix: squared residuals, one product A·q per anchor, in the type of the array. Processor
+time counts all threads of the process; tasks take turns, and the median of the rounds counts.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import fastanchors as fa
+from _table import Report, arguments
+from fastanchors.greedy.reader import Reader
+from fastanchors.greedy.successive import successive_projection
+from fastanchors.matrix import open_matrix
+
+
+def plain_spa(A: Any, k: int) -> list[int]:
+    """Ten lines of NumPy."""
+    sparse = sp.issparse(A)
+    squares = A.multiply(A).sum(axis=1) if sparse else np.einsum("ij,ij->i", A, A)
+    Q, found = np.zeros((k, A.shape[1]), A.dtype), []
+    for j in range(k):
+        found.append(int(np.argmax(squares)))
+        q = A[[found[-1]]].toarray()[0] if sparse else A[found[-1]].copy()
+        q -= Q[:j].T @ (Q[:j] @ q)
+        Q[j] = q / np.linalg.norm(q)
+        squares -= (A @ Q[j]) ** 2
+    return found
+
+
+def processor_time(tasks: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Median processor seconds of each task, after one unmeasured call each."""
+    taken: dict[str, list[float]] = {name: [] for name in tasks}
+    for task in tasks.values():
+        task()
+    for _ in range(rounds):
+        for name, task in tasks.items():
+            start = time.process_time()
+            task()
+            taken[name].append(time.process_time() - start)
+    return {name: statistics.median(each) for name, each in taken.items()}
+
+
+def mixtures(m: int, n: int, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Dirichlet(1) mixtures of k random components with 5 % noise, in single precision."""
+    A = rng.dirichlet(np.ones(k, dtype=np.float32), m).astype(np.float32) @ rng.random((k, n), dtype=np.float32)
+    A += np.abs(rng.standard_normal(A.shape, dtype=np.float32)) * np.float32(0.05 * A.mean())
+    return A
+
+
+def heavy_tails(m: int, n: int, density: float, rng: np.random.Generator) -> sp.csr_array:
+    A = sp.random_array((m, n), density=density, rng=rng, format="csr", dtype=np.float32)
+    A.data = (rng.pareto(1.5, A.nnz) + 0.01).astype(np.float32)
+    return A
+
+
+def main() -> None:
+    options = arguments(__doc__)
+    report = Report("engine", "The greedy engine against ten lines of NumPy", options)
+    rng = np.random.default_rng(0)
+    few = 20 if options.quick else 1
+    in_memory(report, rng, few)
+    if not options.quick:
+        index_of_a_store(report, rng)
+    report.save()
+
+
+def in_memory(report: Report, rng: np.random.Generator, few: int) -> None:
+    report.text(
+        "Processor time as a multiple of the plain SPA's, medians; looks are rows brought up to date per row, for all "
+        "k steps (plain SPA: k), besides the first look that finds the norms and checks the entries."
+    )
+    cases = [
+        ("1,000 × 50, mixtures", lambda: mixtures(1000, 50, 10, rng), 10, 101, (3, 3, None, None)),
+        ("10,000 × 50, mixtures", lambda: mixtures(10_000, 50, 10, rng), 10, 51, (1.5, 1.5, None, None)),
+        ("100,000 × 100, mixtures", lambda: mixtures(100_000 // few, 100, 10, rng), 10, 11, (0.6, 0.6, 5, 10)),
+        ("500,000 × 200, mixtures", lambda: mixtures(500_000 // few, 200, 20, rng), 20, 5, (0.4, 0.4, None, None)),
+        (
+            "60,000 × 60, half-normal noise",
+            lambda: np.abs(rng.standard_normal((60_000 // few, 60), dtype=np.float32)),
+            40,
+            11,
+            (0.5, 0.5, None, None),
+        ),
+        ("300,000 × 5,000 CSR", lambda: heavy_tails(300_000 // few, 5000, 0.004, rng), 20, 5, (0.5, 0.5, None, None)),
+    ]
+    rows = []
+    for name, make, k, rounds, goals in cases:
+        A = make()
+        solvers = {"SPA()": fa.SPA(), "FAS()": fa.FAS(), "SNPA()": fa.SNPA(), "XRAY()": fa.XRAY()}
+        asked = {label: solver for (label, solver), goal in zip(solvers.items(), goals) if goal is not None}
+        tasks: dict[str, Callable[[], Any]] = {"plain": lambda A=A, k=k: plain_spa(A, k)}
+        tasks |= {label: lambda s=solver, A=A, k=k: s.seek(A, k) for label, solver in asked.items()}
+        seconds = processor_time(tasks, rounds)
+        looks = successive_projection(Reader(open_matrix(A)), k).looks / A.shape[0]
+        ratios = [seconds[label] / seconds["plain"] if label in seconds else None for label in solvers]
+        goal = ", ".join(str(g) for g in dict.fromkeys(g for g in goals if g is not None))
+        rows.append([name, str(k), 1e3 * seconds["plain"], *ratios, looks, goal])
+    report.table(["matrix", "k", "plain SPA, ms", "SPA()", "FAS()", "SNPA()", "XRAY()", "looks per row", "goal"], rows)
+
+
+def index_of_a_store(report: Report, rng: np.random.Generator) -> None:
+    """What the index adds to a build, and what one lazy run over the store with a pass for the tails would cost."""
+    rows = []
+    for name, A in (
+        ("dense 200,000 × 200", mixtures(200_000, 200, 20, rng)),
+        ("sparse 200,000 × 5,000", heavy_tails(200_000, 5000, 0.004, rng)),
+    ):
+        with tempfile.TemporaryDirectory() as place:
+            taken: dict[str, list[float]] = {"with": [], "without": []}
+            for turn in range(3):
+                for label, sidecars in (("with", None), ("without", ())):
+                    start = time.process_time()
+                    fa.build(A, Path(place) / f"{label}{turn}", normalize=None, sidecars=sidecars).close()
+                    taken[label].append(time.process_time() - start)
+            with fa.open(Path(place) / "without0") as store:
+                start = time.process_time()
+                path = successive_projection(Reader(store), 20)
+                run = time.process_time() - start
+                Q = np.linalg.qr(path.points.T)[0]
+                start = time.process_time()
+                store.map_blocks(_tails, Q)
+                tails = time.process_time() - start
+        build = statistics.median(taken["without"])
+        rows.append([name, build, statistics.median(taken["with"]) / build - 1, run / build, tails / build])
+    report.text(
+        "Processor time that the index adds to a build, as a share of the build without it: by the sketch, in the pass "
+        "of the build; and what one lazy run over the store would take instead, with the pass that bounds the rows "
+        "outside."
+    )
+    report.table(["store", "build, s", "index by sketch", "lazy run", "pass for the tails"], rows)
+
+
+def _tails(start: int, block: Any, Q: np.ndarray) -> np.ndarray:
+    """The largest residual of a block at every step."""
+    P = block.astype(np.float64) @ Q
+    squares = block.multiply(block).sum(axis=1) if sp.issparse(block) else np.einsum("ij,ij->i", block, block)
+    return (squares[:, None] - np.cumsum(P * P, axis=1)).max(axis=0)
+
+
+if __name__ == "__main__":
+    main()
