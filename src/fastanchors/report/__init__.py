@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from numpy.typing import ArrayLike
 
 from ..anchors import Anchors
-from ..matrix.contract import RowMatrix
-from ..matrix.door import open_matrix
 from ..rank import RankCurve
 from ..store.store import Store
 from .facts import Facts, gather
@@ -29,6 +29,11 @@ def write(
     column_names: Sequence[str] | None = None,
     normalize: str | None = None,
     kind: str = "auto",
+    image: tuple[int, int] | None = None,
+    order: Literal["C", "F"] = "C",
+    embedding: ArrayLike | None = None,
+    texts: Sequence[str] | None = None,
+    steps: Sequence[Anchors] | None = None,
     curve: RankCurve | None = None,
     solver: Any = None,
     seed: int | None = None,
@@ -43,24 +48,34 @@ def write(
     title : what to call the data; by default the name of the store, or "data".
     row_names, column_names : names, where ``A`` does not bring its own.
     normalize : ``"l1"`` if the rows have been scaled to sum one; a sample matrix or a store knows.
-    kind : ``"spectra"`` draws the anchors as lines, ``"features"`` lists their heaviest columns, ``"words"`` calls
-        these words; ``"auto"`` takes the first for dense rows that are smooth over the columns, the last for sparse
-        rows whose columns are named by words.
+    kind : ``"spectra"`` draws the anchors as lines, ``"scene"`` also maps of them, ``"words"`` orders their words by
+        relevance, ``"cells"`` calls columns genes, ``"features"`` lists the heaviest columns. ``"auto"`` takes a scene
+        where ``image`` is given, cells for AnnData, spectra for dense rows that are smooth over the columns, words for
+        sparse rows whose columns are named by words.
+    image : (height, width), where the rows are the pixels of an image; ``order="F"`` if they run down its columns.
+    embedding : rows × 2, where to draw each row; of AnnData by default ``.obsm["X_umap"]`` or a like one.
+    texts : a text for each row, such as documents, shown with it.
+    steps : the results for 1, 2, … anchors, ending with ``anchors``, such as ``FAS().seek(A, range(1, k + 1))``; by
+        default the first 1, 2, … of ``anchors``.
     curve : the rank curve, where there is one already.
     solver : what seeks again among the rows that are not held back; by default plain SPA.
     seed : of all that is drawn at random.
 
-    Costs the reading of a few thousand rows, a few seconds; the page stays below 2 MB.
+    Costs the reading of a few thousand rows, a few seconds; the page stays below 3 MB.
     """
-    matrix = open_matrix(A, signed=True)
     facts = gather(
-        matrix,
+        A,
         anchors,
-        title=_title(A, matrix) if title is None else title,
+        title=_title(A) if title is None else title,
         row_names=row_names,
         column_names=column_names,
         normalize=normalize,
         kind=kind,
+        image=image,
+        order=order,
+        embedding=embedding,
+        texts=texts,
+        steps=steps,
         curve=curve,
         solver=solver,
         seed=seed,
@@ -75,8 +90,8 @@ def write(
     return target
 
 
-def _title(source: Any, matrix: RowMatrix) -> str:
+def _title(source: Any) -> str:
     """The name of the file or store, or "data"."""
-    if isinstance(matrix, Store):
-        return matrix.path.name
+    if isinstance(source, Store):
+        return source.path.name
     return Path(source).name if isinstance(source, str | os.PathLike) else "data"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,11 @@ from ..matrix.door import open_matrix
 from ..matrix.drawing import draw_rows, squared_frobenius_norm
 from ..rank import RankCurve, rank_curve
 from ._text import clean
+from .explorer import explorer_data, prefixes
 from .held_back import HeldBack, explained_shares, hold_back
-from .kinds import check_kind, heaviest_columns, names_of_rows, recognised
-from .shares import Shares, anchor_shares
+from .kinds import anchor_names, heaviest_columns, names_of_rows, recognised
+from .look import look_at
+from .shares import Shares, rows_by_norm, shares_of
 
 __all__ = ["Facts", "HeldBack", "Picture", "anchor_points", "curve_of", "gather"]
 
@@ -62,6 +64,7 @@ class Facts:
     picture: Picture
     curve: RankCurve
     held_back: HeldBack | None
+    explorer: dict[str, Any]  # what the page's script works with
 
     @property
     def k(self) -> int:
@@ -78,32 +81,31 @@ def gather(
     anchors: Anchors,
     *,
     title: str,
-    row_names: Sequence[str] | None = None,
-    column_names: Sequence[str] | None = None,
     normalize: str | None = None,
-    kind: str = "auto",
     curve: RankCurve | None = None,
     solver: Any = None,
+    steps: Sequence[Anchors] | None = None,
     seed: int | None = None,
+    **shown: Any,
 ) -> Facts:
     """Look at ``A`` (whatever :func:`fastanchors.open_matrix` opens) through its ``anchors``.
 
     Reads a few thousand rows whatever the size of ``A``, besides the norms of the rows of a plain matrix. See
-    :func:`fastanchors.report.write` for the parameters.
+    :func:`fastanchors.report.write` for the parameters; ``shown`` are those of :func:`~.look.look_at`.
     """
-    check_kind(kind)
     matrix = open_matrix(A, signed=True)
+    look = look_at(A, matrix, **shown)
     m = matrix.shape[0]
     check_index(anchors.indices, m, name="anchor")
     rng = as_generator(seed)
-    row_names = matrix.row_names if row_names is None else row_names
-    column_names = matrix.column_names if column_names is None else column_names
     components = anchor_points(matrix, anchors)
     some = np.sort(rng.choice(m, min(m, _JUDGED), replace=False))
     sample = ArrayMatrix(matrix.rows(some))
-    if kind == "auto":
-        kind = recognised(sample.data, column_names)
-    lines = kind in ("spectra", "scene")
+    if look.kind == "auto":
+        look = replace(look, kind=recognised(sample.data, look.column_names))
+    names, columns = look.row_names, look.column_names
+    lines = look.kind in ("spectra", "scene")
+    judged = rows_by_norm(matrix, _JUDGED, rng)
     return Facts(
         title=clean(title),
         shape=matrix.shape,
@@ -111,17 +113,18 @@ def gather(
         density=_density(matrix, sample.data),
         anchors=anchors,
         seed=seed,
-        names=names_of_rows(row_names, anchors.indices),
-        named=row_names is not None,
-        kind=kind,
+        names=anchor_names(anchors, names),
+        named=names is not None,
+        kind=look.kind,
         components=components,
-        features=heaviest_columns(components, column_names),
-        column_names=[clean(name, 40) for name in column_names] if column_names is not None and lines else None,
-        shares=anchor_shares(matrix, components, rows=_JUDGED, rng=rng),
+        features=heaviest_columns(components, columns),
+        column_names=[clean(name, 40) for name in columns] if columns is not None and lines else None,
+        shares=shares_of(*judged, components, sampled=m > _JUDGED),
         own=_own(matrix, anchors),
-        picture=_picture(sample, some, components, row_names, rng),
+        picture=_picture(sample, some, components, names, rng),
         curve=_curve(matrix, anchors, rng) if curve is None else curve,
         held_back=hold_back(matrix, some, anchors, solver, rng),
+        explorer=explorer_data(matrix, steps or prefixes(anchors), judged, look, title=clean(title), rng=rng),
     )
 
 

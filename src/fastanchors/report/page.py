@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from importlib.resources import files
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,9 @@ from . import svg
 from ._text import GIVEN, duration, percent, plural, sentence, short, uncounted
 from .facts import Facts
 from .head import head
+from .script import embedded, inlined, policy, read
 
-__all__ = ["page"]
+__all__ = ["document", "page"]
 
 _ADVICE = "; judge by the curve, or raise k_max"  # of the rank curve, to those who call it
 
@@ -26,6 +27,7 @@ def page(facts: Facts) -> str:
     body = [
         head(facts),
         "<main>",
+        read("explorer.html"),
         _anchors(facts),
         _shares(facts),
         _simplex(facts),
@@ -33,22 +35,25 @@ def page(facts: Facts) -> str:
         _held_back(facts),
         _cost(facts) if facts.anchors.solver != GIVEN else "",
         "</main>",
-        f"<script>{_read('tell.js')}</script>",
         _foot(facts),
     ]
-    title = escape(f"{facts.title}: {plural(facts.k, 'anchor')}")
+    return document(f"{facts.title}: {plural(facts.k, 'anchor')}", body, facts.explorer)
+
+
+def document(title: str, body: Sequence[str], data: Mapping[str, Any], *, live: bool = False) -> str:
+    """A page of these parts, with the data of the explorer and its script; it loads nothing else."""
+    script = inlined()
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy(script, connect=live)}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="generator" content="fastanchors {__version__}"><title>{title}</title>'
-        f'<link rel="icon" href="data:,"><style>{_read("style.css")}</style></head><body>\n'
+        '<meta name="referrer" content="no-referrer">'
+        f'<meta name="generator" content="fastanchors {__version__}"><title>{escape(title)}</title>'
+        f'<link rel="icon" href="data:,"><style>{read("style.css")}{read("explorer.css")}</style></head><body>\n'
         + "\n".join(body)
+        + f'\n<script type="application/json" id="data">{embedded(data)}</script>\n<script>{script}</script>'
         + "\n</body></html>\n"
     )
-
-
-def _read(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _section(identity: str, heading: str, *parts: str) -> str:
@@ -81,7 +86,7 @@ def _meter(share: float, rest: bool = False) -> str:
 
 
 def _anchors(facts: Facts) -> str:
-    spectra = facts.kind == "spectra"
+    spectra = facts.kind in ("spectra", "scene")
     cards = []
     for j, (name, share) in enumerate(zip(facts.names, facts.shares.shares, strict=True)):
         inside = (
@@ -171,10 +176,10 @@ def _simplex(facts: Facts) -> str:
     return _section(
         "simplex",
         "Rows among the anchors",
-        f'<figure class="one"><div>{picture}<p class="told" id="told" aria-live="polite" hidden></p></div>'
+        f'<figure class="one"><div>{picture}</div>'
         f"<figcaption>{legend}<p>{len(shown.names):,} rows drawn evenly. An anchor is a corner; "
         "a row lies nearer to the anchors that weigh more in it, and a row in a corner is like that anchor alone. "
-        f"Point at a row or tap it for its name and mixture.{grey}{note}</p></figcaption></figure>",
+        f"Point at a row for its name and mixture.{grey}{note}</p></figcaption></figure>",
     )
 
 
@@ -182,7 +187,11 @@ def _legend(facts: Facts) -> str:
     """The names of the corners, where there are too many to write beside them; with two columns for rows without."""
     items = []
     for j, name in enumerate(facts.names):
-        heavy = "" if facts.named or facts.kind == "spectra" else ", ".join(word for word, _ in facts.features[j][:2])
+        heavy = (
+            ""
+            if facts.named or facts.kind in ("spectra", "scene")
+            else ", ".join(word for word, _ in facts.features[j][:2])
+        )
         items.append(f"<li>{escape(short(name, 60))}{f' · {escape(heavy)}' if heavy else ''}</li>")
     return f'<ol class="legend">{"".join(items)}</ol>'
 

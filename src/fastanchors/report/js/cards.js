@@ -1,0 +1,98 @@
+// The cards of the anchors: picked, renamed, compared and switched off here.
+import { draw, el, fill, meter, named, percent, text } from './dom.js';
+import { relevantWords } from './words.js';
+
+const VERDICTS = { firm: 'firm', loose: 'moves in other data', noise: 'not found again in other data' };
+
+export function renderCards(place, state, act) {
+  const { model, step, fit } = state;
+  const top = Math.max(...step.anchors.flatMap(j => model.data.lines?.[j] ?? [0])) || 1;
+  fill(place, step.anchors.map((j, at) => card(state, act, j, at, fit.ids.indexOf(j), top)));
+}
+
+function card(state, act, j, number, at, top) {
+  const { model, step } = state, off = at < 0, anchor = model.anchors[j];
+  const verdict = step.stability?.verdicts[number];
+  const kind = `${off ? 'off ' : ''}${state.picked === j ? 'picked ' : ''}${state.compared === j ? 'compared' : ''}`;
+  return el('li', { class: kind.trim() },
+    state.renaming === j ? renameField(state, act, j) : heading(state, act, j, number),
+    el('p', { class: 'share' },
+      state.nameOf(j) !== anchor.name || model.data.named ? `row ${anchor.row.toLocaleString('en')} · ` : '',
+      off ? 'switched off' : `explains ${percent(state.shares[at])} · leads ${percent(state.fit.leads[at])}`),
+    off ? null : meter(state.shares[at]),
+    verdict ? el('p', { class: `verdict ${verdict}` }, VERDICTS[verdict] ?? verdict) : null,
+    el('div', { class: 'content' }, content(state, j, top)),
+    el('div', { class: 'tools' },
+      tool(`rename-${j}`, 'Rename', () => act({ renaming: j })),
+      tool(`compare-${j}`, 'Compare', () => act(compared(state, j)), state.compared === j),
+      tool(`off-${j}`, off ? 'Switch on' : 'Switch off', () => act({ toggle: j }), off)));
+}
+
+/** The second anchor of a comparison; the first is the one picked. */
+function compared(state, j) {
+  if (state.compared === j) return { compared: null };
+  if (state.picked === null || state.picked === j) {
+    const other = state.step.anchors.find(each => each !== j);
+    return { picked: j, compared: other ?? null };
+  }
+  return { compared: j };
+}
+
+function heading(state, act, j, number) {
+  return el('h3', {}, el('button', {
+    class: 'pick', 'data-key': `pick-${j}`, 'aria-pressed': String(state.picked === j),
+    click: () => act({ picked: state.picked === j ? null : j }),
+  }, el('span', { class: 'number' }, String(number + 1)), named(state.nameOf(j))));
+}
+
+function renameField(state, act, j) {
+  const input = el('input', {
+    type: 'text', value: state.nameOf(j), maxlength: '80', dir: 'auto', 'data-key': `name-${j}`,
+    'aria-label': `New name of anchor ${state.step.anchors.indexOf(j) + 1}`,
+    keydown: event => {
+      if (event.key === 'Escape') act({ renaming: null });
+    },
+  });
+  requestAnimationFrame(() => { input.focus(); input.select(); });
+  return el('form', { class: 'rename', submit: event => {
+    event.preventDefault();
+    act({ rename: [j, input.value] });
+  } }, input, el('button', { type: 'submit' }, 'Save'));
+}
+
+function tool(key, label, click, pressed = false) {
+  return el('button', { class: pressed ? 'tool pressed' : 'tool', 'data-key': key, 'aria-pressed': String(pressed), click }, label);
+}
+
+/** What an anchor looks like: a line over the columns, or its heaviest columns or words. */
+function content(state, j, top) {
+  const { data } = state.model;
+  if (data.lines) return lines(state, [j], top, 130);
+  const features = data.overall ? relevantWords(data, j, state.relevance, 10) : data.features[j].slice(0, 8);
+  const most = Math.max(...features.map(([, share]) => share)) || 1;
+  return el('table', {},
+    el('caption', {}, data.overall ? 'Relevant words' : data.kind === 'cells' ? 'Heaviest genes' : 'Heaviest columns'),
+    el('tbody', {}, features.map(([column, share]) => el('tr', {},
+      el('th', { scope: 'row' }, named(data.columns[column])),
+      el('td', { class: 'n' }, percent(share)),
+      el('td', { class: 'meter', 'aria-hidden': 'true' },
+        el('span', { style: `width:${((100 * share) / most).toFixed(1)}%` }))))));
+}
+
+/** Anchors as lines over the columns, the first with its band of spread. */
+export function lines(state, ids, top, height) {
+  const { axis, lines: values, spread } = state.model.data, width = 360, left = 44, base = height - 20;
+  const last = axis.at[axis.at.length - 1] || 1;
+  const x = at => left + ((width - left - 6) * axis.at[at]) / last;
+  const y = value => 10 + (base - 10) * (1 - Math.min(value, top * 1.05) / top);
+  const path = row => `M${row.map((value, at) => `${x(at).toFixed(1)} ${y(value).toFixed(1)}`).join('L')}`;
+  const label = at => (axis.labels ? axis.labels[at] : String(axis.at[at]));
+  const band = spread[ids[0]];
+  const name = ids.map(j => state.nameOf(j)).join(' and ');
+  return draw('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Values of ${name} over the columns` },
+    draw('path', { class: 'grid', d: `M${left} ${base}H${width - 6}M${left} 10H${width - 6}` }),
+    band ? draw('path', { class: 'band', d: `${path(band[1])}L${path(band[0]).slice(1).split('L').reverse().join('L')}Z` }) : null,
+    ids.map((j, at) => draw('path', { class: at ? 'line second' : 'line', d: path(values[j]) })),
+    text(left - 5, 14, Number(top.toPrecision(2)), 'end'), text(left - 5, base + 4, '0', 'end'),
+    text(left, height - 5, label(0)), text(width - 6, height - 5, label(axis.at.length - 1), 'end'));
+}

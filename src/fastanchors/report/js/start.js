@@ -1,0 +1,4 @@
+// The last module of the page.
+import { start } from './main.js';
+
+start();

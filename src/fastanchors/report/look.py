@@ -1,0 +1,95 @@
+"""How the rows and columns of a matrix are shown to people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import InvalidInputError
+from ..matrix.contract import RowMatrix
+from .kinds import check_kind
+
+__all__ = ["Look", "look_at"]
+
+_EMBEDDINGS = ("X_umap", "X_tsne", "X_draw_graph_fa", "X_phate", "X_pca")  # of AnnData, best first
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is known of the rows and columns besides their numbers.
+
+    Attributes
+    ----------
+    kind : one of ``KINDS``, or ``"auto"``.
+    row_names, column_names : names or None.
+    image : (height, width) where the rows are the pixels of an image.
+    order : ``"C"`` where the pixels run along the rows of the image, ``"F"`` where they run down its columns.
+    embedding : rows × 2, where each row lies in a plane, or None.
+    texts : a text for each row, or None.
+    """
+
+    kind: str = "auto"
+    row_names: Sequence[str] | None = None
+    column_names: Sequence[str] | None = None
+    image: tuple[int, int] | None = None
+    order: Literal["C", "F"] = "C"
+    embedding: NDArray[np.float64] | None = None
+    texts: Sequence[str] | None = None
+
+
+def look_at(
+    source: Any,
+    matrix: RowMatrix,
+    *,
+    kind: str = "auto",
+    row_names: Sequence[str] | None = None,
+    column_names: Sequence[str] | None = None,
+    image: tuple[int, int] | None = None,
+    order: Literal["C", "F"] = "C",
+    embedding: ArrayLike | None = None,
+    texts: Sequence[str] | None = None,
+) -> Look:
+    """What was told, completed by what the source says itself: names, and the embedding of an AnnData object."""
+    check_kind(kind)
+    m = matrix.shape[0]
+    if image is not None and image[0] * image[1] != m:
+        raise InvalidInputError(f"an image of {image[0]}×{image[1]} does not hold {m} pixels")
+    if texts is not None and len(texts) != m:
+        raise InvalidInputError(f"there are {len(texts)} texts for {m} rows")
+    if type(source).__module__.split(".")[0] == "anndata":
+        kind = "cells" if kind == "auto" else kind
+        embedding = _embedding(source) if embedding is None else embedding
+    if kind == "scene" and image is None:
+        raise InvalidInputError("kind='scene' needs image=(height, width)")
+    if kind == "auto" and image is not None:
+        kind = "scene"
+    return Look(
+        kind=kind,
+        row_names=matrix.row_names if row_names is None else row_names,
+        column_names=matrix.column_names if column_names is None else column_names,
+        image=image,
+        order=order,
+        embedding=None if embedding is None else _plane(embedding, m),
+        texts=texts,
+    )
+
+
+def _embedding(adata: Any) -> ArrayLike | None:
+    """The first two columns of the embedding that is made to be looked at."""
+    for name in _EMBEDDINGS:
+        if name in adata.obsm:
+            return np.asarray(adata.obsm[name])[:, :2]
+    return None
+
+
+def _plane(embedding: ArrayLike, m: int) -> NDArray[np.float64]:
+    places = np.asarray(embedding, dtype=np.float64)
+    if places.shape != (m, 2):
+        raise InvalidInputError(f"the embedding must have shape ({m}, 2), got {places.shape}")
+    if not np.isfinite(places).all():
+        raise InvalidInputError("the embedding holds NaN or infinite places")
+    return places

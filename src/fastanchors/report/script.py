@@ -1,0 +1,53 @@
+"""The script of the page: readable modules, put together without any tool."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+__all__ = ["MODULES", "embedded", "inlined", "policy", "read"]
+
+# In the order in which each follows those it imports.
+MODULES = (
+    "nnls", "model", "dom", "words", "cards", "compare", "maps", "plot", "rows", "live", "main", "start",
+)  # fmt: skip
+_IMPORT = re.compile(r"^import \{[^}]*\} from '\./(\w+)\.js';\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?function |class |const )", re.MULTILINE)
+
+
+def read(name: str) -> str:
+    """A file of this package."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def inlined(modules: Sequence[str] = MODULES) -> str:
+    """The modules as one script: they share a scope, so imports between them are left out."""
+    parts = []
+    for at, name in enumerate(modules):
+        text = read(f"js/{name}.js")
+        missing = set(_IMPORT.findall(text)) - set(modules[:at])
+        if missing:
+            raise ValueError(f"{name}.js imports {', '.join(sorted(missing))}, which must come before it")
+        parts.append(_EXPORT.sub("", _IMPORT.sub("", text)))
+    return "(() => {\n'use strict';\n" + "\n".join(parts) + "})();\n"
+
+
+def embedded(data: Any) -> str:
+    """JSON that can stand in a script element: it holds no ``<``, ``>`` or ``&``."""
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def policy(script: str, *, connect: bool = False) -> str:
+    """What the page may load: nothing, but for this script (known by its hash) and its own styles."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        f"connect-src '{'self' if connect else 'none'}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
