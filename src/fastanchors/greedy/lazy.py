@@ -25,7 +25,6 @@ __all__ = ["WORTH_TELLING", "Distances", "Leaders", "level"]
 
 _SEEDS = 64  # rows of largest bound that are looked at first
 _BLOCK_ROWS = 256  # of each so many rows the one of largest bound may be a seed
-_MOST = 0.5  # share of the rows from which all are looked at
 _MARGIN = 1e-5  # of the largest squared distance: how near rows are brought up to date, ties and a little more
 WORTH_TELLING = 4096  # rows that are looked at again only to report a distance
 _SAMPLE = 2048  # bounds by which a level is judged
@@ -47,6 +46,8 @@ class Leaders(NamedTuple):
 
 class Distances(ABC):
     """Squared distances of the rows of a matrix to something that grows. Memory: two numbers per row."""
+
+    _most = 0.95  # share of the rows from which all are looked at
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
@@ -120,7 +121,7 @@ class Distances(ABC):
         size, upper = _SEEDS, self._upper
         rows = np.flatnonzero((upper >= (1 - _MARGIN) * floor) & (self._seen < self._step))
         while rows.size:
-            if rows.size >= _MOST * upper.size:
+            if rows.size >= self._most * upper.size:
                 return self._bring_all_up_to_date(floor)
             size *= _GROWTH
             known = upper[rows]

@@ -42,6 +42,8 @@ class Residuals(Distances):
     lazy : keep no pool, however small the matrix.
     """
 
+    _most = 0.5  # a look is cheap
+
     def __init__(self, reader: Reader, capacity: int, *, eager: bool = False, lazy: bool = False) -> None:
         super().__init__(reader)
         m, n = reader.shape
