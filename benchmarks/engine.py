@@ -117,7 +117,7 @@ def index_of_a_store(report: Report, rng: np.random.Generator) -> None:
     ):
         with tempfile.TemporaryDirectory() as place:
             taken: dict[str, list[float]] = {"with": [], "without": [], "run": [], "tails": []}
-            for turn in range(4):
+            for _ in range(4):
                 for label, sidecars in (("with", None), ("without", ())):
                     start = time.perf_counter()
                     fa.build(A, Path(place) / label, normalize=None, sidecars=sidecars, overwrite=True).close()
