@@ -196,6 +196,26 @@ wavelength = {{400, 500, 600, 700, 800}}
     return _write(folder / "a.hdr", text)
 
 
+def _netcdf(folder: Path) -> Path:
+    import h5py
+
+    with h5py.File(folder / "a.nc", "w") as file:
+        file.create_dataset("reflectance", data=np.arange(60, dtype="f4").reshape(4, 3, 5), chunks=(2, 3, 5))
+        file["reflectance"].attrs["_FillValue"] = np.float32(-9999)
+        file["sensor_band_parameters/wavelengths"] = np.arange(400.0, 900, 100)
+        file["sensor_band_parameters/good_wavelengths"] = np.ones(5)
+    return folder / "a.nc"
+
+
+def _geotiff(folder: Path) -> Path:
+    import rasterio
+
+    profile = {"driver": "GTiff", "height": 9, "width": 7, "count": 5, "dtype": "uint16", "compress": "deflate"}
+    with rasterio.open(folder / "a.tif", "w", transform=rasterio.Affine(2, 0, 5, 0, -2, 5), **profile) as image:
+        image.write(np.arange(315, dtype="u2").reshape(5, 9, 7))
+    return folder / "a.tif"
+
+
 SAMPLES: dict[str, Callable[[Path], Path]] = {
     "mtx": _market,
     "mtx array": lambda folder: _market(folder, "array"),
@@ -228,6 +248,8 @@ SAMPLES: dict[str, Callable[[Path], Path]] = {
     "parquet triplets": lambda folder: _parquet(folder, "triplets"),
     "zarr 2": lambda folder: _zarr(folder, 2),
     "zarr 3": lambda folder: _zarr(folder, 3),
+    "netcdf": _netcdf,
+    "geotiff": _geotiff,
     "envi bsq": lambda folder: _envi(folder, "bsq"),
     "envi bip": lambda folder: _envi(folder, "bip"),
 }
@@ -266,7 +288,7 @@ def _damage_once(path: Path, rng: np.random.Generator) -> None:
         data = _archive(data, rng)
     elif path.suffix == ".npy" and structured:
         data = _array(data, rng)
-    elif path.suffix in (".h5ad", ".mat") and b"\x89HDF" in data[:520] and structured:
+    elif path.suffix in (".h5ad", ".mat", ".nc") and b"\x89HDF" in data[:520] and structured:
         _hdf5(path, rng)
         return
     elif path.suffix == ".mat" and structured:

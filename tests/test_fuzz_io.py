@@ -13,7 +13,8 @@ import pytest
 
 from mutations import SAMPLES, attempt, damage
 
-NEEDS = {"h5ad": "h5py", "mat 7.3": "h5py", "parquet": "pyarrow", "zarr": "zarr"}
+NEEDS = {"h5ad": "h5py", "mat 7.3": "h5py", "netcdf": "h5py", "parquet": "pyarrow", "zarr": "zarr"}
+NEEDS |= {"geotiff": "rasterio"}
 ROUNDS = 25
 
 

@@ -286,5 +286,7 @@ class _Pixels:
         rows, bands = index if isinstance(index, tuple) else (index, slice(None))
         start, stop, _ = rows.indices(self.shape[0])
         first, last = start // self.rows, -(-stop // self.rows)
+        if last - first == 1:  # a column may be longer than a block
+            return self.data[bands, first, start - first * self.rows : stop - first * self.rows].T
         part = self.data[bands, first:last, :]
         return part.reshape(part.shape[0], -1)[:, start - first * self.rows : stop - first * self.rows].T

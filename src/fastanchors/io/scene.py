@@ -79,11 +79,18 @@ class _Pixels:
     def __init__(self, read_lines: ReadLines, shape: tuple[int, int, int], dtype: Any) -> None:
         lines, self.samples, bands = shape
         self.read_lines, self.shape, self.dtype = read_lines, (lines * self.samples, bands), np.dtype(dtype)
+        self.held: tuple[int, NDArray[Any]] | None = None  # a line that is longer than a block, and its number
 
     def __getitem__(self, rows: slice) -> NDArray[Any]:
         start, stop, _ = rows.indices(self.shape[0])
         first, last = start // self.samples, -(-stop // self.samples)
-        part = np.ascontiguousarray(self.read_lines(first, last)).reshape(-1, self.shape[1])
+        if self.held is not None and self.held[0] == first and last - first == 1:
+            part = self.held[1]
+        else:
+            self.held = None
+            part = np.ascontiguousarray(self.read_lines(first, last)).reshape(-1, self.shape[1])
+            if last - first == 1 and stop < last * self.samples:
+                self.held = first, part
         return part[start - first * self.samples : stop - first * self.samples]
 
 
