@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import re
 import struct
 import time
@@ -25,6 +26,7 @@ import scipy.sparse as sp
 from fastanchors._validate import check_finite
 from fastanchors.errors import FastAnchorsError, GuessWarning
 from fastanchors.io import open_source
+from fastanchors.io.text import read_texts
 
 WORDS = [
     b"0", b"-1", b"1", b"2", b"7", b"255", b"256", b"65536", b"2147483647", b"2147483648", b"4294967296",
@@ -216,6 +218,30 @@ def _geotiff(folder: Path) -> Path:
     return folder / "a.tif"
 
 
+def _texts(folder: Path, suffix: str) -> Path:
+    texts = [f"the {word} of text {i}" for i, word in enumerate(["first", "second", "third"] * 5)]
+    path = folder / f"texts{suffix}"
+    if suffix == "":
+        path.mkdir()
+        for i, text in enumerate(texts):
+            (path / f"{i}.txt").write_text(text)
+        return path
+    if suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.table({"text": texts, "n": list(range(15))}), path)
+        return path
+    lines = {
+        ".txt": texts,
+        ".csv": ["text,n", *(f'"{text}",{i}' for i, text in enumerate(texts))],
+        ".jsonl": [json.dumps({"text": text, "n": i}) for i, text in enumerate(texts)],
+        ".json": [json.dumps([{"text": text, "n": i} for i, text in enumerate(texts)])],
+    }
+    data = "\n".join(lines[suffix.removesuffix(".gz")]).encode()
+    return _write(path, gzip.compress(data) if suffix.endswith(".gz") else data)
+
+
 SAMPLES: dict[str, Callable[[Path], Path]] = {
     "mtx": _market,
     "mtx array": lambda folder: _market(folder, "array"),
@@ -252,6 +278,12 @@ SAMPLES: dict[str, Callable[[Path], Path]] = {
     "geotiff": _geotiff,
     "envi bsq": lambda folder: _envi(folder, "bsq"),
     "envi bip": lambda folder: _envi(folder, "bip"),
+    "texts folder": lambda folder: _texts(folder, ""),
+    "texts txt": lambda folder: _texts(folder, ".txt"),
+    "texts csv": lambda folder: _texts(folder, ".csv"),
+    "texts jsonl": lambda folder: _texts(folder, ".jsonl"),
+    "texts json.gz": lambda folder: _texts(folder, ".json.gz"),
+    "texts parquet": lambda folder: _texts(folder, ".parquet"),
 }
 
 
@@ -295,7 +327,7 @@ def _damage_once(path: Path, rng: np.random.Generator) -> None:
         data = _elements(data, rng)
     elif path.suffix == ".parquet" and structured:
         data = _columns(path, rng)
-    elif path.suffix in (".mtx", ".csv", ".tsv", ".ldac", ".txt", ".hdr", ".vocab") and structured:
+    elif path.suffix in (".mtx", ".csv", ".tsv", ".ldac", ".txt", ".hdr", ".vocab", ".json", ".jsonl") and structured:
         data = _text(data, rng)
     else:
         data = _bytes(data, rng)
@@ -469,6 +501,17 @@ def _columns(path: Path, rng: np.random.Generator) -> bytes:
 SLOW = 20.0  # seconds after which a small file has been read for too long
 
 
+def _read_all(path: Path) -> None:
+    if path.name.startswith("texts"):
+        read_texts(path, column=None if path.is_dir() or path.suffix == ".txt" else "text")
+        return
+    source = open_source(path)
+    row = 0
+    for block in source.blocks(1 << 16):
+        check_finite(block, name=source.matrix_name, first_row=row)
+        row += block.shape[0]
+
+
 def attempt(path: Path) -> str:
     """How reading ends: ``"read"``, ``"refused"``, or what went wrong: anything but a short error of ours."""
     import warnings
@@ -478,11 +521,7 @@ def attempt(path: Path) -> str:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", GuessWarning)
         try:
-            source = open_source(path)
-            row = 0
-            for block in source.blocks(1 << 16):
-                check_finite(block, name=source.matrix_name, first_row=row)
-                row += block.shape[0]
+            _read_all(path)
             outcome = "read"
         except FastAnchorsError as error:
             text = str(error)

@@ -14,7 +14,7 @@ import pytest
 from mutations import SAMPLES, attempt, damage
 
 NEEDS = {"h5ad": "h5py", "mat 7.3": "h5py", "netcdf": "h5py", "parquet": "pyarrow", "zarr": "zarr"}
-NEEDS |= {"geotiff": "rasterio"}
+NEEDS |= {"geotiff": "rasterio", "texts parquet": "pyarrow"}
 ROUNDS = 25
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import io
 import struct
@@ -25,6 +26,7 @@ from fastanchors.errors import (
 )
 from fastanchors.io import open_source
 from fastanchors.io.records import record_chunks, split_fields
+from fastanchors.io.text import read_texts
 
 MARKET = "%%MatrixMarket matrix coordinate real general\n"
 HUGE = 10**12
@@ -363,3 +365,33 @@ def test_frames_of_objects_and_of_nullable_integers(tmp_path):
         fa.build(pd.DataFrame({"a": [1, None], "b": [1, 1]}, dtype="Int64"), tmp_path / "s")
     with pytest.raises(InvalidTypeError, match=r"A\[1, 1\] is 'x' \(str\)"):
         fa.build(pd.DataFrame({"a": [1, 2], "b": [1, "x"]}), tmp_path / "s")
+
+
+# --- texts -----------------------------------------------------------------------------------------------------------
+
+
+def test_texts_that_unpack_to_more_than_any_text(tmp_path):
+    path = tmp_path / "a.txt.bz2"
+    path.write_bytes(bz2.compress(bytes(1 << 27)))
+    with pytest.raises(TooLargeError, match="unpacks to more than"):
+        read_texts(path)
+
+
+def test_hostile_texts(tmp_path):
+    deep, long = tmp_path / "deep.json", tmp_path / "long.csv"
+    deep.write_text("[" * 100_000)
+    with pytest.raises(StoreError, match="not JSON"):
+        read_texts(deep)
+    long.write_text("text\n" + "x" * 200_000 + "\n")
+    limit = csv.field_size_limit()
+    assert read_texts(long).texts == ["x" * 200_000]
+    assert csv.field_size_limit() == limit  # of the whole process
+    (tmp_path / "a.json").write_text('{"text": ["a", "b"], "title": ["c"]}')
+    with pytest.raises(StoreError, match="2 texts but 1 titles"):
+        read_texts(tmp_path / "a.json", column="text", title="title")
+    with pytest.raises(InvalidInputError, match="no column '²'"):
+        read_texts(tmp_path / "a.json", column="²")
+    for name in ("a.txt.gz", "a.txt.xz", "a.txt.bz2", "a.parquet"):
+        (tmp_path / name).write_bytes(b"\x1f\x8bPAR1 nothing of the kind")
+        with pytest.raises(StoreError, match="cannot read"):
+            read_texts(tmp_path / name)

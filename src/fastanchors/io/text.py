@@ -9,13 +9,13 @@ import io
 import json
 import lzma
 import re
-import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidInputError, MissingExtraError, StoreError
+from ..errors import InvalidInputError, MissingExtraError, StoreError, TooLargeError
+from .row_source import reading
 from .words import BOM, check_encoding, decoded, did_you_mean
 
 __all__ = ["Texts", "holds_texts", "read_texts"]
@@ -24,7 +24,8 @@ _LINES = (".txt", ".text", ".md")
 _TABLES = {".csv": ",", ".tsv": "\t"}
 _JSON = (".jsonl", ".ndjson", ".json")
 _PARQUET = (".parquet", ".pq")
-_OPENERS = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_ANY_TEXT, _BEST_RATIO = 1 << 26, 1032  # bytes that a packed file may unpack to: so many, and so many for each of it
 _HEADING = re.compile(r"[^\W\d_][\w .:/()-]{0,40}$")  # how the name of a column looks
 
 
@@ -83,6 +84,17 @@ def read_texts(
     if errors not in ("strict", "replace"):
         raise InvalidInputError(f"errors must be 'strict' or 'replace', got {errors!r}")
     decoder = _Decoder(check_encoding(encoding), errors)
+    with reading(path):
+        names, texts = _read(path, column, title, header, decoder)
+    if not texts:
+        raise InvalidInputError(f"{path} holds no documents")
+    return Texts(names, texts, decoder.replaced)
+
+
+def _read(
+    path: Path, column: str | int | None, title: str | int | None, header: bool | None, decoder: _Decoder
+) -> tuple[list[str], list[str]]:
+    """Names and texts."""
     suffix = suffix_of(path)
     if path.is_dir():
         names, texts = _folder(path, decoder)
@@ -101,9 +113,9 @@ def read_texts(
             names = [str(number) for number in range(len(texts))]
         else:
             names = ["" if cell is None else str(cell) for cell in _chosen(path, columns, title)]
-    if not texts:
-        raise InvalidInputError(f"{path} holds no documents")
-    return Texts(names, texts, decoder.replaced)
+            if len(names) != len(texts):
+                raise StoreError(f"{path} has {len(texts)} texts but {len(names)} titles")
+    return names, texts
 
 
 class _Decoder:
@@ -113,13 +125,12 @@ class _Decoder:
         self.encoding, self.errors, self.replaced = encoding, errors, 0
 
     def read(self, path: Path) -> str:
-        try:
-            data = path.read_bytes()
-            opener = _OPENERS.get(path.suffix.lower())
-            data = (data if opener is None else opener(data)).removeprefix(BOM)
-        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise StoreError(f"cannot read {path}: {reason}") from error
+        opener = _OPENERS.get(path.suffix.lower(), open)
+        most = _ANY_TEXT + _BEST_RATIO * path.stat().st_size
+        with reading(path), opener(path, "rb") as file:
+            data = file.read(most + 1).removeprefix(BOM)
+        if len(data) > most:
+            raise TooLargeError(f"{path} unpacks to more than {most:,} bytes, more than any text of its size does")
         if self.errors == "strict":
             return decoded(data, self.encoding, str(path))
         text = data.decode(self.encoding, "replace")
@@ -139,11 +150,13 @@ def _folder(path: Path, decoder: _Decoder) -> tuple[list[str], list[str]]:
 
 
 def _table(path: Path, text: str, separator: str, header: bool | None) -> dict[str | int, Sequence[Any]]:
-    csv.field_size_limit(1 << 30)
+    before = csv.field_size_limit(1 << 30)
     try:
         rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row]
     except csv.Error as error:
         raise StoreError(f"{path}: {error}") from error
+    finally:
+        csv.field_size_limit(before)
     if not rows:
         raise InvalidInputError(f"{path} is empty")
     first = rows[0]
@@ -184,14 +197,13 @@ def _parsed(text: str, place: str) -> Any:
 
 def _parquet(path: Path) -> dict[str | int, Sequence[Any]]:
     try:
-        import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingExtraError("reading Parquet needs pyarrow: pip install 'fastanchors[io]'") from error
-    try:
+    with reading(path):
         table = pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise StoreError(f"cannot read {path}: {error}") from error
+    if len(set(table.column_names)) < table.num_columns:
+        raise StoreError(f"{path}: two columns have the same name; rename one")
     return {name: table.column(name).to_pylist() for name in table.column_names}
 
 
@@ -205,7 +217,7 @@ def _chosen(path: Path, columns: dict[str | int, Sequence[Any]], column: str | i
         raise InvalidInputError(f"{path}: say which column holds the text (--column); it has {listed}")
     if column in columns:
         return columns[column]
-    place = int(column) if str(column).isdigit() else -1
+    place = int(str(column)[:9]) if str(column).isascii() and str(column).isdigit() else -1
     if 0 <= place < len(names):
         return columns[names[place]]
     raise InvalidInputError(f"{path} has no column {column!r}; it has {listed}{did_you_mean(str(column), names)}")
