@@ -68,6 +68,13 @@ def test_a_kernel_called_with_literals_has_one_signature():
     assert len(add.signatures) == 1
 
 
+def test_kernels_run_as_plain_python_where_numba_is_switched_off():
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", DRAW], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[1, 1, 1, 1, 1] 2.0\n"
+
+
 def test_kernels_release_the_gil_and_keep_the_order_of_sums():
     @jit
     def total(x):

@@ -39,7 +39,8 @@ def jit(function: _Function) -> _Function:
     except (RuntimeError, AttributeError):  # no place to write a cache to, or a numba whose cache we do not know
         compiled = numba.njit(nogil=True)(function)
     compiled.parts = parts
-    _one_signature(compiled)
+    if hasattr(compiled, "get_call_template"):  # a plain function where NUMBA_DISABLE_JIT is set
+        _one_signature(compiled)
     return compiled
 
 
