@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._parallel import map_ordered
+from .._parallel import map_ordered, one_blas_thread
 from .._validate import check_finite
 from ..errors import InvalidInputError
 from ..matrix import ArrayMatrix, MeteredMatrix, RowMatrix
@@ -126,12 +127,13 @@ class Reader:
         """Those rows, dense, in double precision."""
         return dense(self.raw(rows))
 
-    def raw(self, rows: NDArray[np.intp]) -> Rows:
-        """Those rows in double precision, sparse ones sparse."""
+    def raw(self, rows: NDArray[np.intp], *, single: bool = False) -> Rows:
+        """Those rows in double precision or in single, sparse ones sparse."""
         if self._matrix is None:
             return _double(self.data.rows(rows))
         self._charge(rows.size)
-        return _double(self._matrix[rows] if self.sparse else self._matrix.take(rows, axis=0))
+        found = self._matrix[rows] if self.sparse else self._matrix.take(rows, axis=0)
+        return found.astype(np.float32 if single else np.float64, copy=False)
 
     def row(self, index: int) -> NDArray[np.float64]:
         """One row, dense, in double precision."""
@@ -141,6 +143,10 @@ class Reader:
         return np.array(self._matrix[index], dtype=np.float64)
 
     # --- projections -----------------------------------------------------------------------------------------------
+
+    def quiet_blas(self) -> AbstractContextManager[None]:
+        """Inside, BLAS keeps to one thread: for thin products its threads wait for each other most of the time."""
+        return one_blas_thread() if self.nnz > _TINY else nullcontext()
 
     @property
     def in_memory(self) -> bool:

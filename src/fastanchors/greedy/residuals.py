@@ -24,7 +24,7 @@ from .ties import TIE
 __all__ = ["Residuals"]
 
 _SMALL = 1 << 19  # entries of a matrix in memory that is all pool
-_POOL = (1 << 16, 1 << 18)  # fewest and most entries of a pool
+_POOL = (1 << 17, 1 << 18)  # fewest and most entries of a pool
 _POOL_SHARE = 64  # of so many entries one is in the pool
 _NEGLIGIBLE = 1e-9  # relative error of a squared residual that cannot matter beside TIE
 _CHUNK = 1 << 20  # entries in double precision projected out together
@@ -171,7 +171,7 @@ class Residuals(Distances):
         floor = self._bring_up_to_date(self._first_floor())
         if self._step == 0:  # the first direction is common to all rows: a pool of the longest would soon be empty
             return self._told_apart(floor, within)
-        self._refill()
+        self._refill(floor)
         leaders = self._of_the_pool(within)
         return self._told_apart(floor, within) if leaders is None else leaders
 
@@ -220,7 +220,7 @@ class Residuals(Distances):
         floor = (looked.values - looked.errors).max()
         return looked.take(looked.values + looked.errors >= (1 - within) * floor)
 
-    def _refill(self) -> None:
+    def _refill(self, floor: float) -> None:
         """Take the rows of largest bound into the pool."""
         m, n = self.reader.shape
         per_row = max(1, self.reader.nnz // m) if self.reader.sparse else n
@@ -229,10 +229,13 @@ class Residuals(Distances):
         if rows.size > 4 * count:  # too many are alike
             self._pool, self._ceiling = None, np.inf
             return
-        matrix = self.reader.raw(rows)
-        self._pool = _Pool(rows, matrix, _squared_norms(matrix), (self.reader.terms + 2) * DOUBLE)
+        single = self.reader.single and 64 * self.slack(single=True) * self.largest_norm**2 < floor
+        matrix = self.reader.raw(rows, single=single)
+        norms = self.squared_norms[rows] if single else _squared_norms(matrix)
+        norm_error = self.reader.norm_error if single else (self.reader.terms + 2) * DOUBLE
+        self._pool = _Pool(rows, matrix, norms, norm_error, single)
         if self._step:
-            self._pool.values -= _squared_norms(matrix @ self.basis.T)
+            self._pool.values -= _squared_norms(matrix @ np.ascontiguousarray(self.basis.T, dtype=matrix.dtype))
         kept = self._upper[rows]
         self._upper[rows] = -np.inf
         self._ceiling = float(self._upper.max())
@@ -258,7 +261,7 @@ class _Pool:
         """a·q of its rows."""
         if isinstance(self._matrix, Reader):
             return self._matrix.project_all(q, single=self.single)
-        return np.asarray(self._matrix @ q)
+        return np.asarray(self._matrix @ q.astype(self._matrix.dtype, copy=False))
 
     def best(self) -> float:
         """The largest squared residual."""
@@ -275,5 +278,5 @@ class _Pool:
 
 def _squared_norms(matrix: Any) -> NDArray[np.float64]:
     if isinstance(matrix, np.ndarray):
-        return np.asarray(np.einsum("ij,ij->i", matrix, matrix))
+        return np.asarray(np.einsum("ij,ij->i", matrix, matrix), dtype=np.float64)
     return np.asarray(matrix.multiply(matrix).sum(axis=1))

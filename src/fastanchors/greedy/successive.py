@@ -87,6 +87,13 @@ def successive_projection(
     ``rule`` chooses each row, by default the farthest; one that looks at all rows gets residuals that are always up to
     date. ``outliers`` are rows that are no candidates.
     """
+    with reader.quiet_blas():
+        return _run(reader, k, tol, allow_fewer, rule, outliers)
+
+
+def _run(
+    reader: Reader, k: int, tol: float | None, allow_fewer: bool, rule: Rule | None, outliers: Sequence[int]
+) -> Path:
     residuals = Residuals(reader, k, eager=rule is not None)
     if len(outliers):
         residuals.bar(np.asarray(outliers, dtype=np.intp))

@@ -48,7 +48,11 @@ class SNPA(Solver):
         return True
 
     def _select(self, matrix: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
-        hull = ConeDistances(Reader(matrix), k, bounded=True)
+        reader = Reader(matrix)
+        with reader.quiet_blas():
+            return self._farthest(ConeDistances(reader, k, bounded=True), k)
+
+    def _farthest(self, hull: ConeDistances, k: int) -> Selection:
         floor = hull.largest_norm * (_ZERO if self.tol is None else self.tol)
         indices: list[int] = []
         residuals: list[float] = []

@@ -69,7 +69,11 @@ class XRAY(Solver):
         return True
 
     def _select(self, matrix: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
-        hull = ConeDistances(Reader(matrix), k, bounded=False)
+        reader = Reader(matrix)
+        with reader.quiet_blas():
+            return self._farthest(ConeDistances(reader, k, bounded=False), k, rng)
+
+    def _farthest(self, hull: ConeDistances, k: int, rng: np.random.Generator) -> Selection:
         sums = hull.reader.data.row_sums()
         floor = hull.largest_norm * (_ZERO if self.tol is None else self.tol)
         barred = hull.squared_norms == 0
