@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.io
 
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, StoreError, TooLargeError
@@ -206,3 +207,30 @@ def test_other_hdf5_files(tmp_path):
         file["x"] = np.ones(3)
     with pytest.raises(InvalidInputError, match="choose a cube"):
         open_source(tmp_path / "c.nc")
+
+
+@pytest.mark.parametrize("bands", ["first", "middle", "last"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_cubes_in_npy(tmp_path, bands, order):
+    path = tmp_path / "a.npy"
+    np.save(path, np.asarray(np.moveaxis(CUBE, 2, ["first", "middle", "last"].index(bands)), order=order))
+    for max_bytes in (1, 1 << 20):
+        source = open_source(path, bands=bands)
+        assert np.array_equal(whole(source, max_bytes), CUBE.reshape(-1, 5))
+        assert source.scene.shape == (4, 3)
+    with pytest.raises(InvalidInputError, match="say which axis the bands are: bands='last'"):
+        open_source(path)
+    with pytest.raises(InvalidInputError, match="bands must be"):
+        open_source(path, bands="x")
+    np.save(path, np.ones((3, 2)))
+    with pytest.raises(InvalidInputError, match="is no cube"):
+        open_source(path, bands="last")
+
+
+def test_cubes_in_mat_files(tmp_path):
+    path = tmp_path / "a.mat"
+    scipy.io.savemat(path, {"scene": {"cube": CUBE, "wavelengths": np.array(WAVES), "units": "nm"}, "n": 3})
+    source = open_source(path)
+    assert np.array_equal(whole(source), CUBE.reshape(-1, 5, order="F"))
+    assert (source.scene.shape, source.scene.order, source.scene.units) == ((4, 3), "F", "nm")
+    assert source.scene.wavelengths.tolist() == WAVES

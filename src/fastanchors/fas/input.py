@@ -20,7 +20,7 @@ from .._validate import as_matrix, check_finite
 from ..errors import InvalidTypeError
 from ..io import Source, open_source
 from ..io.addresses import path_of
-from ..io.arrays import map_npy
+from ..io.numpy_files import map_npy
 from ..io.row_source import block_bytes, split
 from ..matrix.contract import Rows
 from ..matrix.cost import Cost

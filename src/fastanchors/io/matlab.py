@@ -18,10 +18,12 @@ from .compressed import SliceReader, compressed_source
 from .hdf5 import check_stored, open_hdf5
 from .mat5 import MatVariable, read_variables
 from .row_source import Source, read_names, reading
+from .scene import SceneInfo
 
 __all__ = ["MatArray", "MatFile", "choose_variable", "open_mat", "read_mat"]
 
 _DEEPEST = 8  # structures in structures
+_WAVELENGTHS = ("wavelength", "wave", "wvl", "wl", "lambda")
 
 
 def read_mat(
@@ -42,8 +44,25 @@ def read_mat(
     with _closing(file.opened), reading(path):
         key = choose_variable({name: array.shape for name, array in file.arrays.items()}, variable, path)
         source = file.arrays[key].source(f"{path}:{key}", transpose, names)
+        shape = file.arrays[key].shape
+        if len(shape) == 3 and not transpose:
+            source.scene = SceneInfo((shape[0], shape[1]), "F", *_wavelengths(file, shape[2]))
     weakref.finalize(source, file.close)
     return source
+
+
+def _wavelengths(file: MatFile, bands: int) -> tuple[NDArray[np.float64] | None, str | None]:
+    """Wavelengths and their unit, where a variable of a usual name has one for each band."""
+    units = next((text for name, text in file.texts.items() if _plain(name) in ("unit", "wavelengthunit")), None)
+    for name, array in file.arrays.items():
+        if _plain(name) in _WAVELENGTHS and math.prod(array.shape) == bands:
+            return array.whole().astype(np.float64).ravel(), units
+    return None, None
+
+
+def _plain(name: str) -> str:
+    """The last part of a name, without what people vary."""
+    return name.rpartition(".")[2].lower().replace("_", "").removesuffix("s")
 
 
 def choose_variable(sizes: dict[str, tuple[int, ...]], variable: str | None, path: Path) -> str:

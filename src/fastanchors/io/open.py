@@ -26,8 +26,8 @@ __all__ = ["formats", "open_source", "register_object"]
 
 # Format -> (module, function, suffixes). Modules load on use: most need an extra.
 _READERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "npy": ("arrays", "read_npy", (".npy",)),
-    "npz": ("arrays", "read_npz", (".npz",)),
+    "npy": ("numpy_files", "read_npy", (".npy",)),
+    "npz": ("numpy_files", "read_npz", (".npz",)),
     "mtx": ("market", "read_mtx", (".mtx", ".mtx.gz", ".mm")),
     "csv": ("table", "read_table", (".csv", ".csv.gz", ".tsv", ".tsv.gz")),
     "parquet": ("parquet", "read_parquet", (".parquet", ".pq")),

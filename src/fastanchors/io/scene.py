@@ -18,7 +18,7 @@ from ..errors import InvalidInputError
 from .arrays import dense_source
 from .row_source import Source, check_claim, read_names
 
-__all__ = ["BAND_AXES", "SceneInfo", "band_axes", "scene_source"]
+__all__ = ["BAND_AXES", "SceneInfo", "band_axes", "cube_source", "scene_source"]
 
 BAND_AXES = {"first": 0, "middle": 1, "last": 2}
 
@@ -123,6 +123,27 @@ def scene_source(
     )
     source.scene = scene
     return source
+
+
+def cube_source(
+    name: str, open_cube: Callable[[], Any], bands: str, row_names: Any = None, column_names: Any = None
+) -> Source:
+    """A cube whose bands are the axis that ``bands`` names; ``open_cube`` gives it anew, mapped or sliceable."""
+    axes = band_axes(bands, name)
+    cube = open_cube()
+    if len(cube.shape) != 3:
+        raise InvalidInputError(f"{name} is no cube: it has the shape {tuple(cube.shape)}; leave out bands=")
+    lines, samples, count = (int(cube.shape[axis]) for axis in axes)
+
+    def read_lines(first: int, last: int) -> NDArray[Any]:
+        index = [slice(None)] * 3
+        index[axes[0]] = slice(first, last)
+        return np.transpose(np.asarray(open_cube()[tuple(index)]), axes)
+
+    info = SceneInfo((lines, samples))
+    return scene_source(
+        name, read_lines, (lines, samples, count), cube.dtype, info, row_names=row_names, column_names=column_names
+    )
 
 
 def band_axes(bands: str, name: str) -> tuple[int, int, int]:
