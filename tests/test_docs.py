@@ -1,7 +1,7 @@
 """Every code block of the README and the documentation runs.
 
 Python blocks of a page run in order in one namespace, in a directory of their own. Of shell blocks, the lines that
-call ``fastanchors`` run there too. A comment ``<!-- python … -->`` is run as well: it makes what a
+call ``fastanchors`` run there too. A block of text right below a Python block is what that one prints. A comment ``<!-- python … -->`` is run as well: it makes what a
 block takes for granted.
 """
 
@@ -17,17 +17,24 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```$|^<!-- (python)\n(.*?)^-->$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(
+    r"^```(python|bash)\n(.*?)^```$(?:\n+^```text\n(.*?)^```$)?|^<!-- (python)\n(.*?)^-->$", re.DOTALL | re.MULTILINE
+)
 
 
-def blocks(page: Path) -> list[tuple[str, str, int]]:
-    """(kind, code, line) of every block that runs."""
+def blocks(page: Path) -> list[tuple[str, str, str | None, int]]:
+    """(kind, code, output or None, line) of every block that runs."""
     text = page.read_text(encoding="utf-8")
     found = []
     for match in BLOCK.finditer(text):
-        kind, code = (match[1], match[2]) if match[1] else (match[3], match[4])
-        found.append((kind, code, text.count("\n", 0, match.start()) + 2))
+        kind, code, output = (match[1], match[2], match[3]) if match[1] else (match[4], match[5], None)
+        found.append((kind, code, output, text.count("\n", 0, match.start()) + 2))
     return found
+
+
+def tidy(printed: str) -> list[str]:
+    """The lines of an output; what takes time or reads differs from run to run and is not compared."""
+    return [re.sub(r"[\d.e-]+ (?:m|µ)?s\b", "… s", line.rstrip()) for line in printed.strip("\n").splitlines()]
 
 
 def commands(code: str) -> list[str]:
@@ -37,12 +44,15 @@ def commands(code: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
-def test_page_runs(page, tmp_path, monkeypatch, recwarn):
+def test_page_runs(page, tmp_path, monkeypatch, recwarn, capsys):
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__docs__"}
-    for kind, code, line in blocks(page):
+    for kind, code, output, line in blocks(page):
         if kind == "python":
+            capsys.readouterr()
             exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)
+            printed = capsys.readouterr().out
+            assert output is None or tidy(printed) == tidy(output), f"{page.name}:{line} prints\n{printed}"
         else:
             for command in commands(code):
                 words = shlex.split(command, comments=True)
