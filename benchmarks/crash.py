@@ -184,7 +184,7 @@ def trial_updates(path, model, seed, rng, longest):
     left = sorted(os.listdir(path))
     known = {"lock", "manifest.json"} | fa.store.manifest.Manifest.read(path).files()
     with fa.open(path) as S:
-        known |= {item["file"] for shard in S._shards if shard for item in shard.files()}
+        known |= {item["file"] for shard in S._mapped.shards if shard for item in shard.files()}
     if set(left) != known:
         raise AssertionError(f"left behind: {sorted(set(left) - known)}, missing: {sorted(known - set(left))}")
     return model, ("finished" if finished else "killed", "compacted" if S.generation > 1 else "journal only")

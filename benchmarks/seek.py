@@ -162,7 +162,7 @@ class Bench:
                         updates.append(found.seconds)
                         reads.append(found.cost.rows_read)
                         kinds[found.certificate.details["index"].split(";")[0]] += 1
-                    S._pending.clear()
+                    S._log.discard_operations()
                 how = ", ".join(f"{kinds[x]} {x}" for x in kinds)
                 updated = statistics.median(updates)
                 rows.append(

@@ -1,4 +1,4 @@
-"""Many blocks as one matrix: items sorted by block, shares of threads, and entries noted until somebody looks."""
+"""Many blocks as one matrix: items sorted by block, shares of threads, and entries buffered until the next read."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_rows_from_blocks_with_zeros_and_with_new_entries(normalize):
     assert S.rows([]).shape == (0, 60)
 
 
-# --- entries noted ----------------------------------------------------------------------------------------------------
+# --- entries buffered -------------------------------------------------------------------------------------------------
 
 
 def test_entries_set_one_by_one_are_there_for_every_reader():
@@ -208,12 +208,12 @@ def test_entries_set_one_by_one_are_there_for_every_reader():
             S[i, j] = x
             T.update(i, j, x)
         S[3, 4], T._unused = 5.0, T.update(3, 4, 5.0)
-        assert S._noted
+        assert S._log.buffered
         np.testing.assert_array_equal(look(S), look(T))
-        assert not S._noted
+        assert not S._log.buffered
 
 
-def test_notes_keep_their_order_among_other_changes():
+def test_buffered_entries_keep_their_order_among_other_changes():
     S = fa.SampleMatrix(np.ones((4, 3)), None)
     S[0, 0] = 2.0
     S.update(0, 0, 3.0)
@@ -229,7 +229,7 @@ def test_notes_keep_their_order_among_other_changes():
     S.check()
 
 
-def test_notes_are_copied_and_sent_along():
+def test_buffered_entries_are_copied_and_sent_along():
     S = fa.SampleMatrix(np.ones((4, 3)))
     S[2, 1] = 5.0
     for other in (copy.deepcopy(S), pickle.loads(pickle.dumps(S))):
@@ -238,15 +238,15 @@ def test_notes_are_copied_and_sent_along():
         assert S.raw(2, 1) == 5.0
 
 
-def test_many_notes_are_written_before_somebody_looks():
+def test_a_long_buffer_is_flushed():
     S = fa.SampleMatrix(sp.csr_array(np.eye(300)))
     for k in range(5000):
         S[k % 300, k % 299] = float(k + 1)
-    assert len(S._noted._rows) < 5000 - 4000
+    assert len(S._log._buffer[0]) < 5000 - 4000
     assert S.raw(4999 % 300, 4999 % 299) == 5000.0
 
 
-def test_readers_in_threads_see_all_that_was_noted():
+def test_readers_in_threads_see_all_that_was_buffered():
     S = matrix_of(some_parts(np.random.default_rng(8)))
     for round_ in range(20):
         for k in range(60):
@@ -267,7 +267,7 @@ def test_readers_in_threads_see_all_that_was_noted():
             np.testing.assert_array_equal(values, round_ + np.arange(60) + 1.0)
 
 
-def test_an_interrupted_reader_loses_no_note(monkeypatch):
+def test_an_interrupted_reader_loses_no_buffered_entry(monkeypatch):
     S = matrix_of(some_parts(np.random.default_rng(9)))
     S[0, 0], S[977, 3] = 2.0, 4.0
 

@@ -18,6 +18,7 @@ import fastanchors.store.compact as compaction
 import fastanchors.store.journal as journal_module
 import fastanchors.store.store as store_module
 from fastanchors.errors import InvalidInputError, StoreError, StoreLockedError
+from fastanchors.sampling import write_log
 
 
 def stored(S):
@@ -70,7 +71,7 @@ def test_appended_rows(made, monkeypatch):
         S[61, 0] = 5
         S[70, 1] = 6
         S.append(A[:1])
-        assert [shard is None for shard in S._shards] == [False, True, False, True]
+        assert [shard is None for shard in S._mapped.shards] == [False, True, False, True]
     A = np.concatenate([A, A[:2], np.tile(A, (20, 1)), A[:1]])
     A[61, 0], A[70, 1] = 5, 6
     with fa.open(path, mode="r+") as S:
@@ -108,7 +109,7 @@ def test_refused_updates_change_nothing(made):
         for value in (-1, 0.5, np.nan):
             with pytest.raises(InvalidInputError):
                 S.update([0, 1], [0, 1], [3, value])
-        assert not S._pending
+        assert not S._log.pending
     assert stored(fa.open(path)).tolist() == A.tolist()
 
 
@@ -383,7 +384,7 @@ def test_more_shards_than_open_files(tmp_path):
 
 
 def test_many_single_updates_are_joined(tmp_path, monkeypatch):
-    monkeypatch.setattr(store_module, "_JOIN", 16)
+    monkeypatch.setattr(write_log, "_JOIN", 16)
     A = np.random.default_rng(0).random((40, 8))
     with fa.build(A, tmp_path / "s") as S:
         S.append(A[:3])
@@ -395,5 +396,5 @@ def test_many_single_updates_are_joined(tmp_path, monkeypatch):
             if number % 30 == 29:
                 S.update([1, 2], [3, 4], [0.5, x])
                 A[1, 3], A[2, 4] = 0.5, x
-        assert len(S._pending) < 40
+        assert len(S._log._operations) < 40
     assert np.array_equal(stored(fa.open(tmp_path / "s")), A)

@@ -1,4 +1,4 @@
-"""Entries set one by one in a store of doubles: noted, and part of every commit, close and compaction all the same."""
+"""Entries set one by one in a store of doubles: buffered, and part of every commit, close and compaction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import scipy.sparse as sp
 import fastanchors as fa
 import fastanchors.store.compact as compaction
 from fastanchors.errors import StoreError
-from fastanchors.store.operations import AppendRows, SetEntries, joined
+from fastanchors.sampling.write_log import Entries, joined
+from fastanchors.store.operations import AppendRows
 
 
 @pytest.fixture(params=["sparse", "dense"])
@@ -32,11 +33,11 @@ def test_commit_and_close_write_notes_and_an_exception_forgets_them(made):
     path, A = made
     with fa.open(path, mode="r+") as S:
         S[3, 2], A[3, 2] = 7.0, 7.0
-        assert S._noted
+        assert S._log.buffered
         S.commit()
         np.testing.assert_array_equal(stored(path), A)
         S[4, 1], A[4, 1] = 0.5, 0.5
-        assert S._noted
+        assert S._log.buffered
     np.testing.assert_array_equal(stored(path), A)
 
     def spoiled():
@@ -96,16 +97,16 @@ def test_a_reader_refuses_single_entries_at_once(made):
     with fa.open(path) as S:
         with pytest.raises(StoreError, match="open for reading"):
             S[0, 0] = 1.0
-        assert not S._noted
+        assert not S._log.buffered
 
 
 def test_joined_keeps_the_order_and_lets_the_last_win():
     def entry(x):
-        return SetEntries(np.array([0]), np.array([x]), np.array([float(x)]))
+        return Entries(np.array([0]), np.array([x]), np.array([float(x)]))
 
     rows = AppendRows(np.ones((1, 2)), None)
-    got = list(joined(iter([entry(1), entry(2), rows, entry(3), rows, rows, entry(4), entry(5), entry(6)])))
-    assert [len(part.values) if isinstance(part, SetEntries) else None for part in got] == [2, None, 1, None, None, 3]
+    got = joined([entry(1), entry(2), rows, entry(3), rows, rows, entry(4), entry(5), entry(6)])
+    assert [len(part.values) if isinstance(part, Entries) else None for part in got] == [2, None, 1, None, None, 3]
     assert got[-1].columns.tolist() == [4, 5, 6]
 
 
@@ -122,7 +123,7 @@ def test_compaction_makes_two_shards_at_a_time_where_there_is_room(tmp_path, byt
 
     monkeypatch.setattr(compaction._Rewriting, "_wait", watched)
     with fa.open(tmp_path / "s", mode="r+", memory_limit=1 << 22) as S:
-        assert len(S._shards) > 4
+        assert len(S._mapped.shards) > 4
         S.update(np.arange(6000), 3, 2.0)
         if bytes_per_shard is not None:
             monkeypatch.setattr(compaction, "shard_bytes", lambda limit: bytes_per_shard)
@@ -130,7 +131,7 @@ def test_compaction_makes_two_shards_at_a_time_where_there_is_room(tmp_path, byt
         assert max(map(len, making)) == 2
         room = 5 * compaction.shard_bytes(S.memory_limit) // 2
         assert all(len(sizes) == 1 or sum(sizes) <= room for sizes in making)
-        assert sum(shard.rows for shard in S._shards) == 6000
+        assert sum(shard.rows for shard in S._mapped.shards) == 6000
     want = A.toarray()
     want[:, 3] = 2.0
     np.testing.assert_array_equal(stored(tmp_path / "s"), want)

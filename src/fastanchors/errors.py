@@ -9,6 +9,7 @@ characters, whatever the names in it are: they come from files.
 from __future__ import annotations
 
 __all__ = [
+    "ConcurrentAccessError",
     "CorruptStoreError",
     "FastAnchorsError",
     "GuessWarning",
@@ -69,6 +70,10 @@ class TooLargeError(FastAnchorsError, MemoryError):
 
 class SamplingError(FastAnchorsError, RuntimeError):
     """A random procedure did not finish within its bound on trials; the message reports the rate seen."""
+
+
+class ConcurrentAccessError(FastAnchorsError, RuntimeError):
+    """One thread changes a matrix while another uses it."""
 
 
 class StoreError(FastAnchorsError, OSError):

@@ -22,7 +22,6 @@ from ..sampling.gather import in_order
 from ..sampling.matrix import SampleMatrix
 from ..sampling.stack import by_block
 from ..sampling.view import view_dtype
-from ..sampling.write_log import Cursor
 from ..store.arrays_file import map_arrays
 from ..store.build import DEFAULT_MEMORY
 from ..store.journal import read_journal
@@ -196,11 +195,11 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost):
         return self.manifest.generation
 
     @property
-    def cursor(self) -> Cursor:
+    def cursor(self) -> int:
         """The one state of the rows: a connected store does not change."""
-        return Cursor(0, self.shape[0])
+        return 0
 
-    def changes_since(self, cursor: Cursor) -> NDArray[np.int64]:
+    def changes_since(self, cursor: int) -> NDArray[np.int64]:
         """None of the rows."""
         return np.zeros(0, np.int64)
 
@@ -214,7 +213,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost):
         description = self.manifest.extras.get(name)
         return None if description is None else map_arrays(self.path, description)
 
-    def sidecar_arrays(self, name: str) -> tuple[Arrays, Cursor] | None:
+    def sidecar_arrays(self, name: str) -> tuple[Arrays, int] | None:
         """What a sidecar says about the whole store, read here, and the state of the rows; None if nothing."""
         description = whole_of(self.manifest, name)
         return None if description is None else (map_arrays(self.path, description), self.cursor)

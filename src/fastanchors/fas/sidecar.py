@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 from ..matrix.contract import Rows
 from ..sampling.block import Block
 from ..sampling.sparse_block import SparseBlock
-from ..sampling.write_log import Cursor
 from ..solvers._rows import MatrixRows
 from ..store.sidecars import Arrays, Sidecar, SidecarHost
 from .bounds import Sketch, Thresholds, row_space
@@ -166,7 +165,7 @@ class Kept:
     """
 
     index: Index
-    cursor: Cursor
+    cursor: int
     tol: float | None = None
     unread: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     answers: dict[int, Any] = field(default_factory=dict)

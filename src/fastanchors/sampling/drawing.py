@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from .._rng import RngLike, as_generator
 from .._validate import check_index, check_size
 from ..errors import InvalidInputError
+from .access_guard import reads
 from .forest import Array
 from .queries import Queries
 from .stack_kernels import choose_blocks, split_uniforms
@@ -43,6 +44,7 @@ class Draws(Queries):
     def _column_weights(self, columns: Array) -> list[Array]:
         """Of each block."""
 
+    @reads
     def sample_rows(self, size: int | None = None, *, rng: RngLike = None) -> Any:
         """Rows with probability ‖A_(i)‖² / ‖A‖_F². O(log m) each."""
         generator = as_generator(rng)
@@ -53,6 +55,7 @@ class Draws(Queries):
 
         return self._many(draw, size)
 
+    @reads
     def sample_columns(self, size: int | None = None, *, rng: RngLike = None) -> Any:
         """Columns with probability ‖A^(j)‖² / ‖A‖_F². O(log n) each.
 
@@ -90,6 +93,7 @@ class Draws(Queries):
             accepted[at] = chance[at] < self._drawn("acceptance", which[at], rows, dtype=np.float64)
         return accepted
 
+    @reads
     def sample_in_row(self, i: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
         """Columns with probability A_ij² / ‖A_(i)‖²; for an array ``i`` of shape s, an array s + (size,)."""
         generator = as_generator(rng)
@@ -103,6 +107,7 @@ class Draws(Queries):
 
         return self._many_in(draw, rows, size)
 
+    @reads
     def sample_in_column(self, j: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
         """Rows with probability A_ij² / ‖A^(j)‖²; for an array ``j`` of shape s, an array s + (size,)."""
         self._need_columns()

@@ -11,22 +11,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._validate import as_matrix, check_size
 from ..errors import InvalidInputError
-from ..matrix.contract import Rows
+from ..matrix.contract import Mutable, Rows
 from ..matrix.cost import Cost
+from .access_guard import AccessGuard, Reading, reads, writes
 from .block import Block, make_block
 from .drawing import Draws
 from .entries import as_entries, as_values, check_squares, is_plain, summed
 from .forest import Array
 from .queries import pair
 from .stack import Stack
-from .write_log import Cursor, WriteLog
+from .write_log import Entries, WriteLog
 
 __all__ = ["SampleMatrix"]
 
 _BLOCK_ENTRIES = 1 << 22  # entries of a block of rows where the caller does not say
 
 
-class SampleMatrix(Stack, Draws):
+class SampleMatrix(Stack, Draws, Mutable):
     """Sample access to a matrix A (Proposition 1 of Chen et al.), in memory and open to updates.
 
     Rows are drawn with probability ‖A_(i)‖²/‖A‖_F², columns with ‖A^(j)‖²/‖A‖_F², entries of a row or a column by
@@ -56,7 +57,8 @@ class SampleMatrix(Stack, Draws):
     double precision; others are refused. Under ``"l1"`` an entry below 2^-511 times its row's l1 norm has a square of
     zero and counts as zero in draws and norms.
 
-    Any number of threads may read at once as long as none writes (the counters of :attr:`cost` may then miss some).
+    Any number of threads may read at once as long as none writes (the counters of :attr:`cost` may then miss some); a
+    write beside them raises :class:`~fastanchors.errors.ConcurrentAccessError` and changes nothing.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class SampleMatrix(Stack, Draws):
             raise InvalidInputError(f"normalize must be 'l1' or None, got {normalize!r}")
         self._normalize = normalize
         self._cost = Cost()
-        self._log = WriteLog()
+        self._log, self._guard = WriteLog(), AccessGuard()
 
     def _made(self, matrix: Rows) -> Block:
         block = make_block(matrix, l1=self._normalize is not None)
@@ -133,6 +135,7 @@ class SampleMatrix(Stack, Draws):
         else:
             self.update(i, j, value)
 
+    @writes
     def update(self, rows: ArrayLike, columns: ArrayLike, values: ArrayLike) -> None:
         """Set many stored entries; of several values for one entry the last wins.
 
@@ -141,6 +144,7 @@ class SampleMatrix(Stack, Draws):
         i, j, x = as_entries(rows, columns, values, self.shape)
         self._set(i, j, as_values(x, i, j, self.dtype, signed=self._normalize is None))
 
+    @writes
     def add(self, rows: ArrayLike, columns: ArrayLike, deltas: ArrayLike) -> None:
         """Add to many stored entries; several deltas for one entry are summed (in double precision) and added."""
         i, j, x = as_entries(rows, columns, deltas, self.shape)
@@ -157,30 +161,37 @@ class SampleMatrix(Stack, Draws):
                 kept = float(self._by_row(i, "squares").max(initial=0.0))
         if not np.isfinite(kept + new):
             raise InvalidInputError("the sum of the squares would no longer be finite; rescale the matrix")
-        self._log.record(i)
-        self._write(i, j, x)
+        self._flush()  # in the order they were set
+        self._log.record(Entries(i, j, x))
+        try:
+            self._write(i, j, x)
+        except BaseException:
+            self._log.withdraw()
+            raise
 
     def _set_plain(self, i: int, j: int, x: float) -> None:
-        """Set one entry that has been checked: noted now, written with others when somebody looks."""
-        if self._noted.add(i, j, x):
-            self._settle()
+        """Set one entry that has been checked: buffered now, written with others by the next call that reads."""
+        with self._guard.lock:
+            self._guard.check_alone()
+            if self._log.buffer(i, j, x):
+                self._flush()
 
-    def _write_noted(self, i: Array, j: Array, x: Array) -> None:
-        self._log.record(i)
-        super()._write_noted(i, j, x)
+    def reading(self) -> Reading:
+        """A context in which no other thread can change the matrix: its writes raise."""
+        return Reading(self._guard, self._flush)
 
     @property
-    def cursor(self) -> Cursor:
-        """The state of the rows now, to ask :meth:`changes_since` about later."""
-        self._settle()
-        return Cursor(self._log.end(), self.shape[0])
+    @reads
+    def cursor(self) -> int:
+        """The present state of the rows, to ask :meth:`changes_since` about later."""
+        return self._log.end
 
-    def changes_since(self, cursor: Cursor) -> NDArray[np.int64]:
+    @reads
+    def changes_since(self, cursor: int) -> NDArray[np.int64]:
         """Rows that have been written or appended since that state, sorted, each once."""
-        self._settle()
-        changed = self._log.since(cursor.writes)
-        return np.concatenate([changed[changed < cursor.rows], np.arange(cursor.rows, self.shape[0])])
+        return self._log.rows_since(cursor, self.shape[0])
 
+    @writes
     def append(self, rows: Any, *, row_names: Sequence[str] | None = None) -> None:
         """New rows at the end, of the matrix's width; values must fit its type. O(entries · log m) amortised."""
         signed = self._normalize is None
@@ -213,14 +224,17 @@ class SampleMatrix(Stack, Draws):
         while len(blocks) > 1 and blocks[-2].shape[0] <= 2 * blocks[-1].shape[0]:
             last = [b.rows(np.arange(b.shape[0]), view=False) for b in blocks[-2:]]
             blocks[-2:] = [self._made(sp.vstack(last, format="csr") if self.is_sparse else np.concatenate(last))]
+        self._log.record_append(self.shape[0])
         self._set_blocks(blocks)
         if names is not None and self.row_names is not None:
             self.row_names = [*self.row_names, *names]
 
+    @writes
     def consolidate(self) -> None:
         """Rebuild what updates have left behind: new non-zeros join the others, every draw is accepted again."""
         self._set_blocks([block if block.pristine else block.rebuilt() for block in self._blocks])
 
+    @reads
     def check(self) -> None:
         """Recompute every sum of the structure from the entries and raise where one differs in a single bit."""
         for block in self._blocks:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from .._validate import check_index
 from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix.contract import Rows, SampleAccess
+from .access_guard import reads
 from .forest import Array
 
 __all__ = ["BlockTotals", "Queries", "pair"]
@@ -67,6 +68,7 @@ class Queries(SampleAccess):
     def _column_squares(self, columns: Array) -> Array:
         """Squared norms of columns of the view."""
 
+    @reads
     def __getitem__(self, index: tuple[Any, Any]) -> Any:
         """``S[i, j]``: an entry of the view, or those of the broadcast index arrays."""
         i, j, shape = self._places(index)
@@ -77,6 +79,7 @@ class Queries(SampleAccess):
             values = values / np.where(l1 > 0, l1, 1.0)
         return values[0].item() if shape == () else values.reshape(shape)
 
+    @reads
     def raw(self, i: ArrayLike, j: ArrayLike) -> Any:
         """The stored entry (i, j), or those of the broadcast index arrays."""
         rows, columns, shape = self._places((i, j))
@@ -85,15 +88,18 @@ class Queries(SampleAccess):
         return values[0].item() if shape == () else values.reshape(shape)
 
     @property
+    @reads
     def frobenius_norm(self) -> float:
         """‖A‖_F of the view. O(1)."""
         return float(np.sqrt(sum(block.row_total for block in self._blocks)))
 
+    @reads
     def row_norm(self, i: ArrayLike) -> Any:
         """‖A_(i)‖ of the view. O(1) each."""
         rows = check_index(i, self.shape[0], name="row")
         return self._answer(np.sqrt(self._by_row(rows.reshape(-1), "row_weights")), rows.shape)
 
+    @reads
     def column_norm(self, j: ArrayLike) -> Any:
         """‖A^(j)‖ of the view."""
         self._need_columns()
@@ -101,6 +107,7 @@ class Queries(SampleAccess):
         flat = columns.reshape(-1).astype(np.int64, copy=False)
         return self._answer(np.sqrt(self._column_squares(flat)), columns.shape)
 
+    @reads
     def l1_norm(self, i: ArrayLike) -> Any:
         """The l1 norm of the stored row: what the l1 view divides by. O(1) each for an l1 view, else O(n)."""
         rows = check_index(i, self.shape[0], name="row")
@@ -114,6 +121,7 @@ class Queries(SampleAccess):
         self.cost.queries += values.size
         return float(values[0]) if shape == () else values.reshape(shape)
 
+    @reads
     def rows(self, indices: ArrayLike) -> Rows:
         """Those rows of the view, in that order: a 2-D array, or CSR where the matrix is sparse.
 

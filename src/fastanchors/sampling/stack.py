@@ -10,13 +10,14 @@ import numpy as np
 
 from ..matrix.contract import Rows
 from ..matrix.cost import Cost
+from .access_guard import AccessGuard, reads
 from .block import Block
 from .forest import Array
 from .gather import gathered, in_order
-from .noted import SETTLING, Noted
 from .stack_kernels import count_blocks, holding_blocks, place_blocks
 from .threads import in_chunks, in_pieces, in_threads, shares
 from .view import view_dtype
+from .write_log import Entries, WriteLog
 
 if TYPE_CHECKING:
     from .sparse_block import SparseBlock
@@ -28,38 +29,30 @@ class Stack:
     """What a matrix knows of its blocks, all of one kind, width and type; row b of block k is ``_starts[k]`` + b."""
 
     _held: list[Block]
-    _noted: Noted
+    _log: WriteLog
+    _guard: AccessGuard
     _starts: Array
     _cost: Cost
 
     @property
     def _blocks(self) -> list[Block]:
         """The blocks with every entry that was set."""
-        if self._noted:
-            self._settle()
+        if self._log.buffered:
+            self._flush()
         return self._held
 
-    @_blocks.setter
-    def _blocks(self, blocks: list[Block]) -> None:
-        self._held, self._noted = blocks, Noted()
+    def _flush(self) -> None:
+        """Write the entries that were set one by one."""
+        with self._guard.lock:
+            if self._log.buffered:
+                self._guard.check_alone()
+                self._log.flush(self._write_entries)
 
-    def _settle(self) -> None:
-        """Write the entries noted so far. Should it be interrupted, they are written again: that changes nothing."""
-        with SETTLING:
-            noted = self._noted
-            if noted and not noted.settling:
-                noted.settling = True
-                try:
-                    self._write_noted(*noted.entries())
-                    self._noted = Noted()
-                finally:
-                    noted.settling = False
-
-    def _write_noted(self, i: Array, j: Array, x: Array) -> None:
-        self._write(i, j, x)
+    def _write_entries(self, entries: Entries) -> None:
+        self._write(*entries)
 
     def _set_blocks(self, blocks: list[Block]) -> None:
-        self._blocks = blocks
+        self._held = blocks
         self._starts = np.cumsum([0, *(block.shape[0] for block in blocks)])
 
     @property
@@ -78,11 +71,13 @@ class Stack:
         return isinstance(self._held[0], SparseBlock)
 
     @property
+    @reads
     def nnz(self) -> int:
         """Number of entries that are not zero."""
         return sum(block.nnz for block in self._blocks)
 
     @property
+    @reads
     def memory(self) -> int:
         """Bytes held, the copy of the matrix included."""
         return sum(block.nbytes for block in self._blocks)

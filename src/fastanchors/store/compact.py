@@ -43,10 +43,10 @@ _DIRTY_BYTES = 5 * 4096  # pages that one changed entry touches: two sides, thei
 
 def worth_compacting(store: Store) -> bool:
     """Whether the journal is long, changed pages fill the memory limit, or many small blocks slow down draws."""
-    dirty = min(store._entries_changed * _DIRTY_BYTES, store.memory)
+    dirty = min(store._log.written_since(store._written_at) * _DIRTY_BYTES, store.memory)
     many = len(store._blocks) > _MANY_BLOCKS and int(_small(store).sum()) > _MANY_BLOCKS
     longest = min(_JOURNAL_LIMIT, max(_SHORT_JOURNAL, store.memory // _JOURNAL_SHARE))
-    return store._journal_end > longest or dirty > store.memory_limit or many
+    return store._writer.end > longest or dirty > store.memory_limit or many
 
 
 def _small(store: Store) -> NDArray[np.bool_]:
@@ -91,7 +91,7 @@ class _Rewriting:
     """The shards of a new generation: those that stay, and those written anew, two at a time where memory allows."""
 
     def __init__(self, store: Store) -> None:
-        self.store, self.number, self.sidecars = store, store._next_shard, store.sidecars()
+        self.store, self.number, self.sidecars = store, store._mapped.next_shard, store.sidecars()
         self._room = 5 * shard_bytes(store.memory_limit) // 2  # bytes of rows in the making
         self._futures: list[Future[Shard]] = []
         self._making: dict[Future[Shard], int] = {}
@@ -100,7 +100,7 @@ class _Rewriting:
         shards: list[Shard | Future[Shard]] = []
         with one_blas_thread(), ThreadPoolExecutor(WORKERS) as pool:
             for first, last, rewrite in _runs(self.store):
-                kept = [shard for shard in self.store._shards[first:last] if shard is not None]
+                kept = [shard for shard in self.store._mapped.shards[first:last] if shard is not None]
                 shards += self._rewrite(pool, first, last) if rewrite else kept
         return [shard.result() if isinstance(shard, Future) else shard for shard in shards]
 
@@ -142,7 +142,7 @@ def _runs(store: Store) -> Iterator[tuple[int, int, bool]]:
 
     Rewritten are blocks that have changed or have no file, and small ones beside one another or beside those.
     """
-    rewrite = np.array([shard is None for shard in store._shards])
+    rewrite = np.array([shard is None for shard in store._mapped.shards])
     rewrite[np.searchsorted(store._starts, store.changed_rows, side="right") - 1] = True
     candidate = rewrite | _small(store)
     bounds = [0, *(np.flatnonzero(np.diff(candidate)) + 1).tolist(), len(candidate)]
@@ -153,8 +153,7 @@ def _runs(store: Store) -> Iterator[tuple[int, int, bool]]:
 
 def remove_leftovers(store: Store) -> None:
     """Remove files of ours that nothing refers to: what a crash, or the generation before, has left."""
-    known = store.manifest.files()
-    known |= {description["file"] for shard in store._shards if shard for description in shard.files()}
+    known = store._mapped.files()
     for name in os.listdir(store.path):
         if name.startswith(SCRATCH):
             shutil.rmtree(store.path / name, ignore_errors=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -15,22 +14,14 @@ from numpy.typing import NDArray
 
 from ..errors import CorruptStoreError
 from ..matrix.contract import Rows
+from ..sampling.write_log import Entries
 from .layout import check_shard
 from .manifest import Manifest, Shard
 
-__all__ = ["AppendRows", "AppendShard", "Operation", "SetEntries", "check_operation", "decode", "encode", "joined"]
+__all__ = ["AppendRows", "AppendShard", "Operation", "check_operation", "decode", "encode"]
 
 _OPERATION = struct.Struct("<IIQ")  # kind, length of the JSON head, length of the arrays
 _SET, _ROWS, _SHARD = 1, 2, 3
-
-
-@dataclass
-class SetEntries:
-    """Stored entries become these values; of several for one entry the last counts."""
-
-    rows: NDArray[np.int64]
-    columns: NDArray[np.int64]
-    values: NDArray[Any]
 
 
 @dataclass
@@ -48,24 +39,14 @@ class AppendShard:
     shard: Shard
 
 
-Operation: TypeAlias = SetEntries | AppendRows | AppendShard
-
-
-def joined(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """The same operations with neighbouring changes of entries as one."""
-    for kind, group in itertools.groupby(operations, type):
-        if kind is not SetEntries:
-            yield from group
-            continue
-        parts = zip(*((part.rows, part.columns, part.values) for part in group))  # type: ignore[union-attr]
-        yield SetEntries(*(np.concatenate(part) for part in parts))
+Operation: TypeAlias = Entries | AppendRows | AppendShard
 
 
 def encode(operations: Sequence[Operation]) -> list[Any]:
     """The payload of one commit, as pieces of bytes."""
     pieces: list[Any] = []
-    for operation in joined(operations):
-        if isinstance(operation, SetEntries):
+    for operation in operations:
+        if isinstance(operation, Entries):
             arrays = [operation.rows, operation.columns, operation.values]
             pieces += _pack(_SET, {"dtype": arrays[2].dtype.newbyteorder("<").str, "count": len(arrays[0])}, arrays)
         elif isinstance(operation, AppendShard):
@@ -117,7 +98,7 @@ def _decode(kind: int, head: dict[str, Any], payload: bytes, at: int) -> Operati
         count = head["count"]
         # Copies, because kernels are compiled for arrays that can be written.
         rows, columns = (np.frombuffer(payload, "<i8", count, at + 8 * count * part).copy() for part in (0, 1))
-        return SetEntries(rows, columns, np.frombuffer(payload, head["dtype"], count, at + 16 * count).copy())
+        return Entries(rows, columns, np.frombuffer(payload, head["dtype"], count, at + 16 * count).copy())
     if kind == _ROWS:
         return _decode_rows(payload, at, head)
     return AppendShard(Shard(**head)) if kind == _SHARD else None
@@ -129,7 +110,7 @@ def check_operation(operation: Operation, manifest: Manifest, rows: int) -> None
     if isinstance(operation, AppendShard):
         check_shard(vars(operation.shard), vars(manifest))
         return
-    if isinstance(operation, SetEntries):
+    if isinstance(operation, Entries):
         for index, length in ((operation.rows, rows), (operation.columns, manifest.columns)):
             if index.size and not 0 <= index.min() <= index.max() < length:
                 raise ValueError(f"it changes entries beyond {rows} rows and {manifest.columns} columns")

@@ -19,7 +19,6 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 
 from ..sampling.block import Block
-from ..sampling.write_log import Cursor
 from .arrays_file import write_arrays
 from .manifest import Manifest
 
@@ -88,8 +87,8 @@ class SidecarHost(ABC):
         """The arrays that the shards share; None where the store has no such sidecar."""
 
     @abstractmethod
-    def sidecar_arrays(self, name: str) -> tuple[Arrays, Cursor] | None:
-        """The arrays about the whole store, and the state of the rows that they describe; None where there are none."""
+    def sidecar_arrays(self, name: str) -> tuple[Arrays, int] | None:
+        """The arrays about the whole store, and the cursor of the rows they describe; None where there are none."""
 
 
 def write_whole(folder: Any, wholes: Mapping[str, Arrays | None], generation: int) -> dict[str, dict[str, Any]]:

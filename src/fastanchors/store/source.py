@@ -25,7 +25,7 @@ def is_matrix(source: Any) -> bool:
     """Whether this is a sample matrix, or the path of a store."""
     if isinstance(source, str | os.PathLike) and not is_address(source):
         return Path(source, MANIFEST).is_file()
-    return isinstance(source, SampleMatrix)
+    return isinstance(source, SampleMatrix | Store)
 
 
 def matrix_source(source: Any, *, row_names: Any = None, column_names: Any = None) -> Source:
@@ -33,7 +33,7 @@ def matrix_source(source: Any, *, row_names: Any = None, column_names: Any = Non
 
     Of a store that is open what is in memory is read, committed or not.
     """
-    matrix: SampleMatrix = source if isinstance(source, SampleMatrix) else open(source)
+    matrix: SampleMatrix | Store = source if isinstance(source, SampleMatrix | Store) else open(source)
     names: dict[str, Any] = {}
     for what, given in (("row", row_names), ("column", column_names)):
         own = getattr(matrix, f"{what}_names", None)
@@ -41,7 +41,6 @@ def matrix_source(source: Any, *, row_names: Any = None, column_names: Any = Non
     name = str(matrix.path) if isinstance(matrix, Store) else "the sample matrix"
 
     def blocks(max_bytes: int) -> Iterator[Rows]:
-        matrix._settle()
         unchanged = isinstance(matrix, Store) and not matrix.changed_rows.size
         for block in matrix._blocks:
             for start, stop in row_slices(block.shape[0], block.nbytes // block.shape[0], max_bytes):

@@ -17,6 +17,7 @@ from ..sampling.sparse_block import SparseBlock
 from .arrays_file import check_arrays
 from .journal import read_journal
 from .manifest import Manifest
+from .shards import map_block
 from .store import Store
 
 __all__ = ["verify"]
@@ -37,11 +38,11 @@ def verify(path: str | os.PathLike[str], *, progress: Callable[[int, int], None]
     _check_descriptions(folder, manifest.descriptions())
     known = manifest.files()
     with Store(folder) as store:
-        shards = [shard for shard in store._shards if shard is not None]
+        shards = [shard for shard in store._mapped.shards if shard is not None]
         done, total = 0, sum(shard.rows for shard in shards)
         for shard in shards:
             _check_descriptions(folder, [item for item in shard.files() if item["file"] not in known])
-            block, _ = store._mapped(shard, manifest)
+            block, _ = map_block(folder, shard, manifest)
             _check_block(block, folder / shard.data["file"])
             done += shard.rows
             if progress is not None:

@@ -1,0 +1,119 @@
+"""A matrix that answers from another one: base of what has a sample matrix without being one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._rng import RngLike
+from ..matrix.contract import Mutable, Rows, SampleAccess
+from ..matrix.cost import Cost
+from .matrix import SampleMatrix
+
+__all__ = ["SampleDelegate"]
+
+
+class SampleDelegate(SampleAccess, Mutable):
+    """Every call of :class:`~fastanchors.SampleMatrix` that reads, answered by ``_matrix``."""
+
+    _matrix: SampleMatrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self._matrix.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the stored entries."""
+        return self._matrix.dtype
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether rows are CSR."""
+        return self._matrix.is_sparse
+
+    @property
+    def normalize(self) -> Literal["l1"] | None:
+        """``"l1"`` where the view divides rows by their l1 norm."""
+        return self._matrix.normalize
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries that are not zero."""
+        return self._matrix.nnz
+
+    @property
+    def memory(self) -> int:
+        """Bytes of all arrays, mapped ones included."""
+        return self._matrix.memory
+
+    @property
+    def cost(self) -> Cost:
+        """Running counters."""
+        return self._matrix.cost
+
+    @property
+    def frobenius_norm(self) -> float:
+        """‖A‖_F of the view. O(1)."""
+        return self._matrix.frobenius_norm
+
+    def __getitem__(self, index: tuple[Any, Any]) -> Any:
+        """``S[i, j]``: an entry of the view, or those of the broadcast index arrays."""
+        return self._matrix[index]
+
+    def raw(self, i: ArrayLike, j: ArrayLike) -> Any:
+        """The stored entry (i, j), or those of the broadcast index arrays."""
+        return self._matrix.raw(i, j)
+
+    def row_norm(self, i: ArrayLike) -> Any:
+        """‖A_(i)‖ of the view. O(1) each."""
+        return self._matrix.row_norm(i)
+
+    def column_norm(self, j: ArrayLike) -> Any:
+        """‖A^(j)‖ of the view."""
+        return self._matrix.column_norm(j)
+
+    def l1_norm(self, i: ArrayLike) -> Any:
+        """The l1 norm of the stored row: what the l1 view divides by."""
+        return self._matrix.l1_norm(i)
+
+    def rows(self, indices: ArrayLike) -> Rows:
+        """Those rows of the view, in that order: a 2-D array, or CSR where the matrix is sparse."""
+        return self._matrix.rows(indices)
+
+    def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
+        """One pass over the view in order: (first row, block of rows)."""
+        return self._matrix.blocks(block_rows)
+
+    def sample_rows(self, size: int | None = None, *, rng: RngLike = None) -> Any:
+        """Rows with probability ‖A_(i)‖² / ‖A‖_F². O(log m) each."""
+        return self._matrix.sample_rows(size, rng=rng)
+
+    def sample_columns(self, size: int | None = None, *, rng: RngLike = None) -> Any:
+        """Columns with probability ‖A^(j)‖² / ‖A‖_F². O(log n) each."""
+        return self._matrix.sample_columns(size, rng=rng)
+
+    def sample_in_row(self, i: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
+        """Columns with probability A_ij² / ‖A_(i)‖²; for an array ``i`` of shape s, an array s + (size,)."""
+        return self._matrix.sample_in_row(i, size, rng=rng)
+
+    def sample_in_column(self, j: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
+        """Rows with probability A_ij² / ‖A^(j)‖²; for an array ``j`` of shape s, an array s + (size,)."""
+        return self._matrix.sample_in_column(j, size, rng=rng)
+
+    @property
+    def cursor(self) -> int:
+        """The present state of the rows, to ask :meth:`changes_since` about later."""
+        return self._matrix.cursor
+
+    def changes_since(self, cursor: int) -> NDArray[np.int64]:
+        """Rows that have been written or appended since that state, sorted, each once."""
+        return self._matrix.changes_since(cursor)
+
+    def check(self) -> None:
+        """Recompute every sum of the structure from the entries and raise where one differs in a single bit."""
+        self._matrix.check()

@@ -1,0 +1,103 @@
+"""The shards of an open store: which files its blocks of rows are mapped from, their names and their sidecars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..sampling.block import Block
+from ..sampling.dense_block import DenseBlock
+from ..sampling.sparse_block import SparseBlock
+from .arrays_file import map_arrays
+from .manifest import Manifest, Shard
+from .names import Names, encode_names
+from .sidecars import Arrays, whole_of
+
+__all__ = ["MappedShards", "map_block"]
+
+
+def map_block(folder: Path, shard: Shard, manifest: Manifest) -> tuple[Block, Arrays]:
+    """The block of a shard, mapped copy-on-write, and the arrays of its file."""
+    arrays = map_arrays(folder, shard.data)
+    kind = SparseBlock if manifest.sparse else DenseBlock
+    return kind.from_arrays(arrays, (shard.rows, manifest.columns), l1=manifest.normalize == "l1"), arrays
+
+
+class MappedShards:
+    """What a store has mapped of one generation and of the shards appended since.
+
+    Attributes
+    ----------
+    manifest : the manifest of the generation.
+    first_blocks : the blocks of the manifest's shards.
+    shards : beside the blocks of the matrix; None for rows that are in memory and in the journal only.
+    next_shard : number for the next shard file.
+    row_names, column_names : names, where there are any.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
+        mapped = [map_block(folder, shard, manifest) for shard in manifest.shards]
+        self.first_blocks = [block for block, _ in mapped]
+        self.shards: list[Shard | None] = list(manifest.shards)
+        self.next_shard = manifest.next_shard
+        # Sidecars too are mapped now: a later compaction removes the names of these files.
+        self._maps: dict[str, Arrays] = {}
+        self._map_sidecars(description for shard in manifest.shards for description in shard.extras.values())
+        self._map_sidecars(manifest.extras.values())
+        self._name_parts: list[tuple[int, Arrays]] = [(block.shape[0], arrays) for block, arrays in mapped]
+        columns = None if manifest.names is None else Names([(manifest.columns, map_arrays(folder, manifest.names))])
+        self.column_names: Sequence[str] | None = columns
+        self._set_row_names()
+
+    def _map_sidecars(self, descriptions: Iterable[Mapping[str, Any]]) -> None:
+        self._maps |= {description["file"]: map_arrays(self.folder, description) for description in descriptions}
+
+    def _set_row_names(self) -> None:
+        named = any("names.ends" in arrays for _, arrays in self._name_parts)
+        self.row_names: Sequence[str] | None = Names(self._name_parts) if named else None
+
+    def add_shard(self, shard: Shard) -> Block:
+        """A shard of appended rows; returns its block."""
+        block, arrays = map_block(self.folder, shard, self.manifest)
+        self._map_sidecars(shard.extras.values())
+        self.shards.append(shard)
+        self._name_parts.append((block.shape[0], arrays))
+        self._set_row_names()
+        self.next_shard += 1
+        return block
+
+    def add_names(self, rows: int, names: Sequence[str] | None) -> None:
+        """The names of appended rows that are in memory."""
+        self._name_parts.append((rows, encode_names(names) if names is not None else {}))
+        self._set_row_names()
+
+    def unwritten_rows(self, starts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """The rows that have no file, where block b begins at ``starts[b]``."""
+        bounds = zip(self.shards, starts[:-1], starts[1:], strict=True)
+        return [np.arange(start, stop) for shard, start, stop in bounds if shard is None]
+
+    def files(self) -> set[str]:
+        """Every file that the manifest or an appended shard refers to."""
+        appended = {description["file"] for shard in self.shards if shard for description in shard.files()}
+        return self.manifest.files() | appended
+
+    # --- sidecars ---------------------------------------------------------------------------------------------------
+
+    def shared(self, name: str) -> Arrays | None:
+        """What the shards share of a sidecar."""
+        description = self.manifest.extras.get(name)
+        return None if description is None else self._maps[description["file"]]
+
+    def whole(self, name: str) -> Arrays | None:
+        """What a sidecar says about the whole generation."""
+        description = whole_of(self.manifest, name)
+        return None if description is None else self._maps[description["file"]]
+
+    def of_each(self, name: str) -> list[Arrays | None]:
+        """The arrays of a sidecar beside each block."""
+        return [self._maps[s.extras[name]["file"]] if s is not None and name in s.extras else None for s in self.shards]

@@ -1,0 +1,91 @@
+"""The right to change a store: its lock and its journal, held from the first change until the store is closed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import StoreError
+from .files import WriterLock
+from .journal import START, Journal, read_journal
+from .manifest import Manifest
+
+__all__ = ["Writer"]
+
+
+class Writer:
+    """What a store needs to be changed. Made when it is opened; takes the lock and the journal when they are needed.
+
+    Parameters
+    ----------
+    path : directory of the store.
+    mode : ``"r"`` for one that may not write, ``"r+"``, or ``"lazy"`` (what a build returns).
+    """
+
+    def __init__(self, path: Path, mode: str) -> None:
+        self.path, self.mode = path, mode
+        self.end, self.commits = START, 0  # of the journal, as far as it is in memory
+        self._lock: WriterLock | None = None
+        self._journal: Journal | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether the lock and the journal are held."""
+        return self._journal is not None
+
+    @property
+    def locked(self) -> bool:
+        """Whether the lock is held."""
+        return self._lock is not None
+
+    def lock(self) -> None:
+        """Take the lock."""
+        self._lock = WriterLock(self.path)
+
+    def start(self, manifest: Manifest) -> bool:
+        """Hold the lock and the journal, at the state that is in memory; returns whether that is new."""
+        if self._journal is not None:
+            return False
+        if self.mode == "r":
+            raise StoreError(f"{self.path} is open for reading; open it with mode='r+' to change it")
+        if self._lock is None:
+            self.lock()
+        assert self._lock is not None
+        try:
+            self._lock.check()
+            # A store that took this one's place is told by its manifest, down to the checksum of every array.
+            journal, same = self.path / manifest.journal, Manifest.read(self.path) == manifest
+            if not same or read_journal(journal, manifest.generation).end != self.end:
+                raise StoreError(f"{self.path} has been changed since it was opened; open it again")
+            self._journal = Journal(journal, self.end, self.commits)
+        except BaseException:
+            self.release()
+            raise
+        return True
+
+    def check(self) -> None:
+        """Raise where the directory is no longer the store that was opened, or this another process."""
+        assert self._lock is not None
+        self._lock.check()
+
+    def commit(self, parts: list[Any]) -> None:
+        """Append one record to the journal and make it durable."""
+        assert self._journal is not None
+        self._journal.commit(parts)
+        self.end, self.commits = self._journal.end, self._journal.commits
+
+    def follow(self, manifest: Manifest) -> None:
+        """Go on with the empty journal of a new generation."""
+        assert self._journal is not None
+        self._journal.close()
+        self.end, self.commits = START, 0
+        self._journal = Journal(self.path / manifest.journal, START, 0)
+
+    def release(self) -> None:
+        """Let go of the journal and the lock; harmless when repeated."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
