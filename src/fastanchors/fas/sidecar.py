@@ -108,7 +108,7 @@ class FasSidecar(Sidecar):
         most = max(STEPS, limit // (4 * per_row))  # rows held
         data = _Once(store, store.shape) if hasattr(store, "rows_once") else MatrixRows(store, store.shape)
         kept = recall(store)
-        index = kept.current(data).index if kept is not None else None
+        index = keep(store, kept.current(data)).index if kept is not None else None
         if index is None or index.proved < len(index.run):
             allowance = min(most, 4096 + m // 64)
             renewed = renew_index(data, STEPS, np.random.default_rng(_SEED), allowance=allowance)

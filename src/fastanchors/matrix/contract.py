@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -124,6 +125,10 @@ class RowMatrix(ABC):
     def rows_left(self) -> int | None:
         """How many rows may still be read; None where there is no budget (see :class:`MeteredMatrix`)."""
         return None
+
+    def reading(self) -> AbstractContextManager[None]:
+        """A context in which no other thread can change the matrix: what takes many reads sees one state of it."""
+        return nullcontext()
 
     def dense_rows(self, indices: ArrayLike) -> NDArray[np.float64]:
         """Those rows as a dense array in double precision."""

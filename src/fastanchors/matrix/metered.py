@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -40,6 +41,9 @@ class MeteredMatrix(RowMatrix):
         self.provenance = matrix.provenance
         self._start = matrix.cost.copy()
         self._start.rows_read -= matrix.rows_read_on_opening
+
+    def reading(self) -> AbstractContextManager[None]:
+        return self.matrix.reading()
 
     @property
     def shape(self) -> tuple[int, int]:

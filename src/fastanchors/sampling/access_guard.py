@@ -7,6 +7,7 @@ the middle of a change, which costs the process and not just the answer.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
@@ -14,6 +15,8 @@ from typing import Any, TypeVar
 from ..errors import ConcurrentAccessError
 
 __all__ = ["AccessGuard", "Reading", "reads", "writes"]
+
+_PATIENCE = 0.001  # seconds between two looks
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -48,6 +51,14 @@ class AccessGuard:
         with self.lock:
             self.check_alone()
             self._writer, self._depth = me, self._depth + 1
+
+    def wait_to_write(self) -> None:
+        """As :meth:`begin_write`, when the other threads have finished."""
+        while True:
+            try:
+                return self.begin_write()
+            except ConcurrentAccessError:
+                time.sleep(_PATIENCE)
 
     def check_alone(self) -> None:
         """Raise where another thread reads or writes; the caller holds the lock."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 import numpy as np
@@ -104,6 +105,10 @@ class SampleDelegate(SampleAccess, Mutable):
     def sample_in_column(self, j: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
         """Rows with probability A_ij² / ‖A^(j)‖²; for an array ``j`` of shape s, an array s + (size,)."""
         return self._matrix.sample_in_column(j, size, rng=rng)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """A context in which no other thread can change the matrix: its writes raise."""
+        return self._matrix.reading()
 
     @property
     def cursor(self) -> int:

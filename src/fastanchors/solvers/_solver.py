@@ -52,8 +52,9 @@ class Solver(Parameters, ABC):
         """
         started = time.perf_counter()
         data = MeteredMatrix(open_matrix(A, checked=not self._checks()))
-        k = check_rank(k, data.shape, limit=self._limit)
-        found = self._select(data, k, as_generator(rng))
+        with data.reading():
+            k = check_rank(k, data.shape, limit=self._limit)
+            found = self._select(data, k, as_generator(rng))
         return self._result(found, started, data.cost, data.row_names)
 
     def _checks(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -12,6 +13,7 @@ from .._rng import RngLike, as_generator
 from .._validate import check_rank
 from ..anchors import Anchors, Certificate, Selection
 from ..errors import InvalidInputError, InvalidTypeError
+from ..matrix import RowMatrix
 from ._rows import as_rows
 from ._solver import Solver
 from .robust import Robust
@@ -129,12 +131,18 @@ class FAS(Solver):
         """
         started = time.perf_counter()
         data = as_rows(self._engine.prepare(A))
+        with data.source.reading() if isinstance(data.source, RowMatrix) else nullcontext():
+            return self._sought(data, k, as_generator(rng), started)
+
+    def _sought(
+        self, data: Any, k: int | Sequence[int], rng: np.random.Generator, started: float
+    ) -> Anchors | list[Anchors]:
         shape = getattr(data, "whole_shape", data.shape)  # of a file of which only the beginning is read
         if isinstance(k, np.ndarray):
             k = k.tolist()
         if not isinstance(k, Sequence) or isinstance(k, str):
             k = check_rank(k, shape, limit=self._limit)
-            found = self._engine.select(data, k, as_generator(rng))
+            found = self._engine.select(data, k, rng)
             return self._result(found, started, data.cost, data.names)
         if self.variant == "paper":
             raise InvalidTypeError(f"FAS(variant={self.variant!r}) takes one k at a time, got {k!r}")
@@ -143,7 +151,7 @@ class FAS(Solver):
         ends = (k[0], k[-1]) if isinstance(k, range) else k
         checked = [check_rank(each, shape, limit=self._limit) for each in ends]
         sizes = k if isinstance(k, range) else checked
-        found = self._engine.select_many(data, sizes, as_generator(rng))
+        found = self._engine.select_many(data, sizes, rng)
         if isinstance(found, Selection):
             return _prefixes(self._result(found, started, data.cost, data.names), sizes, found.prefix_certificate)
         return [self._result(selection, started, data.cost, data.names) for selection in found]

@@ -235,7 +235,6 @@ class Store(SampleDelegate, SidecarHost):
         shards.append(None)
         return [*blocks, block_of(rows, self.normalize, self.manifest.column_side)]
 
-    @writes
     def commit(self) -> None:
         """Make every change so far durable, as one: after a crash all of them are there or none. One sync of the disk.
 
@@ -252,6 +251,7 @@ class Store(SampleDelegate, SidecarHost):
                 self._compact_from = 2 * self._writer.end
                 warnings.warn(f"committed, but not compacted: {error}", stacklevel=3)
 
+    @writes
     def _commit(self) -> None:
         """Pending changes become one record of the journal."""
         self._matrix._flush()
@@ -260,7 +260,6 @@ class Store(SampleDelegate, SidecarHost):
             self._writer.commit(encode(self._log.operations()))
             self._log.discard_operations()
 
-    @writes
     def compact(self) -> None:
         """Write changed shards anew, merge small ones and start an empty journal: one new generation, atomically.
 
@@ -269,16 +268,21 @@ class Store(SampleDelegate, SidecarHost):
         self._write_here()
         self._commit()
         try:
-            manifest = compact(self)
+            with self.reading():  # what is written is one state
+                manifest = compact(self)
         except BaseException:
             if Manifest.read(self.path).generation != self.generation:
                 self.close(commit=False)  # it failed after the new generation was in place: this object is behind
             raise
-        mapped = MappedShards(self.path, manifest)
-        self._matrix._set_blocks(mapped.first_blocks)
-        self._adopt(mapped)
-        self._writer.follow(manifest)
-        remove_leftovers(self)
+        self._guard.wait_to_write()  # until threads that read have finished with the old files
+        try:
+            mapped = MappedShards(self.path, manifest)
+            self._matrix._set_blocks(mapped.first_blocks)
+            self._adopt(mapped)
+            self._writer.follow(manifest)
+            remove_leftovers(self)
+        finally:
+            self._guard.end_write()
 
     def consolidate(self) -> None:
         """The same as :meth:`compact` for a writer; a reader rebuilds what changed in memory."""
