@@ -148,7 +148,7 @@ def test_sorted_rows_and_a_first_shard_unlike_the_rest(tmp_path):
 def test_what_is_written_is_what_is_read(tmp_path):
     S = fa.build(matrix(sparse=True), tmp_path / "s")
     index = fas_store.recall(S).index
-    again = fas_store._decode(fas_store._encode(index), 20)
+    again = fas_store._decode(fas_store._encode(index), S.shape)
     for name in ("proved", "norm", "rows", "stuck", "complete"):
         assert getattr(again, name) == getattr(index, name)
     np.testing.assert_array_equal(again.tails, index.tails)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .solvers.spa import SPA as SPA
     from .solvers.xray import XRAY as XRAY
     from .store.store import Store as Store
-    from .store.verify import verify as verify
+    from .fas.stores import verify as verify
     from .warm_start import nmf as nmf
 
 # Public name -> the module it lives in. A name that lives in itself is a module (``fa.metrics``).
@@ -66,7 +66,7 @@ _HOME = {
     "Store": "store.store",
     "build": "fas.stores",
     "open": "fas.stores",
-    "verify": "store.verify",
+    "verify": "fas.stores",
     "fkv": "lowrank.sampled_svd",
     "fkv_sample_size": "lowrank.sampled_svd",
     "FactoredVectors": "lowrank.factored",

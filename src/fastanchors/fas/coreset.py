@@ -36,6 +36,7 @@ __all__ = [
 #: An unknown row may exceed the largest known squared residual by this fraction and still change nothing.
 _EXCESS = TIE / 4
 #: Relative difference between a squared residual here and in full SPA (each has it to 1e-9).
+_PIECE_BYTES = 1 << 22  # of rows in double precision that are worked on at a time
 _DOUBT = 2e-9
 #: The same for squared norms, where double precision has about 1e-14.
 _NORM_DOUBT = 1e-9
@@ -247,6 +248,18 @@ def residual_bounds(
     ‖a − Q_tQ_tᵀa‖² = ‖a − QQᵀa‖² + Σ_{j>t} (a·q_j)²: sums of squares, so that nothing cancels.
     """
     Q = basis[: max(steps - 1, 0)]
+    return np.concatenate([_residual_bounds(rows[at], squared_norms[at], Q, steps) for at in pieces(rows.shape)])
+
+
+def pieces(shape: tuple[int, int]) -> list[slice]:
+    """Rows of a matrix of that shape, in pieces that may be made dense."""
+    step = max(1, _PIECE_BYTES // (8 * shape[1]))
+    return [slice(at, at + step) for at in range(0, max(1, shape[0]), step)]
+
+
+def _residual_bounds(
+    rows: Rows, squared_norms: NDArray[np.float64], Q: NDArray[np.float64], steps: int
+) -> NDArray[np.float64]:
     dense = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
     P = dense @ Q.T
     rest = dense - P @ Q

@@ -20,7 +20,7 @@ from .._maps import let_go
 from ..matrix.contract import Rows
 from ..solvers._rows import DOUBLE
 from .bounds import Sketch, in_threads, keep_largest
-from .coreset import residual_bounds
+from .coreset import pieces, residual_bounds
 from .sketch import Part
 
 __all__ = ["Hull", "mixtures"]
@@ -49,8 +49,12 @@ class Hull:
 
     def covers(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows are such mixtures."""
+        inverse = np.asarray(np.linalg.pinv(self.points), dtype=np.float64)
+        return np.concatenate([self._covers(rows[at], inverse) for at in pieces(rows.shape)])
+
+    def _covers(self, rows: Rows, inverse: NDArray[np.float64]) -> NDArray[np.bool_]:
         dense = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
-        shares = np.maximum(dense @ np.linalg.pinv(self.points), 0.0)
+        shares = np.maximum(dense @ inverse, 0.0)
         shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1.0)
         rest = dense - shares @ self.points
         norms = np.sqrt(np.einsum("ij,ij->i", dense, dense))

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from ..errors import CorruptStoreError
 from ..matrix.contract import Rows
 from ..sampling.block import Block
 from ..sampling.sparse_block import SparseBlock
@@ -59,6 +60,28 @@ class FasSidecar(Sidecar):
     def wanted(self, shape: tuple[int | None, int]) -> bool:
         """Not for a matrix that is read whole faster than its index."""
         return shape[0] is None or shape[0] * shape[1] > SMALL
+
+    @classmethod
+    def check(cls, store: Any) -> None:
+        """Raise where the index cannot be that of the store: other rows, or another sequence than SPA finds in them."""
+        shared = store.shared_arrays(cls.name)
+        if shared is not None:
+            V = shared["V"]
+            if V.ndim != 2 or V.shape[0] != store.shape[1] or not np.isfinite(V).all():
+                raise ValueError("its basis is not one of this store")
+        written = store.sidecar_arrays(cls.name)
+        if written is None:
+            return
+        index = _decode(written[0], store.shape)
+        core = index.coreset
+        if len(core):
+            held, rows = core.rows, store.rows(core.indices)
+            same = (held != rows).nnz == 0 if sp.issparse(rows) else np.array_equal(held, rows)
+            if not same:
+                raise ValueError("the rows of its coreset are not those of the store")
+        again = core.run(index.proved) if index.proved else None
+        if again is not None and not np.array_equal(again.indices, index.run.indices[: index.proved]):
+            raise ValueError("its anchors are not those of its coreset")
 
     def begin(self, block: Block) -> dict[str, NDArray[Any]]:
         """The sketched space, from rows of the first block."""
@@ -200,7 +223,7 @@ def recall(source: Any, tol: float | None = None) -> Kept | None:
             written = source.sidecar_arrays(FasSidecar.name)
             if written is not None:
                 arrays, cursor = written
-                kept = keep(source, Kept(_decode(arrays, source.shape[1]), cursor))
+                kept = keep(source, Kept(_read(arrays, source), cursor))
         return kept
 
 
@@ -279,7 +302,47 @@ def _encode(index: Index) -> dict[str, NDArray[Any]]:
     return arrays | {"core.rows": coreset.rows}
 
 
-def _decode(stored: Arrays, columns: int) -> Index:
+def _read(arrays: Arrays, source: SidecarHost) -> Index:
+    """The index of a store; a clear error where its arrays, though their checksums are right, are none."""
+    try:
+        return _decode(arrays, source.shape)
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
+        raise CorruptStoreError(f"the index of {source} is wrong: {error}; run fa.verify, and build it anew") from None
+
+
+def _check(index: Index, shape: tuple[int, int]) -> None:
+    """Raise ``ValueError`` where numbers of rows or lengths of arrays do not fit each other or the store."""
+    run, core, (m, n) = index.run, index.coreset, shape
+    T, lengths = len(run.indices), run.thresholds
+    if not 0 <= index.proved <= T or not 0 <= index.rows <= m or len(run.tied) != T:
+        raise ValueError(f"it proves {index.proved} of {T} steps for {index.rows} rows, the store has {m}")
+    vectors = (run.residuals, lengths.low, lengths.high, lengths.norm, index.tails)
+    if any(x.ndim != 1 or len(x) < T for x in vectors) or lengths.basis.ndim != 2 or lengths.basis.shape[1] != n:
+        raise ValueError("its arrays have other lengths than its sequence")
+    for rows in (run.indices, core.indices, *run.tied):
+        if rows.ndim != 1 or rows.dtype.kind != "i" or (rows.size and not 0 <= rows.min() <= rows.max() < index.rows):
+            raise ValueError(f"it names rows beyond the {index.rows} of the store")
+    if len(np.unique(run.indices)) < T or (np.diff(core.indices) <= 0).any():
+        raise ValueError("it names a row twice")
+    if core.rows.shape != (len(core.indices), n) or core.squared_norms.shape != core.indices.shape:
+        raise ValueError("its coreset has other rows than it names")
+    if not np.isin(run.indices[: index.proved], core.indices).all():
+        raise ValueError("its anchors are not in its coreset")
+
+
+def _checked_csr(parts: tuple[NDArray[Any], ...], shape: tuple[int, int]) -> Any:
+    data, indices, indptr = parts
+    whole = indptr.size == shape[0] + 1 and indptr[0] == 0 and indptr[-1] == indices.size == data.size
+    if (
+        not whole
+        or (np.diff(indptr) < 0).any()
+        or (indices.size and not 0 <= indices.min() <= indices.max() < shape[1])
+    ):
+        raise ValueError("the rows of its coreset are not those of a sparse matrix")
+    return sp.csr_array((data, indices, indptr), shape=shape)
+
+
+def _decode(stored: Arrays, shape: tuple[int, int]) -> Index:
     # The maps outlive the file, which is never written again; rows of the coreset are read only where a run is redone.
     arrays = {name: np.asarray(array) for name, array in stored.items()}
     proved, rows, stuck, complete, exhausted = (int(x) for x in arrays["numbers"])
@@ -294,8 +357,8 @@ def _decode(stored: Arrays, columns: int) -> Index:
         matrix: Any = arrays["core.rows"]
     else:
         parts = tuple(arrays[f"core.csr.{name}"] for name in ("data", "indices", "indptr"))
-        matrix = sp.csr_array(parts, shape=(len(core), columns))
-    return Index(
+        matrix = _checked_csr(parts, (len(core), shape[1]))
+    index = Index(
         Run(indices, arrays["residuals"], thresholds, tied, bool(exhausted)),
         proved,
         Coreset(core, matrix, arrays["core.squares"]),
@@ -306,3 +369,5 @@ def _decode(stored: Arrays, columns: int) -> Index:
         bool(complete),
         hull,
     )
+    _check(index, shape)
+    return index

@@ -11,9 +11,10 @@ from ..store import open as _open
 from ..store.build import DEFAULT_MEMORY, Progress
 from ..store.sidecars import Sidecar
 from ..store.store import Store
+from ..store.verify import verify as _verify
 from .sidecar import FasSidecar
 
-__all__ = ["build", "open"]
+__all__ = ["build", "open", "verify"]
 
 
 def build(
@@ -116,3 +117,36 @@ def open(
     1.0
     """
     return _open(path, mode, memory_limit=memory_limit, sidecars=[FasSidecar] if sidecars is None else sidecars)
+
+
+def verify(path: str | os.PathLike[str], *, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
+    """Check a store whole: manifest, checksums of every file, the journal, names, every sum of every tree, the index.
+
+    Reads every byte once and holds one shard in memory at a time. Run it while no writer compacts the store.
+
+    Parameters
+    ----------
+    path : str or path
+        The directory of the store.
+    progress : callable or None
+        Called after each shard with the number of rows checked and the number of all.
+
+    Returns
+    -------
+    dict
+        A summary: path, generation, rows, columns, shards, bytes, commits, uncommitted_bytes.
+
+    Raises
+    ------
+    CorruptStoreError
+        Where something is wrong; the message names the file.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, fastanchors as fa
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fa.build(np.eye(4), folder + "/eye.store").close()
+    ...     fa.verify(folder + "/eye.store")["rows"]
+    4
+    """
+    return _verify(path, progress=progress, sidecars=[FasSidecar])

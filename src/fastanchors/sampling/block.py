@@ -107,6 +107,11 @@ class Block(ABC):
         return self.sides.rows.data.dtype
 
     @property
+    def entries(self) -> Array:
+        """The array of stored entries; another one after the block has been rebuilt in place."""
+        return self.sides.rows.data
+
+    @property
     def l1(self) -> bool:
         return self.view.scale.size > 0
 

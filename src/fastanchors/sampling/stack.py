@@ -82,13 +82,13 @@ class Stack:
         """Bytes held, the copy of the matrix included."""
         return sum(block.nbytes for block in self._blocks)
 
-    def _split_rows(self, rows: Array) -> Iterator[tuple[Block, Any, Array]]:
-        """(block, which of ``rows`` are in it, their numbers in the block)."""
+    def _split_rows(self, rows: Array) -> Iterator[tuple[int, Any, Array]]:
+        """(number of a block, which of ``rows`` are in it, their numbers in the block)."""
         if len(self._blocks) == 1:
-            yield self._blocks[0], slice(None), rows.astype(np.int64, copy=False)
+            yield 0, slice(None), rows.astype(np.int64, copy=False)
             return
         for b, at in by_block(self._holding(rows), len(self._blocks)):
-            yield self._blocks[b], at, rows[at].astype(np.int64, copy=False) - self._starts[b]
+            yield b, at, rows[at].astype(np.int64, copy=False) - self._starts[b]
 
     def _holding(self, rows: Array) -> Array:
         """The block of each row."""
@@ -110,8 +110,8 @@ class Stack:
 
     def _by_row(self, rows: Array, method: str) -> Array:
         out = np.empty(len(rows))
-        for block, at, local in self._split_rows(rows):
-            out[at] = getattr(block, method)(local)
+        for b, at, local in self._split_rows(rows):
+            out[at] = getattr(self._blocks[b], method)(local)
         return out
 
     def _drawn(
@@ -138,8 +138,8 @@ class Stack:
 
     def _raw(self, i: Array, j: Array) -> Array:
         out = np.empty(len(i), self.dtype)
-        for block, at, local in self._split_rows(i):
-            out[at] = block.raw(local, j[at])
+        for b, at, local in self._split_rows(i):
+            out[at] = self._blocks[b].raw(local, j[at])
         return out
 
     def _write(self, i: Array, j: Array, x: Array) -> None:
@@ -147,8 +147,8 @@ class Stack:
 
         In one thread: most of the time goes into copying pages of a map, and those faults take longer side by side.
         """
-        for block, at, local in self._split_rows(i):
-            block.write(local, j[at], x[at])
+        for b, at, local in self._split_rows(i):
+            self._held[b].write(local, j[at], x[at])
 
     def _gather(self, rows: Array, *, view: bool) -> Rows:
         if len(self._blocks) == 1 or len(rows) == 0:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptStoreError
-from .files import disk_errors
+from .files import create_file, disk_errors, open_file
 
 __all__ = ["check_arrays", "map_arrays", "write_arrays"]
 
@@ -35,8 +35,10 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, durable: boo
     """
     entries: dict[str, Any] = {}
     offset = 0
+    with disk_errors(path, "write"):
+        file = create_file(path)
     try:
-        with disk_errors(path, "write"), open(path, "wb") as file:
+        with disk_errors(path, "write"), file:
             for name, array in arrays.items():
                 array = np.ascontiguousarray(array)
                 flat = array.astype(array.dtype.newbyteorder("<"), copy=False).reshape(-1).view(np.uint8)
@@ -102,7 +104,7 @@ def map_arrays(folder: Path, description: Mapping[str, Any]) -> dict[str, NDArra
 
 
 def _map(path: Path) -> Any:
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if size else bytearray()
 
@@ -120,7 +122,11 @@ def check_arrays(folder: Path, description: Mapping[str, Any]) -> None:
     """Read the whole file and compare every checksum; the error names the file and the array."""
     path = folder / description["file"]
     try:
-        content = np.memmap(path, np.uint8, "r") if description["bytes"] else np.empty(0, np.uint8)
+        with open_file(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            content = np.memmap(file, np.uint8, "r") if size else np.empty(0, np.uint8)
+    except CorruptStoreError:
+        raise
     except (OSError, ValueError) as error:
         raise CorruptStoreError(f"cannot read {path}: {error}") from error
     if content.size != description["bytes"]:

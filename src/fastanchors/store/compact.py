@@ -25,6 +25,7 @@ from ..io.scratch import SCRATCH
 from ..matrix.contract import Rows
 from .journal import Journal
 from .manifest import Manifest, Shard
+from .mapped_matrix import DIRTY_BYTES
 from .rows import WORKERS, block_of, shard_bytes, stored_rows, write_shard
 from .sidecars import shared_only, write_whole
 
@@ -38,12 +39,11 @@ _JOURNAL_LIMIT = 1 << 26  # and never more than a sixteenth of the store, from a
 _JOURNAL_SHARE = 16
 _SHORT_JOURNAL = 1 << 22
 _MANY_BLOCKS = 64
-_DIRTY_BYTES = 5 * 4096  # pages that one changed entry touches: two sides, their trees, the sums of its row
 
 
 def worth_compacting(store: Store) -> bool:
     """Whether the journal is long, changed pages fill the memory limit, or many small blocks slow down draws."""
-    dirty = min(store._log.written_since(store._written_at) * _DIRTY_BYTES, store.memory)
+    dirty = min(store._log.written_since(store._written_at) * DIRTY_BYTES, store.memory)
     many = len(store._blocks) > _MANY_BLOCKS and int(_small(store).sum()) > _MANY_BLOCKS
     longest = min(_JOURNAL_LIMIT, max(_SHORT_JOURNAL, store.memory // _JOURNAL_SHARE))
     return store._writer.end > longest or dirty > store.memory_limit or many

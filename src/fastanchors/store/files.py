@@ -6,15 +6,27 @@ import ctypes
 import errno
 import fcntl
 import os
+import stat
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-from ..errors import StoreError, StoreLockedError
+from ..errors import CorruptStoreError, StoreError, StoreLockedError
 from ..io.addresses import local_path
 
-__all__ = ["WriterLock", "absolute", "disk_errors", "exchange", "replace_file", "sync_directory", "which_directory"]
+__all__ = [
+    "WriterLock",
+    "absolute",
+    "create_file",
+    "disk_errors",
+    "exchange",
+    "open_file",
+    "replace_file",
+    "sync_directory",
+    "which_directory",
+]
 
 _REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -55,6 +67,31 @@ def which_directory(path: Path) -> tuple[int, int] | None:
     return there.st_dev, there.st_ino
 
 
+def open_file(path: Path) -> BinaryIO:
+    """A file of a store for reading: a regular file, not a link to one, nor a pipe that would wait for a writer."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise CorruptStoreError(f"{path} is a symbolic link; a store holds its files itself") from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise CorruptStoreError(f"{path} is not a regular file")
+    return os.fdopen(descriptor, "rb")
+
+
+def create_file(path: Path) -> BinaryIO:
+    """A new file of a store for writing. What has the name already is never written to, be it a link or a file."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.fdopen(os.open(path, flags, 0o666), "wb")
+    except FileExistsError:
+        raise StoreError(
+            f"{path} exists already, though the store takes the name for free; run fa.verify, and restore from a copy"
+        ) from None
+
+
 def sync_directory(path: Path) -> None:
     """Make the names in a directory durable."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -67,8 +104,9 @@ def sync_directory(path: Path) -> None:
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file so that after a crash it holds either the old content or the new, whole."""
     temporary = path.with_name(path.name + ".tmp")
+    temporary.unlink(missing_ok=True)  # left by a crash
     try:
-        with open(temporary, "wb") as file:
+        with create_file(temporary) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -8,6 +8,7 @@ apart from a torn end.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import zlib
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import CorruptStoreError, StoreError
-from .files import disk_errors, sync_directory
+from .files import create_file, disk_errors, open_file, sync_directory
 
 __all__ = ["Journal", "Record", "read_journal"]
 
@@ -42,7 +43,7 @@ class _State(NamedTuple):
 
 def read_journal(path: Path, generation: int, *, strict: bool = False) -> _State:
     """All committed records. Raises on damage; with ``strict`` (verify) also on damage that reading can live with."""
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         content = file.read()
     _check_head(content, path, generation)
     slots = [_slot(content, at) for at in SLOTS]
@@ -117,7 +118,7 @@ class Journal:
         for at in SLOTS:
             content[at : at + SLOT.size] = _encode_slot(0, START)
         with disk_errors(path, "write"):
-            with open(path, "wb") as file:
+            with create_file(path) as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -144,8 +145,9 @@ class Journal:
                 raise
             self.end = at
             self.commits += 1
-            slot = _encode_slot(self.commits, self.end)
-            _write_all(self._file, slot, SLOTS[self.commits % 2])
+        # The record is durable, so nothing after this may fail: the slot only helps to tell damage from a torn end.
+        with contextlib.suppress(OSError):
+            _write_all(self._file, _encode_slot(self.commits, self.end), SLOTS[self.commits % 2])
 
     def close(self) -> None:
         if self._file is not None:

@@ -24,6 +24,7 @@ _TYPE = re.compile(r"[|<][biufcSUV]\d{1,9}")
 _ENTRIES = {"|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8"}
 _INDICES = {"<i4", "<i8"}
 _SUMS = {"<f8"}
+_NUMBERED = re.compile(r"shard-(\d{1,18})")
 _LARGEST = 1 << 62
 _NOT_OURS = ("", ".", "..", "lock", "manifest.json")
 
@@ -42,6 +43,7 @@ def check_manifest(content: Mapping[str, Any]) -> None:
         raise ValueError("it has no shards")
     for shard in _is(content["shards"], list, "shards"):
         check_shard(_is(shard, dict, "a shard"), content)
+    _check_numbers(content)
     if content["rows"] != sum(shard["rows"] for shard in content["shards"]):
         raise ValueError(f"its shards have not the {content['rows']!r} rows that it says")
     if content.get("names") is not None:
@@ -49,6 +51,18 @@ def check_manifest(content: Mapping[str, Any]) -> None:
     for description in _is(content.get("extras", {}), dict, "extras").values():
         check_description(description)
     _is(content.get("metadata", {}), dict, "metadata")
+
+
+def _check_numbers(content: Mapping[str, Any]) -> None:
+    """The next shard must not take the name of a file in use, and every file is in use once."""
+    described = [item for shard in content["shards"] for item in (shard["data"], *shard.get("extras", {}).values())]
+    described += [*content.get("extras", {}).values(), *([content["names"]] if content.get("names") else [])]
+    files = [item["file"] for item in described] + [content["journal"]]
+    if len(set(files)) < len(files):
+        raise ValueError("two of its parts are in one file")
+    for match in filter(None, map(_NUMBERED.match, files)):
+        if int(match[1]) >= content["next_shard"]:
+            raise ValueError(f"next_shard is {content['next_shard']}, but {match[0]}… is in use")
 
 
 def check_shard(shard: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:

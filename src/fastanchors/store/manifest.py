@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CorruptStoreError, StoreError
-from .files import disk_errors, replace_file
+from .files import disk_errors, open_file, replace_file
 from .layout import check_manifest
 
 __all__ = ["FORMAT_VERSION", "MANIFEST", "Manifest", "Shard"]
@@ -103,9 +103,12 @@ class Manifest:
             what = "is a file, not a store" if folder.exists() else "does not exist"
             raise StoreError(f"{folder} {what}; build a store with fa.build(source, path)")
         try:
-            raw = path.read_bytes()
+            with open_file(path) as file:
+                raw = file.read()
         except FileNotFoundError:
             raise StoreError(f"{folder} is not a store: it has no {MANIFEST}") from None
+        except StoreError:
+            raise
         except OSError as error:
             raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
         return cls._decode(raw, path)

@@ -8,7 +8,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Names", "encode_names"]
+from ..errors import CorruptStoreError
+
+__all__ = ["Names", "check_names", "encode_names"]
 
 BYTES, ENDS = "names.bytes", "names.ends"
 
@@ -18,6 +20,23 @@ def encode_names(names: Sequence[str]) -> dict[str, NDArray[Any]]:
     encoded = [name.encode("utf-8", "surrogatepass") for name in names]
     ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
     return {BYTES: np.frombuffer(b"".join(encoded), np.uint8), ENDS: ends}
+
+
+def check_names(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise ``ValueError`` where the arrays of names, if there are any, do not hold UTF-8 text."""
+    if ENDS not in arrays:
+        return
+    content, ends = arrays[BYTES], arrays[ENDS]
+    steps = np.diff(ends, prepend=0)
+    if (steps < 0).any() or (ends[-1] if ends.size else 0) != content.size:
+        raise ValueError("the names do not end where they should")
+    begin = 0
+    for index, end in enumerate(ends.tolist()):
+        try:
+            content[begin:end].tobytes().decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise ValueError(f"name {index} is not UTF-8") from None
+        begin = end
 
 
 class Names(Sequence[str]):
@@ -51,7 +70,10 @@ class Names(Sequence[str]):
             return str(index)
         at = index - int(self._starts[block])
         begin = int(ends[at - 1]) if at else 0
-        return content[begin : int(ends[at])].tobytes().decode("utf-8", "surrogatepass")
+        try:
+            return content[begin : int(ends[at])].tobytes().decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise CorruptStoreError(f"name {index} is not UTF-8; run fa.verify, and restore from a copy") from None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str):

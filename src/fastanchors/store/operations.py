@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import CorruptStoreError
 from ..matrix.contract import Rows
+from ..sampling.entries import LARGEST, SMALLEST
 from ..sampling.write_log import Entries
 from .layout import check_shard
 from .manifest import Manifest, Shard
@@ -83,7 +84,7 @@ def decode(payload: bytes, place: str) -> Iterator[Operation]:
             at += _OPERATION.size
             head = json.loads(payload[at : at + head_length])
             at += head_length
-            operation = _decode(kind, head, payload, at)
+            operation = _decode(kind, head, payload[at : at + length])
         except (ValueError, KeyError, TypeError, struct.error, RecursionError) as error:
             raise CorruptStoreError(f"{place}: an operation cannot be read: {error}; restore it from a copy") from None
         if operation is None:
@@ -92,16 +93,58 @@ def decode(payload: bytes, place: str) -> Iterator[Operation]:
         at += length
 
 
-def _decode(kind: int, head: dict[str, Any], payload: bytes, at: int) -> Operation | None:
-    """One operation, whose arrays begin at byte ``at``; None if there is no such kind."""
+def _decode(kind: int, head: dict[str, Any], body: bytes) -> Operation | None:
+    """One operation with its arrays; None if there is no such kind."""
     if kind == _SET:
-        count = head["count"]
-        # Copies, because kernels are compiled for arrays that can be written.
-        rows, columns = (np.frombuffer(payload, "<i8", count, at + 8 * count * part).copy() for part in (0, 1))
-        return Entries(rows, columns, np.frombuffer(payload, head["dtype"], count, at + 16 * count).copy())
+        count = _count(head["count"])
+        return Entries(*_arrays(body, [("<i8", count), ("<i8", count), (head["dtype"], count)]))
     if kind == _ROWS:
-        return _decode_rows(payload, at, head)
+        return _decode_rows(body, head)
     return AppendShard(Shard(**head)) if kind == _SHARD else None
+
+
+def _decode_rows(body: bytes, head: dict[str, Any]) -> AppendRows:
+    (m, n), entries, dtype = head["shape"], head["entries"], head["dtype"]
+    m, n, names = _count(m), _count(n), head.get("names")
+    if entries is None:
+        return AppendRows(_arrays(body, [(dtype, m * n)])[0].reshape(m, n), names)
+    entries = _count(entries)
+    indptr, indices, data = _arrays(body, [("<i8", m + 1), ("<i8", entries), (dtype, entries)])
+    _check_csr(indptr, indices, n)
+    return AppendRows(sp.csr_array((data, indices, indptr), shape=(m, n)), names)
+
+
+def _arrays(body: bytes, parts: list[tuple[str, int]]) -> list[NDArray[Any]]:
+    """The arrays that a body is made of, to the last byte."""
+    found, at = [], 0
+    for kind, count in parts:
+        dtype = np.dtype(kind)
+        if dtype.kind not in "iuf" or at + count * dtype.itemsize > len(body):
+            raise ValueError(f"it has no {count} numbers of type {kind!r}")
+        # Copies, because kernels are compiled for arrays that can be written.
+        found.append(np.frombuffer(body, dtype, count, at).copy() if count else np.empty(0, dtype))
+        at += count * dtype.itemsize
+    if at != len(body):
+        raise ValueError(f"it has {len(body)} bytes instead of {at}")
+    return found
+
+
+def _count(number: Any) -> int:
+    if type(number) is not int or number < 0:
+        raise ValueError(f"{number!r} is not a number of things")
+    return number
+
+
+def _check_csr(indptr: NDArray[np.int64], indices: NDArray[np.int64], n: int) -> None:
+    """Raise where these are not the rows of a sparse matrix: kernels, which do not look, follow them."""
+    if indptr[0] != 0 or indptr[-1] != indices.size or (np.diff(indptr) < 0).any():
+        raise ValueError("its row pointers do not rise from 0 to the number of its entries")
+    if indices.size and not 0 <= indices.min() <= indices.max() < n:
+        raise ValueError(f"it has entries beyond {n} columns")
+    begins = np.zeros(indices.size + 1, np.bool_)
+    begins[indptr[:-1]] = True
+    if (np.diff(indices) <= 0)[~begins[1:-1]].any():
+        raise ValueError("the columns of a row do not rise")
 
 
 def check_operation(operation: Operation, manifest: Manifest, rows: int) -> None:
@@ -117,20 +160,23 @@ def check_operation(operation: Operation, manifest: Manifest, rows: int) -> None
         dtype = operation.values.dtype
     else:
         new, dtype = operation.rows, operation.rows.dtype
-        if new.shape[1] != manifest.columns or sp.issparse(new) != manifest.sparse:
+        if new.shape[0] < 1 or new.shape[1] != manifest.columns or sp.issparse(new) != manifest.sparse:
             raise ValueError(f"it appends other rows than those of {manifest.columns} columns")
         if operation.names is not None and len(operation.names) != new.shape[0]:
             raise ValueError("it appends rows with too many or too few names")
+        if operation.names is not None and not all(isinstance(name, str) for name in operation.names):
+            raise ValueError("it appends rows with names that are no text")
     if dtype != np.dtype(manifest.dtype):
         raise ValueError(f"its entries are {dtype}, those of the store {manifest.dtype}")
+    held: Any = operation.values if isinstance(operation, Entries) else operation.rows
+    _check_values(held.data if sp.issparse(held) else held.reshape(-1), manifest)
 
 
-def _decode_rows(payload: bytes, at: int, head: dict[str, Any]) -> AppendRows:
-    (m, n), entries, dtype = head["shape"], head["entries"], np.dtype(head["dtype"])
-    names = head.get("names")
-    if entries is None:
-        return AppendRows(np.frombuffer(payload, dtype, m * n, at).reshape(m, n).copy(), names)
-    indptr = np.frombuffer(payload, "<i8", m + 1, at)
-    indices = np.frombuffer(payload, "<i8", entries, at + 8 * (m + 1))
-    data = np.frombuffer(payload, dtype, entries, at + 8 * (m + 1 + entries)).copy()
-    return AppendRows(sp.csr_array((data, indices.copy(), indptr.copy()), shape=(m, n)), names)
+def _check_values(values: NDArray[Any], manifest: Manifest) -> None:
+    """Raise where no writer can have written these."""
+    if manifest.normalize is not None and values.dtype.kind != "u" and (values < 0).any():
+        raise ValueError("it has negative entries")
+    if values.dtype.kind == "f":
+        size = np.abs(values.astype(np.float64, copy=False))
+        if not ((size == 0) | ((size >= SMALLEST) & (size <= LARGEST))).all():
+            raise ValueError("it has entries that are not finite, or whose squares are not")

@@ -9,18 +9,24 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import CorruptStoreError, StoreError
+from ..io.scratch import SCRATCH
 from .files import WriterLock, disk_errors, exchange, sync_directory
 from .manifest import Manifest
 
 __all__ = ["appear", "hold", "new_folder", "remove_dead_builds", "restore"]
 
 _ATTEMPTS = 100
+_OURS = re.compile(
+    rf"(shard|whole)-\d{{6,}}[\w.-]*\.bin|journal-\d{{6,}}\.log|manifest\.json(\.tmp)?|lock|{re.escape(SCRATCH)}.*"
+)
+_PERHAPS_OURS = re.compile(rf"{_OURS.pattern}|[a-z][\w-]*\.bin")  # where no manifest tells
 
 
 def hold(target: Path, overwrite: bool) -> WriterLock | None:
@@ -37,7 +43,23 @@ def hold(target: Path, overwrite: bool) -> WriterLock | None:
         pass  # a store, though a damaged one
     except StoreError as error:
         raise StoreError(f"{target} is not a store, so it is not overwritten; remove it yourself ({error})") from None
+    _refuse_foreign(target)
     return WriterLock(target)
+
+
+def _refuse_foreign(store: Path) -> None:
+    """Raise where a directory to be replaced holds what is not the store's: all of it would be removed."""
+    try:
+        known, pattern = Manifest.read(store).files(), _OURS
+    except CorruptStoreError:
+        known, pattern = set(), _PERHAPS_OURS
+    foreign = sorted(name for name in os.listdir(store) if name not in known and not pattern.fullmatch(name))
+    if foreign:
+        others = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
+        raise StoreError(
+            f"{store} holds {foreign[0]!r}{others}, which is not part of the store and would be removed with it; "
+            "move it elsewhere, or give another path"
+        )
 
 
 def _left(target: Path, what: str) -> Iterator[tuple[Path, WriterLock]]:
@@ -92,6 +114,7 @@ def appear(folder: Path, target: Path, old: WriterLock | None) -> None:
             os.rename(folder, target)
         else:
             old.check()
+            _refuse_foreign(target)
             if not exchange(folder, target):
                 _exchange_slowly(folder, target)
     except OSError as error:

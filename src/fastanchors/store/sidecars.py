@@ -69,6 +69,14 @@ class Sidecar(ABC):
         """Whether the arrays of the shards stay after the build."""
         return not self.temporary
 
+    @classmethod
+    def check(cls, store: Any) -> None:
+        """Raise ``ValueError`` where what the sidecar says of the store cannot be so. Called by ``fa.verify``.
+
+        ``store`` shows the rows that the sidecar describes, without changes made since.
+        """
+        return
+
     def compact(self, store: Any) -> Arrays | None:
         """The same as :meth:`finish` for a store that is written anew, changes included."""
         return self.finish(store)

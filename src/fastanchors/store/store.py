@@ -29,12 +29,12 @@ from ..matrix.contract import Rows
 from ..sampling.access_guard import AccessGuard, writes
 from ..sampling.block import Block
 from ..sampling.delegate import SampleDelegate
-from ..sampling.matrix import SampleMatrix
 from ..sampling.write_log import Entries, WriteLog, joined
 from .compact import compact, remove_leftovers, worth_compacting
 from .files import absolute, which_directory
 from .journal import read_journal
 from .manifest import Manifest
+from .mapped_matrix import MappedMatrix
 from .operations import AppendRows, AppendShard, Operation, check_operation, decode, encode
 from .rows import SMALLEST_LIMIT, block_of, new_rows, stacked, stored_rows, write_shard
 from .shards import MappedShards
@@ -132,18 +132,19 @@ class Store(SampleDelegate, SidecarHost):
         for operation in joined(list(committed)):  # many changes at once cost less each
             try:
                 check_operation(operation, manifest, self.shape[0])
+                if isinstance(operation, Entries):
+                    self._matrix._set(*operation)
+                else:
+                    self._append(operation)
             except (ValueError, KeyError, TypeError) as error:
                 raise CorruptStoreError(f"{journal} does not belong to this store: {error}") from None
-            if isinstance(operation, Entries):
-                self._matrix._set(*operation)
-            else:
-                self._append(operation)
         self._log.discard_operations()
         self._writer.end, self._writer.commits = state.end, len(state.records)
 
     def _take(self, mapped: MappedShards) -> None:
         """Become the matrix of those shards."""
-        self._matrix = SampleMatrix.from_blocks(mapped.first_blocks, mapped.manifest.normalize)  # type: ignore[arg-type]
+        folder = None if self.mode == "r" else self.path
+        self._matrix = MappedMatrix.of(mapped.first_blocks, mapped.manifest.normalize, folder, self.memory_limit)
         self._matrix._log = WriteLog(journaled=True)
         self._adopt(mapped)
 

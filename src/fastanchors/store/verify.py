@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +14,28 @@ from ..io.addresses import local_path
 from ..sampling.block import Block
 from ..sampling.forest import FAN_BITS, LEAF, Forest
 from ..sampling.sparse_block import SparseBlock
-from .arrays_file import check_arrays
+from .arrays_file import check_arrays, map_arrays
 from .journal import read_journal
-from .manifest import Manifest
+from .manifest import Manifest, Shard
+from .names import check_names
 from .shards import map_block
+from .sidecars import Sidecar
 from .store import Store
 
 __all__ = ["verify"]
 
 
-def verify(path: str | os.PathLike[str], *, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
-    """Check a store whole: manifest, checksums of every file, the journal, and every sum of every tree recomputed.
+def verify(
+    path: str | os.PathLike[str],
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    sidecars: Sequence[type[Sidecar]] = (),
+) -> dict[str, Any]:
+    """Check a store whole: manifest, checksums of every file, the journal, names, and every sum of every tree.
 
     Raises :class:`~fastanchors.errors.CorruptStoreError` that names the file; returns a summary. Reads every byte
-    once and holds one shard in memory at a time. Run it while no writer compacts the store.
+    once and holds one shard in memory at a time. Run it while no writer compacts the store. ``sidecars`` are the kinds
+    whose contents are checked too.
     """
     folder = local_path(path)
     manifest = Manifest.read(folder)
@@ -36,33 +44,63 @@ def verify(path: str | os.PathLike[str], *, progress: Callable[[int, int], None]
         raise CorruptStoreError(f"{journal} is missing; restore it from a copy")
     state = read_journal(journal, manifest.generation, strict=True)
     _check_descriptions(folder, manifest.descriptions())
-    known = manifest.files()
+    done, total = 0, manifest.rows
+
+    def check(shard: Shard) -> None:
+        nonlocal done
+        block, arrays = map_block(folder, shard, manifest)
+        place = folder / shard.data["file"]
+        _check_block(block, place)
+        _check_names(arrays, place)
+        done += shard.rows
+        if progress is not None:
+            progress(done, total)
+
+    for shard in manifest.shards:  # before the journal is replayed on them
+        check(shard)
+    if manifest.names is not None:
+        _check_names(map_arrays(folder, manifest.names), folder / manifest.names["file"])
+    _check_sidecars(folder, manifest, sidecars)
     with Store(folder) as store:
-        shards = [shard for shard in store._mapped.shards if shard is not None]
-        done, total = 0, sum(shard.rows for shard in shards)
-        for shard in shards:
-            _check_descriptions(folder, [item for item in shard.files() if item["file"] not in known])
-            block, _ = map_block(folder, shard, manifest)
-            _check_block(block, folder / shard.data["file"])
-            done += shard.rows
-            if progress is not None:
-                progress(done, total)
+        appended = [shard for shard in store._mapped.shards[len(manifest.shards) :] if shard is not None]
+        total += sum(shard.rows for shard in appended)
+        for shard in appended:
+            _check_descriptions(folder, shard.files())
+            check(shard)
         _check_current(store, journal)
         return {
             "path": str(folder),
             "generation": manifest.generation,
             "rows": store.shape[0],
             "columns": store.shape[1],
-            "shards": len(shards),
+            "shards": len(manifest.shards) + len(appended),
             "bytes": sum(item["bytes"] for item in manifest.descriptions()),
             "commits": len(state.records),
             "uncommitted_bytes": state.torn,
         }
 
 
+def _check_sidecars(folder: Path, manifest: Manifest, kinds: Sequence[type[Sidecar]]) -> None:
+    if not kinds:
+        return
+    with Store.unwritten(folder, manifest, 1 << 30) as store:
+        for kind in kinds:
+            try:
+                kind.check(store)
+            except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
+                raise CorruptStoreError(f"{folder}: its sidecar {kind.name!r} is wrong: {error}") from None
+
+
+def _check_names(arrays: Mapping[str, Any], place: Path) -> None:
+    try:
+        check_names(arrays)
+    except ValueError as error:
+        raise CorruptStoreError(f"{place}: {error}; restore it from a copy") from None
+
+
 def _check_descriptions(folder: Path, descriptions: list[dict[str, Any]]) -> None:
     for description in descriptions:
-        if not (folder / description["file"]).exists():
+        if not os.path.lexists(folder / description["file"]):
             raise CorruptStoreError(f"{folder / description['file']} is missing; restore it from a copy")
         check_arrays(folder, description)
 

@@ -1,0 +1,297 @@
+"""Stores made by someone who means harm: right checksums, wrong contents. One error, never a crash, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import zlib
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fastanchors as fa
+import fastanchors.store.store as store_module
+from fastanchors.errors import CorruptStoreError, StoreError
+from fastanchors.store.arrays_file import write_arrays
+
+
+def make(path, **options):
+    fa.build(sp.random_array((300, 60), density=0.2, rng=0, format="csr"), path, **options).close()
+    return path
+
+
+def read_manifest(path):
+    return json.loads((path / "manifest.json").read_text())
+
+
+def write_manifest(path, content):
+    content = {key: value for key, value in content.items() if key != "crc32"} | {"crc32": "0" * 8}
+    text = (json.dumps(content, indent=1) + "\n").encode()
+    at = text.rfind(b"0" * 8)
+    (path / "manifest.json").write_bytes(text[:at] + f"{zlib.crc32(text):08x}".encode() + text[at + 8 :])
+
+
+def forge_journal(path, payload):
+    """A journal with one record, every checksum right."""
+    head = struct.pack("<8sIQ", b"FASTANCH", 1, 1)
+    content = bytearray(128)
+    content[:24] = head + struct.pack("<I", zlib.crc32(head))
+    frame = struct.pack("<QQI", 1, len(payload), zlib.crc32(payload))
+    frame += struct.pack("<I", zlib.crc32(frame))
+    slot = struct.pack("<QQ", 1, 128 + len(frame) + len(payload))
+    content[32:52] = content[64:84] = slot + struct.pack("<I", zlib.crc32(slot))
+    (path / "journal-000001.log").write_bytes(bytes(content) + frame + payload)
+
+
+def operation(kind, head, *arrays):
+    text, body = json.dumps(head).encode(), b"".join(array.tobytes() for array in arrays)
+    return struct.pack("<IIQ", kind, len(text), len(body)) + text + body
+
+
+def rows(indptr, indices, data, columns=60, **head):
+    head = {"shape": [len(indptr) - 1, columns], "dtype": "<f8", "entries": len(indices)} | head
+    return operation(2, head, np.array(indptr, "<i8"), np.array(indices, "<i8"), np.array(data, "<f8"))
+
+
+def entries(i, j, x, **head):
+    head = {"dtype": "<f8", "count": len(i)} | head
+    return operation(1, head, np.array(i, "<i8"), np.array(j, "<i8"), np.array(x, "<f8"))
+
+
+FORGED = {
+    "column beyond": rows([0, 1, 2], [0, 10**9], [1.0, 2.0]),
+    "column negative": rows([0, 1, 2], [0, -(10**9)], [1.0, 2.0]),
+    "pointers fall": rows([0, 10**6, 0, 2], [0, 1], [1.0, 2.0]),
+    "pointers begin late": rows([1, 2], [0, 1], [1.0, 2.0]),
+    "pointers end early": rows([0, 1], [0, 1], [1.0, 2.0]),
+    "columns unsorted": rows([0, 3], [7, 5, 6], [1.0, 2.0, 3.0]),
+    "column twice": rows([0, 3], [5, 7, 7], [1.0, 2.0, 3.0]),
+    "no rows": rows([0], [], []),
+    "more entries than there are": rows([0, 1], [0], [1.0], entries=10**12),
+    "entries below zero": rows([0, 1], [0], [1.0], entries=-1),
+    "negative value": rows([0, 1], [0], [-1.0]),
+    "nan": rows([0, 1], [0], [np.nan]),
+    "names": rows([0, 1], [0], [1.0], names=[7]),
+    "objects": rows([0, 1], [0], [1.0], dtype="|O"),
+    "entry beyond": entries([300], [0], [1.0]),
+    "entry negative": entries([0], [-1], [1.0]),
+    "entry nan": entries([0], [0], [np.nan]),
+    "entry huge": entries([0], [0], [1e308]),
+    "count below zero": entries([0], [0], [1.0], count=-1),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_forged_record_is_refused(tmp_path, what):
+    path = make(tmp_path / "s")
+    forge_journal(path, FORGED[what])
+    for call in (fa.open, fa.verify):
+        with pytest.raises(CorruptStoreError, match=r"journal-000001\.log"):
+            call(path)
+
+
+def test_rows_that_are_right_are_taken(tmp_path):
+    path = make(tmp_path / "s")
+    forge_journal(path, rows([0, 0, 2, 3], [3, 59, 0], [1.0, 2.0, 3.0]) + entries([302], [1], [4.0]))
+    with fa.open(path) as S:
+        assert S.shape == (303, 60)
+        assert S.raw([301, 301, 302, 302], [3, 59, 0, 1]).tolist() == [1.0, 2.0, 3.0, 4.0]
+    fa.verify(path)
+
+
+def test_next_shard_in_use_is_refused(tmp_path):
+    path = make(tmp_path / "s")
+    write_manifest(path, read_manifest(path) | {"next_shard": 0})
+    for call in (fa.open, fa.verify):
+        with pytest.raises(CorruptStoreError, match="next_shard is 0"):
+            call(path)
+
+
+@pytest.mark.parametrize("link", [True, False])
+def test_a_file_in_the_way_is_never_written_to(tmp_path, link):
+    """Whatever a manifest says: not to another file of the store, not through a link to one outside."""
+    path, outside = make(tmp_path / "s"), tmp_path / "precious"
+    outside.write_bytes(b"precious data\n" * 10)
+    planted = path / "shard-000001.bin"
+    if link:
+        planted.symlink_to(outside)
+    else:
+        planted.write_bytes(outside.read_bytes())
+    # Named by an unknown sidecar, so that it is not taken for the remains of a crash.
+    manifest = read_manifest(path)
+    manifest["extras"]["zzz"] = {"file": planted.name, "bytes": 140, "arrays": {}}
+    write_manifest(path, manifest)
+    with pytest.raises(CorruptStoreError):
+        fa.verify(path)
+    with pytest.raises(StoreError), fa.open(path, mode="r+") as S:
+        S.append(np.ones((40_000, 60)))
+    assert outside.read_bytes() == b"precious data\n" * 10
+    assert planted.read_bytes() == outside.read_bytes()
+
+
+def test_new_files_are_created_and_nothing_else(tmp_path):
+    for name in ("file", "link"):
+        (tmp_path / "old").write_bytes(b"old")
+        target = tmp_path / name
+        target.symlink_to(tmp_path / "old") if name == "link" else target.write_bytes(b"old")
+        with pytest.raises(StoreError, match="exists already"):
+            write_arrays(target, {"a": np.ones(3)})
+        assert target.read_bytes() == (tmp_path / "old").read_bytes() == b"old"
+
+
+def test_overwriting_removes_no_file_of_others(tmp_path):
+    path = make(tmp_path / "s")
+    (path / "thesis").mkdir()
+    (path / "thesis" / "chapter1.txt").write_text("years of work")
+    with pytest.raises(StoreError, match="'thesis'"):
+        fa.build(np.eye(5), path, overwrite=True)
+    assert (path / "thesis" / "chapter1.txt").read_text() == "years of work"
+    assert fa.open(path).shape == (300, 60)
+    (path / "thesis" / "chapter1.txt").rename(tmp_path / "chapter1.txt")
+    (path / "thesis").rmdir()
+    fa.build(np.eye(5), path, overwrite=True).close()
+    assert fa.open(path).shape == (5, 5)
+
+
+def test_a_file_that_comes_during_the_build_stops_it(tmp_path):
+    path = make(tmp_path / "s")
+
+    def blocks():
+        yield np.ones((3, 5))
+        (path / "notes.txt").write_text("mine")
+        yield np.ones((3, 5))
+
+    with pytest.raises(StoreError, match=r"notes\.txt"):
+        fa.build(blocks(), path, overwrite=True)
+    assert (path / "notes.txt").read_text() == "mine"
+    assert fa.open(path).shape == (300, 60)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_pipe_or_a_link_as_a_file_of_the_store(tmp_path, kind):
+    code, what = "import fastanchors as fa\n", "not a regular file" if kind == "pipe" else "symbolic link"
+    for name in ("manifest.json", "journal-000001.log", "shard-000000.bin"):
+        path = make(tmp_path / name.partition(".")[0], sidecars=())
+        file, aside = path / name, tmp_path / f"aside-{name}"
+        file.rename(aside)
+        os.mkfifo(file) if kind == "pipe" else file.symlink_to(aside)
+        for call in ("fa.open", "fa.verify"):
+            code += f"try: {call}({str(path)!r})\nexcept fa.errors.StoreError as error: print(error)\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.count(what) == 6
+
+
+def rewrite_array(path, description, name, values):
+    """Put other contents into an array of a file, checksums and all."""
+    file = path / description["file"]
+    raw = bytearray(file.read_bytes())
+    at = description["arrays"][name]["offset"]
+    raw[at : at + values.nbytes] = values.tobytes()
+    file.write_bytes(raw)
+    order = sorted(description["arrays"].values(), key=lambda entry: entry["offset"])
+    ends = [entry["offset"] for entry in order[1:]] + [len(raw)]
+    for entry, end in zip(order, ends, strict=True):
+        entry["crc32"] = zlib.crc32(raw[entry["offset"] : end])
+
+
+@pytest.fixture
+def indexed(tmp_path):
+    fa.build(sp.random_array((3000, 60), density=0.2, rng=0, format="csr"), tmp_path / "s").close()
+    return tmp_path / "s"
+
+
+@pytest.mark.parametrize("forged", [[10**9] * 3, [-1, 2, 3], [5, 5, 5]])
+def test_an_index_of_other_rows_is_refused(indexed, forged):
+    manifest = read_manifest(indexed)
+    rewrite_array(indexed, manifest["extras"]["fas.whole"], "indices", np.array(forged, "<i8"))
+    write_manifest(indexed, manifest)
+    with pytest.raises(CorruptStoreError, match="'fas' is wrong"):
+        fa.verify(indexed)
+    with pytest.raises(CorruptStoreError, match="index"):
+        fa.FAS().seek(fa.open(indexed), 3)
+
+
+def test_an_index_with_other_anchors_is_found(indexed):
+    manifest = read_manifest(indexed)
+    with fa.open(indexed) as S:
+        arrays = S.sidecar_arrays("fas")[0]
+        core, anchors = np.array(arrays["core.indices"]), np.array(arrays["indices"])
+    other = np.setdiff1d(core, anchors)[0]
+    description = manifest["extras"]["fas.whole"]
+    rewrite_array(indexed, description, "indices", np.array([other, *anchors[1:]], "<i8"))
+    write_manifest(indexed, manifest)
+    with pytest.raises(CorruptStoreError, match="anchors"):
+        fa.verify(indexed)
+
+
+def test_an_index_with_other_values_is_found(indexed):
+    manifest = read_manifest(indexed)
+    rewrite_array(indexed, manifest["extras"]["fas.whole"], "core.csr.data", np.array([0.75]))
+    write_manifest(indexed, manifest)
+    with pytest.raises(CorruptStoreError, match="coreset"):
+        fa.verify(indexed)
+
+
+@pytest.mark.parametrize("which", ["row", "column"])
+def test_names_that_are_not_text_are_found(tmp_path, which):
+    A = np.random.default_rng(0).random((30, 4))
+    names = {"row_names": [f"row {i}" for i in range(30)], "column_names": list("abcd")}
+    fa.build(A, tmp_path / "s", **names).close()
+    manifest = read_manifest(tmp_path / "s")
+    description = manifest["shards"][0]["data"] if which == "row" else manifest["names"]
+    rewrite_array(tmp_path / "s", description, "names.bytes", np.array([0xFF], np.uint8))
+    write_manifest(tmp_path / "s", manifest)
+    with pytest.raises(CorruptStoreError, match="not UTF-8"):
+        fa.verify(tmp_path / "s")
+    with fa.open(tmp_path / "s") as S, pytest.raises(CorruptStoreError, match="not UTF-8"):
+        (S.row_names if which == "row" else S.column_names)[0]
+
+
+def test_a_commit_that_is_durable_does_not_fail_for_a_compaction(tmp_path, monkeypatch):
+    path, tries = make(tmp_path / "s"), []
+
+    def full(store):
+        tries.append(store)
+        raise StoreError("cannot write: the disk is full")
+
+    monkeypatch.setattr(store_module, "compact", full)
+    monkeypatch.setattr(store_module, "worth_compacting", lambda store: True)
+    with fa.open(path, mode="r+") as S:
+        S.append(np.ones((2, 60)))
+        with pytest.warns(UserWarning, match="committed, but not compacted"):
+            S.commit()
+        S.commit()  # there is nothing to commit, and no attempt at once
+        assert len(tries) == 1
+        with pytest.raises(StoreError, match="full"):
+            S.compact()
+        S[301, 3] = 5.0
+        S.commit()
+    with fa.open(path) as S:
+        assert S.shape == (302, 60)
+        assert S.raw(301, 3) == 5.0
+    fa.verify(path)
+
+
+def test_a_commit_is_done_when_its_record_is_durable(tmp_path, monkeypatch):
+    """The slot in the head that follows only helps to tell damage from a torn end."""
+    path = make(tmp_path / "s")
+    write = os.pwrite
+
+    def failing(file, data, at):
+        if at < 128:
+            raise OSError(5, "input/output error")
+        return write(file, data, at)
+
+    with fa.open(path, mode="r+") as S:
+        S[1, 2] = 5.0
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", failing)
+            S.commit()
+        S[2, 2] = 6.0
+    with fa.open(path) as S:
+        assert S.raw([1, 2], [2, 2]).tolist() == [5.0, 6.0]
+    fa.verify(path)
