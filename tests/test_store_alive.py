@@ -251,7 +251,7 @@ def test_compaction_starts_by_itself(made, monkeypatch):
         assert S.generation > 2
         assert stored(S).tolist() == A.tolist()
     monkeypatch.setattr(compaction, "_JOURNAL_LIMIT", 1 << 26)
-    monkeypatch.setattr(compaction, "_DIRTY_BYTES", 1 << 20)
+    monkeypatch.setattr(compaction, "DIRTY_BYTES", 1 << 20)
     with monkeypatch.context() as patch, fa.open(path, mode="r+", memory_limit=1 << 22) as S:
         patch.setattr(type(S), "memory", property(lambda self: 1 << 40))
         S.compact()

@@ -133,6 +133,7 @@ def test_a_wrong_tree_is_found_even_with_a_right_checksum(tmp_path):
     manifest = Manifest.read(path)
     arrays = map_arrays(path, manifest.shards[0].data)
     arrays["row_sums"][3] *= 1.0000001
+    (path / "shard-000000.bin").unlink()
     manifest.shards[0].data = write_arrays(path / "shard-000000.bin", {name: a.copy() for name, a in arrays.items()})
     manifest.write(path)
     with pytest.raises(CorruptStoreError, match=r"shard-000000\.bin: the sums of the rows differ"):
@@ -162,6 +163,7 @@ def test_segments_that_lead_astray_are_found_even_with_a_right_checksum(tmp_path
         arrays[name] = arrays[name][:0]
     else:
         arrays[name][3] = value
+    (path / "shard-000000.bin").unlink()
     manifest.shards[0].data = write_arrays(path / "shard-000000.bin", arrays)
     manifest.write(path)
     with pytest.raises(CorruptStoreError, match=rf"shard-000000\.bin: the {message}"):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .estimator import SeparableNMF as SeparableNMF
     from .fas.stores import build as build
     from .fas.stores import open as open
+    from .fas.stores import verify as verify
     from .lowrank.cur_decomposition import cur as cur
     from .lowrank.factored import FactoredVectors as FactoredVectors
     from .lowrank.product import estimate_product as estimate_product
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from .solvers.spa import SPA as SPA
     from .solvers.xray import XRAY as XRAY
     from .store.store import Store as Store
-    from .fas.stores import verify as verify
     from .warm_start import nmf as nmf
 
 # Public name -> the module it lives in. A name that lives in itself is a module (``fa.metrics``).

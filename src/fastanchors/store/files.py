@@ -73,7 +73,7 @@ def open_file(path: Path) -> BinaryIO:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise CorruptStoreError(f"{path} is a symbolic link; a store holds its files itself") from None
+            raise CorruptStoreError(f"{path}: it is a symbolic link; a store holds its files itself") from None
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
