@@ -99,6 +99,11 @@ register("file", lambda: load(f"{__name__}.fas", {"open_file": "opening"}, "open
 register("dask", lambda: load(f"{__name__}.dask", {"open_collection": "opening"}, "open_collection"))
 register("dask rows", lambda: load(f"{__name__}.dask", {"dask_source": "build"}, "dask_source"))
 
+# Results that can write a report on themselves lie below the room that does so.
+register("report", lambda: load(__name__, _HOME, "report").write)
+register("topics report", lambda: load(__name__, _HOME, "report").write_topics)
+register("scene report", lambda: load(__name__, _HOME, "report").write_unmixing)
+
 __all__ = ["FastAnchorsError", "__version__", *sorted(_HOME)]
 
 

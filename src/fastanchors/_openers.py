@@ -1,7 +1,8 @@
-"""Who opens which kind of source.
+"""Who opens which kind of source, and who writes reports.
 
 :func:`fastanchors.matrix.open_matrix` lies below the rooms that open files, stores and Dask collections and must not
-name them. The root of the package, which lies above all, registers them here. They are imported on first use.
+name them; results lie below the room that writes reports on them. The root of the package, which lies above all,
+registers functions here under a name. They are imported on first use.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ _openers: dict[str, Callable[[], Callable[..., Any]]] = {}
 
 
 def register(kind: str, load: Callable[[], Callable[..., Any]]) -> None:
-    """``load()`` returns the function that opens sources of this kind as a ``RowMatrix``."""
+    """``load()`` returns the function: for a kind of source, the one that opens it as a ``RowMatrix``."""
     _openers[kind] = load
 
 
 def opener(kind: str) -> Callable[..., Any]:
-    """The function registered for a kind of source."""
+    """The function registered under that name."""
     return _openers[kind]()

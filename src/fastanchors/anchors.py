@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
+from ._openers import opener
 from .errors import InvalidInputError, MissingExtraError
 from .matrix.cost import Cost
 
@@ -200,6 +203,26 @@ class Anchors(Sequence[int]):
         else:
             raise InvalidInputError("nothing to plot: give the matrix, anchors.plot(X)")
         return ax
+
+    def report(self, path: str | os.PathLike[str], X: Any, **options: Any) -> Path:
+        """Write a page to explore these anchors: one HTML file that needs nothing else.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write; it is replaced whole.
+        X : array, sparse matrix, frame, AnnData, SampleMatrix, store or path
+            The matrix they were found in.
+        **options
+            Those of :func:`fastanchors.report.write`, such as ``title``, ``kind`` or ``row_names``.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        written: Path = opener("report")(path, X, self, **options)
+        return written
 
     def as_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""

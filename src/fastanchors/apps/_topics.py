@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._openers import opener
 from .._validate import as_matrix, check_size
 from ..errors import InvalidInputError
 from ..greedy.nnls import NonnegativeSystem
@@ -81,6 +85,23 @@ class Topics:
     @property
     def anchor_words(self) -> list[str]:
         return [self.name(word) for word in self.anchors]
+
+    def report(self, path: str | os.PathLike[str], counts: Any, **options: Any) -> Path:
+        """Write a page to explore the topics; ``counts`` are those they were found in.
+
+        Options are those of :func:`fastanchors.report.write_topics`: ``title``, ``documents`` (names), ``texts``.
+        """
+        written: Path = opener("topics report")(path, self, counts, **options)
+        return written
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{j + 1}</td><td>{escape(anchor)}</td><td>{share:.1%}</td><td>{escape(', '.join(words))}</td></tr>"
+            for j, (anchor, share, words) in enumerate(zip(self.anchor_words, self.share, self.words(8), strict=True))
+        )
+        head = "<tr><th></th><th>anchor word</th><th>share</th><th>words</th></tr>"
+        caption = f"{len(self.topics)} topics of {len(self.mixtures):,} documents"
+        return f"<table><caption>{caption}</caption>{head}{rows}</table>"
 
 
 def topics(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._openers import opener
 from .._validate import check_number, check_rank, check_size
 from ..encoder import encode
 from ..errors import InvalidInputError
@@ -70,6 +73,24 @@ class Unmixing:
             raise InvalidInputError("the size of the image is not known; give shape=(height, width)")
         rows, columns = np.unravel_index(self.anchors, self.cube.shape, order=self.cube.order)
         return [(int(row), int(column)) for row, column in zip(rows, columns)]
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write a page to explore the scene; options are those of :func:`fastanchors.report.write_unmixing`."""
+        written: Path = opener("scene report")(path, self, **options)
+        return written
+
+    def _repr_html_(self) -> str:
+        waves = self.cube.wavelengths
+        head = "<tr><th>material</th><th>share</th><th>pixel</th><th>brightest at</th></tr>"
+        rows = "".join(
+            f"<tr><td>{j + 1}</td><td>{share:.1%}</td><td>{pixel}</td>"
+            f"<td>{f'band {peak}' if waves is None else f'{waves[peak]:g}'}</td></tr>"
+            for j, (share, pixel, peak) in enumerate(
+                zip(self.share, self.anchors, self.endmembers.argmax(axis=1), strict=True)
+            )
+        )
+        caption = f"{len(self.endmembers)} materials, relative error {self.relative_error:.3g}"
+        return f"<table><caption>{caption}</caption>{head}{rows}</table>"
 
 
 def unmix(

@@ -14,9 +14,11 @@ from ..rank import RankCurve
 from ..store.store import Store
 from .facts import Facts, gather
 from .page import page
+from .results import write_topics, write_unmixing
+from .saving import save
 from .shares import Shares, anchor_shares
 
-__all__ = ["Facts", "Shares", "anchor_shares", "gather", "page", "write"]
+__all__ = ["Facts", "Shares", "anchor_shares", "gather", "page", "write", "write_topics", "write_unmixing"]
 
 
 def write(
@@ -80,14 +82,7 @@ def write(
         solver=solver,
         seed=seed,
     )
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
-    try:
-        partial.write_text(page(facts), encoding="utf-8")
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
-    return target
+    return save(path, page(facts))
 
 
 def _title(source: Any) -> str:

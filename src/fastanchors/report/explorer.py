@@ -19,12 +19,12 @@ from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix
 from ._text import clean, sentence
 from .drawn_anchors import cards, places_of_topics
-from .kinds import anchor_names, names_of_rows
-from .look import Look
+from .kinds import names_of_rows
+from .look import Look, names_of_anchors
 from .scene import composite
 from .shares import shares_of
 
-__all__ = ["Kept", "explorer_data", "keep", "prefixes"]
+__all__ = ["Kept", "Pool", "explorer_data", "keep", "packed", "pool_of", "prefixes"]
 
 _NUMBERS = 220_000  # products of rows and anchors in the page, 4 bytes each
 _ROWS, _PIXELS = 1500, 16384  # rows kept at most
@@ -60,13 +60,22 @@ def prefixes(anchors: Anchors) -> list[Anchors]:
     ]
 
 
+@dataclass(frozen=True)
+class Pool:
+    """The different anchors of the results for several k: their points, and which of them each k has."""
+
+    points: _Array
+    chosen: dict[int, list[int]]
+    results: dict[int, Anchors]
+
+
 def explorer_data(
     matrix: RowMatrix,
-    steps: Sequence[Anchors],
+    pool: Pool,
     judged: tuple[ArrayMatrix, _Array],
     look: Look,
     *,
-    title: str,
+    noun: str = "anchor",
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """All that the page needs, as plain values ready for JSON.
@@ -74,46 +83,47 @@ def explorer_data(
     Parameters
     ----------
     matrix : the rows.
-    steps : results for rising k; the last one is the one chosen.
+    pool : the anchors, from :func:`pool_of`.
     judged : rows drawn by their norms and weights, from ``rows_by_norm``: shares are estimated from them.
     look : how rows and columns are shown; its kind is settled.
+    noun : what an anchor is called.
     """
-    points, chosen = _pool(matrix, steps)
-    chosen = _thinned(chosen)
-    used = sorted({j for ids in chosen.values() for j in ids})
-    points, place = points[used], {j: at for at, j in enumerate(used)}
+    points = pool.points
     kept = keep(matrix, look, len(points), rng)
     sampled = matrix.shape[0] > judged[0].shape[0]
-    by_k = {len(step): step for step in steps}
-    anchors = _anchors(by_k, chosen, place, look)
     data: dict[str, Any] = {
-        "title": title,
         "kind": look.kind,
+        "noun": noun,
         "shape": list(matrix.shape),
         "named": look.row_names is not None,
-        "anchors": anchors,
+        "sampled": sampled,
+        "anchors": _anchors(pool, look),
         "gram": packed(points @ points.T, np.float64),
         "sizes": packed(np.abs(points).sum(axis=1), np.float64),
         "rows": _rows(kept, points, look),
-        "steps": [],
+        "steps": [_step(pool, k, judged, sampled, look) for k in pool.chosen],
     }
-    for k, ids in chosen.items():
-        here = [place[j] for j in ids]
-        found = shares_of(*judged, points[here], sampled)
-        step = {"k": k, "anchors": here, "shares": _rounded(found.shares), "left": _rounded(found.unexplained)}
-        step["certificate"] = {
-            "kind": by_k[k].certificate.kind,
-            "statement": clean(sentence(by_k[k].certificate.statement), 400),
-        }
-        if look.kind == "words":
-            step["map"] = _rounded(places_of_topics(points[here]))
-        data["steps"].append(step)
-    data["sampled"] = sampled
-    data |= cards(kept.rows, points, [step["anchors"] for step in data["steps"]], look)
+    data |= cards(kept.rows, points, list(pool.chosen.values()), look)
     if kept.grid is not None:
-        data["rows"]["grid"] = list(kept.grid)
-        data["rows"]["composite"] = composite(kept.rows, look.column_names)
+        data["rows"] |= {"grid": list(kept.grid), **composite(kept.rows, look.column_names)}
     return data
+
+
+def _step(pool: Pool, k: int, judged: tuple[ArrayMatrix, _Array], sampled: bool, look: Look) -> dict[str, Any]:
+    """What the page says of one number of anchors."""
+    ids = pool.chosen[k]
+    found = shares_of(*judged, pool.points[ids], sampled)
+    certificate = pool.results[k].certificate
+    step = {
+        "k": k,
+        "anchors": ids,
+        "shares": _rounded(found.shares),
+        "left": _rounded(found.unexplained),
+        "certificate": {"kind": certificate.kind, "statement": clean(sentence(certificate.statement), 400)},
+    }
+    if look.kind == "words":
+        step["map"] = _rounded(places_of_topics(pool.points[ids]))
+    return step
 
 
 def keep(matrix: RowMatrix, look: Look, anchors: int, rng: np.random.Generator) -> Kept:
@@ -129,14 +139,14 @@ def keep(matrix: RowMatrix, look: Look, anchors: int, rng: np.random.Generator) 
     return Kept(indices, ArrayMatrix(matrix.rows(indices)), (len(ys), len(xs)))
 
 
-def _pool(matrix: RowMatrix, steps: Sequence[Anchors]) -> tuple[_Array, dict[int, list[int]]]:
-    """The different points of all results, and which of them each k has. Rows are read once."""
+def pool_of(matrix: RowMatrix, steps: Sequence[Anchors]) -> Pool:
+    """The different points of results for rising k. Rows are read once."""
     numbers: dict[Any, int] = {}
     chosen: dict[int, list[int]] = {}
     points: list[_Array | None] = []
     for step in steps:
         ids = []
-        for j, index in enumerate(step.indices.tolist()):
+        for j, index in enumerate(step):
             key = index if step.points is None else step.points[j].tobytes()
             if key not in numbers:
                 numbers[key] = len(points)
@@ -147,7 +157,14 @@ def _pool(matrix: RowMatrix, steps: Sequence[Anchors]) -> tuple[_Array, dict[int
     if unread:
         for index, row in zip(unread, matrix.dense_rows(unread), strict=True):
             points[numbers[index]] = row
-    return np.array(points), chosen
+    chosen = _thinned(chosen)
+    used = sorted({j for ids in chosen.values() for j in ids})
+    place = {j: at for at, j in enumerate(used)}
+    return Pool(
+        np.array([points[j] for j in used]),
+        {k: [place[j] for j in ids] for k, ids in chosen.items()},
+        {len(step): step for step in steps},
+    )
 
 
 def _thinned(chosen: dict[int, list[int]]) -> dict[int, list[int]]:
@@ -158,14 +175,13 @@ def _thinned(chosen: dict[int, list[int]]) -> dict[int, list[int]]:
     return {k: chosen[k] for k in ks[::-step][::-1]}
 
 
-def _anchors(
-    by_k: dict[int, Anchors], chosen: dict[int, list[int]], place: dict[int, int], look: Look
-) -> list[dict[str, Any]]:
+def _anchors(pool: Pool, look: Look) -> list[dict[str, Any]]:
     """Row and name of every anchor in the page."""
     found: dict[int, dict[str, Any]] = {}
-    for k, ids in chosen.items():
-        for j, index, name in zip(ids, by_k[k], anchor_names(by_k[k], look.row_names), strict=True):
-            found.setdefault(place[j], {"row": index, "name": name})
+    for k, ids in pool.chosen.items():
+        step = pool.results[k]
+        for j, index, name in zip(ids, step, names_of_anchors(step, look), strict=True):
+            found.setdefault(j, {"row": index, "name": name})
     return [found[at] for at in range(len(found))]
 
 

@@ -19,10 +19,10 @@ from ..matrix.door import open_matrix
 from ..matrix.drawing import draw_rows, squared_frobenius_norm
 from ..rank import RankCurve, rank_curve
 from ._text import clean
-from .explorer import explorer_data, prefixes
+from .explorer import explorer_data, pool_of, prefixes
 from .held_back import HeldBack, explained_shares, hold_back
-from .kinds import anchor_names, heaviest_columns, names_of_rows, recognised
-from .look import look_at
+from .kinds import heaviest_columns, names_of_rows, recognised
+from .look import look_at, names_of_anchors
 from .shares import Shares, rows_by_norm, shares_of
 
 __all__ = ["Facts", "HeldBack", "Picture", "anchor_points", "curve_of", "gather"]
@@ -62,7 +62,9 @@ class Facts:
     shares: Shares
     own: float  # share of the squared length of the data that is in the anchors themselves
     picture: Picture
-    curve: RankCurve
+    searched: bool  # whether a solver sought the anchors among the rows
+    noun: str  # what an anchor is called
+    curve: RankCurve | None
     held_back: HeldBack | None
     explorer: dict[str, Any]  # what the page's script works with
 
@@ -85,13 +87,17 @@ def gather(
     curve: RankCurve | None = None,
     solver: Any = None,
     steps: Sequence[Anchors] | None = None,
+    searched: bool = True,
+    noun: str = "anchor",
     seed: int | None = None,
     **shown: Any,
 ) -> Facts:
     """Look at ``A`` (whatever :func:`fastanchors.open_matrix` opens) through its ``anchors``.
 
     Reads a few thousand rows whatever the size of ``A``, besides the norms of the rows of a plain matrix. See
-    :func:`fastanchors.report.write` for the parameters; ``shown`` are those of :func:`~.look.look_at`.
+    :func:`fastanchors.report.write` for the parameters; ``shown`` are those of :func:`~.look.look_at`. Where the
+    anchors are not ``searched`` for among the rows by a solver, as topics are not, there is nothing to search again;
+    ``noun`` is what one of them is called.
     """
     matrix = open_matrix(A, signed=True)
     look = look_at(A, matrix, **shown)
@@ -113,7 +119,7 @@ def gather(
         density=_density(matrix, sample.data),
         anchors=anchors,
         seed=seed,
-        names=anchor_names(anchors, names),
+        names=names_of_anchors(anchors, look),
         named=names is not None,
         kind=look.kind,
         components=components,
@@ -122,9 +128,11 @@ def gather(
         shares=shares_of(*judged, components, sampled=m > _JUDGED),
         own=_own(matrix, anchors),
         picture=_picture(sample, some, components, names, rng),
-        curve=_curve(matrix, anchors, rng) if curve is None else curve,
-        held_back=hold_back(matrix, some, anchors, solver, rng),
-        explorer=explorer_data(matrix, steps or prefixes(anchors), judged, look, title=clean(title), rng=rng),
+        searched=searched,
+        noun=noun,
+        curve=_curve(matrix, anchors, rng) if curve is None and searched else curve,
+        held_back=hold_back(matrix, some, anchors, solver, rng) if searched else None,
+        explorer=explorer_data(matrix, pool_of(matrix, steps or prefixes(anchors)), judged, look, noun=noun, rng=rng),
     )
 
 

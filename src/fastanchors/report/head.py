@@ -23,6 +23,8 @@ _WELL, _POORLY = 0.9, 0.5  # shares of the data from which the anchors explain i
 
 def head(facts: Facts) -> str:
     """The header of the page."""
+    if not facts.searched:
+        return _plain_head(facts)
     explained = 1 - facts.shares.unexplained
     about = "about " if facts.shares.sampled else ""
     listed = "".join(f"<div><dt>{escape(a)}</dt><dd>{escape(b)}</dd></div>" for a, b in _figures(facts))
@@ -43,6 +45,21 @@ def head(facts: Facts) -> str:
     )
 
 
+def _plain_head(facts: Facts) -> str:
+    """Of topics or materials, which no solver sought among the rows."""
+    about = "about " if facts.shares.sampled else ""
+    names = ", ".join(f"<em>{escape(name)}</em>" for name in facts.names[:8])
+    names += f" and {facts.k - 8} more" if facts.k > 8 else ""
+    listed = "".join(f"<div><dt>{escape(a)}</dt><dd>{escape(b)}</dd></div>" for a, b in _figures(facts))
+    return (
+        f'<header><p class="eyebrow">fastanchors report · {escape(facts.title)}</p>'
+        f"<h1>{plural(facts.k, facts.noun)} of {plural(facts.shape[0], 'row')}</h1>"
+        f'<p class="lead">{names}. Mixtures of them make up {about}{percent(1 - facts.shares.unexplained)} of the '
+        f"squared length of all rows. {escape(sentence(facts.anchors.certificate.statement))}</p>"
+        f'<dl class="facts">{listed}</dl></header>'
+    )
+
+
 def _figures(facts: Facts) -> list[tuple[str, str]]:
     m, n = facts.shape
     figures = [
@@ -50,7 +67,7 @@ def _figures(facts: Facts) -> list[tuple[str, str]]:
         ("non-zero", percent(facts.density)),
         ("view", "rows scaled to sum one" if facts.normalize == "l1" else "rows as they are"),
     ]
-    if facts.anchors.solver == GIVEN:
+    if facts.anchors.solver == GIVEN or not facts.searched:
         return figures
     return [
         *figures,

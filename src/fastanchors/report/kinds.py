@@ -8,12 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..anchors import Anchors
 from ..errors import InvalidInputError
 from ..matrix.contract import Rows, dense
 from ._text import clean
 
-__all__ = ["KINDS", "anchor_names", "check_kind", "heaviest_columns", "names_of_rows", "recognised"]
+__all__ = ["KINDS", "check_kind", "heaviest_columns", "names_of_rows", "recognised"]
 
 KINDS = ("spectra", "scene", "words", "cells", "features")
 _TOP = 8  # heaviest features shown of an anchor
@@ -68,13 +67,6 @@ def names_of_rows(names: Sequence[str] | None, indices: Sequence[int] | NDArray[
     """Names, or ``"row 7"`` where there is none or it is only the number of the row."""
     found = ["" if names is None else clean(names[int(i)]) for i in indices]
     return [f"row {int(i):,}" if name in ("", str(int(i))) else name for i, name in zip(indices, found, strict=True)]
-
-
-def anchor_names(anchors: Anchors, row_names: Sequence[str] | None) -> list[str]:
-    """The names of the anchors: their own, or those of their rows."""
-    if anchors.names is None or row_names is not None:
-        return names_of_rows(row_names, anchors.indices)
-    return [clean(name) or f"row {i:,}" for i, name in zip(anchors, anchors.names, strict=True)]
 
 
 def heaviest_columns(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..anchors import Anchors
 from ..errors import InvalidInputError
 from ..matrix.contract import RowMatrix
-from .kinds import check_kind
+from ._text import clean
+from .kinds import check_kind, names_of_rows
 
-__all__ = ["Look", "look_at"]
+__all__ = ["Look", "look_at", "names_of_anchors"]
 
 _EMBEDDINGS = ("X_umap", "X_tsne", "X_draw_graph_fa", "X_phate", "X_pca")  # of AnnData, best first
 
@@ -30,6 +32,7 @@ class Look:
     order : ``"C"`` where the pixels run along the rows of the image, ``"F"`` where they run down its columns.
     embedding : rows × 2, where each row lies in a plane, or None.
     texts : a text for each row, or None.
+    anchor_names : names of anchors by their row, where they have others than their rows.
     """
 
     kind: str = "auto"
@@ -39,6 +42,7 @@ class Look:
     order: Literal["C", "F"] = "C"
     embedding: NDArray[np.float64] | None = None
     texts: Sequence[str] | None = None
+    anchor_names: Mapping[int, str] = field(default_factory=dict)
 
 
 def look_at(
@@ -52,6 +56,7 @@ def look_at(
     order: Literal["C", "F"] = "C",
     embedding: ArrayLike | None = None,
     texts: Sequence[str] | None = None,
+    anchor_names: Mapping[int, str] | None = None,
 ) -> Look:
     """What was told, completed by what the source says itself: names, and the embedding of an AnnData object."""
     check_kind(kind)
@@ -75,7 +80,17 @@ def look_at(
         order=order,
         embedding=None if embedding is None else _plane(embedding, m),
         texts=texts,
+        anchor_names=anchor_names or {},
     )
+
+
+def names_of_anchors(anchors: Anchors, look: Look) -> list[str]:
+    """Names given to the anchors, or else those of their rows."""
+    if look.row_names is None and anchors.names is not None:
+        rows = [clean(name) or f"row {i:,}" for i, name in zip(anchors, anchors.names, strict=True)]
+    else:
+        rows = names_of_rows(look.row_names, anchors.indices)
+    return [clean(look.anchor_names[i]) if i in look.anchor_names else name for i, name in zip(anchors, rows)]
 
 
 def _embedding(adata: Any) -> ArrayLike | None:

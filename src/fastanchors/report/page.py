@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._version import __version__
+from ..rank import RankCurve
 from . import svg
 from ._text import GIVEN, duration, percent, plural, sentence, short, uncounted
 from .facts import Facts
@@ -31,13 +32,13 @@ def page(facts: Facts) -> str:
         _anchors(facts),
         _shares(facts),
         _simplex(facts),
-        _rank(facts),
-        _held_back(facts),
-        _cost(facts) if facts.anchors.solver != GIVEN else "",
+        _rank(facts, facts.curve) if facts.curve is not None else "",
+        _held_back(facts) if facts.searched else "",
+        _cost(facts) if facts.searched and facts.anchors.solver != GIVEN else "",
         "</main>",
         _foot(facts),
     ]
-    return document(f"{facts.title}: {plural(facts.k, 'anchor')}", body, facts.explorer)
+    return document(f"{facts.title}: {plural(facts.k, facts.noun)}", body, facts.explorer)
 
 
 def document(title: str, body: Sequence[str], data: Mapping[str, Any], *, live: bool = False) -> str:
@@ -215,8 +216,7 @@ def _seriation(weights: NDArray[np.float64]) -> list[int]:
     return order
 
 
-def _rank(facts: Facts) -> str:
-    curve = facts.curve
+def _rank(facts: Facts, curve: RankCurve) -> str:
     ks = [int(k) for k in curve.ks]
     agreed = "The curve agrees" if curve.k == facts.k else f"By itself the curve would choose {curve.k}"
     residual = svg.curve(

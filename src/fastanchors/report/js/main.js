@@ -78,7 +78,8 @@ export class Explorer {
   summary() {
     const { step, model } = this, off = step.k - this.ids.length;
     const count = this.ids.length, about = model.data.sampled ? 'about ' : '';
-    const on = off ? `${count} of ${step.k} anchors` : count === 1 ? '1 anchor' : `${count} anchors`;
+    const { noun } = model.data;
+    const on = off ? `${count} of ${step.k} ${noun}s` : count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
     const sample = off && model.data.sampled ? ` of the ${model.count.toLocaleString('en')} rows in this page` : ' of the data';
     return `${on} ${count === 1 ? 'explains' : 'explain'} ${about}${percent(1 - this.left)}${sample}; ${percent(this.left)} is left over.`;
   }
@@ -115,7 +116,7 @@ function listen(explorer, ks, seek, find) {
   slider.max = ks.length - 1;
   const place = () => {
     slider.value = ks.indexOf(explorer.k);
-    slider.setAttribute('aria-valuetext', `${explorer.k} anchors`);
+    slider.setAttribute('aria-valuetext', `${explorer.k} ${explorer.model.data.noun}s`);
   };
   place();
   at('curve').addEventListener('click', place);

@@ -14,13 +14,13 @@ export function renderMaps(place, state, act) {
   if (!grid) return;
   const worst = Math.max(...fit.mixtures.map(mixture => 1 - mixture.explained), 1e-9);
   const pictures = [
-    picture('Natural colours', null, state, act, at => [...model.composite.subarray(3 * at, 3 * at + 3)]),
+    picture(model.data.rows.colours, null, state, act, at => [...model.composite.subarray(3 * at, 3 * at + 3)]),
     picture(`Not explained (light: ${(100 * worst).toPrecision(2)} %)`, null, state, act, at => colour((1 - fit.mixtures[at].explained) / worst)),
     ...fit.ids.map((j, at) => picture(state.nameOf(j), step.anchors.indexOf(j) + 1, state, act, row => colour(fit.mixtures[row].weights[at]))),
   ];
   const bar = STOPS.map((stop, at) => `rgb(${stop}) ${(100 * at) / (STOPS.length - 1)}%`).join(',');
   fill(place, el('div', { class: 'maps' }, pictures),
-    el('p', { class: 'scale' }, el('span', {}, '0'), el('span', { class: 'bar', style: `background:linear-gradient(90deg,${bar})` }), el('span', {}, '1, share of the anchor in a pixel')));
+    el('p', { class: 'scale' }, el('span', {}, '0'), el('span', { class: 'bar', style: `background:linear-gradient(90deg,${bar})` }), el('span', {}, '1, share in a pixel')));
 }
 
 function picture(name, number, state, act, shade) {

@@ -17,16 +17,15 @@ export function renderTopicMap(place, state, act) {
     return margin + (span > 0 ? (value - low) / span : 0.5) * (size - 2 * margin);
   };
   const most = Math.max(...state.shares, 1e-9);
-  const topics = step.anchors.map((j, number) => {
-    const at = state.fit.ids.indexOf(j);
-    if (at < 0) return null;
-    const x = scale(xs[number], xs, width), y = scale(ys[number], ys, height);
-    const radius = 10 + 22 * Math.sqrt(state.shares[at] / most);
+  const shown = step.anchors.map((j, number) => ({ j, number, at: state.fit.ids.indexOf(j) })).filter(({ at }) => at >= 0);
+  const where = number => [scale(xs[number], xs, width).toFixed(1), scale(ys[number], ys, height)];
+  const topics = shown.map(({ j, number, at }) => {
+    const [x, y] = where(number), radius = 10 + 22 * Math.sqrt(state.shares[at] / most);
     return draw('g', {
       class: `topic${state.picked === j ? ' picked' : ''}`, click: () => act({ picked: state.picked === j ? null : j }),
     }, draw('title', {}, `${number + 1}. ${state.nameOf(j)}: explains ${percent(state.shares[at])}`),
-    draw('circle', { cx: x.toFixed(1), cy: y.toFixed(1), r: radius.toFixed(1) }),
-    text(x.toFixed(1), (y + 4).toFixed(1), number + 1, 'middle'));
+    draw('circle', { cx: x, cy: y.toFixed(1), r: radius.toFixed(1) }));
   });
-  fill(place, draw('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': 'Map of the topics: alike ones are near each other' }, topics));
+  const numbers = shown.map(({ number }) => text(where(number)[0], (where(number)[1] + 4).toFixed(1), number + 1, 'middle', 'topic-number'));
+  fill(place, draw('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': 'Map of the topics: alike ones are near each other' }, topics, numbers));
 }

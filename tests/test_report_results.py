@@ -1,0 +1,140 @@
+"""Reports on results of applications, and results that write their own report."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fastanchors as fa
+from fastanchors import report
+from fastanchors.apps import topics, unmix
+from fastanchors.report.explorer import pool_of
+from fastanchors.report.look import look_at
+from fastanchors.report.scene import composite
+from fastanchors.report.script import embedded, inlined
+
+
+def data_of(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.encode()) < 3_000_000
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S).group(1))
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    rng = np.random.default_rng(0)
+    laws = rng.dirichlet(np.full(120, 0.05), 3)
+    counts = np.array([rng.multinomial(100, rng.dirichlet(np.full(3, 0.2)) @ laws) for _ in range(300)])
+    return sp.csr_array(counts), [f"word{j}" for j in range(120)]
+
+
+def test_anchors_write_their_report(tmp_path):
+    A = fa.datasets.separable(60, 8, 3, rng=0).A
+    path = fa.SPA().seek(A, 3).report(tmp_path / "r.html", A, title="mine", seed=0)
+    assert path == tmp_path / "r.html"
+    assert [step["k"] for step in data_of(path)["steps"]] == [1, 2, 3]
+
+
+def test_topics_write_their_report(tmp_path, corpus):
+    counts, words = corpus
+    found = topics(counts, 3, vocabulary=words)
+    names = [f"document {i}" for i in range(300)]
+    path = found.report(tmp_path / "t.html", counts, documents=names, texts=[f"text {i}" for i in range(300)])
+    data = data_of(path)
+    assert [anchor["name"] for anchor in data["anchors"]] == found.anchor_words
+    assert data["kind"] == "words"
+    assert data["rows"]["text"][7] == "text 7"
+    assert "3 topics of 300 rows" in path.read_text()
+    assert len({anchor["row"] for anchor in data["anchors"]}) == 3
+    with pytest.raises(fa.errors.InvalidInputError, match="the counts are 10 × 120"):
+        found.report(tmp_path / "t.html", counts[:10])
+    shown = found._repr_html_()
+    assert shown.count("<tr>") == 4
+    assert found.anchor_words[0] in shown
+
+
+def test_a_scene_writes_its_report(tmp_path):
+    bands = np.linspace(0, 1, 30)
+    spectra = np.array([np.exp(-((bands - c) ** 2) / 0.02) + 0.1 for c in (0.2, 0.8)])
+    cube = (np.random.default_rng(0).dirichlet((0.3, 0.3), 80) @ spectra).reshape(8, 10, 30)
+    cube[2, 3] = np.nan  # a pixel without data
+    found = unmix(cube, 2)
+    data = data_of(found.report(tmp_path / "s.html", title="field"))
+    assert data["kind"] == "scene"
+    assert data["rows"]["grid"] == [8, 10]
+    assert [anchor["name"] for anchor in data["anchors"]] == ["material 1", "material 2"]
+    assert data["rows"]["colours"].startswith("Bands")
+    assert "2 materials" in found._repr_html_()
+
+
+def test_large_scenes_keep_a_grid_of_their_pixels(tmp_path):
+    spectra = np.random.default_rng(1).random((3, 6))
+    A = np.random.default_rng(0).dirichlet(np.ones(3), 300 * 200) @ spectra
+    path = report.write(tmp_path / "s.html", A, fa.SPA().seek(A, 3), image=(300, 200), kind="scene", seed=0)
+    rows = data_of(path)["rows"]
+    height, width = rows["grid"]
+    assert height * width == len(rows["index"]) <= 16384
+    assert rows["index"][1] - rows["index"][0] == rows["index"][width] // 200  # one stride both ways
+
+
+def test_natural_colours_come_from_the_right_bands():
+    from fastanchors.matrix import ArrayMatrix
+
+    pixels = ArrayMatrix(np.random.default_rng(0).random((20, 50)))
+    nanometres = [str(w) for w in np.linspace(400, 900, 50)]
+    assert composite(pixels, nanometres)["colours"] == "Natural colours"
+    micrometres = [str(w) for w in np.linspace(0.4, 0.9, 50)]
+    assert composite(pixels, micrometres) == composite(pixels, nanometres)
+    for other in (None, ["a"] * 50, [str(w) for w in np.linspace(1500, 2500, 50)]):
+        assert composite(pixels, other)["colours"] == "Bands 37, 25, 12"
+
+
+def test_anchors_that_differ_from_k_to_k_are_pooled():
+    A = np.repeat(np.random.default_rng(0).random((8, 10)), 5, axis=0)
+    A = A + 0.001 * np.random.default_rng(1).random(A.shape)
+    steps = fa.FAS(robust="average").seek(A, range(1, 4), rng=0)
+    matrix = fa.open_matrix(A)
+    pool = pool_of(matrix, steps)
+    for step in steps:
+        np.testing.assert_array_equal(pool.points[pool.chosen[len(step)]], step.points)
+    nested = pool_of(matrix, fa.FAS().seek(A, range(1, 4), rng=0))
+    assert nested.points.shape == (3, 10)
+    points = np.random.default_rng(2).random((50, 50, 3))
+    how = steps[0].certificate
+    many = [fa.Anchors(np.arange(k), "x", fa.Cost(), 0.0, how, points=points[k - 1, :k]) for k in range(1, 51)]
+    thinned = pool_of(matrix, many)
+    assert len(thinned.points) <= 400
+    assert 50 in thinned.chosen
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"image": (3, 4)}, "does not hold 10 pixels"),
+        ({"texts": ["a"]}, "1 texts for 10 rows"),
+        ({"kind": "scene"}, "needs image"),
+        ({"embedding": np.zeros((10, 3))}, r"shape \(10, 2\)"),
+        ({"embedding": np.full((10, 2), np.nan)}, "NaN"),
+        ({"kind": "maps"}, "kind must be"),
+    ],
+)
+def test_what_does_not_fit_the_rows_is_refused(options, message):
+    A = np.eye(10)
+    with pytest.raises(fa.errors.InvalidInputError, match=message):
+        look_at(A, fa.open_matrix(A), **options)
+
+
+def test_data_in_a_page_cannot_end_their_element():
+    text = embedded({"name": "</script><!-- & \u2028 \ud800"})
+    assert not set("<>&\u2028\ud800") & set(text)
+    assert json.loads(text)["name"] == "</script><!-- & \u2028 \ud800"
+
+
+def test_modules_come_after_those_they_import():
+    assert "import" not in re.sub("(//|/\\*).*", "", inlined())
+    with pytest.raises(ValueError, match=r"model.js imports nnls"):
+        inlined(("model", "nnls"))
