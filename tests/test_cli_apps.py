@@ -164,3 +164,45 @@ def test_auto_is_answered_with_advice(table, command, things):
 @pytest.mark.parametrize("command", ["topics", "unmix", "representatives"])
 def test_help_has_an_example(command):
     assert f"fastanchors {command}" in run(command, "--help").stdout
+
+
+def test_topics_of_texts_tables_and_new_documents(tmp_path, ldac):
+    model = tmp_path / "m.npz"
+    result = run(
+        *("topics", ldac / "docs.ldac", "--vocab", ldac / "words.txt", "-k", 4, "-o", model, "--examples", 2),
+        *("--topics-table", tmp_path / "t.csv", "--documents-table", tmp_path / "d.csv", "--json"),
+    )
+    assert result.exit_code == 0, result.stderr
+    answer = json.loads(result.stdout)
+    assert all(len(topic["documents"]) == 2 for topic in answer["topics"])
+    assert len((tmp_path / "d.csv").read_text().splitlines()) == 401
+    assert len((tmp_path / "t.csv").read_text().splitlines()) == 5
+    words = [" ".join(topic["words"]) for topic in answer["topics"]]
+    (tmp_path / "new.txt").write_text("\n".join([*words, "strange things"]))
+    encoded = run("encode", tmp_path / "new.txt", model, "-o", tmp_path / "w.npy", "--json")
+    assert encoded.exit_code == 0, encoded.stderr
+    assert json.loads(encoded.stdout)["without_words"] == 1
+    weights = np.load(tmp_path / "w.npy")
+    assert weights[:4].argmax(axis=1).tolist() == [0, 1, 2, 3]
+    again = run("encode", ldac / "docs.ldac", model, "-o", tmp_path / "w2.npy", "--column-names", ldac / "words.txt")
+    assert again.exit_code == 0, again.stderr
+    with np.load(model) as stored:
+        assert np.load(tmp_path / "w2.npy").shape == stored["mixtures"].shape
+
+
+def test_topics_by_a_number_of_their_own_and_since_an_earlier_model(tmp_path, ldac):
+    corpus = ("topics", ldac / "docs.ldac", "--vocab", ldac / "words.txt")
+    auto = json.loads(run(*corpus, "-k", "auto", "--json", "-o", tmp_path / "m.npz").stdout)
+    assert auto["curve"]["chosen"] == len(auto["topics"])
+    k = len(auto["topics"])
+    since = json.loads(run(*corpus, "-k", k, "--since", tmp_path / "m.npz", "--json").stdout)
+    assert len(since["changes"]["same"]) == k
+    told = run(*corpus, "-k", k, "--since", tmp_path / "m.npz")
+    assert "new: none" in told.stdout
+
+
+def test_topics_of_a_store(tmp_path, ldac):
+    assert run("build", ldac / "docs.ldac", tmp_path / "s", "--column-names", ldac / "words.txt").exit_code == 0
+    answer = json.loads(run("topics", tmp_path / "s", "-k", 4, "--json").stdout)
+    assert len(answer["topics"]) == 4
+    assert answer["documents"] == 400

@@ -86,6 +86,7 @@ _HOME = {
     "Certificate": "anchors",
     "encode": "encoder",
     "SeparableNMF": "estimator",
+    "TopicModel": "apps._topic_model",
     "rank_curve": "rank",
     "nmf": "warm_start",
     **{

@@ -3,12 +3,15 @@ table, items for users."""
 
 from __future__ import annotations
 
-from ._corpus import Corpus, read_corpus
+from ._corpus import Corpus, as_corpus, read_corpus
 from ._cube import Cube, read_cube
 from ._pictures import save_pictures
 from ._ratings import RatingsTable, read_ratings
 from ._recommend import Recommender, recommend
 from ._representatives import Representatives, representatives
+from ._topic_changes import TopicChanges, topic_changes
+from ._topic_files import load_topics, pyldavis, save_table, save_topics
+from ._topic_model import TopicCurve, TopicModel, topic_curve
 from ._topic_scores import TopicScores, compare_topics
 from ._topics import Topics, topics
 from ._unmix import Unmixing, unmix
@@ -19,16 +22,26 @@ __all__ = [
     "RatingsTable",
     "Recommender",
     "Representatives",
+    "TopicChanges",
+    "TopicCurve",
+    "TopicModel",
     "TopicScores",
     "Topics",
     "Unmixing",
+    "as_corpus",
     "compare_topics",
+    "load_topics",
+    "pyldavis",
     "read_corpus",
     "read_cube",
     "read_ratings",
     "recommend",
     "representatives",
     "save_pictures",
+    "save_table",
+    "save_topics",
+    "topic_changes",
+    "topic_curve",
     "topics",
     "unmix",
 ]

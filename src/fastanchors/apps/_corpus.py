@@ -1,26 +1,31 @@
-"""Corpora: word counts with their vocabulary, from text or from files that hold counts already."""
+"""Corpora: word counts with their vocabulary, from texts in memory or files, counts, frames and stores."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from ..errors import InvalidInputError, StoreError
+from .._validate import check_size
+from ..errors import InvalidInputError, InvalidTypeError
 from ..io import open_source
-from ..io.row_source import read_names
-from ..io.words import BOM, check_encoding, decoded, did_you_mean, missing
+from ..io.text import holds_texts, read_texts
+from ..io.words import missing
+from ..matrix import RowMatrix, open_matrix
+from ._stop_words import likely_language, stop_word_list
+from ._tokens import Tokenizer, count_texts, count_with
 
-__all__ = ["Corpus", "read_corpus"]
+__all__ = ["Corpus", "as_corpus", "document_counts", "is_texts", "read_corpus"]
 
-_TEXT = (".txt", ".text", ".md")
-_TABLES = {".csv": ",", ".tsv": "\t"}
+_FEW = 10  # documents, too few to leave out words for being in one only
+_ENTRIES = 1 << 22
+_LOOKED_AT = 2000  # documents from which the language is told
 
 
 @dataclass(frozen=True)
@@ -37,56 +42,207 @@ class Corpus:
 def read_corpus(
     path: str | Path,
     *,
-    column: str | None = None,
+    column: str | int | None = None,
+    title: str | int | None = None,
+    header: bool | None = None,
     vocab: Any = None,
     format: str | None = None,
     encoding: str = "utf-8",
-    min_df: int = 1,
+    errors: str = "strict",
+    min_df: int | None = None,
     max_df: float = 1.0,
     stop_words: str | Path | None = "english",
+    ngrams: int = 1,
+    html: bool = False,
+    vectorizer: Any = None,
 ) -> Corpus:
     """Word counts of a corpus.
 
     Parameters
     ----------
-    path : a folder of text files, one document each (``.txt``, ``.text``, ``.md``, or all if it has none of these); a
-        ``.txt`` file with one document per line; a ``.csv`` or ``.tsv`` file with the text in ``column``; or counts
-        that :func:`fastanchors.io.open_source` reads (LDA-C, docword, Matrix Market, ``.npz``).
-    vocab : for counts, the words: a file with one per line, or a sequence. Without it the file of the usual name beside
+    path : str or Path
+        A folder of text files, one document each; a ``.txt`` file with one document per line; a ``.csv``, ``.tsv``,
+        ``.jsonl``, ``.json`` or ``.parquet`` file with the text in ``column``; each also compressed (``.gz``, ``.bz2``,
+        ``.xz``). Or counts: a store, or what :func:`fastanchors.io.open_source` reads (LDA-C, docword, Matrix Market,
+        ``.npz``).
+    column, title : str, int or None
+        The columns of the texts and of their names: by name, or by number from 0.
+    header : bool or None
+        Whether a ``.csv`` or ``.tsv`` file begins with names of columns; None looks at its first line.
+    vocab : path, sequence or None
+        For counts, the words: a file with one per line, or a sequence. Without it the file of the usual name beside
         the counts is taken (``vocab.txt``, ``<name>.vocab``, ``vocab.<rest>`` of ``docword.<rest>``) if its words fit
         the counts; the ``notes`` of the corpus tell.
-    encoding : of texts and tables; text that is not in it is refused.
-    min_df, max_df : words in fewer than ``min_df`` documents, or in more than the share ``max_df``, are left out.
-    stop_words : ``"english"`` (scikit-learn's list), a file with one word per line, or None. They are left out, of
-        counts too where the words are known.
-
-    Text is split by scikit-learn's ``CountVectorizer``: lower case, words of two letters or more.
+    encoding, errors : str
+        Of texts and tables. Bytes that are not in the encoding are refused, or with ``errors="replace"`` replaced and
+        counted in the notes.
+    min_df, max_df : int or None, float
+        Words in fewer than ``min_df`` documents, or in more than the share ``max_df``, are left out. By default words
+        in one document only, unless there are fewer than ten documents or they are in a store.
+    stop_words : str, Path or None
+        A language (english, german, french, spanish, italian, portuguese, dutch), a file with one word per line, or
+        None. They are left out, of counts too where the words are known.
+    ngrams : int
+        Runs of up to so many words count as words.
+    html : bool
+        Whether tags are taken out of the texts.
+    vectorizer : scikit-learn vectoriser or None
+        Counts the words instead; stop words and n-grams are then its own affair.
     """
+    given: dict[str, Any] = {"min_df": min_df, "max_df": max_df, "stop_words": stop_words}
     path = Path(path)
     if not path.exists():
         raise missing(path)
-    stop = _stop_words(stop_words)
-    text = path.suffix.lower() in (*_TABLES, ".txt") and not path.name.lower().startswith("docword.")
-    if format is None and (path.is_dir() or text):
-        documents: list[str] | None
-        words: list[str] | None
-        documents, texts = _texts(path, column, check_encoding(encoding))
-        counts, words = _count(texts, str(path))
-        empty = int(np.count_nonzero(np.diff(counts.indptr) == 0))
-        notes = [f"{empty} of {len(texts)} documents hold no words"] if empty else []
+    if format is None and holds_texts(path, column):
+        read = read_texts(path, column=column, title=title, header=header, encoding=encoding, errors=errors)
+        return _of_texts(
+            read.texts, read.names, str(path), read.replaced, ngrams=ngrams, html=html, vectorizer=vectorizer, **given
+        )
+    if column is not None:
+        raise InvalidInputError(f"{path} holds counts: there is no column of text to choose")
+    notes: list[str] = []
+    if (path / "manifest.json").exists():
+        source: Any = open_matrix(path)
+        counts = _stored_counts(source)
+        words = _names(vocab if isinstance(vocab, list) else source.column_names)
+        documents = _names(source.row_names)
+        given["min_df"] = min_df or 0  # words that a growing store has once may come again
     else:
-        if column is not None:
-            raise InvalidInputError(f"{path} holds counts: there is no column of text to choose")
         options = {} if vocab is None else {_vocab_option(path, format): vocab}
         source = open_source(path, format=format, **options)
-        blocks = [sp.csr_array(block) for block in source.blocks()]
-        counts = sp.csr_array(sp.vstack(blocks))
-        words, documents = (None if known is None else list(known) for known in (source.column_names, source.row_names))
-        found = getattr(source, "column_names_from", None)
-        notes = [] if found is None else [f"words from {found}"]
-    keep = _kept(counts, words, stop, min_df, max_df, str(path))
-    words = None if words is None else [words[j] for j in keep]
-    return Corpus(sp.csr_array(counts[:, keep]), words, documents, str(path), tuple(notes))
+        counts = _stacked([sp.csr_array(block) for block in source.blocks()])
+        words, documents = _names(source.column_names), _names(source.row_names)
+        if (found := source.column_names_from) is not None:
+            notes.append(f"words from {found}")
+    return _kept(Corpus(counts, words, documents, str(path), tuple(notes)), **given)
+
+
+def is_texts(source: Any) -> bool:
+    """Whether ``source`` is a sequence of texts: a list of strings, a column of a frame."""
+    if isinstance(source, str | bytes | os.PathLike) or sp.issparse(source):
+        return False
+    if isinstance(source, list | tuple):
+        return len(source) > 0 and isinstance(source[0], str)
+    if getattr(source, "ndim", None) == 1 or (hasattr(source, "to_list") and not hasattr(source, "columns")):
+        values = np.asarray(source, dtype=object)
+        return values.size > 0 and isinstance(values[0], str)
+    return False
+
+
+def as_corpus(source: Any, *, vocabulary: Sequence[str] | None = None, **options: Any) -> Corpus:
+    """The corpus that ``source`` stands for.
+
+    Texts (a list of strings, a column of a frame) and paths take the ``options`` of :func:`read_corpus`. Counts (an
+    array, sparse matrix, frame, store or sample matrix) are taken as they are, with the frame's columns as words.
+    """
+    if isinstance(source, Corpus):
+        return source
+    if isinstance(source, str | os.PathLike):
+        return read_corpus(os.fspath(source), vocab=vocabulary, **options)
+    if is_texts(source):
+        texts = [_text(text, at) for at, text in enumerate(source)]
+        return _of_texts(texts, None, "the texts", 0, **options)
+    if options:
+        raise InvalidTypeError(f"{next(iter(options))!r} is an option for texts, and these are counts")
+    matrix = open_matrix(source, name="counts")
+    counts = _stored_counts(matrix)
+    words = _names(vocabulary if vocabulary is not None else matrix.column_names)
+    if words is not None and len(words) != counts.shape[1]:
+        raise InvalidInputError(f"the vocabulary has {len(words)} words, the counts {counts.shape[1]} columns")
+    return Corpus(counts, words, _names(matrix.row_names), "the counts")
+
+
+def _text(text: Any, at: int) -> str:
+    if not isinstance(text, str):
+        raise InvalidTypeError(f"document {at} is no text but a {type(text).__name__}; put '' for what is missing")
+    return text
+
+
+def _of_texts(
+    texts: list[str],
+    names: list[str] | None,
+    name: str,
+    replaced: int,
+    *,
+    min_df: int | None = None,
+    max_df: float = 1.0,
+    stop_words: str | Path | None = "english",
+    ngrams: int = 1,
+    html: bool = False,
+    vectorizer: Any = None,
+) -> Corpus:
+    notes = [f"{replaced} bytes were not text and are replaced"] if replaced else []
+    if vectorizer is not None:
+        counts, words = count_with(vectorizer, texts, fit=True)
+        return Corpus(counts, words, names, name, (*notes, *_empty(counts)))
+    stop = stop_word_list(stop_words)
+    notes += _language_notes(texts, stop_words, html)
+    tokenizer = Tokenizer(stop, ngrams=check_size(ngrams, name="ngrams"), html=html)
+    counts, words = count_texts(texts, tokenizer, name)
+    corpus = Corpus(counts, words, names, name, (*notes, *_empty(counts)))
+    return _kept(corpus, min_df=min_df, max_df=max_df, stop_words=None)
+
+
+def _empty(counts: sp.csr_array) -> list[str]:
+    empty = int(np.count_nonzero(np.diff(counts.indptr) == 0))
+    return [f"{empty} of {counts.shape[0]} documents hold no words"] if empty else []
+
+
+def _language_notes(texts: list[str], stop_words: str | Path | None, html: bool) -> list[str]:
+    """What to say where the stop words are not those of the texts' language."""
+    if stop_words is None or stop_words == "none":
+        return []
+    step = max(1, len(texts) // _LOOKED_AT)
+    split, seen = Tokenizer(html=html), {}  # type: tuple[Tokenizer, dict[str, float]]
+    for text in texts[::step]:
+        for word in split(text):
+            seen[word] = seen.get(word, 0) + 1
+    if sum(seen.values()) < 200:  # too little to tell
+        return []
+    language = likely_language(seen)
+    if language is None:
+        return ["no list of stop words fits the language of these texts; give a file of them, or none"]
+    if str(stop_words).lower() in ("english", language) and language != str(stop_words).lower():
+        return [f"the texts look {language.capitalize()}: its stop words are left out with stop words {language!r}"]
+    return []
+
+
+def _stored_counts(matrix: RowMatrix) -> sp.csr_array:
+    """The counts of a matrix, as stored: those of an l1 view are divided by nothing again."""
+    blocks = []
+    for start, block in matrix.blocks():
+        part = sp.csr_array(block)
+        if matrix.normalize is not None:
+            rows = start + np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
+            raw = np.asarray(matrix.raw(rows, part.indices)) if part.nnz else part.data  # type: ignore[attr-defined]
+            part = sp.csr_array((raw, part.indices, part.indptr), shape=part.shape)
+        blocks.append(part)
+    return _stacked(blocks)
+
+
+def _stacked(blocks: list[sp.csr_array]) -> sp.csr_array:
+    """The blocks below each other; each is let go as soon as it is copied."""
+    if len(blocks) == 1:
+        return blocks[0]
+    rows, columns = sum(block.shape[0] for block in blocks), blocks[0].shape[1]
+    entries = sum(block.nnz for block in blocks)
+    small = max(entries, columns) < 2**31
+    data = np.empty(entries, np.result_type(*[block.dtype for block in blocks]))
+    indices = np.empty(entries, np.int32 if small else np.int64)
+    indptr = np.zeros(rows + 1, indices.dtype)
+    at = row = 0
+    blocks.reverse()
+    while blocks:
+        block = blocks.pop()
+        data[at : at + block.nnz] = block.data
+        indices[at : at + block.nnz] = block.indices
+        indptr[row + 1 : row + 1 + block.shape[0]] = block.indptr[1:] + at
+        at, row = at + block.nnz, row + block.shape[0]
+    return sp.csr_array((data, indices, indptr), shape=(rows, columns))
+
+
+def _names(known: Any) -> list[str] | None:
+    return None if known is None else [str(name) for name in known]
 
 
 def _vocab_option(path: Path, format: str | None) -> str:
@@ -94,69 +250,29 @@ def _vocab_option(path: Path, format: str | None) -> str:
     return "vocab" if bags else "column_names"
 
 
-def _stop_words(stop_words: str | Path | None) -> frozenset[str]:
-    if stop_words is None:
-        return frozenset()
-    if stop_words == "english":
-        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-        return frozenset(ENGLISH_STOP_WORDS)
-    return frozenset(word.strip().lower() for word in read_names(Path(stop_words), "stop word") or [])
-
-
-def _texts(path: Path, column: str | None, encoding: str) -> tuple[list[str], list[str]]:
-    """Names and texts of the documents."""
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
-        files = [file for file in files if file.suffix.lower() in _TEXT] or files
-        if not files:
-            raise InvalidInputError(f"{path} holds no files")
-        return [str(file.relative_to(path)) for file in files], [_read(file, encoding) for file in files]
-    if path.suffix.lower() == ".txt":
-        lines = [line for line in _read(path, encoding).splitlines() if line.strip()]
-        return [str(number) for number in range(len(lines))], lines
-    texts = list(_column(path, column, encoding))
-    return [str(number) for number in range(len(texts))], texts
+def document_counts(counts: sp.csr_array) -> NDArray[np.int64]:
+    """In how many documents each word occurs; a bounded number of entries at a time."""
+    result = np.zeros(counts.shape[1], dtype=np.int64)
+    for start in range(0, counts.nnz, _ENTRIES):
+        at = slice(start, start + _ENTRIES)
+        result += np.bincount(counts.indices[at][counts.data[at] > 0], minlength=counts.shape[1])
+    return result
 
 
-def _read(path: Path, encoding: str) -> str:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
-    return decoded(data.removeprefix(BOM), encoding, str(path))
-
-
-def _column(path: Path, column: str | None, encoding: str) -> Iterator[str]:
-    csv.field_size_limit(1 << 30)
-    with io.StringIO(_read(path, encoding), newline="") as file:
-        reader = csv.DictReader(file, delimiter=_TABLES[path.suffix.lower()])
-        listed = ", ".join(map(repr, reader.fieldnames or [])) or "none"
-        if column is None:
-            raise InvalidInputError(f"{path}: say which column holds the text (--column); it has {listed}")
-        if column not in (reader.fieldnames or []):
-            hint = did_you_mean(column, reader.fieldnames or [])
-            raise InvalidInputError(f"{path} has no column {column!r}; it has {listed}{hint}")
-        for row in reader:
-            yield row[column] or ""
-
-
-def _count(texts: list[str], name: str) -> tuple[Any, list[str]]:
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    counter = CountVectorizer(token_pattern=r"(?u)\b[^\W\d_][\w'’-]*[^\W_]\b")
-    try:
-        counts = sp.csr_array(counter.fit_transform(texts))
-    except ValueError as error:
-        raise InvalidInputError(f"{name} holds no words") from error
-    return counts, list(counter.get_feature_names_out())
-
-
-def _kept(counts: Any, words: list[str] | None, stop: frozenset[str], min_df: int, max_df: float, name: str) -> Any:
-    documents = np.bincount(counts.indices[counts.data > 0], minlength=counts.shape[1])
-    keep = (documents >= max(1, min_df)) & (documents <= max_df * counts.shape[0])
+def _kept(corpus: Corpus, *, min_df: int | None, max_df: float, stop_words: str | Path | None) -> Corpus:
+    """Without the words that are too rare, too common, or on the list."""
+    counts, words, stop = corpus.counts, corpus.vocabulary, stop_word_list(stop_words)
+    documents = document_counts(counts)
+    if min_df is None:
+        min_df = 2 if counts.shape[0] >= _FEW else 1
+    keep = (documents >= min_df) & (documents <= max_df * counts.shape[0])
     if words is not None and stop:
         keep &= np.array([word.lower() not in stop for word in words])
     if not keep.any():
-        raise InvalidInputError(f"no word of {name} is left by min_df={min_df}, max_df={max_df} and the stop words")
-    return np.flatnonzero(keep)
+        given = f"min_df={min_df}, max_df={max_df} and the stop words"
+        raise InvalidInputError(f"no word of {corpus.name} is left by {given}; a lower min_df keeps rarer words")
+    if keep.all():
+        return corpus
+    at = np.flatnonzero(keep)
+    left = None if words is None else [words[j] for j in at]
+    return Corpus(sp.csr_array(counts[:, at]), left, corpus.documents, corpus.name, corpus.notes)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from .._validate import as_matrix
 from ..errors import InvalidInputError, InvalidTypeError
 
-__all__ = ["Tokenizer", "count_texts", "strip_html"]
+__all__ = ["Tokenizer", "count_texts", "count_vocabulary", "count_with", "strip_html"]
 
 _WORD = re.compile(r"[^\W\d_](?:[\w'-]*[^\W_])?")
 _CONTRACTION = re.compile(r"(?:n't|'ll|'re|'ve|'m|'d)$")  # don't, we'll: made of stop words alone
@@ -59,6 +59,16 @@ def count_texts(
     except ValueError as error:
         raise InvalidInputError(f"{name} holds no words") from error
     return counts, list(counter.get_feature_names_out())
+
+
+def count_vocabulary(
+    texts: Sequence[str], analyzer: Callable[[str], list[str]], vocabulary: Sequence[str]
+) -> sp.csr_array:
+    """Counts of those words alone."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    counter = CountVectorizer(analyzer=analyzer, dtype=np.int32, vocabulary={w: j for j, w in enumerate(vocabulary)})
+    return sp.csr_array(counter.transform(texts))
 
 
 def count_with(vectorizer: Any, texts: Sequence[str], *, fit: bool) -> tuple[sp.csr_array, list[str] | None]:

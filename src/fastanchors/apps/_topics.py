@@ -15,14 +15,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._openers import opener
-from .._validate import as_matrix, check_size
+from .._validate import check_size
 from ..errors import InvalidInputError
 from ..greedy.nnls import NonnegativeSystem
 from ..greedy.selection import smoothed_groups
 from ..metrics import topic_coherence, topic_uniqueness
 from ._cooccurrence import Cooccurrence
+from ._corpus import as_corpus, document_counts
 from ._mixtures import fit_proportions, mixtures
 from ._smoothed import nearest_to_means
+from ._topic_refine import refined
 from ._topic_words import RELEVANCE, relevant_words
 from ._word_space import WordSpace, word_space
 
@@ -46,11 +48,13 @@ class Topics:
     share : k, how much of the corpus each topic makes up; sums to one.
     mixtures : documents × k, the topics of each document; rows sum to one, zero for documents without words.
     vocabulary : the words, or None.
+    documents : names of the documents, or None.
     tokens : how many tokens the corpus has.
     coherence : k, UMass coherence of the ten most relevant words of each topic; higher is better, 0 the best.
     npmi : k, their normalised pointwise mutual information, −1 … 1.
     uniqueness : mean share of such a word that belongs to one topic alone, 1/k … 1.
     min_documents : the smallest number of documents of a candidate anchor; candidates, how many there were.
+    directions : what ``topics(..., start=...)`` goes on from.
     seconds : wall-clock time.
     """
 
@@ -60,12 +64,14 @@ class Topics:
     share: NDArray[np.float64]
     mixtures: NDArray[np.float64]
     vocabulary: list[str] | None
+    documents: list[str] | None
     tokens: float
     coherence: NDArray[np.float64]
     npmi: NDArray[np.float64]
     uniqueness: float
     min_documents: int
     candidates: int
+    directions: NDArray[np.float64]
     seconds: float
 
     def top(self, count: int = 10, relevance: float = RELEVANCE) -> NDArray[np.intp]:
@@ -81,6 +87,14 @@ class Topics:
     def words(self, count: int = 10, relevance: float = RELEVANCE) -> list[list[str]]:
         """The same by name."""
         return [[self.name(word) for word in row] for row in self.top(count, relevance)]
+
+    def examples(self, count: int = 3) -> NDArray[np.intp]:
+        """k × count documents that show each topic best: those with the largest share of it."""
+        return np.argsort(-self.mixtures, axis=0, kind="stable")[:count].T
+
+    def document(self, number: int) -> str:
+        """The name of a document."""
+        return str(number) if self.documents is None else self.documents[number]
 
     @property
     def anchor_words(self) -> list[str]:
@@ -105,19 +119,23 @@ class Topics:
 
 
 def topics(
-    counts: Any,
+    source: Any,
     k: int,
     *,
     vocabulary: Sequence[str] | None = None,
     min_documents: int | None = None,
     support: int = 3,
     recovery: Literal["l2", "kl"] = "l2",
+    refine: int | Literal["auto"] = 0,
+    start: Topics | None = None,
+    **options: Any,
 ) -> Topics:
     """The anchor-word topic model of Arora et al. (ICML 2013), for vocabularies of any size.
 
     Parameters
     ----------
-    counts : documents × words, whole numbers, array or sparse.
+    source : documents × words, whole numbers: array, sparse, frame, store. Or texts: a list of strings, a column of a
+        frame, a path; the ``options`` are then those of :func:`fastanchors.apps.read_corpus`.
     k : number of topics.
     vocabulary : a name for each word.
     min_documents : only words that occur in at least so many documents may be anchors. By default those whose row is
@@ -128,6 +146,10 @@ def topics(
         makes no topic (smoothed SPA); 1 for single words.
     recovery : how a word's row is written as a mixture of the anchors' rows: ``"l2"`` by least squares on the simplex,
         or ``"kl"`` by least Kullback–Leibler divergence on all words, which takes much longer.
+    refine : sweeps of expectation–maximisation over the documents after that, or ``"auto"`` for as many as make unseen
+        documents more likely. They fit the words of documents better; top words of the topics often cohere less.
+    start : topics found before documents were added to the same counts: a fraction of the work is left to do. See
+        :func:`fastanchors.apps.topic_changes` for what has changed.
 
     Notes
     -----
@@ -142,14 +164,13 @@ def topics(
     words × words co-occurrence is never formed.
     """
     started = time.perf_counter()
-    H = sp.csr_array(as_matrix(counts, name="counts"))
+    corpus = as_corpus(source, vocabulary=vocabulary, **options)
+    H, words = corpus.counts, corpus.vocabulary
     k = check_size(k, name="k", minimum=2)
     if recovery not in ("l2", "kl"):
         raise InvalidInputError(f"recovery must be 'l2' or 'kl', got {recovery!r}")
-    if vocabulary is not None and len(vocabulary) != H.shape[1]:
-        raise InvalidInputError(f"the vocabulary has {len(vocabulary)} words, the counts {H.shape[1]} columns")
-    space = word_space(H, k)
-    documents = np.bincount(H.indices, minlength=H.shape[1])[space.words]
+    space = word_space(H, k, None if start is None else start.directions)
+    documents = document_counts(H)[space.words]
     candidates = _candidates(space, documents, k, min_documents)
     support = min(check_size(support, name="support"), candidates.size)
     points = space.points[candidates]
@@ -158,6 +179,8 @@ def topics(
     grouped = candidates[np.array(groups)]
     weights = _recover(space, grouped) if recovery == "l2" else _recover_divergence(H, space, grouped)
     law, share = _bayes(space, weights)
+    if refine != 0:
+        law, share, _ = refined(H, law, share, refine)
     tokens = float(H.sum())
     top = relevant_words(law, share @ law, tokens, 10)
     shown = _only(H, top)
@@ -167,13 +190,15 @@ def topics(
         groups=space.words[grouped],
         share=share,
         mixtures=mixtures(H, law, share),
-        vocabulary=None if vocabulary is None else [str(word) for word in vocabulary],
+        vocabulary=words,
+        documents=corpus.documents,
         tokens=tokens,
         coherence=topic_coherence(*shown),
         npmi=topic_coherence(*shown, measure="npmi"),
         uniqueness=topic_uniqueness(top),
         min_documents=int(documents[candidates].min()),
         candidates=candidates.size,
+        directions=space.directions,
         seconds=time.perf_counter() - started,
     )
 

@@ -129,7 +129,7 @@ def word_space(H: sp.csr_array, k: int, directions: NDArray[np.float64] | None =
 
 def _check_rank(rank: int, k: int, about: str = "") -> None:
     if rank < k:
-        cure = f"ask for k ≤ {rank}"
+        cure = f"ask for k={rank} or fewer"
         raise RankError(f"the co-occurrence of the words has rank {about}{rank}, below k = {k}; {cure}", rank)
 
 

@@ -20,6 +20,7 @@ from ._input import ADDRESS, PATH, Input, input_options
 from ._options import check_output
 from ._result import Found, load
 from ._terminal import progress_bar
+from ._topic_encode import encode_documents, is_topic_model
 from ._weights import SUFFIXES, WeightsFile
 from .app import emit, json_option
 
@@ -40,10 +41,14 @@ def encode(
     """Write every row of SOURCE as a non-negative mixture of the ANCHORS.
 
     ANCHORS is a result of seek --out (an .npz brings the anchor rows along and serves other data too), an array of row
-    numbers or of anchor rows in a file, or row numbers such as 3,17,5. The rows are read in blocks and the weights
-    written as they come, so that memory stays bounded; the file appears when it is complete.
+    numbers or of anchor rows in a file, row numbers such as 3,17,5, or a topic model of topics --out: SOURCE is then
+    texts or counts of new documents, and the weights are their mixtures of topics. The rows are read in blocks and the
+    weights written as they come, so that memory stays bounded; the file appears when it is complete.
     """
     check_output(out, SUFFIXES, "--out", source, anchors, options["row_names"], options["column_names"])
+    if is_topic_model(anchors):
+        encode_documents(source, Path(anchors), out, escape_formulas, as_json, options)
+        return
     start = time.perf_counter()
     with Input(source, **options) as data:
         components, names = _components(data, load(anchors), anchors)

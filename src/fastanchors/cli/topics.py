@@ -8,38 +8,69 @@ from typing import Any
 import click
 import numpy as np
 
-from ._count import Count
 from ._options import FORMAT, check_output
 from ._terminal import working
 from .app import emit, json_option
 
 __all__ = ["topics"]
 
-_ADVICE = "it sets how fine the topics are; try 10, 20, 50 and compare the coherence"
+_PATH = click.Path(path_type=Path)
+_TABLES = (".csv", ".parquet")
+_KEPT = ("stop_words", "ngrams", "html")  # what splitting texts of new documents needs to know
+
+
+class _Number(click.IntRange):
+    """A number from 2 on, or ``auto``."""
+
+    def __init__(self) -> None:
+        super().__init__(min=2)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == "auto" else super().convert(value, param, ctx)
+
+
+class _Sweeps(click.IntRange):
+    """A number from 0 on, or ``auto``."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == "auto" else super().convert(value, param, ctx)
+
+
+def text_options(command: Any) -> Any:
+    """Options that say how a corpus is read."""
+    for option in (
+        click.option("--max-df", type=click.FloatRange(0, 1), default=1.0, help="Leave out words in a larger share."),
+        click.option("--min-df", type=click.IntRange(1), help="Leave out words in fewer documents; 2 unless given."),
+        click.option("--html", is_flag=True, help="Take the tags out of the texts."),
+        click.option("--ngrams", type=click.IntRange(1, 5), default=1, help="Count runs of up to so many words too."),
+        click.option(
+            "--stop-words", default="english", show_default=True, help="A language, 'none', or a file of words."
+        ),
+        click.option("--replace-errors", is_flag=True, help="Replace and count bytes that are no text."),
+        click.option("--encoding", default="utf-8", show_default=True, help="Of texts and tables: latin-1, cp1252, …"),
+        click.option("--format", type=FORMAT, help="Format of counts where the name does not tell: ldac, docword, …"),
+        click.option("--vocab", type=_PATH, help="Words of a file of counts, one per line."),
+        click.option("--header/--no-header", default=None, help="Whether a table begins with names of columns."),
+        click.option("--title", help="Column with names of the documents."),
+        click.option("--column", help="Column of a table that holds the text: its name, or its number from 0."),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command()
-@click.argument("corpus", type=click.Path(path_type=Path))
-@click.option("-k", "k", type=Count(2, "topics", _ADVICE), default=20, show_default=True, help="Number of topics.")
-@click.option("--column", help="Column of a .csv or .tsv file that holds the text.")
-@click.option("--vocab", type=click.Path(path_type=Path), help="Words of a file of counts, one per line.")
-@click.option(
-    "--format", "kind", type=FORMAT, help="Format of a file of counts where its name does not tell: ldac, docword, …"
-)
-@click.option("--encoding", default="utf-8", show_default=True, help="Of texts and tables: latin-1, cp1252, …")
-@click.option("--stop-words", default="english", show_default=True, help="'english', 'none', or a file of words.")
-@click.option(
-    "--min-df", type=click.IntRange(1), default=1, show_default=True, help="Leave out words in fewer documents."
-)
-@click.option("--max-df", type=click.FloatRange(0, 1), default=1.0, help="Leave out words in more than this share.")
-@click.option(
-    "--min-documents",
-    type=click.IntRange(1),
-    help="Documents a word needs to be an anchor; else by its noise.",
-)
+@click.argument("corpus", type=_PATH)
+@click.option("-k", "k", type=_Number(), default=20, show_default=True, help="Number of topics, or 'auto'.")
+@text_options
+@click.option("--min-documents", type=click.IntRange(1), help="Documents an anchor needs; else by the words' noise.")
 @click.option("--support", type=click.IntRange(1), default=3, show_default=True, help="Words behind each anchor.")
 @click.option("--recovery", type=click.Choice(["l2", "kl"]), default="l2", show_default=True, help="Fit of the topics.")
+@click.option("--refine", type=_Sweeps(), default=0, help="Sweeps that raise the likelihood afterwards, or 'auto'.")
 @click.option("--words", "top", type=click.IntRange(1), default=10, show_default=True, help="Words shown of a topic.")
+@click.option("--examples", type=click.IntRange(0), default=0, help="Documents shown of each topic.")
 @click.option(
     "--relevance",
     type=click.FloatRange(0, 1),
@@ -47,93 +78,123 @@ _ADVICE = "it sets how fine the topics are; try 10, 20, 50 and compare the coher
     help="1 shows a topic's most probable words, 0 those found in it alone; 1/3 unless given.",
 )
 @click.option("--compare", is_flag=True, help="A table beside scikit-learn's NMF and LDA on the same counts.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Write topics and document mixtures to this .npz.")
+@click.option("--since", type=_PATH, help="A model of the same corpus before it grew: faster, and says what changed.")
+@click.option("-o", "--out", type=_PATH, help="Write the model to this .npz; encode takes it for new documents.")
+@click.option("--topics-table", type=_PATH, help="Write topics × words to this .csv or .parquet.")
+@click.option("--documents-table", type=_PATH, help="Write documents × topics to this .csv or .parquet.")
 @json_option
 def topics(
     corpus: Path,
-    k: int,
-    column: str | None,
-    vocab: Path | None,
-    kind: str | None,
-    encoding: str,
-    stop_words: str,
-    min_df: int,
-    max_df: float,
+    k: int | str,
     min_documents: int | None,
     support: int,
     recovery: Any,
+    refine: Any,
     top: int,
+    examples: int,
     relevance: float,
     compare: bool,
+    since: Path | None,
     out: Path | None,
+    topics_table: Path | None,
+    documents_table: Path | None,
     as_json: bool,
+    **reading: Any,
 ) -> None:
     """Find the topics of a corpus by their anchor words.
 
-    CORPUS is a folder of text files, a .txt file with a document on each line, a .csv or .tsv file with a --column of
-    text, or a file of word counts (LDA-C, docword, Matrix Market) with its vocabulary.
+    CORPUS is a folder of text files, a .txt file with a document on each line, a .csv, .tsv, .jsonl, .json or .parquet
+    file with a --column of text, a file of word counts (LDA-C, docword, Matrix Market) with its vocabulary, or a
+    store of word counts.
     """
-    from ..apps import compare_topics, read_corpus
-    from ..apps import topics as run
+    from .. import apps
 
+    vocab = reading["vocab"]
     check_output(out, (".npz",), "--out", corpus, vocab)
+    check_output(topics_table, _TABLES, "--topics-table", corpus, vocab)
+    check_output(documents_table, _TABLES, "--documents-table", corpus, vocab)
+    before = None if since is None else apps.load_topics(since)
+    curve = table = None
     with working(f"finding topics in {corpus.name}"):
-        stop = None if stop_words == "none" else stop_words
-        read = read_corpus(
-            corpus,
-            column=column,
-            vocab=vocab,
-            format=kind,
-            encoding=encoding,
-            min_df=min_df,
-            max_df=max_df,
-            stop_words=stop,
-        )
-        model = run(
-            read.counts, k, vocabulary=read.vocabulary, min_documents=min_documents, support=support, recovery=recovery
-        )
+        read = read_with(corpus, reading)
+        if k == "auto":
+            curve = apps.topic_curve(read)
+        number: Any = k if curve is None else curve.chosen
+        choices = {"min_documents": min_documents, "support": support, "recovery": recovery, "refine": refine}
+        model = apps.topics(read, number, start=before, **choices)
     if out is not None:
-        names = np.array(read.vocabulary if read.vocabulary is not None else [], dtype=str)
-        np.savez_compressed(
-            out,
-            topics=model.topics,
-            mixtures=model.mixtures,
-            anchors=model.anchors,
-            share=model.share,
-            vocabulary=names,
-        )
-    table = None
+        apps.save_topics(model, out, text_options={name: reading[name] for name in _KEPT})
+    if topics_table is not None or documents_table is not None:
+        _write_tables(model, topics_table, documents_table)
     if compare:
         with working("fitting scikit-learn's NMF and LDA"):
-            table = compare_topics(model, read.counts)
+            table = apps.compare_topics(model, read.counts)
     words = model.words(top, relevance)
+    changes = None if before is None else apps.topic_changes(before, model)
     if as_json:
-        beside = None if table is None else [row.as_dict() for row in table]
-        emit(_as_dict(model, words, read.counts.shape, out) | {"notes": list(read.notes), "comparison": beside})
-    else:
-        _tell(model, words, read, out)
-        if table is not None:
-            _tell_scores(table)
+        emit(
+            _as_dict(model, words, read, out, examples)
+            | {
+                "comparison": None if table is None else [row.as_dict() for row in table],
+                "curve": None if curve is None else _curve_dict(curve),
+                "changes": None if changes is None else _changes_dict(changes),
+            }
+        )
+        return
+    if curve is not None:
+        _tell_curve(curve)
+    _tell(model, words, read, out, examples)
+    if changes is not None:
+        _tell_changes(changes, before, model)
+    if table is not None:
+        _tell_scores(table)
 
 
-def _as_dict(model: Any, top: list[list[str]], shape: tuple[int, int], out: Path | None) -> dict[str, Any]:
+def read_with(corpus: Path, reading: dict[str, Any]) -> Any:
+    """The corpus, read as the options say."""
+    from ..apps import read_corpus
+
+    options = dict(reading)
+    options["errors"] = "replace" if options.pop("replace_errors") else "strict"
+    options["stop_words"] = None if options["stop_words"] == "none" else options["stop_words"]
+    return read_corpus(corpus, **options)
+
+
+def topic_names(model: Any) -> list[str]:
+    """What tables call the topics."""
+    return [f"{number}: {word}" for number, word in enumerate(model.anchor_words)]
+
+
+def _write_tables(model: Any, topics_table: Path | None, documents_table: Path | None) -> None:
+    from ..apps import save_table
+
+    names = topic_names(model)
+    if topics_table is not None:
+        words = [model.name(word) for word in range(model.topics.shape[1])]
+        save_table(model.topics, topics_table, rows=names, columns=words, corner="topic")
+    if documents_table is not None:
+        documents = [model.document(number) for number in range(len(model.mixtures))]
+        save_table(model.mixtures, documents_table, rows=documents, columns=names)
+
+
+def _as_dict(model: Any, top: list[list[str]], read: Any, out: Path | None, examples: int) -> dict[str, Any]:
+    shown = model.examples(examples)
     listed = [
         {
-            "anchor": model.name(anchor),
+            "anchor": model.anchor_words[t],
             "words": words,
-            "share": float(share),
-            "coherence": float(coherence),
-            "npmi": float(npmi),
-            "anchor_group": [model.name(word) for word in group],
+            "share": float(model.share[t]),
+            "coherence": float(model.coherence[t]),
+            "npmi": float(model.npmi[t]),
+            "anchor_group": [model.name(word) for word in model.groups[t]],
+            "documents": [model.document(int(document)) for document in shown[t]],
         }
-        for anchor, words, share, coherence, npmi, group in zip(
-            model.anchors, top, model.share, model.coherence, model.npmi, model.groups
-        )
+        for t, words in enumerate(top)
     ]
     return {
         "topics": listed,
-        "documents": shape[0],
-        "vocabulary": shape[1],
+        "documents": read.counts.shape[0],
+        "vocabulary": read.counts.shape[1],
         "min_documents": model.min_documents,
         "candidates": model.candidates,
         "coherence": float(model.coherence.mean()),
@@ -141,21 +202,50 @@ def _as_dict(model: Any, top: list[list[str]], shape: tuple[int, int], out: Path
         "uniqueness": model.uniqueness,
         "out": None if out is None else str(out),
         "seconds": model.seconds,
+        "notes": list(read.notes),
     }
 
 
-def _tell(model: Any, top: list[list[str]], read: Any, out: Path | None) -> None:
+def _curve_dict(curve: Any) -> dict[str, Any]:
+    return {"k": list(curve.numbers), "score": list(curve.scores), "error": list(curve.errors), "chosen": curve.chosen}
+
+
+def _changes_dict(changes: Any) -> dict[str, Any]:
+    pairs = {name: [list(pair) for pair in getattr(changes, name)] for name in ("same", "moved")}
+    return pairs | {"new": list(changes.new), "gone": list(changes.gone)}
+
+
+def _tell(model: Any, top: list[list[str]], read: Any, out: Path | None, examples: int) -> None:
     documents, words = read.counts.shape
     print(f"{read.name}: {documents} documents, {words} words, {len(model.anchors)} topics in {model.seconds:.1f} s")
     for note in read.notes:
         print(note)
     width = max(len(word) for word in model.anchor_words)
+    shown = model.examples(examples)
     for t in np.argsort(-model.share, kind="stable"):
         print(f"  {model.share[t]:5.1%}  {model.anchor_words[t]:<{width}}  {' '.join(top[t])}")
+        for document in shown[t]:
+            print(f"         {model.mixtures[document, t]:4.0%} of {model.document(int(document))}")
     coherence = f"{model.coherence.mean():.2f} (UMass), {model.npmi.mean():.2f} (NPMI)"
     print(f"Coherence {coherence}; uniqueness {model.uniqueness:.2f}.")
     if out is not None:
         print(f"Written to {out}: topics, mixtures of the documents, anchors, share, vocabulary.")
+
+
+def _tell_curve(curve: Any) -> None:
+    print("  k  log-likelihood per word of unseen documents")
+    for k, score, error in zip(curve.numbers, curve.scores, curve.errors, strict=True):
+        print(f"{k:3}  {score:8.3f} ± {error:.3f}{'  chosen' if k == curve.chosen else ''}")
+
+
+def _tell_changes(changes: Any, before: Any, after: Any) -> None:
+    moved = [f"{after.anchor_words[j]} ({changes.distances[i, j]:.2f})" for i, j in changes.moved]
+    for what, names in {
+        "new": [after.anchor_words[j] for j in changes.new],
+        "gone": [before.anchor_words[i] for i in changes.gone],
+        "moved": moved,
+    }.items():
+        print(f"{what}: {', '.join(names) or 'none'}")
 
 
 def _tell_scores(table: list[Any]) -> None:

@@ -1,0 +1,54 @@
+"""What has changed between two topic models of a growing corpus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from ..errors import InvalidInputError
+from ._topics import Topics
+
+__all__ = ["TopicChanges", "topic_changes"]
+
+_SAME = 0.25  # total variation below which a topic is the same, and
+_OTHER = 0.6  # above which it is another
+
+
+@dataclass(frozen=True)
+class TopicChanges:
+    """Topics of two models, matched.
+
+    Attributes
+    ----------
+    same, moved : pairs (topic before, topic after); moved ones have changed their words.
+    new : topics after that none before is like.
+    gone : topics before that none after is like.
+    distances : total variation, 0 … 1, of each pair in ``same`` and ``moved``.
+    """
+
+    same: tuple[tuple[int, int], ...]
+    moved: tuple[tuple[int, int], ...]
+    new: tuple[int, ...]
+    gone: tuple[int, ...]
+    distances: dict[tuple[int, int], float]
+
+
+def topic_changes(before: Topics, after: Topics) -> TopicChanges:
+    """Match the topics of two models of the same vocabulary by the total variation of their laws."""
+    if before.topics.shape[1] != after.topics.shape[1]:
+        words = f"{before.topics.shape[1]} and {after.topics.shape[1]}"
+        raise InvalidInputError(f"the models have {words} words: they must be of one vocabulary")
+    gaps = np.array([np.abs(law - after.topics).sum(axis=1) / 2 for law in before.topics])
+    old, new = linear_sum_assignment(gaps)
+    pairs = {(int(i), int(j)): float(gaps[i, j]) for i, j in zip(old, new, strict=True) if gaps[i, j] < _OTHER}
+    same = tuple(pair for pair, gap in pairs.items() if gap <= _SAME)
+    moved = tuple(pair for pair, gap in pairs.items() if gap > _SAME)
+    return TopicChanges(
+        same=same,
+        moved=moved,
+        new=tuple(j for j in range(len(after.topics)) if j not in {pair[1] for pair in pairs}),
+        gone=tuple(i for i in range(len(before.topics)) if i not in {pair[0] for pair in pairs}),
+        distances=pairs,
+    )

@@ -1,0 +1,163 @@
+"""Topics on disk: the model itself, tables for other programs, and what pyLDAvis shows."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidInputError, MissingExtraError, StoreError
+from ._corpus import as_corpus
+from ._topics import Topics
+
+__all__ = ["is_topics", "load_topics", "pyldavis", "save_table", "save_topics"]
+
+_KIND = "fastanchors topics"
+_FORMAT = 1
+_ARRAYS = ("topics", "anchors", "groups", "share", "mixtures", "coherence", "npmi", "directions")
+_NUMBERS = ("tokens", "uniqueness", "min_documents", "candidates", "seconds")
+
+
+def save_topics(model: Topics, path: str | os.PathLike[str], *, text_options: dict[str, Any] | None = None) -> None:
+    """Write the model to an ``.npz`` file: arrays and one JSON record; complete or not at all.
+
+    ``text_options`` are kept with it: how texts were split into words.
+    """
+    path = Path(path)
+    if path.suffix.lower() != ".npz":
+        raise InvalidInputError(f"a topic model is saved as .npz, not {path.name!r}")
+    record = {name: getattr(model, name) for name in _NUMBERS}
+    record |= {"kind": _KIND, "format": _FORMAT, "text_options": text_options or {}}
+    arrays = {name: getattr(model, name) for name in _ARRAYS}
+    for name in ("vocabulary", "documents"):
+        record[f"has_{name}"] = getattr(model, name) is not None
+        arrays[name] = np.array(getattr(model, name) or [], dtype=str)
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    try:
+        with partial.open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays, record=np.array(json.dumps(record)))
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def is_topics(path: str | os.PathLike[str]) -> bool:
+    """Whether the file is a model that :func:`save_topics` wrote."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {"topics.npy", "mixtures.npy", "record.npy"} <= set(archive.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def load_topics(path: str | os.PathLike[str]) -> Topics:
+    """A model that :func:`save_topics` wrote."""
+    if not is_topics(path):
+        raise StoreError(f"{os.fspath(path)} is no topic model; one is written by fastanchors topics --out model.npz")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            record = json.loads(str(file["record"]))
+            arrays = {name: file[name] for name in _ARRAYS}
+            lists: dict[str, Any] = {
+                name: [str(word) for word in file[name]] if record[f"has_{name}"] else None
+                for name in ("vocabulary", "documents")
+            }
+        if record["kind"] != _KIND or record["format"] != _FORMAT:
+            raise StoreError(f"{os.fspath(path)} is of a format this version does not know")
+        numbers = {name: record[name] for name in _NUMBERS}
+    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise StoreError(f"{os.fspath(path)} is damaged: {error}") from error
+    return Topics(**arrays, **lists, **numbers)
+
+
+def text_options(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """How the texts of a saved model were split into words."""
+    with np.load(path, allow_pickle=False) as file:
+        options: dict[str, Any] = json.loads(str(file["record"])).get("text_options", {})
+    return options
+
+
+def save_table(
+    values: NDArray[np.float64],
+    path: str | os.PathLike[str],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    corner: str = "document",
+) -> None:
+    """A table with names of rows and columns as ``.csv`` or ``.parquet``; complete or not at all."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".parquet"):
+        raise InvalidInputError(f"tables are written as .csv or .parquet, not {path.name!r}")
+    if values.shape != (len(rows), len(columns)):
+        raise InvalidInputError(f"{len(rows)} × {len(columns)} names for a table of shape {values.shape}")
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    try:
+        if suffix == ".csv":
+            with partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+                writer = csv.writer(file)
+                writer.writerow([corner, *columns])
+                writer.writerows([name, *row] for name, row in zip(rows, values.tolist(), strict=True))
+        else:
+            _write_parquet(partial, values, rows, columns, corner)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _write_parquet(path: Path, values: NDArray[np.float64], rows: Any, columns: Any, corner: str) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtraError("writing Parquet needs pyarrow: pip install 'fastanchors[io]'") from error
+    names = [corner, *_distinct(columns, corner)]
+    arrays = [pa.array(list(rows), pa.string()), *[pa.array(column) for column in values.T]]
+    pq.write_table(pa.Table.from_arrays(arrays, names=names), path)
+
+
+def _distinct(names: Sequence[str], taken: str) -> list[str]:
+    """The names, with numbers where one comes twice: Parquet readers want distinct columns."""
+    seen = {taken}
+    result = []
+    for name in names:
+        new, number = name, 2
+        while new in seen:
+            new, number = f"{name} {number}", number + 1
+        seen.add(new)
+        result.append(new)
+    return result
+
+
+def pyldavis(model: Topics, source: Any, **options: Any) -> dict[str, Any]:
+    """The arguments of ``pyLDAvis.prepare`` for a model and the corpus it was fitted to.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> corpus = fa.datasets.topics(300, 400, 4, rng=0)
+    >>> model = fa.apps.topics(corpus.A, 4)
+    >>> sorted(fa.apps.pyldavis(model, corpus.A))
+    ['doc_lengths', 'doc_topic_dists', 'term_frequency', 'topic_term_dists', 'vocab']
+    """
+    H = as_corpus(source, **options).counts
+    if H.shape != (len(model.mixtures), model.topics.shape[1]):
+        raise InvalidInputError(f"the corpus is {H.shape[0]} × {H.shape[1]}, the model of another")
+    lengths = np.asarray(H.sum(axis=1)).reshape(-1)
+    known = np.flatnonzero(model.topics.max(axis=0) > 0)
+    full = np.flatnonzero(model.mixtures.any(axis=1))
+    return {
+        "topic_term_dists": model.topics[:, known] / model.topics[:, known].sum(axis=1, keepdims=True),
+        "doc_topic_dists": model.mixtures[full] / model.mixtures[full].sum(axis=1, keepdims=True),
+        "doc_lengths": lengths[full],
+        "vocab": [model.name(int(word)) for word in known],
+        "term_frequency": np.asarray(H.sum(axis=0)).reshape(-1)[known],
+    }

@@ -1,0 +1,218 @@
+"""Topics in scikit-learn's conventions, and the number of topics by the likelihood of unseen documents."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from .._rng import RngLike, as_generator
+from ..errors import InvalidInputError, RankError
+from ..matrix import RowMatrix, open_matrix
+from ._corpus import Corpus, as_corpus, is_texts
+from ._mixtures import mixtures
+from ._stop_words import stop_word_list
+from ._tokens import Tokenizer, count_vocabulary, count_with
+from ._topic_refine import completion
+from ._topics import Topics, topics
+
+__all__ = ["TopicCurve", "TopicModel", "topic_curve"]
+
+_NUMBERS = (5, 10, 15, 20, 30, 40, 60, 80, 120, 160, 240, 320)
+_HELD = 0.2
+
+
+@dataclass(frozen=True)
+class TopicCurve:
+    """How likely unseen documents are with k topics.
+
+    Attributes
+    ----------
+    numbers : the values of k tried.
+    scores : log-likelihood per word of a fifth of the documents (half of each told, the other half scored).
+    errors : their standard errors.
+    chosen : the smallest k whose score is within one standard error of the best.
+    """
+
+    numbers: tuple[int, ...]
+    scores: tuple[float, ...]
+    errors: tuple[float, ...]
+    chosen: int
+
+
+def topic_curve(
+    source: Any, numbers: tuple[int, ...] | None = None, *, rng: RngLike = 0, vocabulary: Any = None, **options: Any
+) -> TopicCurve:
+    """Fit topics to four fifths of the documents for several k, and score the others.
+
+    Parameters
+    ----------
+    source : as in :func:`fastanchors.apps.topics`.
+    numbers : the values of k to try; by default from 5 upwards until two in a row are no better than the best.
+    rng : which documents are held out.
+    """
+    H = as_corpus(source, vocabulary=vocabulary, **options).counts
+    generator = as_generator(rng)
+    held = np.zeros(H.shape[0], dtype=bool)
+    held[generator.permutation(H.shape[0])[: max(1, round(_HELD * H.shape[0]))]] = True
+    rest, unseen = H[np.flatnonzero(~held)], H[np.flatnonzero(held)]
+    tried: list[int] = []
+    scores: list[tuple[float, float]] = []
+    for k in numbers or _NUMBERS:
+        try:
+            model = topics(rest, k)
+        except (RankError, InvalidInputError):
+            if not tried:
+                raise
+            break
+        tried.append(k)
+        scores.append(completion(unseen, model.topics, model.share))
+        best = int(np.argmax([score for score, _ in scores]))
+        if numbers is None and len(scores) - best > 2:
+            break
+    limit = scores[best][0] - scores[best][1]
+    chosen = next(k for k, (score, _) in zip(tried, scores, strict=True) if score >= limit)
+    return TopicCurve(tuple(tried), tuple(s for s, _ in scores), tuple(e for _, e in scores), chosen)
+
+
+class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Topics by anchor words, as a scikit-learn transformer of documents into mixtures of topics.
+
+    Parameters
+    ----------
+    n_topics : int or "auto"
+        How many; ``"auto"`` takes the smallest number that unseen documents find about as likely as the best
+        (:func:`fastanchors.apps.topic_curve`).
+    support, min_documents, recovery, refine
+        As in :func:`fastanchors.apps.topics`.
+    vectorizer : scikit-learn vectoriser or None
+        Counts the words of texts; None takes the library's own way.
+    stop_words, min_df, max_df, ngrams, html
+        For texts, as in :func:`fastanchors.apps.read_corpus`.
+
+    Attributes
+    ----------
+    components_ : ndarray, topics × words
+        The law of the words in each topic; rows sum to one.
+    topics_ : Topics
+        The whole result, with words, anchors, shares and coherence.
+    vocabulary_ : list of str or None
+    n_features_in_ : int
+    curve_ : TopicCurve
+        Only with ``n_topics="auto"``.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> corpus = fa.datasets.topics(300, 400, 4, rng=0)
+    >>> model = fa.TopicModel(n_topics=4).fit(corpus.A)
+    >>> model.transform(corpus.A[:2]).shape
+    (2, 4)
+    """
+
+    def __init__(
+        self,
+        n_topics: int | str = 20,
+        *,
+        support: int = 3,
+        min_documents: int | None = None,
+        recovery: str = "l2",
+        refine: int | str = 0,
+        vectorizer: Any = None,
+        stop_words: Any = "english",
+        min_df: int | None = None,
+        max_df: float = 1.0,
+        ngrams: int = 1,
+        html: bool = False,
+    ) -> None:
+        self.n_topics = n_topics
+        self.support = support
+        self.min_documents = min_documents
+        self.recovery = recovery
+        self.refine = refine
+        self.vectorizer = vectorizer
+        self.stop_words = stop_words
+        self.min_df = min_df
+        self.max_df = max_df
+        self.ngrams = ngrams
+        self.html = html
+
+    def fit(self, X: Any, y: Any = None) -> TopicModel:
+        """Find the topics of documents: texts, a path, or counts (array, sparse, frame, store). ``y`` is ignored."""
+        corpus = self._corpus(X)
+        k: Any = self.n_topics
+        if k == "auto":
+            self.curve_ = topic_curve(corpus)
+            k = self.curve_.chosen
+        choices: Any = {"recovery": self.recovery, "refine": self.refine}
+        self.topics_ = topics(corpus, k, min_documents=self.min_documents, support=self.support, **choices)
+        self._take(self.topics_)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.float64]:
+        """:meth:`fit`, and the mixtures of the same documents."""
+        return self.fit(X).topics_.mixtures
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """documents × topics: the mixture of each document; rows sum to one, zero for documents without known words."""
+        check_is_fitted(self)
+        return mixtures(self._counts(X), self.components_, self.topics_.share)
+
+    def inverse_transform(self, X: Any) -> NDArray[np.float64]:
+        """The laws of words that mixtures stand for."""
+        check_is_fitted(self)
+        return np.asarray(X) @ self.components_
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Log-likelihood per word: one half of each document tells its mixture, the other half is scored."""
+        check_is_fitted(self)
+        return completion(self._counts(X), self.components_, self.topics_.share)[0]
+
+    def perplexity(self, X: Any) -> float:
+        """exp(−:meth:`score`)."""
+        return float(np.exp(-self.score(X)))
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def _take(self, found: Topics) -> None:
+        self.components_ = found.topics
+        self.vocabulary_ = found.vocabulary
+        self.n_features_in_ = found.topics.shape[1]
+
+    def _corpus(self, X: Any) -> Corpus:
+        if not is_texts(X) and not isinstance(X, str | os.PathLike):
+            return as_corpus(X)
+        self.vectorizer_ = None if self.vectorizer is None else clone(self.vectorizer)
+        return as_corpus(
+            X,
+            vectorizer=self.vectorizer_,
+            stop_words=self.stop_words,
+            min_df=self.min_df,
+            max_df=self.max_df,
+            ngrams=self.ngrams,
+            html=self.html,
+        )
+
+    def _counts(self, X: Any) -> sp.csr_array:
+        """Counts of the words of the model."""
+        if is_texts(X):
+            texts = [str(text) for text in X]
+            if getattr(self, "vectorizer_", None) is not None:
+                return count_with(self.vectorizer_, texts, fit=False)[0]
+            if self.vocabulary_ is None:
+                raise InvalidInputError("the model was fitted to counts without words: texts cannot be counted for it")
+            tokenizer = Tokenizer(stop_word_list(self.stop_words), ngrams=self.ngrams, html=self.html)
+            return count_vocabulary(texts, tokenizer, self.vocabulary_)
+        matrix: RowMatrix = open_matrix(X, name="counts")
+        counts = as_corpus(matrix).counts
+        if counts.shape[1] != self.n_features_in_:
+            raise InvalidInputError(f"the counts have {counts.shape[1]} words, the model {self.n_features_in_}")
+        return counts

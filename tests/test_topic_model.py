@@ -1,0 +1,268 @@
+"""The topic estimator, texts of every kind, saved models, tables, and corpora that grow."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.model_selection import GridSearchCV
+
+import fastanchors as fa
+from fastanchors.apps._tokens import Tokenizer, strip_html
+from fastanchors.apps._topic_refine import completion, refined
+from fastanchors.io.text import read_texts
+
+TEXTS = ["The cat sat. The cat ran!", "Dogs bark, a dog's bark", "Cats and dogs don't mix"]
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return fa.datasets.topics(900, 400, 4, length=60, anchor_words=5, rng=5)
+
+
+@pytest.fixture(scope="module")
+def texts(corpus):
+    names = np.array(corpus.vocabulary)
+    rows = sp.csr_array(corpus.A)
+    return [" ".join(np.repeat(names[rows[[d]].indices], rows[[d]].data)) for d in range(300)]
+
+
+# --- the estimator ----------------------------------------------------------------------------------------------------
+
+
+def test_estimator_keeps_the_conventions(corpus):
+    model = fa.TopicModel(n_topics=4)
+    assert clone(model).get_params() == model.get_params()
+    mixtures = model.fit_transform(corpus.A)
+    np.testing.assert_array_equal(mixtures, model.topics_.mixtures)
+    np.testing.assert_allclose(model.transform(corpus.A), mixtures, atol=1e-12)
+    np.testing.assert_allclose(model.components_.sum(axis=1), 1)
+    assert model.get_feature_names_out().tolist() == [f"topicmodel{t}" for t in range(4)]
+    assert model.n_features_in_ == 400
+    np.testing.assert_allclose(model.inverse_transform(mixtures).sum(axis=1), 1)
+    assert model.perplexity(corpus.A) == pytest.approx(np.exp(-model.score(corpus.A)))
+    with pytest.raises(fa.errors.InvalidInputError, match="have 399 words, the model 400"):
+        model.transform(corpus.A[:, :399])
+
+
+def test_unseen_documents_get_their_true_mixtures(corpus):
+    model = fa.TopicModel(n_topics=4).fit(corpus.A[:700])
+    match = fa.metrics.matched_spectral_angle(corpus.topics, model.components_)
+    found = model.transform(corpus.A[700:])
+    assert fa.metrics.abundance_rmse(corpus.weights[700:], found, match=match) < 0.12
+
+
+def test_grid_search_finds_the_true_number_of_topics(corpus):
+    search = GridSearchCV(fa.TopicModel(), {"n_topics": [2, 4]}, cv=2).fit(corpus.A)
+    assert search.best_params_ == {"n_topics": 4}
+
+
+def test_auto_takes_the_true_number_and_shows_its_curve(corpus):
+    model = fa.TopicModel("auto").fit(corpus.A)
+    curve = fa.apps.topic_curve(corpus.A, (2, 3, 4, 6, 8))
+    assert curve.chosen in (4, 6)
+    assert curve.scores[2] > curve.scores[0] + 3 * curve.errors[0]
+    assert len(model.components_) == model.curve_.chosen
+    assert len(model.curve_.numbers) == len(model.curve_.scores) == len(model.curve_.errors)
+
+
+def test_texts_vectorisers_and_frames(texts, corpus):
+    pd = pytest.importorskip("pandas")
+    own = fa.TopicModel(4).fit(texts)
+    assert "anchor0" not in own.vocabulary_  # words keep what follows an underscore
+    assert own.transform(texts[:3]).shape == (3, 4)
+    np.testing.assert_allclose(own.transform(pd.Series(texts[:3])), own.transform(texts[:3]))
+    counted = fa.TopicModel(4, vectorizer=CountVectorizer(min_df=2)).fit(texts)
+    weighted = fa.TopicModel(4, vectorizer=TfidfVectorizer(min_df=2)).fit(texts)
+    np.testing.assert_array_equal(counted.components_, weighted.components_)
+    assert counted.vocabulary_ == weighted.vocabulary_
+    np.testing.assert_allclose(weighted.transform(texts[:3]), counted.transform(texts[:3]))
+    frame = pd.DataFrame(corpus.A[:300].toarray(), columns=corpus.vocabulary)
+    assert fa.apps.topics(frame, 4).vocabulary == corpus.vocabulary
+    with pytest.raises(fa.errors.InvalidTypeError, match="document 1 is no text but a float"):
+        fa.TopicModel(2).fit(["a text", float("nan")])
+
+
+# --- refinement -------------------------------------------------------------------------------------------------------
+
+
+def test_refinement_never_makes_unseen_documents_less_likely(corpus):
+    H = sp.csr_array(corpus.A)
+    model = fa.apps.topics(H[:600], 4)
+    law, share, sweeps = refined(H[:600], model.topics, model.share, "auto")
+    assert 0 <= sweeps <= 20
+    assert completion(H[600:], law, share)[0] >= completion(H[600:], model.topics, model.share)[0] - 2e-3
+    blurred = 0.5 * model.topics + 0.5 * model.share @ model.topics
+    better, share, sweeps = refined(H[:600], blurred, model.share, "auto")
+    assert sweeps > 0
+    assert completion(H[600:], better, share)[0] > completion(H[600:], blurred, model.share)[0] + 0.01
+    np.testing.assert_allclose(better.sum(axis=1), 1)
+    with pytest.raises(fa.errors.FastAnchorsError, match="refine"):
+        fa.apps.topics(H, 4, refine=-1)
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+def test_contractions_possessives_and_stop_words_go_together():
+    split = Tokenizer(frozenset({"it", "is", "we"}))
+    assert split("It's Labour’s plan; we don't, we'll see O'Brien's re-election") == [
+        "labour",
+        "plan",
+        "see",
+        "o'brien",
+        "re-election",
+    ]
+    assert Tokenizer()("we don't") == ["we", "don't"]
+    assert Tokenizer(ngrams=2)("red blue green") == ["red", "blue", "green", "red blue", "blue green"]
+    assert Tokenizer(html=True)("<p class='x'>caf&eacute; <script>var a;</script>bar</p> 3 < 4") == ["café", "bar"]
+    assert strip_html("a<!-- b -->c").split() == ["a", "c"]
+
+
+def test_texts_from_every_file(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    rows = [{"id": i, "text": text} for i, text in enumerate(TEXTS)]
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(row) for row in rows) + "\n\n")
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    (tmp_path / "plain.json").write_text(json.dumps(TEXTS))
+    (tmp_path / "a.csv").write_text("id,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(TEXTS)))
+    (tmp_path / "bare.csv").write_text("".join(f'{i},"{text}"\n' for i, text in enumerate(TEXTS)))
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress("\n".join(TEXTS).encode()))
+    (tmp_path / "a.csv.bz2").write_bytes(bz2.compress((tmp_path / "a.csv").read_bytes()))
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    for name, column in {
+        "a.jsonl": "text",
+        "a.json": "text",
+        "plain.json": None,
+        "a.csv": "text",
+        "bare.csv": "1",
+        "a.txt.gz": None,
+        "a.csv.bz2": 1,
+        "a.parquet": "text",
+    }.items():
+        read = fa.apps.read_corpus(tmp_path / name, column=column)
+        assert read.vocabulary == ["bark", "cat", "cats", "dog", "dogs", "mix", "ran", "sat"], name
+    assert read_texts(tmp_path / "a.csv", column="text", title="id").names == ["0", "1", "2"]
+    with pytest.raises(fa.errors.InvalidInputError, match=r"has no column 'txt'.*did you mean 'text'"):
+        fa.apps.read_corpus(tmp_path / "a.parquet", column="txt")
+    (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n{"text": \n')
+    with pytest.raises(fa.errors.StoreError, match=r"bad.jsonl, line 2: not JSON"):
+        fa.apps.read_corpus(tmp_path / "bad.jsonl", column="text")
+    (tmp_path / "cut.txt.gz").write_bytes((tmp_path / "a.txt.gz").read_bytes()[:-6])
+    with pytest.raises(fa.errors.StoreError, match=r"cannot read .*cut.txt.gz"):
+        fa.apps.read_corpus(tmp_path / "cut.txt.gz")
+
+
+def test_bad_bytes_are_replaced_and_counted_on_request(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"good words\nb\xffd words\ngood \xef\xbf\xbd")
+    with pytest.raises(fa.errors.StoreError, match="0xff is not utf-8"):
+        fa.apps.read_corpus(tmp_path / "a.txt")
+    read = fa.apps.read_corpus(tmp_path / "a.txt", errors="replace")
+    assert read.notes[0] == "1 bytes were not text and are replaced"
+    assert "words" in read.vocabulary
+
+
+def test_words_of_one_document_go_in_all_but_tiny_corpora():
+    many = [f"shared unique{letter}" for letter in "abcdefghij"]
+    assert fa.apps.as_corpus(many).vocabulary == ["shared"]
+    assert len(fa.apps.as_corpus(many[:9]).vocabulary) == 10
+    assert len(fa.apps.as_corpus(many, min_df=1).vocabulary) == 11
+
+
+def test_stop_words_by_language_with_a_note_where_they_do_not_fit():
+    german = ["der Hund und die Katze sind in dem Haus mit einer Maus"] * 40
+    read = fa.apps.as_corpus(german)
+    assert "'german'" in read.notes[0]
+    assert fa.apps.as_corpus(german, stop_words="german").vocabulary == ["haus", "hund", "katze", "maus"]
+    assert fa.apps.as_corpus(german, stop_words="german").notes == ()
+    strange = ["xylo brak morvu tenk"] * 100
+    assert "no list of stop words fits" in fa.apps.as_corpus(strange).notes[0]
+    with pytest.raises(fa.errors.InvalidInputError, match=r"no stop words for 'germn'.*did you mean 'german'"):
+        fa.apps.as_corpus(german, stop_words="germn")
+
+
+# --- on disk ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_saved_model_is_the_same_again(tmp_path, corpus):
+    model = fa.apps.topics(corpus.A, 4, vocabulary=corpus.vocabulary)
+    fa.apps.save_topics(model, tmp_path / "m.npz")
+    again = fa.apps.load_topics(tmp_path / "m.npz")
+    np.testing.assert_array_equal(again.topics, model.topics)
+    np.testing.assert_array_equal(again.mixtures, model.mixtures)
+    assert again.words(5) == model.words(5)
+    assert again.documents is None
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "m.npz").read_bytes()[:-100])
+    with pytest.raises(fa.errors.StoreError, match="no topic model"):
+        fa.apps.load_topics(tmp_path / "cut.npz")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_tables_have_names(tmp_path, suffix):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    path = tmp_path / f"t{suffix}"
+    values = np.array([[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]])
+    fa.apps.save_table(values, path, rows=["a", "b", "c"], columns=["x", "y"])
+    frame = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
+    assert list(frame.columns) == ["document", "x", "y"]
+    np.testing.assert_array_equal(frame[["x", "y"]].to_numpy(), values)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_pyldavis_gets_laws_that_sum_to_one(corpus):
+    padded = sp.csr_array(sp.block_array([[corpus.A, None], [None, sp.csr_array((2, 3))]]))
+    model = fa.apps.topics(padded, 4)
+    given = fa.apps.pyldavis(model, padded)
+    np.testing.assert_allclose(given["topic_term_dists"].sum(axis=1), 1)
+    np.testing.assert_allclose(given["doc_topic_dists"].sum(axis=1), 1)
+    assert given["topic_term_dists"].shape[1] == len(given["vocab"]) == given["term_frequency"].size
+    assert len(given["doc_topic_dists"]) == given["doc_lengths"].size == 900
+
+
+def test_documents_that_show_a_topic_are_those_with_most_of_it(corpus):
+    model = fa.apps.topics(corpus.A, 4)
+    shown = model.examples(2)
+    assert shown.shape == (4, 2)
+    for t in range(4):
+        assert model.mixtures[shown[t, 0], t] == model.mixtures[:, t].max()
+
+
+# --- corpora that grow ------------------------------------------------------------------------------------------------
+
+
+def test_topics_of_a_store_are_those_of_its_counts(tmp_path, corpus):
+    with fa.build(corpus.A, tmp_path / "s", normalize="l1") as store:
+        found = fa.apps.topics(store, 4)
+    same = fa.apps.topics(corpus.A, 4)
+    np.testing.assert_allclose(found.topics, same.topics, atol=1e-10)
+    by_path = fa.apps.topics(tmp_path / "s", 4)  # all words, also those of one document
+    assert by_path.anchors.tolist() == same.anchors.tolist()
+
+
+def test_after_new_documents_a_fit_goes_on_from_the_last(corpus):
+    H = sp.csr_array(corpus.A)
+    first = fa.apps.topics(H[:700], 4)
+    onward, fresh = fa.apps.topics(H, 4, start=first), fa.apps.topics(H, 4)
+    changes = fa.apps.topic_changes(fresh, onward)
+    assert len(changes.same) == 4
+    assert max(changes.distances.values()) < 0.05
+    assert not changes.new
+    assert not changes.gone
+
+
+def test_new_and_gone_topics_are_told(corpus):
+    made = fa.datasets.topics(900, 400, 4, length=60, anchor_words=5, rng=6)
+    before, after = fa.apps.topics(corpus.A, 4), fa.apps.topics(made.A, 4)
+    changes = fa.apps.topic_changes(before, after)
+    assert len(changes.new) == len(changes.gone) > 0
+    with pytest.raises(fa.errors.InvalidInputError, match="one vocabulary"):
+        fa.apps.topic_changes(before, fa.apps.topics(made.A[:, :399], 4))
