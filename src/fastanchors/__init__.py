@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from . import solvers as solvers
     from .anchors import Anchors as Anchors
     from .anchors import Certificate as Certificate
+    from .apps._topic_model import TopicModel as TopicModel
     from .encoder import encode as encode
     from .estimator import SeparableNMF as SeparableNMF
     from .fas.stores import build as build
