@@ -99,6 +99,9 @@ _HOME = {
 # Kinds of source that ``open_matrix`` cannot open by itself, and who opens them.
 register("file", lambda: load(f"{__name__}.fas", {"open_file": "opening"}, "open_file"))
 register("dask", lambda: load(f"{__name__}.dask", {"open_collection": "opening"}, "open_collection"))
+register("object build", lambda: load(f"{__name__}.dask", {"build_objects": "object_store"}, "build_objects"))
+register("object store", lambda: load(f"{__name__}.dask", {"open_objects": "object_store"}, "open_objects"))
+register("object verify", lambda: load(f"{__name__}.dask", {"verify_objects": "object_store"}, "verify_objects"))
 register("dask rows", lambda: load(f"{__name__}.dask", {"dask_source": "build"}, "dask_source"))
 
 # Results that can write a report on themselves lie below the room that does so.

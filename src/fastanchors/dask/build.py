@@ -12,6 +12,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -31,6 +32,7 @@ from ..store.files import disk_errors, sync_directory
 from ..store.manifest import Manifest, Shard
 from ..store.rows import block_of, check_rows, write_shard
 from ..store.sidecars import Sidecar
+from ..store.storage import Directory, ObjectStorage
 from .collection import Collection, as_block, check_length, is_frame
 from .remote_store import RemoteStore
 from .tasks import Pool
@@ -97,6 +99,8 @@ class _Plan(NamedTuple):
     width: int
     names_inside: bool
     named: bool
+    storage: ObjectStorage | None = None  # in place of the folder
+    prefix: str = ""  # of the names of files there
 
 
 class _Head(NamedTuple):
@@ -112,6 +116,8 @@ class DaskBuild(_Build):
     """One build on workers, in its temporary directory on the shared path."""
 
     source: DaskSource
+    storage: ObjectStorage | None = None
+    prefix = ""
 
     def run(self) -> None:
         try:
@@ -133,7 +139,7 @@ class DaskBuild(_Build):
         folder = os.path.abspath(self.folder)
         inside, named = source.names_inside, source.names_inside or source.row_names is not None
         view = (self.normalize, self.columns, self.shard_bytes)
-        plan = _Plan(folder, *view, source.name, source.shape[1], inside, named)
+        plan = _Plan(folder, *view, source.name, source.shape[1], inside, named, self.storage, self.prefix)
         rows = list(source.bounds())
         names = source.row_names
         own = [(i, low, high - low, None if names is None else names[low:high]) for i, (low, high) in enumerate(rows)]
@@ -143,7 +149,7 @@ class DaskBuild(_Build):
         source.is_sparse, source.dtype = head.sparse, np.dtype(head.dtype)
         self.sidecars = head.sidecars
         for name, arrays in head.shared.items():
-            self.shared[name] = write_arrays(self.folder / f"{name}.bin", arrays)
+            self.shared[name] = self._shared_file(write_arrays(self.folder / f"{name}.bin", arrays))
         head = head._replace(shared={})
         rest = range(at + 1, collection.count)
         written = collection.each("shard", _write_block, rest, own[at + 1 :], (plan, head)) if rest else []
@@ -152,6 +158,10 @@ class DaskBuild(_Build):
             size = sum(shard.data["bytes"] for shard in self.shards.values())
             seconds = time.perf_counter() - self.started
             self.progress(Progress(source.starts[-1], source.starts[-1], size, seconds))
+
+    def _shared_file(self, description: dict[str, Any]) -> dict[str, Any]:
+        """Let workers see a file that was written here."""
+        return description
 
     def _number(self, shards: list[Shard]) -> None:
         """Give the shards their numbers in order, and remove what killed attempts have left."""
@@ -173,7 +183,7 @@ class DaskBuild(_Build):
 
     def open(self, manifest: Manifest) -> Any:
         """The store in the making, for the sidecars: answered for by the workers, or by the threads of this process."""
-        return RemoteStore(self.folder, self.source.collection.pool, self.memory_limit, manifest)
+        return RemoteStore(Directory(self.folder), self.source.collection.pool, self.memory_limit, manifest)
 
 
 def _begin(
@@ -213,12 +223,9 @@ def _write_block(
     check_length(block, number, length, plan.name)
     if length == 0:
         return []
-    folder = Path(plan.folder)
-    if not folder.exists():
-        raise StoreError(f"{folder} is not there: a worker cannot see it, and path must be one that all workers share")
     if plan.names_inside:
         names = [str(name) for name in block.index]
-    aside = folder / f"aside-{secrets.token_hex(8)}"
+    aside = _place(plan)
     shards, begin = [], 0
     with disk_errors(aside, "write"), one_blas_thread():
         aside.mkdir()
@@ -230,12 +237,28 @@ def _write_block(
                 known = names[begin:end] if names is not None else None
                 shard = write_shard(aside, at, made, known, head.sidecars, first_row + begin)
                 for description in shard.files():
-                    name = f"block-{number:06d}-{description['file']}"
-                    os.replace(aside / description["file"], folder / name)
+                    name = f"{plan.prefix}block-{number:06d}-{description['file']}"
+                    if plan.storage is None:
+                        os.replace(aside / description["file"], aside.parent / name)
+                    else:
+                        plan.storage.put(aside / description["file"], name)
+                        (aside / description["file"]).unlink()
                     description["file"] = name
                 shards.append(shard)
                 begin = end
-            sync_directory(folder)
+            if plan.storage is None:
+                sync_directory(aside.parent)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     return shards
+
+
+def _place(plan: _Plan) -> Path:
+    """A directory for the files of one attempt at a block: beside the shards, or on the worker's own disk."""
+    name = f"aside-{secrets.token_hex(8)}"
+    if plan.storage is not None:
+        return Path(tempfile.gettempdir()) / f"fastanchors-{name}"
+    folder = Path(plan.folder)
+    if not folder.exists():
+        raise StoreError(f"{folder} is not there: a worker cannot see it, and path must be one that all workers share")
+    return folder / name

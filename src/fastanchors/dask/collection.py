@@ -14,7 +14,7 @@ from .tasks import Arguments, Pool, call, need_dask, pickled_bytes, token
 
 __all__ = ["Collection", "as_block", "check_length", "is_frame", "layout"]
 
-_SMALL = 1 << 13  # bytes of arguments that travel with every task
+_SMALL = 1 << 23  # bytes of arguments that travel with the tasks of a batch, all together
 
 
 def is_frame(lazy: Any) -> bool:
@@ -130,7 +130,7 @@ class Collection:
         blocks = self._lazy if which is None else self._lazy.blocks[list(which)]
         count, mark = blocks.numblocks[0], token()
         common: Any = Arguments(function, (own, shared))
-        if pickled_bytes((own, shared)) > _SMALL:
+        if count * pickled_bytes((own, shared)) > _SMALL:
             common = need_dask().delayed(common, name=f"fastanchors-shared-{mark}", traverse=False)
         made = blocks.map_blocks(
             _on_block,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from .._validate import check_index
 from ..errors import StoreError
-from ..io.addresses import local_path
 from ..matrix.contract import Rows
 from ..sampling.drawing import Draws
 from ..sampling.forest import Array
@@ -22,12 +21,11 @@ from ..sampling.gather import in_order
 from ..sampling.matrix import SampleMatrix
 from ..sampling.stack import by_block
 from ..sampling.view import view_dtype
-from ..store.arrays_file import map_arrays
 from ..store.build import DEFAULT_MEMORY
-from ..store.journal import read_journal
 from ..store.manifest import Manifest
 from ..store.names import Names
 from ..store.sidecars import Arrays, SidecarHost, whole_of
+from ..store.storage import Storage, storage_of
 from .blockwise import stacked
 from .matrix import DaskMatrix, Parts
 from .shards import Shards
@@ -40,12 +38,13 @@ _Result = TypeVar("_Result")
 
 
 def connect(path: str | os.PathLike[str], client: Any = None) -> RemoteStore:
-    """A store on a path that all workers share, its shards spread over them.
+    """A store that all workers can read, its shards spread over them.
 
     Parameters
     ----------
     path : str or path
-        The directory that :func:`fastanchors.build` made.
+        The directory that :func:`fastanchors.build` made, which all workers see, or an address such as
+        ``s3://bucket/x.store``.
     client : distributed.Client or None
         By default the current one, else Dask's scheduler in this process.
 
@@ -56,7 +55,7 @@ def connect(path: str | os.PathLike[str], client: Any = None) -> RemoteStore:
         solver takes it: ``fa.FAS().seek(fa.dask.connect(path), 10)``. ``S.cost.bytes_moved`` counts what crossed
         between processes: pickled arguments, times the number of workers where all get them, and results.
     """
-    return RemoteStore(local_path(path), Pool(client))
+    return RemoteStore(storage_of(path), Pool(client))
 
 
 class _Totals(NamedTuple):
@@ -77,8 +76,8 @@ class ShardParts(Parts):
     shards.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, pool: Pool) -> None:
-        self.pool, self.path, self.manifest = pool, path, manifest
+    def __init__(self, storage: Storage, manifest: Manifest, pool: Pool) -> None:
+        self.pool, self.storage, self.manifest = pool, storage, manifest
         shards = manifest.shards
         self.starts = np.cumsum([0, *(shard.rows for shard in shards)]).tolist()
         groups = min(len(shards), pool.threads())
@@ -91,14 +90,14 @@ class ShardParts(Parts):
 
     def _spread(self) -> list[Any]:
         manifest = self.manifest
-        described = [Shards(self.path, manifest, low, high) for low, high in pairwise(self._bounds)]
+        described = [Shards(self.storage, manifest, low, high) for low, high in pairwise(self._bounds)]
         return self.pool.keep("shards", _itself, [None] * len(described), [(group,) for group in described])
 
     @property
     def groups(self) -> list[Any]:
         """The tasks that hold the shards: spread anew where the cluster was restarted."""
         if self._kept is None:
-            raise StoreError(f"the connection to {self.path} is closed; connect again")
+            raise StoreError(f"the connection to {self.storage} is closed; connect again")
         if self.pool.lost(self._kept):
             self._kept = self._spread()
         return self._kept
@@ -164,20 +163,17 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost):
     _parts: ShardParts
 
     def __init__(
-        self, path: Path, pool: Pool, memory_limit: int = DEFAULT_MEMORY, manifest: Manifest | None = None
+        self, storage: Storage, pool: Pool, memory_limit: int = DEFAULT_MEMORY, manifest: Manifest | None = None
     ) -> None:
-        self.path, self.memory_limit = path, memory_limit
-        self.manifest = known = Manifest.read(path) if manifest is None else manifest  # of a build: not written yet
-        if manifest is None and read_journal(path / known.journal, known.generation).records:
-            raise StoreError(f"{path} has changes in its journal; open it with mode='r+' and compact() it first")
-        parts = ShardParts(path, known, pool)
+        self.storage, self.memory_limit = storage, memory_limit
+        self.manifest = known = storage.manifest() if manifest is None else manifest  # of a build: not written yet
+        parts = ShardParts(storage, known, pool)
         super().__init__(parts, known.columns, np.dtype(known.dtype), known.sparse, known.normalize)  # type: ignore[arg-type]
         self._starts = np.asarray(parts.starts)
-        self._totals = parts.each_shard("totals", _totals)
         if any("names.ends" in shard.data["arrays"] for shard in known.shards):
             self.row_names = _RowNames(self)
         if known.names is not None:
-            self.column_names = Names([(known.columns, map_arrays(path, known.names))])
+            self.column_names = Names([(known.columns, storage.map(known.names))])
 
     # --- what it is -------------------------------------------------------------------------------------------------
 
@@ -211,18 +207,18 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost):
     def shared_arrays(self, name: str) -> Arrays | None:
         """What the shards share of a sidecar, read here; None where the store has none."""
         description = self.manifest.extras.get(name)
-        return None if description is None else map_arrays(self.path, description)
+        return None if description is None else self.storage.map(description)
 
     def sidecar_arrays(self, name: str) -> tuple[Arrays, int] | None:
         """What a sidecar says about the whole store, read here, and the state of the rows; None if nothing."""
         description = whole_of(self.manifest, name)
-        return None if description is None else (map_arrays(self.path, description), self.cursor)
+        return None if description is None else (self.storage.map(description), self.cursor)
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
         pool = self._parts.pool
         where = f"{len(pool.workers())} workers" if pool.client is not None else "this process"
-        return f"RemoteStore({str(self.path)!r}, {self.shape[0]}×{self.shape[1]} {kind} {self.dtype}, on {where})"
+        return f"RemoteStore({str(self.storage)!r}, {self.shape[0]}×{self.shape[1]} {kind} {self.dtype}, on {where})"
 
     def __enter__(self) -> RemoteStore:
         return self
@@ -266,6 +262,10 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost):
         return stacked(self._parts.later("rows", _view), shapes, meta)
 
     # --- questions to the shards ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _totals(self) -> list[_Totals]:
+        return self._parts.each_shard("totals", _totals)
 
     @property
     def _blocks(self) -> list[_Totals]:
@@ -319,7 +319,9 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost):
     # --- no changes -------------------------------------------------------------------------------------------------
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise StoreError(f"{self.path} is connected to for reading; open it with fa.open(path, mode='r+') to change it")
+        raise StoreError(
+            f"{self.storage} is connected to for reading; open it with fa.open(path, mode='r+') to change it"
+        )
 
     __setitem__ = update = add = append = _refuse
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import StoreError
 from ..fas.bounds import Part, Sketch
 from ..sampling.block import Block
 from ..sampling.dense_block import DenseBlock
 from ..sampling.matrix import SampleMatrix
 from ..sampling.sparse_block import SparseBlock
-from ..store.arrays_file import map_arrays
 from ..store.manifest import Manifest
 from ..store.names import Names
+from ..store.storage import Storage
 
 __all__ = ["Shards"]
 
@@ -24,8 +22,8 @@ __all__ = ["Shards"]
 class Shards:
     """Shards ``low`` to ``high`` − 1 of a store. Moving it to another process moves the names of files."""
 
-    def __init__(self, folder: Path, manifest: Manifest, low: int, high: int) -> None:
-        self.folder = folder.absolute()
+    def __init__(self, storage: Storage, manifest: Manifest, low: int, high: int) -> None:
+        self.storage = storage
         self.shards = manifest.shards[low:high]
         self.columns, self.sparse, self.normalize = manifest.columns, manifest.sparse, manifest.normalize
         self.fas = manifest.extras.get("fas")
@@ -33,19 +31,10 @@ class Shards:
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in ("arrays", "blocks", "matrix")}
 
-    def _map(self, description: dict[str, Any]) -> Any:
-        try:
-            return map_arrays(self.folder, description)
-        except FileNotFoundError:
-            raise StoreError(
-                f"{self.folder / description['file']} is not there: every worker needs the same path, and a store that "
-                "has been compacted meanwhile must be connected to again"
-            ) from None
-
     @cached_property
     def arrays(self) -> list[Any]:
         """The arrays of each shard."""
-        return [self._map(shard.data) for shard in self.shards]
+        return [self.storage.map(shard.data) for shard in self.shards]
 
     @cached_property
     def blocks(self) -> list[Block]:
@@ -65,10 +54,10 @@ class Shards:
         assert self.fas is not None
         parts, start = [], 0
         for shard in self.shards:
-            arrays = self._map(shard.extras["fas"])
+            arrays = self.storage.map(shard.extras["fas"])
             parts.append(Part(start, *(np.asarray(arrays[name]) for name in ("coordinates", "left", "norms"))))
             start += shard.rows
-        return Sketch(np.asarray(self._map(self.fas)["V"]), parts)
+        return Sketch(np.asarray(self.storage.map(self.fas)["V"]), parts)
 
     def name_of(self, b: int, row: int) -> str | None:
         """The name of a row of a shard."""

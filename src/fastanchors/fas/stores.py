@@ -6,10 +6,12 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from .._openers import opener
 from ..store import build as _build
 from ..store import open as _open
 from ..store.build import DEFAULT_MEMORY, Progress
 from ..store.sidecars import Sidecar
+from ..store.storage import is_object_address
 from ..store.store import Store
 from ..store.verify import verify as _verify
 from .sidecar import FasSidecar
@@ -41,7 +43,8 @@ def build(
     source : array, sparse matrix, path, iterator of row blocks, Dask array or data frame
         Anything that :func:`fastanchors.io.open_source` reads. The workers of a Dask source write the shards.
     path : str or path
-        The directory to make; for a Dask source one that all workers share.
+        The directory to make; for a Dask source one that all workers share. Or an address of an object storage,
+        such as ``s3://bucket/x.store``.
     normalize : "l1" or None
         ``"l1"`` for the view with rows of unit l1 norm; ``None`` takes signed entries too.
     columns : bool
@@ -72,7 +75,8 @@ def build(
     ...     S.shape
     (4, 4)
     """
-    return _build(
+    make = opener("object build") if is_object_address(path) else _build
+    store: Store = make(
         source,
         path,
         normalize=normalize,
@@ -84,6 +88,7 @@ def build(
         metadata=metadata,
         **options,
     )
+    return store
 
 
 def open(
@@ -98,7 +103,8 @@ def open(
     Parameters
     ----------
     path : str or path
-        The directory that :func:`fastanchors.build` made.
+        The directory that :func:`fastanchors.build` made, or an address such as ``s3://bucket/x.store``, whose files
+        are fetched into a local cache when they are needed.
     mode : "r" or "r+"
         ``"r"`` to read the state committed last; ``"r+"`` to change it, one writer at a time.
     memory_limit : int
@@ -116,7 +122,10 @@ def open(
     ...         S[2, 2]
     1.0
     """
-    return _open(path, mode, memory_limit=memory_limit, sidecars=[FasSidecar] if sidecars is None else sidecars)
+    kinds = [FasSidecar] if sidecars is None else sidecars
+    load = opener("object store") if is_object_address(path) else _open
+    store: Store = load(path, mode, memory_limit=memory_limit, sidecars=kinds)
+    return store
 
 
 def verify(path: str | os.PathLike[str], *, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
@@ -127,7 +136,7 @@ def verify(path: str | os.PathLike[str], *, progress: Callable[[int, int], None]
     Parameters
     ----------
     path : str or path
-        The directory of the store.
+        The directory of the store, or its address.
     progress : callable or None
         Called after each shard with the number of rows checked and the number of all.
 
@@ -149,4 +158,6 @@ def verify(path: str | os.PathLike[str], *, progress: Callable[[int, int], None]
     ...     fa.verify(folder + "/eye.store")["rows"]
     4
     """
-    return _verify(path, progress=progress, sidecars=[FasSidecar])
+    check = opener("object verify") if is_object_address(path) else _verify
+    found: dict[str, Any] = check(path, progress=progress, sidecars=[FasSidecar])
+    return found

@@ -223,10 +223,14 @@ class _Build:
             files = [manifest.extras.pop(name)["file"] for name in unwanted]
             files += [shard.extras.pop(name)["file"] for shard in manifest.shards for name in unwanted]
             manifest.extras |= described
-            for file in files:
-                (self.folder / file).unlink()
+            self._remove(files)
         Journal.create(self.folder / manifest.journal, manifest.generation)
         manifest.write(self.folder)
+
+    def _remove(self, files: list[str]) -> None:
+        """Remove files that only served the build."""
+        for file in files:
+            (self.folder / file).unlink()
 
     def _manifest(self) -> Manifest:
         names = self.source.column_names

@@ -1,0 +1,252 @@
+"""Stores in object storage: ``fa.build(X, "s3://bucket/x.store")``, ``fa.open``, ``append`` and ``commit``.
+
+They are read as a store on workers is: shards are fetched into a local cache where they are asked for, in this process
+or on the workers of the current Dask client. See :mod:`fastanchors.store.storage` for how commits are atomic.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from .._parallel import one_blas_thread
+from .._validate import check_size, is_dask
+from ..errors import InvalidInputError, StoreError
+from ..io.scratch import scratch_in
+from ..store.build import DEFAULT_MEMORY, Progress, build
+from ..store.journal import Journal
+from ..store.manifest import Manifest, Shard
+from ..store.rows import SMALLEST_LIMIT, block_of, check_width, new_rows, write_shard
+from ..store.sidecars import Sidecar, loaded, shared_only
+from ..store.storage import ObjectStorage
+from ..store.verify import verify
+from .build import DaskBuild, dask_source
+from .remote_store import RemoteStore
+from .tasks import Pool
+
+__all__ = ["ObjectStore", "build_objects", "open_objects", "verify_objects"]
+
+
+class ObjectStore(RemoteStore):
+    """A store in object storage. Rows can be appended by one writer at a time; entries cannot be changed.
+
+    Made by :func:`fastanchors.build` and :func:`fastanchors.open` with an address.
+    """
+
+    storage: ObjectStorage
+
+    def __init__(
+        self,
+        storage: ObjectStorage,
+        mode: Literal["r", "r+"] = "r",
+        memory_limit: int = DEFAULT_MEMORY,
+        kinds: Sequence[type[Sidecar]] = (),
+    ) -> None:
+        super().__init__(storage, Pool(), memory_limit)
+        self.mode, self._kinds = mode, kinds
+        self._pending: list[Shard] = []
+
+    def append(self, rows: Any, *, row_names: Sequence[str] | None = None, **options: Any) -> None:  # type: ignore[override]
+        """New rows at the end: anything that :func:`fastanchors.build` reads, of the store's width and type.
+
+        They are written at once, as shards of their own, and are part of the store with the next :meth:`commit`.
+        """
+        if self.mode != "r+":
+            self._refuse()
+        if row_names is not None:
+            options["row_names"] = row_names
+        made: list[Shard] = []
+        first_row = self.shape[0] + sum(shard.rows for shard in self._pending)
+        sidecars = loaded(self._kinds, self, self.manifest, shards=True)
+        try:
+            with tempfile.TemporaryDirectory(prefix="fastanchors-") as place, scratch_in(Path(place)):
+                for part, names in new_rows(rows, self, options):
+                    block = block_of(part, self.normalize, self.manifest.column_side)
+                    with one_blas_thread():
+                        shard = write_shard(Path(place), len(made), block, names, sidecars, first_row)
+                    made.append(shard)
+                    _upload(self.storage, Path(place), shard.files())
+                    first_row += shard.rows
+        except BaseException:
+            self.storage.remove([description["file"] for shard in made for description in shard.files()])
+            raise
+        self._pending += made
+
+    def commit(self) -> None:
+        """Make the appended rows part of the store, as one: all of them or, where another writer was first, none."""
+        if not self._pending:
+            return
+        known = self.manifest
+        manifest = replace(
+            known,
+            generation=known.generation + 1,
+            shards=[*known.shards, *self._pending],
+            next_shard=known.next_shard + len(self._pending),
+            extras=shared_only(known.extras),  # what was said of the whole is not true of more rows
+        )
+        manifest = _commit(self.storage, manifest)
+        self._pending = []
+        super().__init__(self.storage, self._parts.pool, self.memory_limit, manifest)
+        self.__dict__.pop("_totals", None)
+
+    def close(self, *, commit: bool = True) -> None:
+        """Commit (unless told not to) and let the workers forget the shards; harmless when repeated."""
+        try:
+            if commit:
+                self.commit()
+        finally:
+            self.storage.remove([description["file"] for shard in self._pending for description in shard.files()])
+            self._pending = []
+            super().close()
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        self.close(commit=kind is None)
+
+
+def open_objects(
+    address: str, mode: Literal["r", "r+"] = "r", *, memory_limit: int, sidecars: Sequence[type[Sidecar]]
+) -> ObjectStore:
+    """``fa.open`` of an address."""
+    if mode not in ("r", "r+"):
+        raise InvalidInputError(f"mode must be 'r' or 'r+', got {mode!r}")
+    check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
+    return ObjectStore(ObjectStorage(address), mode, memory_limit, sidecars)
+
+
+def verify_objects(address: str, **options: Any) -> dict[str, Any]:
+    """``fa.verify`` of an address: of a copy on disk, which is removed afterwards."""
+    storage = ObjectStorage(address)
+    manifest = storage.manifest()
+    with tempfile.TemporaryDirectory(prefix="fastanchors-") as place:
+        for description in manifest.descriptions():
+            shutil.copyfile(storage.fetch(description), Path(place) / description["file"])
+        Journal.create(Path(place) / manifest.journal, manifest.generation)
+        manifest.write(Path(place))
+        return {**verify(place, **options), "path": address}
+
+
+def build_objects(
+    source: Any,
+    address: str,
+    *,
+    normalize: str | None,
+    columns: bool,
+    memory_limit: int,
+    overwrite: bool,
+    progress: Callable[[Progress], None] | None,
+    sidecars: Sequence[Sidecar],
+    metadata: dict[str, Any] | None,
+    **options: Any,
+) -> ObjectStore:
+    """``fa.build`` to an address.
+
+    The workers of a Dask source write their shards there. Any other source is built on the local disk and copied.
+    """
+    storage = ObjectStorage(address)
+    before = storage.generation()
+    if before and not overwrite:
+        raise StoreError(f"{address} exists already; give overwrite=True to replace it, or another address")
+    with tempfile.TemporaryDirectory(prefix="fastanchors-") as place:
+        folder = Path(place) / "store"
+        if is_dask(source):
+            opened = dask_source(source, **options)
+            check_width(opened, columns, memory_limit)
+            wanted = [sidecar for sidecar in sidecars if sidecar.wanted(opened.shape)]
+            folder.mkdir()
+            job = _ObjectBuild(opened, folder, normalize, columns, memory_limit, progress, wanted, metadata or {})
+            job.storage = storage
+            with one_blas_thread(), scratch_in(folder):
+                job.run()
+        else:
+            build(
+                source,
+                folder,
+                normalize=normalize,
+                columns=columns,
+                memory_limit=memory_limit,
+                progress=progress,
+                sidecars=sidecars,
+                metadata=metadata,
+                **options,
+            ).close()
+        _publish(storage, folder, before)
+    return ObjectStore(storage, "r+", memory_limit, [type(sidecar) for sidecar in sidecars])
+
+
+class _ObjectBuild(DaskBuild):
+    """A build whose tasks write to an object storage; what the client writes lies on its own disk until the end."""
+
+    storage: ObjectStorage
+
+    def run(self) -> None:
+        self.prefix = f"{secrets.token_hex(8)}-"
+        try:
+            self._run()
+            self.complete()
+        except BaseException:
+            for _ in range(10):  # what other tasks were writing at that moment may appear after a look
+                time.sleep(0.05)
+                self.storage.remove_prefix(self.prefix)
+            raise
+
+    def _shared_file(self, description: dict[str, Any]) -> dict[str, Any]:
+        _upload(self.storage, self.folder, [description], self.prefix)
+        return description
+
+    def _number(self, shards: list[Shard]) -> None:
+        self.shards = dict(enumerate(shards))
+        self.rows = sum(shard.rows for shard in shards)
+
+    def _remove(self, files: list[str]) -> None:
+        self.storage.remove(files)
+
+    def open(self, manifest: Manifest) -> Any:
+        return RemoteStore(self.storage, self.source.collection.pool, self.memory_limit, manifest)
+
+
+def _publish(storage: ObjectStorage, folder: Path, before: int) -> None:
+    """Upload what is on the local disk and commit it as the next generation; nothing is left where that fails."""
+    manifest = Manifest.read(folder)
+    generation = before + 1
+    for description in manifest.extras.values():  # what is said of the whole is said of this generation
+        if "generation" in description:
+            description["generation"] = generation
+    try:
+        _upload(storage, folder, manifest.descriptions())
+        _commit(storage, replace(manifest, generation=generation))
+    except BaseException:
+        storage.remove([description["file"] for description in manifest.descriptions()])
+        raise
+
+
+def _commit(storage: ObjectStorage, manifest: Manifest) -> Manifest:
+    """Make a manifest the newest state, with an empty journal: a copy on disk can then be written to."""
+    with tempfile.TemporaryDirectory(prefix="fastanchors-") as place:
+        journal = {"file": "journal.log"}
+        Journal.create(Path(place) / journal["file"], manifest.generation)
+        _upload(storage, Path(place), [journal])
+    manifest = replace(manifest, journal=journal["file"])
+    try:
+        storage.commit(manifest)
+    except BaseException:
+        storage.remove([manifest.journal])
+        raise
+    return manifest
+
+
+def _upload(
+    storage: ObjectStorage, folder: Path, descriptions: Sequence[dict[str, Any]], prefix: str | None = None
+) -> None:
+    """Write the files that are on the local disk, under names of their own, which the descriptions then have."""
+    for description in descriptions:
+        file = folder / description["file"]
+        if file.exists():
+            description["file"] = (prefix or f"{secrets.token_hex(8)}-") + file.name
+            storage.put(file, description["file"])
+            file.unlink()

@@ -1,0 +1,262 @@
+"""Where the files of a store are read from: a directory, or an object storage such as ``s3://bucket/x.store``.
+
+An object storage has no renames and no locks, but it can create an object if and only if there is none of that name. So
+
+- the files that a manifest refers to have names of their own, drawn at random, and never change;
+- each committed state is an object ``generations/NNNNNN.json``, a manifest. Creating it is the commit: of two writers
+  the second finds the name taken. A writer that is killed before leaves files that nothing refers to;
+- ``manifest.json`` is a copy of the newest one, so that a copy of the whole prefix on disk is a store of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import hashlib
+import json
+import os
+import secrets
+import tempfile
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ..errors import MissingExtraError, StoreError
+from ..io.addresses import is_address, local_path
+from .arrays_file import map_arrays
+from .journal import read_journal
+from .manifest import MANIFEST, Manifest
+
+__all__ = ["Directory", "ObjectStorage", "Storage", "is_object_address", "storage_of"]
+
+_GENERATIONS = "generations"
+_RANGE = 1 << 26  # bytes that one request reads
+_CACHE_BYTES = 1 << 34
+
+
+def is_object_address(path: Any) -> bool:
+    """Whether ``path`` is an address of an object storage; ``file://`` is a directory."""
+    return is_address(path) and not path.lower().startswith("file://")
+
+
+def storage_of(path: Any) -> Storage:
+    """Where the store at a path or an address is read from."""
+    return ObjectStorage(path) if is_object_address(path) else Directory(local_path(path))
+
+
+class Storage(ABC):
+    """The files of a store, to read. Files that a manifest refers to never change."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """What error messages call the store."""
+
+    @abstractmethod
+    def manifest(self) -> Manifest:
+        """The state committed last."""
+
+    @abstractmethod
+    def map(self, description: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arrays of a file, by the description that the manifest has of it."""
+
+
+class Directory(Storage):
+    """A store in a directory that every reader sees."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def manifest(self) -> Manifest:
+        manifest = Manifest.read(self.path)
+        if read_journal(self.path / manifest.journal, manifest.generation).records:
+            raise StoreError(f"{self.path} has changes in its journal; open it with mode='r+' and compact() it first")
+        return manifest
+
+    def map(self, description: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            return map_arrays(self.path, description)
+        except FileNotFoundError:
+            raise StoreError(
+                f"{self.path / description['file']} is not there: every worker needs the same path, and a store that "
+                "has been compacted meanwhile must be connected to again"
+            ) from None
+
+
+class ObjectStorage(Storage):
+    """A store in an object storage, read through fsspec; files are kept in a local cache.
+
+    Parameters
+    ----------
+    address : str
+        Such as ``s3://bucket/x.store``. The package of the file system must be installed (``s3fs``, ``gcsfs``, …).
+    cache : path or None
+        The directory of the cache; by default ``$FASTANCHORS_CACHE``, or one in the system's temporary directory.
+    cache_bytes : int
+        What the cache may hold; those not used for longest go first.
+
+    Attributes
+    ----------
+    requests : int
+        Requests made by this object so far.
+    """
+
+    def __init__(
+        self, address: str, *, cache: str | os.PathLike[str] | None = None, cache_bytes: int = _CACHE_BYTES
+    ) -> None:
+        self.address, self.cache_bytes, self.requests = address.rstrip("/"), cache_bytes, 0
+        default = Path(tempfile.gettempdir()) / f"fastanchors-cache-{getpass.getuser()}"
+        self.cache = Path(cache or os.environ.get("FASTANCHORS_CACHE") or default)
+        self._system, self._root = _file_system(self.address)
+
+    def __reduce__(self) -> Any:
+        return _again, (self.address, self.cache, self.cache_bytes)
+
+    def __str__(self) -> str:
+        return self.address
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def generation(self) -> int:
+        """The number of the state committed last; 0 where there is no store."""
+        with self._errors("read"):
+            try:
+                found = self._system.ls(f"{self._root}/{_GENERATIONS}", detail=False, refresh=True)
+            except FileNotFoundError:
+                return 0
+        numbers = (PurePosixPath(name).stem for name in found)
+        return max((int(number) for number in numbers if number.isdigit()), default=0)
+
+    def manifest(self) -> Manifest:
+        number = self.generation()
+        if number == 0:
+            raise StoreError(
+                f"{self.address} does not exist or is not a store; build one with fa.build(source, address)"
+            )
+        name = f"{_GENERATIONS}/{number:06d}.json"
+        return Manifest._decode(self.read(name), Path(self._root, name))
+
+    def read(self, name: str) -> bytes:
+        """The content of a small object."""
+        with self._errors("read", name):
+            return bytes(self._system.cat_file(f"{self._root}/{name}"))
+
+    def map(self, description: Mapping[str, Any]) -> Mapping[str, Any]:
+        file = self.fetch(description)
+        return map_arrays(file.parent, {**description, "file": file.name})
+
+    def fetch(self, description: Mapping[str, Any]) -> Path:
+        """A local copy of a file; it is named by what it holds, so that it is never another file's."""
+        key = hashlib.sha256(f"{self.address}\n{json.dumps(description, sort_keys=True)}".encode()).hexdigest()[:32]
+        file = self.cache / f"{key}.bin"
+        try:
+            os.utime(file)  # used now
+        except FileNotFoundError:
+            self._download(description["file"], description["bytes"], file)
+        return file
+
+    def _download(self, name: str, size: int, file: Path) -> None:
+        """In ranges, under another name until it is whole."""
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        part = file.with_suffix(f".{secrets.token_hex(4)}.part")
+        try:
+            with open(part, "wb") as target:
+                for start in range(0, size, _RANGE):
+                    with self._errors("read", name):
+                        content = self._system.cat_file(
+                            f"{self._root}/{name}", start=start, end=min(size, start + _RANGE)
+                        )
+                    target.write(content)
+            os.replace(part, file)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        self._make_room(file)
+
+    def _make_room(self, newest: Path) -> None:
+        """Remove what was not used for longest; maps of removed files stay valid."""
+        files = []
+        for file in self.cache.glob("*.bin"):
+            with contextlib.suppress(FileNotFoundError):
+                files.append((file.stat().st_mtime, file.stat().st_size, file))
+        total = sum(size for _, size, _ in files)
+        for _, size, file in sorted(files):
+            if total <= self.cache_bytes or file == newest:
+                break
+            file.unlink(missing_ok=True)
+            total -= size
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def put(self, file: Path, name: str) -> None:
+        """Write a local file as an object; it is seen by nobody before a manifest refers to it."""
+        with self._errors("write", name):
+            self._system.put_file(str(file), f"{self._root}/{name}")
+
+    def remove(self, names: list[str]) -> None:
+        """Remove objects that no manifest refers to, as far as that succeeds."""
+        for name in names:
+            with contextlib.suppress(Exception):
+                self._system.rm_file(f"{self._root}/{name}")
+
+    def remove_prefix(self, prefix: str) -> None:
+        """Remove all objects whose names begin so, as far as that succeeds."""
+        with contextlib.suppress(Exception):
+            found = self._system.ls(self._root, detail=False, refresh=True)
+            self.remove([name for name in (PurePosixPath(path).name for path in found) if name.startswith(prefix)])
+
+    def commit(self, manifest: Manifest) -> None:
+        """Create the manifest of a generation; an error where another writer was first."""
+        content, name = manifest.encode(), f"{_GENERATIONS}/{manifest.generation:06d}.json"
+        with self._errors("write", name):
+            try:
+                self._system.pipe_file(f"{self._root}/{name}", content, mode="create")
+            except FileExistsError:
+                raise StoreError(
+                    f"another writer has committed generation {manifest.generation} of {self.address} meanwhile; "
+                    "nothing of yours is in it: open the store again and repeat"
+                ) from None
+        with contextlib.suppress(OSError):  # a copy for tools that know nothing of generations
+            self._system.pipe_file(f"{self._root}/{MANIFEST}", content)
+
+    @contextlib.contextmanager
+    def _errors(self, doing: str, name: str = "") -> Iterator[None]:
+        """One :class:`StoreError` for whatever the file system raises."""
+        self.requests += 1
+        try:
+            yield
+        except (StoreError, FileExistsError):
+            raise
+        except FileNotFoundError as error:
+            if not name:
+                raise
+            raise StoreError(
+                f"{self.address}/{name} is not there: the store was replaced meanwhile, open it again"
+            ) from error
+        except Exception as error:
+            where = f"{self.address}/{name}".rstrip("/")
+            raise StoreError(f"cannot {doing} {where}: {str(error) or type(error).__name__}") from error
+
+
+def _again(address: str, cache: Path, cache_bytes: int) -> ObjectStorage:
+    return ObjectStorage(address, cache=cache, cache_bytes=cache_bytes)
+
+
+_opening = threading.Lock()
+
+
+def _file_system(address: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise MissingExtraError(f"a store at {address} needs fsspec: pip install 'fastanchors[dask]'") from error
+    try:
+        with _opening:
+            system, root = url_to_fs(address)
+    except (ImportError, ValueError, OSError) as error:
+        raise StoreError(f"cannot open {address}: {error}") from error
+    return system, root.rstrip("/")

@@ -1,0 +1,221 @@
+"""Stores in object storage: an S3 server in this process, and fsspec's file system in memory."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import shutil
+import signal
+
+import dask.array as da
+import fsspec
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from distributed import Client, LocalCluster
+
+import fastanchors as fa
+from fastanchors.store.storage import ObjectStorage
+from naive.fas import noisy, separable
+
+
+@pytest.fixture(scope="module")
+def server():
+    """An S3 server on a port of its own, and its bucket."""
+    moto = pytest.importorskip("moto.server")
+    pytest.importorskip("s3fs")
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    settings = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        fsspec.filesystem("s3").mkdir("bucket")
+        yield
+        fsspec.filesystem("s3").clear_instance_cache()
+    server.stop()
+
+
+@pytest.fixture(params=["memory", "s3"])
+def address(request, tmp_path, monkeypatch):
+    """The address of a store that is not there yet; its cache is empty."""
+    if request.param == "s3":
+        request.getfixturevalue("server")
+    monkeypatch.setenv("FASTANCHORS_CACHE", str(tmp_path / "cache"))
+    name = request.node.name.translate(str.maketrans("[]-", "___"))
+    yield f"{request.param}://bucket/{name}.store"
+    if request.param == "memory":
+        fsspec.filesystem("memory").store.clear()
+
+
+def matrix(m=6000, sparse=False):
+    rng = np.random.default_rng(0)
+    A = noisy(rng, separable(rng, m, 20, 6))
+    return sp.csr_array(A * (A > 0.3)) if sparse else A
+
+
+def objects(address):
+    system, root = fsspec.core.url_to_fs(address)
+    return {name.rsplit("/", 1)[-1] for name in system.find(root)} if system.exists(root) else set()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_store_at_an_address_is_the_store_on_disk(address, tmp_path, sparse, lazy):
+    A = matrix(sparse=sparse)
+    names = [f"r{i}" for i in range(A.shape[0])]
+    X = (
+        da.from_array(A.toarray(), chunks=(2000, 20)).map_blocks(sp.csr_array)
+        if sparse
+        else da.from_array(A, (2000, 20))
+    )
+    with (
+        fa.build(X if lazy else A, address, row_names=names) as S,
+        fa.build(A, tmp_path / "local", row_names=names) as local,
+    ):
+        some = np.array([5999, 3, 3000])
+        for ask in (
+            lambda S: (S.shape, S.nnz, S.dtype, S.is_sparse, S.normalize),
+            lambda S: S.sample_rows(200, rng=1) if not lazy else 0,  # blocks are other shards, and other draws
+            lambda S: S.row_norm(some),
+            lambda S: S.column_norm([0, 7]) if not lazy else 0,
+            lambda S: S.row_names[3000],
+            lambda S: S.raw(some, 3),
+        ):
+            np.testing.assert_array_equal(np.asarray(ask(S), object), np.asarray(ask(local), object))
+        rows, expected = (T.rows(some).toarray() if sparse else T.rows(some) for T in (S, local))
+        np.testing.assert_array_equal(rows, expected)
+        found = fa.FAS().seek(S, 6, rng=0)
+        assert found.indices.tolist() == fa.FAS().seek(local, 6, rng=0).indices.tolist()
+        np.testing.assert_allclose(fa.encode(S, rows), fa.encode(local, rows), atol=1e-12)
+        assert fa.verify(address)["rows"] == 6000
+    with pytest.raises(fa.errors.StoreError, match="exists already"):
+        fa.build(A, address)
+
+
+def test_a_cold_seek_with_an_index_takes_few_requests(address, tmp_path):
+    A = matrix()
+    fa.build(A, address).close()
+    shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+    S = fa.open(address)
+    expected = fa.SPA().seek(fa.SampleMatrix(A), 6).indices.tolist()
+    assert fa.FAS().seek(S, 6).indices.tolist() == expected
+    assert S.storage.requests <= 10
+    assert sum(file.stat().st_size for file in (tmp_path / "cache").iterdir()) < A.nbytes // 4  # no shard was fetched
+
+
+def test_append_and_commit(address):
+    A = matrix()
+    fa.build(A[:4000], address, normalize=None).close()
+    reader = fa.open(address)
+    with pytest.raises(fa.errors.StoreError, match="for reading"):
+        reader.append(A[:3])
+    with fa.open(address, mode="r+") as S:
+        S.append(A[4000:5000])
+        assert fa.open(address).shape == (4000, 20)
+        S.commit()
+        assert S.shape == fa.open(address).shape == (5000, 20)
+        S.append(A[5000:])
+    assert reader.shape == (4000, 20)  # stays at the state it has opened
+    np.testing.assert_array_equal(reader.rows([0, 3999]), A[[0, 3999]])
+    S = fa.open(address)
+    np.testing.assert_array_equal(S.rows(np.arange(6000)), A)
+    assert fa.FAS().seek(S, 6, rng=0).indices.tolist() == fa.SPA().seek(A, 6).indices.tolist()
+    assert fa.verify(address)["generation"] == 3
+
+
+def test_of_two_writers_the_second_is_told(address):
+    A = matrix(900)
+    fa.build(A, address).close()
+    one, two = (fa.open(address, mode="r+") for _ in range(2))
+    one.append(A[:10])
+    two.append(A[:20])
+    one.commit()
+    with pytest.raises(fa.errors.StoreError, match="another writer"):
+        two.commit()
+    two.close(commit=False)
+    assert fa.open(address).shape == (910, 20)
+    known = fa.open(address).manifest.files()
+    assert {name for name in objects(address) if "shard" in name} <= known  # the loser has removed its files
+
+
+def test_a_refused_row_and_a_failed_build_leave_nothing(address):
+    A = matrix(900)
+    A[700, 3] = np.nan
+    with pytest.raises(fa.errors.InvalidInputError, match=r"A\[700, 3\] is NaN"):
+        fa.build(da.from_array(A, chunks=(300, 20)), address)
+    assert objects(address) == set()
+    with pytest.raises(fa.errors.StoreError, match="is not a store"):
+        fa.open(address)
+    fa.build(A[:600], address).close()
+    before = objects(address)
+    with fa.open(address, mode="r+") as S, pytest.raises(fa.errors.InvalidInputError, match="NaN"):
+        S.append(A[600:])
+    assert objects(address) == before
+    fa.build(A[:300], address, overwrite=True).close()
+    assert fa.open(address).shape == (300, 20)
+
+
+def test_a_copy_on_disk_is_a_store(address, tmp_path):
+    A = matrix(900)
+    with fa.build(A, address, normalize=None) as S:
+        S.append(A[:100])
+    system, root = fsspec.core.url_to_fs(address)
+    system.get(root, str(tmp_path / "copy"), recursive=True)
+    with fa.open(tmp_path / "copy", mode="r+") as S:
+        np.testing.assert_array_equal(S.rows(np.arange(1000)), np.concatenate([A, A[:100]]))
+        S[3, 4] = 0.5
+    assert fa.open(tmp_path / "copy").raw(3, 4) == 0.5
+
+
+def test_the_cache_has_a_size(address, tmp_path):
+    A = matrix(4000)
+    fa.build(da.from_array(A, chunks=(500, 20)), address, sidecars=()).close()
+    storage = ObjectStorage(address, cache=tmp_path / "small", cache_bytes=500_000)
+    shards = storage.manifest().shards
+    for shard in shards:
+        storage.map(shard.data)
+    sizes = [file.stat().st_size for file in (tmp_path / "small").iterdir()]
+    assert 0 < sum(sizes) <= 500_000 < sum(shard.data["bytes"] for shard in shards)
+
+
+def _append_and_die(address):
+    S = fa.open(address, mode="r+")
+    S.append(matrix(500))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("address", ["s3"], indirect=True)
+def test_a_killed_writer_leaves_the_last_committed_state(address):
+    A = matrix(900)
+    fa.build(A, address).close()
+    writer = multiprocessing.get_context("spawn").Process(target=_append_and_die, args=(address,))
+    writer.start()
+    writer.join(120)
+    assert writer.exitcode == -signal.SIGKILL
+    assert fa.open(address).shape == (900, 20)
+    with fa.open(address, mode="r+") as S:
+        S.append(A[:50])
+    assert fa.verify(address)["rows"] == 950
+
+
+@pytest.mark.parametrize("address", ["s3"], indirect=True)
+def test_workers_build_and_answer_at_an_address(address):
+    A = matrix()
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR) as cluster,
+        Client(cluster),
+    ):
+        fa.build(da.from_array(A, chunks=(1500, 20)), address, sidecars=())
+        S = fa.dask.connect(address)
+        assert fa.FAS().seek(S, 6, rng=0).indices.tolist() == fa.SPA().seek(fa.SampleMatrix(A), 6).indices.tolist()
+        F = fa.encode(S.to_dask(), S.rows(np.arange(3)))
+        assert F.compute().shape == (6000, 3)
