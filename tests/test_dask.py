@@ -543,7 +543,7 @@ def test_a_block_and_what_is_asked_of_it_are_one_task(tmp_path):
         fa.build(X, tmp_path / "s", normalize=None, sidecars=())
         fa.SPA().seek(X, 3)
     kinds = {key_split(key) for key in seen}
-    assert {"fastanchors-prepare", "fastanchors-shard", "fastanchors-map-dot"} <= kinds
+    assert {"fastanchors-prepare", "fastanchors-shard", "fastanchors-map-removed"} <= kinds
     assert all(
         "fastanchors-" in kind for kind in kinds
     )  # no task of the array's own is left: joined names are one task

@@ -165,7 +165,8 @@ class Input:
     @property
     def address(self) -> str:
         """Where the rows come from: a whole path, an address, or ``-`` for standard input."""
-        return "-" if self.path.parent.name.startswith(_STANDARD_INPUT) else str(self.path.absolute())
+        standard = isinstance(self.path, Path) and self.path.parent.name.startswith(_STANDARD_INPUT)
+        return "-" if standard else str(self.path.absolute())
 
     @property
     def reader(self) -> dict[str, Any]:

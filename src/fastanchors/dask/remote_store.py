@@ -25,7 +25,7 @@ from ..store.build import DEFAULT_MEMORY
 from ..store.manifest import Manifest
 from ..store.names import Names
 from ..store.sidecars import Arrays, SidecarHost, whole_of
-from ..store.storage import Storage, storage_of
+from ..store.storage import Directory, Storage, storage_of
 from .blockwise import stacked
 from .matrix import DaskMatrix, Parts
 from .shards import Shards
@@ -170,6 +170,8 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost):
         parts = ShardParts(storage, known, pool)
         super().__init__(parts, known.columns, np.dtype(known.dtype), known.sparse, known.normalize)  # type: ignore[arg-type]
         self._starts = np.asarray(parts.starts)
+        if isinstance(storage, Directory):
+            self._totals  # noqa: B018 - maps the files now: what is mapped stays, whatever a compaction removes
         if any("names.ends" in shard.data["arrays"] for shard in known.shards):
             self.row_names = _RowNames(self)
         if known.names is not None:

@@ -6,7 +6,6 @@ it is too large for that: most formats can only be read from their beginning.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -71,7 +70,7 @@ def open_file(
         mapped = _mapped(path)
         if mapped is not None:
             return mapped
-    opened = open_source(path if isinstance(path, Path) else os.fspath(path), **options)
+    opened = open_source(path if isinstance(path, Path) else str(path), **options)
     return _read(opened, normalize, signed, budget, in_memory)
 
 

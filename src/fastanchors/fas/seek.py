@@ -150,7 +150,8 @@ class _Seek:
         keeps = self.data.sampled and hasattr(self.data.source, "changes_since")
         if m * n <= (SMALL if keeps else _SMALL_ARRAY) or m <= 8 * self.k:
             return self._full("the matrix is small", self._at_hand()) if m <= self.data.left else None
-        if not keeps and self.data.limit is None:
+        here = not isinstance(self.data.source, RowMatrix) or self.data.source.in_process
+        if not keeps and here and self.data.limit is None:
             return self._full("nothing is kept with an array")
         if keeps:
             return self._from_kept()
@@ -262,7 +263,7 @@ class _Seek:
     def _at_hand(self) -> RowMatrix:
         """A small matrix in memory, read once."""
         data = self.data
-        if data.sampled:
+        if isinstance(data.source, RowMatrix):
             return ArrayMatrix(data.raw_rows(np.arange(data.shape[0])))
         data.spend(data.shape[0])
         data.charge(data.shape[0])
