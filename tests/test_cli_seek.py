@@ -57,7 +57,7 @@ def place(tmp_path_factory):
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.csv", "a.store"])
 def test_seek_finds_the_library_s_anchors(place, name):
     found = answer("seek", place / name, "-k", 4)
-    expected = fa.FAS().seek(L1, 4, rng=0)
+    expected = fa.FAS(selection="spa").seek(L1, 4, rng=0)
     assert found["anchors"] == expected.indices.tolist()
     assert found["solver"] == "fas"
     assert found["certificate"]["kind"] == "exact"
@@ -85,7 +85,7 @@ def test_other_solvers(place, solver):
 
 def test_options_reach_the_solver(place):
     as_it_is = answer("seek", place / "a.npy", "-k", 4, "--normalize", "none")
-    assert as_it_is["anchors"] == fa.FAS().seek(A, 4, rng=0).indices.tolist()
+    assert as_it_is["anchors"] == fa.FAS(selection="spa").seek(A, 4, rng=0).indices.tolist()
     found = answer("seek", place / "a.npy", "-k", 4, "--precondition", "mve")
     assert found["anchors"] == fa.FAS(precondition="mve").seek(L1, 4, rng=0).indices.tolist()
     found = answer("seek", place / "a.store", "-k", 2, "--budget", 50, "--seed", 5)
@@ -196,7 +196,7 @@ def test_a_file_too_large_to_hold_becomes_a_store_for_the_time(place, monkeypatc
     monkeypatch.setattr(opening, "IN_MEMORY", 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     found = answer("seek", place / "a.csv", "-k", 4)
-    assert found["anchors"] == fa.FAS().seek(L1, 4, rng=0).indices.tolist()
+    assert found["anchors"] == fa.FAS(selection="spa").seek(L1, 4, rng=0).indices.tolist()
     assert found["source"].endswith("a.csv")
     assert found["anchor_names"][0].startswith("r")
     assert list(tmp_path.iterdir()) == []
@@ -235,7 +235,7 @@ def test_report_reads_the_data_as_the_seek_did(tmp_path):
     options = ["--variable", "mine", "--row-names", tmp_path / "names.txt", "--normalize", "none"]
     found = answer("seek", tmp_path / "two.npz", "-k", 3, *options, "--out", tmp_path / "r.json")
     facts = answer("report", tmp_path / "r.json", "-o", tmp_path / "r.html")
-    assert facts["anchors"] == found["anchors"] == fa.FAS().seek(A, 3, rng=0).indices.tolist()
+    assert facts["anchors"] == found["anchors"] == fa.FAS(selection="spa").seek(A, 3, rng=0).indices.tolist()
     text = (tmp_path / "r.html").read_text()
     assert found["anchor_names"][0] in text
     assert "rows as they are" in text

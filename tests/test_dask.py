@@ -162,7 +162,7 @@ def test_empty_partitions_are_passed_over(tmp_path):
     X = da.concatenate(parts, allow_unknown_chunksizes=True)
     S = fa.build(X, tmp_path / "s", normalize=None)
     np.testing.assert_array_equal(S.rows(np.arange(600)), A)
-    assert fa.FAS().seek(X, 4).indices.tolist() == fa.SPA().seek(A, 4).indices.tolist()
+    assert fa.FAS(selection="spa").seek(X, 4).indices.tolist() == fa.SPA().seek(A, 4).indices.tolist()
 
 
 def test_append_reads_a_dask_array(tmp_path):
@@ -244,13 +244,13 @@ def test_a_seek_on_workers_finds_the_same_anchors(tmp_path, sparse, noise, extra
         for kind in (Store, RemoteStore):  # so that it is made of the sketches
             monkeypatch.setattr(kind, "sidecar_arrays", lambda store, name: None)
     remote = fa.dask.connect(tmp_path / "s")
-    expected = fa.FAS().seek(local, 6, rng=3)
-    found = fa.FAS().seek(remote, 6, rng=3)
+    expected = fa.FAS(selection="spa").seek(local, 6, rng=3)
+    found = fa.FAS(selection="spa").seek(remote, 6, rng=3)
     assert found.indices.tolist() == expected.indices.tolist() == fa.SPA().seek(local, 6).indices.tolist()
     assert found.certificate.kind == "exact"
     assert found.certificate.statement == expected.certificate.statement
     assert found.cost.rows_read == expected.cost.rows_read
-    assert fa.FAS().seek(remote, 4, rng=0).indices.tolist() == expected.indices.tolist()[:4]
+    assert fa.FAS(selection="spa").seek(remote, 4, rng=0).indices.tolist() == expected.indices.tolist()[:4]
 
 
 def test_full_passes_where_bounds_prove_nothing(tmp_path):
@@ -259,7 +259,7 @@ def test_full_passes_where_bounds_prove_nothing(tmp_path):
     A = rng.random((4000, 20)) + 5
     fa.build(lazy(A, 1000), tmp_path / "s")
     expected = fa.SPA().seek(fa.open(tmp_path / "s"), 12).indices.tolist()
-    assert fa.FAS().seek(fa.dask.connect(tmp_path / "s"), 12, rng=0).indices.tolist() == expected
+    assert fa.FAS(selection="spa").seek(fa.dask.connect(tmp_path / "s"), 12, rng=0).indices.tolist() == expected
     assert fa.SPA().seek(fa.dask.connect(tmp_path / "s"), 12).indices.tolist() == expected
 
 
@@ -294,7 +294,7 @@ def test_every_solver_takes_a_dask_array(sparse, small, monkeypatch):
     monkeypatch.setattr(fas_seek, "_SMALL_ARRAY", small)
     A = matrix(2000, sparse=sparse)
     X = lazy(A, 600)
-    for solver in (fa.FAS(), fa.SPA(), fa.SNPA(), fa.XRAY()):
+    for solver in (fa.FAS(selection="spa"), fa.SPA(), fa.SNPA(), fa.XRAY()):
         found, expected = solver.seek(X, 5, rng=0), solver.seek(A, 5, rng=0)
         assert found.indices.tolist() == expected.indices.tolist(), solver
     assert (

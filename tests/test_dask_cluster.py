@@ -110,7 +110,7 @@ def test_a_seek_moves_little_and_finds_the_same(client, tmp_path, monkeypatch):
         fa.build(da.from_array(matrix(m).astype(np.float32), chunks=(m // 4, 20)), tmp_path / str(m))
         local, remote = fa.open(tmp_path / str(m)), fa.dask.connect(tmp_path / str(m), client)
         assert remote.sample_rows(50, rng=1).tolist() == local.sample_rows(50, rng=1).tolist()
-        expected, found = (fa.FAS().seek(S, 6, rng=2) for S in (local, remote))
+        expected, found = (fa.FAS(selection="spa").seek(S, 6, rng=2) for S in (local, remote))
         assert found.indices.tolist() == expected.indices.tolist()
         assert found.certificate.kind == expected.certificate.kind == "exact"
         assert expected.cost.bytes_moved == 0
@@ -162,7 +162,7 @@ def test_what_is_counted_is_what_the_workers_send(client, tmp_path):
     built = wires(client)
     assert S.cost.bytes_moved < 100_000
     assert built < 200_000 < size // 100
-    found = fa.FAS().seek(fa.dask.connect(tmp_path / "s"), 6, rng=0)
+    found = fa.FAS(selection="spa").seek(fa.dask.connect(tmp_path / "s"), 6, rng=0)
     sought = wires(client) - built
     assert sought < found.cost.bytes_moved + 300_000  # heartbeats and the like are in it too
     assert sought < sketches // 4
@@ -180,7 +180,10 @@ def test_a_restarted_cluster_is_asked_again(client, tmp_path):
     client.cancel([future for part in kept for future in part.__dask_graph__().values()])  # as restart() does
     assert remote.row_norm(np.arange(9)).tolist() == expected
     with fa.open(tmp_path / "s") as local:
-        assert fa.FAS().seek(remote, 4, rng=0).indices.tolist() == fa.FAS().seek(local, 4, rng=0).indices.tolist()
+        assert (
+            fa.FAS(selection="spa").seek(remote, 4, rng=0).indices.tolist()
+            == fa.FAS(selection="spa").seek(local, 4, rng=0).indices.tolist()
+        )
 
 
 def test_a_client_that_comes_later_is_not_used_and_a_closed_one_is_named(client, tmp_path):
@@ -243,11 +246,11 @@ def test_a_worker_killed_during_a_seek(client, tmp_path, extras, monkeypatch):
     fa.build(da.from_array(matrix(), chunks=(1500, 20)), tmp_path / "s", sidecars=extras)
     for kind in (Store, RemoteStore):
         monkeypatch.setattr(kind, "sidecar_arrays", lambda store, name: None)
-    expected = fa.FAS().seek(fa.open(tmp_path / "s"), 6, rng=2)
+    expected = fa.FAS(selection="spa").seek(fa.open(tmp_path / "s"), 6, rng=2)
     before = pids(client)
     flag = tmp_path / "flag"
     client.run(_deadly_bounds, str(flag))
-    found = fa.FAS().seek(fa.dask.connect(tmp_path / "s"), 6, rng=2)
+    found = fa.FAS(selection="spa").seek(fa.dask.connect(tmp_path / "s"), 6, rng=2)
     assert flag.exists()
     assert found.indices.tolist() == expected.indices.tolist()
     assert found.certificate.statement == expected.certificate.statement

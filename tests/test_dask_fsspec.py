@@ -71,7 +71,7 @@ def test_build_and_seek_by_address(put, tmp_path):
     address = put("a.npy", written(lambda f: np.save(f, A)))
     S = fa.build(address, tmp_path / "s", normalize=None)
     np.testing.assert_array_equal(S.rows(np.arange(60)), A)
-    assert fa.FAS().seek(address, 4).indices.tolist() == fa.SPA().seek(A, 4).indices.tolist()
+    assert fa.FAS(selection="spa").seek(address, 4).indices.tolist() == fa.SPA().seek(A, 4).indices.tolist()
 
 
 def test_local_files_by_address_are_local(tmp_path):

@@ -1,4 +1,4 @@
-"""FAS(): the anchors of SPA from whatever holds the matrix, and certificates that are true."""
+"""FAS(selection="spa"): the anchors of SPA from whatever holds the matrix, and certificates that are true."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_equals_spa(kind, noise, tmp_path):
     A = separable(rng, 3000, 25, 6)
     A = noisy(rng, A) if noise else A
     S = held(A, kind, tmp_path)
-    found = fa.FAS().seek(S, 6, rng=1)
+    found = fa.FAS(selection="spa").seek(S, 6, rng=1)
     expected = fa.SPA().seek(S, 6)
     assert found.indices.tolist() == expected.indices.tolist()
     np.testing.assert_allclose(found.residuals, expected.residuals, rtol=1e-9)
@@ -66,7 +66,7 @@ def test_equals_spa(kind, noise, tmp_path):
 def test_equals_spa_on_the_families(name, noise):
     A = fa.datasets.family(name, noise=noise, rng=2).A
     k = min(20, *A.shape)
-    assert answer(fa.FAS(), A, k) == answer(fa.SPA(), A, k)
+    assert answer(fa.FAS(selection="spa"), A, k) == answer(fa.SPA(), A, k)
 
 
 def answer(solver, A, k):
@@ -78,7 +78,7 @@ def answer(solver, A, k):
 
 def test_about_two_looks_at_the_rows_of_an_array():
     A = separable(np.random.default_rng(0), 20_000, 30, 8)
-    found = fa.FAS().seek(A, 8, rng=0)
+    found = fa.FAS(selection="spa").seek(A, 8, rng=0)
     assert found.cost.rows_read <= 3 * 20_000  # one first look and fewer than two more; SPA takes nine passes
     assert found.certificate.kind == "exact"
     assert found.indices.tolist() == fa.SPA().seek(A, 8).indices.tolist()
@@ -87,12 +87,12 @@ def test_about_two_looks_at_the_rows_of_an_array():
 def test_beyond_the_noise_it_goes_on_with_spa():
     rng = np.random.default_rng(0)
     A = np.abs(rng.standard_normal((3000, 40)))  # no anchors to speak of
-    found = fa.FAS().seek(A, 12, rng=0)
+    found = fa.FAS(selection="spa").seek(A, 12, rng=0)
     assert found.indices.tolist() == fa.SPA().seek(A, 12).indices.tolist()
     S = fa.SampleMatrix(A)
     expected = fa.SPA().seek(S, 12).indices.tolist()
-    assert fa.FAS().seek(S, 12, rng=0).indices.tolist() == expected
-    again = fa.FAS().seek(S, 12)
+    assert fa.FAS(selection="spa").seek(S, 12, rng=0).indices.tolist() == expected
+    again = fa.FAS(selection="spa").seek(S, 12)
     assert again.indices.tolist() == expected
     assert again.cost.rows_read == 0
 
@@ -101,12 +101,12 @@ def test_a_larger_k_later():
     A = separable(np.random.default_rng(1), 2000, 20, 9)
     S = fa.SampleMatrix(A)
     for k in (2, 5, 9, 3):
-        assert fa.FAS().seek(S, k).indices.tolist() == fa.SPA().seek(S, k).indices.tolist()
+        assert fa.FAS(selection="spa").seek(S, k).indices.tolist() == fa.SPA().seek(S, k).indices.tolist()
 
 
 def test_several_k_at_once():
     A = separable(np.random.default_rng(1), 2000, 20, 9)
-    several = fa.FAS().seek(A, [3, 9, 5], rng=0)
+    several = fa.FAS(selection="spa").seek(A, [3, 9, 5], rng=0)
     assert [len(each) for each in several] == [3, 9, 5]
     whole = fa.SPA().seek(A, 9).indices.tolist()
     assert all(each.indices.tolist() == whole[: len(each)] for each in several)
@@ -116,16 +116,16 @@ def test_several_k_at_once():
 @pytest.mark.parametrize("sizes", [range(1, 10), range(9, 0, -2)])
 def test_a_range_of_k_gives_for_each_what_it_gives_alone(sizes):
     S = fa.SampleMatrix(separable(np.random.default_rng(1), 4000, 20, 9))
-    fa.FAS().seek(S, 9)  # makes the index
-    for k, found in zip(sizes, fa.FAS().seek(S, sizes), strict=True):
-        alone = fa.FAS().seek(S, k)
+    fa.FAS(selection="spa").seek(S, 9)  # makes the index
+    for k, found in zip(sizes, fa.FAS(selection="spa").seek(S, sizes), strict=True):
+        alone = fa.FAS(selection="spa").seek(S, k)
         assert found.indices.tolist() == alone.indices.tolist()
         assert found.residuals.tolist() == alone.residuals.tolist()
         assert (found.certificate.kind, found.solver, found.cost) == ("exact", "fas", alone.cost)
     with pytest.raises(InvalidInputError, match="k = 21"):
-        fa.FAS().seek(S, range(1, 22))
+        fa.FAS(selection="spa").seek(S, range(1, 22))
     with pytest.raises(InvalidInputError, match="k must be at least 1"):
-        fa.FAS().seek(S, range(3))
+        fa.FAS(selection="spa").seek(S, range(3))
 
 
 @pytest.mark.parametrize("options", [{"precondition": "spa"}, {"precondition": "svd"}, {"robust": "neighbours"}])
@@ -143,29 +143,29 @@ def test_small_and_oddly_shaped(shape, monkeypatch):
     A = np.random.default_rng(0).random(shape)
     k = min(3, *shape)
     expected = fa.SPA().seek(A, k).indices.tolist()
-    assert fa.FAS().seek(A, k, rng=0).indices.tolist() == expected
+    assert fa.FAS(selection="spa").seek(A, k, rng=0).indices.tolist() == expected
     monkeypatch.undo()
-    found = fa.FAS().seek(A, k, rng=0)
+    found = fa.FAS(selection="spa").seek(A, k, rng=0)
     assert found.indices.tolist() == expected
     assert found.cost.rows_read == shape[0]
-    assert fa.FAS().seek(fa.SampleMatrix(A, normalize=None), k).indices.tolist() == expected
+    assert fa.FAS(selection="spa").seek(fa.SampleMatrix(A, normalize=None), k).indices.tolist() == expected
 
 
 def test_rank_below_k():
     A = separable(np.random.default_rng(0), 1500, 12, 4)
     for S in (A, fa.SampleMatrix(A)):
         with pytest.raises(RankError, match="only 4 of 6") as raised:
-            fa.FAS().seek(S, 6, rng=0)
+            fa.FAS(selection="spa").seek(S, 6, rng=0)
         assert raised.value.rank == 4
         fewer = fa.FAS(allow_fewer=True).seek(S, 6, rng=0)
         assert fewer.indices.tolist() == fa.SPA().seek(S, 4).indices.tolist()
     with pytest.raises(RankError, match="zero"):
-        fa.FAS().seek(np.zeros((2000, 5)), 2)
+        fa.FAS(selection="spa").seek(np.zeros((2000, 5)), 2)
 
 
 def test_same_seed_same_reads():
     A = noisy(np.random.default_rng(0), separable(np.random.default_rng(0), 2500, 20, 5))
-    one, two = (fa.FAS().seek(A, 5, rng=7) for _ in range(2))
+    one, two = (fa.FAS(selection="spa").seek(A, 5, rng=7) for _ in range(2))
     assert one.cost == two.cost
     assert one.certificate == two.certificate
 
@@ -180,7 +180,7 @@ def test_bad_entries_are_found_in_the_pass(value, what, row):
     A[row, 3] = value
     A[4999, 5] = value
     with pytest.raises(InvalidInputError, match=rf"A\[{row}, 3\] is {what}"):
-        fa.FAS().seek(A, 4, rng=0)
+        fa.FAS(selection="spa").seek(A, 4, rng=0)
 
 
 def test_bad_options():
@@ -194,11 +194,11 @@ def test_bad_options():
     with pytest.raises(InvalidInputError, match="delta"):
         fa.FAS(delta=0.9)
     with pytest.raises(InvalidInputError, match="k = 6"):
-        fa.FAS().seek(A, 6)
+        fa.FAS(selection="spa").seek(A, 6)
     with pytest.raises(InvalidInputError, match="k is empty"):
-        fa.FAS().seek(A, [])
+        fa.FAS(selection="spa").seek(A, [])
     with pytest.raises(InvalidInputError, match="k = 9"):
-        fa.FAS().seek(A, [2, 9])
+        fa.FAS(selection="spa").seek(A, [2, 9])
     with pytest.raises(InvalidTypeError, match="one k at a time"):
         fa.FAS(variant="paper").seek(A, [2, 3])
     with pytest.raises(InvalidTypeError, match="turbo"):
@@ -264,7 +264,7 @@ def distance(anchors, a, cone):
 def test_near_after_a_break_that_the_budget_cannot_mend():
     rng = np.random.default_rng(0)
     S = fa.SampleMatrix(separable(rng, 2000, 12, 5))
-    first = fa.FAS().seek(S, 5)
+    first = fa.FAS(selection="spa").seek(S, 5)
     S.update(np.full(12, first.indices[1]), np.arange(12), np.full(12, 0.5))  # an anchor moves inside
     found = fa.FAS(budget=100).seek(S, 5, rng=0)
     assert found.cost.rows_read <= 100
@@ -272,7 +272,7 @@ def test_near_after_a_break_that_the_budget_cannot_mend():
     assert "could not be settled" in found.certificate.statement
     if found.certificate.kind == "near":
         check_near(np.asarray(S.rows(np.arange(2000))), found, found.certificate.details["eta"])
-    mended = fa.FAS().seek(S, 5, rng=0)
+    mended = fa.FAS(selection="spa").seek(S, 5, rng=0)
     assert mended.certificate.kind == "exact"
     assert mended.indices.tolist() == fa.SPA().seek(S, 5).indices.tolist()
 
@@ -300,29 +300,29 @@ def test_files(tmp_path, monkeypatch):
     A = separable(np.random.default_rng(0), 2000, 15, 5)
     expected = fa.SPA().seek(A, 5).indices.tolist()
     np.save(tmp_path / "a.npy", A)
-    found = fa.FAS().seek(tmp_path / "a.npy", 5, rng=0)
+    found = fa.FAS(selection="spa").seek(tmp_path / "a.npy", 5, rng=0)
     assert found.indices.tolist() == expected
     assert found.certificate.details["source"] == "streamed from the file"
     np.save(tmp_path / "f.npy", np.asfortranarray(A))
     sp.save_npz(tmp_path / "s.npz", sp.csr_array(A))
     for name in ("f.npy", "s.npz"):
-        found = fa.FAS().seek(str(tmp_path / name), 5, rng=0)
+        found = fa.FAS(selection="spa").seek(str(tmp_path / name), 5, rng=0)
         assert found.indices.tolist() == expected
         assert found.certificate.details["source"] == "read into memory"
     monkeypatch.setattr(fas_input, "_IN_MEMORY", 1000)
-    found = fa.FAS().seek(tmp_path / "f.npy", 5, rng=0)
+    found = fa.FAS(selection="spa").seek(tmp_path / "f.npy", 5, rng=0)
     assert found.indices.tolist() == expected
     assert found.certificate.details["source"] == "built into a temporary store"
     fa.build(A, tmp_path / "store")
-    assert fa.FAS().seek(tmp_path / "store", 5).certificate.kind == "exact"
+    assert fa.FAS(selection="spa").seek(tmp_path / "store", 5).certificate.kind == "exact"
 
 
 def test_entries_that_just_can_be_squared_and_one_that_cannot():
     A = np.random.default_rng(0).random((5000, 20)) * 1e153
-    assert fa.FAS().seek(A, 4, rng=0).indices.tolist() == fa.SPA().seek(A, 4).indices.tolist()
+    assert fa.FAS(selection="spa").seek(A, 4, rng=0).indices.tolist() == fa.SPA().seek(A, 4).indices.tolist()
     A = np.random.default_rng(0).random((5000, 20))
     A[3777, 2] = 1e160
-    for solver in (fa.SPA(), fa.FAS()):
+    for solver in (fa.SPA(), fa.FAS(selection="spa")):
         with pytest.raises(InvalidInputError, match=r"A\[3777\] is too large to be squared"):
             solver.seek(A, 4, rng=0)
 
@@ -351,7 +351,7 @@ def test_fewer_anchors_are_not_handed_to_who_did_not_allow_them():
 def test_each_of_a_list_has_the_certificate_of_its_own_k(by_passes):
     A = full_rank_by_passes() if by_passes else np.random.default_rng(0).random((3000, 30))
     S = fa.SampleMatrix(A, normalize=None)
-    few, some, many = fa.FAS().seek(S, [1, 2, 5], rng=0)
+    few, some, many = fa.FAS(selection="spa").seek(S, [1, 2, 5], rng=0)
     for found in (few, some, many):
         details = found.certificate.details
         if by_passes:

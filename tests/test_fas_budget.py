@@ -97,7 +97,7 @@ def test_any_budget_is_kept_and_answered(seed, budget, k, kind, noise):
     }[kind]()
     check(fa.FAS(budget=budget).seek(S, k, rng=seed), S, k, budget)
     if hasattr(S, "rows"):  # what it left behind
-        after = fa.FAS().seek(S, k, rng=seed)
+        after = fa.FAS(selection="spa").seek(S, k, rng=seed)
         assert after.indices.tolist() == fa.SPA().seek(S, k).indices.tolist()
         assert after.certificate.kind == "exact"
 
@@ -113,7 +113,7 @@ def test_a_long_prefix_is_part_of_what_an_extension_costs():
         found = fa.FAS(budget=budget).seek(S, k + 2, rng=0)
         assert found.cost.rows_read <= budget
         assert len(found) == k + 2
-    assert fa.FAS().seek(S, k + 2).indices.tolist() == fa.SPA().seek(S, k + 2).indices.tolist()
+    assert fa.FAS(selection="spa").seek(S, k + 2).indices.tolist() == fa.SPA().seek(S, k + 2).indices.tolist()
 
 
 def test_an_extension_goes_as_far_as_the_budget():
@@ -127,7 +127,7 @@ def test_an_extension_goes_as_far_as_the_budget():
     further = fa.FAS(budget=45_000).seek(S, 12, rng=0)
     assert further.certificate.kind == "exact"  # the next one goes on from there, and gets to the end
     assert further.indices.tolist() == expected
-    assert fa.FAS().seek(S, 12, rng=0).indices.tolist() == expected
+    assert fa.FAS(selection="spa").seek(S, 12, rng=0).indices.tolist() == expected
 
 
 # --- what is left behind ------------------------------------------------------------------------------------------
@@ -135,11 +135,11 @@ def test_an_extension_goes_as_far_as_the_budget():
 
 def test_a_budgeted_seek_does_not_spoil_later_ones():
     A = separable(np.random.default_rng(1), 20_000, 50, 10)
-    alone = fa.FAS().seek(fa.SampleMatrix(A), 10, rng=0).cost.rows_read
+    alone = fa.FAS(selection="spa").seek(fa.SampleMatrix(A), 10, rng=0).cost.rows_read
     for budget in (20_300, 21_000, 22_000):
         S = fa.SampleMatrix(A)
         check(fa.FAS(budget=budget).seek(S, 10, rng=0), S, 10, budget)
-        after = fa.FAS().seek(S, 10, rng=0)
+        after = fa.FAS(selection="spa").seek(S, 10, rng=0)
         assert after.cost.rows_read <= alone + 500
         assert after.certificate.details["proved_by_bounds"] == 10
 
@@ -152,14 +152,14 @@ def test_more_changed_rows_than_budget_leave_what_the_index_knows(budget):
     rng = np.random.default_rng(2)
     A = separable(rng, 6000, 20, 6)
     S = fa.SampleMatrix(A)
-    first = fa.FAS().seek(S, 6, rng=0).indices.tolist()
+    first = fa.FAS(selection="spa").seek(S, 6, rng=0).indices.tolist()
     changed = rng.choice(np.setdiff1d(np.arange(6000), first), 200, replace=False)
     S.update(np.repeat(changed, 20), np.tile(np.arange(20), 200), A[changed[::-1]].ravel())  # stays in the hull
     found = fa.FAS(budget=budget).seek(S, 6, rng=0)
     check(found, S, 6, budget)
     assert found.indices.tolist() == first
     assert found.certificate.kind == "exact" or "rows that have changed were not read" in found.certificate.statement
-    after = fa.FAS().seek(S, 6, rng=0)
+    after = fa.FAS(selection="spa").seek(S, 6, rng=0)
     assert after.cost.rows_read <= 200  # what was read is not read again
     assert after.indices.tolist() == fa.SPA().seek(S, 6).indices.tolist()
 
@@ -168,7 +168,7 @@ def test_norms_settle_changes_that_are_not_read():
     rng = np.random.default_rng(3)
     A = separable(rng, 4000, 12, 4)
     S = fa.SampleMatrix(A, normalize=None)
-    first = fa.FAS().seek(S, 4, rng=0).indices
+    first = fa.FAS(selection="spa").seek(S, 4, rng=0).indices
     small = rng.choice(np.setdiff1d(np.arange(4000), first), 30, replace=False)
     for row in small:
         S.update(np.full(12, row), np.arange(12), 1e-6 * rng.random(12))
@@ -191,16 +191,16 @@ def test_norms_settle_changes_that_are_not_read():
 def test_changes_and_budgets_in_any_order(seed, rounds, normalize):
     rng = np.random.default_rng(seed)
     S = fa.SampleMatrix(separable(rng, 300, 9, 4), normalize=normalize)
-    anchors = fa.FAS().seek(S, 4, rng=0).indices
+    anchors = fa.FAS(selection="spa").seek(S, 4, rng=0).indices
     for count, budget, size in rounds:
         rows = np.append(rng.integers(S.shape[0], size=count), rng.choice(anchors))
         S.update(rows, rng.integers(9, size=count + 1), np.round(size * rng.random(count + 1), 3))
         S.append(0.5 * size * rng.random((2, 9)) + 1e-3)
         check(fa.FAS(budget=budget).seek(S, 4, rng=0), S, 4, budget)
         if rng.random() < 0.5:
-            anchors = fa.FAS().seek(S, 4, rng=0).indices
+            anchors = fa.FAS(selection="spa").seek(S, 4, rng=0).indices
             assert anchors.tolist() == fa.SPA().seek(S, 4).indices.tolist()
-    assert fa.FAS().seek(S, 4, rng=0).indices.tolist() == fa.SPA().seek(S, 4).indices.tolist()
+    assert fa.FAS(selection="spa").seek(S, 4, rng=0).indices.tolist() == fa.SPA().seek(S, 4).indices.tolist()
 
 
 def test_a_store_renews_its_index_from_sketches_within_a_budget(tmp_path, monkeypatch):
@@ -210,7 +210,7 @@ def test_a_store_renews_its_index_from_sketches_within_a_budget(tmp_path, monkey
     rng = np.random.default_rng(0)
     fa.build(separable(rng, 6000, 20, 6), tmp_path / "store").close()
     with fa.open(tmp_path / "store", mode="r+") as S:
-        first = fa.FAS().seek(S, 6).indices
+        first = fa.FAS(selection="spa").seek(S, 6).indices
         S.update(np.repeat(first[:3], 20), np.tile(np.arange(20), 3), np.ones(60))  # anchors move inside
         found = fa.FAS(budget=3000).seek(S, 6, rng=0)
         check(found, S, 6, 3000)
@@ -295,7 +295,7 @@ def test_a_temporary_store_counts_the_file_and_reads_it_once(files, monkeypatch)
         return source
 
     monkeypatch.setattr(fas_input, "open_source", counted)
-    found = fa.FAS().seek(folder / "t.csv", 4, rng=0)
+    found = fa.FAS(selection="spa").seek(folder / "t.csv", 4, rng=0)
     assert found.certificate.details["source"] == "built into a temporary store"
     assert found.indices.tolist() == fa.SPA().seek(A, 4).indices.tolist()
     assert sum(reads) == 900
@@ -311,7 +311,7 @@ def test_a_source_with_options(tmp_path):
     A = separable(np.random.default_rng(0), 300, 8, 4)
     savemat(tmp_path / "x.mat", {"noise": np.eye(3), "X": A})
     source = fa.io.open_source(tmp_path / "x.mat", variable="X")
-    assert fa.FAS().seek(source, 4, rng=0).indices.tolist() == fa.SPA().seek(A, 4).indices.tolist()
+    assert fa.FAS(selection="spa").seek(source, 4, rng=0).indices.tolist() == fa.SPA().seek(A, 4).indices.tolist()
 
 
 # --- what is taken and what is not --------------------------------------------------------------------------------
@@ -319,16 +319,16 @@ def test_a_source_with_options(tmp_path):
 
 def test_what_cannot_be_read_twice_is_refused_with_a_way_out():
     with pytest.raises(InvalidTypeError, match=r"fa\.build"):
-        fa.FAS().seek((np.eye(3) for _ in range(2)), 2)
+        fa.FAS(selection="spa").seek((np.eye(3) for _ in range(2)), 2)
 
 
 def test_odd_arguments():
     A = separable(np.random.default_rng(0), 100, 8, 4)
-    assert len(fa.FAS().seek(A, np.array(3))) == 3
-    assert [len(each) for each in fa.FAS().seek(A, np.array([2, 3]))] == [2, 3]
+    assert len(fa.FAS(selection="spa").seek(A, np.array(3))) == 3
+    assert [len(each) for each in fa.FAS(selection="spa").seek(A, np.array([2, 3]))] == [2, 3]
     for k in (np.array(2.5), np.array([[2, 3]]), np.array([2.5])):
         with pytest.raises(InvalidTypeError, match="k must be an integer"):
-            fa.FAS().seek(A, k)
+            fa.FAS(selection="spa").seek(A, k)
     for solver in (fa.FAS, fa.SPA):
         with pytest.raises(InvalidTypeError, match="tol must be a real number"):
             solver(tol="a")
@@ -338,15 +338,15 @@ def test_odd_arguments():
 
 def test_masked_arrays():
     A = np.ma.MaskedArray(np.random.default_rng(0).random((50, 5)))
-    assert fa.FAS().seek(A, 2).indices.tolist() == fa.SPA().seek(A.data, 2).indices.tolist()
+    assert fa.FAS(selection="spa").seek(A, 2).indices.tolist() == fa.SPA().seek(A.data, 2).indices.tolist()
     A[3, 2] = np.ma.masked
     with pytest.raises(InvalidInputError, match=r"1 entries of A are masked.*filled"):
-        fa.FAS().seek(A, 2)
+        fa.FAS(selection="spa").seek(A, 2)
 
 
 def test_names_of_a_data_frame():
     pandas = pytest.importorskip("pandas")  # an extra
     frame = pandas.DataFrame(np.eye(4) + 0.1, index=list("abcd"))
-    found = fa.FAS().seek(frame, 2)
+    found = fa.FAS(selection="spa").seek(frame, 2)
     assert found.names == tuple("abcd"[i] for i in found.indices)
-    assert fa.FAS().seek(pandas.DataFrame(np.eye(4)), 2).names is None
+    assert fa.FAS(selection="spa").seek(pandas.DataFrame(np.eye(4)), 2).names is None

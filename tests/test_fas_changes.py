@@ -52,7 +52,7 @@ class Interleaved(RuleBasedStateMachine):
             self.S = fa.open(self.path, mode="r+")
         else:
             self.S = fa.SampleMatrix(A, normalize=normalize)
-        self.found = answer(fa.FAS(), self.S, 3)
+        self.found = answer(fa.FAS(selection="spa"), self.S, 3)
 
     @property
     def path(self):
@@ -82,7 +82,7 @@ class Interleaved(RuleBasedStateMachine):
 
     @rule(k=st.integers(1, 7))
     def seek(self, k):
-        self.found = answer(fa.FAS(), self.S, k)
+        self.found = answer(fa.FAS(selection="spa"), self.S, k)
         assert self.found == answer(fa.SPA(), self.S, k)
 
     @rule(k=st.integers(1, 7), tol=st.sampled_from([None, 1e-3, 0.1, 0.5]), allow_fewer=st.booleans())
@@ -157,15 +157,15 @@ def test_walk(seed):
 def test_only_changed_rows_are_read():
     rng = np.random.default_rng(0)
     S = fa.SampleMatrix(separable(rng, 5000, 20, 5))
-    first = fa.FAS().seek(S, 5)
+    first = fa.FAS(selection="spa").seek(S, 5)
     assert first.cost.rows_read >= 5000
-    again = fa.FAS().seek(S, 5)
+    again = fa.FAS(selection="spa").seek(S, 5)
     assert again.cost.rows_read == 0
     assert again.certificate.kind == "exact"
     rows = rng.choice(5000, 50, replace=False)
     S.update(rows, rng.integers(20, size=50), 1e-3 * rng.random(50))
     S.append(rng.dirichlet(np.ones(20), 7))
-    third = fa.FAS().seek(S, 5)
+    third = fa.FAS(selection="spa").seek(S, 5)
     assert third.indices.tolist() == fa.SPA().seek(S, 5).indices.tolist()
     assert third.cost.rows_read == 57 or "pass" in third.certificate.details["index"]
 
@@ -177,10 +177,10 @@ def test_many_changes_do_not_swell_the_coreset(monkeypatch):
     monkeypatch.setattr(fas_changes, "_CROWDED", 100)
     rng = np.random.default_rng(1)
     S = fa.SampleMatrix(separable(rng, 3000, 15, 4))
-    fa.FAS().seek(S, 4)
+    fa.FAS(selection="spa").seek(S, 4)
     for _ in range(20):
         S.update(rng.integers(3000, size=50), rng.integers(15, size=50), 1e-2 * rng.random(50))
-        assert fa.FAS().seek(S, 4).indices.tolist() == fa.SPA().seek(S, 4).indices.tolist()
+        assert fa.FAS(selection="spa").seek(S, 4).indices.tolist() == fa.SPA().seek(S, 4).indices.tolist()
     assert len(recall(S).index.coreset) <= 300
 
 
@@ -192,7 +192,7 @@ def test_changes_of_all_rows_do_not_swell_the_coreset(monkeypatch):
     rng = np.random.default_rng(2)
     S = fa.SampleMatrix(separable(rng, 3000, 15, 4))
     data = as_rows(S)
-    fa.FAS().seek(S, 4)
+    fa.FAS(selection="spa").seek(S, 4)
     before = len(recall(S).index.coreset)
     for A in (separable(rng, 3000, 15, 4), rng.random((3000, 15))):
         S.update(np.repeat(np.arange(3000), 15), np.tile(np.arange(15), 3000), A.ravel())
@@ -203,4 +203,4 @@ def test_changes_of_all_rows_do_not_swell_the_coreset(monkeypatch):
         outside = np.setdiff1d(np.arange(3000), kept.coreset.indices)
         residuals = residual_norms(S.rows(np.arange(3000)), kept.run.indices[:-1])[outside].max(axis=0)
         assert (residuals[: len(kept.tails)] <= kept.tails).all()
-        assert fa.FAS().seek(S, 4).indices.tolist() == expected
+        assert fa.FAS(selection="spa").seek(S, 4).indices.tolist() == expected

@@ -70,12 +70,12 @@ def test_changed_anchors_need_no_new_pass(monkeypatch):
     monkeypatch.setattr(fas_seek, "SMALL", 0)
     rng = np.random.default_rng(3)
     S = fa.SampleMatrix(separable(rng, 20_000, 15, 5, alpha=0.3))
-    found = fa.FAS().seek(S, 5, rng=0)
+    found = fa.FAS(selection="spa").seek(S, 5, rng=0)
     for step in range(6):
         anchor = int(found.indices[step % 5])
         S[anchor, int(rng.integers(15))] = float(rng.random())
         S.update(rng.integers(20_000, size=20), rng.integers(15, size=20), rng.random(20))
-        found = fa.FAS().seek(S, 5, rng=0)
+        found = fa.FAS(selection="spa").seek(S, 5, rng=0)
         assert found.indices.tolist() == fa.SPA().seek(S, 5).indices.tolist()
         assert found.cost.rows_read <= 21
         assert found.certificate.details["index"].startswith("kept")

@@ -234,7 +234,7 @@ def update_at_the_edge(offset, least=0.9e-6):
     A[5] = [0.1, 1, 0, 0, 0, 0]
     A[7] = [0.5, np.sqrt((1 - 1e-6) * (1 - offset)), 0, 0, 0, 0]
     S = fa.SampleMatrix(A, normalize=None)
-    fa.FAS().seek(S, 3)
+    fa.FAS(selection="spa").seek(S, 3)
     S.update(np.full(6, 11), np.arange(6), [0.5, np.sqrt(1 - least), 0, 0, 0, 0])
     return S
 
@@ -243,7 +243,7 @@ def update_at_the_edge(offset, least=0.9e-6):
 def test_a_row_just_below_the_tie_band_does_not_excuse_longer_ones(offset, monkeypatch):
     monkeypatch.setattr(fas_seek, "SMALL", 0)
     S = update_at_the_edge(offset)
-    assert fa.FAS().seek(S, 3).indices.tolist() == fa.SPA().seek(S, 3).indices.tolist()
+    assert fa.FAS(selection="spa").seek(S, 3).indices.tolist() == fa.SPA().seek(S, 3).indices.tolist()
 
 
 def test_a_band_that_begins_anywhere_at_its_edge_is_looked_at():
@@ -270,6 +270,6 @@ def test_no_row_in_doubt_after_the_warm_up():
     """All rows near a threshold may be known already when the rounds among the doubtful ones begin."""
     A = np.random.default_rng(0).random((20_000, 120), dtype=np.float32)
     S = fa.SampleMatrix(A)
-    found = fa.FAS().seek(S, 3, rng=0)
+    found = fa.FAS(selection="spa").seek(S, 3, rng=0)
     assert found.certificate.kind == "exact"
     assert np.array_equal(found.indices, fa.SPA().seek(S, 3).indices)

@@ -32,7 +32,7 @@ def _keep_sketches(monkeypatch):
 
 
 def check(S, k=5, reads=None):
-    found = fa.FAS().seek(S, k, rng=0)
+    found = fa.FAS(selection="spa").seek(S, k, rng=0)
     assert found.indices.tolist() == fa.SPA().seek(S, k).indices.tolist()
     assert found.certificate.kind == "exact"
     if reads is not None:
@@ -60,7 +60,7 @@ def test_changes_before_and_after_opening(tmp_path):
         check(S, 5, reads=4)
         S[18, 3] = 0.25
         check(S, 5, reads=1)
-        anchor = int(fa.FAS().seek(S, 1).indices[0])
+        anchor = int(fa.FAS(selection="spa").seek(S, 1).indices[0])
         S.update(np.full(20, anchor), np.arange(20), np.zeros(20))  # the first anchor disappears
         check(S, 5)
         S[anchor, 2] = 7.0
@@ -69,7 +69,7 @@ def test_changes_before_and_after_opening(tmp_path):
 
 def test_compaction_renews_the_index(tmp_path):
     S = fa.build(matrix(), tmp_path / "s", memory_limit=1 << 22)
-    found = fa.FAS().seek(S, 5)
+    found = fa.FAS(selection="spa").seek(S, 5)
     S[int(found.indices[0]), 1] = 9.0
     S[40, 2] = 0.5
     S.append(matrix(m=10, seed=2))
@@ -95,7 +95,7 @@ def test_a_seek_with_a_tolerance_leaves_the_index_of_the_store_alone(tmp_path):
     check(S, 6)
     S.close()
     with fa.open(tmp_path / "s") as S:
-        assert fa.FAS().seek(S, 6).indices.tolist() == expected
+        assert fa.FAS(selection="spa").seek(S, 6).indices.tolist() == expected
         check(S, 6, reads=0)
 
 
@@ -104,13 +104,13 @@ def test_an_index_that_would_outweigh_its_store_is_left_out(tmp_path, monkeypatc
     A = sp.random_array((2000, 40_000), density=5e-4, rng=0, format="csr")
     S = fa.build(A, tmp_path / "s")
     assert not list((tmp_path / "s").glob("*fas*"))
-    assert fa.FAS().seek(S, 5, rng=0).indices.tolist() == fa.SPA().seek(S, 5).indices.tolist()
+    assert fa.FAS(selection="spa").seek(S, 5, rng=0).indices.tolist() == fa.SPA().seek(S, 5).indices.tolist()
 
 
 def test_a_proof_that_breaks_is_renewed_from_sketches(tmp_path):
     S = fa.build(matrix(), tmp_path / "s")
     assert any(arrays is not None for _, _, arrays in S.shard_arrays("fas"))
-    anchors = fa.FAS().seek(S, 5).indices
+    anchors = fa.FAS(selection="spa").seek(S, 5).indices
     S.update(np.repeat(anchors[:2], 20), np.tile(np.arange(20), 2), np.ones(40, dtype=np.float32))
     found = check(S, 5)
     assert found.certificate.details["index"] == "made now from sketches"
@@ -122,7 +122,7 @@ def test_sketches_that_would_weigh_too_much_go_after_the_build(tmp_path, monkeyp
     S = fa.build(matrix(), tmp_path / "s", memory_limit=1 << 22)
     assert not list((tmp_path / "s").glob("shard-*.fas.bin"))
     check(S, 5, reads=0)
-    S[int(fa.FAS().seek(S, 1).indices[0]), 1] = 9.0
+    S[int(fa.FAS(selection="spa").seek(S, 1).indices[0]), 1] = 9.0
     check(S, 5)
     S.compact()
     S.close()
@@ -214,7 +214,7 @@ def test_an_index_of_another_generation_is_refused(tmp_path, told):
     S = fa.build(matrix(), tmp_path / "s")
     old = S.manifest.extras["fas.whole"]
     kept = (tmp_path / "s" / old["file"]).read_bytes()
-    S[int(fa.FAS().seek(S, 1).indices[0]), 1] = 9.0
+    S[int(fa.FAS(selection="spa").seek(S, 1).indices[0]), 1] = 9.0
     S.compact()
     S.close()
     manifest = Manifest.read(tmp_path / "s")
@@ -229,7 +229,7 @@ def test_an_index_of_another_generation_is_refused(tmp_path, told):
 def test_the_first_seek_of_several_threads_knows_the_journal(tmp_path, monkeypatch):
     """An index is never seen without the changes that it does not know."""
     S = fa.build(matrix(m=20_000), tmp_path / "s", normalize=None)
-    before = fa.FAS().seek(S, 3).indices.tolist()
+    before = fa.FAS(selection="spa").seek(S, 3).indices.tolist()
     S.update(np.full(20, 7), np.arange(20), np.full(20, 50.0))  # row 7 is by far the longest now
     S.commit()
     S.close()
@@ -250,7 +250,9 @@ def test_the_first_seek_of_several_threads_knows_the_journal(tmp_path, monkeypat
     monkeypatch.setattr(fas_store, "absorb", slow(fas_store.absorb))
     for _ in range(3):
         with fa.open(tmp_path / "s") as S, ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda at, S=S: (time.sleep(0.02 * at), fa.FAS().seek(S, 3))[1], range(4)))
+            found = list(
+                pool.map(lambda at, S=S: (time.sleep(0.02 * at), fa.FAS(selection="spa").seek(S, 3))[1], range(4))
+            )
         assert [each.indices.tolist() for each in found] == [expected] * 4
 
 
@@ -258,7 +260,7 @@ def test_the_first_seek_of_several_threads_knows_the_journal(tmp_path, monkeypat
 def test_whoever_publishes_last_an_index_is_kept_with_what_it_does_not_know(last):
     """One thread takes in a part of the changes (its budget allows no more), another all of them."""
     S = fa.SampleMatrix(matrix(m=20_000), normalize=None)
-    fa.FAS().seek(S, 3)
+    fa.FAS(selection="spa").seek(S, 3)
     S.update([3, 4, 5], [1, 2, 3], np.array([0.1, 20.0, 30.0], np.float32))
     data, kept = as_rows(S), fas_store.recall(S)
     states = {"part": kept.take_in(data, np.array([3])), "whole": kept.current(data)}

@@ -72,7 +72,7 @@ def test_no_kernel_sees_a_damaged_sparse_matrix(case, door, tmp_path):
     A = DAMAGED[case]()
     doors = {
         "as_matrix": lambda: as_matrix(A),
-        "seek": lambda: fa.FAS().seek(A, 1),
+        "seek": lambda: fa.FAS(selection="spa").seek(A, 1),
         "build": lambda: fa.build(A, tmp_path / "s"),
         "blocks": lambda: whole(open_source(iter([A]))),
     }
@@ -119,7 +119,7 @@ def test_a_damaged_sparse_mat_file_does_not_end_the_process(tmp_path):
     at = raw.find(np.arange(3, dtype="i4").tobytes())
     raw[at : at + 4] = b"\xff\xff\xff\x7f"
     path.write_bytes(raw)
-    for door in (lambda: fa.build(path, tmp_path / "s"), lambda: fa.FAS().seek(path, 2)):
+    for door in (lambda: fa.build(path, tmp_path / "s"), lambda: fa.FAS(selection="spa").seek(path, 2)):
         with pytest.raises(StoreError, match="an index near segment 0 is outside 0 … 11"):
             door()
 
@@ -191,7 +191,7 @@ CLAIMS = [value for name, value in sorted(globals().items()) if name.startswith(
 @pytest.mark.parametrize("write", CLAIMS, ids=lambda write: write.__name__.removeprefix("write_"))
 def test_a_tiny_file_that_claims_a_huge_matrix_is_refused_at_once(write, tmp_path):
     path = write(tmp_path)
-    for door in (lambda: fa.build(path, tmp_path / "s"), lambda: fa.FAS().seek(path, 1)):
+    for door in (lambda: fa.build(path, tmp_path / "s"), lambda: fa.FAS(selection="spa").seek(path, 1)):
         with pytest.raises(TooLargeError, match="claims"):
             door()
     assert not (tmp_path / "s").exists()
@@ -199,7 +199,7 @@ def test_a_tiny_file_that_claims_a_huge_matrix_is_refused_at_once(write, tmp_pat
 
 def test_sparse_matrices_in_memory_that_claim_too_much():
     A = sp.coo_array((np.ones(1), (np.zeros(1, int), np.zeros(1, int))), shape=(HUGE, 3))
-    for door in (as_matrix, open_source, lambda A: fa.FAS().seek(A, 1)):
+    for door in (as_matrix, open_source, lambda A: fa.FAS(selection="spa").seek(A, 1)):
         with pytest.raises(TooLargeError, match="claims 1,000,000,000,000 rows but holds 1 entries"):
             door(A)
     check_extent((10**9, 10**6), 10**8, "a large matrix")
@@ -251,7 +251,7 @@ NPY = {
 def test_damaged_npy_files(case, tmp_path):
     path = tmp_path / "a.npy"
     path.write_bytes(NPY[case])
-    for door in (lambda: fa.build(path, tmp_path / "s"), lambda: fa.FAS().seek(path, 1)):
+    for door in (lambda: fa.build(path, tmp_path / "s"), lambda: fa.FAS(selection="spa").seek(path, 1)):
         with pytest.raises(StoreError, match=r"a\.npy"):
             door()
 

@@ -91,7 +91,7 @@ def test_every_piece_is_there(tmp_path):
     A = planted()
     names = [f"row number {i}" for i in range(300)]
     words = [f"word{j}" for j in range(40)]
-    anchors = fa.FAS().seek(A, 4, rng=0)
+    anchors = fa.FAS(selection="spa").seek(A, 4, rng=0)
     path = report.write(
         tmp_path / "r.html", A, anchors, title="My data", row_names=names, column_names=words, kind="features", seed=1
     )
@@ -173,13 +173,13 @@ def test_any_kind_of_matrix(tmp_path, make):
     A[A < 0.01] = 0.0
     A[7] = 0.0
     A = make(A)
-    check(report.write(tmp_path / "r.html", A, fa.FAS().seek(A, 3, rng=0), seed=0))
+    check(report.write(tmp_path / "r.html", A, fa.FAS(selection="spa").seek(A, 3, rng=0), seed=0))
 
 
 def test_a_larger_store_is_looked_at_through_samples(tmp_path):
     A = planted(m=5000, n=20, k=3)
     with fa.build(A, tmp_path / "s", row_names=[f"n{i}" for i in range(5000)]) as S:
-        facts = gather(S, fa.FAS().seek(S, 3, rng=0), title="s", seed=0)
+        facts = gather(S, fa.FAS(selection="spa").seek(S, 3, rng=0), title="s", seed=0)
         whole = report.anchor_shares(A, facts.components, rows=10_000)
     assert facts.shares.sampled
     assert not whole.sampled
@@ -297,14 +297,14 @@ def test_the_cost_is_compared_fairly(tmp_path, index, said, unsaid):
 def test_how_well_is_another_question_than_which_rows(tmp_path):
     rng = np.random.default_rng(0)
     A = rng.dirichlet(np.full(500, 0.02), 100)  # rows that are no mixtures of a few others
-    poor = check(report.write(tmp_path / "poor.html", A, fa.FAS().seek(A, 3, rng=0), seed=0)).text
+    poor = check(report.write(tmp_path / "poor.html", A, fa.FAS(selection="spa").seek(A, 3, rng=0), seed=0)).text
     assert "Proved." in poor
     assert "Poorly." in poor
     assert poor.index("Poorly.") < poor.index("Proved.")
     assert "a few stand for the rest" not in poor
     assert "The anchors themselves are" in poor
     A = planted()
-    good = check(report.write(tmp_path / "good.html", A, fa.FAS().seek(A, 4, rng=0), seed=0)).text
+    good = check(report.write(tmp_path / "good.html", A, fa.FAS(selection="spa").seek(A, 4, rng=0), seed=0)).text
     assert "Well." in good
     assert "Poorly." not in good
 
@@ -347,12 +347,12 @@ def corner_names(page):
 def test_names_of_corners_are_whole_where_there_is_room(tmp_path):
     A = planted(k=4)
     names = [f"case number {i}" for i in range(300)]
-    anchors = fa.FAS().seek(A, 4, rng=0)
+    anchors = fa.FAS(selection="spa").seek(A, 4, rng=0)
     path = report.write(tmp_path / "r.html", A, anchors, row_names=names, kind="features", seed=0)
     drawn = re.findall(r'<text [^>]*class="name">([^<]*)<', path.read_text())
     assert sorted(drawn) == sorted(names[i] for i in anchors.indices)
     A = planted(k=12)
-    anchors = fa.FAS().seek(A, 12, rng=0)
+    anchors = fa.FAS(selection="spa").seek(A, 12, rng=0)
     page = check(report.write(tmp_path / "r.html", A, anchors, row_names=names, kind="features", seed=0))
     assert corner_names(page) == []
     assert [a for a in page.all("ol") if a.get("class") == "legend"] != []

@@ -323,20 +323,20 @@ def test_a_reader_seeks_in_its_generation_after_compactions(tmp_path):
     M = W @ rng.random((5, 40))
     fa.build(M, tmp_path / "p").close()
     readers = [fa.open(tmp_path / "p") for _ in range(3)]
-    expected = fa.FAS().seek(readers[0], 5).indices
+    expected = fa.FAS(selection="spa").seek(readers[0], 5).indices
     with fa.open(tmp_path / "p", mode="r+") as S:
         for _ in range(2):
             S[7, 3] = 100.0
             S.compact()
     assert readers[1].sidecar_arrays("fas") is not None
-    np.testing.assert_array_equal(fa.FAS().seek(readers[1], 5).indices, expected)
+    np.testing.assert_array_equal(fa.FAS(selection="spa").seek(readers[1], 5).indices, expected)
     assert len(readers[2].shard_arrays("fas")) == 1
 
 
 def test_a_missing_extra_is_named(tmp_path):
     M = np.random.default_rng(0).random((3000, 40))
     fa.build(M, tmp_path / "p").close()
-    (extra,) = (tmp_path / "p").glob("whole-*")
+    (extra,) = (tmp_path / "p").glob("whole-*.fas.bin")
     content = extra.read_bytes()
     extra.write_bytes(content[:-64])
     with pytest.raises(CorruptStoreError, match=rf"{extra.name} has .* truncated or foreign"):

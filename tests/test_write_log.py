@@ -83,12 +83,12 @@ def test_rows_appended_and_changed_are_changes():
 def test_a_copy_after_a_seek_has_a_log_of_its_own(duplicate):
     A = np.random.default_rng(0).random((5000, 20))
     S = fa.SampleMatrix(A)
-    expected = fa.FAS().seek(S, 3).indices.tolist()
+    expected = fa.FAS(selection="spa").seek(S, 3).indices.tolist()
     T = duplicate(S)
     T.append(np.eye(20)[:3])
     T[5001, 0] = 1.0
-    assert fa.FAS().seek(T, 3).indices.tolist() == fa.SPA().seek(T, 3).indices.tolist()
-    found = fa.FAS().seek(S, 3)
+    assert fa.FAS(selection="spa").seek(T, 3).indices.tolist() == fa.SPA().seek(T, 3).indices.tolist()
+    found = fa.FAS(selection="spa").seek(S, 3)
     assert (found.indices.tolist(), found.cost.rows_read) == (expected, 0)
 
 

@@ -28,12 +28,23 @@ class Certificate:
 
     ``kind`` is ``"exact"`` (proved equal to what full SPA selects), ``"near"`` (every chosen residual is proved
     to be at least 1 − η of the largest), ``"sampled"`` (a statement with probability 1 − δ) or ``"none"``.
-    ``statement`` says it in one sentence for people; ``details`` holds the figures behind it.
+    ``statement`` says it in one sentence for people; ``details`` holds the figures behind it. ``evidence`` is what
+    :attr:`stability` is computed from.
     """
 
     kind: CertificateKind
     statement: str
     details: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def stability(self) -> Any:
+        """How far each anchor would move in other data from the same source; None where the solver cannot tell.
+
+        A :class:`~fastanchors.greedy.stability.Stability`, computed when it is first asked for (a few hundred
+        milliseconds): the anchors are sought again in two halves of the rows and with noise drawn anew.
+        """
+        return None if self.evidence is None else self.evidence.stability
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.statement}"
@@ -50,6 +61,7 @@ class Selection:
     certificate: Certificate
     residuals: ArrayLike | None = None
     points: ArrayLike | None = None
+    support: ArrayLike | None = None
     prefix_certificate: Callable[[int], Certificate] | None = None
 
 
@@ -78,6 +90,8 @@ class Anchors(Sequence[int]):
         Names of the anchor rows, where the source has any.
     points : ndarray or None
         What stands for each anchor, in the units of the data (k × n), where that is not simply the row.
+    support : ndarray of int or None
+        How many rows are copies of each anchor within their noise, where that was looked at.
 
     Examples
     --------
@@ -98,6 +112,7 @@ class Anchors(Sequence[int]):
     residuals: NDArray[np.float64] | None = None
     names: tuple[str, ...] | None = None
     points: NDArray[np.float64] | None = None
+    support: NDArray[np.intp] | None = None
 
     # --- a sequence of row indices ----------------------------------------------------------------------------------
 
@@ -143,6 +158,8 @@ class Anchors(Sequence[int]):
             columns["name"] = list(self.names)
         if self.residuals is not None:
             columns["residual"] = self.residuals.tolist()
+        if self.support is not None:
+            columns["support"] = self.support.tolist()
         return columns
 
     def __str__(self) -> str:
@@ -241,6 +258,8 @@ class Anchors(Sequence[int]):
             result["residuals"] = [float(r) for r in self.residuals]
         if self.names is not None:
             result["anchor_names"] = list(self.names)
+        if self.support is not None:
+            result["support"] = [int(count) for count in self.support]
         return result
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from .._openers import opener
+from ..greedy.coordinates import DIRECTIONS
 from ..store import build as _build
 from ..store import open as _open
 from ..store.build import DEFAULT_MEMORY, Progress
@@ -14,6 +15,7 @@ from ..store.sidecars import Sidecar
 from ..store.storage import is_object_address
 from ..store.store import Store
 from ..store.verify import verify as _verify
+from .noise_aware import CoordinatesSidecar
 from .sidecar import FasSidecar
 
 __all__ = ["build", "open", "verify"]
@@ -28,6 +30,7 @@ def build(
     memory_limit: int = DEFAULT_MEMORY,
     overwrite: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    directions: int = DIRECTIONS,
     sidecars: Sequence[Sidecar] | None = None,
     metadata: dict[str, Any] | None = None,
     **options: Any,
@@ -55,6 +58,8 @@ def build(
         Replace a store that is there already, in one step at the end; no other writer may have it open.
     progress : callable or None
         Called with a :class:`~fastanchors.store.Progress` after each shard, from the calling thread.
+    directions : int
+        Directions whose coordinates are kept for noise-aware seeks of up to ``directions`` + 1 anchors.
     sidecars : sequence of Sidecar or None
         Further files to make from the same blocks. By default the index of ``FAS()``, which makes seeks quick; ``()``
         for none.
@@ -84,7 +89,7 @@ def build(
         memory_limit=memory_limit,
         overwrite=overwrite,
         progress=progress,
-        sidecars=[FasSidecar()] if sidecars is None else sidecars,
+        sidecars=[FasSidecar(), CoordinatesSidecar(directions)] if sidecars is None else sidecars,
         metadata=metadata,
         **options,
     )
@@ -122,7 +127,7 @@ def open(
     ...         S[2, 2]
     1.0
     """
-    kinds = [FasSidecar] if sidecars is None else sidecars
+    kinds: Sequence[type[Sidecar]] = [FasSidecar, CoordinatesSidecar] if sidecars is None else sidecars
     load = opener("object store") if is_object_address(path) else _open
     store: Store = load(path, mode, memory_limit=memory_limit, sidecars=kinds)
     return store
@@ -159,5 +164,5 @@ def verify(path: str | os.PathLike[str], *, progress: Callable[[int, int], None]
     4
     """
     check = opener("object verify") if is_object_address(path) else _verify
-    found: dict[str, Any] = check(path, progress=progress, sidecars=[FasSidecar])
+    found: dict[str, Any] = check(path, progress=progress, sidecars=[FasSidecar, CoordinatesSidecar])
     return found

@@ -15,7 +15,7 @@ from .noise import Noise, clipped_noise, estimate_noise, without_clipping
 from .refine import Refined, refine
 from .selection import RULES, select
 
-__all__ = ["Found", "WorkingRows", "find_anchors", "working_rows"]
+__all__ = ["Found", "WorkingRows", "copies", "find_anchors", "working_rows"]
 
 _ALL = 20_000  # up to here every row may be a vertex and speaks for them
 _SAMPLE = 6_000  # rows beyond the extreme ones that speak for the vertices of larger matrices
@@ -91,6 +91,7 @@ def find_anchors(
     *,
     working: WorkingRows | None = None,
     neighbours: int | None = None,
+    total: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Found | None:
     """Anchors by a rule on the coordinates; None where no noise is seen and the rule is ``"auto"``: take SPA's rows.
@@ -105,6 +106,8 @@ def find_anchors(
         Which rows to work on; :func:`working_rows` by default.
     neighbours : int
         How many points to average; follows from the noise by default.
+    total : int
+        How many rows the sample stands for; by default those of ``coordinates`` that are not zero.
     """
     if rule not in RULES or rule == "spa":
         raise InvalidInputError(f"selection on coordinates must be one of {RULES}, without 'spa', got {rule!r}")
@@ -133,7 +136,9 @@ def find_anchors(
         indices=_nearest_rows(points, rows, each, vertices),
         vertices=vertices,
         profiles=_profiles(coordinates, vertices, noise, sample, left_of_sample),
-        support=_support(sample, noise, vertices, int(np.count_nonzero(coordinates.sums > 0))),
+        support=copies(
+            sample, noise, vertices, int(np.count_nonzero(coordinates.sums > 0)) if total is None else total
+        ),
         noise=noise,
         neighbours=count,
         refined=refined,
@@ -163,7 +168,7 @@ def _nearest_rows(points: _Array, rows: NDArray[np.intp], noise: _Array, vertice
     return np.asarray(rows[taken], dtype=np.intp)
 
 
-def _support(points: _Array, noise: Noise, vertices: _Array, total: int) -> NDArray[np.intp]:
+def copies(points: _Array, noise: Noise, vertices: _Array, total: int) -> NDArray[np.intp]:
     """How many of all rows are copies: near the vertex but for their noise, and nearer than to any other."""
     k = len(vertices)
     distances = np.sqrt(_squared_distances(points, vertices))

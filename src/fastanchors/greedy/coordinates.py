@@ -28,10 +28,18 @@ from numpy.typing import NDArray
 from ..errors import InvalidInputError
 from ..matrix import RowMatrix, Rows
 
-__all__ = ["DIRECTIONS", "Coordinates", "Frame", "coordinates", "coordinates_of", "fit_frame"]
+__all__ = [
+    "DIRECTIONS",
+    "PILOT_ENTRIES",
+    "Coordinates",
+    "Frame",
+    "block_coordinates",
+    "coordinates",
+    "fit_frame",
+]
 
 DIRECTIONS = 32  # kept by default
-_PILOT_ENTRIES = 1 << 23
+PILOT_ENTRIES = 1 << 23
 _PILOT_ROWS = 2048  # at least
 _GRAM_COLUMNS = 512  # up to here the directions come from a Gram matrix, above from subspace iteration
 _ROUNDS = 3  # of directions and weights in turns
@@ -110,6 +118,7 @@ def coordinates(
     directions: int = DIRECTIONS,
     *,
     weights: Weights = "auto",
+    pilot_entries: int = PILOT_ENTRIES,
     rng: np.random.Generator | None = None,
 ) -> Coordinates:
     """Coordinates of all rows: a pilot, then one pass.
@@ -122,12 +131,15 @@ def coordinates(
         How many to keep; fewer where the matrix has fewer columns or rows.
     weights : "auto", "poisson", "none" or m numbers
         How much each row counts for the directions: by the noise seen in it, by its sum, equally, or as given.
+    pilot_entries : int
+        Entries of the pilot at most, but for 2048 rows; no more than 2²³.
     rng : numpy.random.Generator
         Draws the pilot where the matrix is larger than one.
     """
     rng = np.random.default_rng(0) if rng is None else rng
     m, n = matrix.shape
-    size = max(_PILOT_ROWS, _PILOT_ENTRIES // max(1, matrix.nnz // max(m, 1) if matrix.is_sparse else n))
+    width = max(1, matrix.nnz // max(m, 1) if matrix.is_sparse else n)
+    size = max(_PILOT_ROWS, min(pilot_entries, PILOT_ENTRIES) // width)
     chosen = np.arange(m) if m <= size else np.sort(rng.choice(m, size, replace=False))
     given = np.asarray(weights, dtype=np.float64)[chosen] if not isinstance(weights, str) else weights
     frame = fit_frame(matrix.rows(chosen), directions, weights=given, rng=rng)
@@ -136,12 +148,12 @@ def coordinates(
 
 def coordinates_of(matrix: RowMatrix, frame: Frame) -> Coordinates:
     """Coordinates of all rows in a frame that is known: one pass."""
-    parts = matrix.map_blocks(_block_coordinates, frame)
+    parts = matrix.map_blocks(block_coordinates, frame)
     values, left, sums = (np.concatenate([part[i] for part in parts]) for i in range(3))
     return Coordinates(frame, values, left, sums)
 
 
-def _block_coordinates(start: int, block: Rows, frame: Frame) -> tuple[NDArray[np.float32], _Array, _Array]:
+def block_coordinates(start: int, block: Rows, frame: Frame) -> tuple[NDArray[np.float32], _Array, _Array]:
     profiles, sums = _profiles(block)
     values, squares = _centred(profiles, frame.centre, frame.scale, frame.directions)
     left = np.maximum(squares - np.einsum("ij,ij->i", values, values), 0.0)

@@ -17,9 +17,9 @@ from ..errors import FastAnchorsError
 from .anchoring import Found, WorkingRows, find_anchors
 from .coordinates import Coordinates
 
-__all__ = ["Stability", "stability"]
+__all__ = ["Stability", "no_noise", "stability"]
 
-_FIRM, _LOOSE = 0.1, 0.5  # moves relative to the distance to the nearest other anchor
+_FIRM, _LOOSE = 0.25, 0.5  # moves relative to the distance to the nearest other anchor
 _FEW = 3  # rows that support an anchor that is not firm
 
 _Array = NDArray[np.float64]
@@ -119,7 +119,7 @@ def stability(
     move = np.where(np.isnan(move), np.inf, move)
     angle = np.sqrt(np.mean(np.square(angles), axis=0))
     relative = move / np.maximum(between.min(axis=1), 1e-300)
-    verdicts = tuple("firm" if r <= _FIRM * 2.5 else "loose" if r <= _LOOSE else "noise" for r in relative)
+    verdicts = tuple("firm" if r <= _FIRM else "loose" if r <= _LOOSE else "noise" for r in relative)
     return Stability(
         found.noise.relative,
         np.where(np.isnan(angle), np.pi / 2, angle),

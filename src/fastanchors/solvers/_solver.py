@@ -76,6 +76,7 @@ class Solver(Parameters, ABC):
             certificate=selection.certificate,
             residuals=None if selection.residuals is None else np.asarray(selection.residuals, dtype=np.float64),
             points=None if selection.points is None else np.asarray(selection.points, dtype=np.float64),
+            support=None if selection.support is None else np.asarray(selection.support, dtype=np.intp),
             names=None if names is None else tuple(str(names[i]) for i in indices),
         )
 

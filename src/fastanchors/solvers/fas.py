@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Literal, overload
 import numpy as np
 
 from .._rng import RngLike, as_generator
-from .._validate import check_rank
+from .._validate import check_finite, check_rank
 from ..anchors import Anchors, Certificate, Selection
 from ..errors import InvalidInputError, InvalidTypeError
-from ..matrix import RowMatrix
+from ..matrix import ArrayMatrix, MeteredMatrix, RowMatrix, open_matrix
 from ._rows import as_rows
 from ._solver import Solver
 from .robust import Robust
@@ -21,7 +21,7 @@ from .robust import Robust
 __all__ = ["FAS"]
 
 _VARIANTS = ("indexed", "paper")
-_INDEXED = ("budget", "precondition", "robust", "tol", "allow_fewer")  # options of one variant only
+_INDEXED = ("selection", "budget", "precondition", "robust", "tol", "allow_fewer")  # options of one variant only
 _PAPER = (
     "kappa", "alpha", "sizes", "rows", "columns", "eps", "eps_V", "eps_U", "zeta", "eta", "gamma", "directions",
     "draws", "orthonormalize", "rule", "layers", "max_draws",
@@ -31,14 +31,21 @@ _PAPER = (
 class FAS(Solver):
     """Fast Anchors Seeking (Chen, Li, Sun, Yuan and Zhang).
 
-    The default variant is the best this library has: SPA's anchors, proved, at a cost that hardly grows with the
-    matrix. ``variant="paper"`` is Algorithm 1 of the paper line by line. None for an option of the paper means the
+    The default variant is the best this library has. It looks at the noise of the rows first: where there is none,
+    the answer is SPA's, proved, at a cost that hardly grows with the matrix; where there is, anchors are points that
+    many rows speak for (``Anchors.points``), with the row nearest to each as its index. ``variant="paper"`` is
+    Algorithm 1 of the paper line by line. None for an option of the paper means the
     paper's own choice (:class:`fastanchors.fas.paper.PaperFAS`).
 
     Parameters
     ----------
     variant : "indexed" or "paper"
         Which algorithm.
+    selection : "auto", "spa", "smoothed", "pseudo-points", "lifted" or "whitened"
+        ``"spa"`` is plain SPA of the rows as they are. The others work on the rows divided by their sums, in the
+        leading directions of these (:mod:`fastanchors.greedy.coordinates`); ``"auto"`` takes pseudo-points and refines
+        them, or plain SPA where no noise is seen, where there is no room to see any (k > columns − 3), or where
+        ``budget``, ``precondition``, ``robust``, ``tol`` or ``allow_fewer`` ask for variants of it.
     budget : int or None
         The largest number of rows to read. The certificate then says what could not be settled.
     precondition, robust, tol, allow_fewer
@@ -71,6 +78,7 @@ class FAS(Solver):
         self,
         variant: Literal["indexed", "paper"] = "indexed",
         *,
+        selection: Literal["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"] = "auto",
         budget: int | None = None,
         precondition: Literal["spa", "svd", "mve"] | None = None,
         robust: str | Robust | None = None,
@@ -101,6 +109,10 @@ class FAS(Solver):
         self.variant = variant
         vars(self).update(options)
         given = {name: value for name, value in options.items() if value is not None and value is not False}
+        rule = given.pop("selection", "auto")
+        if variant == "paper" and rule != "auto":
+            raise InvalidTypeError("selection is no option of FAS(variant='paper'), whose rule is rule=")
+        self._rule = _rule(rule, given)
         if orthonormalize is False:
             given["orthonormalize"] = False
         for name in _PAPER if variant == "indexed" else _INDEXED:
@@ -130,6 +142,44 @@ class FAS(Solver):
             Same seed, same answer.
         """
         started = time.perf_counter()
+        if self._rule != "spa" and self.variant == "indexed":
+            return self._seek_noisy(A, k, as_generator(rng), started)
+        return self._seek_plain(A, k, rng, started)
+
+    def _seek_noisy(
+        self, A: Any, k: int | Sequence[int], rng: np.random.Generator, started: float
+    ) -> Anchors | list[Anchors]:
+        """By the noise-aware rule; by plain SPA where that says so."""
+        matrix = open_matrix(A)
+        if isinstance(matrix, ArrayMatrix) and not matrix.checked:
+            check_finite(matrix.data)
+        several = isinstance(k, Sequence | np.ndarray) and not isinstance(k, str)
+        sizes: list[Any] = list(k) if several else [k]  # type: ignore[arg-type]
+        if not sizes:
+            raise InvalidInputError("k is empty: give at least one number of anchors")
+        sizes = [check_rank(size, matrix.shape, limit=self._limit) for size in sizes]
+        with matrix.reading():
+            results = self._noise_aware(matrix, sizes, rng, started)
+        return results if several else results[0]
+
+    def _noise_aware(
+        self, matrix: RowMatrix, sizes: list[int], rng: np.random.Generator, started: float
+    ) -> list[Anchors]:
+        from ..fas.noise_aware import can_see_noise, explain_no_noise, noise_aware, summary_of
+
+        data = MeteredMatrix(matrix)
+        visible = [size for size in sizes if self._rule != "auto" or can_see_noise(data.shape, size)]
+        summary = summary_of(data, max(visible)) if visible else None
+        results = []
+        for size in sizes:
+            found = None if summary is None or size not in visible else noise_aware(data, size, self._rule, summary)
+            if found is None:
+                found = self._engine.select(as_rows(matrix), size, rng)
+                found = found if summary is None else explain_no_noise(summary, found)
+            results.append(self._result(found, started, data.cost, data.row_names))
+        return results
+
+    def _seek_plain(self, A: Any, k: int | Sequence[int], rng: RngLike, started: float) -> Anchors | list[Anchors]:
         data = as_rows(self._engine.prepare(A))
         with data.source.reading() if isinstance(data.source, RowMatrix) else nullcontext():
             return self._sought(data, k, as_generator(rng), started)
@@ -158,6 +208,17 @@ class FAS(Solver):
 
     def _select(self, data: Any, k: int, rng: np.random.Generator) -> Selection:
         return self._engine.select(as_rows(data), k, rng)
+
+
+def _rule(rule: str, given: dict[str, Any]) -> str:
+    """The selection rule; options of plain SPA turn "auto" into "spa"."""
+    from ..fas.noise_aware import check_rule
+
+    rule = check_rule(rule)
+    plain = [name for name in ("budget", "precondition", "robust", "tol", "allow_fewer") if name in given]
+    if plain and rule not in ("auto", "spa"):
+        raise InvalidTypeError(f"{plain[0]} is an option of plain SPA and does not go with selection={rule!r}")
+    return "spa" if plain else rule
 
 
 def _engine(variant: str, options: dict[str, Any]) -> Any:

@@ -1,0 +1,221 @@
+"""FAS() on noisy rows: the noise-aware selection, its certificate, and what is kept of a matrix between seeks."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..anchors import Certificate, Selection
+from ..errors import InvalidInputError, RankError
+from ..greedy.coordinates import DIRECTIONS
+from ..greedy.selection import RULES
+from ..greedy.summary import Evidence, Summary, summarise
+from ..matrix import Cost, MeteredMatrix, Mutable, RowMatrix, Rows
+from ..sampling.block import Block
+from ..store.sidecars import Arrays, Sidecar, SidecarHost
+
+__all__ = ["CoordinatesSidecar", "can_see_noise", "check_rule", "explain_no_noise", "noise_aware", "summary_of"]
+
+_SPARE = 4  # directions beyond those that k needs
+_ROW_BYTES = 4 * (DIRECTIONS + 4)  # held for each row of a store while its coordinates are made
+_PILOT_ROWS = 2048
+_FREE, _SHARE = 1 << 18, 0.1  # bytes that they may take in any store, and part of the bytes of the rows
+_MANY = 0.05  # part of the rows that may change before the coordinates are made anew
+
+_KEPT: weakref.WeakKeyDictionary[Any, tuple[Summary, int]] = weakref.WeakKeyDictionary()
+_KEEPING = threading.RLock()
+
+
+def check_rule(selection: Any) -> str:
+    """The name of a selection rule, checked."""
+    if selection not in RULES:
+        raise InvalidInputError(f"selection must be one of {', '.join(map(repr, RULES))}, got {selection!r}")
+    return str(selection)
+
+
+def can_see_noise(shape: tuple[int, int], k: int) -> bool:
+    """Whether rows and columns are enough to tell k anchors from noise."""
+    m, n = shape
+    return 2 <= k <= min(m, n - 3)
+
+
+def noise_aware(matrix: RowMatrix, k: int, rule: str, summary: Summary) -> Selection | None:
+    """Anchors by a rule on the coordinates; None where ``"auto"`` leaves them to plain SPA.
+
+    That is where no noise is seen, where there are too few columns or rows to see it, and where the rows span fewer
+    directions than k anchors need.
+    """
+    if k - 1 > summary.coordinates.frame.rank:
+        if rule == "auto":
+            return None
+        rank = summary.coordinates.frame.rank + 1
+        raise RankError(f"the rows speak for {rank} anchors at most, not for {k}; ask for k ≤ {rank}", rank)
+    try:
+        found = summary.find(k, rule)
+    except (RankError, np.linalg.LinAlgError):
+        if rule == "auto":
+            return None
+        raise
+    if found is None:
+        return None
+    scale = np.ones(k) if matrix.normalize == "l1" else summary.scale(found)
+    evidence = Evidence(summary, found, rule, scale, found.support)
+    details = {"selection": rule, "coordinates": summary.coordinates.shape[1], **found.details()}
+    if summary.complete:
+        kind, words = "exact", f"the rule {rule!r} was applied to all rows"
+    else:
+        kind = "sampled"
+        words = (
+            f"the rule {rule!r} was applied to the {len(summary.candidates):,} most extreme rows and to "
+            f"{len(summary.sample):,} rows drawn evenly; this is no proof"
+        )
+    words += f" (noise is {found.noise.relative:.2g} of the spread of the rows; anchors are points, not rows)"
+    return Selection(
+        found.indices,
+        Certificate("exact" if kind == "exact" else "sampled", words, details, evidence),
+        points=found.profiles * scale[:, None],
+        support=found.support,
+    )
+
+
+def explain_no_noise(summary: Summary, selection: Selection) -> Selection:
+    """SPA's answer with what was learnt on the way: its support, and no noise where none was seen."""
+    indices = np.asarray(selection.indices, dtype=np.intp)
+    if len(indices) - 1 > summary.coordinates.shape[1] or summary.noise(len(indices)).seen:
+        return selection
+    support = summary.support(indices)
+    given = selection.certificate
+    if support is None:
+        support = np.ones(len(indices), dtype=np.intp)
+    evidence = Evidence(summary, None, "auto", np.ones(len(indices)), np.maximum(support, 1))
+    certificate = Certificate(given.kind, given.statement, {**given.details, "noise": 0.0}, evidence)
+    return Selection(indices, certificate, selection.residuals, selection.points, np.maximum(support, 1))
+
+
+def summary_of(matrix: RowMatrix, k: int) -> Summary:
+    """What is kept of the matrix, brought up to date, or made now in one pass."""
+    source = matrix.matrix if isinstance(matrix, MeteredMatrix) else matrix
+    directions = max(DIRECTIONS, k + _SPARE)
+    if not isinstance(source, Mutable):
+        return summarise(matrix, directions)
+    with _KEEPING:
+        cursor = source.cursor
+        kept = _recalled(source)
+        held = 0 if kept is None else kept[0].coordinates.shape[1]
+        enough = held >= min(k - 1, min(source.shape) - 1)
+        if kept is not None and not enough and isinstance(source, SidecarHost):
+            raise InvalidInputError(
+                f"k = {k} needs {k - 1} directions and the store keeps {held}; ask for k ≤ {held + 1}, rebuild it with "
+                f"fa.build(…, directions={k - 1}), or take selection='spa'"
+            )
+        if kept is not None and enough:
+            summary = _current(source, *kept)
+            if summary is not None:
+                _KEPT[source] = (summary, cursor)
+                return summary
+        summary = summarise(source, directions)
+        _KEPT[source] = (summary, cursor)
+        return summary
+
+
+def _recalled(source: Any) -> tuple[Summary, int] | None:
+    kept = _KEPT.get(source)
+    if kept is None and isinstance(source, SidecarHost):
+        written = source.sidecar_arrays(CoordinatesSidecar.name)
+        kept = None if written is None else (Summary.load(written[0]), written[1])
+    return kept
+
+
+def _current(source: Any, summary: Summary, cursor: int) -> Summary | None:
+    """With the rows that have changed since; None where they are too many."""
+    written = source.changes_since(cursor)
+    if written is None:
+        return None
+    changed = np.asarray(written, dtype=np.intp)
+    if changed.size == 0:
+        return summary
+    if changed.size > max(64, _MANY * source.shape[0]):
+        return None
+    return summary.with_rows(changed, source.rows(changed), source.shape[0])
+
+
+class CoordinatesSidecar(Sidecar):
+    """The coordinates of a few thousand rows of a store, for noise-aware seeks that read no row.
+
+    Parameters
+    ----------
+    directions : int
+        How many to keep: enough for k ≤ directions + 1.
+    """
+
+    name = "coordinates"
+    temporary = True  # nothing is kept beside the shards
+
+    def __init__(self, directions: int = DIRECTIONS) -> None:
+        self.directions = directions
+
+    @classmethod
+    def load(cls, shared: Arrays) -> CoordinatesSidecar:
+        return cls(int(np.asarray(shared["directions"])[0]) if "directions" in shared else DIRECTIONS)
+
+    def wanted(self, shape: tuple[int | None, int]) -> bool:
+        return shape[1] > 3
+
+    def begin(self, block: Block) -> Arrays:
+        return {"directions": np.array([self.directions], dtype=np.int64)}
+
+    def add_block(self, block: Block, first_row: int) -> Arrays:
+        return {}
+
+    def finish(self, store: Any) -> Mapping[str, NDArray[Any]] | None:
+        m, n = store.shape
+        if 2 * m * _ROW_BYTES + 64 * min(m, _PILOT_ROWS) * n > store.memory_limit // 2:
+            return None  # the first seek makes them
+        try:
+            arrays = summarise(_Once(store), self.directions, pilot_entries=store.memory_limit // 256).arrays()
+        except InvalidInputError:  # signed entries, or nothing but zeros: no anchors are sought in these
+            return None
+        allowed = max(_FREE, _SHARE * sum(shard.data["bytes"] for shard in store.manifest.shards))
+        return arrays if sum(array.nbytes for array in arrays.values()) <= allowed else None
+
+
+class _Once(RowMatrix):
+    """The rows of a store, passed over without holding on to the pages that were read."""
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        m, n = self.store.shape
+        return m, n
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.store.dtype)
+
+    @property
+    def is_sparse(self) -> bool:
+        return bool(self.store.is_sparse)
+
+    @property
+    def nnz(self) -> int:
+        return int(self.store.nnz)
+
+    @property
+    def cost(self) -> Cost:
+        cost: Cost = self.store.cost
+        return cost
+
+    def rows(self, indices: ArrayLike) -> Rows:
+        return self.store.rows_once(np.asarray(indices, dtype=np.int64))
+
+    def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
+        step = min(block_rows or self.default_block_rows(), max(1, self.store.memory_limit // (64 * self.shape[1])))
+        for start in range(0, self.shape[0], step):
+            yield start, self.rows(np.arange(start, min(start + step, self.shape[0])))

@@ -1,0 +1,170 @@
+"""What is kept of a matrix for noise-aware selection: the coordinates of a few thousand rows, whatever their number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..matrix import RowMatrix
+from .anchoring import Found, WorkingRows, copies, find_anchors, working_rows
+from .coordinates import DIRECTIONS, PILOT_ENTRIES, Coordinates, Frame, block_coordinates, coordinates
+from .noise import Noise, estimate_noise
+from .stability import Stability, no_noise, stability
+
+__all__ = ["Evidence", "Summary", "summarise"]
+
+_Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Rows that may be anchors and an even sample of all, in coordinates that answer for every k ≤ d + 1.
+
+    Attributes
+    ----------
+    rows : which rows of the matrix these are, sorted.
+    coordinates : of those rows.
+    candidates, sample : which of them may be vertices, and which are the sample (places in ``rows``).
+    total : number of rows of the matrix that are not zero.
+    height : number of rows of the matrix.
+    """
+
+    rows: NDArray[np.intp]
+    coordinates: Coordinates
+    candidates: NDArray[np.intp]
+    sample: NDArray[np.intp]
+    total: int
+    height: int
+
+    @property
+    def working(self) -> WorkingRows:
+        """For the selection; the same object twice where every row is both."""
+        return WorkingRows(self.candidates, self.candidates if self.complete else self.sample)
+
+    @property
+    def complete(self) -> bool:
+        """Whether these are all rows that are not zero."""
+        return len(self.sample) == len(self.candidates) == self.total
+
+    def find(self, k: int, rule: str = "auto") -> Found | None:
+        """Anchors by a rule; indices are rows of the matrix. None where no noise is seen and the rule is "auto"."""
+        found = find_anchors(self.coordinates, k, rule, working=self.working, total=self.total)
+        return None if found is None else replace(found, indices=self.rows[found.indices])
+
+    def noise(self, k: int) -> Noise:
+        """The noise of the sample beside the directions of k anchors."""
+        points, left = self.coordinates.leading(k - 1, self.sample)
+        return estimate_noise(points, left, len(self.coordinates.frame.centre))
+
+    def scale(self, found: Found) -> _Array:
+        """What a profile is multiplied by to be as large as the rows near it: the median of their sums."""
+        points, _ = self.coordinates.leading(len(found.vertices) - 1, self.sample)
+        sums = self.coordinates.sums[self.sample]
+        near = [np.argsort(np.sum((points - v) ** 2, axis=1), kind="stable")[:25] for v in found.vertices]
+        return np.array([float(np.median(sums[group])) for group in near])
+
+    def support(self, indices: NDArray[np.intp]) -> NDArray[np.intp] | None:
+        """How many rows are copies of those rows; None where they are not among the rows kept."""
+        at = np.minimum(np.searchsorted(self.rows, indices), len(self.rows) - 1)
+        if not np.array_equal(self.rows[at], indices) or len(indices) - 1 > self.coordinates.shape[1]:
+            return None
+        points, left = self.coordinates.leading(len(indices) - 1, self.sample)
+        vertices, _ = self.coordinates.leading(len(indices) - 1, at)
+        return copies(points, estimate_noise(points, left, len(self.coordinates.frame.centre)), vertices, self.total)
+
+    def with_rows(self, changed: NDArray[np.intp], values: Any, height: int) -> Summary:
+        """The same after those rows have changed or were appended; ``values`` are they as they are now.
+
+        Changed rows may be vertices from now on; rows appended enter the sample in proportion.
+        """
+        at, left, sums = block_coordinates(0, values, self.coordinates.frame)
+        old = self.coordinates
+        stay = ~np.isin(self.rows, changed)
+        rows = np.concatenate([self.rows[stay], changed])
+        order = np.argsort(rows, kind="stable")
+        rows = rows[order]
+        pairs: list[tuple[Any, Any]] = [(old.values, at), (old.left, left), (old.sums, sums)]
+        merged = [np.concatenate([before[stay], now])[order] for before, now in pairs]
+        full = merged[2] > 0
+        step = 1 if self.complete else max(1, round(self.total / max(1, len(self.sample))))
+        new = np.isin(rows, changed)
+        sampled = np.isin(rows, self.rows[self.sample]) | (
+            new & ((rows >= self.height) | self.complete) & (rows % step == 0)
+        )
+        candidates = np.isin(rows, self.rows[self.candidates]) | new
+        total = int(full.sum()) if self.complete else self.total + height - self.height
+        return Summary(
+            rows,
+            Coordinates(old.frame, merged[0], merged[1], merged[2]),
+            np.flatnonzero(candidates & full),
+            np.flatnonzero(sampled & full),
+            total,
+            height,
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """For a file."""
+        frame = self.coordinates.frame
+        return {
+            "rows": self.rows.astype(np.int64),
+            "values": self.coordinates.values,
+            "left": self.coordinates.left,
+            "sums": self.coordinates.sums,
+            "candidates": self.candidates.astype(np.int64),
+            "sample": self.sample.astype(np.int64),
+            "numbers": np.array([self.total, self.height, frame.rank], dtype=np.int64),
+            "shares": np.array([frame.exponent, frame.zeros]),
+            "centre": frame.centre,
+            "scale": frame.scale,
+            "directions": frame.directions,
+        }
+
+    @classmethod
+    def load(cls, arrays: Any) -> Summary:
+        """From a file."""
+        a = {name: np.asarray(arrays[name]) for name in arrays}
+        exponent, zeros = (float(x) for x in a["shares"])
+        total, height, rank = (int(x) for x in a["numbers"])
+        frame = Frame(a["centre"], a["scale"], a["directions"], exponent, rank, zeros)
+        at = Coordinates(frame, a["values"], a["left"], a["sums"])
+        places = [a[name].astype(np.intp) for name in ("rows", "candidates", "sample")]
+        return cls(places[0], at, places[1], places[2], total, height)
+
+
+@dataclass
+class Evidence:
+    """What the stability of an answer is computed from, when somebody asks."""
+
+    summary: Summary
+    found: Found | None
+    rule: str
+    scale: _Array
+    support: NDArray[np.intp]
+    _known: Stability | None = None
+
+    @property
+    def stability(self) -> Stability:
+        if self._known is None:
+            if self.found is None:
+                self._known = no_noise(len(self.support), self.support)
+            else:
+                self._known = stability(
+                    self.summary.coordinates, self.found, self.summary.working, rule=self.rule, scale=self.scale
+                )
+        return self._known
+
+
+def summarise(matrix: RowMatrix, directions: int = DIRECTIONS, *, pilot_entries: int = PILOT_ENTRIES) -> Summary:
+    """Coordinates of all rows in one pass (and a pilot), and what is kept of them.
+
+    Holds 4·(directions + 4) bytes a row meanwhile.
+    """
+    whole = coordinates(matrix, directions, pilot_entries=pilot_entries)
+    working = working_rows(whole)
+    rows = np.union1d(working.candidates, working.sample)
+    kept = Coordinates(whole.frame, whole.values[rows], whole.left[rows], whole.sums[rows])
+    places = [np.searchsorted(rows, some) for some in (working.candidates, working.sample)]
+    return Summary(rows, kept, places[0], places[1], int(np.count_nonzero(whole.sums > 0)), matrix.shape[0])
