@@ -24,6 +24,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "fastanchors report counts.store -k 10 -o report.html",
         "fastanchors report anchors.json -o report.html",
     ),
+    "explore": ("fastanchors explore counts.store", "fastanchors explore pixels.npy --image 95,120 --browser"),
     "bench": ("fastanchors bench", "fastanchors bench --rows 200000 --columns 500 -k 20"),
     "completion": ('eval "$(fastanchors completion bash)"',),
     "topics": ("fastanchors topics corpus/ -k 20",),

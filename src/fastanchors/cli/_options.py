@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-__all__ = ["FORMAT", "check_output", "reader_arguments", "same_file", "table_options"]
+__all__ = ["FORMAT", "IMAGE", "KIND", "check_output", "reader_arguments", "same_file", "table_options"]
 
 
 class _Format(click.ParamType):  # type: ignore[type-arg]
@@ -26,6 +26,22 @@ class _Format(click.ParamType):  # type: ignore[type-arg]
 
 
 FORMAT = _Format()
+KIND = click.Choice(["auto", "spectra", "scene", "words", "cells", "features"])
+
+
+class _Image(click.ParamType):  # type: ignore[type-arg]
+    """The size of an image, as ``95,120``."""
+
+    name = "height,width"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        parts = str(value).replace("x", ",").split(",")
+        if len(parts) != 2 or not all(part.isascii() and part.isdigit() and int(part[:9]) > 0 for part in parts):
+            self.fail(f"{value!r} is no HEIGHT,WIDTH such as 95,120", param, ctx)
+        return int(parts[0][:9]), int(parts[1][:9])
+
+
+IMAGE = _Image()
 
 
 class _Separator(click.ParamType):  # type: ignore[type-arg]

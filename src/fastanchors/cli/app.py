@@ -37,6 +37,7 @@ _COMMANDS = {
     "seek": "seek",
     "encode": "encode",
     "report": "report",
+    "explore": "explore",
     "topics": "topics",
     "unmix": "unmix",
     "representatives": "representatives",

@@ -15,8 +15,9 @@ from ..errors import InvalidInputError
 from ..io.addresses import path_of
 from ..matrix.cost import Cost
 from ..report._text import GIVEN, plural
+from ..solvers.fas import FAS
 from ._input import ADDRESS, PATH, Input, input_options
-from ._options import check_output, reader_arguments
+from ._options import IMAGE, KIND, check_output, reader_arguments
 from ._result import Found, is_result, load
 from ._terminal import shown_bytes, working
 from .app import emit, json_option
@@ -32,11 +33,12 @@ __all__ = ["report"]
 @click.option("-k", "size", type=SIZE, help="How many anchors, or 'auto' (the default); not for a result.")
 @click.option(
     "--kind",
-    type=click.Choice(["auto", "spectra", "features", "words"]),
+    type=KIND,
     default="auto",
     show_default=True,
-    help="Show anchors as lines over the columns, or by their heaviest columns or words.",
+    help="What the rows are: anchors are shown as lines over the columns, with maps, or by words, genes or columns.",
 )
+@click.option("--image", type=IMAGE, help="HEIGHT,WIDTH of the image whose pixels the rows are.")
 @click.option("--data", type=ADDRESS, help="Where the data of a result are now, if they have moved.")
 @click.option("--title", help="What to call the data.")
 @seek_options
@@ -47,6 +49,7 @@ def report(
     out: Path,
     size: int | str | None,
     kind: str,
+    image: tuple[int, int] | None,
     data: Path | None,
     title: str | None,
     solver: str,
@@ -61,7 +64,8 @@ def report(
 
     It shows what was found and how sure that is: the anchors and their heaviest columns (or spectra), the share that
     each explains, rows among the anchors, residual and rank curve, how well held-back rows are rebuilt, and the cost
-    against full SPA. It needs no network, reads well on a phone and prints.
+    against full SPA. Fewer anchors, their names and the rows can be explored in it. It needs no network, reads well on
+    a phone and prints.
     """
     from ..report import write
     from ..report.facts import curve_of
@@ -79,21 +83,28 @@ def report(
         raise click.UsageError("--data is for results: SOURCE is the data already")
     with Input(data or source, **options) as rows, working(f"looking at {(data or source).name}"):
         again = make_solver(solver, precondition=precondition, robust=robust)
+        steps = None
         if found is None:
             engine = make_solver(solver, budget=budget, precondition=precondition, robust=robust)
             anchors, curve = seek_anchors(engine, rows, size or "auto", seed)
+            if anchors.points is not None and isinstance(again, FAS):  # those for fewer are not the first of these
+                steps = (
+                    [*again.seek(rows.matrix, range(1, len(anchors)), rng=seed), anchors] if len(anchors) > 1 else None
+                )
         else:
             anchors = _anchors(found, rows, source)
             curve = curve_of(found.record["rank"]) if "rank" in found.record else None
         write(
             out,
-            rows.rows,
+            rows.matrix,
             anchors,
             title=title or rows.path.name,
             row_names=rows.row_names,
             column_names=rows.column_names,
             normalize=rows.normalize,
             kind=kind,
+            image=image,
+            steps=steps,
             curve=curve,
             solver=again,
             seed=seed,
@@ -126,7 +137,7 @@ def _anchors(found: Found, rows: Input, given: Path) -> Anchors:
     """The result as the solver gave it, checked against the data."""
     record = found.record
     assert found.indices is not None
-    shape = rows.rows.shape
+    shape = rows.matrix.shape
     check_index(found.indices, shape[0], name="anchor")
     if "solver" not in record:
         check_names(rows, found, str(given))

@@ -8,7 +8,7 @@ export async function ask(what, values = {}) {
   return found;
 }
 
-/** Call `changed` within a second after rows were committed; tell `status` when the server is gone and when it is back. */
+/** Call `changed` within a second after rows were committed, again until it succeeds; tell `status` of failures. */
 export function follow(revision, changed, status, pause = 500) {
   let known = revision, lost = false;
   const look = async () => {
@@ -17,11 +17,11 @@ export function follow(revision, changed, status, pause = 500) {
       if (lost) status('');
       lost = false;
       if (now !== known) {
-        known = now;
         await changed();
+        known = now;
       }
     } catch (error) {
-      if (!lost) status(`The server does not answer: ${error.message}`);
+      if (!lost) status(`No answer from the server: ${error.message}`);
       lost = true;
     }
     setTimeout(look, lost ? 4 * pause : pause);

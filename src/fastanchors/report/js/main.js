@@ -41,7 +41,7 @@ export class Explorer {
     [this.picked, this.compared] = rows.map(row => this.step.anchors.find(j => model.anchors[j].row === row) ?? null);
     this.renaming = null;
     const place = this.row === null ? -1 : model.data.rows.index.indexOf(this.row.index);
-    this.row = place < 0 ? null : model.row(place);
+    this.row = place < 0 ? null : model.row(place); // a row that the server sent has products with other anchors
   }
 
   act(change) {
@@ -111,6 +111,7 @@ function showFor(data) {
   at('plot-control').hidden = !data.rows.place;
 }
 
+/** Connect the controls; returns what puts the slider where the explorer is. */
 function listen(explorer, ks, seek, find) {
   const slider = at('k');
   slider.max = ks.length - 1;
@@ -133,6 +134,7 @@ function listen(explorer, ks, seek, find) {
     event.preventDefault();
     at('found').querySelector('button')?.click();
   });
+  return place;
 }
 
 /** A page from disk: all there is to find is in it. */
@@ -149,17 +151,17 @@ function startLive(explorer, live) {
   fill(rule, live.rules.map(([value, label]) => el('option', { value }, label)));
   rule.value = live.rule;
   at('live').hidden = false;
-  const seek = async k => {
+  const load = async k => {
     const number = ++asked;
+    const data = await ask('seek', { k, rule: rule.value });
+    if (number !== asked) return;
+    status(data.note ?? '');
+    explorer.act({ model: new Model(data) });
+    place();
+  };
+  const seek = k => {
     status(`Seeking ${k} anchors …`);
-    try {
-      const data = await ask('seek', { k, rule: rule.value });
-      if (number !== asked) return;
-      status(data.note ?? '');
-      explorer.act({ model: new Model(data) });
-    } catch (error) {
-      if (number === asked) status(error.message);
-    }
+    return load(k).catch(error => status(error.message));
   };
   const soon = k => { clearTimeout(waiting); waiting = setTimeout(() => seek(k), 80); };
   const pick = async ({ row }) => {
@@ -174,9 +176,13 @@ function startLive(explorer, live) {
     const found = words.trim() ? (await ask('find', { q: words.slice(0, 200) })).rows : [];
     if (number === finding) renderFound(at('found'), found, words, pick);
   };
-  listen(explorer, Array.from({ length: live.most }, (_, i) => i + 1), soon, find);
+  const place = listen(explorer, Array.from({ length: live.most }, (_, i) => i + 1), soon, find);
   rule.addEventListener('change', () => seek(explorer.k));
-  follow(live.revision, async () => { await seek(explorer.k); status('The rows have changed; this is their present state.'); }, status);
+  const changed = async () => {
+    await load(explorer.k);
+    status(`The rows have changed: this is how they are at ${new Date().toLocaleTimeString()}.`);
+  };
+  follow(live.revision, changed, status);
 }
 
 export function start() {

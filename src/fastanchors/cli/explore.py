@@ -1,0 +1,91 @@
+"""``fastanchors explore``: the report as a page that is served, live."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import webbrowser
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ._input import ADDRESS, Input, input_options
+from ._options import IMAGE, KIND
+from ._terminal import working
+from .app import emit, json_option, say
+
+__all__ = ["explore"]
+
+
+@click.command()
+@click.argument("source", type=ADDRESS)
+@click.option("-k", "size", type=click.IntRange(1, 50), default=5, show_default=True, help="How many anchors at first.")
+@click.option("--kind", type=KIND, default="auto", show_default=True, help="What the rows are, as in report.")
+@click.option("--image", type=IMAGE, help="HEIGHT,WIDTH of the image whose pixels the rows are.")
+@click.option("--title", help="What to call the data.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; by default any free one.")
+@click.option("--browser/--no-browser", default=False, help="Open the page in the browser of this machine.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same answer.")
+@input_options
+@json_option
+def explore(
+    source: Path,
+    size: int,
+    kind: str,
+    image: tuple[int, int] | None,
+    title: str | None,
+    port: int,
+    browser: bool,
+    seed: int,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Serve a page on this machine to explore the anchors of SOURCE, a store or a file, until Ctrl-C.
+
+    The page is that of report, live: any number of anchors up to 50, other rules, every row by its name. Changes that
+    another process commits to a store are shown within a second. Only this machine can reach it, by the address that is
+    printed.
+    """
+    from ..report.live import Session
+    from ..report.serve import ExplorerServer
+
+    session = Session(
+        lambda: Input(source, **options).matrix,
+        lambda: _signature(source),
+        title=title or source.name,
+        seed=seed,
+        kind=kind,
+        image=image,
+    )
+    try:
+        with working(f"looking at {source.name}"):
+            session.seek(size, "spa")
+        with ExplorerServer(session, k=size, rule="spa", port=port) as server:
+            _tell(server.address, as_json)
+            if browser:
+                threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
+            server.serve_forever(poll_interval=0.2)
+    except KeyboardInterrupt:
+        say("stopped")
+    finally:
+        session.close()
+
+
+def _tell(address: str, as_json: bool) -> None:
+    if as_json:
+        emit({"address": address})
+    else:
+        click.echo(f"{address}\n(Ctrl-C stops it)")
+    sys.stdout.flush()
+
+
+def _signature(source: Path) -> Hashable:
+    """Different after the file, or what is committed to the store, has changed."""
+    try:
+        files = [source] if source.is_file() else [source / "manifest.json", *source.glob("journal-*.log")]
+        found = [(file.name, file.stat()) for file in sorted(files)]
+    except OSError:  # being replaced at this moment
+        return None
+    return tuple((name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in found)

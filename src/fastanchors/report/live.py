@@ -1,0 +1,210 @@
+"""The explorer of a store or file that may change: any number of anchors, any rule, any row, as they are now."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from .._rng import as_generator
+from .._validate import check_index
+from ..errors import InvalidInputError, RankError
+from ..matrix.array import ArrayMatrix
+from ..matrix.contract import RowMatrix
+from ..solvers.fas import FAS
+from ..store.store import Store
+from ._text import clean
+from .explorer import Pool, explorer_data, pool_of
+from .kinds import names_of_rows, recognised
+from .look import Look, look_at
+from .page import document
+from .script import read
+from .shares import rows_by_norm
+
+__all__ = ["MOST", "RULES", "Session"]
+
+MOST = 50  # anchors that can be asked for
+_JUDGED = 1000  # rows that shares are estimated from
+_REMEMBERED = 8  # answers kept
+_FOUND = 20  # rows that a search returns
+_PATIENCE = 1.0  # seconds that a search may take
+
+# Name -> what people read, the solver, and whether its anchors are nested: those for 1, 2, … are then the first ones.
+RULES: dict[str, tuple[str, Callable[[], FAS], bool]] = {
+    "spa": ("the farthest row (SPA)", FAS, True),
+    "average": ("averages of rows near each other", lambda: FAS(robust="average"), False),
+    "svd": ("SPA after whitening (SVD)", lambda: FAS(precondition="svd"), False),
+}
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows at one time, and the samples of them that all answers share."""
+
+    matrix: RowMatrix
+    look: Look
+    judged: tuple[ArrayMatrix, Any]
+
+
+class Session:
+    """Answers to what the page asks.
+
+    Parameters
+    ----------
+    open_rows : callable
+        Opens the rows as they are now. A store that it returns is closed when they have changed.
+    signature : callable
+        Something that is different after the rows have changed; called often.
+    title : str
+        What to call the data.
+    seed : int
+        Of all that is drawn at random.
+    **shown
+        How rows are shown, see :func:`~fastanchors.report.look.look_at`.
+    """
+
+    def __init__(
+        self,
+        open_rows: Callable[[], RowMatrix],
+        signature: Callable[[], Hashable],
+        *,
+        title: str,
+        seed: int = 0,
+        **shown: Any,
+    ) -> None:
+        self.title = clean(title)
+        self._open_rows, self._signature, self._seed, self._shown = open_rows, signature, seed, shown
+        self._lock = threading.Lock()
+        self._revision = 0
+        self._seen = signature()
+        self._rows: tuple[int, _Rows] | None = None
+        self._answers: OrderedDict[tuple[int, str, int], tuple[dict[str, Any], Pool]] = OrderedDict()
+
+    def close(self) -> None:
+        """Let go of the rows."""
+        with self._lock:
+            self._forget()
+
+    def _forget(self) -> None:
+        if self._rows is not None and isinstance(self._rows[1].matrix, Store):
+            self._rows[1].matrix.close()
+        self._rows = None
+        self._answers.clear()
+
+    # --- answers ----------------------------------------------------------------------------------------------------
+
+    def revision(self) -> int:
+        """Counts the changes that were seen; looks for new ones."""
+        now = self._signature()
+        with self._lock:
+            if now != self._seen:
+                self._seen = now
+                self._revision += 1
+            return self._revision
+
+    def seek(self, k: int, rule: str) -> dict[str, Any]:
+        """The data of the page for ``k`` anchors by a rule."""
+        self.revision()
+        with self._lock:
+            return self._answer(k, rule)[0]
+
+    def row(self, index: int, k: int, rule: str) -> dict[str, Any]:
+        """One row in the form in which the page has its own: name, squared norm, products with the anchors."""
+        self.revision()
+        with self._lock:
+            _, pool = self._answer(k, rule)
+            rows = self._present()
+            check_index([index], rows.matrix.shape[0], name="row")
+            block = ArrayMatrix(rows.matrix.rows([index]))
+            return {
+                "index": index,
+                "name": names_of_rows(rows.look.row_names, [index])[0],
+                "text": None if rows.look.texts is None else clean(rows.look.texts[index], 400),
+                "square": float(block.squared_norms()[0]),
+                "products": block.dot(pool.points.T)[0].tolist(),
+            }
+
+    def find(self, words: str) -> dict[str, Any]:
+        """Rows whose name holds the words, whatever the case, or whose number it is."""
+        sought, found = words.strip().casefold(), []
+        with self._lock:
+            rows = self._present()
+            names, m = rows.look.row_names, rows.matrix.shape[0]
+            if sought.isascii() and sought.isdigit() and int(sought[:18]) < m:
+                found.append(int(sought[:18]))
+            end = time.monotonic() + _PATIENCE
+            for index in range(m if names is not None and sought else 0):
+                if len(found) >= _FOUND or (index % 1024 == 0 and time.monotonic() > end):
+                    break
+                if sought in str(names[index]).casefold() and index not in found:  # type: ignore[index]
+                    found.append(index)
+            listed = names_of_rows(names, found)
+        return {"rows": [{"index": index, "name": name} for index, name in zip(found, listed, strict=True)]}
+
+    def page(self, k: int, rule: str) -> str:
+        """The page itself."""
+        data = self.seek(k, rule)
+        live = {
+            "rules": [[name, label] for name, (label, _, _) in RULES.items()],
+            "rule": rule,
+            "most": min(MOST, *data["shape"]),
+            "revision": self._revision,
+        }
+        m, n = data["shape"]
+        head = (
+            f'<header><p class="eyebrow">fastanchors explore</p><h1>{escape(self.title)}</h1>'
+            f'<p class="lead">{m:,} rows × {n:,} columns. Changes are shown when they are committed.</p></header>'
+        )
+        body = [head, "<main>", read("explorer.html"), "</main>"]
+        return document(f"{self.title}: fastanchors", body, data | {"live": live}, live=True)
+
+    # --- how they are made ------------------------------------------------------------------------------------------
+
+    def _present(self) -> _Rows:
+        """The rows as they are now, opened again where they have changed."""
+        if self._rows is None or self._rows[0] != self._revision:
+            self._forget()
+            matrix = self._open_rows()
+            rng = as_generator(self._seed)
+            look = look_at(matrix, matrix, **self._shown)
+            if look.kind == "auto":
+                some = np.sort(rng.choice(matrix.shape[0], min(matrix.shape[0], _JUDGED), replace=False))
+                look = replace(look, kind=recognised(matrix.rows(some), look.column_names))
+            self._rows = self._revision, _Rows(matrix, look, rows_by_norm(matrix, _JUDGED, rng))
+        return self._rows[1]
+
+    def _answer(self, k: int, rule: str) -> tuple[dict[str, Any], Pool]:
+        if rule not in RULES:
+            raise InvalidInputError(f"rule must be one of {', '.join(map(repr, RULES))}, got {rule!r}")
+        if not 1 <= k <= MOST:
+            raise InvalidInputError(f"k must be from 1 to {MOST}, got {k}")
+        key = (self._revision, rule, k)
+        if key not in self._answers:
+            self._answers[key] = self._make(self._present(), k, rule)
+            while len(self._answers) > _REMEMBERED:
+                self._answers.popitem(last=False)
+        self._answers.move_to_end(key)
+        return self._answers[key]
+
+    def _make(self, rows: _Rows, k: int, rule: str) -> tuple[dict[str, Any], Pool]:
+        _, solver, nested = RULES[rule]
+        matrix = rows.matrix
+        most = min(k, *matrix.shape)
+        try:
+            steps = solver().seek(matrix, range(1 if nested else most, most + 1), rng=self._seed)
+        except RankError as error:
+            if error.rank < 1:
+                raise
+            most = error.rank
+            steps = solver().seek(matrix, range(1 if nested else most, most + 1), rng=self._seed)
+        pool = pool_of(matrix, steps)
+        data = explorer_data(matrix, pool, rows.judged, rows.look, rng=as_generator(self._seed))
+        if most < k:
+            data["note"] = f"These rows have no more than {most} independent anchors."
+        return data, pool

@@ -1,0 +1,178 @@
+"""The explorer over HTTP, for this host alone.
+
+The server listens on 127.0.0.1. Every address holds a secret token. Requests that name another host (DNS rebinding),
+come from another origin, carry a body, are too long or ask for anything but the few answers below are refused. No
+request names a file: there is no path to escape from.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from .._version import __version__
+from ..errors import FastAnchorsError, one_line
+from .live import Session
+
+__all__ = ["ExplorerServer"]
+
+_LONGEST = 2048  # characters of a request's path and query
+_HEADERS = 16384  # characters of all its headers
+_SECONDS = 10.0  # that a client may take to send a request
+_AT_ONCE = 16  # requests answered at a time
+_SITES = ("same-origin", "none")  # where a browser says that a request of its user comes from
+
+
+class _Refused(Exception):
+    """A request that is not answered, and the status to say so with."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class ExplorerServer(ThreadingHTTPServer):
+    """Serves one session at ``address``; :meth:`serve_forever` runs until :meth:`shutdown` or Ctrl-C.
+
+    Parameters
+    ----------
+    session : Session
+        What answers.
+    k, rule
+        What the page shows first.
+    port : int
+        0 for any free one.
+    """
+
+    daemon_threads = True
+    request_queue_size = 32
+
+    def __init__(self, session: Session, *, k: int, rule: str, port: int = 0) -> None:
+        self.session, self.first = session, (k, rule)
+        self.token = secrets.token_urlsafe(24)
+        self._slots = threading.BoundedSemaphore(_AT_ONCE)
+        super().__init__(("127.0.0.1", port), _Handler)
+
+    @property
+    def address(self) -> str:
+        """The address to open, with the token."""
+        return f"http://127.0.0.1:{self.server_port}/{self.token}/"
+
+    @property
+    def hosts(self) -> tuple[str, str]:
+        """The names by which this host may be called."""
+        return f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._slots.acquire()
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._slots.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no event."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ExplorerServer
+    timeout = _SECONDS
+    server_version, sys_version = f"fastanchors/{__version__}", ""
+
+    def do_GET(self) -> None:
+        try:
+            self._check()
+            kind, text = self._answer(self.path)
+            self._send(HTTPStatus.OK, kind, text)
+        except _Refused as refused:
+            self._send_error(refused.status, str(refused))
+        except FastAnchorsError as error:
+            self._send_error(HTTPStatus.BAD_REQUEST, one_line(str(error), 300))
+        except ConnectionError:
+            self.close_connection = True
+        except Exception as error:
+            self._send_error(HTTPStatus.INTERNAL_SERVER_ERROR, one_line(f"{type(error).__name__}: {error}", 300))
+
+    def _check(self) -> None:
+        """Refuse what does not come from the page or from this user."""
+        if len(self.path) > _LONGEST:
+            raise _Refused(HTTPStatus.REQUEST_URI_TOO_LONG, "the address is too long")
+        if sum(len(name) + len(value) for name, value in self.headers.items()) > _HEADERS:
+            raise _Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too long")
+        if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request has no body here")
+        hosts = self.headers.get_all("Host", [])
+        if len(hosts) != 1 or hosts[0] not in self.server.hosts:
+            raise _Refused(HTTPStatus.FORBIDDEN, "this server answers as 127.0.0.1 only")
+        if self.headers.get("Origin", f"http://{hosts[0]}") != f"http://{hosts[0]}":
+            raise _Refused(HTTPStatus.FORBIDDEN, "requests of other origins are refused")
+        if self.headers.get("Sec-Fetch-Site", "none") not in _SITES:
+            raise _Refused(HTTPStatus.FORBIDDEN, "requests of other sites are refused")
+
+    def _answer(self, path: str) -> tuple[str, str]:
+        """Type and text of the answer; the path is a token and a name out of a list, nothing else."""
+        address = urlsplit(path)
+        token, _, name = address.path.removeprefix("/").partition("/")
+        if not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):
+            raise _Refused(HTTPStatus.FORBIDDEN, "the address needs the token that was printed at the start")
+        if address.scheme or address.netloc or not address.path.startswith(f"/{token}/"):
+            raise _Refused(HTTPStatus.NOT_FOUND, "there is nothing here")
+        if name == "":
+            return "text/html", self.server.session.page(*self.server.first)
+        if name not in _ANSWERS:
+            raise _Refused(HTTPStatus.NOT_FOUND, "there is nothing here")
+        try:
+            values = dict(parse_qsl(address.query, max_num_fields=8, errors="strict"))
+        except ValueError:
+            raise _Refused(HTTPStatus.BAD_REQUEST, "the question cannot be read") from None
+        found = _ANSWERS[name](self.server.session, values)
+        return "application/json", json.dumps(found, allow_nan=False, separators=(",", ":"))
+
+    def _send_error(self, status: HTTPStatus, reason: str) -> None:
+        self._send(status, "application/json", json.dumps({"error": reason}))
+
+    def _send(self, status: HTTPStatus, kind: str, text: str) -> None:
+        content = text.encode("utf-8", "replace")
+        self.send_response(status)
+        for name, value in (
+            ("Content-Type", f"{kind}; charset=utf-8"),
+            ("Content-Length", str(len(content))),
+            ("Cache-Control", "no-store"),
+            ("Referrer-Policy", "no-referrer"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("X-Frame-Options", "DENY"),
+            ("Cross-Origin-Opener-Policy", "same-origin"),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+            ("Connection", "close"),
+        ):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are not told: the page asks twice a second."""
+
+
+def _whole(values: Mapping[str, str], name: str) -> int:
+    text = values.get(name, "")
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise _Refused(HTTPStatus.BAD_REQUEST, f"{name} must be a whole number")
+    return int(text)
+
+
+_ANSWERS: dict[str, Callable[[Session, Mapping[str, str]], dict[str, Any]]] = {
+    "state": lambda session, values: {"revision": session.revision()},
+    "seek": lambda session, values: session.seek(_whole(values, "k"), values.get("rule", "")),
+    "row": lambda session, values: session.row(_whole(values, "index"), _whole(values, "k"), values.get("rule", "")),
+    "find": lambda session, values: session.find(values.get("q", "")),
+}
