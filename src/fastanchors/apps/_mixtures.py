@@ -46,7 +46,8 @@ def mixtures(
     gap : float
         How far below its maximum the log-likelihood may stay, per token.
     """
-    laws = np.ascontiguousarray(topics.T)
+    laws = np.ascontiguousarray(topics.T, dtype=np.float64)
+    share = np.asarray(share, dtype=np.float64)
     result = np.tile(share, (counts.shape[0], 1))
     prior = PRIOR_TOKENS * share
 
