@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 ADDRESS_SPACE = 4 << 30
 BATCH = 500
+PATIENCE = 30  # seconds for one small file
 
 
 def batch(name: str, first: int, count: int) -> None:
@@ -43,6 +45,7 @@ def batch(name: str, first: int, count: int) -> None:
         for seed in range(first, first + count):
             place = Path(folder, "bad")
             shutil.copytree(good, place)
+            signal.alarm(PATIENCE)  # ends the process: a library that does not return cannot be interrupted otherwise
             damage(place / path.name, np.random.default_rng([seed, len(name)]))
             print(json.dumps([seed, attempt(place / path.name)]), flush=True)
             shutil.rmtree(place)
@@ -67,7 +70,8 @@ def besiege(name: str, count: int, first: int = 0) -> tuple[Counter[str], list[s
             if done.returncode > 0:
                 raise RuntimeError(done.stderr[-2000:])
             outcomes["fault"] += 1
-            faults.append(f"{name}, seed {seed}: the process died of signal {-done.returncode}")
+            ended = "no end" if done.returncode == -signal.SIGALRM else f"died of signal {-done.returncode}"
+            faults.append(f"{name}, seed {seed}: {ended}")
             seed += 1
     return outcomes, faults
 

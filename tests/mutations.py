@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import re
 import struct
 import time
@@ -437,7 +438,7 @@ def _hdf5(path: Path, rng: np.random.Generator) -> None:
             value = item.attrs[key]
             spoilt = _values(np.asarray(value), rng) if not isinstance(value, str) else WORDS[rng.integers(len(WORDS))]
             item.attrs[key] = spoilt
-        elif isinstance(item, h5py.Dataset):
+        elif isinstance(item, h5py.Dataset) and math.prod(item.shape) < 1 << 17:
             name, values = item.name, np.asarray(item[()])
             del file[name]
             if rng.random() < 0.8:

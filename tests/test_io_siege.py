@@ -168,6 +168,13 @@ def write_h5ad(folder):
     return folder / "a.h5ad"
 
 
+def write_h5ad_whose_size_wraps(folder):
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    with h5py.File(folder / "a.h5ad", "w") as file:
+        file.create_dataset("X", shape=(2**32, 2**32), dtype="f8", chunks=(1000, 1000))
+    return folder / "a.h5ad"
+
+
 def write_sparse_h5ad(folder):
     h5py = pytest.importorskip("h5py", reason="extra io")
     with h5py.File(folder / "a.h5ad", "w") as file:
@@ -176,6 +183,14 @@ def write_sparse_h5ad(folder):
         group.create_dataset("indptr", shape=(HUGE + 1,), dtype="i8", chunks=(1000,))
         group.create_dataset("indices", data=np.zeros(1, "i4"))
         group.create_dataset("data", data=np.ones(1))
+    return folder / "a.h5ad"
+
+
+def write_names_of_h5ad(folder):
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    with h5py.File(folder / "a.h5ad", "w") as file:
+        file["X"] = np.ones((3, 2))
+        file.create_dataset("var", shape=(10**12,), dtype=[("index", "i8")], chunks=(1000,))
     return folder / "a.h5ad"
 
 
@@ -195,6 +210,15 @@ def test_a_tiny_file_that_claims_a_huge_matrix_is_refused_at_once(write, tmp_pat
         with pytest.raises(TooLargeError, match="claims"):
             door()
     assert not (tmp_path / "s").exists()
+
+
+def test_names_that_are_not_as_many_as_rows(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    with h5py.File(tmp_path / "a.h5ad", "w") as file:
+        file["X"] = np.ones((3, 2))
+        file.create_dataset("obs/_index", shape=(10**12,), dtype="i8", chunks=(1000,))
+    with pytest.raises(StoreError, match=r"obs has names of shape \(1000000000000,\) for 3 of them"):
+        open_source(tmp_path / "a.h5ad")
 
 
 def test_sparse_matrices_in_memory_that_claim_too_much():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from pathlib import Path
 from typing import Any
@@ -43,37 +44,45 @@ def _read_x(path: Path, file: Any, layer: str | None, row_names: Any, column_nam
         layers = ", ".join(file["layers"]) if "layers" in file else ""
         raise InvalidInputError(f"{path} has no {key}; its layers are: {layers or 'none'}")
     matrix = file[key]
-    names = {
-        "row_names": read_names(row_names, "row") if row_names is not None else _names(file, "obs"),
-        "column_names": read_names(column_names, "column") if column_names is not None else _names(file, "var"),
-    }
     check_stored(str(path), matrix)
-    if not hasattr(matrix, "keys"):
-        return dense_source(str(path), matrix, chunk_rows=(matrix.chunks or (1,))[0], **names)
-    kind = str(matrix.attrs.get("encoding-type", matrix.attrs.get("h5sparse_format", "")))
-    shape = matrix.attrs.get("shape", matrix.attrs.get("h5sparse_shape"))
-    if kind[:3] not in ("csr", "csc") or shape is None or len(shape) != 2:
+    kind, shape = _kind_and_shape(matrix)
+    if kind not in ("dense", "csr", "csc") or shape is None or len(shape) != 2:
         raise StoreError(f"{path}: {key} is neither an array nor a CSR or CSC matrix")
+    m, n = (int(size) for size in shape)
+    names = {
+        "row_names": read_names(row_names, "row") if row_names is not None else _names(file, "obs", m),
+        "column_names": read_names(column_names, "column") if column_names is not None else _names(file, "var", n),
+    }
+    if kind == "dense":
+        return dense_source(str(path), matrix, chunk_rows=(matrix.chunks or (1,))[0], **names)
     return compressed_source(
         str(path),
-        (int(shape[0]), int(shape[1])),
+        (m, n),
         matrix["data"].dtype,
         lambda: (SliceReader(matrix["indptr"]), SliceReader(matrix["indices"]), SliceReader(matrix["data"])),
         entries=int(matrix["data"].size),
-        by_column=kind.startswith("csc"),
+        by_column=kind == "csc",
         **names,
     )
+
+
+def _kind_and_shape(matrix: Any) -> tuple[str, Any]:
+    if not hasattr(matrix, "keys"):
+        return "dense", matrix.shape
+    kind = str(matrix.attrs.get("encoding-type", matrix.attrs.get("h5sparse_format", "")))[:3]
+    return kind, matrix.attrs.get("shape", matrix.attrs.get("h5sparse_shape"))
 
 
 def check_stored(name: str, item: Any) -> None:
     """Raise where a data set, or one of a group, claims far more than the file stores of it: HDF5 fills in the rest."""
     for part in item.values() if hasattr(item, "values") else (item,):
-        if hasattr(part, "nbytes") and not part.is_virtual:
-            check_claim(name, int(part.nbytes), int(part.id.get_storage_size()))
+        if hasattr(part, "is_virtual") and not part.is_virtual:
+            claimed = math.prod(map(int, part.shape or ())) * part.dtype.itemsize  # h5py's own product may wrap
+            check_claim(name, claimed, int(part.id.get_storage_size()))
 
 
-def _names(file: Any, axis: str) -> list[str] | None:
-    """The index of obs or var: a column of a group today, a field of a table in older files."""
+def _names(file: Any, axis: str, count: int) -> list[str] | None:
+    """The ``count`` names of obs or var: a column of a group today, a field of a table in older files."""
     table = file.get(axis)
     if table is None:
         return None
@@ -82,7 +91,13 @@ def _names(file: Any, axis: str) -> list[str] | None:
         column = table.get(key)
         if hasattr(column, "keys"):  # a nullable array: values and a mask of what is missing
             column = column.get("values")
-        return read_names(np.asarray(column[:]), axis) if column is not None and hasattr(column, "shape") else None
+        if column is None or not hasattr(column, "shape"):
+            return None
+        if column.shape != (count,):
+            raise StoreError(f"{file.filename}: {axis} has names of shape {column.shape} for {count} of them")
+        check_stored(f"{file.filename}:{axis}", column)
+        return read_names(np.asarray(column[:]), axis)
     fields = table.dtype.names or ()
     key = next((key for key in ("index", "_index") if key in fields), None)
+    check_stored(f"{file.filename}:{axis}", table)
     return read_names(table[key], axis) if key else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,9 @@ def zarr_source(array: Any, *, name: str = "the zarr array", row_names: Any = No
     if array.ndim != 2:
         raise InvalidInputError(f"{name} must be two-dimensional, got shape {array.shape}")
     with reading(name):
-        if array.nbytes > ANY_SIZE:  # counting what is stored lists every chunk
-            check_claim(name, int(array.nbytes), int(array.nbytes_stored()))
+        claimed = math.prod(map(int, array.shape)) * array.dtype.itemsize
+        if claimed > ANY_SIZE:  # counting what is stored lists every chunk
+            check_claim(name, claimed, int(array.nbytes_stored()))
     return dense_source(
         name,
         array,
