@@ -70,10 +70,11 @@ class Distances(ABC):
         """Those rows are no longer candidates."""
         self._upper[rows] = -np.inf
 
-    def leaders(self, within: float = TIE) -> Leaders:
+    def leaders(self, within: float = TIE, *, rough: bool = False) -> Leaders:
         """Every row that may be ``within`` that fraction of the largest, with accurate distances.
 
-        The default is what the rule of :func:`~fastanchors.greedy.ties.choose` may look at.
+        The default is what the rule of :func:`~fastanchors.greedy.ties.choose` may look at. With ``rough`` the distance
+        of a row that has no rival may be less accurate, as its error bound says.
         """
         return self._told_apart(self._bring_up_to_date(self._first_floor()), within)
 
@@ -121,11 +122,12 @@ class Distances(ABC):
         size, upper = _SEEDS, self._upper
         rows = np.flatnonzero((upper >= (1 - _MARGIN) * floor) & (self._seen < self._step))
         while rows.size:
-            if rows.size >= self._most * upper.size:
-                return self._bring_all_up_to_date(floor)
             size *= _GROWTH
             known = upper[rows]
-            some = rows[known >= level(known, size)] if 16 * size < rows.size and self._step > 1 else rows
+            in_groups = 16 * size < rows.size and self._step > 1  # the first direction is common to all rows
+            if not in_groups and rows.size >= self._most * upper.size:
+                return self._bring_all_up_to_date(floor)
+            some = rows[known >= level(known, size)] if in_groups else rows
             values, errors = self._rough(some, floor)
             self._seen[some] = self._step
             upper[some] = np.maximum(values + errors, 0.0)

@@ -26,6 +26,7 @@ __all__ = ["Residuals"]
 _SMALL = 1 << 19  # entries of a matrix in memory that is all pool
 _POOL = (1 << 17, 1 << 18)  # fewest and most entries of a pool
 _POOL_SHARE = 64  # of so many entries one is in the pool
+_SMALL_ERROR = 1e-2  # the same where there is no rival
 _NEGLIGIBLE = 1e-9  # relative error of a squared residual that cannot matter beside TIE
 _CHUNK = 1 << 20  # entries in double precision projected out together
 _SHRUNK = 1e-5  # what is left of a point so small beside it is made orthogonal once more
@@ -164,15 +165,15 @@ class Residuals(Distances):
 
     # --- leaders -------------------------------------------------------------------------------------------------
 
-    def leaders(self, within: float = TIE) -> Leaders:
-        leaders = self._of_the_pool(within)
+    def leaders(self, within: float = TIE, *, rough: bool = False) -> Leaders:
+        leaders = self._of_the_pool(within, rough)
         if leaders is not None:
             return leaders
         floor = self._bring_up_to_date(self._first_floor())
         if self._step == 0:  # the first direction is common to all rows: a pool of the longest would soon be empty
             return self._told_apart(floor, within)
         self._refill(floor)
-        leaders = self._of_the_pool(within)
+        leaders = self._of_the_pool(within, rough)
         return self._told_apart(floor, within) if leaders is None else leaders
 
     def largest(self) -> float:
@@ -206,7 +207,7 @@ class Residuals(Distances):
             return None
         return (pool.values >= bound).nonzero()[0] if best > -np.inf else np.zeros(0, dtype=np.intp)
 
-    def _of_the_pool(self, within: float) -> Leaders | None:
+    def _of_the_pool(self, within: float, rough: bool) -> Leaders | None:
         """The leaders, where the pool has them all."""
         at, pool = self._near_the_best(within), self._pool
         if at is None or pool is None:
@@ -214,7 +215,7 @@ class Residuals(Distances):
         rows, values, error = pool.rows[at], pool.values[at], self._pool_error()
         if at.size == 0:
             return Leaders(rows, values, values, values)
-        if at.size == 1 and error <= _NEGLIGIBLE * values[0]:
+        if at.size == 1 and error <= (_SMALL_ERROR if rough else _NEGLIGIBLE) * values[0]:
             return Leaders(rows, values, np.array([error]), pool.norms[at])
         looked = self.exact(rows)
         floor = (looked.values - looked.errors).max()

@@ -117,8 +117,12 @@ def _run(
 
 def farthest(residuals: Residuals, floor: float) -> Step | None:
     """The next row by the rule of :func:`choose`; None when every residual is zero."""
-    leaders = residuals.leaders()
-    if leaders.rows.size == 0 or leaders.values.max() <= floor**2:
+    leaders = residuals.leaders(rough=True)
+    if leaders.rows.size == 0:
+        return None
+    if leaders.rows.size == 1 and abs(leaders.values[0] - floor**2) <= leaders.errors[0]:
+        leaders = residuals.exact(leaders.rows)
+    if leaders.values.max() <= floor**2:
         return None
     at = choose(leaders.values, leaders.norms)
     index = int(leaders.rows[at])

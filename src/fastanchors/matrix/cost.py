@@ -29,10 +29,15 @@ class Cost:
     bytes_moved: int = 0
 
     def copy(self) -> Cost:
-        return Cost(**asdict(self))
+        return Cost(self.samples, self.queries, self.rows_read, self.bytes_moved)
 
     def __sub__(self, other: Cost) -> Cost:
-        return Cost(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
+        return Cost(
+            self.samples - other.samples,
+            self.queries - other.queries,
+            self.rows_read - other.rows_read,
+            self.bytes_moved - other.bytes_moved,
+        )
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
