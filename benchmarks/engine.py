@@ -79,9 +79,9 @@ def main() -> None:
 def in_memory(report: Report, rng: np.random.Generator, few: int) -> None:
     report.text(
         "Processor time as a multiple of the plain SPA's, medians; looks are rows brought up to date per row, for all "
-        "k steps (plain SPA: k), besides the first look that finds the norms and checks the entries. First with as many "
-        "threads of BLAS as it takes by itself, then with one: waiting threads count as processor time, and the plain "
-        "SPA has more of them, the busier the machine."
+        "k steps (plain SPA: k), besides the first look that finds the norms and checks the entries. First with as "
+        "many threads of BLAS as it takes by itself, then with one: waiting threads count as processor time, and the "
+        "plain SPA has more of them, the busier the machine."
     )
     cases = [
         ("1,000 × 50, mixtures", lambda: mixtures(1000, 50, 10, rng), 10, 101, (3, 3, None, None)),
