@@ -144,3 +144,16 @@ def test_bad_options_are_named():
 def test_the_naive_twin_agrees_that_clean_choices_are_spa():
     A, *_ = scene(2)
     assert fa.SPA(robust="neighbours").seek(A, 4).indices.tolist() == naive.spa(A, 4)
+
+
+def test_the_radius_follows_the_data_where_rows_lie_far_apart():
+    rng = np.random.default_rng(0)
+    anchors = rng.dirichlet(np.full(60, 0.2), 4)
+    weights = rng.dirichlet(np.full(4, 0.15), 500)
+    A = np.array([rng.multinomial(20, law / law.sum()) / 20 for law in weights @ anchors])  # rows known roughly
+    with pytest.raises(fa.errors.RankError, match="set aside"):
+        fa.SPA(robust=Robust("average", radius=0.5)).seek(A, 4)
+    found = fa.SPA(robust="average").seek(A, 4)
+    match = fa.metrics.matched_spectral_angle(anchors, found.points)
+    assert match.mean < 0.5
+    assert weights[found.indices].max(axis=1).min() > 0.7

@@ -57,6 +57,8 @@ def report(
     budget: int | None,
     precondition: str | None,
     robust: str | None,
+    radius: float | None,
+    support: float | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -78,14 +80,18 @@ def report(
             raise click.UsageError(f"-k is for data: the result {source} has its anchors already")
         data, options = _place(found, source, data, options)
         solver, seed = found.record.get("solver", solver), found.record.get("seed", seed)
-        precondition, robust = (found.record.get("options", {}).get(name) for name in ("precondition", "robust"))
+        kept = found.record.get("options", {})
+        precondition, robust, radius, support = (
+            kept.get(name) for name in ("precondition", "robust", "radius", "support")
+        )
     elif data is not None:
         raise click.UsageError("--data is for results: SOURCE is the data already")
     with Input(data or source, **options) as rows, working(f"looking at {(data or source).name}"):
-        again = make_solver(solver, precondition=precondition, robust=robust)
+        company = {"robust": robust, "radius": radius, "support": support}
+        again = make_solver(solver, precondition=precondition, **company)
         steps = None
         if found is None:
-            engine = make_solver(solver, budget=budget, precondition=precondition, robust=robust)
+            engine = make_solver(solver, budget=budget, precondition=precondition, **company)
             anchors, curve = seek_anchors(engine, rows, size or "auto", seed)
             if anchors.points is not None and isinstance(again, FAS):  # those for fewer are not the first of these
                 steps = (

@@ -76,6 +76,16 @@ def seek_options(command: Any) -> Any:
             help="Pass over rows that stand alone, such as outliers (fas, spa).",
         ),
         click.option(
+            "--radius",
+            type=click.FloatRange(0, 1, min_open=True, max_open=True),
+            help="How near a neighbour of --robust is, relative to the row; from the data unless given.",
+        ),
+        click.option(
+            "--support",
+            type=click.FloatRange(0, min_open=True),
+            help="Neighbours a row of --robust needs: a number from 2 on, or a share of the rows below 1.",
+        ),
+        click.option(
             "--precondition",
             type=click.Choice(["spa", "svd", "mve"]),
             help="Make the anchors well-conditioned first; helps against noise (fas, spa).",
@@ -97,6 +107,11 @@ def seek_options(command: Any) -> Any:
 def make_solver(name: str, **options: Any) -> Any:
     """The solver of that name with the options that were given."""
     given = {key: value for key, value in options.items() if value is not None}
+    company = {key: given.pop(key) for key in ("radius", "support") if key in given}
+    if company:
+        if "robust" not in given:
+            raise click.UsageError(f"--{next(iter(company))} goes with --robust")
+        given["robust"] = solvers.Robust(given["robust"], **company)
     takes = {"fas": {"budget", "precondition", "robust"}, "spa": {"precondition", "robust"}}.get(name, set())
     for key in given:
         if key not in takes:
@@ -121,6 +136,8 @@ def seek(
     budget: int | None,
     precondition: str | None,
     robust: str | None,
+    radius: float | None,
+    support: float | None,
     shares: bool,
     out: Path | None,
     escape_formulas: bool,
@@ -133,13 +150,14 @@ def seek(
     again at a cost that hardly grows with its size; a file is read whole each time.
     """
     check_output(out, SUFFIXES, "--out", source, options["row_names"], options["column_names"])
-    engine = make_solver(solver, budget=budget, precondition=precondition, robust=robust)
+    company = {"robust": robust, "radius": radius, "support": support}
+    engine = make_solver(solver, budget=budget, precondition=precondition, **company)
     with Input(source, **options) as data:
         with working(f"seeking anchors of {source.name}"):
             anchors, curve = seek_anchors(engine, data, size, seed)
             components = anchors.points if anchors.points is not None else data.pick(anchors.indices)
             record = record_of(data, anchors, seed, curve, components if shares else None)
-            record["options"] = {"budget": budget, "precondition": precondition, "robust": robust}
+            record["options"] = {"budget": budget, "precondition": precondition, **company}
         if out is not None:
             save(record, components, out, escape=escape_formulas)
     if as_json:

@@ -33,6 +33,9 @@ from ..greedy.ties import choose
 __all__ = ["Robust", "Supported", "as_robust"]
 
 _KINDS = ("neighbours", "average", "median")
+_LEAST, _MOST = 0.5, 0.95  # radii that are chosen from the data
+_ROOM = 1.25  # times what the usual row needs
+_LOOKED_AT = 32  # rows it is told from
 _BATCH = 32  # candidates tested in one pass after the first has failed
 
 
@@ -48,19 +51,20 @@ class Robust:
         (at least 2). None: 3 for ``"neighbours"``, one row in a hundred but at least 3 for the averages.
         A material seen in fewer rows than this is an outlier by this definition.
     radius : how near, relative to the residual of the candidate; between 0 and 1. At 0.5 only what stands quite
-        alone is set aside.
+        alone is set aside. None looks at some rows and takes a quarter more than the usual one (the median) needs for
+        its company, but 0.5 at least and 0.95 at most: rows of noisy or sparse tables lie far apart.
     """
 
     kind: Literal["neighbours", "average", "median"] = "neighbours"
     support: float | None = None
-    radius: float = 0.5
+    radius: float | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
             raise InvalidInputError(f"robust must be None or one of {', '.join(map(repr, _KINDS))}, got {self.kind!r}")
         if self.support is not None and not 0 < self.support < 1 and (self.support < 2 or self.support % 1):
             raise InvalidInputError(f"support must be None, a fraction or a count of at least 2, got {self.support}")
-        if not 0 < self.radius < 1:
+        if self.radius is not None and not 0 < self.radius < 1:
             raise InvalidInputError(f"radius must lie between 0 and 1, got {self.radius}")
 
     def count(self, rows: int) -> int:
@@ -94,6 +98,7 @@ class Supported:
     def __init__(self, robust: Robust, outliers: Sequence[int] = ()) -> None:
         self.robust = robust
         self.set_aside = list(outliers)
+        self._radius = robust.radius
 
     def __call__(self, residuals: Residuals, floor: float) -> Step | None:
         robust = self.robust
@@ -108,10 +113,17 @@ class Supported:
             for row, rest, products in zip(rows, rests, _products(residuals, rests).T):
                 size = float(np.linalg.norm(rest))
                 squared = residuals.values + size**2 - 2 * products
-                near = np.flatnonzero(squared <= (robust.radius * size) ** 2)
+                near = np.flatnonzero(squared <= ((self._radius or _LEAST) * size) ** 2)
+                if (
+                    near.size < count and self._radius is None
+                ):  # a row that stands alone, or rows that all lie far apart
+                    self._radius = _usual_radius(residuals, count)
+                    near = np.flatnonzero(squared <= (self._radius * size) ** 2)
                 if near.size >= count:
                     nearest = near[np.argsort(squared[near], kind="stable")[:count]]
-                    return _step(residuals, robust, row, size, np.sort(nearest), products / size)
+                    return _step(
+                        residuals, robust, self._radius or _LEAST, row, size, np.sort(nearest), products / size
+                    )
                 residuals.bar(row)
                 self.set_aside.append(row)
 
@@ -119,6 +131,7 @@ class Supported:
 def _step(
     residuals: Residuals,
     robust: Robust,
+    radius: float,
     row: int,
     size: float,
     group: NDArray[np.intp],
@@ -128,11 +141,24 @@ def _step(
         return Step(row, residuals.reader.row(row), projections, group)
     rows = residuals.reader.rows(group)
     point = robust.average(rows)
-    if np.linalg.norm(residuals.off_basis(point)) < (1 - robust.radius) * size:
+    if np.linalg.norm(residuals.off_basis(point)) < (1 - radius) * size:
         point = rows.mean(axis=0)  # a median of sparse rows may vanish; the mean keeps 1 − radius of the residual
     distances = np.linalg.norm(rows - point, axis=1)
     distances[residuals.candidates()[group] < 0] = np.inf  # rows already taken stand for their own anchor only
     return Step(int(group[np.argmin(distances)]), point, None, group)
+
+
+def _usual_radius(residuals: Residuals, count: int) -> float:
+    """Somewhat more than the usual row needs for ``count`` neighbours; from rows spread evenly over the matrix."""
+    full = np.flatnonzero(residuals.values > 0)
+    if full.size <= count:
+        return _LEAST
+    looked = full[np.unique(np.linspace(0, full.size - 1, _LOOKED_AT).astype(np.intp))]
+    rests = residuals.off_basis(residuals.reader.rows(looked))
+    sizes = np.einsum("ij,ij->i", rests, rests)
+    squared = residuals.values[:, None] + sizes - 2 * _products(residuals, rests)
+    reach = np.sqrt(np.maximum(np.partition(squared, count - 1, axis=0)[count - 1] / sizes, 0.0))
+    return float(np.clip(_ROOM * np.median(reach), _LEAST, _MOST))
 
 
 def _largest(residuals: Residuals, batch: int, floor: float) -> list[int]:
