@@ -154,7 +154,9 @@ class _Seek:
         if not keeps and here and self.data.limit is None:
             return self._full("nothing is kept with an array")
         if keeps:
-            return self._from_kept()
+            found = self._from_kept()
+            # More anchors than a pilot can show: no index, and the engine answers.
+            return self._full("too many anchors for an index") if found is None and self.data.limit is None else found
         index = self._in_one_pass(self.k, keep=self.data.limit is not None)
         return None if index is None else self._answer(index, "one pass over the rows")
 

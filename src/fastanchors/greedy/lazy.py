@@ -124,9 +124,9 @@ class Distances(ABC):
         while rows.size:
             size *= _GROWTH
             known = upper[rows]
-            in_groups = 16 * size < rows.size and self._step > 1  # the first direction is common to all rows
-            if not in_groups and rows.size >= self._most * upper.size:
+            if rows.size >= self._most * upper.size:
                 return self._bring_all_up_to_date(floor)
+            in_groups = 16 * size < rows.size and self._step > 1  # the first direction is common to all rows
             some = rows[known >= level(known, size)] if in_groups else rows
             values, errors = self._rough(some, floor)
             self._seen[some] = self._step
