@@ -3,6 +3,7 @@ table, items for users."""
 
 from __future__ import annotations
 
+from ._archetypes import archetypes
 from ._corpus import Corpus, as_corpus, read_corpus
 from ._cube import Cube, read_cube
 from ._pictures import save_pictures
@@ -28,6 +29,7 @@ __all__ = [
     "TopicScores",
     "Topics",
     "Unmixing",
+    "archetypes",
     "as_corpus",
     "compare_topics",
     "load_topics",

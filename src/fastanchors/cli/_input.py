@@ -65,7 +65,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--format", type=FORMAT, help="The format, where the name of the file does not tell."),
         click.option("--variable", help="Which array of an .npz, .mat or .zarr file."),
-        click.option("--layer", help="Which layer of an .h5ad file."),
+        click.option("--layer", help="Which layer of AnnData (.h5ad, .zarr)."),
         click.option("--transpose", is_flag=True, default=None, help="Turn the matrix of a .mat file."),
         click.option("--row-names", type=ADDRESS, help="A file with one row name per line."),
         click.option("--column-names", type=ADDRESS, help="A file with one column name per line."),

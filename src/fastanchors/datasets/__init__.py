@@ -6,6 +6,7 @@ the same seed, and returns non-negative matrices: noise that would leave an entr
 
 from __future__ import annotations
 
+from ._cells import Cells, cells
 from ._components import nonnegative_components
 from ._families import FAMILIES, dirichlet, family, middle_points
 from ._ratings import Ratings, ratings
@@ -15,11 +16,13 @@ from ._topics import Corpus, topics
 
 __all__ = [
     "FAMILIES",
+    "Cells",
     "Corpus",
     "Ratings",
     "Scene",
     "Separable",
     "SeparableBlocks",
+    "cells",
     "dirichlet",
     "family",
     "hyperspectral",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from .arrays import dense_source
 from .compressed import SliceReader, compressed_source
 from .row_source import Source, check_claim, read_names, reading
 
-__all__ = ["check_stored", "open_hdf5", "read_h5ad"]
+__all__ = ["anndata_source", "check_stored", "open_hdf5", "read_h5ad"]
 
 _CACHE = 1 << 20  # bytes of chunks kept for each data set; blocks are read in order, so more would not help
 
@@ -33,25 +34,35 @@ def read_h5ad(path: Path, *, layer: str | None = None, row_names: Any = None, co
     """The matrix X of an AnnData file (or one of its ``layers``), with the names of observations and variables."""
     file = open_hdf5(path)
     with reading(path):
-        source = _read_x(path, file, layer, row_names, column_names)
+        source = anndata_source(path, file, layer, row_names, column_names, check_stored)
     weakref.finalize(source, file.close)
     return source
 
 
-def _read_x(path: Path, file: Any, layer: str | None, row_names: Any, column_names: Any) -> Source:
+def anndata_source(
+    path: Path,
+    file: Any,
+    layer: str | None,
+    row_names: Any,
+    column_names: Any,
+    check: Callable[[str, Any], None],
+) -> Source:
+    """X, or a layer, of AnnData in an HDF5 file or a Zarr group, which look alike; ``check`` weighs its claims."""
     key = "X" if layer is None else f"layers/{layer}"
     if key not in file:
         layers = ", ".join(file["layers"]) if "layers" in file else ""
         raise InvalidInputError(f"{path} has no {key}; its layers are: {layers or 'none'}")
     matrix = file[key]
-    check_stored(str(path), matrix)
+    check(str(path), matrix)
     kind, shape = _kind_and_shape(matrix)
     if kind not in ("dense", "csr", "csc") or shape is None or len(shape) != 2:
         raise StoreError(f"{path}: {key} is neither an array nor a CSR or CSC matrix")
     m, n = (int(size) for size in shape)
     names = {
-        "row_names": read_names(row_names, "row") if row_names is not None else _names(file, "obs", m),
-        "column_names": read_names(column_names, "column") if column_names is not None else _names(file, "var", n),
+        "row_names": read_names(row_names, "row") if row_names is not None else _names(path, file, "obs", m, check),
+        "column_names": read_names(column_names, "column")
+        if column_names is not None
+        else _names(path, file, "var", n, check),
     }
     if kind == "dense":
         return dense_source(str(path), matrix, chunk_rows=(matrix.chunks or (1,))[0], **names)
@@ -81,7 +92,7 @@ def check_stored(name: str, item: Any) -> None:
             check_claim(name, claimed, int(part.id.get_storage_size()))
 
 
-def _names(file: Any, axis: str, count: int) -> list[str] | None:
+def _names(path: Path, file: Any, axis: str, count: int, check: Callable[[str, Any], None]) -> list[str] | None:
     """The ``count`` names of obs or var: a column of a group today, a field of a table in older files."""
     table = file.get(axis)
     if table is None:
@@ -94,10 +105,10 @@ def _names(file: Any, axis: str, count: int) -> list[str] | None:
         if column is None or not hasattr(column, "shape"):
             return None
         if column.shape != (count,):
-            raise StoreError(f"{file.filename}: {axis} has names of shape {column.shape} for {count} of them")
-        check_stored(f"{file.filename}:{axis}", column)
+            raise StoreError(f"{path}: {axis} has names of shape {column.shape} for {count} of them")
+        check(f"{path}:{axis}", column)
         return read_names(np.asarray(column[:]), axis)
     fields = table.dtype.names or ()
     key = next((key for key in ("index", "_index") if key in fields), None)
-    check_stored(f"{file.filename}:{axis}", table)
+    check(f"{path}:{axis}", table)
     return read_names(table[key], axis) if key else None

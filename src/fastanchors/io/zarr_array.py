@@ -1,4 +1,4 @@
-"""Zarr arrays, read by whole chunks of rows."""
+"""Zarr arrays, read by whole chunks of rows, and AnnData in Zarr groups."""
 
 from __future__ import annotations
 
@@ -8,19 +8,31 @@ from typing import Any
 
 from ..errors import InvalidInputError, MissingExtraError
 from .arrays import dense_source
+from .hdf5 import anndata_source
 from .row_source import ANY_SIZE, Source, check_claim, read_names, reading
 
 __all__ = ["read_zarr"]
 
 
-def read_zarr(path: Path, *, variable: str | None = None, row_names: Any = None, column_names: Any = None) -> Source:
-    """A two-dimensional Zarr array, or ``variable`` of a Zarr group."""
+def read_zarr(
+    path: Path,
+    *,
+    variable: str | None = None,
+    layer: str | None = None,
+    row_names: Any = None,
+    column_names: Any = None,
+) -> Source:
+    """A two-dimensional Zarr array, ``variable`` of a Zarr group, or the matrix X (or a ``layer``) of AnnData."""
     try:
         import zarr
     except ImportError as error:
         raise MissingExtraError("reading Zarr needs zarr: pip install 'fastanchors[io]'") from error
     with reading(path):
         node = zarr.open(str(path), mode="r")
+        if node.attrs.get("encoding-type") == "anndata" and variable is None:
+            return anndata_source(path, node, layer, row_names, column_names, _check_stored)
+        if layer is not None:
+            raise InvalidInputError(f"{path} is no AnnData and has no layers; choose an array with variable=…")
         arrays = dict(node.arrays()) if hasattr(node, "arrays") else None
     if arrays is not None:
         fitting = [key for key, array in arrays.items() if array.ndim == 2]
@@ -37,9 +49,7 @@ def zarr_source(array: Any, *, name: str = "the zarr array", row_names: Any = No
     if array.ndim != 2:
         raise InvalidInputError(f"{name} must be two-dimensional, got shape {array.shape}")
     with reading(name):
-        claimed = math.prod(map(int, array.shape)) * array.dtype.itemsize
-        if claimed > ANY_SIZE:  # counting what is stored lists every chunk
-            check_claim(name, claimed, int(array.nbytes_stored()))
+        _check_stored(name, array)
     return dense_source(
         name,
         array,
@@ -47,3 +57,11 @@ def zarr_source(array: Any, *, name: str = "the zarr array", row_names: Any = No
         row_names=read_names(row_names, "row"),
         column_names=read_names(column_names, "column"),
     )
+
+
+def _check_stored(name: str, item: Any) -> None:
+    """Raise where an array, or one of a group, claims far more than is stored of it: Zarr fills in the rest."""
+    for array in dict(item.arrays()).values() if hasattr(item, "arrays") else (item,):
+        claimed = math.prod(map(int, array.shape)) * array.dtype.itemsize
+        if claimed > ANY_SIZE:  # counting what is stored lists every chunk
+            check_claim(name, claimed, int(array.nbytes_stored()))

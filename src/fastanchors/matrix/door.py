@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -11,7 +12,7 @@ import scipy.sparse as sp
 
 from .._openers import opener
 from .._validate import as_matrix, is_dask
-from ..errors import InvalidInputError, InvalidTypeError
+from ..errors import InvalidInputError, InvalidTypeError, StoreError
 from .array import ArrayMatrix
 from .contract import RowMatrix, Rows
 
@@ -75,6 +76,14 @@ def open_matrix(
             f"{name} is an iterator, which can be read only once; build a store of its row blocks with "
             "fa.build(blocks, folder) and use that"
         )
+    if _package(source) == "anndata" and source.isbacked:
+        if not source.is_view:
+            with contextlib.suppress(StoreError):  # a file that is open for writing cannot be opened once more
+                backed: RowMatrix = opener("file")(
+                    source.filename, normalize=normalize, signed=signed, budget=budget, format="h5ad", **options
+                )
+                return backed
+        source = source.to_memory()
     values, row_names, column_names = _labelled(source, options)
     _no_options(options, source)
     matrix = ArrayMatrix(
@@ -95,9 +104,13 @@ def _labelled(source: Any, options: dict[str, Any]) -> tuple[Rows, list[str] | N
     """The numbers of an array, frame or AnnData object, and the names of its rows and columns."""
     if isinstance(source, np.ndarray) or sp.issparse(source):
         return source, None, None
-    package = type(source).__module__.split(".")[0]
+    package = _package(source)
     if package == "anndata":
         layer = options.pop("layer", None)
+        if layer is not None and layer not in source.layers:
+            raise InvalidInputError(
+                f"there is no layer {layer!r}; the layers are: {', '.join(source.layers) or 'none'}"
+            )
         values = source.X if layer is None else source.layers[layer]
         return values, [str(x) for x in source.obs_names], [str(x) for x in source.var_names]
     if package == "polars":
@@ -105,6 +118,11 @@ def _labelled(source: Any, options: dict[str, Any]) -> tuple[Rows, list[str] | N
     if package == "pandas" and getattr(source, "ndim", 0) == 2:
         return _frame_values(source), row_labels(source), [str(c) for c in source.columns]
     return source, None, None
+
+
+def _package(source: Any) -> str:
+    """The package that the type of an object comes from; told without importing it."""
+    return type(source).__module__.split(".")[0]
 
 
 def row_labels(source: Any) -> list[str] | None:

@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._jit import jit
 from .._parallel import threads_allowed
-from .._validate import as_matrix, is_dask
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix, Rows, SampleAccess
 from ..matrix.cost import Cost
@@ -41,7 +40,7 @@ BudgetSpent = BudgetExceeded
 
 
 def as_rows(A: Any) -> MatrixRows:
-    """The rows of ``A``: an array, a sparse matrix, or anything with sample access. Checks non-negativity."""
+    """The rows of ``A``, whatever :func:`fastanchors.open_matrix` opens. Checks non-negativity."""
     if isinstance(A, MatrixRows):
         return A
     if isinstance(A, MeteredMatrix):
@@ -50,12 +49,9 @@ def as_rows(A: Any) -> MatrixRows:
         data = MatrixRows(A.data, A.shape)
         data._own_cost, data.row_names = A.cost, A.row_names
         return data
-    if is_dask(A):
-        A = open_matrix(A)
     if isinstance(A, RowMatrix):
         return MatrixRows(A, A.shape)
-    matrix = as_matrix(A)
-    return MatrixRows(matrix, matrix.shape)
+    return as_rows(open_matrix(A))
 
 
 def row_matrix(data: MatrixRows) -> RowMatrix:

@@ -1,0 +1,110 @@
+"""Archetypes of single cells: cells that the others are mixtures of, written into an AnnData object as scanpy does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import solvers
+from .._rng import RngLike, as_generator
+from .._validate import check_size
+from ..encoder import encode, squared_error
+from ..errors import InvalidTypeError
+from ..matrix import open_matrix
+
+__all__ = ["archetypes"]
+
+
+def archetypes(
+    adata: Any,
+    k: int,
+    *,
+    layer: str | None = None,
+    solver: Any = "fas",
+    key: str = "archetypes",
+    copy: bool = False,
+    rng: RngLike = None,
+) -> Any:
+    """Find ``k`` archetypal cells, and write every cell as a mixture of them.
+
+    An archetype is a cell of the data at an extreme of expression, such as the end of a differentiation path. Cells are
+    compared by the shares of their counts, so that sequencing depth does not matter.
+
+    Parameters
+    ----------
+    adata : AnnData
+        Cells × genes, in memory or backed: non-negative counts, or counts after ``log1p``.
+    k : int
+        How many archetypes.
+    layer : str or None
+        The layer to use instead of ``X``.
+    solver : str or solver object
+        As in :class:`fastanchors.SeparableNMF`. ``"fas"`` gives archetypes profiles made of several cells where single
+        cells are noisy; ``fa.FAS(selection="spa")`` takes the cells as they are.
+    key : str
+        The name under which the results are written.
+    copy : bool
+        Return a copy with the results instead of writing into ``adata``.
+    rng : int, Generator or None
+        The seed.
+
+    Returns
+    -------
+    AnnData or None
+        The copy, where one was asked for. Written are, for ``key="archetypes"``:
+
+        - ``.obsm["X_archetypes"]``: cells × k, the share of each archetype in every cell; rows sum to one;
+        - ``.obs["archetypes"]``: the archetype with the largest share, as a category named after its cell;
+        - ``.obs["archetypes_anchor"]``: whether the cell is an archetype;
+        - ``.uns["archetypes"]``: ``names`` and ``indices`` of the archetypes, their expression profiles as
+          ``components`` (k × genes, each summing to one), ``relative_error``, ``certificate`` and ``params``.
+
+    Examples
+    --------
+    >>> import anndata  # doctest: +SKIP
+    >>> import fastanchors as fa
+    >>> adata = anndata.AnnData(fa.datasets.cells(500, 200, 4, rng=0).A)  # doctest: +SKIP
+    >>> fa.apps.archetypes(adata, 4, rng=0)  # doctest: +SKIP
+    >>> adata.obsm["X_archetypes"].shape  # doctest: +SKIP
+    (500, 4)
+    """
+    if not all(hasattr(adata, part) for part in ("X", "obs", "obsm", "uns", "obs_names")):
+        raise InvalidTypeError(
+            f"archetypes takes an AnnData object, got {type(adata).__name__}; for arrays and tables use "
+            "fa.apps.representatives or fa.SeparableNMF"
+        )
+    k = check_size(k, name="k")
+    engine = solvers.get(solver)
+    if layer is None:
+        cells = open_matrix(adata, normalize="l1", name="adata.X")
+    else:
+        cells = open_matrix(adata, normalize="l1", name=f"adata.layers[{layer!r}]", layer=layer)
+    found = engine.seek(cells, k, rng=as_generator(rng))
+    points = found.points if found.points is not None else cells.rows(found.indices)
+    components = np.asarray(points.toarray() if sp.issparse(points) else points, dtype=np.float64)
+    shares = encode(cells, components, sum_to_one=True)
+    missed = squared_error(cells, components, sum_to_one=True)
+    names = np.array([str(adata.obs_names[i]) for i in found.indices], dtype=object)
+
+    target = adata.copy() if copy else adata
+    target.obsm[f"X_{key}"] = shares
+    target.obs[key] = _category(names, shares.argmax(axis=1))
+    target.obs[f"{key}_anchor"] = np.isin(np.arange(len(shares)), found.indices)
+    target.uns[key] = {
+        "names": names,
+        "indices": np.asarray(found.indices),
+        "components": components,
+        "relative_error": float(np.sqrt(missed / np.sum(cells.squared_norms()))),
+        "certificate": str(found.certificate),
+        "params": {"k": k, "solver": found.solver, "layer": layer or "X"},
+    }
+    return target if copy else None
+
+
+def _category(names: Any, codes: Any) -> Any:
+    """A column of categories, in the order of the archetypes; pandas comes with AnnData."""
+    import pandas as pd
+
+    return pd.Categorical.from_codes(codes, categories=list(names))

@@ -1,0 +1,88 @@
+"""Counts of single cells: mixtures of a few expression programmes, read out at a depth that varies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._rng import RngLike, as_generator
+from .._types import Rows
+from .._validate import check_number, check_size
+from ..errors import InvalidInputError
+
+__all__ = ["Cells", "cells"]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Counts from known programmes.
+
+    Attributes
+    ----------
+    A : CSR matrix of counts, cells × genes
+    components : array of shape (k, genes)
+        The programmes: the share of each gene, summing to one.
+    weights : array of shape (cells, k)
+        The share of each programme in every cell, summing to one.
+    labels : array of int
+        Which programme a pure cell is of; −1 for mixtures.
+    """
+
+    A: Rows
+    components: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    labels: NDArray[np.intp]
+
+
+def cells(
+    m: int,
+    genes: int,
+    k: int,
+    *,
+    depth: float = 5000.0,
+    pure: float = 0.1,
+    alpha: float = 0.5,
+    rng: RngLike = None,
+) -> Cells:
+    """A table of counts: cell i has Poisson counts of mean depth_i · (F·C)_i, in the way of single-cell sequencing.
+
+    Parameters
+    ----------
+    m, genes, k : int
+        Cells, genes and programmes; at least one pure cell of each programme is made.
+    depth : float
+        The median number of counts of a cell; depths are log-normal with a standard deviation of 0.3.
+    pure : float
+        The share of cells that follow one programme alone.
+    alpha : float
+        The Dirichlet parameter of the other cells' mixtures.
+    rng : int, Generator or None
+        The seed.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> fa.datasets.cells(100, 50, 3, rng=0).A.shape
+    (100, 50)
+    """
+    m, genes, k = (check_size(value, name=name) for value, name in ((m, "m"), (genes, "genes"), (k, "k")))
+    if k > min(m, genes):
+        raise InvalidInputError(f"k = {k} is more than min(cells, genes) = {min(m, genes)}; choose a smaller k")
+    depth = check_number(depth, name="depth", minimum=1.0)
+    pure = check_number(pure, name="pure", minimum=0.0, maximum=1.0)
+    generator = as_generator(rng)
+    shared = generator.gamma(0.3, size=genes)  # what all cells express
+    own = generator.gamma(0.3, size=(k, genes)) * (generator.random((k, genes)) < 0.2)
+    own[np.arange(k), generator.permutation(genes)[:k]] += 1.0  # a marker gene each
+    components = 0.3 * shared / shared.sum() + 0.7 * own / own.sum(axis=1, keepdims=True)
+    weights = generator.dirichlet(np.full(k, check_number(alpha, name="alpha", minimum=1e-300)), m)
+    labels = np.full(m, -1, dtype=np.intp)
+    chosen = generator.permutation(m)[: max(k, round(pure * m))]
+    labels[chosen] = np.arange(len(chosen)) % k
+    weights[chosen] = np.eye(k)[labels[chosen]]
+    depths = depth * np.exp(0.3 * generator.standard_normal(m))
+    counts = generator.poisson(depths[:, None] * (weights @ components))
+    return Cells(sp.csr_array(counts.astype(np.float32)), components, weights, labels)

@@ -1,0 +1,126 @@
+"""Archetypes of single cells: what is written where, from objects in memory, backed ones, files and layers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fastanchors as fa
+from fastanchors.errors import InvalidInputError, InvalidTypeError
+
+
+@pytest.fixture(scope="module")
+def cells():
+    return fa.datasets.cells(300, 80, 4, depth=20_000, rng=0)
+
+
+def test_cells_are_mixtures_of_programmes(cells):
+    assert sp.issparse(cells.A)
+    assert cells.A.shape == (300, 80)
+    np.testing.assert_allclose(cells.components.sum(axis=1), 1.0)
+    np.testing.assert_allclose(cells.weights.sum(axis=1), 1.0)
+    assert set(cells.labels) == {-1, 0, 1, 2, 3}
+    assert np.isclose(np.median(np.asarray(cells.A.sum(axis=1))), 20_000, rtol=0.1)
+    expected = cells.weights @ cells.components * np.asarray(cells.A.sum(axis=1)).reshape(-1, 1)
+    assert np.linalg.norm(cells.A - expected) < 0.1 * np.linalg.norm(expected)
+    again = fa.datasets.cells(300, 80, 4, depth=20_000, rng=0)
+    np.testing.assert_array_equal(again.A.toarray(), cells.A.toarray())
+
+
+def test_more_programmes_than_cells():
+    with pytest.raises(InvalidInputError, match="k = 4 is more than"):
+        fa.datasets.cells(3, 10, 4)
+
+
+def test_other_objects_are_told_where_to_go(cells):
+    with pytest.raises(InvalidTypeError, match="representatives"):
+        fa.apps.archetypes(cells.A, 4)
+
+
+class TestAnnData:
+    @pytest.fixture(autouse=True)
+    def anndata(self):
+        return pytest.importorskip("anndata", reason="AnnData is optional")
+
+    @pytest.fixture
+    def adata(self, anndata, cells):
+        import pandas as pd
+
+        obs = pd.DataFrame(index=[f"cell{i}" for i in range(300)])
+        var = pd.DataFrame(index=[f"gene{j}" for j in range(80)])
+        layers = {"halved": sp.csr_matrix(cells.A / 2), "dense": cells.A.toarray()}
+        return anndata.AnnData(sp.csr_matrix(cells.A), obs=obs, var=var, layers=layers)
+
+    def test_results_are_where_scanpy_users_look(self, adata, cells, tmp_path, anndata):
+        assert fa.apps.archetypes(adata, 4, rng=0) is None
+        shares, found = adata.obsm["X_archetypes"], adata.uns["archetypes"]
+        assert shares.shape == (300, 4)
+        assert shares.dtype == np.float32  # as X
+        np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-6)
+        assert sorted(cells.labels[found["indices"]]) == [0, 1, 2, 3]
+        order = np.argsort(cells.labels[found["indices"]])
+        assert np.abs(shares[:, order] - cells.weights).mean() < 0.05
+        assert list(found["names"]) == [f"cell{i}" for i in found["indices"]]
+        assert found["components"].shape == (4, 80)
+        np.testing.assert_allclose(found["components"].sum(axis=1), 1.0, rtol=1e-6)
+        assert 0 < found["relative_error"] < 0.3
+        assert list(adata.obs["archetypes"].cat.categories) == list(found["names"])
+        assert np.flatnonzero(adata.obs["archetypes_anchor"]).tolist() == sorted(found["indices"])
+        largest = [found["names"][j] for j in shares.argmax(axis=1)]
+        assert adata.obs["archetypes"].tolist() == largest
+        adata.write_h5ad(tmp_path / "with.h5ad")
+        again = anndata.read_h5ad(tmp_path / "with.h5ad")
+        np.testing.assert_array_equal(again.obsm["X_archetypes"], shares)
+        assert list(again.uns["archetypes"]["names"]) == list(found["names"])
+
+    def test_a_copy_leaves_the_original_alone(self, adata):
+        copied = fa.apps.archetypes(adata, 4, key="ends", copy=True, rng=0)
+        assert list(adata.obsm) == []
+        assert "X_ends" in copied.obsm
+        assert "ends_anchor" in copied.obs
+
+    @pytest.mark.parametrize("layer", ["halved", "dense"])
+    def test_layers(self, adata, layer):
+        plain = fa.apps.archetypes(adata, 4, copy=True, rng=0).uns["archetypes"]
+        other = fa.apps.archetypes(adata, 4, layer=layer, copy=True, rng=0).uns["archetypes"]
+        assert set(other["names"]) == set(plain["names"])
+        assert other["params"]["layer"] == layer
+        with pytest.raises(InvalidInputError, match=r"no layer 'none'; the layers are: halved, dense"):
+            fa.apps.archetypes(adata, 4, layer="none")
+
+    @pytest.mark.parametrize("mode", ["r", "r+"])
+    def test_backed_objects(self, adata, anndata, tmp_path, mode):
+        expected = fa.apps.archetypes(adata, 4, copy=True, rng=0)
+        adata.write_h5ad(tmp_path / "a.h5ad")
+        backed = anndata.read_h5ad(tmp_path / "a.h5ad", backed=mode)
+        fa.apps.archetypes(backed, 4, rng=0)
+        assert list(backed.uns["archetypes"]["names"]) == list(expected.uns["archetypes"]["names"])
+        np.testing.assert_allclose(backed.obsm["X_archetypes"], expected.obsm["X_archetypes"], atol=1e-6)
+        half = fa.FAS().seek(backed[:150], 4, rng=0)
+        assert half.indices.max() < 150
+        backed.file.close()
+
+    @pytest.mark.parametrize("layer", [None, "halved", "dense"])
+    @pytest.mark.filterwarnings("ignore:Writing zarr v2")
+    def test_files_of_both_kinds_and_objects_give_the_same(self, adata, tmp_path, layer):
+        adata.write_h5ad(tmp_path / "a.h5ad")
+        adata.write_zarr(tmp_path / "a.zarr")
+        options = {} if layer is None else {"layer": layer}
+        kept = fa.open_matrix(adata, normalize="l1", **options)
+        for name in ("a.h5ad", "a.zarr"):
+            opened = fa.open_matrix(tmp_path / name, normalize="l1", **options)
+            assert list(opened.row_names) == list(adata.obs_names)
+            assert list(opened.column_names) == list(adata.var_names)
+            for one, other in zip(opened.blocks(), kept.blocks(), strict=True):
+                np.testing.assert_array_equal(_dense(one[1]), _dense(other[1]))
+
+    def test_estimator_and_solver_take_the_object(self, adata):
+        model = fa.SeparableNMF(4, random_state=0).fit(adata)
+        found = fa.FAS().seek(adata, 4, rng=0)
+        assert set(found.names) <= set(adata.obs_names)
+        assert model.transform(adata).shape == (300, 4)
+
+
+def _dense(block):
+    return block.toarray() if sp.issparse(block) else np.asarray(block)
