@@ -13,8 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
-from fastanchors.sampling.block import make_block
 from fastanchors.sampling.dense_block import DenseBlock
+from fastanchors.sampling.make_block import make_block
 from fastanchors.sampling.sparse_block import SparseBlock
 from naive.sampling import NaiveSampleMatrix
 

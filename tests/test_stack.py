@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import fastanchors as fa
 from fastanchors._parallel import one_thread
-from fastanchors.sampling.block import Block, make_block
+from fastanchors.sampling.block import Block
 from fastanchors.sampling.drawing import split
+from fastanchors.sampling.make_block import make_block
 from fastanchors.sampling.sparse_block import SparseBlock
 from fastanchors.sampling.stack import by_block, sorted_places
 from fastanchors.sampling.stack_kernels import choose_blocks, holding_blocks

@@ -17,30 +17,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..errors import CorruptStoreError
 from ..matrix.contract import Rows
 from .descent import draw
 from .forest import NO_SCALE, Array, Forest, build_leaves, lift
-from .threads import THREADS, in_threads
+from .threads import in_threads, shares
 from .tree import Tree, build_tree, draw_from_tree, renew_tree
-from .view import DRIFTED, NONZERO, View, fresh_view, renew_rows, view_scale, view_weights, with_marks
+from .view import DRIFTED, NONZERO, View, fresh_view, view_scale, view_weights, with_marks
+from .write_kernels import NO_SUMS, LooseSums, renew_sums
 
-__all__ = ["Block", "Sides", "make_block"]
+__all__ = ["Block", "Sides"]
 
 _CHUNK = 1 << 13  # entries written in one go: what they need in between stays in the cache
-
-
-def make_block(A: Rows, *, l1: bool, columns: bool = True) -> Block:
-    """A block that owns its arrays, from a checked CSR or C-ordered array (which is copied)."""
-    from .dense_block import DenseBlock
-    from .sparse_block import SparseBlock
-
-    return (SparseBlock if sp.issparse(A) else DenseBlock).build(A, l1=l1, columns=columns)
 
 
 class Sides(NamedTuple):
@@ -52,6 +44,8 @@ class Sides(NamedTuple):
 
 class Block(ABC):
     """What dense and sparse blocks share: forests over both sides, the trees of row weights and column totals."""
+
+    is_sparse: ClassVar[bool]
 
     def __init__(self, shape: tuple[int, int], view: View, sides: Sides) -> None:
         self.shape = shape
@@ -216,22 +210,18 @@ class Block(ABC):
     def _write(self, i: Array, j: Array, x: Array) -> None:
         """The entries and the trees over rows and columns, then what depends on the sums of rows and of columns."""
         self._put(i, j, x)
-        if self.l1:
-            self._renew_view(i)
-        elif self.view.weights.data is not self.sides.rows.sums:
-            self.view.weights.data[i] = self.squares(i)
-        renew_tree(*self.view.weights, i)
-        if self.has_columns:
-            self._renew_totals(j)
-
-    def _renew_view(self, i: Array) -> None:
-        """Weights of rows after their entries have changed; column trees of rows whose l1 norm has changed much."""
-        _, _, scale, mark, drifted, counters, bound = self.view
         rewrite = np.empty(len(i), np.bool_)
-        weights, squares, l1 = self.view.weights.data, self.squares(i), self.l1_norms(i)
-        some = renew_rows(weights, scale, mark, drifted, counters, bound, i, squares, l1, rewrite)
-        if some and self.has_columns:
-            self._renew_totals(self._renew_columns(np.unique(i[rewrite])))
+        if renew_sums(i, j, *self.sides, self.view, self._loose_sums(), rewrite):
+            self._rewrite(i[rewrite])
+
+    def _loose_sums(self) -> LooseSums:
+        """Sums that are kept apart from those of the sides."""
+        return NO_SUMS
+
+    def _rewrite(self, i: Array) -> None:
+        """Rows whose l1 norm has changed much have a new scale: renew their entries in the column trees."""
+        if self.has_columns:
+            self._renew_totals(self._renew_columns(np.unique(i)))
 
     def _renew_totals(self, j: Array) -> None:
         """Totals of columns after their trees have changed."""
@@ -248,8 +238,7 @@ def build_forest(forest: Forest, scale: Array) -> None:
         build_leaves(data, other, scale, begin, end, width, nodes, sums, l1_nodes, l1_sums, low, high)
         lift_forest(forest, low, high)
 
-    shares = [len(data) * part // THREADS for part in range(1, THREADS)] if len(data) > 1 << 16 else []
-    cuts = [share // width if width else int(np.searchsorted(begin, share)) for share in shares]
+    cuts = [cut // width if width else int(np.searchsorted(begin, cut)) for cut in shares(len(data), 1 << 16)[1:-1]]
     in_threads(work, [0, *cuts, len(sums)])
 
 

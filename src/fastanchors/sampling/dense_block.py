@@ -25,7 +25,7 @@ from .block import (
 from .dense_kernels import build_column_leaves
 from .forest import LEAF_BITS, NO_INDEX, NO_SCALE, Array, Forest, fresh_nodes, renew
 from .sparse_kernels import put
-from .threads import THREADS, in_threads
+from .threads import in_threads, shares
 from .tree import fresh_tree
 from .view import NONZERO, fresh_view, view_dtype, view_scale, view_weights
 
@@ -34,6 +34,8 @@ __all__ = ["DenseBlock"]
 
 class DenseBlock(Block):
     """See :mod:`fastanchors.sampling.block`."""
+
+    is_sparse = False
 
     @classmethod
     def build(cls, A: Rows, *, l1: bool, columns: bool = True) -> DenseBlock:
@@ -140,4 +142,4 @@ def _build_columns(columns: Forest, scale: Array) -> None:
         build_column_leaves(columns.data, scale, m, n, columns.nodes, columns.sums, low, high)
         lift_forest(columns, low, high)
 
-    in_threads(work, [kept * part // THREADS for part in range(THREADS + 1)])
+    in_threads(work, shares(kept, 1))

@@ -292,6 +292,7 @@ def renew_above(begin: Array, end: Array, width: Int, nodes: Array, sums: Array,
         sums[s[k]] = total
 
 
+@jit
 def renew(forest: Forest, scale: Array, s: Array, leaf: Array) -> None:
     """Entries in leaf blocks ``leaf`` of segments ``s`` (int64) have changed: recompute every sum above them."""
     begin, end, other, data, nodes, sums, l1_nodes, l1_sums, width, step = forest

@@ -14,10 +14,11 @@ from ..errors import InvalidInputError
 from ..matrix.contract import Mutable, Rows
 from ..matrix.cost import Cost
 from .access_guard import AccessGuard, Reading, reads, writes
-from .block import Block, make_block
+from .block import Block
 from .drawing import Draws
 from .entries import as_entries, as_values, check_squares, is_plain, summed
 from .forest import Array
+from .make_block import make_block
 from .queries import pair
 from .stack import Stack
 from .write_log import Entries, WriteLog

@@ -30,7 +30,7 @@ from .loose import Loose, Pools
 from .sparse_kernels import find, put
 from .tree import fresh_tree, renew_tree
 from .view import NONZERO, View, fresh_view, view_dtype, view_scale, view_weights, with_marks
-from .write_kernels import set_stored
+from .write_kernels import NO_SUMS, LooseSums, set_stored
 
 __all__ = ["SparseBlock"]
 
@@ -40,6 +40,8 @@ _LOOSE_SHARE = 24  # rebuild when there is one loose entry to this many others
 
 class SparseBlock(Block):
     """See :mod:`fastanchors.sampling.block`."""
+
+    is_sparse = True
 
     def __init__(self, shape: tuple[int, int], view: View, sides: Sides, indptrs: tuple[Array, Array]) -> None:
         super().__init__(shape, view, sides)
@@ -224,15 +226,17 @@ class SparseBlock(Block):
 
     def _set_stored(self, i: Array, j: Array, x: Array) -> bool:
         """The whole of :meth:`_write` in one kernel where every entry has its place already; else nothing."""
-        loose, view, (rows, columns) = self.loose, self.view, self.sides
-        more = (NO_SCALE,) * 3
-        if loose is not None:
-            more = loose.rows.forest.sums, loose.rows.forest.l1_sums, loose.columns.forest.sums
         rewrite = np.empty(len(i), np.bool_)
-        done = set_stored(i, j, x, *rows[:8], *columns[:6], *view.weights, *view.totals, *view[2:], *more, rewrite)
-        if done > 0 and self.has_columns:
-            self._renew_totals(self._renew_columns(np.unique(i[rewrite])))
-        return done >= 0
+        done = set_stored(i, j, x, *self.sides, self.view, self._loose_sums(), rewrite)
+        if done > 0:
+            self._rewrite(i[rewrite])
+        return bool(done >= 0)
+
+    def _loose_sums(self) -> LooseSums:
+        loose = self.loose
+        if loose is None:
+            return NO_SUMS
+        return LooseSums(loose.rows.forest.sums, loose.rows.forest.l1_sums, loose.columns.forest.sums)
 
     def _put(self, i: Array, j: Array, x: Array) -> None:
         rows, columns = self.sides

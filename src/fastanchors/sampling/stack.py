@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,13 +14,11 @@ from .access_guard import AccessGuard, reads
 from .block import Block
 from .forest import Array
 from .gather import gathered, in_order
+from .sparse_block import SparseBlock
 from .stack_kernels import count_blocks, holding_blocks, place_blocks
 from .threads import in_chunks, in_pieces, in_threads, shares
 from .view import view_dtype
 from .write_log import Entries, WriteLog
-
-if TYPE_CHECKING:
-    from .sparse_block import SparseBlock
 
 __all__ = ["Stack", "by_block", "sorted_places"]
 
@@ -66,9 +64,7 @@ class Stack:
 
     @property
     def is_sparse(self) -> bool:
-        from .sparse_block import SparseBlock
-
-        return isinstance(self._held[0], SparseBlock)
+        return self._held[0].is_sparse
 
     @property
     @reads
@@ -157,7 +153,7 @@ class Stack:
         if not self.is_sparse:
             parts = [self._blocks[b].rows(rows[at] - self._starts[b], view=view) for b, at in groups]
             return in_order(parts, [at for _, at in groups], len(rows))
-        starts, blocks = self._starts.tolist(), cast("list[SparseBlock]", self._blocks)
+        starts, blocks = self._starts.tolist(), cast(list[SparseBlock], self._blocks)
         taken = [blocks[b].taken(rows, starts[b], at, view=view) for b, at in groups]
         dtype = view_dtype(self.dtype) if view and blocks[0].l1 else self.dtype
         return gathered(taken, (len(rows), self.shape[1]), dtype)

@@ -1,18 +1,16 @@
-"""Work by ranges in threads: kernels release the GIL, and what they compute does not depend on the ranges."""
+"""Work by ranges in the pool: kernels release the GIL, and what they compute does not depend on the ranges."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
-from .._parallel import threads_allowed
+from .._parallel import map_ordered, thread_count, threads_allowed
 
-__all__ = ["THREADS", "in_chunks", "in_pieces", "in_threads", "shares"]
+__all__ = ["in_chunks", "in_pieces", "in_threads", "shares"]
 
-THREADS = 2
 _CHUNK = 1 << 13  # items worked on in one go: what they need in between stays in the cache
 _WORTH_THREADS = 100_000
 
@@ -20,10 +18,9 @@ _WORTH_THREADS = 100_000
 def in_threads(work: Callable[[int, int], Any], bounds: list[int]) -> list[Any]:
     """``work(low, high)`` over consecutive bounds, in threads."""
     pairs = [(low, high) for low, high in pairwise(bounds) if low < high]
-    if len(pairs) == 1 or not threads_allowed():
-        return [work(*pair) for pair in pairs]
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(lambda pair: work(*pair), pairs))
+    if len(pairs) == 1:
+        return [work(*pairs[0])]
+    return map_ordered(work, pairs)
 
 
 def in_chunks(work: Callable[[int, int], Any], count: int) -> None:
@@ -40,9 +37,9 @@ def in_chunks(work: Callable[[int, int], Any], count: int) -> None:
     in_threads(share, shares(count))
 
 
-def shares(count: int) -> list[int]:
-    """Bounds of the threads' shares of ``count`` items; of few items one share."""
-    parts = THREADS if count > _WORTH_THREADS else 1
+def shares(count: int, worth: int = _WORTH_THREADS) -> list[int]:
+    """Bounds of the threads' shares of ``count`` items; of at most ``worth`` items one share."""
+    parts = min(thread_count(), count) if count > worth and threads_allowed() else 1
     return [count * part // parts for part in range(parts + 1)]
 
 

@@ -87,22 +87,13 @@ def view_dtype(stored: np.dtype[Any]) -> np.dtype[Any]:
 
 
 @jit
-def renew_rows(
-    weights: Array,
-    scale: Array,
-    mark: Array,
-    drifted: Array,
-    counters: Array,
-    bound: Array,
-    i: Array,
-    squares: Array,
-    l1: Array,
-    rewrite: Array,
-) -> bool:
-    """Rows ``i`` of an l1 view have these sums now: renew their weights, and note those that have drifted.
+def renew_rows(view: View, i: Array, squares: Array, l1: Array, rewrite: Array) -> bool:
+    """Rows ``i`` of an l1 view have these sums now: renew their weights, and list those that have drifted.
 
     ``rewrite`` says whose entries in the column trees must be rewritten with a new scale; returns whether any must.
     """
+    weights, scale, mark, drifted = view.weights.data, view.scale, view.mark, view.drifted
+    counters, bound = view.counters, view.bound
     some = False
     for k in range(i.size):
         row = i[k]
