@@ -47,7 +47,7 @@ def test_every_flipped_bit_is_found_or_harmless(tmp_path, sparse):
     expected = contents(path)
     fa.verify(path)
     files = [file for file in sorted(path.iterdir()) if file.stat().st_size]
-    assert len(files) == 5  # manifest, journal, two shards, column names
+    assert len(files) == 6  # manifest, journal, two shards, column names, a sidecar
     rng = np.random.default_rng(1)
     for number in range(FLIPS):
         file = files[number % len(files)]
