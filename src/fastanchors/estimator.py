@@ -56,13 +56,16 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Same seed, same answer.
     n_jobs : int or None
         Threads, as everywhere in scikit-learn. Results do not depend on it.
+    selection : "auto", "spa", "smoothed", "pseudo-points", "lifted" or "whitened"
+        How ``solver="fas"`` selects anchors (see :class:`fastanchors.FAS`). By default the noise of the rows decides:
+        without any the components are rows of X, with noise they are points that many rows speak for.
 
     Attributes
     ----------
     anchors_ : ndarray of int
         Indices of the anchor rows, in the order of extraction.
     components_ : ndarray of shape (n_components_, n_features_in_)
-        The anchor rows of X, as given (for a solver that averages near neighbours, these averages).
+        The anchor rows of X, as given; where X is noisy or the solver averages, the points that stand for them.
     n_components_ : int
         How many there are.
     reconstruction_err_ : float
@@ -94,6 +97,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         sum_to_one: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        selection: str = "auto",
     ) -> None:
         self.n_components = n_components
         self.solver = solver
@@ -101,6 +105,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.sum_to_one = sum_to_one
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.selection = selection
 
     def fit(self, X: Any, y: Any = None) -> SeparableNMF:
         """Find the anchors of ``X``. ``y`` is ignored."""
@@ -227,7 +232,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Everything fitted but the error; returns the generator for what else is random."""
         if self.normalize not in ("l1", None):
             raise InvalidInputError(f"normalize must be 'l1' or None, got {self.normalize!r}")
-        solver = solvers.get(self.solver)
+        solver = _solver(self.solver, self.selection)
         rng = as_generator(_as_rng(self.random_state))
         seen = matrix
         if self.normalize == "l1" and not isinstance(matrix, SampleAccess):
@@ -278,6 +283,15 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 def _unknown_to_sklearn(X: Any) -> bool:
     """Whether this is no table that scikit-learn reads itself, with the names of its columns."""
     return isinstance(X, RowMatrix | BlockSource | str | PathLike) or type(X).__module__.split(".")[0] == "anndata"
+
+
+def _solver(solver: Any, selection: str) -> Any:
+    """The solver; ``selection`` is an option of FAS."""
+    if isinstance(solver, str) and solver == "fas":
+        return solvers.FAS(selection=selection)
+    if selection != "auto":
+        raise InvalidInputError(f"selection={selection!r} goes with solver='fas', not with {solver!r}")
+    return solvers.get(solver)
 
 
 def _most(solver: Any, shape: tuple[int, int]) -> int:

@@ -20,6 +20,8 @@ from ._rng import RngLike, as_generator
 from ._validate import check_size
 from .errors import RankError
 from .greedy.cone import ConeDistances
+from .greedy.coordinates import coordinates
+from .greedy.how_many import DIRECTIONS, HowMany, how_many
 from .greedy.reader import Reader
 from .matrix import ArrayMatrix, RowMatrix, SampleAccess, open_matrix
 from .matrix.drawing import draw_rows
@@ -29,6 +31,7 @@ __all__ = ["RankCurve", "rank_curve"]
 _CLEAR = 2.0  # a fall of the residual by this factor is a gap
 _STRONG = 10.0  # … and by this one outweighs singular values that say otherwise
 _EDGE = 1.05  # singular values above the edge of the noise by less than this may be noise
+_JUDGED = 4000  # rows whose directions are compared with their noise
 _DEPENDENT = 1e-12  # a singular value this small against the largest is rounding
 _ZERO = 1e-13  # a residual this small against the largest row is rounding
 
@@ -111,6 +114,8 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
     by one: were the energy left after r of them noise spread evenly over all entries, the next one would be about
     (√m + √n) times its standard deviation; the first r for which it is no larger is the rank (as in Kritchman and
     Nadler 2008). If there is neither gap nor such an r, the largest fall is taken, and ``reason`` says so.
+    Where the rows are noisy and their directions tell signal from noise (:mod:`fastanchors.greedy.how_many`), that
+    number is taken instead.
     A fall to nothing but rounding ends the matter, unless the anchors are dependent or all the rows there are: noisy
     copies may have been taken one by one until none was left. An earlier gap is taken then where the singular values
     agree with it, or where it is at least 10, the anchors are dependent and the singular values do not speak for more.
@@ -147,6 +152,9 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
         dependent=bool(len(taken) > np.count_nonzero(values > _DEPENDENT * values[0])),
         everything=len(taken) == m,
     )
+    told = None if _settled(reason) else _by_directions(data, rng)
+    if told is not None and told.k is not None and told.k <= len(taken):
+        k, reason = told.k, f"{told.reason}: {told.k} anchors"
     return RankCurve(
         k=k,
         reason=reason,
@@ -158,6 +166,20 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
         anchors=chosen[taken],
         rows=len(chosen),
     )
+
+
+def _settled(reason: str) -> bool:
+    """Whether nothing but rounding is left, so that there is no noise to ask about."""
+    return "nothing but rounding" in reason
+
+
+def _by_directions(data: RowMatrix, rng: np.random.Generator) -> HowMany | None:
+    """What the directions of the rows that stand out of their noise say; None where no noise is seen."""
+    m = data.shape[0]
+    some = np.arange(m) if m <= _JUDGED else np.sort(rng.choice(m, _JUDGED, replace=False))
+    at = coordinates(ArrayMatrix(data.rows(some)), DIRECTIONS)
+    told = how_many(at)
+    return told if float(at.left.sum()) > 0 and "no noise" not in told.reason else None
 
 
 def _draw(data: RowMatrix, K: int, size: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], _Array]:

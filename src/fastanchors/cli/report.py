@@ -59,6 +59,7 @@ def report(
     robust: str | None,
     radius: float | None,
     support: float | None,
+    selection: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -81,13 +82,13 @@ def report(
         data, options = _place(found, source, data, options)
         solver, seed = found.record.get("solver", solver), found.record.get("seed", seed)
         kept = found.record.get("options", {})
-        precondition, robust, radius, support = (
-            kept.get(name) for name in ("precondition", "robust", "radius", "support")
+        precondition, robust, radius, support, selection = (
+            kept.get(name) for name in ("precondition", "robust", "radius", "support", "selection")
         )
     elif data is not None:
         raise click.UsageError("--data is for results: SOURCE is the data already")
     with Input(data or source, **options) as rows, working(f"looking at {(data or source).name}"):
-        company = {"robust": robust, "radius": radius, "support": support}
+        company = {"robust": robust, "radius": radius, "support": support, "selection": selection}
         again = make_solver(solver, precondition=precondition, **company)
         steps = None
         if found is None:

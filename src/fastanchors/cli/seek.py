@@ -90,6 +90,11 @@ def seek_options(command: Any) -> Any:
             type=click.Choice(["spa", "svd", "mve"]),
             help="Make the anchors well-conditioned first; helps against noise (fas, spa).",
         ),
+        click.option(
+            "--selection",
+            type=click.Choice(["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]),
+            help="How anchors are selected (fas): by default as the noise of the rows demands; spa: rows as they are.",
+        ),
         click.option("--budget", type=click.IntRange(1), help="Read so many rows at most (fas)."),
         click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same answer."),
         click.option(
@@ -112,10 +117,12 @@ def make_solver(name: str, **options: Any) -> Any:
         if "robust" not in given:
             raise click.UsageError(f"--{next(iter(company))} goes with --robust")
         given["robust"] = solvers.Robust(given["robust"], **company)
-    takes = {"fas": {"budget", "precondition", "robust"}, "spa": {"precondition", "robust"}}.get(name, set())
+    both = {"precondition", "robust"}
+    takes = {"fas": both | {"budget", "selection"}, "spa": both}.get(name, set())
     for key in given:
         if key not in takes:
-            raise click.UsageError(f"--{key} goes with --solver fas{'' if key == 'budget' else ' or spa'}, not {name}")
+            also = "" if key in ("budget", "selection") else " or spa"
+            raise click.UsageError(f"--{key} goes with --solver fas{also}, not {name}")
     return solvers.SOLVERS[name](**given)
 
 
@@ -138,6 +145,7 @@ def seek(
     robust: str | None,
     radius: float | None,
     support: float | None,
+    selection: str | None,
     shares: bool,
     out: Path | None,
     escape_formulas: bool,
@@ -150,7 +158,7 @@ def seek(
     again at a cost that hardly grows with its size; a file is read whole each time.
     """
     check_output(out, SUFFIXES, "--out", source, options["row_names"], options["column_names"])
-    company = {"robust": robust, "radius": radius, "support": support}
+    company = {"robust": robust, "radius": radius, "support": support, "selection": selection}
     engine = make_solver(solver, budget=budget, precondition=precondition, **company)
     with Input(source, **options) as data:
         with working(f"seeking anchors of {source.name}"):
@@ -205,6 +213,8 @@ def record_of(
         "spa_rows": (len(anchors) + 1) * m,
         "averaged": anchors.points is not None,
     }
+    if anchors.certificate.stability is not None:
+        record["stability"] = anchors.certificate.stability.as_dict()
     if data.row_names is not None:
         record["anchor_names"] = [str(data.row_names[int(i)]) for i in anchors.indices]
     if curve is not None:
@@ -234,6 +244,7 @@ def summary(record: Mapping[str, Any]) -> str:
     lines += [
         "",
         f"how sure      {certificate['kind']}: {certificate['statement']}",
+        *_stability_lines(record),
         f"cost          {cost['rows_read']:,} rows read in {record['seconds']:.3g} s ({record['solver']}); "
         f"full SPA, a pass for each anchor, reads {record['spa_rows']:,}",
     ]
@@ -241,6 +252,14 @@ def summary(record: Mapping[str, Any]) -> str:
     if left_out:
         lines.append(f"              {left_out}")
     return "\n".join(lines)
+
+
+def _stability_lines(record: Mapping[str, Any]) -> list[str]:
+    """Whether other data from the same source would give the same anchors."""
+    told = record.get("stability")
+    if told is None:
+        return []
+    return [f"again         {told['statement']}", *(f"              warning: {words}" for words in told["warnings"])]
 
 
 def _table(record: Mapping[str, Any]) -> list[str]:

@@ -61,10 +61,12 @@ def how_many(coordinates: Coordinates, *, rows: int = _ROWS) -> HowMany:
     rank = int(np.count_nonzero(variances > _NONE * variances[0]))
     if float(left.sum()) <= _NONE * total and rank < len(variances):
         return HowMany(rank + 1, f"the rows vary in {rank} directions and no noise is seen", variances, nothing)
-    d = min(len(variances), (len(coordinates.frame.centre) - 1) // 2)
+    d = min(len(variances), (len(coordinates.frame.centre) - 1) // 2, len(values) // 4)
     if d < 8:
         return HowMany(None, "too few columns or rows to tell signal from noise", variances, nothing)
     noise = left + np.einsum("ij,ij->i", values[:, d:], values[:, d:])
+    if not np.median(noise) > 0:
+        return HowMany(None, "most rows are without noise", variances, nothing)
     squares = values[:, :d] ** 2 / (noise + 0.1 * np.median(noise))[:, None]
     squares = squares[noise <= _ODD * np.median(noise)]
     capped = np.minimum(squares, _CAP * np.median(squares, axis=0))

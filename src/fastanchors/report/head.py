@@ -13,7 +13,7 @@ from .facts import Facts
 __all__ = ["head"]
 
 _SURE = {
-    "exact": ("Proved.", "These are exactly the rows that full SPA selects; no sampling luck is involved."),
+    "exact": ("Proved.", "These are exactly what the rule selects from all rows; no sampling luck is involved."),
     "near": ("Proved up to a factor.", "Each chosen row is as far out as any row, up to the factor stated."),
     "sampled": ("Checked by fresh draws.", "The statement below holds with the probability it names."),
     "none": ("Not proved.", "These rows come without a proof; judge them by what they explain."),
@@ -97,7 +97,21 @@ def _how_sure(facts: Facts) -> str:
     certificate = facts.anchors.certificate
     word, meaning = _SURE[certificate.kind]
     style = "open" if certificate.kind == "none" else ""
-    return _verdict("Are these the right rows?", style, word, meaning, escape(sentence(certificate.statement)))
+    asked = "Is this what the rule selects from all rows?"
+    first = _verdict(asked, style, word, meaning, escape(sentence(certificate.statement)))
+    return first + _how_stable(facts)
+
+
+def _how_stable(facts: Facts) -> str:
+    """Whether the anchors are those of the source or of this sample of it; empty where nobody looked."""
+    told = facts.anchors.certificate.stability
+    if told is None:
+        return ""
+    firm, k = told.verdicts.count("firm"), len(told.verdicts)
+    word, style = ("Yes.", "") if firm == k else ("Some of them.", "part") if firm else ("No.", "open")
+    warnings = " ".join(sentence(words) for words in told.warnings)
+    asked = "Would other data from the same source give the same anchors?"
+    return _verdict(asked, style, word, escape(sentence(told.statement)), escape(warnings))
 
 
 def _verdict(asked: str, style: str, word: str, said: str, more: str) -> str:
