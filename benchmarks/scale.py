@@ -28,6 +28,7 @@ import fastanchors as fa
 from _table import Report, arguments, peak_memory
 from fastanchors._parallel import one_blas_thread, one_thread
 from fastanchors.dask.build import _Plan, _prepare, _write_block
+from fastanchors.dask.remote_store import RemoteStore
 from fastanchors.dask.tasks import Pool
 from fastanchors.fas import sidecar as fas_store
 from fastanchors.fas.bounds import Part, Sketch
@@ -81,9 +82,9 @@ def batches(log):
     each, keep = Pool.each, Pool.keep
 
     def noting(method):
-        def note(self, name, function, parts, own=None, shared=()):
+        def note(self, name, function, parts, own=None, shared=(), **options):
             before = self.cost.bytes_moved
-            result = method(self, name, function, parts, own, shared)
+            result = method(self, name, function, parts, own, shared, **options)
             named = result if name == "suspects" else [x[1] for x in own] if name == "look" else []
             rows = sum(len(each) for each in named)
             log.append((name, len(parts), self.cost.bytes_moved - before, rows))
@@ -108,12 +109,12 @@ def by_question(log):
 
 def fresh_seek(store):
     """A seek that makes its index anew, from the sketches where the store has them, else in a pass."""
-    read = fas_store._read_index
-    fas_store._read_index = lambda store: None
+    read = RemoteStore.sidecar_arrays
+    RemoteStore.sidecar_arrays = lambda store, name: None
     try:
         return fa.FAS().seek(store, RANK, rng=0)
     finally:
-        fas_store._read_index = read
+        RemoteStore.sidecar_arrays = read
 
 
 def on_cluster(processes, X, folder, name):
@@ -133,7 +134,7 @@ def on_cluster(processes, X, folder, name):
         with batches(found["log"]):
             S, found["build"] = timed(lambda: fa.build(X, folder / name))
         found["build bytes"] = S.cost.bytes_moved
-        fa.build(X, folder / f"{name}-bare", extras=())
+        fa.build(X, folder / f"{name}-bare", sidecars=())
         remote, found["connect"] = timed(lambda: fa.dask.connect(folder / name))
         found["kept"], found["seek, index kept"] = timed(lambda: fa.FAS().seek(remote, RANK, rng=0))
         bare = fa.dask.connect(folder / f"{name}-bare")
@@ -285,6 +286,7 @@ def counts(asked, m):
 ROWS, COLUMNS, MACHINES, CORES = 10**10, 200, 100, 16
 BLOCK, LIMIT = 500e6, 7 * 10**9  # bytes of a block; the memory_limit, for which it is one shard
 STORAGE, NETWORK = 1e9, 1.25e9  # bytes/s of each machine
+RENAMING = 16
 TASK, RENAME, SEEK = 1e-3, 1e-3, 1e-2  # seconds: of a busy scheduler; on shared storage, a rename and a row read alone
 PAPER = f"{ROWS:.0e} rows of {COLUMNS} columns on {MACHINES} machines of {CORES} cores,"
 
@@ -293,7 +295,7 @@ def model(c):
     """(step, what it takes, seconds), nothing overlapping."""
     value = lambda start: next(v for k, v in c.items() if k.startswith(start))  # noqa: E731
     size, cores = 4 * ROWS * COLUMNS, MACHINES * CORES
-    blocks, parts = size / BLOCK, 4 * cores
+    blocks, parts = size / BLOCK, MACHINES  # a task for each worker
     shard, sketch = ROWS * value("shard"), ROWS * value("sketch of")
     looks, mixes, steps = value("looks at bounds"), value("looks at mixtures"), value("batches")
     manifest = blocks * value("record")
@@ -308,7 +310,7 @@ def model(c):
         ("make shards and sketches", f"{size / cores / 1e9:.0f} GB per core", size / cores / value("making") / 1e6),
         ("write them", f"{written / 1e9:.0f} GB per machine", written / STORAGE),
         ("scheduler", f"{blocks:,.0f} tasks", blocks * TASK),
-        ("renames by the client", f"{2 * blocks:,.0f} files", 2 * blocks * RENAME),
+        ("renames by the client", f"{2 * blocks:,.0f} files, {RENAMING} at a time", 2 * blocks * RENAME / RENAMING),
         ("manifest", f"{manifest / 1e6:.0f} MB", manifest / STORAGE),
         ("read the sketches once", f"{sketch / MACHINES / 1e9:.0f} GB per machine", sketch / MACHINES / STORAGE),
         ("looks at bounds", f"{looks} · {million:.2f} million rows per core", looks * million / value("a look at a")),

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._parallel import one_blas_thread
+from .._parallel import map_ordered, one_blas_thread
 from ..errors import InvalidInputError, StoreError
 from ..io.row_source import _NAME_BYTES, Source, numeric_dtype, read_names, rebatch
 from ..matrix.contract import Rows
@@ -38,6 +38,8 @@ from .remote_store import RemoteStore
 from .tasks import Pool
 
 __all__ = ["DaskBuild", "DaskSource", "dask_source"]
+
+_RENAMING = 16  # renames under way at a time: on shared storage each is a message and back
 
 
 def dask_source(lazy: Any, *, row_names: Any = None, column_names: Any = None) -> DaskSource:
@@ -165,15 +167,18 @@ class DaskBuild(_Build):
 
     def _number(self, shards: list[Shard]) -> None:
         """Give the shards their numbers in order, and remove what killed attempts have left."""
-        for number, shard in enumerate(shards):
+
+        def rename(number: int, shard: Shard) -> None:
             for description in shard.files():
                 _, _, rest = description["file"].partition("-shard-")
                 name = f"shard-{number:06d}{rest[rest.index('.') :]}"
                 with disk_errors(self.folder / name, "write"):
                     os.replace(self.folder / description["file"], self.folder / name)
                 description["file"] = name
-            self.shards[number] = shard
-            self.rows += shard.rows
+
+        map_ordered(rename, enumerate(shards), n_jobs=_RENAMING)
+        self.shards = dict(enumerate(shards))
+        self.rows = sum(shard.rows for shard in shards)
         for left in [*self.folder.glob("aside-*"), *self.folder.glob("block-*")]:
             shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
 

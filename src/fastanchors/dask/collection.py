@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix.contract import Rows
-from .tasks import Arguments, Pool, call, need_dask, pickled_bytes, token
+from .tasks import Arguments, Pool, need_dask, pickled_bytes, run, token
 
 __all__ = ["Collection", "as_block", "check_length", "is_frame", "layout"]
 
@@ -145,7 +145,7 @@ class Collection:
 
 def _on_block(block: Any, common: Arguments, block_id: tuple[int, ...] = (0, 0)) -> Any:
     own, shared = common.values
-    return call(block, Arguments(common.function, shared), Arguments(None, own[block_id[0]] if own else ()))
+    return run(block, Arguments(common.function, shared), Arguments(None, own[block_id[0]] if own else ()))
 
 
 def _length(block: Any) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._parallel import map_ordered
 from .._validate import check_index
 from ..errors import StoreError
 from ..matrix.contract import Rows
@@ -70,7 +71,7 @@ class _Totals(NamedTuple):
 
 
 class ShardParts(Parts):
-    """The shards of a store, in as many groups as there are threads; a group is kept by one worker.
+    """The shards of a store, a group of them for each worker, which answers for it in one task with all its threads.
 
     A worker maps the files of its shards where it runs and keeps no other state: when it dies, another takes its
     shards.
@@ -80,7 +81,8 @@ class ShardParts(Parts):
         self.pool, self.storage, self.manifest = pool, storage, manifest
         shards = manifest.shards
         self.starts = np.cumsum([0, *(shard.rows for shard in shards)]).tolist()
-        groups = min(len(shards), pool.threads())
+        groups = min(len(shards), len(pool.workers()) or pool.threads())
+        self.threads = pool.task_threads()
         self._bounds = [len(shards) * g // groups for g in range(groups + 1)]
         self._kept: list[Any] | None = self._spread()
 
@@ -136,14 +138,16 @@ class ShardParts(Parts):
             ([(shards[at] - self._bounds[g], own[at] if own else ()) for at in places],) for g, places in asked.items()
         ]
         results: list[Any] = [None] * len(shards)
-        found = self.pool.each(name, _on_shards, [groups[g] for g in asked], jobs, (function, shared))
+        found = self.pool.each(
+            name, _on_shards, [groups[g] for g in asked], jobs, (function, shared), threads=self.threads
+        )
         for places, answers in zip(asked.values(), found):
             for at, answer in zip(places, answers):
                 results[at] = answer
         return results
 
     def keep(self, name: str, function: Callable[..., Any], shared: tuple[Any, ...]) -> list[Any]:
-        return self.pool.keep(name, function, self.groups, None, shared)
+        return self.pool.keep(name, function, self.groups, None, shared, threads=self.threads)
 
     def later(self, name: str, function: Callable[..., Any]) -> list[Any]:
         """Tasks for all shards that nobody has asked for yet."""
@@ -243,13 +247,14 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost):
     def sketch(self, V: NDArray[np.float64]) -> RemoteSketch:
         self.cost.rows_read += self.shape[0]
         kept = self._parts.keep("sketch", sketched, (V,))
-        return RemoteSketch(V, self._parts.pool, kept, self._parts.group_starts())
+        return RemoteSketch(V, self._parts.pool, kept, self._parts.group_starts(), self._parts.threads)
 
     def kept_sketch(self, V: NDArray[np.float64]) -> RemoteSketch | None:
         """The sketch kept beside the shards, where every shard has one."""
         if not all("fas" in shard.extras for shard in self.manifest.shards):
             return None
-        return RemoteSketch(V, self._parts.pool, self._parts.groups, self._parts.group_starts())
+        parts = self._parts
+        return RemoteSketch(V, parts.pool, parts.groups, parts.group_starts(), parts.threads)
 
     def largest_norm(self) -> float:
         """The largest norm of a row; one number crosses for each shard."""
@@ -367,7 +372,7 @@ def _itself(_: None, shards: Shards) -> Shards:
 def _on_shards(
     shards: Shards, jobs: list[tuple[int, tuple[Any, ...]]], function: Callable[..., Any], shared: tuple[Any, ...]
 ) -> list[Any]:
-    return [function(shards, b, *own, *shared) for b, own in jobs]
+    return map_ordered(lambda b, own: function(shards, b, *own, *shared), jobs)
 
 
 def _on_matrix(

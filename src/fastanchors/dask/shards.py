@@ -15,11 +15,12 @@ from ..sampling.sparse_block import SparseBlock
 from ..store.manifest import Manifest
 from ..store.names import Names
 from ..store.storage import Storage
+from .tasks import Kept
 
 __all__ = ["Shards"]
 
 
-class Shards:
+class Shards(Kept):
     """Shards ``low`` to ``high`` − 1 of a store. Moving it to another process moves the names of files."""
 
     def __init__(self, storage: Storage, manifest: Manifest, low: int, high: int) -> None:

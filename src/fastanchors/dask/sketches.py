@@ -6,6 +6,7 @@ per question is small: the largest bounds of each part, counts, numbers of rows 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -18,7 +19,7 @@ from ..fas.hull import mixtures
 from ..matrix.contract import RowMatrix
 from ..solvers._rows import MatrixRows
 from .shards import Shards
-from .tasks import Pool
+from .tasks import Kept, Pool
 
 __all__ = ["Held", "Marks", "RemoteSketch", "sketched"]
 
@@ -28,9 +29,11 @@ Indices = NDArray[np.int64]
 class RemoteSketch(Sketch):
     """A sketch in parts: each bounds its rows, the largest bounds are merged here."""
 
-    def __init__(self, V: NDArray[np.float64], pool: Pool, parts: list[Any], starts: list[int]) -> None:
+    def __init__(
+        self, V: NDArray[np.float64], pool: Pool, parts: list[Any], starts: list[int], threads: int = 1
+    ) -> None:
         super().__init__(V, [])
-        self.rows = starts[-1]
+        self.rows, self.threads = starts[-1], threads
         self.pool, self.places, self.starts = pool, parts, starts
 
     def marks(self) -> Marks:
@@ -41,27 +44,30 @@ class RemoteSketch(Sketch):
         some = np.flatnonzero(np.diff(bounds))
         own = [(_short(rows[bounds[p] : bounds[p + 1]] - self.starts[p]),) for p in some]
         kept = self.pool.keep("near", _gathered, [self.places[p] for p in some], own)
-        return RemoteSketch(self.V, self.pool, kept, [0, *bounds[some + 1].tolist()])
+        return RemoteSketch(self.V, self.pool, kept, [0, *bounds[some + 1].tolist()], self.threads)
 
     def largest(self) -> int:
-        found = self.pool.each("largest", _largest, self.places)
+        found = self._ask("largest", _largest)
         best = max((norm, -start - row) for start, (norm, row) in zip(self.starts, found))
         return -best[1]
 
     def norm_outside(self, known: Any) -> float:
-        return max(self.pool.each("norm-outside", _norm_outside, self.places, self._own(known)))
+        return max(self._ask("norm-outside", _norm_outside, self._own(known)))
 
     def scan(self, thresholds: Thresholds, known: Any, top: int) -> RemoteScan:
         own = self._own(known)
-        found = self.pool.each("bounds", _scan, self.places, own, (thresholds, top))
+        found = self._ask("bounds", _scan, own, (thresholds, top))
         rows, bounds = _largest_of([x[1] for x in found], [x[2] for x in found], top)
         counts = np.sum([x[0] for x in found], axis=0)
         tied = np.max([x[3] for x in found], axis=0)
         return RemoteScan(np.zeros(0, np.int16), rows, bounds, tied, counts, self, thresholds, own)
 
     def mixtures(self, points: NDArray[np.float64], known: Any, top: int) -> tuple[Indices, NDArray[np.float64]]:
-        found = self.pool.each("mixtures", _mixtures, self.places, self._own(known), (points, top))
+        found = self._ask("mixtures", _mixtures, self._own(known), (points, top))
         return _largest_of([rows for rows, _ in found], [values for _, values in found], top)
+
+    def _ask(self, name: str, function: Callable[..., Any], own: Any = None, shared: tuple[Any, ...] = ()) -> list[Any]:
+        return self.pool.each(name, function, self.places, own, shared, threads=self.threads)
 
     def _own(self, known: Any) -> list[tuple[Any, ...]]:
         """For each part its first row, and which of its rows are known (marks, or an array of booleans)."""
@@ -84,7 +90,7 @@ class RemoteScan(Scan):
     def suspects(self, reach: int) -> Indices:
         """Asked for anew: the rows themselves are few, and nothing needs to be kept for them."""
         sketch = self.sketch
-        found = sketch.pool.each("suspects", _suspects, sketch.places, self.own, (self.thresholds, reach))
+        found = sketch._ask("suspects", _suspects, self.own, (self.thresholds, reach))
         return np.concatenate([start + rows.astype(np.int64) for start, rows in zip(sketch.starts, found)])
 
 
@@ -124,7 +130,7 @@ def _largest_of(rows: list[Any], values: list[Any], top: int) -> tuple[Any, Any]
 # --- on the worker ---------------------------------------------------------------------------------------------------
 
 
-class Held:
+class Held(Kept):
     """The sketch of some rows of a part, kept by the worker that made it.
 
     Where the rows are those of shards, what Dask moves to another worker is only how to make it again: the names of the

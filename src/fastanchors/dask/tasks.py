@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import uuid
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from .._parallel import one_thread, thread_count
+from .._parallel import one_thread, thread_count, use_threads
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
 from ..matrix.cost import Cost
 
-__all__ = ["Arguments", "Pool", "call", "need_dask", "pickled_bytes", "token"]
+__all__ = ["Arguments", "Kept", "Pool", "need_dask", "pickled_bytes", "run", "token"]
 
 _IN_PROCESS = ("threads", "threading", "sync", "synchronous", "single-threaded")
 
@@ -66,6 +67,10 @@ class Pool:
         """How many tasks run at a time."""
         return thread_count() if self.client is None else max(1, sum(self.client.nthreads().values()))
 
+    def task_threads(self) -> int:
+        """How many threads a task may use, where each worker gets one task."""
+        return 1 if self.client is None else max(1, min(self.client.nthreads().values(), default=1))
+
     def each(
         self,
         name: str,
@@ -73,9 +78,14 @@ class Pool:
         parts: Sequence[Any],
         own: Sequence[tuple[Any, ...]] | None = None,
         shared: tuple[Any, ...] = (),
+        *,
+        threads: int = 1,
     ) -> list[Any]:
         """``function(part, *own[i], *shared)`` for every part, as one batch of tasks; results in order."""
-        return self.compute(self.tasks(name, function, parts, own, shared), (own, shared))
+        tasks = self.tasks(name, function, parts, own, shared, threads=threads, call=_counted)
+        answers = self.compute(tasks, (own, shared))
+        self.cost.bytes_moved += sum(arrived for _, arrived in answers) if self._apart else 0
+        return [result for result, _ in answers]
 
     def keep(
         self,
@@ -84,9 +94,11 @@ class Pool:
         parts: Sequence[Any],
         own: Sequence[tuple[Any, ...]] | None = None,
         shared: tuple[Any, ...] = (),
+        *,
+        threads: int = 1,
     ) -> list[Any]:
         """The same with results that stay where they were made: parts for later calls."""
-        return self.persist(self.tasks(name, function, parts, own, shared), (own, shared))
+        return self.persist(self.tasks(name, function, parts, own, shared, threads=threads), (own, shared))
 
     def persist(self, tasks: Sequence[Any], sent: tuple[Any, Any] = (None, ())) -> list[Any]:
         """The same tasks with results that stay where they are computed."""
@@ -106,14 +118,17 @@ class Pool:
         parts: Sequence[Any],
         own: Sequence[tuple[Any, ...]] | None = None,
         shared: tuple[Any, ...] = (),
+        *,
+        threads: int = 1,
+        call: Callable[..., Any] | None = None,
     ) -> list[Any]:
         """The tasks of such a batch; nothing is computed.
 
         What all tasks share is one node of the graph, sent once to each worker instead of once with each task.
         """
         delayed, mark = need_dask().delayed, token()
-        common = delayed(Arguments(function, shared), name=f"fastanchors-shared-{mark}", traverse=False)
-        task = delayed(call, name=f"fastanchors-call-{mark}", traverse=False)
+        common = delayed(Arguments(function, shared, threads), name=f"fastanchors-shared-{mark}", traverse=False)
+        task = delayed(call or run, name=f"fastanchors-call-{mark}", traverse=False)
         return [
             task(part, common, Arguments(None, own[i] if own else ()), dask_key_name=f"fastanchors-{name}-{mark}-{i}")
             for i, part in enumerate(parts)
@@ -142,18 +157,41 @@ class Pool:
 class Arguments:
     """A function and arguments that Dask passes on as they are, without looking inside for tasks."""
 
-    def __init__(self, function: Callable[..., Any] | None, values: tuple[Any, ...]) -> None:
-        self.function, self.values = function, values
+    def __init__(self, function: Callable[..., Any] | None, values: tuple[Any, ...], threads: int = 1) -> None:
+        self.function, self.values, self.threads = function, values, threads
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + pickled_bytes(self.values)
 
 
-def call(part: Any, common: Arguments, own: Arguments) -> Any:
-    """The function of a batch for one part, in the one thread that Dask gives a task."""
+def run(part: Any, common: Arguments, own: Arguments) -> Any:
+    """The function of a batch for one part, in the one thread that Dask gives a task, or in those of its worker."""
     assert common.function is not None
-    with one_thread():
+    with one_thread() if common.threads == 1 else use_threads(common.threads):
         return common.function(part, *own.values, *common.values)
+
+
+def _counted(part: Any, common: Arguments, own: Arguments) -> tuple[Any, int]:
+    """The same, and the bytes of what other workers have sent to this process meanwhile."""
+    global _arrived
+    result = run(part, common, own)
+    with _lock:
+        taken, _arrived = _arrived, 0
+    return result, taken
+
+
+_arrived = 0
+_lock = threading.Lock()
+
+
+class Kept:
+    """Something that a worker keeps. Where Dask moves it to another worker, its bytes are counted."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        global _arrived
+        self.__dict__.update(state)
+        with _lock:
+            _arrived += pickled_bytes(state)
 
 
 def pickled_bytes(value: Any) -> int:
