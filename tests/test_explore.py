@@ -87,6 +87,13 @@ def test_any_number_of_anchors_by_any_rule(server):
     assert "no more than 15" in data["note"]
 
 
+def test_stability_is_told(server):
+    told = found(server, "stability?k=4&rule=auto")
+    assert told["k"] == 4
+    assert len(told["stability"]["verdicts"]) == 4
+    assert found(server, "stability?k=4&rule=spa")["stability"] is None
+
+
 def test_rows_are_found_by_name_and_fetched(server):
     assert [row["index"] for row in found(server, "find?q=CASE%2011")["rows"]] == [11, *range(110, 120)]
     assert found(server, "find?q=77")["rows"][0]["index"] == 77
@@ -306,7 +313,7 @@ def test_the_live_page(tmp_path):
         browser.ask("document.querySelector('#found button').click()")
         wait("document.querySelector('#row h4')?.textContent === 'case 113'")
         browser.ask(
-            "(e => {e.value = 'average'; e.dispatchEvent(new Event('change'))})(document.getElementById('rule'))"
+            "(e => {e.value = 'lifted'; e.dispatchEvent(new Event('change'))})(document.getElementById('rule'))"
         )
         wait("document.querySelectorAll('#curve circle').length === 1")
         with fa.open(path, mode="r+") as S:

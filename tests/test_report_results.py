@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import fastanchors as fa
 from fastanchors import report
 from fastanchors.apps import topics, unmix
-from fastanchors.report.explorer import pool_of
+from fastanchors.report.explorer import pool_of, prefixes
 from fastanchors.report.look import look_at
 from fastanchors.report.scene import composite
 from fastanchors.report.script import embedded, inlined
@@ -37,6 +37,38 @@ def test_anchors_write_their_report(tmp_path):
     path = fa.SPA().seek(A, 3).report(tmp_path / "r.html", A, title="mine", seed=0)
     assert path == tmp_path / "r.html"
     assert [step["k"] for step in data_of(path)["steps"]] == [1, 2, 3]
+
+
+def noisy(m=300, n=20, k=4):
+    A = fa.datasets.separable(m, n, k, noise=0.1, rng=0).A
+    return A / A.sum(axis=1, keepdims=True)
+
+
+def test_stability_is_said_for_every_k(tmp_path):
+    A = noisy()
+    anchors = fa.FAS().seek(A, 4, rng=0)
+    assert anchors.points is not None
+    path = anchors.report(tmp_path / "r.html", A, seed=0)
+    assert "Would other data from the same source give the same anchors?" in path.read_text()
+    data = data_of(path)
+    assert [step["k"] for step in data["steps"]] == [1, 2, 3, 4]
+    for step in data["steps"][1:]:
+        assert len(step["stability"]["verdicts"]) == step["k"]
+    assert data["steps"][-1]["stability"]["verdicts"] == list(anchors.certificate.stability.verdicts)
+    assert data["anchors"][data["steps"][-1]["anchors"][0]]["point"]
+    alone = fa.FAS().seek(A, 3, rng=0)
+    np.testing.assert_array_equal(
+        [data["anchors"][j]["row"] for j in data["steps"][2]["anchors"]], alone.indices
+    )  # those for 3, not the first 3 of 4
+
+
+def test_the_first_of_points_come_without_a_proof():
+    A = np.repeat(np.eye(4), 10, axis=0) + 0.001 * np.random.default_rng(0).random((40, 4))
+    parts = prefixes(fa.SPA(robust="average").seek(A, 3))
+    assert [part.certificate.kind for part in parts] == ["none"] * 3
+    nested = prefixes(fa.SPA().seek(A, 3))
+    assert [part.certificate.kind for part in nested] == ["exact"] * 3
+    assert [list(part) for part in nested] == [list(nested[2])[:k] for k in (1, 2, 3)]
 
 
 def test_topics_write_their_report(tmp_path, corpus):
@@ -101,7 +133,7 @@ def test_anchors_that_differ_from_k_to_k_are_pooled():
     pool = pool_of(matrix, steps)
     for step in steps:
         np.testing.assert_array_equal(pool.points[pool.chosen[len(step)]], step.points)
-    nested = pool_of(matrix, fa.FAS().seek(A, range(1, 4), rng=0))
+    nested = pool_of(matrix, fa.FAS(selection="spa").seek(A, range(1, 4), rng=0))
     assert nested.points.shape == (3, 10)
     points = np.random.default_rng(2).random((50, 50, 3))
     how = steps[0].certificate

@@ -22,6 +22,13 @@ __all__ = ["explore"]
 @click.command()
 @click.argument("source", type=ADDRESS)
 @click.option("-k", "size", type=click.IntRange(1, 50), default=5, show_default=True, help="How many anchors at first.")
+@click.option(
+    "--rule",
+    type=click.Choice(["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]),
+    default="auto",
+    show_default=True,
+    help="How anchors are selected at first.",
+)
 @click.option("--kind", type=KIND, default="auto", show_default=True, help="What the rows are, as in report.")
 @click.option("--image", type=IMAGE, help="HEIGHT,WIDTH of the image whose pixels the rows are.")
 @click.option("--title", help="What to call the data.")
@@ -33,6 +40,7 @@ __all__ = ["explore"]
 def explore(
     source: Path,
     size: int,
+    rule: str,
     kind: str,
     image: tuple[int, int] | None,
     title: str | None,
@@ -61,8 +69,8 @@ def explore(
     )
     try:
         with working(f"looking at {source.name}"):
-            session.seek(size, "spa")
-        with ExplorerServer(session, k=size, rule="spa", port=port) as server:
+            session.seek(size, rule)
+        with ExplorerServer(session, k=size, rule=rule, port=port) as server:
             _tell(server.address, as_json)
             if browser:
                 threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()

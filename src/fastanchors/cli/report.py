@@ -15,7 +15,6 @@ from ..errors import InvalidInputError
 from ..io.addresses import path_of
 from ..matrix.cost import Cost
 from ..report._text import GIVEN, plural
-from ..solvers.fas import FAS
 from ._input import ADDRESS, PATH, Input, input_options
 from ._options import IMAGE, KIND, check_output, reader_arguments
 from ._result import Found, is_result, load
@@ -90,14 +89,9 @@ def report(
     with Input(data or source, **options) as rows, working(f"looking at {(data or source).name}"):
         company = {"robust": robust, "radius": radius, "support": support, "selection": selection}
         again = make_solver(solver, precondition=precondition, **company)
-        steps = None
         if found is None:
             engine = make_solver(solver, budget=budget, precondition=precondition, **company)
             anchors, curve = seek_anchors(engine, rows, size or "auto", seed)
-            if anchors.points is not None and isinstance(again, FAS):  # those for fewer are not the first of these
-                steps = (
-                    [*again.seek(rows.matrix, range(1, len(anchors)), rng=seed), anchors] if len(anchors) > 1 else None
-                )
         else:
             anchors = _anchors(found, rows, source)
             curve = curve_of(found.record["rank"]) if "rank" in found.record else None
@@ -111,7 +105,6 @@ def report(
             normalize=rows.normalize,
             kind=kind,
             image=image,
-            steps=steps,
             curve=curve,
             solver=again,
             seed=seed,

@@ -57,8 +57,9 @@ def write(
     image : (height, width), where the rows are the pixels of an image; ``order="F"`` if they run down its columns.
     embedding : rows × 2, where to draw each row; of AnnData by default ``.obsm["X_umap"]`` or a like one.
     texts : a text for each row, such as documents, shown with it.
-    steps : the results for 1, 2, … anchors, ending with ``anchors``, such as ``FAS().seek(A, range(1, k + 1))``; by
-        default the first 1, 2, … of ``anchors``.
+    steps : the results for 1, 2, … anchors, ending with ``anchors``, such as ``FAS().seek(A, range(1, k + 1))``. By
+        default the first 1, 2, … of ``anchors``; noise-aware anchors of ``FAS()`` depend on k and are sought again, for
+        at most a dozen values of it.
     curve : the rank curve, where there is one already.
     solver : what seeks again among the rows that are not held back; by default plain SPA.
     seed : of all that is drawn at random.

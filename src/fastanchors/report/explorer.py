@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..anchors import Anchors
+from ..anchors import Anchors, Certificate
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix
+from ..solvers.fas import FAS
 from ._text import clean, sentence
 from .drawn_anchors import cards, places_of_topics
 from .kinds import names_of_rows
@@ -24,11 +25,24 @@ from .look import Look, names_of_anchors
 from .scene import composite
 from .shares import shares_of
 
-__all__ = ["Kept", "Pool", "explorer_data", "keep", "packed", "pool_of", "prefixes"]
+__all__ = [
+    "Kept",
+    "Pool",
+    "explorer_data",
+    "keep",
+    "packed",
+    "pool_of",
+    "prefixes",
+    "results_for_every_k",
+    "stability_of",
+]
 
 _NUMBERS = 220_000  # products of rows and anchors in the page, 4 bytes each
 _ROWS, _PIXELS = 1500, 16384  # rows kept at most
 _FEWEST = 300
+_SOUGHT = 12  # values of k for which noise-aware anchors are sought
+_STEADY = 2000  # rows up to which the stability for every k is looked at; of more, that for the chosen k
+_FIRST = "the first of the anchors that were found for a larger number"
 _POINTS = 400  # different anchors over all k
 _TEXTS = 500_000  # characters of texts
 
@@ -44,15 +58,31 @@ class Kept:
     grid: tuple[int, int] | None
 
 
+def results_for_every_k(matrix: RowMatrix, anchors: Anchors, seed: int | None) -> list[Anchors]:
+    """Results for fewer anchors, ending with the one given: the first 1, 2, … of it, or sought where these differ.
+
+    Noise-aware anchors are points that depend on k. They are sought for at most a dozen values of k.
+    """
+    k = len(anchors)
+    if anchors.solver != "fas" or anchors.points is None or anchors.support is None:
+        return prefixes(anchors)
+    rule = anchors.certificate.details.get("selection", "auto")
+    fewer = np.unique(np.linspace(1 if rule == "auto" else 2, k, _SOUGHT).round().astype(int))
+    fewer = fewer[fewer < k]
+    return [*(FAS(selection=rule).seek(matrix, fewer.tolist(), rng=seed) if fewer.size else []), anchors]
+
+
 def prefixes(anchors: Anchors) -> list[Anchors]:
     """The first 1, 2, … of the anchors: the results for every k, where these are nested."""
+    given = anchors.certificate
+    of_fewer = replace(given, evidence=None) if anchors.points is None else Certificate("none", _FIRST)
     return [
         Anchors(
             anchors.indices[:k],
             solver=anchors.solver,
             cost=anchors.cost,
             seconds=anchors.seconds,
-            certificate=anchors.certificate,
+            certificate=given if k == len(anchors) else of_fewer,
             names=None if anchors.names is None else anchors.names[:k],
             points=None if anchors.points is None else anchors.points[:k],
         )
@@ -76,6 +106,7 @@ def explorer_data(
     look: Look,
     *,
     noun: str = "anchor",
+    stability: bool = True,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """All that the page needs, as plain values ready for JSON.
@@ -87,8 +118,11 @@ def explorer_data(
     judged : rows drawn by their norms and weights, from ``rows_by_norm``: shares are estimated from them.
     look : how rows and columns are shown; its kind is settled.
     noun : what an anchor is called.
+    stability : whether to look at how far the anchors move in other data; of many rows only for the largest k.
     """
     points = pool.points
+    every = matrix.shape[0] <= _STEADY
+    steady = {k for k in pool.chosen if stability and (every or k == max(pool.chosen))}
     kept = keep(matrix, look, len(points), rng)
     sampled = matrix.shape[0] > judged[0].shape[0]
     data: dict[str, Any] = {
@@ -101,7 +135,7 @@ def explorer_data(
         "gram": packed(points @ points.T, np.float64),
         "sizes": packed(np.abs(points).sum(axis=1), np.float64),
         "rows": _rows(kept, points, look),
-        "steps": [_step(pool, k, judged, sampled, look) for k in pool.chosen],
+        "steps": [_step(pool, k, judged, sampled, look, k in steady) for k in pool.chosen],
     }
     data |= cards(kept.rows, points, list(pool.chosen.values()), look)
     if kept.grid is not None:
@@ -109,7 +143,9 @@ def explorer_data(
     return data
 
 
-def _step(pool: Pool, k: int, judged: tuple[ArrayMatrix, _Array], sampled: bool, look: Look) -> dict[str, Any]:
+def _step(
+    pool: Pool, k: int, judged: tuple[ArrayMatrix, _Array], sampled: bool, look: Look, steady: bool
+) -> dict[str, Any]:
     """What the page says of one number of anchors."""
     ids = pool.chosen[k]
     found = shares_of(*judged, pool.points[ids], sampled)
@@ -121,9 +157,19 @@ def _step(pool: Pool, k: int, judged: tuple[ArrayMatrix, _Array], sampled: bool,
         "left": _rounded(found.unexplained),
         "certificate": {"kind": certificate.kind, "statement": clean(sentence(certificate.statement), 400)},
     }
+    if steady:
+        step["stability"] = stability_of(pool.results[k])
     if look.kind == "words":
         step["map"] = _rounded(places_of_topics(pool.points[ids]))
     return step
+
+
+def stability_of(anchors: Anchors) -> dict[str, Any] | None:
+    """How far the anchors move in other data from the same source, where the solver can tell."""
+    found = anchors.certificate.stability
+    if found is None:
+        return None
+    return {"statement": sentence(found.statement), "verdicts": list(found.verdicts), "support": found.support.tolist()}
 
 
 def keep(matrix: RowMatrix, look: Look, anchors: int, rng: np.random.Generator) -> Kept:
@@ -181,7 +227,7 @@ def _anchors(pool: Pool, look: Look) -> list[dict[str, Any]]:
     for k, ids in pool.chosen.items():
         step = pool.results[k]
         for j, index, name in zip(ids, step, names_of_anchors(step, look), strict=True):
-            found.setdefault(j, {"row": index, "name": name})
+            found.setdefault(j, {"row": index, "name": name, "point": step.points is not None})
     return [found[at] for at in range(len(found))]
 
 

@@ -19,7 +19,7 @@ from ..matrix.door import open_matrix
 from ..matrix.drawing import draw_rows, squared_frobenius_norm
 from ..rank import RankCurve, rank_curve
 from ._text import clean
-from .explorer import explorer_data, pool_of, prefixes
+from .explorer import explorer_data, pool_of, results_for_every_k
 from .held_back import HeldBack, explained_shares, hold_back
 from .kinds import heaviest_columns, names_of_rows, recognised
 from .look import look_at, names_of_anchors
@@ -112,6 +112,7 @@ def gather(
     names, columns = look.row_names, look.column_names
     lines = look.kind in ("spectra", "scene")
     judged = rows_by_norm(matrix, _JUDGED, rng)
+    pool = pool_of(matrix, steps or results_for_every_k(matrix, anchors, seed))
     return Facts(
         title=clean(title),
         shape=matrix.shape,
@@ -132,7 +133,7 @@ def gather(
         noun=noun,
         curve=_curve(matrix, anchors, rng) if curve is None and searched else curve,
         held_back=hold_back(matrix, some, anchors, solver, rng) if searched else None,
-        explorer=explorer_data(matrix, pool_of(matrix, steps or prefixes(anchors)), judged, look, noun=noun, rng=rng),
+        explorer=explorer_data(matrix, pool, judged, look, noun=noun, rng=rng),
     )
 
 

@@ -1,6 +1,7 @@
-"""The top of the page: what was found, how well it explains the data, and whether these are the right rows.
+"""The top of the page: what was found, how well it explains the data, how sure it is and how steady.
 
-The last two are different questions: rows can be proved to be what full SPA selects and yet explain little.
+These are different questions: rows can be proved to be what the rule selects and yet explain little, or be others in
+other data from the same source.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ __all__ = ["head"]
 _SURE = {
     "exact": ("Proved.", "These are exactly what the rule selects from all rows; no sampling luck is involved."),
     "near": ("Proved up to a factor.", "Each chosen row is as far out as any row, up to the factor stated."),
-    "sampled": ("Checked by fresh draws.", "The statement below holds with the probability it names."),
+    "sampled": ("Checked on a sample.", "The statement below says what was looked at."),
     "none": ("Not proved.", "These rows come without a proof; judge them by what they explain."),
 }
 _WELL, _POORLY = 0.9, 0.5  # shares of the data from which the anchors explain it well, and below which poorly
@@ -41,7 +42,8 @@ def head(facts: Facts) -> str:
         f'<header><p class="eyebrow">fastanchors report · {escape(facts.title)}</p>'
         f"<h1>{plural(facts.k, 'anchor')} {'explains' if facts.k == 1 else 'explain'} {about}{percent(explained)} "
         f'of the data</h1><p class="lead">{lead}</p>'
-        f'<div class="verdicts">{_how_well(facts)}{_how_sure(facts)}</div><dl class="facts">{listed}</dl></header>'
+        f'<div class="verdicts">{_how_well(facts)}{_how_sure(facts)}</div>'
+        f'<dl class="facts">{listed}</dl></header>'
     )
 
 

@@ -20,7 +20,7 @@ from ..matrix.contract import RowMatrix
 from ..solvers.fas import FAS
 from ..store.store import Store
 from ._text import clean
-from .explorer import Pool, explorer_data, pool_of
+from .explorer import Pool, explorer_data, pool_of, stability_of
 from .kinds import names_of_rows, recognised
 from .look import Look, look_at
 from .page import document
@@ -35,12 +35,16 @@ _REMEMBERED = 8  # answers kept
 _FOUND = 20  # rows that a search returns
 _PATIENCE = 1.0  # seconds that a search may take
 
-# Name -> what people read, the solver, and whether its anchors are nested: those for 1, 2, … are then the first ones.
-RULES: dict[str, tuple[str, Callable[[], FAS], bool]] = {
-    "spa": ("the farthest row (SPA)", FAS, True),
-    "average": ("averages of rows near each other", lambda: FAS(robust="average"), False),
-    "svd": ("SPA after whitening (SVD)", lambda: FAS(precondition="svd"), False),
+# The selections of ``FAS``, as people read them.
+RULES = {
+    "auto": "by the noise that is seen",
+    "spa": "the farthest row (SPA)",
+    "smoothed": "means of extreme rows",
+    "pseudo-points": "means of rows near each other",
+    "lifted": "lifted coordinates",
+    "whitened": "whitened coordinates",
 }
+_NESTED = ("spa",)  # the anchors for 1, 2, … are the first ones
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,13 @@ class Session:
         with self._lock:
             return self._answer(k, rule)[0]
 
+    def stability(self, k: int, rule: str) -> dict[str, Any]:
+        """How far the anchors would move in other data: seconds of work, during which other questions are answered."""
+        with self._lock:
+            _, pool = self._answer(k, rule)
+            anchors = pool.results[max(pool.chosen)]
+        return {"k": len(anchors), "stability": stability_of(anchors)}
+
     def row(self, index: int, k: int, rule: str) -> dict[str, Any]:
         """One row in the form in which the page has its own: name, squared norm, products with the anchors."""
         self.revision()
@@ -151,7 +162,7 @@ class Session:
         """The page itself."""
         data = self.seek(k, rule)
         live = {
-            "rules": [[name, label] for name, (label, _, _) in RULES.items()],
+            "rules": [[name, label] for name, label in RULES.items()],
             "rule": rule,
             "most": min(MOST, *data["shape"]),
             "revision": self._revision,
@@ -193,18 +204,21 @@ class Session:
         return self._answers[key]
 
     def _make(self, rows: _Rows, k: int, rule: str) -> tuple[dict[str, Any], Pool]:
-        _, solver, nested = RULES[rule]
-        matrix = rows.matrix
-        most = min(k, *matrix.shape)
+        matrix, most = rows.matrix, min(k, *rows.matrix.shape)
+        solver = FAS(selection=rule)  # type: ignore[arg-type]
         try:
-            steps = solver().seek(matrix, range(1 if nested else most, most + 1), rng=self._seed)
+            steps = solver.seek(matrix, self._sizes(most, rule), rng=self._seed)
         except RankError as error:
             if error.rank < 1:
                 raise
             most = error.rank
-            steps = solver().seek(matrix, range(1 if nested else most, most + 1), rng=self._seed)
+            steps = solver.seek(matrix, self._sizes(most, rule), rng=self._seed)
         pool = pool_of(matrix, steps)
-        data = explorer_data(matrix, pool, rows.judged, rows.look, rng=as_generator(self._seed))
+        data = explorer_data(matrix, pool, rows.judged, rows.look, stability=False, rng=as_generator(self._seed))
         if most < k:
             data["note"] = f"These rows have no more than {most} independent anchors."
         return data, pool
+
+    @staticmethod
+    def _sizes(k: int, rule: str) -> range:
+        return range(1 if rule in _NESTED else k, k + 1)

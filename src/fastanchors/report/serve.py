@@ -173,6 +173,7 @@ def _whole(values: Mapping[str, str], name: str) -> int:
 _ANSWERS: dict[str, Callable[[Session, Mapping[str, str]], dict[str, Any]]] = {
     "state": lambda session, values: {"revision": session.revision()},
     "seek": lambda session, values: session.seek(_whole(values, "k"), values.get("rule", "")),
+    "stability": lambda session, values: session.stability(_whole(values, "k"), values.get("rule", "")),
     "row": lambda session, values: session.row(_whole(values, "index"), _whole(values, "k"), values.get("rule", "")),
     "find": lambda session, values: session.find(values.get("q", "")),
 }

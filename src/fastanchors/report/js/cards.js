@@ -17,15 +17,28 @@ function card(state, act, j, number, at, top) {
   return el('li', { class: kind.trim() },
     state.renaming === j ? renameField(state, act, j) : heading(state, act, j, number),
     el('p', { class: 'share' },
-      state.nameOf(j) !== anchor.name || model.data.named ? `row ${anchor.row.toLocaleString('en')} · ` : '',
+      rowOf(state, j, anchor),
       off ? 'switched off' : `explains ${percent(state.shares[at])} · leads ${percent(state.fit.leads[at])}`),
     off ? null : meter(state.shares[at]),
-    verdict ? el('p', { class: `verdict ${verdict}` }, VERDICTS[verdict] ?? verdict) : null,
+    verdict ? el('p', { class: `verdict ${verdict}` }, verdictOf(step.stability, number)) : null,
     el('div', { class: 'content' }, content(state, j, top)),
     el('div', { class: 'tools' },
       tool(`rename-${j}`, 'Rename', () => act({ renaming: j })),
       tool(`compare-${j}`, 'Compare', () => act(compared(state, j)), state.compared === j),
       tool(`off-${j}`, off ? 'Switch on' : 'Switch off', () => act({ toggle: j }), off)));
+}
+
+/** How far an anchor moves in other data, and how many rows are copies of it. */
+function verdictOf({ verdicts, support }, number) {
+  const rows = support[number] === 1 ? '1 row' : `${support[number].toLocaleString('en')} rows`;
+  return `${VERDICTS[verdicts[number]] ?? verdicts[number]}, supported by ${rows}`;
+}
+
+/** Which row an anchor is, or is near to, where its name does not say so. */
+function rowOf(state, j, anchor) {
+  const row = `row ${anchor.row.toLocaleString('en')} · `;
+  if (anchor.point) return `nearest ${row}`;
+  return state.nameOf(j) !== anchor.name || state.model.data.named ? row : '';
 }
 
 /** The second anchor of a comparison; the first is the one picked. */

@@ -89,7 +89,8 @@ export class Explorer {
     at('k-shown').textContent = this.step.k;
     at('relevance-shown').textContent = this.relevance.toFixed(2);
     at('summary').textContent = this.summary();
-    fill(at('sure'), this.step.stability ? el('p', {}, this.step.stability.statement) : '');
+    fill(at('sure'), this.step.stability ? el('p', {}, 'In other data from the same source: ', this.step.stability.statement) : '');
+    at('curve').hidden = this.model.steps.length < 2;
     renderCurve(at('curve'), this, this.act);
     renderCards(at('cards'), this, this.act);
     renderCompare(at('compare'), this, this.act);
@@ -158,6 +159,14 @@ function startLive(explorer, live) {
     status(data.note ?? '');
     explorer.act({ model: new Model(data) });
     place();
+    steady();
+  };
+  const steady = async () => { // seconds of work: shown when it is there
+    const { model } = explorer, step = model.steps.at(-1);
+    const found = await ask('stability', { k: step.k, rule: rule.value }).catch(() => ({}));
+    if (explorer.model !== model || !found.stability) return;
+    step.stability = found.stability;
+    explorer.act({ steady: true });
   };
   const seek = k => {
     status(`Seeking ${k} anchors …`);
@@ -183,6 +192,7 @@ function startLive(explorer, live) {
     status(`The rows have changed: this is how they are at ${new Date().toLocaleTimeString()}.`);
   };
   follow(live.revision, changed, status);
+  steady();
 }
 
 export function start() {
