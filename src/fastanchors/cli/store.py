@@ -73,7 +73,8 @@ def build(
 ) -> None:
     """Build STORE from the file SOURCE, in one pass and bounded memory.
 
-    SOURCE is a .npy, .npz, .mtx[.gz], .csv/.tsv[.gz], .parquet, .h5ad, .mat, .hdr (ENVI), .zarr, LDA-C or docword file.
+    SOURCE is a .npy, .npz, .mtx[.gz], .csv/.tsv[.gz], .parquet, .h5ad, .mat, ENVI, GeoTIFF, netCDF,
+    .zarr, LDA-C or docword file.
     """
     start = time.perf_counter()
     with progress_bar(f"building {store.name}", "rows") as bar:
