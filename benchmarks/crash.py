@@ -24,7 +24,8 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 import fastanchors.store.store as store_module
-from fastanchors.store import Sidecar, place
+from fastanchors.store import Sidecar
+from fastanchors.store import build_directory as place
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _table import Report, arguments

@@ -36,7 +36,7 @@ from fastanchors.fas.coreset import Coreset
 from fastanchors.fas.hull import mixtures
 from fastanchors.solvers._rows import MatrixRows
 from fastanchors.store.arrays_file import map_arrays
-from fastanchors.store.rows import shard_bytes
+from fastanchors.store.shard_rows import shard_bytes
 
 RANK = 10
 

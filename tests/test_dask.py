@@ -30,7 +30,7 @@ from fastanchors.dask.tasks import Pool
 from fastanchors.fas import index as fas_index
 from fastanchors.fas import seek as fas_seek
 from fastanchors.fas import sidecar as fas_store
-from fastanchors.store.rows import shard_bytes
+from fastanchors.store.shard_rows import shard_bytes
 from fastanchors.store.store import Store
 from naive.fas import noisy, separable
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastanchors.sampling.block import build_forest, without_sums
-from fastanchors.sampling.descent import draw
-from fastanchors.sampling.forest import NO_SCALE, Forest, fresh_nodes, renew
+from fastanchors.sampling.row_block import build_forest, without_sums
+from fastanchors.sampling.segment_trees import NO_SCALE, Forest, fresh_nodes, renew
 from fastanchors.sampling.tree import draw_from_tree, fresh_tree, renew_tree
+from fastanchors.sampling.tree_draws import draw
 
 
 def forest_of(lengths: list[int], seed: int) -> Forest:

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import fastanchors as fa
 from fastanchors._parallel import one_thread
-from fastanchors.sampling.block import Block
+from fastanchors.sampling.block_stack import by_block, sorted_places
+from fastanchors.sampling.block_stack_kernels import choose_blocks, holding_blocks
 from fastanchors.sampling.drawing import split
 from fastanchors.sampling.make_block import make_block
+from fastanchors.sampling.row_block import Block
 from fastanchors.sampling.sparse_block import SparseBlock
-from fastanchors.sampling.stack import by_block, sorted_places
-from fastanchors.sampling.stack_kernels import choose_blocks, holding_blocks
 from naive import stack as naive
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors.errors import CorruptStoreError, InvalidInputError, StoreError, StoreLockedError
-from fastanchors.store import place
+from fastanchors.store import build_directory as place
 from fastanchors.store.files import WriterLock
 
 A = np.arange(1.0, 241.0).reshape(60, 4)

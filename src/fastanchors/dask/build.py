@@ -30,7 +30,7 @@ from ..store.arrays_file import write_arrays
 from ..store.build import Progress, _Build
 from ..store.files import disk_errors, sync_directory
 from ..store.manifest import Manifest, Shard
-from ..store.rows import block_of, check_rows, write_shard
+from ..store.shard_rows import block_of, check_rows, write_shard
 from ..store.sidecars import Sidecar
 from ..store.storage import Directory, ObjectStorage
 from .collection import Collection, as_block, check_length, is_frame

@@ -22,7 +22,7 @@ from ..io.scratch import scratch_in
 from ..store.build import DEFAULT_MEMORY, Progress, build
 from ..store.journal import Journal
 from ..store.manifest import Manifest, Shard
-from ..store.rows import SMALLEST_LIMIT, block_of, check_width, new_rows, write_shard
+from ..store.shard_rows import SMALLEST_LIMIT, block_of, check_width, new_rows, write_shard
 from ..store.sidecars import Sidecar, loaded, shared_only
 from ..store.storage import ObjectStorage
 from ..store.verify import verify

@@ -16,12 +16,12 @@ from .._parallel import map_ordered
 from .._validate import check_index
 from ..errors import StoreError
 from ..matrix.contract import Rows
+from ..sampling.block_stack import by_block
 from ..sampling.drawing import Draws
-from ..sampling.forest import Array
 from ..sampling.gather import in_order
+from ..sampling.l1_view import view_dtype
 from ..sampling.matrix import SampleMatrix
-from ..sampling.stack import by_block
-from ..sampling.view import view_dtype
+from ..sampling.segment_trees import Array
 from ..store.build import DEFAULT_MEMORY
 from ..store.manifest import Manifest
 from ..store.names import Names

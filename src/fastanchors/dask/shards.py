@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..fas.bounds import Part, Sketch
-from ..sampling.block import Block
 from ..sampling.dense_block import DenseBlock
 from ..sampling.matrix import SampleMatrix
+from ..sampling.row_block import Block
 from ..sampling.sparse_block import SparseBlock
 from ..store.manifest import Manifest
 from ..store.names import Names

@@ -16,7 +16,7 @@ from ..greedy.coordinates import DIRECTIONS
 from ..greedy.selection import RULES
 from ..greedy.summary import Evidence, Summary, summarise
 from ..matrix import Cost, MeteredMatrix, Mutable, RowMatrix, Rows
-from ..sampling.block import Block
+from ..sampling.row_block import Block
 from ..store.sidecars import Arrays, Sidecar, SidecarHost
 
 __all__ = ["CoordinatesSidecar", "can_see_noise", "check_rule", "explain_no_noise", "noise_aware", "summary_of"]

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import CorruptStoreError
 from ..matrix.contract import Rows
-from ..sampling.block import Block
+from ..sampling.row_block import Block
 from ..sampling.sparse_block import SparseBlock
 from ..solvers._rows import MatrixRows
 from ..store.sidecars import Arrays, Sidecar, SidecarHost

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..matrix.contract import Rows
-from .block import (
+from .dense_kernels import build_column_leaves
+from .l1_view import NONZERO, fresh_view, view_dtype, view_scale, view_weights
+from .row_block import (
     Block,
     Sides,
     build_forest,
@@ -22,18 +24,16 @@ from .block import (
     view_from_arrays,
     without_sums,
 )
-from .dense_kernels import build_column_leaves
-from .forest import LEAF_BITS, NO_INDEX, NO_SCALE, Array, Forest, fresh_nodes, renew
+from .segment_trees import LEAF_BITS, NO_INDEX, NO_SCALE, Array, Forest, fresh_nodes, renew
 from .sparse_kernels import put
 from .threads import in_threads, shares
 from .tree import fresh_tree
-from .view import NONZERO, fresh_view, view_dtype, view_scale, view_weights
 
 __all__ = ["DenseBlock"]
 
 
 class DenseBlock(Block):
-    """See :mod:`fastanchors.sampling.block`."""
+    """See :mod:`fastanchors.sampling.row_block`."""
 
     is_sparse = False
 

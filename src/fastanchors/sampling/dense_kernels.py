@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._jit import jit
-from .forest import FAN_BITS, LEAF, LEAF_BITS, Array, Int
+from .segment_trees import FAN_BITS, LEAF, LEAF_BITS, Array, Int
 
 __all__ = ["build_column_leaves"]
 

@@ -13,9 +13,9 @@ from .._rng import RngLike, as_generator
 from .._validate import check_index, check_size
 from ..errors import InvalidInputError
 from .access_guard import reads
-from .forest import Array
+from .block_stack_kernels import choose_blocks, split_uniforms
 from .queries import Queries
-from .stack_kernels import choose_blocks, split_uniforms
+from .segment_trees import Array
 from .threads import in_chunks
 
 __all__ = ["Draws", "refuse_zero", "split"]

@@ -12,7 +12,7 @@ from .._jit import jit
 from .._validate import check_index
 from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix.contract import Rows
-from .forest import Array
+from .segment_trees import Array
 
 __all__ = ["LARGEST", "SMALLEST", "as_entries", "as_values", "check_squares", "is_plain", "summed"]
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from .._jit import jit
 from ..matrix.contract import Rows
-from .forest import Array
+from .segment_trees import Array
 from .sparse_kernels import count_rows, fill_rows
 
 __all__ = ["Taken", "gathered", "in_order"]

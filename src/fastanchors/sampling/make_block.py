@@ -5,8 +5,8 @@ from __future__ import annotations
 import scipy.sparse as sp
 
 from ..matrix.contract import Rows
-from .block import Block
 from .dense_block import DenseBlock
+from .row_block import Block
 from .sparse_block import SparseBlock
 
 __all__ = ["make_block"]

@@ -14,13 +14,13 @@ from ..errors import InvalidInputError
 from ..matrix.contract import Mutable, Rows
 from ..matrix.cost import Cost
 from .access_guard import AccessGuard, Reading, reads, writes
-from .block import Block
+from .block_stack import BlockStack
 from .drawing import Draws
 from .entries import as_entries, as_values, check_squares, is_plain, summed
-from .forest import Array
 from .make_block import make_block
 from .queries import pair
-from .stack import Stack
+from .row_block import Block
+from .segment_trees import Array
 from .write_log import Entries, WriteLog
 
 __all__ = ["SampleMatrix"]
@@ -28,7 +28,7 @@ __all__ = ["SampleMatrix"]
 _BLOCK_ENTRIES = 1 << 22  # entries of a block of rows where the caller does not say
 
 
-class SampleMatrix(Stack, Draws, Mutable):
+class SampleMatrix(BlockStack, Draws, Mutable):
     """Sample access to a matrix A (Proposition 1 of Chen et al.), in memory and open to updates.
 
     Rows are drawn with probability ‖A_(i)‖²/‖A‖_F², columns with ‖A^(j)‖²/‖A‖_F², entries of a row or a column by

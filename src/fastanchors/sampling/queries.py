@@ -17,7 +17,7 @@ from .._validate import check_index
 from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix.contract import Rows, SampleAccess
 from .access_guard import reads
-from .forest import Array
+from .segment_trees import Array
 
 __all__ = ["BlockTotals", "Queries", "pair"]
 

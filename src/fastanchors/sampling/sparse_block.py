@@ -1,8 +1,8 @@
 """A sparse block: the matrix by row and by column (CSR and CSC), and a forest of sum trees over each side.
 
 The two sides hold the same entries, so that drawing inside a column is as fast as inside a row. Neither ever moves:
-an entry set to zero keeps its place with weight zero, a new non-zero goes to the loose tier (:mod:`.loose`), and when
-that has grown to 1/16 of the block, the block is rebuilt.
+an entry set to zero keeps its place with weight zero, a new non-zero goes to the loose tier
+(:mod:`.inserted_entries`), and when that has grown to 1/24 of the block, the block is rebuilt.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..matrix.contract import Rows
-from .block import (
+from .entry_kernels import NO_SUMS, LooseSums, set_stored
+from .gather import Taken, gathered
+from .inserted_entries import Loose, Pools
+from .l1_view import NONZERO, View, fresh_view, view_dtype, view_scale, view_weights, with_marks
+from .row_block import (
     Block,
     Sides,
     build_forest,
@@ -23,14 +27,10 @@ from .block import (
     view_from_arrays,
     without_sums,
 )
-from .descent import draw
-from .forest import NO_SCALE, Array, Forest, fresh_nodes, renew
-from .gather import Taken, gathered
-from .loose import Loose, Pools
+from .segment_trees import NO_SCALE, Array, Forest, fresh_nodes, renew
 from .sparse_kernels import find, put
 from .tree import fresh_tree, renew_tree
-from .view import NONZERO, View, fresh_view, view_dtype, view_scale, view_weights, with_marks
-from .write_kernels import NO_SUMS, LooseSums, set_stored
+from .tree_draws import draw
 
 __all__ = ["SparseBlock"]
 
@@ -39,7 +39,7 @@ _LOOSE_SHARE = 24  # rebuild when there is one loose entry to this many others
 
 
 class SparseBlock(Block):
-    """See :mod:`fastanchors.sampling.block`."""
+    """See :mod:`fastanchors.sampling.row_block`."""
 
     is_sparse = True
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._jit import jit
-from .forest import LANES, LEAF_BITS, Array, Int
+from .segment_trees import LANES, LEAF_BITS, Array, Int
 
 __all__ = ["count_rows", "fill_rows", "find", "put"]
 

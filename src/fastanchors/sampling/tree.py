@@ -1,4 +1,4 @@
-"""One sum tree over a vector of weights, in the layout of :mod:`.forest`: of the rows, and of the columns."""
+"""One sum tree over a vector of weights, in the layout of :mod:`.segment_trees`: of the rows, and of the columns."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import jit
-from .descent import draw
-from .forest import FAN, FAN_BITS, LEAF, LEAF_BITS, NO_INDEX, NO_SCALE, Array, Forest, Int, fresh_nodes
+from .segment_trees import FAN, FAN_BITS, LEAF, LEAF_BITS, NO_INDEX, NO_SCALE, Array, Forest, Int, fresh_nodes
+from .tree_draws import draw
 
 __all__ = ["Tree", "build_tree", "draw_from_tree", "fresh_tree", "renew_tree"]
 

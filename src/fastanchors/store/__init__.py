@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..io import register_object
 from .build import Progress, build
 from .sidecars import Sidecar, SidecarHost
-from .source import is_matrix, matrix_source
 from .store import Store, open
+from .store_source import is_matrix, matrix_source
 from .verify import verify
 
 __all__ = ["Progress", "Sidecar", "SidecarHost", "Store", "build", "open", "verify"]

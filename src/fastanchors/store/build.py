@@ -18,14 +18,14 @@ from ..io import Source, open_source
 from ..io.row_source import block_bytes, rebatch
 from ..io.scratch import scratch_in
 from ..matrix.contract import Rows
-from ..sampling.block import Block
+from ..sampling.row_block import Block
 from .arrays_file import write_arrays
+from .build_directory import appear, hold, new_folder, remove_dead_builds, restore
 from .files import absolute, disk_errors
 from .journal import Journal
 from .manifest import Manifest, Shard
 from .names import encode_names
-from .place import appear, hold, new_folder, remove_dead_builds, restore
-from .rows import SMALLEST_LIMIT, WORKERS, block_of, check_rows, check_width, shard_bytes, write_shard
+from .shard_rows import SMALLEST_LIMIT, WORKERS, block_of, check_rows, check_width, shard_bytes, write_shard
 from .sidecars import Sidecar, write_whole
 
 if TYPE_CHECKING:

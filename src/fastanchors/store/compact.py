@@ -26,7 +26,7 @@ from ..matrix.contract import Rows
 from .journal import Journal
 from .manifest import Manifest, Shard
 from .mapped_matrix import DIRTY_BYTES
-from .rows import WORKERS, block_of, shard_bytes, stored_rows, write_shard
+from .shard_rows import WORKERS, block_of, shard_bytes, stored_rows, write_shard
 from .sidecars import shared_only, write_whole
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..sampling.forest import LEAF
+from ..sampling.segment_trees import LEAF
 
 __all__ = ["check_description", "check_manifest", "check_shard"]
 

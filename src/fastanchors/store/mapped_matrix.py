@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ..io.scratch import scratch_folder, scratch_in
-from ..sampling.block import Block
-from ..sampling.forest import Array
 from ..sampling.matrix import SampleMatrix
+from ..sampling.row_block import Block
+from ..sampling.segment_trees import Array
 from .arrays_file import map_arrays, write_arrays
 from .files import disk_errors
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..sampling.block import Block
 from ..sampling.dense_block import DenseBlock
+from ..sampling.row_block import Block
 from ..sampling.sparse_block import SparseBlock
 from .arrays_file import map_arrays
 from .manifest import Manifest, Shard

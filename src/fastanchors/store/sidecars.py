@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from ..sampling.block import Block
+from ..sampling.row_block import Block
 from .arrays_file import write_arrays
 from .manifest import Manifest
 

@@ -27,8 +27,8 @@ from ..io.addresses import local_path
 from ..io.scratch import scratch_in
 from ..matrix.contract import Rows
 from ..sampling.access_guard import AccessGuard, writes
-from ..sampling.block import Block
 from ..sampling.delegate import SampleDelegate
+from ..sampling.row_block import Block
 from ..sampling.write_log import Entries, WriteLog, joined
 from .compact import compact, remove_leftovers, worth_compacting
 from .files import absolute, which_directory
@@ -36,7 +36,7 @@ from .journal import read_journal
 from .manifest import Manifest
 from .mapped_matrix import MappedMatrix
 from .operations import AppendRows, AppendShard, Operation, check_operation, decode, encode
-from .rows import SMALLEST_LIMIT, block_of, new_rows, stacked, stored_rows, write_shard
+from .shard_rows import SMALLEST_LIMIT, block_of, new_rows, stacked, stored_rows, write_shard
 from .shards import MappedShards
 from .sidecars import Arrays, Sidecar, SidecarHost, loaded
 from .writer import Writer

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..errors import CorruptStoreError
 from ..io.addresses import local_path
-from ..sampling.block import Block
-from ..sampling.forest import FAN_BITS, LEAF, Forest
+from ..sampling.row_block import Block
+from ..sampling.segment_trees import FAN_BITS, LEAF, Forest
 from ..sampling.sparse_block import SparseBlock
 from .arrays_file import check_arrays, map_arrays
 from .journal import read_journal

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import jit
-from .forest import NO_SCALE, Array, Forest, renew
+from .l1_view import NONZERO, View, renew_rows
+from .segment_trees import NO_SCALE, Array, Forest, renew
 from .sparse_kernels import find, put
 from .tree import renew_tree
-from .view import NONZERO, View, renew_rows
 
 __all__ = ["NO_SUMS", "LooseSums", "renew_sums", "set_stored"]
 

@@ -23,12 +23,12 @@ import numpy as np
 
 from ..errors import CorruptStoreError
 from ..matrix.contract import Rows
-from .descent import draw
-from .forest import NO_SCALE, Array, Forest, build_leaves, lift
+from .entry_kernels import NO_SUMS, LooseSums, renew_sums
+from .l1_view import DRIFTED, NONZERO, View, fresh_view, view_scale, view_weights, with_marks
+from .segment_trees import NO_SCALE, Array, Forest, build_leaves, lift
 from .threads import in_threads, shares
 from .tree import Tree, build_tree, draw_from_tree, renew_tree
-from .view import DRIFTED, NONZERO, View, fresh_view, view_scale, view_weights, with_marks
-from .write_kernels import NO_SUMS, LooseSums, renew_sums
+from .tree_draws import draw
 
 __all__ = ["Block", "Sides"]
 

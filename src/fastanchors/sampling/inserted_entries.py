@@ -2,8 +2,8 @@
 
 The compressed arrays of a block never move. A new non-zero gets a *slot*, found again by a hash table from (row,
 column), and a place in a *pool* of its row and in one of its column: segments with room to grow, which move to twice
-the room when full, with sum trees as in :mod:`.forest`. Pools hold the entries in double precision, which is what
-weights are computed in, whatever the type of the matrix; the slot holds the entry itself. When the tier has grown to a
+the room when full, with sum trees as in :mod:`.segment_trees`. Pools hold the entries in double precision, in which
+weights are computed whatever the type of the matrix; the slot holds the entry itself. When the tier has grown to a
 fraction of the block, the block is rebuilt and the tier starts empty (amortised O(1) per new non-zero).
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._jit import jit
-from .forest import LEAF, LEAF_BITS, NO_SCALE, Array, Forest, Int, fresh_nodes, renew
+from .segment_trees import LEAF, LEAF_BITS, NO_SCALE, Array, Forest, Int, fresh_nodes, renew
 
 __all__ = ["Loose", "Pools"]
 

@@ -11,19 +11,19 @@ import numpy as np
 from ..matrix.contract import Rows
 from ..matrix.cost import Cost
 from .access_guard import AccessGuard, reads
-from .block import Block
-from .forest import Array
+from .block_stack_kernels import count_blocks, holding_blocks, place_blocks
 from .gather import gathered, in_order
+from .l1_view import view_dtype
+from .row_block import Block
+from .segment_trees import Array
 from .sparse_block import SparseBlock
-from .stack_kernels import count_blocks, holding_blocks, place_blocks
 from .threads import in_chunks, in_pieces, in_threads, shares
-from .view import view_dtype
 from .write_log import Entries, WriteLog
 
-__all__ = ["Stack", "by_block", "sorted_places"]
+__all__ = ["BlockStack", "by_block", "sorted_places"]
 
 
-class Stack:
+class BlockStack:
     """What a matrix knows of its blocks, all of one kind, width and type; row b of block k is ``_starts[k]`` + b."""
 
     _held: list[Block]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._jit import jit
-from .forest import Array
+from .segment_trees import Array
 from .tree import Tree
 
 __all__ = [

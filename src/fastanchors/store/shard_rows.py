@@ -14,11 +14,11 @@ from ..errors import InvalidInputError, TooLargeError
 from ..io import open_source
 from ..io.row_source import Source, rebatch
 from ..matrix.contract import Rows
-from ..sampling.block import Block
 from ..sampling.entries import as_values, check_squares
-from ..sampling.forest import LEAF, Array
 from ..sampling.make_block import make_block
 from ..sampling.matrix import SampleMatrix
+from ..sampling.row_block import Block
+from ..sampling.segment_trees import LEAF, Array
 from .arrays_file import write_arrays
 from .manifest import Shard
 from .names import encode_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._jit import jit
-from .forest import Array, Int
+from .segment_trees import Array, Int
 
 __all__ = ["choose_blocks", "count_blocks", "holding_blocks", "place_blocks", "split_uniforms"]
 

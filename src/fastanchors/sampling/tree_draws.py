@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._jit import jit
-from .forest import FAN, FAN_BITS, LANES, LEAF, LEAF_BITS, Array, Forest, Int, locate, weigh
+from .segment_trees import FAN, FAN_BITS, LANES, LEAF, LEAF_BITS, Array, Forest, Int, locate, weigh
 from .threads import in_chunks
 
 __all__ = ["descend", "draw", "pick_entries"]
