@@ -170,7 +170,7 @@ def main() -> None:
         "from the held-out documents (pairs that never meet count −1); diversity: distinct top words; NMI of the "
         "largest topic of a document with its label; perplexity of one half of each held-out document, the other half "
         "told; topic error: mean l1 distance to the matched true topic. Top words are the most relevant of laws, "
-        "the heaviest of NMF, whose tf-idf weights favour telling words already. The mixtures of held-out documents are "
+        "the heaviest of NMF, whose tf-idf weights favour telling words already. Mixtures of held-out documents are "
         "inferred in one way for all methods. All constants of the method were chosen on the corpora marked so."
     )
     report.save()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,10 +12,11 @@ from .._rng import RngLike, as_generator
 from .._validate import check_size
 from ._mixtures import log_likelihood, mixtures, word_probabilities
 
-__all__ = ["completion", "refined"]
+__all__ = ["best_sweeps", "completion", "refined"]
 
 _SWEEPS = 20  # of refine="auto", at most
 _HELD = 0.1  # share of the documents it is judged on
+_GAIN = 1e-4  # in log-likelihood per word, that is worth another sweep
 _PRIOR = 0.01  # counts of every word in every topic, on average: no word becomes impossible
 
 Laws = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -53,36 +54,38 @@ def _halves(counts: sp.csr_array, rng: np.random.Generator) -> tuple[sp.csr_arra
     return parts[0], parts[1]
 
 
-def refined(
-    counts: sp.csr_array, topics: NDArray[np.float64], share: NDArray[np.float64], sweeps: int | Literal["auto"]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-    """Topics and shares after so many sweeps over the documents, and how many there were.
+def best_sweeps(counts: sp.csr_array, fit: Callable[[sp.csr_array], Laws]) -> int:
+    """How many sweeps make unseen documents most likely.
 
-    ``"auto"`` sweeps over nine tenths of the documents as long as the others' likelihood (:func:`completion`) grows by
-    more than its standard error would be by chance, then repeats as many sweeps with all. The likelihood of words and
-    the coherence of a topic's top words are not the same thing: on real texts sweeps gain one and cost the other.
+    ``fit`` finds topics in nine tenths of the documents, which are swept over as long as the likelihood of the others
+    (:func:`completion`) grows. The likelihood of words and the coherence of top words are not the same thing: on real
+    texts sweeps often gain one and cost the other.
     """
-    if sweeps == "auto":
-        rng = np.random.default_rng(0)
-        held = rng.random(counts.shape[0]) < _HELD
-        if not held.any() or held.all():
-            return topics, share, 0
-        sweeps = _best_sweeps(counts[np.flatnonzero(~held)], counts[np.flatnonzero(held)], (topics, share))
-    count = check_size(sweeps, name="refine", minimum=0)
-    for _ in range(count):
-        topics, share = _sweep(counts, (topics, share))
-    return topics, share, count
-
-
-def _best_sweeps(rest: sp.csr_array, held: sp.csr_array, laws: Laws) -> int:
-    best, _ = completion(held, *laws)
+    held = np.random.default_rng(0).random(counts.shape[0]) < _HELD
+    if not held.any() or held.all():
+        return 0
+    rest, unseen = counts[np.flatnonzero(~held)], counts[np.flatnonzero(held)]
+    known = np.unique(rest.indices)  # the same words are scored after every sweep
+    unseen, laws = sp.csr_array(unseen[:, known]), fit(rest)
+    best = _score(unseen, laws, known)
     for sweep in range(_SWEEPS):
         laws = _sweep(rest, laws)
-        score, _ = completion(held, *laws)
-        if not score > best + 1e-4:
+        score = _score(unseen, laws, known)
+        if not score > best + _GAIN:
             return sweep
         best = score
     return _SWEEPS
+
+
+def _score(unseen: sp.csr_array, laws: Laws, known: NDArray[np.intp]) -> float:
+    return completion(unseen, laws[0][:, known], laws[1])[0]
+
+
+def refined(counts: sp.csr_array, topics: NDArray[np.float64], share: NDArray[np.float64], sweeps: int) -> Laws:
+    """Topics and shares after so many sweeps over the documents."""
+    for _ in range(check_size(sweeps, name="refine", minimum=0)):
+        topics, share = _sweep(counts, (topics, share))
+    return topics, share
 
 
 def _sweep(counts: sp.csr_array, laws: Laws) -> Laws:

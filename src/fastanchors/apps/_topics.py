@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +24,7 @@ from ._cooccurrence import Cooccurrence
 from ._corpus import as_corpus, document_counts
 from ._mixtures import fit_proportions, mixtures
 from ._smoothed import nearest_to_means
-from ._topic_refine import refined
+from ._topic_refine import best_sweeps, refined
 from ._topic_words import RELEVANCE, relevant_words
 from ._word_space import WordSpace, word_space
 
@@ -169,25 +169,21 @@ def topics(
     k = check_size(k, name="k", minimum=2)
     if recovery not in ("l2", "kl"):
         raise InvalidInputError(f"recovery must be 'l2' or 'kl', got {recovery!r}")
-    space = word_space(H, k, None if start is None else start.directions)
-    documents = document_counts(H)[space.words]
-    candidates = _candidates(space, documents, k, min_documents)
-    support = min(check_size(support, name="support"), candidates.size)
-    points = space.points[candidates]
-    groups = smoothed_groups(points, k, support)
-    anchors = candidates[nearest_to_means(points, groups)]
-    grouped = candidates[np.array(groups)]
-    weights = _recover(space, grouped) if recovery == "l2" else _recover_divergence(H, space, grouped)
-    law, share = _bayes(space, weights)
+    directions = None if start is None else start.directions
+    choices = (k, min_documents, check_size(support, name="support"), recovery)
+    found = _fit(H, *choices, directions)
+    law, share = found.law, found.share
+    if refine == "auto":
+        refine = best_sweeps(H, lambda rest: _fit(rest, *choices, directions)[:2])
     if refine != 0:
-        law, share, _ = refined(H, law, share, refine)
+        law, share = refined(H, law, share, refine)
     tokens = float(H.sum())
     top = relevant_words(law, share @ law, tokens, 10)
     shown = _only(H, top)
     return Topics(
         topics=law,
-        anchors=space.words[anchors],
-        groups=space.words[grouped],
+        anchors=found.space.words[found.anchors],
+        groups=found.space.words[found.groups],
         share=share,
         mixtures=mixtures(H, law, share),
         vocabulary=words,
@@ -196,11 +192,37 @@ def topics(
         coherence=topic_coherence(*shown),
         npmi=topic_coherence(*shown, measure="npmi"),
         uniqueness=topic_uniqueness(top),
-        min_documents=int(documents[candidates].min()),
-        candidates=candidates.size,
-        directions=space.directions,
+        min_documents=found.min_documents,
+        candidates=found.candidates,
+        directions=found.space.directions,
         seconds=time.perf_counter() - started,
     )
+
+
+class _Fit(NamedTuple):
+    """Topics from anchors; anchors and groups are places in ``space.words``."""
+
+    law: NDArray[np.float64]
+    share: NDArray[np.float64]
+    space: WordSpace
+    anchors: NDArray[np.intp]
+    groups: NDArray[np.intp]
+    candidates: int
+    min_documents: int
+
+
+def _fit(
+    H: sp.csr_array, k: int, min_documents: int | None, support: int, recovery: str, directions: Any = None
+) -> _Fit:
+    space = word_space(H, k, directions)
+    documents = document_counts(H)[space.words]
+    candidates = _candidates(space, documents, k, min_documents)
+    points = space.points[candidates]
+    chosen = smoothed_groups(points, k, min(support, candidates.size))
+    anchors, groups = candidates[nearest_to_means(points, chosen)], candidates[np.array(chosen)]
+    weights = _recover(space, groups) if recovery == "l2" else _recover_divergence(H, space, groups)
+    law, share = _bayes(space, weights)
+    return _Fit(law, share, space, anchors, groups, candidates.size, int(documents[candidates].min()))
 
 
 def _candidates(space: WordSpace, documents: NDArray[np.intp], k: int, min_documents: int | None) -> NDArray[np.intp]:

@@ -114,6 +114,9 @@ def read_npz(path: Path, *, variable: str | None = None, row_names: Any = None, 
     if variable is not None and variable not in candidates:
         raise InvalidInputError(f"{name} has no two-dimensional array {variable!r}; it has {', '.join(candidates)}")
     if variable is None and len(candidates) != 1:
+        if {"topics", "mixtures"} <= set(candidates):
+            cure = "fastanchors encode DOCUMENTS MODEL takes it, and fa.apps.load_topics reads it"
+            raise InvalidInputError(f"{name} is a saved topic model: {cure}; or choose an array with variable=…")
         raise InvalidInputError(f"{name}: choose one of its arrays with variable=…: {', '.join(candidates) or 'none'}")
     key = variable or candidates[0]
     (m, n), fortran, dtype = members[key]
