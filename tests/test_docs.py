@@ -1,8 +1,8 @@
 """Every code block of the README and the documentation runs.
 
 Python blocks of a page run in order in one namespace, in a directory of their own. Of shell blocks, the lines that
-call ``fastanchors`` run there too. A block of text right below a Python block is what that one prints. A comment ``<!-- python … -->`` is run as well: it makes what a
-block takes for granted.
+call ``fastanchors`` run there too. A block of text right below a Python block is what that one prints. A comment
+``<!-- python … -->`` is run as well: it makes what a block takes for granted.
 """
 
 from __future__ import annotations
