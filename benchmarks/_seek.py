@@ -17,7 +17,7 @@ from fastanchors.fas import bounds as fas_bounds
 from fastanchors.fas import coreset as fas_coreset
 from fastanchors.fas import index as fas_index
 from fastanchors.fas import seek as fas_seek
-from fastanchors.solvers._rows import MatrixRows
+from fastanchors.matrix import MeteredMatrix
 
 
 def plain_spa(A: Any, k: int) -> list[int]:
@@ -141,7 +141,7 @@ def profiled() -> Any:
         return wrapper
 
     places = [
-        (MatrixRows, "raw_rows", "reads"),
+        (MeteredMatrix, "rows", "reads"),
         (fas_bounds.Sketch, "of", "pass"),
         (fas_bounds.Sketch, "scan", "bounds"),
         (fas_coreset.Coreset, "run", "coreset"),

@@ -34,7 +34,7 @@ from fastanchors.fas import sidecar as fas_store
 from fastanchors.fas.bounds import Part, Sketch
 from fastanchors.fas.coreset import Coreset
 from fastanchors.fas.hull import mixtures
-from fastanchors.solvers._rows import MatrixRows
+from fastanchors.matrix import ArrayMatrix, MeteredMatrix
 from fastanchors.store.arrays_file import map_arrays
 from fastanchors.store.shard_rows import shard_bytes
 
@@ -239,14 +239,14 @@ def constants(folder):
         arrays = map_arrays(folder, shard.extras["fas"])
         V = head.shared["fas"]["V"]
         sketch = Sketch(V, [Part(0, *(np.asarray(arrays[name]) for name in ("coordinates", "left", "norms")))])
-        some = MatrixRows(rows[:3000], (3000, rows.shape[1]))
+        some = MeteredMatrix(ArrayMatrix(rows[:3000]))
         run = Coreset.read(some, np.arange(3000)).run(32)
         sketch.scan(run.thresholds, sketch.marks(), 33)
         points = np.asarray(rows[run.indices], dtype=np.float64)
         mixtures(sketch, points[:RANK], sketch.marks(), 257)
         _, mixing = cpu(lambda: mixtures(sketch, points[:RANK], sketch.marks(), 257))
         _, looking = cpu(lambda: sketch.scan(run.thresholds, sketch.marks(), 33))
-        _, sketching = cpu(lambda: Sketch.of(MatrixRows(rows, rows.shape), V))
+        _, sketching = cpu(lambda: Sketch.of(MeteredMatrix(ArrayMatrix(rows)), V))
     m = len(rows)
     return {
         "making a shard and its sketch, MB/s of rows": rows.nbytes / making / 1e6,

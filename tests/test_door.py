@@ -105,7 +105,7 @@ def test_names_of_a_frame_survive():
 def test_a_budget_is_never_exceeded():
     matrix = MeteredMatrix(ArrayMatrix(A), budget=6)
     matrix.rows([0, 1])
-    assert (matrix.rows_left, matrix.cost.rows_read) == (4, 2)
+    assert (matrix.left, matrix.cost.rows_read) == (4, 2)
     for read in (matrix.squared_norms, lambda: matrix.dot(np.eye(4)), lambda: list(matrix.blocks()), matrix.row_sums):
         with pytest.raises(BudgetExceeded):
             read()

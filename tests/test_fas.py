@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
 from fastanchors.fas import certificate as fas_certify
-from fastanchors.fas import input as fas_input
+from fastanchors.fas import opening as fas_input
 from fastanchors.fas import seek as fas_seek
 from naive.fas import noisy, residual_norms, separable
 from naive.sampling import NaiveSampleMatrix
@@ -201,7 +201,7 @@ def test_bad_options():
         fa.FAS(selection="spa").seek(A, [2, 9])
     with pytest.raises(InvalidTypeError, match="one k at a time"):
         fa.FAS(variant="paper").seek(A, [2, 3])
-    with pytest.raises(InvalidTypeError, match="turbo"):
+    with pytest.raises(TypeError, match="turbo"):
         fa.FAS(turbo=True)
 
 
@@ -309,7 +309,7 @@ def test_files(tmp_path, monkeypatch):
         found = fa.FAS(selection="spa").seek(str(tmp_path / name), 5, rng=0)
         assert found.indices.tolist() == expected
         assert found.certificate.details["source"] == "read into memory"
-    monkeypatch.setattr(fas_input, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(fas_input, "IN_MEMORY", 1000)
     found = fa.FAS(selection="spa").seek(tmp_path / "f.npy", 5, rng=0)
     assert found.indices.tolist() == expected
     assert found.certificate.details["source"] == "built into a temporary store"

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
-from fastanchors.fas import input as fas_input
+from fastanchors.fas import opening as fas_input
 from fastanchors.fas import seek as fas_seek
-from fastanchors.solvers._rows import BudgetSpent, as_rows
+from fastanchors.matrix import BudgetExceeded
+from matrices import metered
 from naive.fas import noisy, residual_norms, separable
 
 
@@ -55,19 +56,18 @@ def test_no_read_goes_beyond_the_limit(sparse, sampled):
     A = sp.csr_array(A) if sparse else A
     q = np.ones(4) / 2
     reads = [
-        lambda data: data.raw_rows(np.arange(20)),
-        lambda data: list(data.raw_blocks(7)),
+        lambda data: data.rows(np.arange(20)),
+        lambda data: list(data.blocks(7)),
         lambda data: list(data.blocks()),
-        lambda data: data.project(q),
+        lambda data: data.project(np.arange(30), q[None]),
         lambda data: data.dot(q),
         lambda data: data.transposed_dot(np.ones((30, 1))),
-        lambda data: data.squared_norms() if not sampled else data.raw_rows(np.arange(30)),
+        lambda data: data.squared_norms() if not sampled else data.rows(np.arange(30)),
     ]
     for read in reads:
-        data = as_rows(fa.SampleMatrix(A) if sampled else A)
-        data.limit = 45
+        data = metered(fa.SampleMatrix(A) if sampled else A, budget=45)
         data.rows(np.arange(30))
-        with pytest.raises(BudgetSpent):
+        with pytest.raises(BudgetExceeded):
             read(data)
         assert (data.cost.rows_read, data.left) == (30, 15)
         data.rows(np.arange(15))
@@ -263,7 +263,7 @@ def files(tmp_path):
 @pytest.mark.parametrize("options", [{}, {"budget": 50}, {"budget": 3}, {"budget": 4000}, {"precondition": "svd"}])
 def test_files_within_budgets_say_how_they_were_read(files, name, options):
     A, folder = files
-    found = fa.FAS(**options).seek(folder / name, 4, rng=0)
+    found = fa.FAS(**{"selection": "spa", **options}).seek(folder / name, 4, rng=0)
     source = found.certificate.details["source"]
     assert source == ("streamed from the file" if name == "a.npy" else "read into memory")
     assert found.certificate.statement.endswith(f"its rows were {source}")
@@ -284,7 +284,7 @@ def test_files_within_budgets_say_how_they_were_read(files, name, options):
 
 def test_a_temporary_store_counts_the_file_and_reads_it_once(files, monkeypatch):
     A, folder = files
-    monkeypatch.setattr(fas_input, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(fas_input, "IN_MEMORY", 1000)
     reads = []
     plain = fas_input.open_source
 

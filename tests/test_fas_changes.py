@@ -16,7 +16,7 @@ import fastanchors as fa
 from fastanchors.errors import RankError
 from fastanchors.fas import seek as fas_seek
 from fastanchors.fas import sidecar as fas_store
-from fastanchors.solvers._rows import as_rows
+from matrices import metered
 from naive.fas import residual_norms, separable
 
 COLUMNS = 9
@@ -88,7 +88,7 @@ class Interleaved(RuleBasedStateMachine):
     @rule(k=st.integers(1, 7), tol=st.sampled_from([None, 1e-3, 0.1, 0.5]), allow_fewer=st.booleans())
     def seek_with_a_tolerance(self, k, tol, allow_fewer):
         options = {"tol": tol, "allow_fewer": allow_fewer}
-        assert answer(fa.FAS(**options), self.S, k) == answer(fa.SPA(**options), self.S, k)
+        assert answer(fa.FAS(**{"selection": "spa", **options}), self.S, k) == answer(fa.SPA(**options), self.S, k)
 
     @rule(k=st.integers(1, 5), budget=st.sampled_from([3, 20, 130, 300, 2000]))
     def seek_within_a_budget(self, k, budget):
@@ -191,7 +191,7 @@ def test_changes_of_all_rows_do_not_swell_the_coreset(monkeypatch):
     monkeypatch.setattr(fas_changes, "_CROWDED", 200)
     rng = np.random.default_rng(2)
     S = fa.SampleMatrix(separable(rng, 3000, 15, 4))
-    data = as_rows(S)
+    data = metered(S)
     fa.FAS(selection="spa").seek(S, 4)
     before = len(recall(S).index.coreset)
     for A in (separable(rng, 3000, 15, 4), rng.random((3000, 15))):

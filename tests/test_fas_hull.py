@@ -13,7 +13,7 @@ from fastanchors.fas.coreset import Coreset
 from fastanchors.fas.hull import mixtures
 from fastanchors.fas.index import build_index
 from fastanchors.fas.sidecar import recall
-from fastanchors.solvers._rows import as_rows
+from matrices import metered
 from naive.fas import noisy, residual_norms, separable
 
 
@@ -25,7 +25,7 @@ def test_shares_and_errors_are_those_of_the_mixture():
     A[7] += 0.3 * rng.random(12)  # no mixture
     known = np.zeros(300, bool)
     known[3] = True
-    rows, values = mixtures(Sketch.of(as_rows(A), row_space(A, 8, rng)), points, known, 300)
+    rows, values = mixtures(Sketch.of(metered(A), row_space(A, 8, rng)), points, known, 300)
     shares, error = np.zeros((300, 5)), values[-1]
     for j in range(5):
         shares[rows[j][rows[j] >= 0], j] = values[j][rows[j] >= 0]
@@ -43,7 +43,7 @@ def test_tails_hold_for_any_anchors(sparse, alpha):
     rng = np.random.default_rng(1)
     A = separable(rng, 4000, 15, 5, alpha=alpha)
     A = sp.csr_array(A) if sparse else A
-    index = build_index(as_rows(A), 5, rng, pilot=300)
+    index = build_index(metered(A), 5, rng, pilot=300)
     assert index.hull is not None
     assert (index.hull.shares < 1).all()
     assert index.hull.gap < 1e-5
@@ -51,7 +51,7 @@ def test_tails_hold_for_any_anchors(sparse, alpha):
     for _ in range(10):
         other = rng.choice(4000, 4, replace=False)
         true = residual_norms(A, other)[outside][:, :4].max(axis=0)
-        run = Coreset.read(as_rows(A), other)
+        run = Coreset.read(metered(A), other)
         basis = np.linalg.qr(np.asarray(run.points(other)).T)[0].T
         assert (true <= index.hull.tails(basis, 4)).all()
     covered = index.hull.covers(A[outside])
@@ -62,7 +62,7 @@ def test_tails_hold_for_any_anchors(sparse, alpha):
 def test_no_hull_for_noise():
     rng = np.random.default_rng(2)
     A = noisy(rng, separable(rng, 3000, 15, 5))
-    assert build_index(as_rows(A), 5, rng).hull is None
+    assert build_index(metered(A), 5, rng).hull is None
 
 
 def test_changed_anchors_need_no_new_pass(monkeypatch):

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors.fas import sidecar as fas_store
-from fastanchors.solvers._rows import as_rows
 from fastanchors.store.manifest import Manifest
 from fastanchors.store.store import Store
+from matrices import metered
 from naive.fas import noisy, separable
 
 
@@ -262,7 +262,7 @@ def test_whoever_publishes_last_an_index_is_kept_with_what_it_does_not_know(last
     S = fa.SampleMatrix(matrix(m=20_000), normalize=None)
     fa.FAS(selection="spa").seek(S, 3)
     S.update([3, 4, 5], [1, 2, 3], np.array([0.1, 20.0, 30.0], np.float32))
-    data, kept = as_rows(S), fas_store.recall(S)
+    data, kept = metered(S), fas_store.recall(S)
     states = {"part": kept.take_in(data, np.array([3])), "whole": kept.current(data)}
     assert states["part"].pending(data).tolist() == [4, 5]
     assert states["whole"].pending(data).size == 0

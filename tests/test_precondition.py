@@ -11,8 +11,8 @@ from scipy.optimize import minimize, nnls
 
 import fastanchors as fa
 from fastanchors.errors import RankError
-from fastanchors.solvers._rows import as_rows
 from fastanchors.solvers.precondition import minimum_volume_ellipsoid, preconditioner, singular_space
+from matrices import metered
 from naive import solvers as naive
 
 
@@ -57,7 +57,7 @@ def test_singular_space_is_that_of_lapack():
     rng = np.random.default_rng(0)
     A = rng.random((80, 6)) @ (np.geomspace(1, 1e-5, 6)[:, None] * rng.random((6, 40)))
     for source in (A, sp.csr_array(A)):
-        V, sigma = singular_space(as_rows(source), 6)
+        V, sigma = singular_space(metered(source), 6)
         np.testing.assert_allclose(sigma, np.linalg.svd(A, compute_uv=False)[:6], rtol=1e-8)
         np.testing.assert_allclose(V.T @ V, np.eye(6), atol=1e-12)
         np.testing.assert_allclose(np.linalg.norm(A @ V, axis=0), sigma, rtol=1e-8)
@@ -65,7 +65,7 @@ def test_singular_space_is_that_of_lapack():
 
 def test_whitening_whitens():
     A, _ = naive.separable(np.random.default_rng(1), 100, 40, 5, noise=0.1)
-    Y = A @ preconditioner("svd", as_rows(A), 5)
+    Y = A @ preconditioner("svd", metered(A), 5)
     np.testing.assert_allclose(Y.T @ Y, np.eye(5), atol=1e-8)
 
 

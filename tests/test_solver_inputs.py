@@ -8,8 +8,9 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors import solvers
+from fastanchors._parallel import use_threads
 from fastanchors.errors import InvalidInputError, InvalidTypeError
-from fastanchors.solvers import _rows
+from fastanchors.greedy import reader
 from naive.sampling import NaiveSampleMatrix
 
 SOLVERS = {
@@ -135,9 +136,9 @@ def test_every_solver_by_name_is_in_this_matrix():
 def test_same_anchors_and_residuals_on_any_number_of_threads(counts, solver, kind, monkeypatch):
     A = KINDS[kind](counts)
     alone = SOLVERS[solver]().seek(A, 4)
-    monkeypatch.setattr(_rows, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(reader, "_WORTH_THREADS", 0)
     for threads in (1, 2, 5):
-        monkeypatch.setattr(_rows, "_THREADS", threads)
-        found = SOLVERS[solver]().seek(A, 4)
+        with use_threads(threads):
+            found = SOLVERS[solver]().seek(A, 4)
         assert found.indices.tolist() == alone.indices.tolist()
         assert found.residuals.tolist() == alone.residuals.tolist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, overload
@@ -48,6 +48,13 @@ class Certificate:
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.statement}"
+
+    def told(self, provenance: str | None) -> Certificate:
+        """The same, with a word on how the rows were obtained where there is one."""
+        if provenance is None:
+            return self
+        statement = f"{self.statement}; its rows were {provenance}"
+        return replace(self, statement=statement, details={**self.details, "source": provenance})
 
 
 @dataclass(frozen=True)

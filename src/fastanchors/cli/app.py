@@ -41,7 +41,6 @@ _COMMANDS = {
     "topics": "topics",
     "unmix": "unmix",
     "representatives": "representatives",
-    "recommend": "recommend",
     "bench": "bench",
     "completion": "completion",
 }

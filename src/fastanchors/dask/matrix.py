@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._validate import as_matrix, check_finite, check_index
+from ..fas.bounds import Sketch, sketch_elsewhere
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix, Rows
 from ..matrix.cost import Cost
@@ -172,6 +173,11 @@ class DaskMatrix(RowMatrix):
         """The sketch of all rows, each part's where the part is."""
         self.cost.rows_read += self.shape[0]
         return RemoteSketch(V, self._parts.pool, self._parts.keep("sketch", sketched, (V,)), list(self._parts.starts))
+
+
+@sketch_elsewhere.register
+def _(matrix: DaskMatrix, V: NDArray[np.float64]) -> Sketch:
+    return matrix.sketch(V)
 
 
 def _named(prefix: str, function: Callable[..., Any]) -> str:

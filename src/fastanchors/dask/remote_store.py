@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from .._parallel import map_ordered
 from .._validate import check_index
 from ..errors import StoreError
-from ..matrix.contract import Rows
+from ..fas.bounds import Sketch
+from ..fas.sidecar import kept_sketch_elsewhere
+from ..matrix.contract import Mutable, Rows
 from ..sampling.block_stack import by_block
 from ..sampling.drawing import Draws
 from ..sampling.gather import in_order
@@ -157,7 +159,7 @@ class ShardParts(Parts):
         return tasks
 
 
-class RemoteStore(DaskMatrix, Draws, SidecarHost):
+class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
     """A store for reading, whose shards are on workers. Made by :func:`connect`.
 
     Every draw is made from uniform numbers drawn here, so that it does not depend on which worker answers.
@@ -256,8 +258,10 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost):
         parts = self._parts
         return RemoteSketch(V, parts.pool, parts.groups, parts.group_starts(), parts.threads)
 
-    def largest_norm(self) -> float:
+    def norm_bound(self) -> float:
         """The largest norm of a row; one number crosses for each shard."""
+        if self.normalize == "l1":
+            return 1.0
         return float(np.sqrt(max(self._parts.each_shard("largest-norm", _largest_weight))))
 
     def to_dask(self) -> Any:
@@ -408,3 +412,8 @@ def _largest_weight(shards: Shards, b: int) -> float:
 def _view(shards: Shards, b: int) -> Rows:
     block = shards.blocks[b]
     return block.rows(np.arange(block.shape[0]), view=True)
+
+
+@kept_sketch_elsewhere.register
+def _(store: RemoteStore, V: NDArray[np.float64]) -> Sketch | None:
+    return store.kept_sketch(V)

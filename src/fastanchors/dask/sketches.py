@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..fas.bounds import Scan, Sketch, Thresholds
 from ..fas.hull import mixtures
 from ..matrix.contract import RowMatrix
-from ..solvers._rows import MatrixRows
+from ..matrix.metered import MeteredMatrix
 from .shards import Shards
 from .tasks import Kept, Pool
 
@@ -62,7 +62,8 @@ class RemoteSketch(Sketch):
         tied = np.max([x[3] for x in found], axis=0)
         return RemoteScan(np.zeros(0, np.int16), rows, bounds, tied, counts, self, thresholds, own)
 
-    def mixtures(self, points: NDArray[np.float64], known: Any, top: int) -> tuple[Indices, NDArray[np.float64]]:
+    def mixed(self, points: NDArray[np.float64], known: Any, top: int) -> tuple[Indices, NDArray[np.float64]]:
+        """As :func:`fastanchors.fas.hull.mixtures`, of each part where it is."""
         found = self._ask("mixtures", _mixtures, self._own(known), (points, top))
         return _largest_of([rows for rows, _ in found], [values for _, values in found], top)
 
@@ -73,6 +74,9 @@ class RemoteSketch(Sketch):
         """For each part its first row, and which of its rows are known (marks, or an array of booleans)."""
         known = known if isinstance(known, Marks) else Marks(np.flatnonzero(known))
         return [(start, known.within(start, stop)) for start, stop in pairwise(self.starts)]
+
+
+mixtures.register(RemoteSketch)(RemoteSketch.mixed)
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,7 @@ def _sketch_of(part: Any) -> Sketch:
 
 def _sketch(part: Any, V: NDArray[np.float64]) -> Sketch:
     matrix: RowMatrix = part.matrix if isinstance(part, Shards) else part
-    return Sketch.of(MatrixRows(matrix, matrix.shape), V)
+    return Sketch.of(MeteredMatrix(matrix), V)
 
 
 def sketched(part: Any, V: NDArray[np.float64]) -> Held:

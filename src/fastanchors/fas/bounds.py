@@ -17,22 +17,22 @@ precision first, with what that may lose added in turn; only the few that this d
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import singledispatch
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._jit import jit
 from .._maps import let_go
-from .._parallel import threads_allowed
-from ..matrix.contract import Rows
-from ..solvers._rows import DOUBLE, SINGLE, MatrixRows
+from .._parallel import map_ordered
+from .._validate import check_finite
+from ..errors import InvalidTypeError
+from ..matrix.array import ArrayMatrix
+from ..matrix.contract import DOUBLE, SINGLE, RowMatrix, Rows
+from ..matrix.metered import MeteredMatrix
 from .sketch import Part, empty_part, padded, relative_error, sketch_rows
 
 __all__ = [
@@ -41,10 +41,10 @@ __all__ = [
     "Sketch",
     "Thresholds",
     "empty_part",
-    "in_threads",
     "keep_largest",
-    "raw_blocks",
+    "pass_in_cache",
     "row_space",
+    "sketch_elsewhere",
     "sketch_rows",
 ]
 
@@ -53,39 +53,12 @@ _SCAN_ROWS = 1 << 12  # rows bounded together: their products stay in the cache
 _SCAN_CHUNK = 1 << 17  # rows one thread takes at a time
 _FINE = 1 << 16  # rows up to which small residuals are told apart at a step that every row disturbs
 
-_Result = TypeVar("_Result")
 
-
-def in_threads(function: Callable[..., _Result], pieces: Iterable[tuple[Any, ...]]) -> list[_Result]:
-    """``function(*piece)`` for every piece, in order, on all cores; call it within ``one_blas_thread``."""
-    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if workers == 1 or not threads_allowed():
-        return [function(*piece) for piece in pieces]
-    results: list[_Result] = []
-    waiting: deque[Future[_Result]] = deque()
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            for piece in pieces:
-                waiting.append(pool.submit(function, *piece))
-                if len(waiting) > 2 * workers:
-                    results.append(waiting.popleft().result())
-            while waiting:
-                results.append(waiting.popleft().result())
-        finally:
-            for future in waiting:
-                future.cancel()
-    return results
-
-
-def raw_blocks(data: MatrixRows) -> Iterable[tuple[int, Rows]]:
-    """One pass in order, as :meth:`MatrixRows.blocks` but in the stored type, so that threads convert."""
+def pass_in_cache(data: MeteredMatrix) -> Iterator[tuple[int, Rows]]:
+    """One pass in order, in blocks that stay in the cache when threads convert them to double precision."""
     m, n = data.shape
-    source = data.source
-    if sp.issparse(source):
-        step = max(1, _BLOCK_BYTES * m // (12 * max(source.nnz, m)))
-    else:
-        step = max(64, _BLOCK_BYTES // (8 * n))
-    return data.raw_blocks(step)
+    step = max(1, _BLOCK_BYTES * m // (12 * max(data.nnz, m))) if data.is_sparse else max(64, _BLOCK_BYTES // (8 * n))
+    return data.blocks(step)
 
 
 def row_space(rows: Rows, dimension: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -110,6 +83,12 @@ def row_space(rows: Rows, dimension: int, rng: np.random.Generator) -> NDArray[n
     d = max(1, min(dimension, int(np.count_nonzero(values > 1e-13 * values[-1]))))
     V, _ = np.linalg.qr(Q @ vectors[:, ::-1][:, :d])
     return np.ascontiguousarray(V)
+
+
+@singledispatch
+def sketch_elsewhere(matrix: RowMatrix, V: NDArray[np.float64]) -> Sketch:
+    """The sketch of rows that are held by other processes; who holds them registers how it is made there."""
+    raise InvalidTypeError(f"the rows of a {type(matrix).__name__} cannot be sketched where they are")
 
 
 @dataclass(frozen=True)
@@ -194,19 +173,21 @@ class Sketch:
         self.slack = 1.01 * SINGLE + 2 * np.sqrt(d) * (n + 2) * DOUBLE + 1e-15
 
     @classmethod
-    def of(cls, data: MatrixRows, V: NDArray[np.float64]) -> Sketch:
-        """The sketch of all rows: one pass, O(nnz·d)."""
-        if hasattr(data.source, "sketch"):  # rows held elsewhere are sketched there
-            data.spend(data.shape[0])
-            return data.source.sketch(V)
+    def of(cls, data: MeteredMatrix, V: NDArray[np.float64]) -> Sketch:
+        """The sketch of all rows: one pass, O(nnz·d), where the rows are."""
+        data.check(data.shape[0])
+        if not data.in_process:
+            return sketch_elsewhere(data.matrix, V)
         whole = empty_part(data.shape[0], V.shape[1])
-        wide = padded(V) if getattr(data.source, "is_sparse", sp.issparse(data.source)) else V
+        wide = padded(V) if data.is_sparse else V
+        unchecked = isinstance(data.matrix, ArrayMatrix) and not data.matrix.checked
 
         def work(start: int, block: Rows) -> None:
-            data.check(start, block)
+            if unchecked:
+                check_finite(block, first_row=start)
             sketch_rows(block, wide, whole, start)
 
-        in_threads(work, raw_blocks(data))
+        map_ordered(work, pass_in_cache(data))
         return cls(V, [whole])
 
     def gathered(self, rows: NDArray[np.int64]) -> Sketch:
@@ -274,7 +255,7 @@ class Sketch:
             return rows, bounds, tied
 
         pieces = ((part, low) for part in self.parts for low in range(0, len(part.norms), _SCAN_CHUNK))
-        found = in_threads(work, pieces)
+        found = map_ordered(work, pieces)
         rows = np.concatenate([each[0] for each in found], axis=1)
         bounds = np.concatenate([each[1] for each in found], axis=1)
         order = np.lexsort((rows, -bounds), axis=1)[:, :top]

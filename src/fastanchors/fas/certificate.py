@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..anchors import Certificate
+from ..anchors import Certificate, Selection
 from ..errors import RankError
 from ..greedy.nnls import NonnegativeSystem
 from ..greedy.reader import Reader
@@ -25,12 +25,11 @@ from ..greedy.successive import Path, successive_projection
 from ..greedy.ties import TIE
 from ..matrix import ArrayMatrix, RowMatrix
 from ..matrix.contract import Rows
-from ..solvers._rows import MatrixRows, row_matrix
-from ..solvers._solver import Selection
+from ..matrix.metered import MeteredMatrix
 from .coreset import Coreset, common_length
 from .index import Index, pilot_draws
 
-__all__ = ["FEWEST", "largest_distance", "near_or_sampled", "of_the_beginning"]
+__all__ = ["FEWEST", "largest_distance", "near_or_sampled", "of_a_beginning"]
 
 _USEFUL = 0.5  # η above which fresh draws say more
 FEWEST = 10  # draws that make a statement
@@ -40,7 +39,7 @@ _CHUNK_BYTES = 1 << 24
 
 
 def near_or_sampled(
-    data: MatrixRows,
+    data: MeteredMatrix,
     index: Index | None,
     sizes: Sequence[int],
     delta: float,
@@ -71,7 +70,7 @@ def near_or_sampled(
     eta = np.maximum.accumulate(np.maximum(1 - residuals / np.maximum(tails, residuals * (1 + TIE)), 0.0))
     draws = _fresh(data, rng) if proved < len(anchors) and eta[-1] > _USEFUL else None
     points = coreset.points(anchors)
-    base: dict[str, Any] = {"budget": data.limit, "rows_read": data.cost.rows_read}
+    base: dict[str, Any] = {"budget": data.budget, "rows_read": data.cost.rows_read}
     selections = []
     for size in sizes:
         found = min(size, len(anchors))
@@ -81,12 +80,12 @@ def near_or_sampled(
     return selections
 
 
-def of_the_beginning(
-    data: MatrixRows, sizes: Sequence[int], *, budget: int | None, tol: float | None
+def of_a_beginning(
+    data: MeteredMatrix, sizes: Sequence[int], *, budget: int | None, tol: float | None
 ) -> list[Selection]:
     """SPA on the first rows of a file, of which no more could be read: nothing is known of the others."""
     rows = data.shape[0]
-    path = _path(row_matrix(data), min(max(sizes), rows), tol)
+    path = _path(data, min(max(sizes), rows), tol)
     words = (
         f"these are the anchors of the first {rows} rows, all that a budget of {budget} allows of a file that is read "
         "from its beginning; nothing is known of its other rows (in a store, made by fa.build, any can be asked for)"
@@ -109,7 +108,7 @@ def _path(known: RowMatrix, k: int, tol: float | None) -> Path:
         raise RankError(f"all of the {known.shape[0]} rows within the budget are zero; raise the budget", 0) from None
 
 
-def _pool(data: MatrixRows, index: Index | None, k: int, rng: np.random.Generator) -> Coreset:
+def _pool(data: MeteredMatrix, index: Index | None, k: int, rng: np.random.Generator) -> Coreset:
     """Rows to choose from: what may still be read, less half of it for fresh draws where that leaves enough to choose
     from; and what the index has of rows that have not changed.
     """
@@ -129,30 +128,27 @@ def _pool(data: MatrixRows, index: Index | None, k: int, rng: np.random.Generato
     return pool if index is None else index.coreset.merged(pool)
 
 
-def _largest_norm(data: MatrixRows) -> float:
+def _largest_norm(data: MeteredMatrix) -> float:
     """A bound on every residual that costs next to nothing: no row is read, no norm asked for row by row."""
-    if not data.sampled:
-        return np.inf
-    if getattr(data.source, "normalize", None) == "l1":
-        return 1 + 1e-6
-    if hasattr(data.source, "largest_norm"):  # of rows held elsewhere
-        return float(data.source.largest_norm()) * (1 + 1e-6)
-    return float(data.source.frobenius_norm) * (1 + 1e-6)
+    return np.inf if data.sampled is None else data.sampled.norm_bound() * (1 + 1e-6)
 
 
-def _fresh(data: MatrixRows, rng: np.random.Generator) -> Rows | None:
+def _fresh(data: MeteredMatrix, rng: np.random.Generator) -> Rows | None:
     """Rows drawn anew by the same distribution as a pilot, repeats included."""
     size = data.left
     if size < FEWEST:
         return None
     m = data.shape[0]
-    by_norm = data.sampled and data.source.frobenius_norm > 0
-    drawn = np.asarray(data.source.sample_rows(size, rng=rng)) if by_norm else rng.integers(m, size=size)
-    return data.raw_rows(drawn)
+    sampled = data.sampled
+    if sampled is not None and sampled.frobenius_norm > 0:
+        drawn = np.asarray(sampled.sample_rows(size, rng=rng))
+    else:
+        drawn = rng.integers(m, size=size)
+    return data.rows(drawn)
 
 
 def _certificate(
-    data: MatrixRows,
+    data: MeteredMatrix,
     k: int,
     points: NDArray[np.float64],
     eta: float,
@@ -175,11 +171,11 @@ def _certificate(
     if eta < 1:
         details["eta"] = eta
     if draws is not None:
-        origin = getattr(data.source, "normalize", None) is None
+        origin = data.normalize is None
         r = largest_distance(draws, points, origin=origin)
         theta = 1 - delta ** (1 / draws.shape[0])
         details |= {"theta": theta, "r": r, "delta": delta, "draws": draws.shape[0]}
-        mass = "row mass (squared norms)" if data.sampled else "rows"
+        mass = "row mass (squared norms)" if data.sampled is not None else "rows"
         hull = "hull of the anchors and the origin" if origin else "hull of the anchors"
         words = f"at most {theta:.2%} of the {mass} lies farther than {r:.3g} from the {hull}"
         words = f"{words}, with probability {1 - delta:g}"

@@ -17,7 +17,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..solvers._rows import DOUBLE, MatrixRows
+from ..matrix.contract import DOUBLE
+from ..matrix.metered import MeteredMatrix
 from .coreset import Coreset, Run, common_length, residual_bounds
 from .hull import Hull
 from .index import Index
@@ -27,7 +28,7 @@ __all__ = ["absorb", "without"]
 _CROWDED = 8192  # rows of the coreset above which those that matter no longer are let go
 
 
-def absorb(data: MatrixRows, index: Index, changed: NDArray[np.int64], *, tol: float | None = None) -> Index:
+def absorb(data: MeteredMatrix, index: Index, changed: NDArray[np.int64], *, tol: float | None = None) -> Index:
     """The index after those rows have changed or been appended; less of its run may be proved than before.
 
     Reads the changed rows, a bounded number at a time: each lot as if those after it had not changed yet. Cost:
@@ -38,7 +39,7 @@ def absorb(data: MatrixRows, index: Index, changed: NDArray[np.int64], *, tol: f
     return index
 
 
-def _absorb(data: MatrixRows, index: Index, changed: NDArray[np.int64], tol: float | None) -> Index:
+def _absorb(data: MeteredMatrix, index: Index, changed: NDArray[np.int64], tol: float | None) -> Index:
     run, tails, proved = index.run, index.tails, index.proved
     fresh = Coreset.read(data, changed)
     bounds = residual_bounds(fresh.rows, fresh.squared_norms, run.thresholds.basis, len(run))

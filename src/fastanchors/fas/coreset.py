@@ -18,8 +18,8 @@ from ..greedy.residuals import Residuals
 from ..greedy.successive import default_tolerance
 from ..greedy.ties import EQUAL, TIE, choose
 from ..matrix import ArrayMatrix
-from ..matrix.contract import Rows
-from ..solvers._rows import DOUBLE, MatrixRows
+from ..matrix.contract import DOUBLE, Rows, squared_norms_of
+from ..matrix.metered import MeteredMatrix
 from .bounds import Thresholds
 
 __all__ = [
@@ -154,10 +154,10 @@ class Coreset:
         self.squared_norms = squared_norms
 
     @classmethod
-    def read(cls, data: MatrixRows, indices: NDArray[np.int64]) -> Coreset:
+    def read(cls, data: MeteredMatrix, indices: NDArray[np.int64]) -> Coreset:
         """Those rows of ``data``, read now."""
         indices = np.unique(indices).astype(np.int64)
-        rows = data.raw_rows(indices)
+        rows = data.rows(indices)
         squared_norms = squared_norms_of(rows)
         beyond = indices[~np.isfinite(squared_norms)]
         if beyond.size:
@@ -269,11 +269,6 @@ def _residual_bounds(
     error = 4 * (steps + 2) * (dense.shape[1] + 2) * DOUBLE
     norms = np.sqrt(squared_norms)[:, None]
     return np.asarray(np.minimum(np.sqrt(values) + error * norms, norms * (1 + error)))
-
-
-def squared_norms_of(rows: Rows) -> NDArray[np.float64]:
-    """‖A_(i)‖² of rows that were read, by the arithmetic of :meth:`MatrixRows.squared_norms`."""
-    return MatrixRows(rows, rows.shape).squared_norms()
 
 
 def common_length(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:

@@ -9,6 +9,7 @@ so the bound survives whatever happens to the anchors; it is of use where the da
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from numpy.typing import NDArray
 
 from .._jit import jit
 from .._maps import let_go
-from ..matrix.contract import Rows
-from ..solvers._rows import DOUBLE
-from .bounds import Sketch, in_threads, keep_largest
+from .._parallel import map_ordered
+from ..matrix.contract import DOUBLE, Rows
+from .bounds import Sketch, keep_largest
 from .coreset import pieces, residual_bounds
 from .sketch import Part
 
@@ -62,6 +63,7 @@ class Hull:
         return np.asarray((error <= self.gap) & (shares * _ROUND <= self.shares).all(axis=1))
 
 
+@singledispatch
 def mixtures(
     sketch: Sketch, points: NDArray[np.float64], known: NDArray[np.bool_], top: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -70,8 +72,6 @@ def mixtures(
     Returns rows and values, (points + 1) × top, largest first: the rows with the largest share of each point, and
     last those with the largest error. O(m·d·points), from the sketch alone.
     """
-    if hasattr(sketch, "mixtures"):  # of rows held elsewhere
-        return sketch.mixtures(points, known, top)
     p = len(points)
     unit = float(np.sqrt(np.einsum("ij,ij->i", points, points)).max())  # in this, shares have room in single precision
     points = points / unit
@@ -96,7 +96,7 @@ def mixtures(
         return rows, values
 
     pieces = ((part, low) for part in sketch.parts for low in range(0, len(part.norms), _CHUNK))
-    each = in_threads(work, pieces)
+    each = map_ordered(work, pieces)
     rows = np.concatenate([rows for rows, _ in each], axis=1)
     values = np.concatenate([values for _, values in each], axis=1)
     order = np.lexsort((rows, -values), axis=1)[:, :top]

@@ -23,8 +23,8 @@ from ..greedy.reader import Reader
 from ..greedy.residuals import Residuals
 from ..greedy.successive import default_tolerance
 from ..matrix.contract import Rows
-from ..solvers._rows import BudgetSpent, MatrixRows, row_matrix
-from .bounds import Scan, Sketch, Thresholds, in_threads, row_space
+from ..matrix.metered import BudgetExceeded, MeteredMatrix
+from .bounds import Scan, Sketch, Thresholds, row_space
 from .coreset import Coreset, Decision, Run, next_choice, residual_bounds, squared_norms_of
 from .hull import Hull, mixtures
 
@@ -75,7 +75,7 @@ class Index:
 
 
 def build_index(
-    data: MatrixRows,
+    data: MeteredMatrix,
     steps: int,
     rng: np.random.Generator,
     *,
@@ -103,7 +103,7 @@ def build_index(
 
 
 def index_of_sketch(
-    data: MatrixRows,
+    data: MeteredMatrix,
     sketch: Sketch,
     first: Coreset,
     steps: int,
@@ -132,15 +132,15 @@ def index_of_sketch(
     return Index(run, proved, proof.coreset, np.full(len(run), np.inf), np.inf, m, proof.stuck)
 
 
-def pilot_rows(data: MatrixRows, size: int, rng: np.random.Generator) -> Coreset:
+def pilot_rows(data: MeteredMatrix, size: int, rng: np.random.Generator) -> Coreset:
     """Rows to begin with."""
     return Coreset.read(data, pilot_draws(data, size, rng))
 
 
-def pilot_draws(data: MatrixRows, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def pilot_draws(data: MeteredMatrix, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Which rows to begin with: drawn by squared norm where the source offers it, else uniformly."""
-    if data.sampled and data.source.frobenius_norm > 0:
-        return np.asarray(data.source.sample_rows(size, rng=rng), dtype=np.int64)
+    if data.sampled is not None and data.sampled.frobenius_norm > 0:
+        return np.asarray(data.sampled.sample_rows(size, rng=rng), dtype=np.int64)
     return rng.choice(data.shape[0], size, replace=False)
 
 
@@ -148,7 +148,7 @@ class _Proof:
     """The rounds: run SPA on the coreset, look for rows that might change it, read them."""
 
     def __init__(
-        self, data: MatrixRows, sketch: Sketch, coreset: Coreset, steps: int, tol: float | None, allowance: int
+        self, data: MeteredMatrix, sketch: Sketch, coreset: Coreset, steps: int, tol: float | None, allowance: int
     ) -> None:
         self.data, self.sketch, self.coreset, self.steps, self.tol = data, sketch, coreset, steps, tol
         self.noise = self.worth = 0.0  # residuals that bounds cannot tell apart, and those that stand out of them
@@ -283,12 +283,7 @@ class _Proof:
             worst = np.argsort(np.where(bad, -bounds, 0.0), axis=0, kind="stable")[:_JOIN]
             return rows[worst[np.take_along_axis(bad, worst, axis=0)]], bounds.max(axis=0)
 
-        if hasattr(self.data.source, "sketch"):  # rows held elsewhere are looked at there
-            self.data.spend(suspects.size)
-            looks = self.data.source.map_rows(look, suspects, block_rows=size)
-        else:
-            pieces = (suspects[at : at + size] for at in range(0, suspects.size, size))
-            looks = in_threads(look, ((rows, self.data.raw_rows(rows)) for rows in pieces))
+        looks = self.data.map_rows(look, suspects, block_rows=size)
         return np.concatenate([rows for rows, _ in looks]), np.max([bounds for _, bounds in looks], axis=0)
 
     def index(self, run: Run, proved: int, checked: NDArray[np.int64], exact: NDArray[np.float64], top: int) -> Index:
@@ -336,7 +331,7 @@ class _Proof:
         return bool(values[-1, -1] <= gap)
 
 
-def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | None = None) -> Index | None:
+def extend_index(data: MeteredMatrix, index: Index, steps: int, *, tol: float | None = None) -> Index | None:
     """Go on from the proved prefix with full SPA: one pass for the norms, and looks at rows that may matter.
 
     Within a budget as far as it goes, without beginning what it cannot end. None where rounding could change a choice:
@@ -346,7 +341,7 @@ def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | Non
     basis = run.thresholds.basis[: len(run)]
     if 2 * data.shape[0] > data.left:
         return index
-    residuals = Residuals(Reader(row_matrix(data)), steps)
+    residuals = Residuals(Reader(data), steps)
     floor = residuals.largest_norm * (default_tolerance(data.shape[1]) if tol is None else tol)
     for q in basis:
         residuals.remove(q)
@@ -377,7 +372,7 @@ def extend_index(data: MatrixRows, index: Index, steps: int, *, tol: float | Non
             spare = spare[outside[spare]]
             if spare.size:
                 coreset = coreset.merged(Coreset.read(data, spare))
-        except BudgetSpent:
+        except BudgetExceeded:
             break
         outside[spare] = False
         upper[spare] = 0.0

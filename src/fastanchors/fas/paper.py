@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -11,19 +10,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import as_matrix, check_number, check_size
-from ..anchors import Certificate
-from ..errors import InvalidInputError, RankError, TooLargeError
+from .._validate import check_number, check_size
+from ..anchors import Certificate, Selection
+from ..errors import InvalidInputError, InvalidTypeError, RankError, TooLargeError
 from ..greedy.reader import Reader
 from ..greedy.successive import successive_projection
 from ..lowrank.factored import FactoredVectors
 from ..lowrank.product import MAX_DRAWS, estimate_product
 from ..lowrank.rejection import Draws, draw_combination, expected_trials
 from ..lowrank.sampled_svd import fkv
-from ..matrix import ArrayMatrix
-from ..matrix.contract import SampleAccess
-from ..solvers._rows import MatrixRows
-from ..solvers._solver import Selection
+from ..matrix import ArrayMatrix, SampleAccess, open_matrix
+from ..matrix.metered import MeteredMatrix
+from ..sampling.matrix import SampleMatrix
 
 __all__ = ["PaperFAS", "Schedule"]
 
@@ -136,19 +134,14 @@ class PaperFAS:
         if self.sizes == "theorem" and (self.rows is not None or self.columns is not None):
             raise InvalidInputError('rows and columns cannot be given together with sizes="theorem"')
 
-    def prepare(self, A: Any) -> SampleAccess:
+    def prepare(self, A: Any) -> MeteredMatrix:
         """Sample access to ``A``; an array, a sparse matrix or a file is given one as it stands."""
-        names = None
-        if isinstance(A, str | os.PathLike):
-            from .input import rows_of
-
-            data = rows_of(A, one_pass=False, small=0)
-            A, names = data.source, data.row_names
-        if isinstance(A, SampleAccess):
-            return A
-        from ..sampling.matrix import SampleMatrix
-
-        return SampleMatrix(as_matrix(A), normalize=None, row_names=names)
+        matrix = open_matrix(A)
+        if not isinstance(matrix, SampleAccess):
+            if not isinstance(matrix, ArrayMatrix):
+                raise InvalidTypeError(f"the paper's algorithm needs sample access, which a {type(A).__name__} lacks")
+            matrix = SampleMatrix(matrix.data, normalize=None, row_names=matrix.row_names)
+        return MeteredMatrix(matrix)
 
     def schedule(self, m: int, k: int, kappa: float) -> Schedule:
         """The parameters of a run on m rows at rank k and condition number κ."""
@@ -174,9 +167,10 @@ class PaperFAS:
             draws=self.draws or polylog,
         )
 
-    def select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+    def select(self, data: MeteredMatrix, k: int, rng: np.random.Generator) -> Selection:
         """Run Algorithm 1 on checked input."""
-        S: SampleAccess = data.source
+        S = data.sampled
+        assert S is not None
         V = kappa = None
         if self.kappa is None or self.sizes == "practical":
             V = fkv(S, k, rows=self.rows, columns=self.columns, rng=rng)
@@ -331,7 +325,7 @@ class _Tally:
         return cls(won, np.array(gaps), dict(ranked), drawn)
 
 
-def _reduce(data: MatrixRows, tally: _Tally, k: int) -> tuple[NDArray[np.intp], NDArray[np.float64], str]:
+def _reduce(data: MeteredMatrix, tally: _Tally, k: int) -> tuple[NDArray[np.intp], NDArray[np.float64], str]:
     """From the voted indices to k: SPA among their rows; the most drawn others join if those are too few."""
     candidates = sorted(tally.votes)
     indices, residuals = _spa(data, candidates, k)
@@ -348,9 +342,9 @@ def _reduce(data: MatrixRows, tally: _Tally, k: int) -> tuple[NDArray[np.intp], 
     return indices, residuals, reduction
 
 
-def _spa(data: MatrixRows, candidates: list[int], k: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def _spa(data: MeteredMatrix, candidates: list[int], k: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """SPA among ``candidates`` (ascending, so that ties go to the lowest index)."""
-    R = data.rows(candidates)
+    R = data.dense_rows(candidates)
     if R.min() < 0:
         _negative(int(candidates[int(np.argmin(R.min(axis=1)))]))
     try:

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._validate import check_number, check_size
-from ..anchors import Certificate
-from ..errors import InvalidInputError
+from ..anchors import Certificate, Selection
 from ..greedy.reader import Reader
-from ..greedy.successive import rank_error, successive_projection
-from ..matrix import ArrayMatrix, RowMatrix
-from ..solvers._rows import BudgetSpent, MatrixRows, row_matrix
-from ..solvers._solver import Selection
-from ..solvers.precondition import preconditioner
-from ..solvers.robust import Robust
-from ..solvers.spa import SPA, certified
-from .certificate import FEWEST, near_or_sampled, of_the_beginning
+from ..greedy.successive import certified, rank_error, successive_projection
+from ..matrix import ArrayMatrix, Mutable, RowMatrix, open_matrix
+from ..matrix.array import LoadedMatrix
+from ..matrix.metered import BudgetExceeded, MeteredMatrix
+from .certificate import FEWEST, near_or_sampled, of_a_beginning
 from .changes import without
 from .index import PILOT, Index, build_index, extend_index
-from .input import Beginning, rows_of
-from .sidecar import SMALL, Kept, keep, recall, renew_index
+from .sidecar import SMALL, Kept, keep, mutable, recall, renew_index
 
 __all__ = ["IndexedFAS"]
 
@@ -50,15 +45,11 @@ class IndexedFAS:
         what could not be settled. Rows that are not read are not checked either: a NaN may hide in them. A file that
         can only be read from its beginning, such as a table of text, is read so far; its rows count once, as they
         leave the file.
-    precondition, robust : as in :class:`~fastanchors.SPA`, with its answers; the first SPA of
-        ``precondition="spa"`` is taken from the index, all else takes the passes that SPA makes.
     tol, allow_fewer : as in :class:`~fastanchors.SPA`.
     delta : probability with which a ``"sampled"`` certificate may be wrong.
     """
 
     budget: int | None = None
-    precondition: Literal["spa", "svd", "mve"] | None = None
-    robust: str | Robust | None = None
     tol: float | None = None
     allow_fewer: bool = False
     delta: float = 0.01
@@ -66,79 +57,38 @@ class IndexedFAS:
     def __post_init__(self) -> None:
         if self.budget is not None:
             check_size(self.budget, name="budget")
-            if self.precondition is not None or self.robust is not None:
-                raise InvalidInputError("budget goes with neither precondition nor robust: these take whole passes")
         check_number(self.delta, name="delta", minimum=1e-300, maximum=0.5)
-        self._spa()
 
-    def _spa(self) -> SPA:
-        return SPA(precondition=self.precondition, robust=self.robust, tol=self.tol, allow_fewer=self.allow_fewer)
-
-    def prepare(self, A: Any) -> MatrixRows:
+    def prepare(self, A: Any) -> MeteredMatrix:
         """The rows of ``A``: a matrix of any kind, or the path of a store or a file."""
-        one_pass = self.precondition is None and self.robust is None
-        return rows_of(A, one_pass=one_pass, small=_SMALL_ARRAY, budget=self.budget)
+        return MeteredMatrix(open_matrix(A, checked=False, budget=self.budget), self.budget)
 
-    def select(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
+    def select(self, data: MeteredMatrix, k: int, rng: np.random.Generator) -> Selection:
         """The answer for one k."""
         found = self.select_many(data, [k], rng)
         return found if isinstance(found, Selection) else found[0]
 
     def select_many(
-        self, data: MatrixRows, sizes: Sequence[int], rng: np.random.Generator
+        self, data: MeteredMatrix, sizes: Sequence[int], rng: np.random.Generator
     ) -> Selection | list[Selection]:
         """The answer for the largest k, where the others are its beginnings; else one answer for each."""
-        found = self._found(data, sizes, rng)
-        if data.how is None:
-            return found
-        return _told(found, data.how) if isinstance(found, Selection) else [_told(each, data.how) for each in found]
-
-    def _found(self, data: MatrixRows, sizes: Sequence[int], rng: np.random.Generator) -> Selection | list[Selection]:
-        if isinstance(data, Beginning):
-            return of_the_beginning(data, sizes, budget=self.budget, tol=self.tol)
-        if self.robust is not None or self.precondition in ("svd", "mve"):
-            return [self._spa()._select(row_matrix(data), k, rng) for k in sizes]
-        if self.precondition == "spa":
-            return [self._preconditioned(data, k, rng) for k in sizes]
-        data.limit = self.budget
+        if isinstance(data.matrix, LoadedMatrix) and data.matrix.rows_in_file is not None:
+            return of_a_beginning(data, sizes, budget=self.budget, tol=self.tol)
         seek = _Seek(self, data, max(sizes), rng)
         try:
             whole = seek.run()
-        except BudgetSpent:  # by more than was foreseen, such as ties without end
+        except BudgetExceeded:  # by more than was foreseen, such as ties without end
             whole = None if seek.kept is None else seek.kept.index
         if isinstance(whole, Selection):
             return whole
         assert self.budget is not None
         return near_or_sampled(data, whole, sizes, self.delta, rng, tol=self.tol, note=seek.note)
 
-    def _preconditioned(self, data: MatrixRows, k: int, rng: np.random.Generator) -> Selection:
-        plain = replace(self, precondition=None)
-        anchors = plain.select(data, k, rng)
-        T = preconditioner("spa", row_matrix(data), k, anchors=data.rows(anchors.indices))
-        path = successive_projection(
-            Reader(ArrayMatrix(data.dot(T))), T.shape[1], tol=self.tol, allow_fewer=self.allow_fewer
-        )
-        return Selection(path.indices, self._spa()._certificate(path, []), path.residuals)
-
-
-def _told(found: Selection, how: str) -> Selection:
-    """The same, with a certificate that says how the rows were come by."""
-
-    def told(given: Certificate) -> Certificate:
-        return Certificate(given.kind, f"{given.statement}; its rows were {how}", {**given.details, "source": how})
-
-    first = found.prefix_certificate
-    return replace(
-        found,
-        certificate=told(found.certificate),
-        prefix_certificate=None if first is None else lambda k: told(first(k)),
-    )
-
 
 class _Seek:
     """One seek for k anchors."""
 
-    def __init__(self, options: IndexedFAS, data: MatrixRows, k: int, rng: np.random.Generator) -> None:
+    def __init__(self, options: IndexedFAS, data: MeteredMatrix, k: int, rng: np.random.Generator) -> None:
         self.data, self.k, self.rng = data, k, rng
         self.tol, self.allow_fewer = options.tol, options.allow_fewer
         self.kept: Kept | None = None
@@ -147,21 +97,20 @@ class _Seek:
     def run(self) -> Selection | Index | None:
         """The answer where it can be proved within the budget; else the index as far as it goes, or None."""
         m, n = self.data.shape
-        keeps = self.data.sampled and hasattr(self.data.source, "changes_since")
+        keeps = isinstance(self.data.matrix, Mutable)
         if m * n <= (SMALL if keeps else _SMALL_ARRAY) or m <= 8 * self.k:
             return self._full("the matrix is small", self._at_hand()) if m <= self.data.left else None
-        here = not isinstance(self.data.source, RowMatrix) or self.data.source.in_process
-        if not keeps and here and self.data.limit is None:
+        if not keeps and self.data.in_process and self.data.budget is None:
             return self._full("nothing is kept with an array")
         if keeps:
             found = self._from_kept()
             # More anchors than a pilot can show: no index, and the engine answers.
-            return self._full("too many anchors for an index") if found is None and self.data.limit is None else found
-        index = self._in_one_pass(self.k, keep=self.data.limit is not None)
+            return self._full("too many anchors for an index") if found is None and self.data.budget is None else found
+        index = self._in_one_pass(self.k, keep=self.data.budget is not None)
         return None if index is None else self._answer(index, "one pass over the rows")
 
     def _from_kept(self) -> Selection | Index | None:
-        source = self.data.source
+        source = mutable(self.data)
         kept = recall(source, self.tol)
         how = "kept with the matrix"
         if kept is not None:
@@ -200,13 +149,13 @@ class _Seek:
         A quarter of the budget is left for fresh draws where that is enough for any: they say more where bounds say
         little.
         """
-        norms = np.asarray(self.data.source.row_norm(pending)) * (1 + 1e-6)
+        norms = np.asarray(mutable(self.data).row_norm(pending)) * (1 + 1e-6)
         known = np.isin(pending, kept.index.coreset.indices)
         order = np.lexsort((-norms, ~known))
         quarter = self.data.left // 4
         most = self.data.left - (quarter if quarter >= FEWEST else 0)
         some, others = np.sort(order[:most]), np.sort(order[most:])
-        kept = keep(self.data.source, kept.take_in(self.data, pending[some]))
+        kept = keep(self.data.matrix, kept.take_in(self.data, pending[some]))
         index = without(kept.index, pending[others], norms[others], self.k, tol=self.tol)
         self.note = f"{others.size} of {pending.size} rows that have changed were not read"
         if index.proved < self.k:
@@ -231,7 +180,7 @@ class _Seek:
                     return answer
                 index = longer
                 if self.kept is not None:
-                    self.kept = keep(self.data.source, replace(self.kept, index=index))
+                    self.kept = keep(self.data.matrix, replace(self.kept, index=index))
                 if index.proved < k and not index.complete:
                     return index
         run = index.run.cut(min(k, index.proved))
@@ -259,21 +208,21 @@ class _Seek:
         """By passes of SPA beyond what the index proves, as far as the budget goes; None where only SPA can tell."""
         try:
             return extend_index(self.data, index, self.k, tol=self.tol)
-        except BudgetSpent:
+        except BudgetExceeded:
             return index
 
     def _at_hand(self) -> RowMatrix:
         """A small matrix in memory, read once."""
         data = self.data
-        if isinstance(data.source, RowMatrix):
-            return ArrayMatrix(data.raw_rows(np.arange(data.shape[0])))
-        data.spend(data.shape[0])
-        data.charge(data.shape[0])
-        return ArrayMatrix(data.source, checked=data.checked)
+        if not isinstance(data.matrix, ArrayMatrix):
+            return ArrayMatrix(data.rows(np.arange(data.shape[0])))
+        data.check(data.shape[0])
+        data.matrix.cost.rows_read += data.shape[0]
+        return ArrayMatrix(data.matrix.data, checked=data.matrix.checked)
 
     def _full(self, why: str, matrix: RowMatrix | None = None) -> Selection:
         """By the engine, over all rows."""
-        reader = Reader(row_matrix(self.data) if matrix is None else matrix)
+        reader = Reader(self.data if matrix is None else matrix)
         path = successive_projection(reader, self.k, tol=self.tol, allow_fewer=self.allow_fewer)
         base: dict[str, Any] = {"index": f"none: {why}"}
         words = f"every choice was made over all rows: this is full SPA ({why})"

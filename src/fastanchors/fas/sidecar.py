@@ -12,6 +12,7 @@ import threading
 import warnings
 import weakref
 from dataclasses import dataclass, field
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import CorruptStoreError
-from ..matrix.contract import Rows
+from ..matrix.contract import Mutable, Rows
+from ..matrix.metered import MeteredMatrix
 from ..sampling.row_block import Block
 from ..sampling.sparse_block import SparseBlock
-from ..solvers._rows import MatrixRows
 from ..store.sidecars import Arrays, Sidecar, SidecarHost
 from .bounds import Sketch, Thresholds, row_space
 from .changes import absorb
@@ -36,7 +37,6 @@ __all__ = ["SMALL", "STEPS", "FasSidecar", "Kept", "keep", "recall", "renew_inde
 STEPS = 20  # anchors that a build prepares for
 _SEED = 20  # of the pilot: a build gives the same files each time
 _PIECE_BYTES = 1 << 19  # rows in double precision and their coordinates stay in the cache
-_MEMORY = 1 << 30  # where a store does not say
 SMALL = 1 << 16  # entries of a matrix that is read whole faster than through an index
 _SPARSE_SHARE, _DENSE_SHARE = 0.02, 0.1  # of the bytes of the shards that sketches may add
 _WHOLE_SHARE, _WHOLE_FREE = 0.1, 1 << 22  # of the bytes of the shards that the index may add; bytes that never matter
@@ -116,8 +116,8 @@ class FasSidecar(Sidecar):
         allowed = max(_WHOLE_FREE, _WHOLE_SHARE * sum(shard.data["bytes"] for shard in store.manifest.shards))
         if store.shape[0] * store.shape[1] <= SMALL or 8 * STEPS * store.shape[1] > allowed:
             return None
-        limit = getattr(store, "memory_limit", _MEMORY)
-        marked = min(store.shape[0], getattr(store, "rows_marked", store.shape[0]))
+        limit = store.memory_limit
+        marked = min(store.shape[0], store.rows_marked)
         needed = 2 * _index_bytes((marked, store.shape[1]))
         if needed > limit:
             warnings.warn(
@@ -129,7 +129,7 @@ class FasSidecar(Sidecar):
         m, n = store.shape
         per_row = 16 * (1 + store.nnz // m) if store.is_sparse else 8 * n
         most = max(STEPS, limit // (4 * per_row))  # rows held
-        data = _Once(store, store.shape) if hasattr(store, "rows_once") else MatrixRows(store, store.shape)
+        data = _ReadOnce(store)
         kept = recall(store)
         index = keep(store, kept.current(data)).index if kept is not None else None
         if index is None or index.proved < len(index.run):
@@ -165,11 +165,17 @@ def _index_bytes(shape: tuple[int, int]) -> int:
     return 8 * shape[0] + 64 * STEPS * shape[1]
 
 
-class _Once(MatrixRows):
+class _ReadOnce(MeteredMatrix):
     """The rows of a store that is passed over without holding on to what was read of it."""
 
-    def raw_rows(self, indices: ArrayLike) -> Rows:
-        return self.source.rows_once(indices)
+    def rows(self, indices: ArrayLike) -> Rows:
+        return self.matrix.rows_once(indices)
+
+
+@singledispatch
+def kept_sketch_elsewhere(store: Any, V: NDArray[np.float64]) -> Sketch | None:
+    """The sketch kept beside shards that other processes hold; who holds them registers how it is found."""
+    return None
 
 
 @dataclass(frozen=True)
@@ -193,21 +199,27 @@ class Kept:
     unread: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     answers: dict[int, Any] = field(default_factory=dict)
 
-    def pending(self, data: MatrixRows) -> NDArray[np.int64]:
+    def pending(self, data: MeteredMatrix) -> NDArray[np.int64]:
         """Rows changed or appended that the index does not know yet."""
-        return np.union1d(self.unread, data.source.changes_since(self.cursor))
+        return np.union1d(self.unread, mutable(data).changes_since(self.cursor))
 
-    def current(self, data: MatrixRows) -> Kept:
+    def current(self, data: MeteredMatrix) -> Kept:
         """The same with every change taken in."""
         return self.take_in(data, self.pending(data))
 
-    def take_in(self, data: MatrixRows, rows: NDArray[np.int64]) -> Kept:
+    def take_in(self, data: MeteredMatrix, rows: NDArray[np.int64]) -> Kept:
         """The same with the changes of some rows taken in, as if the others had not changed yet."""
         if rows.size == 0:
             return self
-        now = data.source.cursor
+        now = mutable(data).cursor
         rest = np.setdiff1d(self.pending(data), rows)
         return Kept(absorb(data, self.index, rows, tol=self.tol), now, self.tol, rest)
+
+
+def mutable(data: MeteredMatrix) -> Any:
+    """The matrix behind the rows, which keeps a log of its changes and has sample access."""
+    assert isinstance(data.matrix, Mutable)
+    return data.matrix
 
 
 # Beside each matrix: what is kept for the usual tolerance, and for the last other one that was asked for.
@@ -236,7 +248,7 @@ def keep(source: Any, kept: Kept) -> Kept:
 
 
 def renew_index(
-    data: MatrixRows,
+    data: MeteredMatrix,
     steps: int,
     rng: np.random.Generator,
     *,
@@ -244,7 +256,7 @@ def renew_index(
     allowance: int | None = None,
 ) -> Index | None:
     """The index of a store from its sketches, without a pass over its rows; None where they do not cover it."""
-    store = data.source
+    store: Any = data.matrix
     shared = store.shared_arrays(FasSidecar.name) if isinstance(store, SidecarHost) else None
     if shared is None:
         return None
@@ -257,8 +269,8 @@ def renew_index(
     pilot = min(store.shape[0], PILOT if allowance is None else min(PILOT, allowance), (data.left - changed.size) // 2)
     if pilot < min(store.shape[0], steps):  # beyond the budget
         return None
-    if hasattr(store, "kept_sketch"):  # of shards held elsewhere, where nothing has changed
-        sketch = store.kept_sketch(V)
+    if not data.in_process:  # where nothing has changed
+        sketch = kept_sketch_elsewhere(store, V)
         first = pilot_rows(data, pilot, rng)
         return None if sketch is None else index_of_sketch(data, sketch, first, steps, tol=tol, allowance=allowance)
     parts = []

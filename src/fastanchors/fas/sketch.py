@@ -13,8 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._jit import jit
-from ..matrix.contract import Rows
-from ..solvers._rows import DOUBLE
+from ..matrix.contract import DOUBLE, Rows
 
 __all__ = ["Part", "empty_part", "padded", "relative_error", "sketch_rows"]
 

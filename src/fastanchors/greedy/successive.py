@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..anchors import Certificate
 from ..errors import RankError
 from .lazy import Leaders
 from .reader import DOUBLE, Reader
 from .residuals import Residuals
 from .ties import TIE, choose
 
-__all__ = ["Path", "Rule", "Step", "default_tolerance", "farthest", "rank_error", "successive_projection"]
+__all__ = ["Path", "Rule", "Step", "certified", "default_tolerance", "farthest", "rank_error", "successive_projection"]
 
 
 @dataclass(frozen=True)
@@ -147,3 +149,19 @@ def rank_error(rank: int, k: int, set_aside: Sequence[int] = ()) -> RankError:
     return RankError(
         f"only {rank} of {k} anchors found: {aside}the residual is numerically zero at rank {rank}; {cure}", rank
     )
+
+
+def certified(doubts: list[float], statement: str, details: dict[str, Any]) -> Certificate:
+    """``exact``, unless rounding may have decided a choice: ``near`` then, or nothing where it surely has.
+
+    ``doubts`` say of each choice by what fraction its residual may fall short of the largest.
+    """
+    eta = max(doubts, default=0.0)
+    if eta == 0.0:
+        return Certificate("exact", statement, details)
+    first = next(at for at, doubt in enumerate(doubts) if doubt > 0) + 1
+    which = f"from anchor {first} on residuals are so small that rounding decides among them"
+    if eta < 1.0:
+        words = f"every chosen residual is at least {1 - eta:.3g} of the largest at its step; {which}"
+        return Certificate("near", words, details | {"eta": eta})
+    return Certificate("none", f"{which}: they are nothing but rounding errors", details)

@@ -24,7 +24,7 @@ from .._types import Rows
 from ..errors import InvalidInputError
 from .cost import Cost
 
-__all__ = ["DOUBLE", "SINGLE", "Mutable", "RowMatrix", "Rows", "SampleAccess", "dense"]
+__all__ = ["DOUBLE", "SINGLE", "Mutable", "RowMatrix", "Rows", "SampleAccess", "dense", "squared_norms_of"]
 
 _Result = TypeVar("_Result")
 
@@ -121,14 +121,13 @@ class RowMatrix(ABC):
         """Whether functions given to :meth:`map_blocks` run in this process, and so may write to its arrays."""
         return True
 
-    @property
-    def rows_left(self) -> int | None:
-        """How many rows may still be read; None where there is no budget (see :class:`MeteredMatrix`)."""
-        return None
-
     def reading(self) -> AbstractContextManager[None]:
         """A context in which no other thread can change the matrix: what takes many reads sees one state of it."""
         return nullcontext()
+
+    def rows_once(self, indices: ArrayLike) -> Rows:
+        """As :meth:`rows`, without holding on to pages of mapped files: for much reading in little memory."""
+        return self.rows(indices)
 
     def dense_rows(self, indices: ArrayLike) -> NDArray[np.float64]:
         """Those rows as a dense array in double precision."""
@@ -196,12 +195,17 @@ class RowMatrix(ABC):
         return np.concatenate(found) if found else np.zeros((0, len(Q)))
 
 
-def _squared_norms(start: int, block: Rows) -> NDArray[np.float64]:
+def squared_norms_of(block: Rows) -> NDArray[np.float64]:
+    """‖a‖² of every row of a block, in double precision."""
     if sp.issparse(block):
         block = block.astype(np.float64)
         return np.asarray(block.multiply(block).sum(axis=1)).reshape(-1)
     block = block.astype(np.float64, copy=False)
     return np.asarray(np.einsum("ij,ij->i", block, block))
+
+
+def _squared_norms(start: int, block: Rows) -> NDArray[np.float64]:
+    return squared_norms_of(block)
 
 
 def _row_sums(start: int, block: Rows) -> NDArray[np.float64]:
@@ -254,6 +258,10 @@ class SampleAccess(RowMatrix):
     @abstractmethod
     def sample_in_column(self, j: ArrayLike, size: int | None = None, *, rng: RngLike = None) -> Any:
         """Row indices with probability A_ij² / ‖A^(j)‖²; for an array ``j`` of shape s, an array s + (size,)."""
+
+    def norm_bound(self) -> float:
+        """An upper bound of the largest row norm, without asking for norms row by row."""
+        return 1.0 if self.normalize == "l1" else self.frobenius_norm
 
     def squared_norms(self) -> NDArray[np.float64]:
         """‖A_(i)‖² for every row, from the norms the model keeps."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeVar
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .array import LoadedMatrix
-from .contract import RowMatrix, Rows
+from .contract import RowMatrix, Rows, SampleAccess
 from .cost import Cost
 
 __all__ = ["BudgetExceeded", "MeteredMatrix"]
@@ -83,16 +84,24 @@ class MeteredMatrix(RowMatrix):
         return self.matrix.cost - self._start
 
     @property
-    def rows_left(self) -> int | None:
-        return None if self.budget is None else max(0, self.budget - self.cost.rows_read)
+    def left(self) -> int:
+        """How many rows may still be read; ``sys.maxsize`` without a budget."""
+        return sys.maxsize if self.budget is None else max(0, self.budget - self.cost.rows_read)
 
-    def allows(self, rows: int) -> bool:
-        """Whether so many rows may still be read."""
-        return self.rows_left is None or rows <= self.rows_left
+    @property
+    def sampled(self) -> SampleAccess | None:
+        """The matrix, where it has sample access."""
+        return self.matrix if isinstance(self.matrix, SampleAccess) else None
+
+    @property
+    def shape_of_source(self) -> tuple[int, int]:
+        """The shape of the whole file where only its beginning was read."""
+        rows = self.matrix.rows_in_file if isinstance(self.matrix, LoadedMatrix) else None
+        return (self.shape[0] if rows is None else rows), self.shape[1]
 
     def check(self, rows: int) -> None:
         """Raise where so many rows may not be read any more."""
-        if not self.allows(rows):
+        if self.budget is not None and rows > self.left:
             raise BudgetExceeded(f"{rows} more rows would exceed the budget of {self.budget}")
 
     def default_block_rows(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,7 +12,7 @@ from .._params import Parameters
 from .._rng import RngLike, as_generator
 from .._validate import check_rank
 from ..anchors import Anchors, Selection
-from ..matrix import Cost, MeteredMatrix, RowMatrix, open_matrix
+from ..matrix import MeteredMatrix, RowMatrix, open_matrix
 
 __all__ = ["Selection", "Solver"]
 
@@ -55,7 +54,7 @@ class Solver(Parameters, ABC):
         with data.reading():
             k = check_rank(k, data.shape, limit=self._limit)
             found = self._select(data, k, as_generator(rng))
-        return self._result(found, started, data.cost, data.row_names)
+        return self._result(data, found, started)
 
     def _checks(self) -> bool:
         """Whether the first look of the algorithm checks the entries of a matrix in memory."""
@@ -65,15 +64,16 @@ class Solver(Parameters, ABC):
         """The largest number of anchors that can be asked for in a matrix of that shape."""
         return shape[0] if self._limit == "rows" else min(shape)
 
-    def _result(self, selection: Selection, started: float, cost: Cost, names: Sequence[str] | None) -> Anchors:
-        """The result, from what the algorithm selected, what it used and the names of all rows."""
+    def _result(self, data: RowMatrix, selection: Selection, started: float) -> Anchors:
+        """The result, from what the algorithm selected and what it has read."""
         indices = np.asarray(selection.indices, dtype=np.intp)
+        names = data.row_names
         return Anchors(
             indices=indices,
             solver=self.name,
-            cost=cost,
+            cost=data.cost.copy(),
             seconds=time.perf_counter() - started,
-            certificate=selection.certificate,
+            certificate=selection.certificate.told(data.provenance),
             residuals=None if selection.residuals is None else np.asarray(selection.residuals, dtype=np.float64),
             points=None if selection.points is None else np.asarray(selection.points, dtype=np.float64),
             support=None if selection.support is None else np.asarray(selection.support, dtype=np.intp),

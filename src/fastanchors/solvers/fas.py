@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -13,10 +12,10 @@ from .._rng import RngLike, as_generator
 from .._validate import check_finite, check_rank
 from ..anchors import Anchors, Certificate, Selection
 from ..errors import InvalidInputError, InvalidTypeError
-from ..matrix import ArrayMatrix, MeteredMatrix, RowMatrix, open_matrix
-from ._rows import as_rows
+from ..matrix import ArrayMatrix, MeteredMatrix, RowMatrix
 from ._solver import Solver
 from .robust import Robust
+from .spa import SPA
 
 __all__ = ["FAS"]
 
@@ -106,18 +105,23 @@ class FAS(Solver):
         if variant not in _VARIANTS:
             raise InvalidInputError(f"variant must be one of {', '.join(map(repr, _VARIANTS))}, got {variant!r}")
         options = {name: value for name, value in locals().items() if name not in ("self", "variant")}
-        self.variant = variant
+        self.variant, self.precondition, self.robust = variant, precondition, robust
         vars(self).update(options)
         given = {name: value for name, value in options.items() if value is not None and value is not False}
         rule = given.pop("selection", "auto")
         if variant == "paper" and rule != "auto":
             raise InvalidTypeError("selection is no option of FAS(variant='paper'), whose rule is rule=")
-        self._rule = _rule(rule, given)
+        self._rule = "spa" if variant == "paper" else _rule(rule, given)
         if orthonormalize is False:
             given["orthonormalize"] = False
         for name in _PAPER if variant == "indexed" else _INDEXED:
             if name in given:
                 raise InvalidTypeError(f"{name} is no option of FAS(variant={variant!r})")
+        spa = SPA(precondition=precondition, robust=robust, tol=tol, allow_fewer=allow_fewer)  # checks them
+        self._spa = None if precondition is None and robust is None else spa
+        if self._spa is not None and budget is not None:
+            raise InvalidInputError("budget goes with neither precondition nor robust: these take whole passes")
+        given = {name: value for name, value in given.items() if name not in ("precondition", "robust")}
         self._engine = _engine(variant, given)
 
     @overload
@@ -142,72 +146,71 @@ class FAS(Solver):
             Same seed, same answer.
         """
         started = time.perf_counter()
-        if self._rule != "spa" and self.variant == "indexed":
-            return self._seek_noisy(A, k, as_generator(rng), started)
-        return self._seek_plain(A, k, rng, started)
-
-    def _seek_noisy(
-        self, A: Any, k: int | Sequence[int], rng: np.random.Generator, started: float
-    ) -> Anchors | list[Anchors]:
-        """By the noise-aware rule; by plain SPA where that says so."""
-        matrix = open_matrix(A)
-        if isinstance(matrix, ArrayMatrix) and not matrix.checked:
-            check_finite(matrix.data)
-        several = isinstance(k, Sequence | np.ndarray) and not isinstance(k, str)
-        sizes: list[Any] = list(k) if several else [k]  # type: ignore[arg-type]
-        if not sizes:
-            raise InvalidInputError("k is empty: give at least one number of anchors")
-        sizes = [check_rank(size, matrix.shape, limit=self._limit) for size in sizes]
-        with matrix.reading():
-            results = self._noise_aware(matrix, sizes, rng, started)
+        generator = as_generator(rng)
+        data = self._engine.prepare(A)
+        k = k.tolist() if isinstance(k, np.ndarray) else k
+        several = isinstance(k, Sequence) and not isinstance(k, str)
+        sizes = self._sizes(k, data.shape_of_source) if several else [self._size(k, data.shape_of_source)]
+        with data.matrix.reading():
+            if self._rule != "spa":
+                results = self._noise_aware(data, sizes, generator, started)
+            else:
+                results = self._plain(data, sizes, generator, started)
         return results if several else results[0]
 
+    def _size(self, k: Any, shape: tuple[int, int]) -> int:
+        return check_rank(k, shape, limit=self._limit)
+
+    def _sizes(self, k: Any, shape: tuple[int, int]) -> Sequence[int]:
+        """Several numbers of anchors, checked; a range, which may be long, by its ends."""
+        if self.variant == "paper":
+            raise InvalidTypeError(f"FAS(variant={self.variant!r}) takes one k at a time, got {k!r}")
+        if len(k) == 0:
+            raise InvalidInputError("k is empty: give at least one number of anchors")
+        if isinstance(k, range):
+            self._size(k[0], shape), self._size(k[-1], shape)
+            return k
+        return [self._size(each, shape) for each in k]
+
     def _noise_aware(
-        self, matrix: RowMatrix, sizes: list[int], rng: np.random.Generator, started: float
+        self, data: MeteredMatrix, sizes: Sequence[int], rng: np.random.Generator, started: float
     ) -> list[Anchors]:
+        """By the noise-aware rule; by plain SPA where that says so."""
         from ..fas.noise_aware import can_see_noise, explain_no_noise, noise_aware, summary_of
 
-        data = MeteredMatrix(matrix)
+        if isinstance(data.matrix, ArrayMatrix) and not data.matrix.checked:
+            check_finite(data.matrix.data)
         visible = [size for size in sizes if self._rule != "auto" or can_see_noise(data.shape, size)]
         summary = summary_of(data, max(visible)) if visible else None
         results = []
         for size in sizes:
             found = None if summary is None or size not in visible else noise_aware(data, size, self._rule, summary)
             if found is None:
-                found = self._engine.select(as_rows(matrix), size, rng)
+                found = self._engine.select(data, size, rng)
                 found = found if summary is None else explain_no_noise(summary, found)
-            results.append(self._result(found, started, data.cost, data.row_names))
+            results.append(self._result(data, found, started))
         return results
 
-    def _seek_plain(self, A: Any, k: int | Sequence[int], rng: RngLike, started: float) -> Anchors | list[Anchors]:
-        data = as_rows(self._engine.prepare(A))
-        with data.source.reading() if isinstance(data.source, RowMatrix) else nullcontext():
-            return self._sought(data, k, as_generator(rng), started)
-
-    def _sought(
-        self, data: Any, k: int | Sequence[int], rng: np.random.Generator, started: float
-    ) -> Anchors | list[Anchors]:
-        shape = getattr(data, "whole_shape", data.shape)  # of a file of which only the beginning is read
-        if isinstance(k, np.ndarray):
-            k = k.tolist()
-        if not isinstance(k, Sequence) or isinstance(k, str):
-            k = check_rank(k, shape, limit=self._limit)
-            found = self._engine.select(data, k, rng)
-            return self._result(found, started, data.cost, data.names)
-        if self.variant == "paper":
-            raise InvalidTypeError(f"FAS(variant={self.variant!r}) takes one k at a time, got {k!r}")
-        if len(k) == 0:
-            raise InvalidInputError("k is empty: give at least one number of anchors")
-        ends = (k[0], k[-1]) if isinstance(k, range) else k
-        checked = [check_rank(each, shape, limit=self._limit) for each in ends]
-        sizes = k if isinstance(k, range) else checked
-        found = self._engine.select_many(data, sizes, rng)
+    def _plain(
+        self, data: MeteredMatrix, sizes: Sequence[int], rng: np.random.Generator, started: float
+    ) -> list[Anchors]:
+        """By SPA, or by the paper's algorithm: one run for all sizes where its anchors are nested."""
+        if self._spa is not None or self.variant == "paper":
+            found = [self._select(data, size, rng) for size in sizes]
+        else:
+            found = self._engine.select_many(data, sizes, rng)
         if isinstance(found, Selection):
-            return _prefixes(self._result(found, started, data.cost, data.names), sizes, found.prefix_certificate)
-        return [self._result(selection, started, data.cost, data.names) for selection in found]
+            return _prefixes(self._result(data, found, started), sizes, found.prefix_certificate, data.provenance)
+        return [self._result(data, selection, started) for selection in found]
 
-    def _select(self, data: Any, k: int, rng: np.random.Generator) -> Selection:
-        return self._engine.select(as_rows(data), k, rng)
+    def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
+        metered = data if isinstance(data, MeteredMatrix) else MeteredMatrix(data)
+        if self._spa is None:
+            return self._engine.select(metered, k, rng)
+        if self.precondition != "spa" or self.robust is not None:
+            return self._spa._select(metered, k, rng)
+        first = self._engine.select(metered, k, rng)  # from the index, where there is one
+        return self._spa.after_first(metered, k, metered.dense_rows(first.indices))
 
 
 def _rule(rule: str, given: dict[str, Any]) -> str:
@@ -232,7 +235,12 @@ def _engine(variant: str, options: dict[str, Any]) -> Any:
     return IndexedFAS(**options)
 
 
-def _prefixes(whole: Anchors, sizes: Sequence[int], certificate: Callable[[int], Certificate] | None) -> list[Anchors]:
+def _prefixes(
+    whole: Anchors,
+    sizes: Sequence[int],
+    certificate: Callable[[int], Certificate] | None,
+    provenance: str | None,
+) -> list[Anchors]:
     """The first k of nested anchors, for each k, each with its own certificate.
 
     Fields are set at once: one after the other, as a frozen dataclass does it, they would take longer than the seek.
@@ -245,7 +253,7 @@ def _prefixes(whole: Anchors, sizes: Sequence[int], certificate: Callable[[int],
         own.update(fields)
         own["indices"] = indices[:k]
         if certificate is not None and k < len(indices):
-            own["certificate"] = certificate(k)
+            own["certificate"] = certificate(k).told(provenance)
         if residuals is not None:
             own["residuals"] = residuals[:k]
         if names is not None:

@@ -22,9 +22,8 @@ from ..fas.index import build_index
 from ..greedy.nnls import NonnegativeSystem
 from ..greedy.reader import Reader
 from ..greedy.successive import successive_projection
-from ..matrix import ArrayMatrix, RowMatrix
+from ..matrix import ArrayMatrix, MeteredMatrix, RowMatrix
 from ._lp import check_memory, distinct_points
-from ._rows import MatrixRows, as_rows
 from ._solver import Selection, Solver
 
 __all__ = ["FGNSR"]
@@ -89,11 +88,10 @@ class FGNSR(Solver):
         self.tol = tol
         self.allow_fewer = allow_fewer
 
-    def _select(self, matrix: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
-        data = as_rows(matrix)
+    def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
         limit, iterations, tol = self.candidates, self.iterations, self.tol
         pool = np.arange(data.shape[0])
-        known = matrix
+        known = data
         if len(pool) > max(limit, k):
             pool, known = nearest_to_chosen(data, k, max(limit, k), rng)
         places, points = distinct_points(known, 1, "hull")
@@ -122,10 +120,10 @@ class FGNSR(Solver):
 
 
 def nearest_to_chosen(
-    data: MatrixRows, k: int, limit: int, rng: np.random.Generator
+    data: RowMatrix, k: int, limit: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], RowMatrix]:
     """At most ``limit`` rows of FAS's pool, those whose residual comes nearest to that of SPA's choice at any step."""
-    index = build_index(data, k, rng)
+    index = build_index(data if isinstance(data, MeteredMatrix) else MeteredMatrix(data), k, rng)
     coreset, run = index.coreset, index.run
     if len(coreset) > limit:
         bounds = residual_bounds(coreset.rows, coreset.squared_norms, run.thresholds.basis, len(run))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._validate import check_number
 from ..anchors import Certificate
 from ..errors import InvalidInputError, InvalidTypeError
 from ..greedy.reader import Reader
-from ..greedy.successive import Path, successive_projection
+from ..greedy.successive import Path, certified, successive_projection
 from ..greedy.ties import EQUAL, TIE, choose
 from ..matrix import ArrayMatrix, RowMatrix
 from ._solver import Selection, Solver
@@ -102,6 +103,12 @@ class SPA(Solver):
         )
         return self._path(Reader(ArrayMatrix(data.dot(T))), T.shape[1], outliers)
 
+    def after_first(self, data: RowMatrix, k: int, anchors: NDArray[np.float64]) -> Selection:
+        """The final SPA of ``precondition="spa"``, where the anchors of the first one are known."""
+        T = preconditioner("spa", data, k, anchors=anchors)
+        path, _ = self._path(Reader(ArrayMatrix(data.dot(T))), T.shape[1])
+        return Selection(path.indices, self._certificate(path, []), path.residuals)
+
     def _certificate(self, path: Path, set_aside: list[int]) -> Certificate:
         details: dict[str, Any] = {"largest_remaining_residual": path.remaining, "largest_norm": path.largest_norm}
         how = []
@@ -115,19 +122,3 @@ class SPA(Solver):
         if not how:
             return certified(path.doubts, "every choice was made over all rows: this is full SPA", details)
         return Certificate("none", f"SPA {' and '.join(how)}; plain SPA may choose otherwise", details)
-
-
-def certified(doubts: list[float], statement: str, details: dict[str, Any]) -> Certificate:
-    """``exact``, unless rounding may have decided a choice: ``near`` then, or nothing where it surely has.
-
-    ``doubts`` say of each choice by what fraction its residual may fall short of the largest.
-    """
-    eta = max(doubts, default=0.0)
-    if eta == 0.0:
-        return Certificate("exact", statement, details)
-    first = next(at for at, doubt in enumerate(doubts) if doubt > 0) + 1
-    which = f"from anchor {first} on residuals are so small that rounding decides among them"
-    if eta < 1.0:
-        words = f"every chosen residual is at least {1 - eta:.3g} of the largest at its step; {which}"
-        return Certificate("near", words, details | {"eta": eta})
-    return Certificate("none", f"{which}: they are nothing but rounding errors", details)

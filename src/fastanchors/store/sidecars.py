@@ -12,6 +12,7 @@ of that state, and ``store.changes_since(cursor)`` says which rows have changed 
 from __future__ import annotations
 
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -83,7 +84,18 @@ class Sidecar(ABC):
 
 
 class SidecarHost(ABC):
-    """What has sidecars to read: a store."""
+    """What has sidecars to read: a store.
+
+    Attributes
+    ----------
+    memory_limit : int
+        Bytes that making a sidecar may hold.
+    rows_marked : int
+        Rows that are marked in this process at a time, at most; fewer than all where other processes hold them.
+    """
+
+    memory_limit: int = 1 << 30
+    rows_marked: int = sys.maxsize
 
     @property
     @abstractmethod
