@@ -177,7 +177,8 @@ class CoordinatesSidecar(Sidecar):
         if 2 * m * _ROW_BYTES + 64 * min(m, _PILOT_ROWS) * n > store.memory_limit // 2:
             return None  # the first seek makes them
         try:
-            arrays = summarise(_Once(store), self.directions, pilot_entries=store.memory_limit // 256).arrays()
+            rows = _Once(store) if store.in_process else store  # rows on workers are looked at there
+            arrays = summarise(rows, self.directions, pilot_entries=store.memory_limit // 256).arrays()
         except InvalidInputError:  # signed entries, or nothing but zeros: no anchors are sought in these
             return None
         allowed = max(_FREE, _SHARE * sum(shard.data["bytes"] for shard in store.manifest.shards))
