@@ -22,6 +22,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/check_rooms.py
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/fastanchors demo

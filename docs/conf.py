@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from importlib.metadata import version as installed
-from typing import Any
 
 project = "fastanchors"
 author = "The fastanchors developers"
@@ -30,24 +28,3 @@ napoleon_use_rtype = False
 html_theme = "furo"
 html_title = f"fastanchors {release}"
 html_static_path: list[str] = []
-
-_SECTION = re.compile(r"^(Parameters|Attributes|Returns|Raises|Notes|References|Examples)$")
-_ENTRY = re.compile(r"^(\*{0,2}\w[\w, *]*) : (.+)$")
-
-
-def _describe(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Our docstrings write ``name : what it is`` (types are in the signature); napoleon wants it below."""
-    inside, out = False, []
-    for at, line in enumerate(lines):
-        if _SECTION.match(line) and at + 1 < len(lines) and set(lines[at + 1]) == {"-"}:
-            inside = line in ("Parameters", "Attributes")
-        entry = _ENTRY.match(line) if inside else None
-        if inside and out and out[-1] == "" and line[:1].strip() and not entry and not _SECTION.match(line):
-            inside = False
-            out += ["Notes", "-----"]  # prose after the list of parameters
-        out += [entry[1], f"    {entry[2]}"] if entry else [line]
-    lines[:] = out
-
-
-def setup(app: Any) -> None:
-    app.connect("autodoc-process-docstring", _describe, priority=100)  # before napoleon

@@ -86,8 +86,8 @@ def read_corpus(
         Runs of up to so many words count as words.
     html : bool
         Whether tags are taken out of the texts.
-    vectorizer : scikit-learn vectoriser or None
-        Counts the words instead; stop words and n-grams are then its own affair.
+    vectorizer
+        Scikit-learn vectoriser or None Counts the words instead; stop words and n-grams are then its own affair.
     """
     given: dict[str, Any] = {"min_df": min_df, "max_df": max_df, "stop_words": stop_words}
     path = Path(path)

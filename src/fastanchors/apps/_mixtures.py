@@ -37,12 +37,12 @@ def mixtures(
 
     Parameters
     ----------
-    counts : csr_array
-        documents × words.
-    topics : ndarray
-        k × words, laws.
-    share : ndarray
-        k, sums to one; the prior is :data:`PRIOR_TOKENS` tokens shared out like this.
+    counts
+        Csr_array documents × words.
+    topics
+        Ndarray k × words, laws.
+    share
+        Ndarray k, sums to one; the prior is :data:`PRIOR_TOKENS` tokens shared out like this.
     gap : float
         How far below its maximum the log-likelihood may stay, per token.
     """

@@ -36,14 +36,19 @@ class Recommender:
 
     Parameters
     ----------
-    S : ratings, users × items, an object with sample access (``SampleMatrix(A, normalize=None)``, a store); an array or
+    S
+        Ratings, users × items, an object with sample access (``SampleMatrix(A, normalize=None)``, a store); an array or
         sparse matrix is given one. Absent ratings are zero.
-    k : number of tastes.
-    rows, columns : how many users and items FKV draws; by default 20·k of each.
-    passes : passes over all ratings that sharpen the tastes, V ← orth(AᵀA·V); 0 is Tang's algorithm, 2 is close to
-        the truncated SVD.
-    refresh : tastes are found anew when users holding this share of ‖A‖_F² have changed; before that a new rating
-        counts for its user at once, and for the tastes not yet.
+    k
+        Number of tastes.
+    rows, columns
+        How many users and items FKV draws; by default 20·k of each.
+    passes
+        Passes over all ratings that sharpen the tastes, V ← orth(AᵀA·V); 0 is Tang's algorithm, 2 is close to the
+        truncated SVD.
+    refresh
+        Tastes are found anew when users holding this share of ‖A‖_F² have changed; before that a new rating counts for
+        its user at once, and for the tastes not yet.
 
     Notes
     -----

@@ -26,13 +26,20 @@ class Representatives:
 
     Attributes
     ----------
-    names : their labels (the index of a data frame, else row numbers), in the order of extraction.
-    indices : their row numbers.
-    share : how much of the table each stands for: the mean weight it has in the rows; sums to one.
-    weights : rows × k, each row as a mixture of the representatives; rows sum to one.
-    relative_error : what the mixtures miss, ‖X − weights·X_R‖_F relative to ‖X − mean‖_F, on the scaled columns.
-    columns : the columns that were used, or None for arrays.
-    certificate : how sure the solver is that these are the anchors.
+    names
+        Their labels (the index of a data frame, else row numbers), in the order of extraction.
+    indices
+        Their row numbers.
+    share
+        How much of the table each stands for: the mean weight it has in the rows; sums to one.
+    weights
+        Rows × k, each row as a mixture of the representatives; rows sum to one.
+    relative_error
+        What the mixtures miss, ‖X − weights·X_R‖_F relative to ‖X − mean‖_F, on the scaled columns.
+    columns
+        The columns that were used, or None for arrays.
+    certificate
+        How sure the solver is that these are the anchors.
     """
 
     names: list[Hashable]
@@ -72,16 +79,25 @@ def representatives(
 
     Parameters
     ----------
-    table : pandas DataFrame (its index gives the names), array, or sparse matrix; rows are the things to choose from.
-    k : how many.
-    scale : ``"range"`` maps every column to 0 … 1, so that units do not matter and negative values are welcome;
-        ``"none"`` takes non-negative columns as they are (counts, shares: things of one unit). A sparse matrix needs
-        ``"none"`` unless it is non-negative: its columns are divided by their maxima, zero stays zero.
-    non_numeric : refuse columns that are not numbers, or drop them.
-    columns : which columns of a DataFrame to use.
-    solver : name or solver object; SNPA by default, whose anchors may be more than there are columns.
-    rng : for solvers that draw.
+    table
+        Pandas DataFrame (its index gives the names), array, or sparse matrix; rows are the things to choose from.
+    k
+        How many.
+    scale
+        ``"range"`` maps every column to 0 … 1, so that units do not matter and negative values are welcome; ``"none"``
+        takes non-negative columns as they are (counts, shares: things of one unit). A sparse matrix needs ``"none"``
+        unless it is non-negative: its columns are divided by their maxima, zero stays zero.
+    non_numeric
+        Refuse columns that are not numbers, or drop them.
+    columns
+        Which columns of a DataFrame to use.
+    solver
+        Name or solver object; SNPA by default, whose anchors may be more than there are columns.
+    rng
+        For solvers that draw.
 
+    Notes
+    -----
     Rows are compared as they are, not scaled to sum one: a large and a small row of the same proportions differ here.
     Cost: that of the solver and of encoding; memory: one scaled copy of the table.
     """

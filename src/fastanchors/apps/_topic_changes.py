@@ -22,10 +22,14 @@ class TopicChanges:
 
     Attributes
     ----------
-    same, moved : pairs (topic before, topic after); moved ones have changed their words.
-    new : topics after that none before is like.
-    gone : topics before that none after is like.
-    distances : total variation, 0 … 1, of each pair in ``same`` and ``moved``.
+    same, moved
+        Pairs (topic before, topic after); moved ones have changed their words.
+    new
+        Topics after that none before is like.
+    gone
+        Topics before that none after is like.
+    distances
+        Total variation, 0 … 1, of each pair in ``same`` and ``moved``.
     """
 
     same: tuple[tuple[int, int], ...]

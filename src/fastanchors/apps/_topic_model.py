@@ -34,10 +34,14 @@ class TopicCurve:
 
     Attributes
     ----------
-    numbers : the values of k tried.
-    scores : log-likelihood per word of a fifth of the documents (half of each told, the other half scored).
-    errors : their standard errors.
-    chosen : the smallest k whose score is within one standard error of the best.
+    numbers
+        The values of k tried.
+    scores
+        Log-likelihood per word of a fifth of the documents (half of each told, the other half scored).
+    errors
+        Their standard errors.
+    chosen
+        The smallest k whose score is within one standard error of the best.
     """
 
     numbers: tuple[int, ...]
@@ -53,9 +57,12 @@ def topic_curve(
 
     Parameters
     ----------
-    source : as in :func:`fastanchors.apps.topics`.
-    numbers : the values of k to try; by default from 5 upwards until two in a row are no better than the best.
-    rng : which documents are held out.
+    source
+        As in :func:`fastanchors.apps.topics`.
+    numbers
+        The values of k to try; by default from 5 upwards until two in a row are no better than the best.
+    rng
+        Which documents are held out.
     """
     H = as_corpus(source, vocabulary=vocabulary, **options).counts
     generator = as_generator(rng)
@@ -91,8 +98,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         (:func:`fastanchors.apps.topic_curve`).
     support, min_documents, recovery, refine
         As in :func:`fastanchors.apps.topics`.
-    vectorizer : scikit-learn vectoriser or None
-        Counts the words of texts; None takes the library's own way.
+    vectorizer
+        Scikit-learn vectoriser or None Counts the words of texts; None takes the library's own way.
     stop_words, min_df, max_df, ngrams, html
         For texts, as in :func:`fastanchors.apps.read_corpus`.
 
@@ -102,8 +109,10 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         The law of the words in each topic; rows sum to one.
     topics_ : Topics
         The whole result, with words, anchors, shares and coherence.
-    vocabulary_ : list of str or None
-    n_features_in_ : int
+    vocabulary_
+        List of str or None
+    n_features_in_
+        Int
     curve_ : TopicCurve
         Only with ``n_topics="auto"``.
 

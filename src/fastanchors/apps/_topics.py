@@ -42,20 +42,34 @@ class Topics:
 
     Attributes
     ----------
-    topics : k × words, the law of the words in each topic; rows sum to one.
-    anchors : for each topic its anchor word, in the order of extraction.
-    groups : k × support, the words whose mean row is the anchor; ``anchors`` has the one nearest to the mean.
-    share : k, how much of the corpus each topic makes up; sums to one.
-    mixtures : documents × k, the topics of each document; rows sum to one, zero for documents without words.
-    vocabulary : the words, or None.
-    documents : names of the documents, or None.
-    tokens : how many tokens the corpus has.
-    coherence : k, UMass coherence of the ten most relevant words of each topic; higher is better, 0 the best.
-    npmi : k, their normalised pointwise mutual information, −1 … 1.
-    uniqueness : mean share of such a word that belongs to one topic alone, 1/k … 1.
-    min_documents : the smallest number of documents of a candidate anchor; candidates, how many there were.
-    directions : what ``topics(..., start=...)`` goes on from.
-    seconds : wall-clock time.
+    topics
+        k × words, the law of the words in each topic; rows sum to one.
+    anchors
+        For each topic its anchor word, in the order of extraction.
+    groups
+        k × support, the words whose mean row is the anchor; ``anchors`` has the one nearest to the mean.
+    share
+        K, how much of the corpus each topic makes up; sums to one.
+    mixtures
+        Documents × k, the topics of each document; rows sum to one, zero for documents without words.
+    vocabulary
+        The words, or None.
+    documents
+        Names of the documents, or None.
+    tokens
+        How many tokens the corpus has.
+    coherence
+        K, UMass coherence of the ten most relevant words of each topic; higher is better, 0 the best.
+    npmi
+        K, their normalised pointwise mutual information, −1 … 1.
+    uniqueness
+        Mean share of such a word that belongs to one topic alone, 1/k … 1.
+    min_documents
+        The smallest number of documents of a candidate anchor; candidates, how many there were.
+    directions
+        What ``topics(..., start=...)`` goes on from.
+    seconds
+        Wall-clock time.
     """
 
     topics: NDArray[np.float64]
@@ -134,21 +148,29 @@ def topics(
 
     Parameters
     ----------
-    source : documents × words, whole numbers: array, sparse, frame, store. Or texts: a list of strings, a column of a
-        frame, a path; the ``options`` are then those of :func:`fastanchors.apps.read_corpus`.
-    k : number of topics.
-    vocabulary : a name for each word.
-    min_documents : only words that occur in at least so many documents may be anchors. By default those whose row is
-        known well enough: its noise is at most half the spread of all words (or the 2·k words known best, where fewer
-        than that are). The noise falls as one over the root of a word's documents, and is larger in short documents.
-        All other words still take part in the topics.
-    support : an anchor is the mean of the rows of so many words that are extreme together, so that one odd word
-        makes no topic (smoothed SPA); 1 for single words.
-    recovery : how a word's row is written as a mixture of the anchors' rows: ``"l2"`` by least squares on the simplex,
-        or ``"kl"`` by least Kullback–Leibler divergence on all words, which takes much longer.
-    refine : sweeps of expectation–maximisation over the documents after that, or ``"auto"`` for as many as make unseen
+    source
+        Documents × words, whole numbers: array, sparse, frame, store. Or texts: a list of strings, a column of a frame,
+        a path; the ``options`` are then those of :func:`fastanchors.apps.read_corpus`.
+    k
+        Number of topics.
+    vocabulary
+        a name for each word.
+    min_documents
+        Only words that occur in at least so many documents may be anchors. By default those whose row is known well
+        enough: its noise is at most half the spread of all words (or the 2·k words known best, where fewer than that
+        are). The noise falls as one over the root of a word's documents, and is larger in short documents. All other
+        words still take part in the topics.
+    support
+        An anchor is the mean of the rows of so many words that are extreme together, so that one odd word makes no
+        topic (smoothed SPA); 1 for single words.
+    recovery
+        How a word's row is written as a mixture of the anchors' rows: ``"l2"`` by least squares on the simplex, or
+        ``"kl"`` by least Kullback–Leibler divergence on all words, which takes much longer.
+    refine
+        Sweeps of expectation–maximisation over the documents after that, or ``"auto"`` for as many as make unseen
         documents more likely. They fit the words of documents better; top words of the topics often cohere less.
-    start : topics found before documents were added to the same counts: a fraction of the work is left to do. See
+    start
+        Topics found before documents were added to the same counts: a fraction of the work is left to do. See
         :func:`fastanchors.apps.topic_changes` for what has changed.
 
     Notes

@@ -47,13 +47,20 @@ class WordSpace:
 
     Attributes
     ----------
-    words : the words that have a point: those of documents with two tokens or more.
-    points : len(words) × k.
-    noise : expected squared error of each point.
-    probability : of every word of the vocabulary among the tokens of these documents.
-    documents : how many documents speak for each of ``words``: (Σh)²/Σh² of its counts, fewer where it comes in bursts.
-    eigenvalues : k, falling.
-    directions : an orthonormal basis of the space, words of the vocabulary × (k + 10).
+    words
+        The words that have a point: those of documents with two tokens or more.
+    points
+        Len(words) × k.
+    noise
+        Expected squared error of each point.
+    probability
+        Of every word of the vocabulary among the tokens of these documents.
+    documents
+        How many documents speak for each of ``words``: (Σh)²/Σh² of its counts, fewer where it comes in bursts.
+    eigenvalues
+        K, falling.
+    directions
+        An orthonormal basis of the space, words of the vocabulary × (k + 10).
     """
 
     words: NDArray[np.intp]
@@ -70,9 +77,12 @@ class _Company:
 
     Attributes
     ----------
-    weights : of the documents, 1/(length − 1).
-    scale : of the words, 1/sqrt(s + constant).
-    diagonal : of Q, the pairs of a token with itself.
+    weights
+        Of the documents, 1/(length − 1).
+    scale
+        Of the words, 1/sqrt(s + constant).
+    diagonal
+        Of Q, the pairs of a token with itself.
     """
 
     def __init__(

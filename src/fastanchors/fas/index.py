@@ -51,16 +51,25 @@ class Index:
 
     Attributes
     ----------
-    run : SPA on the coreset.
-    proved : number of its leading steps that are what full SPA chooses.
-    coreset : rows kept; all rows tied with a proved anchor are among them, or lose the tie by its rule.
-    tails : for each step of the run, an upper bound on the residual norm of every row outside the coreset.
-    norm : an upper bound on the norms of those rows.
-    rows : number of rows of the matrix at the time.
-    stuck : bounds were tried beyond ``proved`` and could not tell the rows apart: only passes of SPA can. A proof that
+    run
+        SPA on the coreset.
+    proved
+        Number of its leading steps that are what full SPA chooses.
+    coreset
+        Rows kept; all rows tied with a proved anchor are among them, or lose the tie by its rule.
+    tails
+        For each step of the run, an upper bound on the residual norm of every row outside the coreset.
+    norm
+        An upper bound on the norms of those rows.
+    rows
+        Number of rows of the matrix at the time.
+    stuck
+        Bounds were tried beyond ``proved`` and could not tell the rows apart: only passes of SPA can. A proof that
         ended because no more rows might be read is not stuck.
-    complete : the residual of every row is zero after the run.
-    hull : the rows outside the coreset as mixtures of the anchors, where they nearly are.
+    complete
+        The residual of every row is zero after the run.
+    hull
+        The rows outside the coreset as mixtures of the anchors, where they nearly are.
     """
 
     run: Run
@@ -88,12 +97,17 @@ def build_index(
 
     Parameters
     ----------
-    data, steps, rng : the matrix, how many anchors, and where the pilot's draws come from. The choice of the pilot
-        decides what is read, never what is answered.
-    tol : as in SPA.
-    keep : False leaves out what only later seeks need: spare rows and tails.
-    pilot : number of rows drawn to find the sketched space.
-    allowance : rows that may be read besides the pilot and the pass; a quarter of them all by default.
+    data, steps, rng
+        The matrix, how many anchors, and where the pilot's draws come from. The choice of the pilot decides what is
+        read, never what is answered.
+    tol
+        As in SPA.
+    keep
+        False leaves out what only later seeks need: spare rows and tails.
+    pilot
+        Number of rows drawn to find the sketched space.
+    allowance
+        Rows that may be read besides the pilot and the pass; a quarter of them all by default.
     """
     first = pilot_rows(data, min(data.shape[0], pilot), rng)
     with one_blas_thread():

@@ -73,21 +73,31 @@ class PaperFAS:
 
     Parameters
     ----------
-    delta : failure probability δ.
-    kappa : condition number κ(A); estimated as σ̂₁/σ̂_k of FKV when None.
-    alpha : the constant α ≤ 1 of "every anchor is the extreme one of a direction with probability above α/k".
-    sizes : ``"practical"`` draws 20·k rows and columns for FKV and estimates M̃ to ζ = ε/k: errors of the size that
-        random directions see on average. ``"theorem"`` takes the sizes proved sufficient in the worst case, and
-        raises ``TooLargeError`` with the amounts when they cannot be held, which is the rule for k > 1.
-    rows, columns : sizes of FKV instead of either.
-    eps, eps_V, eps_U, zeta, eta, gamma, directions, draws : any part of the schedule, instead of the table's. The
-        others do not follow: more ``draws`` alone leave ε, and so the gap that the theorem asks for, as they are.
-    orthonormalize : mend V̂ and Û within their description. On by default, since raw vectors are useless at practical
-        sizes. V̂ exactly (reads the sampled rows), Û by sampling; both exactly with ``sizes="theorem"``, which
-        costs m queries for each sampled column.
-    rule : ``"most-frequent"`` as in the paper, or ``"largest"``: the drawn index where Ûỹ is largest in absolute value.
-    layers : ``"one"`` or ``"two"``, see :func:`fastanchors.sample_combination`.
-    max_draws : bound on the draws of the product estimate.
+    delta
+        Failure probability δ.
+    kappa
+        Condition number κ(A); estimated as σ̂₁/σ̂_k of FKV when None.
+    alpha
+        The constant α ≤ 1 of "every anchor is the extreme one of a direction with probability above α/k".
+    sizes
+        ``"practical"`` draws 20·k rows and columns for FKV and estimates M̃ to ζ = ε/k: errors of the size that random
+        directions see on average. ``"theorem"`` takes the sizes proved sufficient in the worst case, and raises
+        ``TooLargeError`` with the amounts when they cannot be held, which is the rule for k > 1.
+    rows, columns
+        Sizes of FKV instead of either.
+    eps, eps_V, eps_U, zeta, eta, gamma, directions, draws
+        Any part of the schedule, instead of the table's. The others do not follow: more ``draws`` alone leave ε, and so
+        the gap that the theorem asks for, as they are.
+    orthonormalize
+        Mend V̂ and Û within their description. On by default, since raw vectors are useless at practical sizes. V̂
+        exactly (reads the sampled rows), Û by sampling; both exactly with ``sizes="theorem"``, which costs m queries
+        for each sampled column.
+    rule
+        ``"most-frequent"`` as in the paper, or ``"largest"``: the drawn index where Ûỹ is largest in absolute value.
+    layers
+        ``"one"`` or ``"two"``, see :func:`fastanchors.sample_combination`.
+    max_draws
+        Bound on the draws of the product estimate.
     """
 
     delta: float = 0.1

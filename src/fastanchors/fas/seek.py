@@ -40,13 +40,15 @@ class IndexedFAS:
 
     Parameters
     ----------
-    budget : the largest number of rows to read; without one the search goes on until the answer is proved. The answer
-        is the best that so many rows allow, with fewer than k anchors where they have no more; the certificate says
-        what could not be settled. Rows that are not read are not checked either: a NaN may hide in them. A file that
-        can only be read from its beginning, such as a table of text, is read so far; its rows count once, as they
-        leave the file.
-    tol, allow_fewer : as in :class:`~fastanchors.SPA`.
-    delta : probability with which a ``"sampled"`` certificate may be wrong.
+    budget
+        The largest number of rows to read; without one the search goes on until the answer is proved. The answer is the
+        best that so many rows allow, with fewer than k anchors where they have no more; the certificate says what could
+        not be settled. Rows that are not read are not checked either: a NaN may hide in them. A file that can only be
+        read from its beginning, such as a table of text, is read so far; its rows count once, as they leave the file.
+    tol, allow_fewer
+        As in :class:`~fastanchors.SPA`.
+    delta
+        Probability with which a ``"sampled"`` certificate may be wrong.
     """
 
     budget: int | None = None

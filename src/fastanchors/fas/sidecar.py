@@ -186,11 +186,16 @@ class Kept:
 
     Attributes
     ----------
-    index : the index.
-    cursor : every change up to here is in the index, but for those of ``unread``.
-    tol : the tolerance it is for.
-    unread : rows that had changed and were not read.
-    answers : by k, for the same rows, what only full SPA could tell.
+    index
+        The index.
+    cursor
+        Every change up to here is in the index, but for those of ``unread``.
+    tol
+        The tolerance it is for.
+    unread
+        Rows that had changed and were not read.
+    answers
+        By k, for the same rows, what only full SPA could tell.
     """
 
     index: Index

@@ -32,8 +32,10 @@ class WorkingRows:
 
     Attributes
     ----------
-    candidates : rows that may be vertices, sorted.
-    sample : rows drawn evenly, sorted; all rows where there are few.
+    candidates
+        Rows that may be vertices, sorted.
+    sample
+        Rows drawn evenly, sorted; all rows where there are few.
     """
 
     candidates: NDArray[np.intp]
@@ -46,13 +48,20 @@ class Found:
 
     Attributes
     ----------
-    indices : the row nearest to each vertex, k distinct ones.
-    vertices : k × (k − 1).
-    profiles : the vertices as profiles, k × n, each with sum one.
-    support : number of rows that are copies of each anchor within their noise.
-    noise : how much noise was seen, over the sample.
-    neighbours : how many points were averaged.
-    refined : what came of the refinement; None for rules without.
+    indices
+        The row nearest to each vertex, k distinct ones.
+    vertices
+        k × (k − 1).
+    profiles
+        The vertices as profiles, k × n, each with sum one.
+    support
+        Number of rows that are copies of each anchor within their noise.
+    noise
+        How much noise was seen, over the sample.
+    neighbours
+        How many points were averaged.
+    refined
+        What came of the refinement; None for rules without.
     """
 
     indices: NDArray[np.intp]
@@ -98,8 +107,10 @@ def find_anchors(
 
     Parameters
     ----------
-    coordinates : Coordinates
-    k : int
+    coordinates
+        Coordinates
+    k
+        Int
     rule : "auto", "smoothed", "pseudo-points", "lifted" or "whitened"
         ``"auto"`` takes pseudo-points, enlarges their simplex and refines it where rows held out agree.
     working : WorkingRows

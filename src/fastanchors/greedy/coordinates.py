@@ -58,11 +58,16 @@ class Frame:
 
     Attributes
     ----------
-    centre, scale : n numbers each.
-    directions : n × d, orthonormal.
-    exponent : power of its mean that the noise variance of a column follows.
-    rank : number of directions along which the pilot varies by more than rounding.
-    zeros : part of the pilot's entries that are zero.
+    centre, scale
+        n numbers each.
+    directions
+        n × d, orthonormal.
+    exponent
+        Power of its mean that the noise variance of a column follows.
+    rank
+        Number of directions along which the pilot varies by more than rounding.
+    zeros
+        Part of the pilot's entries that are zero.
     """
 
     centre: _Array
@@ -86,9 +91,12 @@ class Coordinates:
 
     Attributes
     ----------
-    values : m × d, single precision.
-    left : for each row ‖z‖² beyond the d directions.
-    sums : row sums; a row with sum zero has no profile and is never an anchor.
+    values
+        m × d, single precision.
+    left
+        For each row ‖z‖² beyond the d directions.
+    sums
+        Row sums; a row with sum zero has no profile and is never an anchor.
     """
 
     frame: Frame

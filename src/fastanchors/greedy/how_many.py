@@ -30,10 +30,14 @@ class HowMany:
 
     Attributes
     ----------
-    k : number of anchors; None where it cannot be told.
-    reason : in one sentence.
-    variances : of the rows along the leading directions, noisy rows counted less.
-    edges : for each of them, what noise alone would give.
+    k
+        Number of anchors; None where it cannot be told.
+    reason
+        In one sentence.
+    variances
+        Of the rows along the leading directions, noisy rows counted less.
+    edges
+        For each of them, what noise alone would give.
     """
 
     k: int | None

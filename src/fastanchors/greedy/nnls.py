@@ -54,11 +54,17 @@ class NonnegativeSystem:
 
     Parameters
     ----------
-    R : r × k matrix; its columns are the anchors in some orthonormal basis.
-    sum_to : the sum every solution must have; None leaves it free.
-    tol : gradient, relative to ‖y‖ and unit columns, that counts as zero.
-    few : up to so many rows of one call are left to SciPy where pivoting fails: compiling a kernel would take longer.
+    R
+        r × k matrix; its columns are the anchors in some orthonormal basis.
+    sum_to
+        The sum every solution must have; None leaves it free.
+    tol
+        Gradient, relative to ‖y‖ and unit columns, that counts as zero.
+    few
+        Up to so many rows of one call are left to SciPy where pivoting fails: compiling a kernel would take longer.
 
+    Notes
+    -----
     :meth:`solve` costs O(rk) per row and O(p³ + pk) per exchange, p the number of free variables. It keeps no state,
     and so may be called from several threads.
     """

@@ -28,10 +28,14 @@ class Noise:
 
     Attributes
     ----------
-    each : standard deviation of each row in each coordinate.
-    typical : its median.
-    relative : typical noise relative to the spread of the rows, both over all leading coordinates.
-    seen : whether there is any; False where what is left is rounding, or nothing is left to see it in.
+    each
+        Standard deviation of each row in each coordinate.
+    typical
+        Its median.
+    relative
+        Typical noise relative to the spread of the rows, both over all leading coordinates.
+    seen
+        Whether there is any; False where what is left is rounding, or nothing is left to see it in.
     """
 
     each: _Array

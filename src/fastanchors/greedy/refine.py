@@ -41,12 +41,18 @@ class Refined:
 
     Attributes
     ----------
-    vertices : k × (k − 1): refined, or those of the start.
-    kept : whether they were refined.
-    gain : log-likelihood per row held out, gained by refining.
-    odd : part of the rows that no mixture explains.
-    copies : for each anchor the part of the rows that are copies of it.
-    reason : why, in one sentence.
+    vertices
+        k × (k − 1): refined, or those of the start.
+    kept
+        Whether they were refined.
+    gain
+        Log-likelihood per row held out, gained by refining.
+    odd
+        Part of the rows that no mixture explains.
+    copies
+        For each anchor the part of the rows that are copies of it.
+    reason
+        Why, in one sentence.
     """
 
     vertices: _Array
@@ -62,11 +68,12 @@ def refine(points: _Array, noise: _Array, start: _Array, rng: np.random.Generato
 
     Parameters
     ----------
-    points : m × (k − 1) array
-    noise : m positive numbers
-        Standard deviation of each point in each coordinate.
-    start : k × (k − 1) array
-        Vertices to start from.
+    points
+        m × (k − 1) array
+    noise
+        m positive numbers Standard deviation of each point in each coordinate.
+    start
+        k × (k − 1) array Vertices to start from.
     """
     k = len(start)
     order = rng.permutation(len(points))[:limit]

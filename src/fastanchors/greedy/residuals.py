@@ -37,10 +37,14 @@ class Residuals(Distances):
 
     Parameters
     ----------
-    reader : the rows.
-    capacity : the largest number of directions.
-    eager : keep every row up to date, in :attr:`values`.
-    lazy : keep no pool, however small the matrix.
+    reader
+        The rows.
+    capacity
+        The largest number of directions.
+    eager
+        Keep every row up to date, in :attr:`values`.
+    lazy
+        Keep no pool, however small the matrix.
     """
 
     _most = 0.5  # a look is cheap

@@ -31,12 +31,18 @@ class Stability:
 
     Attributes
     ----------
-    noise : typical noise of a row, relative to the spread of the rows.
-    angles : for each anchor the root mean square angle it moved by, in radians.
-    moves : the same as a distance in the units of the points.
-    relative : moves relative to the distance to the nearest other anchor.
-    support : rows that are copies of each anchor.
-    verdicts : for each anchor "firm", "loose" or "noise".
+    noise
+        Typical noise of a row, relative to the spread of the rows.
+    angles
+        For each anchor the root mean square angle it moved by, in radians.
+    moves
+        The same as a distance in the units of the points.
+    relative
+        Moves relative to the distance to the nearest other anchor.
+    support
+        Rows that are copies of each anchor.
+    verdicts
+        For each anchor "firm", "loose" or "noise".
     """
 
     noise: float
@@ -103,8 +109,8 @@ def stability(
 
     Parameters
     ----------
-    scale : k numbers
-        What a profile is multiplied by to be in the units of the data; 1 by default.
+    scale
+        k numbers What a profile is multiplied by to be in the units of the data; 1 by default.
     """
     rng = np.random.default_rng(0) if rng is None else rng
     k = len(found.vertices)

@@ -25,11 +25,16 @@ class Summary:
 
     Attributes
     ----------
-    rows : which rows of the matrix these are, sorted.
-    coordinates : of those rows.
-    candidates, sample : which of them may be vertices, and which are the sample (places in ``rows``).
-    total : number of rows of the matrix that are not zero.
-    height : number of rows of the matrix.
+    rows
+        Which rows of the matrix these are, sorted.
+    coordinates
+        Of those rows.
+    candidates, sample
+        Which of them may be vertices, and which are the sample (places in ``rows``).
+    total
+        Number of rows of the matrix that are not zero.
+    height
+        Number of rows of the matrix.
     """
 
     rows: NDArray[np.intp]

@@ -74,10 +74,14 @@ class MatVariable:
 
     Attributes
     ----------
-    kind : "numbers", "sparse", "text" or "other"
-    shape : of the array, in MATLAB's order of axes.
-    values : its numbers in column-major order; of a sparse matrix those that are not zero.
-    pointers, rows : of a sparse matrix, by columns.
+    kind
+        "numbers", "sparse", "text" or "other"
+    shape
+        Of the array, in MATLAB's order of axes.
+    values
+        Its numbers in column-major order; of a sparse matrix those that are not zero.
+    pointers, rows
+        Of a sparse matrix, by columns.
     """
 
     name: str

@@ -85,7 +85,8 @@ class MatArray:
 
     Attributes
     ----------
-    shape : in MATLAB's order of axes.
+    shape
+        In MATLAB's order of axes.
     """
 
     shape: tuple[int, ...]

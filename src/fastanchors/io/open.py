@@ -60,10 +60,13 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
 
     Parameters
     ----------
-    source : a NumPy array, a SciPy sparse matrix, a Zarr array, a Dask array or data frame, a path, an iterator of row
+    source
+        a NumPy array, a SciPy sparse matrix, a Zarr array, a Dask array or data frame, a path, an iterator of row
         blocks, or a Source.
-    format : the file format, where neither suffix nor content tells (see :func:`formats`).
-    options : the reader's own, such as ``row_names``, ``column_names``, ``variable``, ``layer``, ``vocab``.
+    format
+        The file format, where neither suffix nor content tells (see :func:`formats`).
+    options
+        The reader's own, such as ``row_names``, ``column_names``, ``variable``, ``layer``, ``vocab``.
     """
     if isinstance(source, Source):
         return source

@@ -51,14 +51,22 @@ class Source(BlockSource):
 
     Attributes
     ----------
-    name : what error messages call it, usually the file.
-    shape : (rows, columns); rows is None for a stream until ``blocks`` has run to its end.
-    dtype : the type of the entries; every block has it.
-    is_sparse : blocks are canonical CSR (sorted, no duplicates) if True, else C-ordered arrays.
-    row_names, column_names : sequences of strings or None; a stream fills ``row_names`` while it is read.
-    column_names_from : the file beside the data that the column names were found in, where nobody named it; or None.
-    scene : a :class:`~fastanchors.io.scene.SceneInfo` where rows are the pixels of an image; or None.
-    is_file : the rows come from a file, so that whatever goes wrong while they are read is the file's: a StoreError.
+    name
+        What error messages call it, usually the file.
+    shape
+        (rows, columns); rows is None for a stream until ``blocks`` has run to its end.
+    dtype
+        The type of the entries; every block has it.
+    is_sparse
+        Blocks are canonical CSR (sorted, no duplicates) if True, else C-ordered arrays.
+    row_names, column_names
+        Sequences of strings or None; a stream fills ``row_names`` while it is read.
+    column_names_from
+        The file beside the data that the column names were found in, where nobody named it; or None.
+    scene
+        a :class:`~fastanchors.io.scene.SceneInfo` where rows are the pixels of an image; or None.
+    is_file
+        The rows come from a file, so that whatever goes wrong while they are read is the file's: a StoreError.
     """
 
     def __init__(

@@ -31,15 +31,23 @@ class SceneInfo:
 
     Attributes
     ----------
-    shape : (height, width) of the image, or None where only pixels are known.
-    order : "C" if pixels run along the lines of the image, "F" if they run down its columns.
-    wavelengths : one for each band, or None.
-    units : of the wavelengths, such as ``"Nanometers"``, or None.
-    good_bands : False for bands that the header marks as bad; None where it does not tell.
-    ignore : the stored value of pixels without data, or None.
-    scale, offset : for each band; what was measured is ``stored * scale + offset``. None where nothing is to be done.
-    map_info : what places the image on a map, as the file has it: ENVI's ``"map info"`` and ``"coordinate system
-        string"``; of a GeoTIFF ``"crs"`` (WKT) and ``"transform"`` (six numbers).
+    shape
+        (height, width) of the image, or None where only pixels are known.
+    order
+        "C" if pixels run along the lines of the image, "F" if they run down its columns.
+    wavelengths
+        One for each band, or None.
+    units
+        Of the wavelengths, such as ``"Nanometers"``, or None.
+    good_bands
+        False for bands that the header marks as bad; None where it does not tell.
+    ignore
+        The stored value of pixels without data, or None.
+    scale, offset
+        For each band; what was measured is ``stored * scale + offset``. None where nothing is to be done.
+    map_info
+        What places the image on a map, as the file has it: ENVI's ``"map info"`` and ``"coordinate system string"``; of
+        a GeoTIFF ``"crs"`` (WKT) and ``"transform"`` (six numbers).
     """
 
     shape: tuple[int, int] | None

@@ -78,8 +78,8 @@ def read_texts(
         Whether the first line of a ``.csv`` or ``.tsv`` file has names of columns; None looks at it.
     encoding : str
         Of everything but Parquet.
-    errors : {"strict", "replace"}
-        What is done with bytes that are no text: an error, or U+FFFD for each, counted.
+    errors
+        {"strict", "replace"} What is done with bytes that are no text: an error, or U+FFFD for each, counted.
     """
     if errors not in ("strict", "replace"):
         raise InvalidInputError(f"errors must be 'strict' or 'replace', got {errors!r}")

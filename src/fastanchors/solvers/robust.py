@@ -45,14 +45,17 @@ class Robust:
 
     Parameters
     ----------
-    kind : ``"neighbours"`` (the anchor is the candidate row), ``"average"`` or ``"median"`` (of its nearest
-        neighbours; ``Anchors.points`` holds these points, ``Anchors.indices`` the row of the group nearest to each).
-    support : number of near neighbours, the candidate included, or if below 1 a fraction of the rows
-        (at least 2). None: 3 for ``"neighbours"``, one row in a hundred but at least 3 for the averages.
-        A material seen in fewer rows than this is an outlier by this definition.
-    radius : how near, relative to the residual of the candidate; between 0 and 1. At 0.5 only what stands quite
-        alone is set aside. None looks at some rows and takes a quarter more than the usual one (the median) needs for
-        its company, but 0.5 at least and 0.95 at most: rows of noisy or sparse tables lie far apart.
+    kind
+        ``"neighbours"`` (the anchor is the candidate row), ``"average"`` or ``"median"`` (of its nearest neighbours;
+        ``Anchors.points`` holds these points, ``Anchors.indices`` the row of the group nearest to each).
+    support
+        Number of near neighbours, the candidate included, or if below 1 a fraction of the rows (at least 2). None: 3
+        for ``"neighbours"``, one row in a hundred but at least 3 for the averages. A material seen in fewer rows than
+        this is an outlier by this definition.
+    radius
+        How near, relative to the residual of the candidate; between 0 and 1. At 0.5 only what stands quite alone is set
+        aside. None looks at some rows and takes a quarter more than the usual one (the median) needs for its company,
+        but 0.5 at least and 0.95 at most: rows of noisy or sparse tables lie far apart.
     """
 
     kind: Literal["neighbours", "average", "median"] = "neighbours"

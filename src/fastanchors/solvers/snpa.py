@@ -31,8 +31,10 @@ class SNPA(Solver):
 
     Parameters
     ----------
-    tol : a distance below ``tol`` times the largest row norm counts as zero; the default is rounding level, 1e-12.
-    allow_fewer : return fewer than k anchors when every row lies in the hull, instead of raising ``RankError``.
+    tol
+        a distance below ``tol`` times the largest row norm counts as zero; the default is rounding level, 1e-12.
+    allow_fewer
+        Return fewer than k anchors when every row lies in the hull, instead of raising ``RankError``.
     """
 
     name: ClassVar[str] = "snpa"

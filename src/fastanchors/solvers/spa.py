@@ -36,12 +36,15 @@ class SPA(Solver):
         ``"spa"`` (the pseudo-inverse of a first SPA's anchors; Gillis and Ma 2015), ``"svd"`` (whitening by the leading
         k singular values; the same) or ``"mve"`` (the minimum-volume ellipsoid centred at the origin that holds the
         points; Gillis and Vavasis 2015). ``Anchors.residuals`` are then those of the preconditioned points.
-    robust : None, ``"neighbours"``, ``"average"``, ``"median"`` or a :class:`fastanchors.solvers.Robust`:
-        candidates need near neighbours, so that isolated outliers are passed over. With ``precondition`` too, the rows
-        set aside by a first robust SPA stay out of the final one (the singular vectors still see them).
-    tol : a residual below ``tol`` times the largest row norm counts as zero; the default is the rounding level
-        of double precision.
-    allow_fewer : return fewer than k anchors when the residual reaches zero, instead of raising ``RankError``.
+    robust
+        None, ``"neighbours"``, ``"average"``, ``"median"`` or a :class:`fastanchors.solvers.Robust`: candidates need
+        near neighbours, so that isolated outliers are passed over. With ``precondition`` too, the rows set aside by a
+        first robust SPA stay out of the final one (the singular vectors still see them).
+    tol
+        a residual below ``tol`` times the largest row norm counts as zero; the default is the rounding level of double
+        precision.
+    allow_fewer
+        Return fewer than k anchors when the residual reaches zero, instead of raising ``RankError``.
     """
 
     name: ClassVar[str] = "spa"

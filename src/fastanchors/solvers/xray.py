@@ -35,15 +35,19 @@ class XRAY(Solver):
 
     Parameters
     ----------
-    selection : which row outside the cone points:
-        ``"max"`` the one of largest residual; ``"rand"`` a random one; ``"dist"`` the one with the largest
-        ‖(r_i·Aᵀ)₊‖. ``"greedy"`` asks all: argmax_j ‖(R·a_j)₊‖² / ‖a_j‖², the largest fall of the error by one more
-        row, which may be no extreme ray even without noise (the first choice rarely is).
-        The first two cost a pass per anchor, and about one least-squares problem per row in all; the last two the
-        products of all pairs of rows (m²·n).
-    tol : a residual below ``tol`` times the largest row norm counts as zero; the default is rounding level, 1e-12.
-    allow_fewer : return fewer than k anchors when every row lies in the cone, instead of raising ``RankError``.
+    selection
+        Which row outside the cone points: ``"max"`` the one of largest residual; ``"rand"`` a random one; ``"dist"``
+        the one with the largest ‖(r_i·Aᵀ)₊‖. ``"greedy"`` asks all: argmax_j ‖(R·a_j)₊‖² / ‖a_j‖², the largest fall of
+        the error by one more row, which may be no extreme ray even without noise (the first choice rarely is). The
+        first two cost a pass per anchor, and about one least-squares problem per row in all; the last two the products
+        of all pairs of rows (m²·n).
+    tol
+        a residual below ``tol`` times the largest row norm counts as zero; the default is rounding level, 1e-12.
+    allow_fewer
+        Return fewer than k anchors when every row lies in the cone, instead of raising ``RankError``.
 
+    Notes
+    -----
     Memory: 3 numbers per row.
     """
 
