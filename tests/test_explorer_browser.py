@@ -1,4 +1,4 @@
-"""The explorer in a real Chromium: slider, picking, renaming, comparing, switching off, search, keys; its figures."""
+"""The explorer in a real Chromium: slider, picking, renaming, comparing, turning off, search, keys; its figures."""
 
 from __future__ import annotations
 
@@ -136,14 +136,14 @@ def test_the_slider_shows_every_number_of_anchors(browser, page, no_problems):
     assert browser.ask("document.querySelector('#k').value") == "1"
 
 
-def test_switching_off_computes_the_shares_again(browser, page, no_problems):
+def test_turning_off_computes_the_shares_again(browser, page, no_problems):
     A, anchors, _, address = page
     browser.open(address)
     click(browser, "[data-key^=off-]", 1)
     found = report.anchor_shares(A, A[np.delete(anchors.indices, 1)])
     assert f"4 of 5 anchors explain {percent(1 - found.unexplained)}" in text(browser, "#summary")
     cards = browser.ask("[...document.querySelectorAll('#cards .share')].map(each => each.textContent)")
-    assert cards[1].endswith("switched off")
+    assert cards[1].endswith("turned off")
     for card, share in zip(np.delete(cards, 1), found.shares):
         assert percent(share) in card
     click(browser, "[data-key^=off-]", 1)

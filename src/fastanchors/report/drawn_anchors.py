@@ -113,18 +113,25 @@ def _short(values: _Array) -> list[float]:
     return [float(f"{x:.4g}") for x in values.tolist()]
 
 
-def places_of_topics(points: _Array) -> _Array:
-    """Topics in a plane by classical scaling of the Jensen–Shannon distances between them."""
-    k = len(points)
+def places_of_topics(points: _Array, steps: Sequence[Sequence[int]]) -> list[_Array]:
+    """For every step its topics in a plane, by classical scaling of the Jensen–Shannon distances between them."""
     totals = points.sum(axis=1, keepdims=True)
     laws = np.divide(points, totals, out=np.zeros_like(points), where=totals > 0)
-    squares = np.zeros((k, k))
-    for i in range(k):
-        for j in range(i):
-            squares[i, j] = squares[j, i] = _jensen_shannon(laws[i], laws[j])
-    centre = np.eye(k) - 1.0 / k
+    squares = np.full((len(points), len(points)), np.nan)
+    for ids in steps:
+        for i in ids:
+            for j in ids:
+                if np.isnan(squares[i, j]):
+                    squares[i, j] = squares[j, i] = _jensen_shannon(laws[i], laws[j])
+    return [_scaled_to_a_plane(squares[np.ix_(ids, ids)]) for ids in steps]
+
+
+def _scaled_to_a_plane(squares: _Array) -> _Array:
+    """Points whose squared distances are as near as may be to these."""
+    centre = np.eye(len(squares)) - 1.0 / len(squares)
     values, vectors = np.linalg.eigh(-0.5 * centre @ squares @ centre)
     plane = vectors[:, ::-1][:, :2] * np.sqrt(np.maximum(values[::-1][:2], 0.0))
+    plane *= np.where(plane[np.abs(plane).argmax(axis=0), range(plane.shape[1])] < 0, -1.0, 1.0)  # one of two signs
     return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
 
 

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _NUMBERS = 220_000  # products of rows and anchors in the page, 4 bytes each
-_ROWS, _PIXELS = 1500, 16384  # rows kept at most
+_ROWS, _PIXELS = 1500, 10_000  # rows kept at most
 _FEWEST = 300
 _SOUGHT = 12  # values of k for which noise-aware anchors are sought
 _STEADY = 2000  # rows up to which the stability for every k is looked at; of more, that for the chosen k
@@ -137,7 +137,11 @@ def explorer_data(
         "rows": _rows(kept, points, look),
         "steps": [_step(pool, k, judged, sampled, look, k in steady) for k in pool.chosen],
     }
-    data |= cards(kept.rows, points, list(pool.chosen.values()), look)
+    chosen = list(pool.chosen.values())
+    data |= cards(kept.rows, points, chosen, look)
+    if look.kind == "words":
+        for step, places in zip(data["steps"], places_of_topics(points, chosen), strict=True):
+            step["map"] = _rounded(places)
     if kept.grid is not None:
         data["rows"] |= {"grid": list(kept.grid), **composite(kept.rows, look.column_names)}
     return data
@@ -159,8 +163,6 @@ def _step(
     }
     if steady:
         step["stability"] = stability_of(pool.results[k])
-    if look.kind == "words":
-        step["map"] = _rounded(places_of_topics(pool.points[ids]))
     return step
 
 
@@ -169,7 +171,7 @@ def stability_of(anchors: Anchors) -> dict[str, Any] | None:
     found = anchors.certificate.stability
     if found is None:
         return None
-    return {"statement": sentence(found.statement), "verdicts": list(found.verdicts), "support": found.support.tolist()}
+    return {"statement": found.statement, "verdicts": list(found.verdicts), "support": found.support.tolist()}
 
 
 def keep(matrix: RowMatrix, look: Look, anchors: int, rng: np.random.Generator) -> Kept:

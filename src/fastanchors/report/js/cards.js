@@ -16,16 +16,15 @@ function card(state, act, j, number, at, top) {
   const kind = `${off ? 'off ' : ''}${state.picked === j ? 'picked ' : ''}${state.compared === j ? 'compared' : ''}`;
   return el('li', { class: kind.trim() },
     state.renaming === j ? renameField(state, act, j) : heading(state, act, j, number),
-    el('p', { class: 'share' },
-      rowOf(state, j, anchor),
-      off ? 'switched off' : `explains ${percent(state.shares[at])} · leads ${percent(state.fit.leads[at])}`),
+    el('p', { class: 'share' }, off ? 'turned off' : `explains ${percent(state.shares[at])} · leads ${percent(state.fit.leads[at])}`),
     off ? null : meter(state.shares[at]),
+    el('p', { class: 'verdict' }, rowOf(state, j, anchor)),
     verdict ? el('p', { class: `verdict ${verdict}` }, verdictOf(step.stability, number)) : null,
     el('div', { class: 'content' }, content(state, j, top)),
     el('div', { class: 'tools' },
       tool(`rename-${j}`, 'Rename', () => act({ renaming: j })),
       tool(`compare-${j}`, 'Compare', () => act(compared(state, j)), state.compared === j),
-      tool(`off-${j}`, off ? 'Switch on' : 'Switch off', () => act({ toggle: j }), off)));
+      tool(`off-${j}`, off ? 'Turn on' : 'Turn off', () => act({ toggle: j }), off)));
 }
 
 /** How far an anchor moves in other data, and how many rows are copies of it. */
@@ -36,7 +35,7 @@ function verdictOf({ verdicts, support }, number) {
 
 /** Which row an anchor is, or is near to, where its name does not say so. */
 function rowOf(state, j, anchor) {
-  const row = `row ${anchor.row.toLocaleString('en')} · `;
+  const row = `row ${anchor.row.toLocaleString('en')}`;
   if (anchor.point) return `nearest ${row}`;
   return state.nameOf(j) !== anchor.name || state.model.data.named ? row : '';
 }

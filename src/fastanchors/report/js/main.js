@@ -89,7 +89,7 @@ export class Explorer {
     at('k-shown').textContent = this.step.k;
     at('relevance-shown').textContent = this.relevance.toFixed(2);
     at('summary').textContent = this.summary();
-    fill(at('sure'), this.step.stability ? el('p', {}, 'In other data from the same source: ', this.step.stability.statement) : '');
+    fill(at('sure'), this.step.stability ? el('p', {}, `Other data from the same source: ${this.step.stability.statement}.`) : '');
     at('curve').hidden = this.model.steps.length < 2;
     renderCurve(at('curve'), this, this.act);
     renderCards(at('cards'), this, this.act);

@@ -138,5 +138,5 @@ export function renderCurve(place, state, act) {
     }, draw('title', {}, `${step.k} anchors: ${percent(step.left)} not explained`))),
     text(x(0), height - 5, steps[0].k, 'middle'),
     steps.length > 1 ? text(x(steps.length - 1), height - 5, steps.at(-1).k, 'middle') : null),
-  el('p', { class: 'axis' }, 'not explained, by number of anchors'));
+  el('p', { class: 'axis' }, `not explained, by number of ${state.model.data.noun}s`));
 }
