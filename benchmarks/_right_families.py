@@ -38,6 +38,7 @@ DEVELOPMENT = (
     "scene samson",
     "scene moffett",
     "scene urban",
+    "scene apex",
     "scene sim1",
     "scene toy6",
 )

@@ -29,7 +29,7 @@ from fastanchors.matrix import open_matrix
 from unmix import nfindr, vca
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
-PEER_SEEDS = 3  # matrices of each family that the slow peers take
+PEER_SEEDS = 1  # matrices of each family that the slow peers take
 
 Method = Callable[[Any, int, Coordinates, int], np.ndarray]
 

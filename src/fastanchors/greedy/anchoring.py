@@ -20,6 +20,7 @@ __all__ = ["Found", "WorkingRows", "copies", "find_anchors", "working_rows"]
 _ALL = 20_000  # up to here every row may be a vertex and speaks for them
 _SAMPLE = 6_000  # rows beyond the extreme ones that speak for the vertices of larger matrices
 _CLEAN = 3.0  # rows this many times as noisy as typical ones are no candidates
+_FEW = 0.1  # ... as long as no larger part of the rows is so noisy
 _EVEN = 2.0  # noise of most rows within this factor is even
 _NEAR = 0.05  # copies of an anchor are this near, in edges, besides their noise
 
@@ -136,7 +137,8 @@ def find_anchors(
         points, left = coordinates.leading(k - 1, working.candidates)
         each = estimate_noise(points, left, columns).each
     clean = each <= _CLEAN * noise.typical + 1e-6 * np.abs(points).max()  # no noisy row is a vertex
-    if clean.sum() > 4 * k:
+    few = float(np.mean(noise.each > _CLEAN * noise.typical)) < _FEW  # more are a kind of their own, not odd rows
+    if few and clean.sum() > 4 * k:
         points, each, rows = points[clean], each[clean], rows[clean]
     count = noise.neighbours(len(points), k) if neighbours is None else neighbours
     precision = 1.0 / np.maximum(each, 0.1 * noise.typical + 1e-300) ** 2

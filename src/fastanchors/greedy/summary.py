@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ __all__ = ["Evidence", "Summary", "summarise"]
 _Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Summary:
     """Rows that may be anchors and an even sample of all, in coordinates that answer for every k ≤ d + 1.
 
@@ -35,6 +35,8 @@ class Summary:
         Number of rows of the matrix that are not zero.
     height
         Number of rows of the matrix.
+    answers
+        What was found, by k and rule.
     """
 
     rows: NDArray[np.intp]
@@ -43,6 +45,7 @@ class Summary:
     sample: NDArray[np.intp]
     total: int
     height: int
+    answers: dict[tuple[int, str], Found | None] = field(default_factory=dict, repr=False)
 
     @property
     def working(self) -> WorkingRows:
@@ -56,8 +59,10 @@ class Summary:
 
     def find(self, k: int, rule: str = "auto") -> Found | None:
         """Anchors by a rule; indices are rows of the matrix. None where no noise is seen and the rule is "auto"."""
-        found = find_anchors(self.coordinates, k, rule, working=self.working, total=self.total)
-        return None if found is None else replace(found, indices=self.rows[found.indices])
+        if (k, rule) not in self.answers:
+            found = find_anchors(self.coordinates, k, rule, working=self.working, total=self.total)
+            self.answers[k, rule] = None if found is None else replace(found, indices=self.rows[found.indices])
+        return self.answers[k, rule]
 
     def noise(self, k: int) -> Noise:
         """The noise of the sample beside the directions of k anchors."""
