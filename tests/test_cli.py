@@ -139,7 +139,9 @@ def test_bad_entries_are_named(tmp_path):
     np.save(tmp_path / "bad.npy", A)
     done = run("seek", tmp_path / "bad.npy", "-k", 2, "--json")
     assert done.returncode == 1
-    assert "bad.npy[2, 3] is negative" in json.loads(done.stdout)["error"]
+    error = json.loads(done.stdout)["error"]
+    assert "bad.npy" in error
+    assert "[2, 3] is negative" in error
     assert "[2, 3] is negative" in done.stderr
     assert done.stderr.count("\n") == 1
 

@@ -66,3 +66,54 @@ def test_what_is_no_rating_is_one_clear_error(tmp_path, content, message):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(StoreError, match="cannot read"):
         fa.apps.read_ratings(tmp_path / "nothing.csv")
+
+
+def frame(module):
+    """A long frame with ids that are no places, one rating repeated."""
+    ratings = {"who": ["b", "a", "b", "c", "c", "b"], "what": [30, 10, 10, 20, 30, 30], "stars": [1.0, 4, 5, 3, 2, 2.5]}
+    return pytest.importorskip(module).DataFrame(ratings)
+
+
+NAMES = {"user": "who", "item": "what", "rating": "stars"}
+
+
+def test_long_frames_keep_their_ids():
+    table = fa.apps.RatingsTable.from_frame(frame("pandas"), **NAMES)
+    assert (table.users, table.items) == (["b", "a", "c"], [30, 10, 20])
+    assert table.A.toarray().tolist() == [[2.5, 5, 0], [0, 4, 0], [2, 0, 3]]
+    assert table.popular(["a", "b"], 2).tolist() == [[30, 20], [20, None]]
+    items = fa.apps.recommend(frame("pandas"), ["a", "b"], 2, **NAMES, k=2, rng=0)
+    direct = fa.apps.recommend(table.A, [1, 0], 2, k=2, rng=0)
+    assert items.tolist() == [[None if j < 0 else table.items[j] for j in row] for row in direct.tolist()]
+
+
+def test_bad_frames_and_users_are_named():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InvalidInputError, match=r"no column 'user'.*user=…"):
+        fa.apps.recommend(frame("pandas"), ["a"])
+    with pytest.raises(InvalidInputError, match="user 'z'"):
+        fa.apps.recommend(frame("pandas"), ["z"], **NAMES)
+    for bad in (0.0, np.nan, np.inf):
+        with pytest.raises(InvalidInputError, match="row 1 of the frame"):
+            fa.apps.RatingsTable.from_frame(pandas.DataFrame({"user": [1, 2], "item": [1, 1], "rating": [3.0, bad]}))
+    with pytest.raises(InvalidInputError, match="'user' has rows without a value"):
+        fa.apps.RatingsTable.from_frame(pandas.DataFrame({"user": ["a", None], "item": [1, 1], "rating": [3.0, 1.0]}))
+
+
+def test_the_command_shows_popularity_too(tmp_path):
+    pytest.importorskip("click", reason="extra cli")
+    import json
+
+    from click.testing import CliRunner
+
+    from fastanchors.cli.app import app
+
+    path = tmp_path / "ratings.csv"
+    path.write_text("user,item,rating\nb,x,2\na,y,4\nb,y,5\nc,z,3\nc,x,2\n")
+    result = CliRunner().invoke(app, ["recommend", str(path), "--user", "a", "-n", "2", "-k", "2", "--json"])
+    assert result.exit_code == 0, result.output
+    (answer,) = json.loads(result.stdout)["answers"]
+    assert answer["popular"] == ["x", "z"]
+    assert sorted(answer["items"]) == ["x", "z"]
+    shown = CliRunner().invoke(app, ["recommend", str(path), "--user", "a", "-n", "2"]).stdout
+    assert "most popular" in shown

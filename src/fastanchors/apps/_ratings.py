@@ -9,13 +9,16 @@ import zlib
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._validate import check_size
 from ..errors import InvalidInputError
 from ..io.numbers import open_bytes
+from ..io.words import did_you_mean
 from ..matrix.contract import Rows
 
 __all__ = ["RatingsTable", "read_ratings"]
@@ -24,12 +27,81 @@ _SEPARATORS = ("::", "\t", ",", ";")  # tried in this order; blanks otherwise
 
 
 class RatingsTable:
-    """Ratings read from a file: ``A`` (CSR, users × items) with the names of its rows and columns."""
+    """Ratings with the ids of users and items.
 
-    def __init__(self, A: Rows, users: list[str], items: list[str]) -> None:
+    Attributes
+    ----------
+    A : CSR matrix, users × items
+    users, items : list
+        The ids of its rows and columns.
+    """
+
+    def __init__(self, A: Rows, users: list[Any], items: list[Any]) -> None:
         self.A = A
         self.users = users
         self.items = items
+
+    @classmethod
+    def from_frame(cls, frame: Any, *, user: str = "user", item: str = "item", rating: str = "rating") -> RatingsTable:
+        """The table of a long pandas or polars frame, one rating in each row, by the names of its columns.
+
+        Users and items keep their ids and are numbered in order of appearance; of repeated ratings the last counts.
+        """
+        columns = list(getattr(frame, "columns", ()))
+        for name in (user, item, rating):
+            if name not in columns:
+                raise InvalidInputError(
+                    f"the frame has no column {name!r}{did_you_mean(name, [str(column) for column in columns])}; name "
+                    "its columns with user=…, item=…, rating=…"
+                )
+        rows, users = _numbered(frame[user])
+        places, items = _numbered(frame[item])
+        try:
+            values = np.asarray(frame[rating].to_numpy(), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInputError(f"column {rating!r} must hold numbers") from None
+        if not len(values):
+            raise InvalidInputError("the frame holds no ratings")
+        bad = np.flatnonzero(~np.isfinite(values) | (values == 0))
+        if bad.size:
+            raise InvalidInputError(
+                f"row {bad[0]} of the frame has the rating {values[bad[0]]}; a rating is finite and not 0, which could "
+                "not be told from no rating: leave such rows out, or shift the scale"
+            )
+        return cls(_last_of_each(rows, places, values, (len(users), len(items))), users, items)
+
+    def rows_of(self, users: Any) -> NDArray[np.intp]:
+        """The row numbers of some users, by their ids."""
+        places = {user: place for place, user in enumerate(self.users)}
+        try:
+            return np.array([places[user] for user in users], dtype=np.intp)
+        except (KeyError, TypeError) as error:
+            raise InvalidInputError(f"there are no ratings of a user {error.args[0]!r}") from None
+
+    def named(self, found: NDArray[np.intp]) -> NDArray[Any]:
+        """The ids of item numbers; None where a number is −1."""
+        ids = np.empty(len(self.items) + 1, dtype=object)
+        ids[:-1] = self.items
+        return ids[found]
+
+    def popular(self, users: Any, n: int = 10) -> NDArray[Any]:
+        """The n items with the most ratings that each user has not rated, most first: a strong peer of any taste."""
+        order = np.argsort(-np.bincount(self.A.indices, minlength=len(self.items)), kind="stable")
+        found = np.full((len(users), check_size(n, name="n")), -1, dtype=np.intp)
+        for place, row in enumerate(self.rows_of(users)):
+            seen = self.A.indices[self.A.indptr[row] : self.A.indptr[row + 1]]
+            fresh = order[~np.isin(order, seen)][:n]
+            found[place, : len(fresh)] = fresh
+        return self.named(found)
+
+
+def _numbered(column: Any) -> tuple[NDArray[np.int64], list[Any]]:
+    """A number for each entry, in order of appearance, and the entries without repeats."""
+    numbers: dict[Any, int] = {}
+    entries = column.to_list()
+    if any(entry is None or entry != entry for entry in entries):
+        raise InvalidInputError(f"column {column.name!r} has rows without a value; drop them first")
+    return np.array([numbers.setdefault(entry, len(numbers)) for entry in entries], dtype=np.int64), list(numbers)
 
 
 def read_ratings(path: str | Path) -> RatingsTable:

@@ -20,6 +20,7 @@ from ..lowrank.rejection import draw_combination
 from ..lowrank.sampled_svd import fkv
 from ..matrix.contract import Mutable, Rows
 from ..sampling.matrix import SampleMatrix
+from ._ratings import RatingsTable
 
 __all__ = ["Recommender", "recommend"]
 
@@ -220,16 +221,29 @@ def recommend(
     k: int | None = None,
     exclude_seen: bool = True,
     draws: int | None = None,
+    user: str = "user",
+    item: str = "item",
+    rating: str = "rating",
     rng: RngLike = None,
     **options: Any,
-) -> NDArray[np.intp]:
+) -> NDArray[Any]:
     """The n best unseen items of each of ``users``: :meth:`Recommender.top_n`, in one call.
+
+    ``S`` is a matrix of ratings, a :class:`RatingsTable`, or a long frame whose columns are named by ``user``, ``item``
+    and ``rating``. With a table or a frame, users are given and items returned by their ids (None where there are fewer
+    than n). Compare with :meth:`RatingsTable.popular`, a strong peer, before you rely on it.
 
     ``k`` is the number of tastes: by default 20, or as many as a smaller table allows. ``draws`` ranks only so many
     draws from the low-rank row of each user (Tang 2018), without forming it; the other ``options`` are those of
     :class:`Recommender`. For more than one question, or for ratings that go on arriving, make the :class:`Recommender`
     once.
     """
+    if _package(S) in ("pandas", "polars"):
+        S = RatingsTable.from_frame(S, user=user, item=item, rating=rating)
+    if isinstance(S, RatingsTable):
+        rows = S.rows_of(np.atleast_1d(np.asarray(users, dtype=object)))
+        found = recommend(S.A, rows, n, k=k, exclude_seen=exclude_seen, draws=draws, rng=rng, **options)
+        return S.named(found)
     generator = as_generator(rng)
     access = as_access(S)
     try:
@@ -239,6 +253,10 @@ def recommend(
             raise
         model = Recommender(access, error.rank, rng=generator, **options)
     return model.top_n(users, n, exclude_seen=exclude_seen, draws=draws, rng=generator)
+
+
+def _package(S: Any) -> str:
+    return type(S).__module__.split(".")[0]
 
 
 def _seen(rows: Rows) -> list[NDArray[np.intp]]:

@@ -32,5 +32,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "fastanchors representatives table.csv -k 5",
         "fastanchors representatives x.npy -k 5 -o weights.csv",
     ),
+    "recommend": ("fastanchors recommend ratings.csv --user 7 -n 10",),
     "unmix": ("fastanchors unmix scene.mat -k 4 -o unmixed/",),
 }

@@ -41,6 +41,7 @@ _COMMANDS = {
     "topics": "topics",
     "unmix": "unmix",
     "representatives": "representatives",
+    "recommend": "recommend",
     "bench": "bench",
     "completion": "completion",
 }

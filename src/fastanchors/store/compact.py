@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,6 @@ from .mapped_matrix import DIRTY_BYTES
 from .shard_rows import WORKERS, block_of, shard_bytes, stored_rows, write_shard
 from .sidecars import shared_only, write_whole
 
-if TYPE_CHECKING:
-    from .store import Store
-
 __all__ = ["compact", "remove_leftovers", "worth_compacting"]
 
 _OURS = re.compile(r"(shard|whole)-\d{6,}[\w.-]*\.bin|journal-\d{6,}\.log|manifest\.json\.tmp")
@@ -41,7 +38,7 @@ _SHORT_JOURNAL = 1 << 22
 _MANY_BLOCKS = 64
 
 
-def worth_compacting(store: Store) -> bool:
+def worth_compacting(store: Any) -> bool:
     """Whether the journal is long, changed pages fill the memory limit, or many small blocks slow down draws."""
     dirty = min(store._log.written_since(store._written_at) * DIRTY_BYTES, store.memory)
     many = len(store._blocks) > _MANY_BLOCKS and int(_small(store).sum()) > _MANY_BLOCKS
@@ -49,14 +46,14 @@ def worth_compacting(store: Store) -> bool:
     return store._writer.end > longest or dirty > store.memory_limit or many
 
 
-def _small(store: Store) -> NDArray[np.bool_]:
+def _small(store: Any) -> NDArray[np.bool_]:
     """Which blocks are far below the size of a shard."""
     limit = shard_bytes(store.memory_limit) // 4
     sides = 2 if store.manifest.column_side and store.is_sparse else 1
     return np.array([block.nbytes < sides * limit for block in store._blocks])
 
 
-def compact(store: Store) -> Manifest:
+def compact(store: Any) -> Manifest:
     """Write a new generation of ``store``, whose changes are all committed, and return its manifest."""
     old = store.manifest
     journal = store.path / f"journal-{old.generation + 1:06d}.log"
@@ -90,7 +87,7 @@ def compact(store: Store) -> Manifest:
 class _Rewriting:
     """The shards of a new generation: those that stay, and those written anew, two at a time where memory allows."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Any) -> None:
         self.store, self.number, self.sidecars = store, store._mapped.next_shard, store.sidecars()
         self._room = 5 * shard_bytes(store.memory_limit) // 2  # bytes of rows in the making
         self._futures: list[Future[Shard]] = []
@@ -137,7 +134,7 @@ class _Rewriting:
         return [future.result() for future in self._futures if future.exception() is None]
 
 
-def _runs(store: Store) -> Iterator[tuple[int, int, bool]]:
+def _runs(store: Any) -> Iterator[tuple[int, int, bool]]:
     """(first block, last + 1, whether to rewrite them), over all blocks in order.
 
     Rewritten are blocks that have changed or have no file, and small ones beside one another or beside those.
@@ -151,7 +148,7 @@ def _runs(store: Store) -> Iterator[tuple[int, int, bool]]:
         yield first, last, worthwhile
 
 
-def remove_leftovers(store: Store) -> None:
+def remove_leftovers(store: Any) -> None:
     """Remove files of ours that nothing refers to: what a crash, or the generation before, has left."""
     known = store._mapped.files()
     for name in os.listdir(store.path):

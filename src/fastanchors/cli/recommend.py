@@ -1,0 +1,56 @@
+"""``fastanchors recommend``: items for users, out of a file of ratings, beside what is popular."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..report._text import clean, plural
+from ._input import ADDRESS
+from ._terminal import working
+from .app import emit, json_option
+
+__all__ = ["recommend"]
+
+_NAME_WIDTH = 38
+
+
+@click.command()
+@click.argument("ratings", type=ADDRESS)
+@click.option("--user", "users", multiple=True, required=True, help="A user as the file names them; may be repeated.")
+@click.option("-n", "count", type=click.IntRange(1), default=10, show_default=True, help="How many items.")
+@click.option("-k", "tastes", type=click.IntRange(1), help="How many tastes; by default 20, or fewer for small tables.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same answer.")
+@json_option
+def recommend(ratings: Path, users: tuple[str, ...], count: int, tastes: int | None, seed: int, as_json: bool) -> None:
+    """Items that each USER has not rated yet, best first, beside the most popular ones.
+
+    RATINGS is text with a line for each rating: user, item, rating, as MovieLens gives them. Popularity is a strong
+    peer: where it does as well for your users, prefer it.
+    """
+    from ..apps import read_ratings
+    from ..apps import recommend as run
+
+    with working(f"reading {ratings.name}"):
+        table = read_ratings(ratings)
+        found = run(table, list(users), count, k=tastes, rng=seed)
+        popular = table.popular(list(users), count)
+    if as_json:
+        answers = [
+            {"user": user, "items": _present(items), "popular": _present(peers)}
+            for user, items, peers in zip(users, found.tolist(), popular.tolist(), strict=True)
+        ]
+        emit({"users": len(table.users), "items": len(table.items), "ratings": table.A.nnz, "answers": answers})
+        return
+    users_shown, items_shown = plural(len(table.users), "user"), plural(len(table.items), "item")
+    click.echo(f"{ratings.name}: {users_shown}, {items_shown}, {plural(table.A.nnz, 'rating')}")
+    for user, items, peers in zip(users, found.tolist(), popular.tolist(), strict=True):
+        click.echo(f"\n  {'for user ' + clean(user, _NAME_WIDTH - 9):<{_NAME_WIDTH}}  most popular, not yet rated")
+        for item, peer in zip(items, peers, strict=True):
+            mine, theirs = (clean(name or "", _NAME_WIDTH) for name in (item, peer))
+            click.echo(f"  {mine:<{_NAME_WIDTH}}  {theirs}".rstrip())
+
+
+def _present(items: list[str | None]) -> list[str]:
+    return [item for item in items if item is not None]
