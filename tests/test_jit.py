@@ -154,3 +154,19 @@ def test_a_changed_callee_or_constant_in_another_file_is_noticed(tmp_path):
     assert result("SCALE = 2\n@jit\ndef value(x): return x + 1\n") == "4"
     assert result("SCALE = 2\n@jit\ndef value(x): return x + 10\n") == "22"
     assert result("SCALE = 3\n@jit\ndef value(x): return x + 10\n") == "33"
+
+
+def test_a_cache_that_names_what_is_gone_is_emptied(tmp_path):
+    """A type that a kernel was compiled for may live in another module, or nowhere, in a later version."""
+    (tmp_path / "shapes.py").write_text(
+        "from typing import NamedTuple\n\n\nclass Pair(NamedTuple):\n    a: int\n    b: int\n"
+    )
+    (tmp_path / "kernel.py").write_text(
+        "from fastanchors._jit import jit\n\n\n@jit\ndef total(pair):\n    return pair[0] + pair[1]\n"
+    )
+    env = bare_environment(PACKAGE.parent, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    assert run("from kernel import total; from shapes import Pair; print(total(Pair(1, 2)))", tmp_path, env) == "3\n"
+    (tmp_path / "shapes.py").rename(tmp_path / "forms.py")
+    for _ in range(2):
+        code = "from kernel import total; from forms import Pair; print(total(Pair(1, 2)))"
+        assert run(code, tmp_path, env) == "3\n"

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -81,15 +82,27 @@ def watch_compiling(tell: Callable[[bool], object]) -> Iterator[None]:
 
 
 def _tend_cache(cache: Any, parts: frozenset[tuple[str, str]]) -> None:
-    """Widen the stamp of numba's cache by ``parts``, and let a full disk cost the cache but not the call."""
+    """Widen the stamp of numba's cache by ``parts``, and let a full disk or a stale cache cost time but not the call.
+
+    Types that kernels were compiled for may be gone in another version of this library; what numba raises then while it
+    reads its cache empties the cache.
+    """
     cache._cache_file._source_stamp = (cache._cache_file._source_stamp, sorted(parts))
-    save = cache.save_overload
+    save, load = cache.save_overload, cache.load_overload
+
+    def load_or_forget(signature: Any, context: Any) -> Any:
+        try:
+            return load(signature, context)
+        except (ImportError, AttributeError, EOFError, ValueError, pickle.UnpicklingError):
+            with contextlib.suppress(OSError):
+                cache.flush()
+            return None
 
     def save_or_go_without(signature: Any, result: Any) -> None:
         with contextlib.suppress(OSError):
             save(signature, result)
 
-    cache.save_overload = save_or_go_without
+    cache.save_overload, cache.load_overload = save_or_go_without, load_or_forget
 
 
 def _parts(function: Callable[..., Any]) -> frozenset[tuple[str, str]]:
