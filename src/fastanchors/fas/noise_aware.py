@@ -25,6 +25,7 @@ _SPARE = 4  # directions beyond those that k needs
 _ROW_BYTES = 4 * (DIRECTIONS + 4)  # held for each row of a store while its coordinates are made
 _PILOT_ROWS = 2048
 _FREE, _SHARE = 1 << 18, 0.1  # bytes that they may take in any store, and part of the bytes of the rows
+_OFF, _KIND = 9.0, 3  # so many rows with so many times the typical rest need directions of their own
 _MANY = 0.05  # part of the rows that may change before the coordinates are made anew
 
 _KEPT: weakref.WeakKeyDictionary[Any, tuple[Summary, int]] = weakref.WeakKeyDictionary()
@@ -132,7 +133,7 @@ def _recalled(source: Any) -> tuple[Summary, int] | None:
 
 
 def _current(source: Any, summary: Summary, cursor: int) -> Summary | None:
-    """With the rows that have changed since; None where they are too many."""
+    """With the rows that have changed since; None where they are too many, or of a kind that the directions miss."""
     written = source.changes_since(cursor)
     if written is None:
         return None
@@ -141,7 +142,10 @@ def _current(source: Any, summary: Summary, cursor: int) -> Summary | None:
         return summary
     if changed.size > max(64, _MANY * source.shape[0]):
         return None
-    return summary.with_rows(changed, source.rows(changed), source.shape[0])
+    current = summary.with_rows(changed, source.rows(changed), source.shape[0])
+    new = current.coordinates.left[np.isin(current.rows, changed)]
+    off = np.count_nonzero(new > _OFF * np.median(summary.coordinates.left))
+    return current if off < _KIND else None
 
 
 class CoordinatesSidecar(Sidecar):

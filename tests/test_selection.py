@@ -1,0 +1,80 @@
+"""selection=…: the same noise-aware anchors through every door, kept with a store, with their stability."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fastanchors as fa
+from fastanchors.errors import InvalidInputError, InvalidTypeError
+
+
+def counts(seed=0, rows=900, columns=60, k=4):
+    rng = np.random.default_rng(seed)
+    H = rng.gamma(0.3, size=(k, columns)) + 1e-6
+    H /= H.sum(axis=1, keepdims=True)
+    W = rng.dirichlet(np.full(k, 0.3), rows)
+    W[:k] = np.eye(k)
+    return rng.poisson(W @ H * 800) + 0.0, W @ H
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+def test_every_door_gives_the_same_anchors(tmp_path, noisy):
+    X = counts()[0 if noisy else 1]
+    expected = fa.FAS().seek(X, 4)
+    assert (expected.points is not None) == noisy
+    assert expected.support.min() >= 1
+    l1 = X / X.sum(axis=1, keepdims=True)
+    for source in (l1, sp.csr_array(X), fa.SampleMatrix(X), fa.build(X, tmp_path / "s")):
+        np.testing.assert_array_equal(fa.FAS().seek(source, 4).indices, expected.indices)
+    np.testing.assert_array_equal(fa.SeparableNMF(4).fit(X).anchors_, expected.indices)
+    if not noisy:
+        np.testing.assert_array_equal(fa.SPA().seek(l1, 4).indices, expected.indices)
+
+
+def test_a_store_answers_without_reading_and_follows_changes(tmp_path):
+    X, _ = counts()
+    fa.build(X, tmp_path / "s").close()
+    with fa.open(tmp_path / "s", mode="r+") as S:
+        assert fa.FAS().seek(S, 4).cost.rows_read == 0
+        S.append(X[:20])
+        assert fa.FAS().seek(S, 4).cost.rows_read == 20
+        S.append(np.tile(np.eye(1, 60, 7) * 500, (30, 1)))  # a fifth kind of row: other directions are needed
+        assert fa.FAS().seek(S, 5).points[:, 7].max() > 0.8
+        S.compact()
+    with fa.open(tmp_path / "s") as S:
+        assert fa.FAS().seek(S, 5).cost.rows_read == 0
+    fa.verify(tmp_path / "s")
+
+
+def test_k_above_the_directions_of_a_store_says_what_to_rebuild(tmp_path):
+    S = fa.build(counts()[0], tmp_path / "s", directions=8)
+    with pytest.raises(InvalidInputError, match=r"directions=11\), or take selection='spa'"):
+        fa.FAS().seek(S, 12)
+
+
+def test_several_sizes_are_each_sought():
+    X, _ = counts()
+    several = fa.FAS().seek(X, [2, 4])
+    assert [len(each) for each in several] == [2, 4]
+    assert several[1] == fa.FAS().seek(X, 4)
+
+
+def test_stability_survives_pickling():
+    found = fa.FAS().seek(counts()[0], 4)
+    again = pickle.loads(pickle.dumps(found))
+    assert again == found
+    assert again.certificate.stability.verdicts == ("firm",) * 4
+    assert fa.FAS(selection="spa").seek(counts()[0], 4).certificate.stability is None
+
+
+def test_bad_selections():
+    with pytest.raises(InvalidInputError, match="selection must be one of"):
+        fa.FAS(selection="best")
+    with pytest.raises(InvalidTypeError, match="budget is an option of plain SPA"):
+        fa.FAS(selection="lifted", budget=10)
+    with pytest.raises(InvalidInputError, match="goes with solver='fas'"):
+        fa.SeparableNMF(3, solver="spa", selection="lifted").fit(counts()[0])
