@@ -51,7 +51,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(store):
-    with serving(Session(lambda: fa.open(store), lambda: _signature(store), title="rows <b>")) as server:
+    with serving(Session(lambda: (fa.open(store), {}), lambda: _signature(store), title="rows <b>")) as server:
         yield server
 
 
@@ -234,7 +234,7 @@ def test_commits_of_another_process_are_seen(tmp_path):
         "with fa.open(sys.argv[1], mode='r+') as S:\n"
         "    S.append([[9.0] + [0.0] * 14])\n"
     )
-    with serving(Session(lambda: fa.open(path), lambda: _signature(path), title="rows")) as server:
+    with serving(Session(lambda: (fa.open(path), {}), lambda: _signature(path), title="rows")) as server:
         before = found(server, "seek?k=3&rule=spa")
         revision = found(server, "state")["revision"]
         assert found(server, "state")["revision"] == revision
@@ -249,7 +249,7 @@ def test_commits_of_another_process_are_seen(tmp_path):
 def test_a_file_that_is_replaced_is_read_again(tmp_path):
     path = tmp_path / "rows.npy"
     np.save(path, rows())
-    with serving(Session(lambda: fa.open_matrix(path), lambda: _signature(path), title="rows")) as server:
+    with serving(Session(lambda: (fa.open_matrix(path), {}), lambda: _signature(path), title="rows")) as server:
         assert found(server, "seek?k=2&rule=spa")["shape"] == [120, 15]
         np.save(tmp_path / "new.npy", rows(m=50))
         os.replace(tmp_path / "new.npy", path)
@@ -296,7 +296,7 @@ def test_the_live_page(tmp_path):
             assert time.monotonic() < end, condition
             time.sleep(0.05)
 
-    session = Session(lambda: fa.open(path), lambda: _signature(path), title="rows")
+    session = Session(lambda: (fa.open(path), {}), lambda: _signature(path), title="rows")
     with serving(session) as server, Browser(tmp_path / "profile") as browser:
         browser.size(1000, 800)
         browser.open(server.address)

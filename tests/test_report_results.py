@@ -13,7 +13,7 @@ import fastanchors as fa
 from fastanchors import report
 from fastanchors.apps import topics, unmix
 from fastanchors.report.explorer import pool_of, prefixes
-from fastanchors.report.look import look_at
+from fastanchors.report.look import look_at, shown_by_file
 from fastanchors.report.scene import composite
 from fastanchors.report.script import embedded, inlined
 
@@ -170,3 +170,21 @@ def test_modules_come_after_those_they_import():
     assert "import" not in re.sub("(//|/\\*).*", "", inlined())
     with pytest.raises(ValueError, match=r"model.js imports nnls"):
         inlined(("model", "nnls"))
+
+
+def test_files_say_how_their_rows_are_shown(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    from fastanchors.io.scene import SceneInfo
+
+    scene = SceneInfo((2, 3), "F")
+    assert shown_by_file(tmp_path / "x.hdr", scene, 6) == {"kind": "scene", "image": (2, 3), "order": "F"}
+    assert shown_by_file(tmp_path / "x.hdr", scene, 7) == {}
+    assert shown_by_file(tmp_path / "x.npy", None, 6) == {}
+    places = np.arange(30.0).reshape(6, 5)
+    with h5py.File(tmp_path / "x.h5ad", "w") as file:
+        file["obsm/X_pca"] = -places
+        file["obsm/X_umap"] = places
+    shown = shown_by_file(tmp_path / "x.h5ad", None, 6)
+    assert shown["kind"] == "cells"
+    np.testing.assert_array_equal(shown["embedding"], places[:, :2])
+    assert shown_by_file(tmp_path / "x.h5ad", None, 5) == {"kind": "cells", "embedding": None}

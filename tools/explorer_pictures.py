@@ -52,7 +52,7 @@ VIEWS = {
     "topics": (topics, PICK.format(2) + "document.querySelector('#typical button').click();", "#explore", 900, "light"),
     "rows": (
         table,
-        PICK.format(1) + "document.querySelectorAll('#worst button')[1].click();",
+        PICK.format(1) + "document.querySelectorAll('#worst button')[4].click();",
         ".linked",
         880,
         "dark",

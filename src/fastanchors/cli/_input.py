@@ -17,6 +17,7 @@ from .._types import Rows
 from .._validate import check_finite, check_index
 from ..io import open_source
 from ..io.addresses import RemotePath, is_address, path_of
+from ..io.scene import SceneInfo
 from ..matrix import ArrayMatrix, RowMatrix, dense, open_matrix
 from ..matrix.scaled import scale_rows
 from ..store import Store
@@ -95,10 +96,16 @@ class Input:
             if normalize is not None or self._options:
                 given = "normalize" if normalize is not None else next(iter(self._options)).replace("_", "-")
                 raise click.UsageError(f"--{given} is for files: the store {path} has its own view and names")
+            self._source: Any = None
             self._hold(open_matrix(path))
         else:
             self._source = open_source(path, **self._options)
             self.shape = self._source.shape
+
+    @property
+    def scene(self) -> SceneInfo | None:
+        """What the file tells of the image its rows are pixels of; None for a store, and where it tells nothing."""
+        return None if self._source is None else self._source.scene
 
     def _hold(self, matrix: RowMatrix) -> RowMatrix:
         self._matrix, self.normalize, self.shape = matrix, matrix.normalize, matrix.shape

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-__all__ = ["FORMAT", "IMAGE", "KIND", "check_output", "reader_arguments", "same_file", "table_options"]
+__all__ = ["FORMAT", "IMAGE", "KIND", "check_output", "how_shown", "reader_arguments", "same_file", "table_options"]
 
 
 class _Format(click.ParamType):  # type: ignore[type-arg]
@@ -52,6 +52,16 @@ class _Separator(click.ParamType):  # type: ignore[type-arg]
         if len(value.encode()) != 1:
             self.fail(f"{value!r} is not one plain character such as ';' (or 'tab')", param, ctx)
         return value
+
+
+def how_shown(rows: Any, kind: str, image: tuple[int, int] | None) -> dict[str, Any]:
+    """How rows are shown in a report: as was asked for, else as their file says."""
+    from ..report.look import shown_by_file
+
+    found = shown_by_file(rows.path, rows.scene, rows.matrix.shape[0])
+    if image is not None:
+        found = {"kind": "scene", "image": image}
+    return found | ({} if kind == "auto" else {"kind": kind})
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:

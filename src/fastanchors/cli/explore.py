@@ -11,8 +11,9 @@ from typing import Any
 
 import click
 
+from ..matrix.contract import RowMatrix
 from ._input import ADDRESS, Input, input_options
-from ._options import IMAGE, KIND
+from ._options import IMAGE, KIND, how_shown
 from ._terminal import working
 from .app import emit, json_option, say
 
@@ -59,14 +60,11 @@ def explore(
     from ..report.live import Session
     from ..report.serve import ExplorerServer
 
-    session = Session(
-        lambda: Input(source, **options).matrix,
-        lambda: _signature(source),
-        title=title or source.name,
-        seed=seed,
-        kind=kind,
-        image=image,
-    )
+    def open_rows() -> tuple[RowMatrix, dict[str, Any]]:
+        rows = Input(source, **options)
+        return rows.matrix, how_shown(rows, kind, image)
+
+    session = Session(open_rows, lambda: _signature(source), title=title or source.name, seed=seed)
     try:
         with working(f"looking at {source.name}"):
             session.seek(size, rule)

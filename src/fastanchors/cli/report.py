@@ -16,7 +16,7 @@ from ..io.addresses import path_of
 from ..matrix.cost import Cost
 from ..report._text import GIVEN, plural
 from ._input import ADDRESS, PATH, Input, input_options
-from ._options import IMAGE, KIND, check_output, reader_arguments
+from ._options import IMAGE, KIND, check_output, how_shown, reader_arguments
 from ._result import Found, is_result, load
 from ._terminal import shown_bytes, working
 from .app import emit, json_option
@@ -103,8 +103,7 @@ def report(
             row_names=rows.row_names,
             column_names=rows.column_names,
             normalize=rows.normalize,
-            kind=kind,
-            image=image,
+            **how_shown(rows, kind, image),
             curve=curve,
             solver=again,
             seed=seed,

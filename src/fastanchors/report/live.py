@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
@@ -62,28 +62,26 @@ class Session:
     Parameters
     ----------
     open_rows : callable
-        Opens the rows as they are now. A store that it returns is closed when they have changed.
+        Opens the rows as they are now and says how they are shown (see :func:`~fastanchors.report.look.look_at`). A
+        store that it returns is closed when they have changed.
     signature : callable
         Something that is different after the rows have changed; called often.
     title : str
         What to call the data.
     seed : int
         Of all that is drawn at random.
-    **shown
-        How rows are shown, see :func:`~fastanchors.report.look.look_at`.
     """
 
     def __init__(
         self,
-        open_rows: Callable[[], RowMatrix],
+        open_rows: Callable[[], tuple[RowMatrix, Mapping[str, Any]]],
         signature: Callable[[], Hashable],
         *,
         title: str,
         seed: int = 0,
-        **shown: Any,
     ) -> None:
         self.title = clean(title)
-        self._open_rows, self._signature, self._seed, self._shown = open_rows, signature, seed, shown
+        self._open_rows, self._signature, self._seed = open_rows, signature, seed
         self._lock = threading.Lock()
         self._revision = 0
         self._seen = signature()
@@ -181,9 +179,9 @@ class Session:
         """The rows as they are now, opened again where they have changed."""
         if self._rows is None or self._rows[0] != self._revision:
             self._forget()
-            matrix = self._open_rows()
+            matrix, shown = self._open_rows()
             rng = as_generator(self._seed)
-            look = look_at(matrix, matrix, **self._shown)
+            look = look_at(matrix, matrix, **shown)
             if look.kind == "auto":
                 some = np.sort(rng.choice(matrix.shape[0], min(matrix.shape[0], _JUDGED), replace=False))
                 look = replace(look, kind=recognised(matrix.rows(some), look.column_names))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -11,11 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..anchors import Anchors
 from ..errors import InvalidInputError
+from ..io.hdf5 import open_hdf5
+from ..io.scene import SceneInfo
 from ..matrix.contract import RowMatrix
 from ._text import clean
 from .kinds import check_kind, names_of_rows
 
-__all__ = ["Look", "look_at", "names_of_anchors"]
+__all__ = ["Look", "look_at", "names_of_anchors", "shown_by_file"]
 
 _EMBEDDINGS = ("X_umap", "X_tsne", "X_draw_graph_fa", "X_phate", "X_pca")  # of AnnData, best first
 
@@ -67,7 +70,7 @@ def look_at(
         raise InvalidInputError(f"there are {len(texts)} texts for {m} rows")
     if type(source).__module__.split(".")[0] == "anndata":
         kind = "cells" if kind == "auto" else kind
-        embedding = _embedding(source) if embedding is None else embedding
+        embedding = _embedding(source.obsm) if embedding is None else embedding
     if kind == "scene" and image is None:
         raise InvalidInputError("kind='scene' needs image=(height, width)")
     if kind == "auto" and image is not None:
@@ -93,11 +96,23 @@ def names_of_anchors(anchors: Anchors, look: Look) -> list[str]:
     return [clean(look.anchor_names[i]) if i in look.anchor_names else name for i, name in zip(anchors, rows)]
 
 
-def _embedding(adata: Any) -> ArrayLike | None:
+def shown_by_file(path: Path, scene: SceneInfo | None, rows: int) -> dict[str, Any]:
+    """What a file says of how its rows are shown: the image they are pixels of, or the embedding of cells."""
+    if scene is not None and scene.shape is not None and scene.shape[0] * scene.shape[1] == rows:
+        return {"kind": "scene", "image": scene.shape, "order": scene.order}
+    if path.suffix.lower() != ".h5ad":
+        return {}
+    with open_hdf5(path) as file:
+        places = _embedding(file["obsm"]) if "obsm" in file else None
+    fits = places is not None and places.shape == (rows, 2) and np.isfinite(places).all()
+    return {"kind": "cells", "embedding": places if fits else None}
+
+
+def _embedding(obsm: Any) -> NDArray[np.float64] | None:
     """The first two columns of the embedding that is made to be looked at."""
     for name in _EMBEDDINGS:
-        if name in adata.obsm:
-            return np.asarray(adata.obsm[name])[:, :2]
+        if name in obsm and len(getattr(obsm[name], "shape", ())) == 2:  # a data frame has columns in a group
+            return np.asarray(obsm[name][:, :2], dtype=np.float64)
     return None
 
 
