@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +42,6 @@ def demo(out: Path, as_json: bool) -> None:
     start = time.perf_counter()
     corpus = _corpus()
     _make_place(out)
-    encoder = _compile_encoder()
     tell = _silent if as_json else click.echo
     tell(
         f"Reuters, 1996-97: {len(corpus.titles)} stories, {len(corpus.words):,} different words.\n"
@@ -57,11 +54,15 @@ def demo(out: Path, as_json: bool) -> None:
         _update(S, corpus, tell)
         after = _seek(S)
         tell(f"4. seek    again: {_change(before, after)}\n{_sure(after)}")
-        encoder.wait()
         _encode(S, corpus, after, out / "stories.csv", tell)
         page = _report(S, after, out / "report.html", tell)
     seconds = time.perf_counter() - start
-    tell(f"\nAll this took {seconds:.0f} s. Next: fastanchors seek YOUR-FILE -k 10, or fastanchors --help.")
+    tell(
+        f"\nAll this took {seconds:.0f} s. To try on a file of your own:\n\n"
+        "  fastanchors seek YOUR-FILE -k 10\n"
+        "  fastanchors report YOUR-FILE -k 10 -o report.html\n"
+        "  fastanchors build YOUR-FILE your.store"
+    )
     if as_json:
         files = {"store": str(out / "words.store"), "report": str(page), "weights": str(out / "stories.csv")}
         emit({**files, "before": before.as_dict(), "after": after.as_dict(), "seconds": seconds})
@@ -69,12 +70,6 @@ def demo(out: Path, as_json: bool) -> None:
 
 def _silent(text: str) -> None:
     """What a script hears of the story."""
-
-
-def _compile_encoder() -> subprocess.Popen[bytes]:
-    """Compile the encoder beside the first steps: on a fresh machine that takes longest, later it is cached."""
-    code = "import numpy, fastanchors; fastanchors.encode(numpy.eye(2), numpy.eye(2))"
-    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def _build(corpus: _Corpus, path: Path, tell: _Tell) -> Store:
