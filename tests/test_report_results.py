@@ -188,3 +188,16 @@ def test_files_say_how_their_rows_are_shown(tmp_path):
     assert shown["kind"] == "cells"
     np.testing.assert_array_equal(shown["embedding"], places[:, :2])
     assert shown_by_file(tmp_path / "x.h5ad", None, 5) == {"kind": "cells", "embedding": None}
+
+
+def test_unmix_writes_the_page_on_the_command_line(tmp_path):
+    click_testing = pytest.importorskip("click.testing")
+    from fastanchors.cli.unmix import unmix as command
+
+    scene = fa.datasets.hyperspectral(12, 15, bands=30, k=3, rng=0)
+    np.save(tmp_path / "scene.npy", scene.cube)
+    arguments = [str(tmp_path / "scene.npy"), "-k", "3", "-o", str(tmp_path / "out"), "--no-pictures", "--report"]
+    done = click_testing.CliRunner().invoke(command, [*arguments, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["pictures"] == [str(tmp_path / "out" / "report.html")]
+    assert data_of(tmp_path / "out" / "report.html")["rows"]["grid"] == [12, 15]

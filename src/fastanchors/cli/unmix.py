@@ -46,6 +46,7 @@ class _Shape(click.ParamType):  # type: ignore[type-arg]
 @click.option("--ignore", type=float, help="Value of pixels without data (NaN and 0 always are); nan for none.")
 @click.option("--clip", is_flag=True, help="Set negative values to zero instead of refusing them.")
 @click.option("--keep-odd", is_flag=True, help="Let single pixels that are like no others make a material.")
+@click.option("--report", is_flag=True, help="Also write report.html, a page to explore the scene.")
 @click.option("--no-pictures", is_flag=True, help="Write the numbers only.")
 @json_option
 def unmix(
@@ -60,6 +61,7 @@ def unmix(
     ignore: float | None,
     clip: bool,
     keep_odd: bool,
+    report: bool,
     no_pictures: bool,
     as_json: bool,
 ) -> None:
@@ -67,13 +69,13 @@ def unmix(
 
     CUBE is a .mat file, an ENVI header (.hdr) or a .npy array. Spectra go to endmembers.csv, the share of every
     material in every pixel to abundances.npy (height × width × k, or pixels × k where the size of the image is
-    not known), pictures of both to spectra.png and abundances.png.
+    not known), pictures of both to spectra.png and abundances.png; with --report, a page to explore them.
     """
     from ..apps import read_cube
     from ..apps import unmix as run
 
     folder = folder or Path(f"{cube.stem}-unmixed")
-    for name in ("abundances.npy", "endmembers.csv", "spectra.png", "abundances.png"):
+    for name in ("abundances.npy", "endmembers.csv", "spectra.png", "abundances.png", "report.html"):
         if same_file(folder / name, cube):
             raise click.BadParameter(f"{folder / name} is the scene, and would be overwritten", param_hint="--out")
     with working(f"unmixing {cube.name}"):
@@ -84,6 +86,8 @@ def unmix(
     np.save(abundance_file, result.abundances if scene.shape is None else result.maps)
     _write_spectra(folder / "endmembers.csv", result)
     pictures = [] if no_pictures else _pictures(result, folder)
+    if report:
+        pictures.append(result.report(folder / "report.html", title=cube.name))
     positions = None if scene.shape is None else [list(place) for place in result.positions()]
     if as_json:
         emit(

@@ -5,7 +5,7 @@ import { el, fill, percent } from './dom.js';
 import { ask, follow } from './live.js';
 import { renderMaps } from './maps.js';
 import { Model } from './model.js';
-import { renderCurve, renderPlot } from './plot.js';
+import { plotNote, renderCurve, renderPlot } from './plot.js';
 import { findRows, renderFound, renderRow, renderTypical, renderWorst } from './rows.js';
 import { renderTopicMap } from './words.js';
 
@@ -96,6 +96,7 @@ export class Explorer {
     renderCompare(at('compare'), this, this.act);
     if (changed.join() === 'relevance') return;
     renderPlot(at('plot'), this, this.act);
+    at('plot-note').textContent = plotNote(this);
     renderMaps(at('maps'), this, this.act);
     renderTopicMap(at('topic-map'), this, this.act);
     renderRow(at('row'), this);

@@ -121,6 +121,14 @@ function nearest(picture, event, drawn) {
   return best;
 }
 
+/** What the places of the rows mean. */
+export function plotNote(state) {
+  const shade = state.picked === null ? 'Grey rows are explained by less than half.' : 'Rows stand out by the share of the anchor that is picked.';
+  if (state.plot === 'embedding') return `Rows lie where the embedding puts them. ${shade}`;
+  const shared = state.fit.ids.length > 3 ? ' With more than three anchors different mixtures can share a place.' : '';
+  return `A row lies nearer to the anchors that weigh more in it. ${shade}${shared}`;
+}
+
 /** The share of the data that is not explained, for every k; a point is picked to go there. */
 export function renderCurve(place, state, act) {
   const { steps } = state.model, width = 360, height = 110, left = 44, base = height - 22;
