@@ -170,7 +170,7 @@ def main() -> None:
             angles = [fa.metrics.matched_spectral_angle(spectra, X[chosen]).mean for chosen in found]
             result = fa.apps.unmix(X, k)
             own_angle = fa.metrics.matched_spectral_angle(spectra, result.endmembers).mean
-            aside = f"{result.odd.size} pixels, {result.hot_bands.size} bands"
+            aside = f"{result.outliers.size} pixels, {result.hot_bands.size} bands"
             rows.append((error, *angles, own_angle, aside))
         report.table(["error", *peers, "fastanchors unmix, defaults", "set aside"], rows)
     report.text(

@@ -107,7 +107,7 @@ def test_topics_beside_scikit_learn(ldac):
     assert set(table[0]) == {"method", "coherence", "npmi", "uniqueness", "seconds"}
 
 
-def test_unmix_tells_of_odd_pixels_and_of_axes_that_look_wrong(tmp_path, scene):
+def test_unmix_tells_of_outliers_and_of_axes_that_look_wrong(tmp_path, scene):
     spoiled = scene.cube.copy()
     spoiled[4, 5, 6] = 50.0
     np.save(tmp_path / "x.npy", spoiled)

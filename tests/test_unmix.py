@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import scipy.io
 
 import fastanchors as fa
-from fastanchors.apps._odd import ScaledPixels, odd_places
+from fastanchors.apps._outliers import ScaledPixels, find_outliers
 from fastanchors.apps._smoothed import cores
 from fastanchors.greedy.selection import smoothed_groups
 from naive.apps import leverages as naive_leverages
@@ -69,7 +71,7 @@ def test_dark_and_odd_pixels_do_not_mislead(seed):
 
 
 def test_leverages_equal_their_twin(scene):
-    pixels = ScaledPixels(scene.A, np.arange(720), np.arange(40))
+    pixels = ScaledPixels(scene.A, np.arange(40))
     values, axes = pixels.axes(np.ones(720, dtype=bool))
     brightness = scene.A.sum(axis=1)
     rows = scene.A / np.maximum(brightness, np.median(brightness))[:, None]
@@ -82,8 +84,8 @@ def test_a_spike_in_a_pixel_changes_nothing(scene, spikes):
     for row, column, band, value in spikes:
         cube[row, column, band] = value * scene.cube.max()
     clean, result = fa.apps.unmix(scene.cube, 3), fa.apps.unmix(cube, 3)
-    assert sorted(result.odd) == sorted(row * 30 + column for row, column, _, _ in spikes)
-    assert clean.odd.size == 0
+    assert sorted(result.outliers) == sorted(row * 30 + column for row, column, _, _ in spikes)
+    assert clean.outliers.size == 0
     np.testing.assert_allclose(result.endmembers, clean.endmembers, atol=0.01)
     assert result.relative_error == pytest.approx(clean.relative_error, rel=0.05)
     np.testing.assert_allclose(result.abundances.sum(axis=1), 1.0, atol=1e-12)  # odd pixels have abundances too
@@ -95,7 +97,7 @@ def test_many_spiked_pixels_are_set_aside_and_no_others(seed):
     X, at = scene.A.copy(), rng.choice(1600, 64, replace=False)
     X[at, rng.permutation(80)[:64]] = 5 * X.max()
     result = fa.apps.unmix(X, 4)
-    assert sorted(result.odd) == sorted(at)
+    assert sorted(result.outliers) == sorted(at)
     assert angle(scene, result) < 0.02
 
 
@@ -103,9 +105,9 @@ def test_many_spiked_pixels_are_set_aside_and_no_others(seed):
 def test_odd_pixels_would_take_the_place_of_materials(seed):
     hard = fa.datasets.hyperspectral(20, 20, 30, 10, dark=60, outliers=15, rng=seed)
     result = fa.apps.unmix(hard.cube, 10)
-    assert sorted(result.odd) == sorted(hard.outliers)
+    assert sorted(result.outliers) == sorted(hard.outliers)
     assert angle(hard, result) < 0.02
-    assert angle(hard, fa.apps.unmix(hard.cube, 10, keep_odd=True)) > 0.2  # what setting them aside is for
+    assert angle(hard, fa.apps.unmix(hard.cube, 10, keep_outliers=True)) > 0.2  # what setting them aside is for
 
 
 def test_a_band_that_is_hot_in_a_whole_column_is_no_material(scene):
@@ -127,7 +129,7 @@ def test_a_rare_material_is_neither_odd_nor_diluted(seed, share):
     weights[rng.choice(2400, int(share * 2400), replace=False)] = [0, 0, 0, 1]
     X = np.maximum(weights @ made.components + 0.005 * rng.standard_normal(made.A.shape), 0)
     result = fa.apps.unmix(X, 4)
-    assert result.odd.size == 0
+    assert result.outliers.size == 0
     assert result.hot_bands.size == 0
     assert fa.metrics.matched_spectral_angle(made.components, result.endmembers).values.max() < 0.05
 
@@ -144,8 +146,8 @@ def test_cores_keep_groups_of_points_alike_and_drop_strangers():
 
 def test_single_pixels_are_not_odd_where_they_are_asked_for(scene):
     X = np.vstack([scene.A, 9 * np.eye(40)[:1]])
-    assert odd_places(X, np.arange(721), 3, 30)[0].tolist() == [False] * 720 + [True]
-    assert not odd_places(X, np.arange(721), 3, 1)[0].any()
+    assert find_outliers(X, 3, 30)[0].tolist() == [False] * 720 + [True]
+    assert not find_outliers(X, 3, 1)[0].any()
 
 
 def test_empty_pixels_and_dead_bands(scene):
@@ -155,7 +157,7 @@ def test_empty_pixels_and_dead_bands(scene):
     cube[5, :, :] = -9999.0
     cube[:, :, 7] = np.nan
     cube[:4, :, 7] = 0.0
-    result = fa.apps.unmix(cube, 3, ignore=-9999.0)
+    result = fa.apps.unmix(cube, 3, nodata=-9999.0)
     assert result.empty.tolist() == list(range(6 * 30))
     assert result.dead_bands.tolist() == [7]
     assert np.all(result.abundances[result.empty] == 0)
@@ -170,19 +172,97 @@ def test_bands_of_zeros_are_dead_and_single_zeros_are_measured(scene):
     cube = scene.cube.copy()
     cube[:, :, 30:] = 0.0
     cube[2, 3, 4] = 0.0
-    result = fa.apps.unmix(cube, 3, ignore=0)
+    result = fa.apps.unmix(cube, 3, nodata=0)
     assert result.dead_bands.tolist() == list(range(30, 40))
     assert result.empty.size == 0
 
 
-def test_a_band_with_the_ignored_value_is_refused_with_a_cure_that_works(scene):
-    cube = np.round(scene.cube * 1000).astype(np.uint16)
-    cube[3, 4, 5] = 65535
-    with pytest.raises(fa.errors.InvalidInputError, match=r"\(row 3, column 4\) is 65535, the value.*ignore=nan"):
-        fa.apps.unmix(cube, 3, ignore=65535)
-    assert fa.apps.unmix(cube, 3, ignore=float("nan")).odd.tolist() == [94]
-    cube[3, 4] = 65535
-    assert fa.apps.unmix(cube, 3, ignore=65535).empty.tolist() == [94]
+def test_pixels_with_gaps_are_left_out_and_counted(scene):
+    counts = np.round(scene.cube * 1000).astype(np.uint16)
+    counts[3, 4, 5] = 65535
+    floats = scene.cube.copy()
+    floats[3, 4, 5] = np.nan
+    for cube, nodata in ((counts, 65535), (floats, None)):
+        result = fa.apps.unmix(cube, 3, nodata=nodata)
+        assert result.incomplete.tolist() == result.left_out.tolist() == [94]
+        assert result.empty.size == result.outliers.size == 0
+        assert np.all(result.abundances[94] == 0)
+        assert result.share.sum() == pytest.approx(1)
+        assert angle(scene, result) < 0.03
+    assert fa.apps.unmix(counts, 3, nodata=float("nan")).outliers.tolist() == [94]
+    counts[3, 4] = 65535
+    assert fa.apps.unmix(counts, 3, nodata=65535).empty.tolist() == [94]
+    floats[:20, :, 6] = np.nan
+    with pytest.raises(fa.errors.InvalidInputError, match=r"600 of 720 pixels lack .* band 6 in 600 .*drop_bands="):
+        fa.apps.unmix(floats, 3)
+    assert fa.apps.unmix(floats, 3, drop_bands=[6]).incomplete.tolist() == [94]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16])
+def test_clipping_makes_no_material_of_a_border_without_data(scene, dtype):
+    cube = (scene.cube * 1000).astype(dtype)
+    framed = np.pad(cube, ((4, 4), (4, 4), (0, 0)), constant_values=-9999)
+    inside = np.pad(np.ones((24, 30), bool), 4).ravel()
+    plain = fa.apps.unmix(cube, 3)
+    for options in ({"clip": True}, {"nodata": -9999}, {"nodata": -9999, "clip": True}):
+        result = fa.apps.unmix(framed, 3, **options)
+        np.testing.assert_array_equal(result.empty, np.flatnonzero(~inside))
+        np.testing.assert_allclose(result.endmembers, plain.endmembers)
+        np.testing.assert_allclose(result.share, plain.share)
+    with pytest.raises(fa.errors.InvalidInputError, match=r"\(-9999\).*nodata=-9999$"):
+        fa.apps.unmix(framed, 3)
+    framed[0, 0, 3] = 7  # not wholly empty: clipping would hide that the rest is missing
+    with pytest.raises(fa.errors.InvalidInputError, match=r"pixel 0 .*\(-9999\).*nodata=-9999$"):
+        fa.apps.unmix(framed, 3, clip=True)
+    assert fa.apps.unmix(framed, 3, clip=True, nodata=-9999).incomplete.tolist() == [0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint16])
+def test_masked_arrays_keep_their_mask(scene, dtype):
+    cube = np.ma.masked_array((scene.cube * 1000).astype(dtype), mask=np.zeros(scene.cube.shape, bool))
+    cube.data[:5] = 60_000  # what is under the mask does not matter
+    cube.mask[:5] = True
+    cube.mask[10, 10, 3] = True
+    result = fa.apps.unmix(cube, 3)
+    assert result.empty.tolist() == list(range(150))
+    assert result.incomplete.tolist() == [310]
+    assert angle(scene, result) < 0.05
+
+
+def test_masks_and_dropped_bands(scene, tmp_path):
+    mask = np.ones((24, 30), dtype=np.uint8)
+    mask[:2] = 0
+    cube = scene.cube.copy()
+    cube[:2] = -5.0
+    cube[:, :, 9] = -1.0
+    result = fa.apps.unmix(cube, 3, mask=mask, drop_bands=[9])
+    assert result.empty.tolist() == list(range(60))
+    assert result.dropped_bands.tolist() == [9]
+    assert np.all(result.endmembers[:, 9] == 0)
+    np.save(tmp_path / "mask.npy", mask)
+    np.testing.assert_array_equal(fa.apps.read_mask(tmp_path / "mask.npy", result.cube), mask.ravel() == 1)
+    turned = fa.apps.unmix(scene.A, 3, shape=(24, 30), order="F").cube
+    np.testing.assert_array_equal(fa.apps.read_mask(tmp_path / "mask.npy", turned), mask.ravel(order="F") == 1)
+    with pytest.raises(fa.errors.InvalidInputError, match=r"\(30, 24\).*image of 24×30"):
+        fa.apps.unmix(cube, 3, mask=mask.T)
+    with pytest.raises(fa.errors.InvalidInputError, match="no band 40"):
+        fa.apps.unmix(cube, 3, drop_bands=[40])
+    with pytest.raises(fa.errors.InvalidInputError, match="all 40 bands"):
+        fa.apps.unmix(cube, 3, drop_bands=range(40))
+
+
+def test_large_scenes_are_searched_in_a_sample(scene, monkeypatch):
+    monkeypatch.setattr("fastanchors.apps._unmix._SEARCHED", 400)
+    monkeypatch.setattr("fastanchors.apps._cube._BLOCK_BYTES", 1 << 14)
+    out = np.full((720, 3), 7, dtype=np.float32)
+    result = fa.apps.unmix(scene.cube, 3, out=out)
+    assert result.abundances is out
+    assert result.searched == 400
+    np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(out, fa.encode(scene.A, result.endmembers, sum_to_one=True), atol=1e-6)
+    assert angle(scene, result) < 0.03
+    with pytest.raises(fa.errors.InvalidInputError, match=r"out must be .*\(720, 3\)"):
+        fa.apps.unmix(scene.cube, 3, out=out[:9])
 
 
 def test_integer_scenes_and_scale_do_not_matter(scene):
@@ -194,11 +274,10 @@ def test_integer_scenes_and_scale_do_not_matter(scene):
 
 def test_bad_scenes_are_refused_with_the_place(scene):
     cube = scene.cube.copy()
-    cube[3, 4, 5] = np.nan
-    with pytest.raises(fa.errors.InvalidInputError, match=r"band 5 of pixel 94 \(row 3, column 4\) has no data"):
-        fa.apps.unmix(cube, 3)
     cube[3, 4, 5] = -1.0
-    with pytest.raises(fa.errors.InvalidInputError, match=r"band 5 of pixel 94 .*negative.*clip=True"):
+    with pytest.raises(
+        fa.errors.InvalidInputError, match=r"band 5 of pixel 94 \(row 3, column 4\) .*negative.*clip=True.*nodata="
+    ):
         fa.apps.unmix(cube, 3)
     assert fa.apps.unmix(cube, 3, clip=True).empty.size == 0
     with pytest.raises(fa.errors.InvalidInputError, match="holds no data"):
@@ -295,7 +374,7 @@ def test_envi(tmp_path, scene, interleave, code, dtype):
     read = fa.apps.read_cube(tmp_path / "x.hdr")
     np.testing.assert_array_equal(read.image(read.pixels), cube)
     assert read.wavelengths[1] == 410
-    assert read.ignore == -1
+    assert read.info.ignore == -1
     source = fa.io.open_source(tmp_path / "x.hdr")
     np.testing.assert_array_equal(np.vstack(list(source.blocks(1 << 12))), cube.reshape(-1, 40))
 
@@ -319,3 +398,73 @@ def test_envi_refuses_what_it_cannot_read(tmp_path):
         fa.apps.read_cube(tmp_path / "b.hdr")
     with pytest.raises(fa.errors.StoreError, match="does not exist"):
         fa.apps.read_cube(tmp_path / "none.hdr")
+
+
+def test_what_a_header_tells_is_used_and_written(tmp_path, scene):
+    """Bad bands, scale, no-data value, wavelengths and the place on the map."""
+    stored = np.round(scene.cube * 10_000).astype(np.int16)
+    stored[:, :, [3, 17]] = -50
+    stored[0] = -9999
+    stored.transpose(2, 0, 1).tofile(tmp_path / "x.img")
+    good = [0 if band in (3, 17) else 1 for band in range(40)]
+    place = "UTM, 1, 1, 500000, 4100000, 60, 60, 11, North, WGS-84, units=Meters"
+    header = {
+        "samples": 30,
+        "lines": 24,
+        "bands": 40,
+        "data type": 2,
+        "interleave": "bsq",
+        "byte order": 0,
+        "data ignore value": -9999,
+        "reflectance scale factor": 10000,
+        "wavelength units": "Nanometers",
+        "wavelength": "{" + ", ".join(str(400.5 + 10 * band) for band in range(40)) + "}",
+        "bbl": "{" + ", ".join(map(str, good)) + "}",
+        "map info": "{" + place + "}",
+    }
+    (tmp_path / "x.hdr").write_text("ENVI\n" + "\n".join(f"{key} = {value}" for key, value in header.items()))
+    result = fa.apps.unmix(fa.apps.read_cube(tmp_path / "x.img"), 3)
+    assert result.dropped_bands.tolist() == [3, 17]
+    assert result.empty.tolist() == list(range(30))
+    rest = np.flatnonzero(good)
+    np.testing.assert_allclose(
+        result.endmembers[:, rest], fa.apps.unmix(scene.cube[1:][..., rest], 3).endmembers, atol=2e-4
+    )
+    fa.apps.save_spectra(result, tmp_path / "out")
+    lines = (tmp_path / "out" / "endmembers.csv").read_text().splitlines()
+    assert lines[0] == "wavelength (Nanometers),material1,material2,material3"
+    assert lines[2].startswith("410.5,")
+    library = fa.io.open_source(tmp_path / "out" / "endmembers.sli")
+    np.testing.assert_allclose(next(library.blocks()).reshape(3, 40), result.endmembers, rtol=1e-6)
+    fa.apps.save_maps(result, tmp_path / "out")
+    maps = fa.io.open_source(tmp_path / "out" / "abundances.hdr")
+    assert maps.scene.map_info["map info"] == place
+    values = next(maps.blocks())
+    assert maps.scene.no_data(values).nonzero()[0].tolist() == list(range(30))
+    np.testing.assert_allclose(values[30:], result.abundances[30:], atol=1e-6)
+
+
+def test_damaged_mat_files_are_refused(tmp_path, scene):
+    """SciPy's reader may crash on such files; ours names the file."""
+    scipy.io.savemat(tmp_path / "x.mat", {"cube": scene.cube[:6, :7]}, do_compression=False)
+    whole = (tmp_path / "x.mat").read_bytes()
+    rng = np.random.default_rng(0)
+    for size in (100, 130, 150, 180, len(whole) // 2):
+        (tmp_path / "x.mat").write_bytes(whole[:size])
+        with pytest.raises(fa.errors.FastAnchorsError, match=r"x\.mat"):
+            fa.apps.unmix(fa.apps.read_cube(tmp_path / "x.mat"), 2)
+    for _ in range(60):
+        spoiled = bytearray(whole)
+        spoiled[int(rng.integers(128, 190))] ^= int(rng.integers(1, 256))
+        (tmp_path / "x.mat").write_bytes(spoiled)
+        with contextlib.suppress(fa.errors.FastAnchorsError, fa.errors.GuessWarning):
+            fa.apps.unmix(fa.apps.read_cube(tmp_path / "x.mat", bands="last"), 2)
+
+
+def test_mat_structures_bring_wavelengths(tmp_path, scene):
+    waves = 400.0 + 10 * np.arange(40)
+    scipy.io.savemat(tmp_path / "s.mat", {"scene": {"cube": scene.cube, "wavelength": waves}})
+    cube = fa.apps.read_cube(tmp_path / "s.mat")
+    np.testing.assert_array_equal(cube.wavelengths, waves)
+    np.testing.assert_array_equal(cube.image(cube.pixels), scene.cube)
+    assert angle(scene, fa.apps.unmix(cube, 3)) < 0.03

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from ._archetypes import archetypes
 from ._corpus import Corpus, as_corpus, read_corpus
-from ._cube import Cube, read_cube
+from ._cube import Cube
 from ._pictures import save_pictures
 from ._ratings import RatingsTable, read_ratings
 from ._recommend import Recommender, recommend
 from ._representatives import Representatives, representatives
+from ._scene_files import read_cube, read_mask
+from ._scene_output import save_maps, save_spectra
 from ._topic_changes import TopicChanges, topic_changes
 from ._topic_files import load_topics, pyldavis, save_table, save_topics
 from ._topic_model import TopicCurve, TopicModel, topic_curve
@@ -36,10 +38,13 @@ __all__ = [
     "pyldavis",
     "read_corpus",
     "read_cube",
+    "read_mask",
     "read_ratings",
     "recommend",
     "representatives",
+    "save_maps",
     "save_pictures",
+    "save_spectra",
     "save_table",
     "save_topics",
     "topic_changes",

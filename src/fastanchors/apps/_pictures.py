@@ -40,13 +40,15 @@ def _spectra(result: Unmixing, figure_class: Any, path: Path) -> Path:
     figure = figure_class(figsize=(8, 4.5 + 0.25 * math.ceil(len(result.endmembers) / 3)), layout="constrained")
     axis = figure.subplots()
     waves = result.cube.wavelengths
+    unit = f" ({result.cube.info.units})" if result.cube.info.units else ""
     x = np.arange(result.endmembers.shape[1]) if waves is None else waves
+    gone = np.union1d(result.dead_bands, result.dropped_bands)
     for material, spectrum in enumerate(result.endmembers):
         style = _STYLES[material // len(_COLOURS) % len(_STYLES)]
-        shown = np.where(np.isin(np.arange(spectrum.size), result.dead_bands), np.nan, spectrum)
+        shown = np.where(np.isin(np.arange(spectrum.size), gone), np.nan, spectrum)
         label = f"{_title(result, material)} of the scene"
         axis.plot(x, shown, style, color=_COLOURS[material % len(_COLOURS)], lw=1.6, label=label)
-    axis.set(xlabel="band" if waves is None else "wavelength", ylabel="value, in the units of the data")
+    axis.set(xlabel="band" if waves is None else f"wavelength{unit}", ylabel="value, in the units of the data")
     axis.set_title("spectra of the materials", loc="left")
     axis.set_ylim(bottom=0)
     # Below the curves, where it covers none of them.

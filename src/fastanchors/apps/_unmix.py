@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,14 @@ from ..encoder import encode
 from ..errors import InvalidInputError
 from ..greedy.selection import smoothed_groups
 from ._cube import Cube, as_cube
-from ._odd import ScaledPixels, odd_places
+from ._outliers import ScaledPixels, find_outliers
+from ._scene_files import fit_mask
 from ._smoothed import cores, nearest_to_means
+from ._usable import Usable, usable
 
 __all__ = ["Unmixing", "unmix"]
 
-_CHUNK_BYTES = 1 << 25
+_SEARCHED = 1 << 17  # pixels in which materials are sought
 _DARK = 0.1  # pixels below this share of the median brightness are not scaled all the way up
 
 
@@ -37,13 +38,17 @@ class Unmixing:
     endmembers : k × bands, the spectra of the materials in the units of the data: medians of the pixels in ``groups``.
     anchors : for each material the pixel of its group that is most like the mean.
     groups : for each material the pixels that speak for it.
-    abundances : pixels × k, the share of each material in each pixel; rows sum to one, those of empty pixels are zero.
+    abundances : pixels × k, the share of each material in each pixel; rows sum to one, those of pixels left out
+        are zero.
     share : k, the mean abundance over the pixels that hold data.
-    empty : pixels without data (zero, not a number or the ignored value in every band).
-    odd : pixels that are like no others (hot in a band, say): they speak for no material, but have abundances.
+    empty : pixels without data (masked, zero, not a number or the no-data value in every band).
+    incomplete : pixels without data in some bands; they are left out.
+    outliers : pixels that are like no others (hot in a band, say): they speak for no material, but have abundances.
+    searched : the number of pixels in which materials were sought: all with data, or a sample of them.
+    dropped_bands : bands that the header or the caller left out; their value in ``endmembers`` is zero.
     dead_bands : bands without data in every pixel; their value in ``endmembers`` is zero.
     hot_bands : bands whose errors would pass for a material; they have no say but in ``endmembers``.
-    relative_error : ‖X − abundances·endmembers‖_F / ‖X‖_F over the pixels that hold data and are not odd, without
+    relative_error : ‖X − abundances·endmembers‖_F / ‖X‖_F over the pixels that hold data and are not outliers, without
         the hot bands.
     cube : the scene: its ``shape`` (height, width) where known, the order of its pixels, its wavelengths.
     seconds : wall-clock time.
@@ -52,10 +57,13 @@ class Unmixing:
     endmembers: NDArray[np.float64]
     anchors: NDArray[np.intp]
     groups: list[NDArray[np.intp]]
-    abundances: NDArray[np.float64]
+    abundances: NDArray[Any]
     share: NDArray[np.float64]
     empty: NDArray[np.intp]
-    odd: NDArray[np.intp]
+    incomplete: NDArray[np.intp]
+    outliers: NDArray[np.intp]
+    searched: int
+    dropped_bands: NDArray[np.intp]
     dead_bands: NDArray[np.intp]
     hot_bands: NDArray[np.intp]
     relative_error: float
@@ -63,7 +71,12 @@ class Unmixing:
     seconds: float
 
     @property
-    def maps(self) -> NDArray[np.float64]:
+    def left_out(self) -> NDArray[np.intp]:
+        """Pixels without abundances: the empty and the incomplete."""
+        return np.union1d(self.empty, self.incomplete)
+
+    @property
+    def maps(self) -> NDArray[Any]:
         """The abundances as height × width × k images."""
         return self.cube.image(self.abundances)
 
@@ -100,29 +113,38 @@ def unmix(
     shape: tuple[int, int] | None = None,
     order: str = "C",
     share: float | None = None,
-    ignore: float | None = None,
+    nodata: float | None = None,
+    mask: Any = None,
+    drop_bands: Any = None,
     clip: bool = False,
-    keep_odd: bool = False,
+    keep_outliers: bool = False,
+    out: NDArray[Any] | None = None,
 ) -> Unmixing:
-    """The ``k`` materials of a scene under the linear mixing model, robust to dark and odd pixels.
+    """The ``k`` materials of a scene under the linear mixing model, robust to dark pixels and outliers.
 
     Parameters
     ----------
-    scene : height × width × bands array, pixels × bands array, or a :class:`Cube` (see :func:`read_cube`).
+    scene : height × width × bands array, pixels × bands array (masked ones too), or a :class:`Cube` (see
+        :func:`read_cube`).
     k : number of materials.
     shape, order : for pixels × bands: the size (height, width) of the image and whether its pixels run along its rows
         (``"C"``) or down its columns (``"F"``, MATLAB's order).
     share : a material is sought as the mean of this share of the pixels, between 0 and 1; by default 1/(8·k), an
         eighth of what a material would cover if all covered the same (about 4 % for three materials). Less finds
         rarer materials, more averages out more noise. Never less than one pixel.
-    ignore : a value that marks pixels without data when it stands in all their bands (NaN and 0 always do).
-    clip : set negative values, which atmospheric correction leaves behind, to zero instead of refusing them.
-    keep_odd : let pixels that are like no others speak for a material too.
+    nodata : the stored value that marks missing data, instead of the one in the header; NaN for none. Pixels that
+        have it, NaN or 0 in all bands are empty; those that have it or NaN in some are incomplete. Both are left out.
+    mask : height × width or one per pixel: pixels where it is 0 or False are left out.
+    drop_bands : indices of bands to leave out, besides those that the header marks as bad.
+    clip : set negative values, which atmospheric correction leaves behind, to zero instead of refusing them. Pixels
+        without a positive value are empty.
+    keep_outliers : let pixels that are like no others speak for a material too.
+    out : pixels × k array of floats to write the abundances to, such as a memory map.
 
     How, and why:
 
     1. Pixels that make a direction of the data with fewer than three others, and bands that make one alone, are set
-       aside (:mod:`fastanchors.apps._odd`): errors of the instrument. They say nothing in steps 2 to 4.
+       aside (:mod:`fastanchors.apps._outliers`): errors of the instrument. They say nothing in steps 2 to 4.
     2. Pixels are divided by their l1 norm, so that a material in shade and in light is one point. Noise does not shrink
        with the light: scaled up, the darkest pixels would stick out everywhere. So brightness is divided out only
        down to a tenth of the median; what is darker stays short and is passed over.
@@ -131,126 +153,121 @@ def unmix(
        that noise of dark pixels does not choose them.
     4. Smoothed SPA (:mod:`fastanchors.greedy.selection`) picks k groups of pixels whose means are extreme. Where a
        material is rarer than the group is large, the pixels without it are dropped from the group.
-    5. A material's spectrum is the median, band by band, of the group's pixels as they are: what odd pixels got into
+    5. A material's spectrum is the median, band by band, of the group's pixels as they are: what outliers got into
        the group have no say in it. Its anchor is the pixel of the group nearest to the group's mean, and abundances
        come from :func:`fastanchors.encode` with ``sum_to_one=True``.
 
-    Cost: five passes over the scene (three more for each round in which odd pixels are found), k·(16 + 2·k) over k
-    numbers per pixel, and the encoding. Memory: the scene as it is, and about 4·k numbers per pixel.
+    Of a scene with more than 131,072 pixels, steps 1 to 4 see that many, drawn evenly with a fixed seed: the groups are
+    shares of the pixels, and a sample has them too. Outliers are then listed among those only.
+
+    Cost: three passes over the scene, one of which encodes; five over the pixels searched (three more for each round in
+    which outliers are found), and k·(16 + 2·k) over k numbers of each. Memory: the pixels searched, about 4·k numbers
+    for each, and the abundances, or no more than 1 GB with ``out`` on disk.
 
     Raises ``RankError`` when the scene holds fewer than k independent spectra.
     """
     started = time.perf_counter()
-    cube = as_cube(scene, shape=shape, order=order)
     k = check_size(k, name="k")
-    pixels, empty, dead = _clean(cube, ignore, clip)
-    held = np.setdiff1d(np.arange(cube.pixels.shape[0]), empty)
-    if held.size == 0:
-        raise InvalidInputError(f"{cube.name} holds no data: every pixel is zero, NaN or the ignored value")
-    check_rank(k, (held.size, pixels.shape[1]))
+    cube = _with_nodata(as_cube(scene, shape=shape, order=order), nodata)
+    dropped = None if drop_bands is None else check_bands(drop_bands, cube.size[1])
+    data = usable(cube, mask=None if mask is None else fit_mask(mask, cube), dropped=dropped, clip=clip)
+    searched = _sample(np.flatnonzero(data.held))
+    check_rank(k, (searched.size, data.bands.size))
     part = 1 / (8 * k) if share is None else check_number(share, name="share", minimum=0.0, maximum=1.0)
-    count = max(1, math.ceil(part * held.size))
-    odd, hot = odd_places(pixels, held, k, 1 if keep_odd else count)
-    used = held[~odd]
-    points = _points(pixels, used, np.flatnonzero(~hot), k)
+    count = max(1, math.ceil(part * searched.size))
+    pixels = data.take(searched)
+    outlier, hot = find_outliers(pixels, k, 1 if keep_outliers else count)
+    used = np.flatnonzero(~outlier)
+    points = _points(pixels[used] if outlier.any() else pixels, np.flatnonzero(~hot), k)
     groups = cores(points, smoothed_groups(points, k, min(used.size, count)))
-    endmembers = np.array([np.median(pixels[used[group]], axis=0) for group in groups], dtype=np.float64)
-    sound = slice(None) if not hot.any() else ~hot
-    abundances = np.asarray(encode(pixels[:, sound], endmembers[:, sound], sum_to_one=True), dtype=np.float64)
-    abundances[empty] = 0.0
+    spectra = np.array([np.median(pixels[used[group]], axis=0) for group in groups], dtype=np.float64)
+    del pixels
+    outliers = searched[outlier]
+    abundances = check_output(out, (cube.size[0], k))
+    relative_error, total = _encode(data, spectra, ~hot, outliers, abundances)
+    endmembers = np.zeros((k, cube.size[1]))
+    endmembers[:, data.bands] = spectra
     return Unmixing(
         endmembers=endmembers,
-        anchors=used[nearest_to_means(points, groups)],
-        groups=[used[group] for group in groups],
+        anchors=searched[used[nearest_to_means(points, groups)]],
+        groups=[searched[used[group]] for group in groups],
         abundances=abundances,
-        share=abundances[held].mean(axis=0),
-        empty=empty,
-        odd=held[odd],
-        dead_bands=dead,
-        hot_bands=np.flatnonzero(hot),
-        relative_error=_relative_error(pixels[:, sound], used, abundances, endmembers[:, sound]),
+        share=total / np.count_nonzero(data.held),
+        empty=data.empty,
+        incomplete=data.incomplete,
+        outliers=outliers,
+        searched=searched.size,
+        dropped_bands=data.dropped,
+        dead_bands=data.dead,
+        hot_bands=data.bands[hot],
+        relative_error=relative_error,
         cube=cube,
         seconds=time.perf_counter() - started,
     )
 
 
-def _clean(cube: Cube, ignore: float | None, clip: bool) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.intp]]:
-    """The pixels with zeros where there is no data, the empty pixels, the dead bands; other bad values are refused."""
-    X = cube.pixels
-    ignore = cube.ignore if ignore is None else ignore
-    ignore = None if ignore == 0 else ignore  # in all bands, 0 is no data anyway; in some, it is a dark band
-    seen = np.zeros(X.shape[1], dtype=bool)
-    empty = np.zeros(X.shape[0], dtype=bool)
-    bad = negative = False
-    for rows in _slices(*X.shape):
-        block = X[rows]
-        missing = _missing(block, ignore)
-        nothing = missing | (block == 0)
-        empty[rows] = nothing.all(axis=1)
-        seen |= ~nothing.all(axis=0)
-        bad = bad or bool(np.any(missing & ~empty[rows, None]))
-        negative = negative or bool(np.any((block < 0) & ~missing & ~empty[rows, None]))
-    at, dead = np.flatnonzero(empty), np.flatnonzero(~seen)
-    if not (bad or negative or (at.size and np.any(X[at] != 0))):
-        return X, at, dead
-    X = np.array(X, dtype=X.dtype if X.dtype.kind == "f" else np.float64)
-    X[at] = 0.0
-    X[:, dead] = 0.0
-    for rows in _slices(*X.shape):
-        block = X[rows]
-        wrong = _missing(block, ignore)
-        if wrong.any():
-            pixel, band = np.argwhere(wrong)[0]
-            place = f"{cube.name}: band {band} of {cube.place(rows.start + int(pixel))}"
-            if not np.isfinite(block[pixel, band]):
-                raise InvalidInputError(
-                    f"{place} has no data ({block[pixel, band]}) while other bands have; fill it, "
-                    "or set the whole pixel or band to NaN to leave it out"
-                )
-            raise InvalidInputError(
-                f"{place} is {ignore:g}, the value that marks missing data, while other bands have data; fill it, set "
-                f"all bands of the pixel to {ignore:g} to leave it out, or pass ignore=nan if {ignore:g} is measured"
-            )
-        if clip:
-            np.maximum(block, 0.0, out=block)
-        elif (block < 0).any():
-            pixel, band = np.argwhere(block < 0)[0]
-            raise InvalidInputError(
-                f"{cube.name}: band {band} of {cube.place(rows.start + int(pixel))} is negative "
-                f"({block[pixel, band]:g}); pass clip=True to set negative values to zero, or "
-                "ignore=… if it marks missing data"
-            )
-    return X, at, dead
+def check_bands(bands: Any, count: int) -> NDArray[np.intp]:
+    """Indices of bands."""
+    at = np.atleast_1d(np.asarray(bands))
+    if at.size and (at.dtype.kind not in "iu" or at.ndim != 1):
+        raise InvalidInputError("drop_bands must be a list of whole numbers")
+    wrong = at[(at < 0) | (at >= count)]
+    if wrong.size:
+        raise InvalidInputError(f"there is no band {wrong[0]} to leave out; the scene has bands 0 to {count - 1}")
+    return at.astype(np.intp)
 
 
-def _missing(block: NDArray[Any], ignore: float | None) -> NDArray[np.bool_]:
-    missing = ~np.isfinite(block) if block.dtype.kind == "f" else np.zeros(block.shape, dtype=bool)
-    return missing if ignore is None else missing | (block == ignore)
+def check_output(out: NDArray[Any] | None, shape: tuple[int, int]) -> NDArray[Any]:
+    """Where the abundances go; zeros."""
+    if out is None:
+        return np.zeros(shape)
+    if not isinstance(out, np.ndarray) or out.dtype.kind != "f" or out.shape != shape:
+        raise InvalidInputError(f"out must be a floating-point array of shape {shape}")
+    out[:] = 0
+    return out
 
 
-def _points(X: NDArray[Any], used: NDArray[np.intp], bands: NDArray[np.intp], k: int) -> NDArray[np.float64]:
+def _with_nodata(cube: Cube, nodata: float | None) -> Cube:
+    ignore = cube.info.ignore if nodata is None else float(nodata)
+    if ignore is not None and (ignore == 0 or math.isnan(ignore)):
+        ignore = None  # in all bands, 0 is no data anyway; in some, it is a dark band
+    return cube if ignore == cube.info.ignore else replace(cube, info=replace(cube.info, ignore=ignore))
+
+
+def _sample(held: NDArray[np.intp]) -> NDArray[np.intp]:
+    if held.size <= _SEARCHED:
+        return held
+    return np.sort(np.random.default_rng(0).choice(held, _SEARCHED, replace=False))
+
+
+def _points(X: NDArray[Any], bands: NDArray[np.intp], k: int) -> NDArray[np.float64]:
     """Steps 2 and 3: the pixels as k numbers each."""
-    pixels = ScaledPixels(X, used, bands)
-    axes = pixels.axes(np.ones(used.size, dtype=bool))[1][:, :k]
-    points = np.empty((used.size, k))
+    pixels = ScaledPixels(X, bands)
+    axes = pixels.axes(np.ones(len(X), dtype=bool))[1][:, :k]
+    points = np.empty((len(X), k))
     for rows, block in pixels.blocks(_DARK):
         points[rows] = block @ axes
     return points
 
 
-def _relative_error(
-    X: NDArray[Any], used: NDArray[np.intp], abundances: NDArray[np.float64], endmembers: NDArray[np.float64]
-) -> float:
-    lost = total = 0.0
-    for rows in _slices(used.size, X.shape[1]):
-        block = X[used[rows]].astype(np.float64)
-        lost += float(np.sum((block - abundances[used[rows]] @ endmembers) ** 2))
-        total += float(np.sum(block**2))
-    return math.sqrt(lost / total)
-
-
-def _slices(pixels: int, bands: int) -> Iterator[slice]:
-    """A bounded number of pixels at a time."""
-    step = max(1, _CHUNK_BYTES // (8 * bands))
-    for start in range(0, pixels, step):
-        yield slice(start, min(start + step, pixels))
+def _encode(
+    data: Usable,
+    spectra: NDArray[np.float64],
+    sound: NDArray[np.bool_],
+    outliers: NDArray[np.intp],
+    abundances: NDArray[Any],
+) -> tuple[float, NDArray[np.float64]]:
+    """Fill in the abundances a block at a time; the relative error without outliers, and the sum of all."""
+    lost = squares = 0.0
+    total = np.zeros(len(spectra))
+    spectra = spectra[:, sound]
+    for at, pixels in data.blocks():
+        block = (pixels if sound.all() else pixels[:, sound]).astype(np.float64)
+        shares = np.asarray(encode(block, spectra, sum_to_one=True), dtype=np.float64)
+        abundances[at] = shares
+        total += shares.sum(axis=0)
+        odd = np.isin(at, outliers)
+        gap = block - shares @ spectra
+        sizes = np.einsum("ij,ij->i", gap, gap), np.einsum("ij,ij->i", block, block)
+        lost, squares = lost + float(sizes[0][~odd].sum()), squares + float(sizes[1][~odd].sum())
+    return math.sqrt(lost / squares), total

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
+from .._validate import check_rank, check_size
 from ..errors import MissingExtraError
 from ._count import Count
+from ._files import replacing
 from ._options import same_file
 from ._terminal import working
 from .app import emit, json_option, say
@@ -18,6 +22,11 @@ __all__ = ["unmix"]
 
 
 _ADVICE = "no rule finds it reliably on real scenes; try a few and look at the maps and at what the mixtures miss"
+
+_FILES = (
+    *("abundances.npy", "abundances.img", "abundances.hdr", "endmembers.csv", "endmembers.sli", "endmembers.hdr"),
+    *("spectra.png", "abundances.png", "report.html"),
+)
 
 
 class _Shape(click.ParamType):  # type: ignore[type-arg]
@@ -30,22 +39,45 @@ class _Shape(click.ParamType):  # type: ignore[type-arg]
         return int(parts[0]), int(parts[1])
 
 
+class _Bands(click.ParamType):  # type: ignore[type-arg]
+    name = "BANDS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        bands: list[int] = []
+        for part in str(value).split(","):
+            found = re.fullmatch(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?", part)
+            if found is None or int(found[2] or found[1]) < int(found[1]):
+                self.fail(f"{part!r} is not a band or a range of them such as 1-5", param, ctx)
+            bands.extend(range(int(found[1]), int(found[2] or found[1]) + 1))
+        return bands
+
+
 @click.command()
 @click.argument("cube", type=click.Path(path_type=Path))
 @click.option("-k", "k", type=Count(1, "materials", _ADVICE), required=True, help="Number of materials.")
 @click.option(
     "-o", "--out", "folder", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to; CUBE-unmixed."
 )
-@click.option("--variable", help="Which variable of a .mat file; the largest if not given.")
+@click.option("--variable", help="Which variable of a .mat, netCDF or HDF5 file; the largest if not given.")
 @click.option("--shape", type=_Shape(), help="Size of the image where the file holds a matrix, such as 95x95.")
 @click.option(
     "--bands", type=click.Choice(["first", "middle", "last"]), help="Which axis of the array holds the bands."
 )
 @click.option("--order", type=click.Choice(["C", "F"]), help="Pixels of a matrix run along rows (C) or columns (F).")
 @click.option("--share", type=click.FloatRange(0, 1), help="Share of the pixels averaged for a spectrum; 1/(8·k).")
-@click.option("--ignore", type=float, help="Value of pixels without data (NaN and 0 always are); nan for none.")
+@click.option(
+    "--nodata", "--ignore", "nodata", type=float, help="Value that marks missing data (NaN always does); nan for none."
+)
+@click.option("--mask", type=click.Path(path_type=Path), help="Image of that size; pixels where it is 0 are left out.")
+@click.option("--drop-bands", type=_Bands(), help="Bands to leave out, counted from 0, such as 1-5,103,144.")
 @click.option("--clip", is_flag=True, help="Set negative values to zero instead of refusing them.")
-@click.option("--keep-odd", is_flag=True, help="Let single pixels that are like no others make a material.")
+@click.option(
+    "--keep-outliers",
+    "--keep-odd",
+    "keep_outliers",
+    is_flag=True,
+    help="Let single pixels like no others count.",
+)
 @click.option("--report", is_flag=True, help="Also write report.html, a page to explore the scene.")
 @click.option("--no-pictures", is_flag=True, help="Write the numbers only.")
 @json_option
@@ -57,62 +89,94 @@ def unmix(
     shape: tuple[int, int] | None,
     bands: Any,
     order: Any,
-    share: float | None,
-    ignore: float | None,
-    clip: bool,
-    keep_odd: bool,
     report: bool,
     no_pictures: bool,
     as_json: bool,
+    mask: Path | None,
+    **options: Any,
 ) -> None:
     """Find the materials of a hyperspectral scene.
 
-    CUBE is a .mat file, an ENVI header (.hdr) or a .npy array. Spectra go to endmembers.csv, the share of every
-    material in every pixel to abundances.npy (height × width × k, or pixels × k where the size of the image is
-    not known), pictures of both to spectra.png and abundances.png; with --report, a page to explore them.
+    CUBE is an ENVI image (.hdr or the file beside it), a GeoTIFF, netCDF or HDF5 file, a .mat file or a .npy array.
+    Spectra go to endmembers.csv and the ENVI library endmembers.sli; the share of every material in every pixel to
+    abundances.npy (height × width × k, or pixels × k where the size of the image is not known) and, as an image for a
+    GIS, abundances.img; pictures of both to spectra.png and abundances.png; with --report, a page to explore them.
     """
-    from ..apps import read_cube
-    from ..apps import unmix as run
+    from ..apps import read_cube, read_mask, save_maps, save_spectra
 
     folder = folder or Path(f"{cube.stem}-unmixed")
-    for name in ("abundances.npy", "endmembers.csv", "spectra.png", "abundances.png", "report.html"):
-        if same_file(folder / name, cube):
+    for name in _FILES:
+        if same_file(folder / name, cube) or (mask is not None and same_file(folder / name, mask)):
             raise click.BadParameter(f"{folder / name} is the scene, and would be overwritten", param_hint="--out")
     with working(f"unmixing {cube.name}"):
         scene = read_cube(cube, variable=variable, shape=shape, bands=bands, order=order)
-        result = run(scene, k, share=share, ignore=ignore, clip=clip, keep_odd=keep_odd)
-    folder.mkdir(parents=True, exist_ok=True)
-    abundance_file = folder / "abundances.npy"
-    np.save(abundance_file, result.abundances if scene.shape is None else result.maps)
-    _write_spectra(folder / "endmembers.csv", result)
+        if mask is not None:
+            options["mask"] = read_mask(mask, scene)
+        result = _run(scene, k, folder, options)
+    files = save_spectra(result, folder) + (save_maps(result, folder) if scene.shape is not None else [])
     pictures = [] if no_pictures else _pictures(result, folder)
     if report:
         pictures.append(result.report(folder / "report.html", title=cube.name))
     positions = None if scene.shape is None else [list(place) for place in result.positions()]
     if as_json:
-        emit(
-            {
-                "endmembers": result.endmembers.tolist(),
-                "anchors": result.anchors.tolist(),
-                "positions": positions,
-                "share": result.share.tolist(),
-                "abundance_file": str(abundance_file),
-                "endmember_file": str(folder / "endmembers.csv"),
-                "pictures": [str(path) for path in pictures],
-                "shape": None if scene.shape is None else list(scene.shape),
-                "pixel_order": scene.order,
-                "bands": int(result.endmembers.shape[1]),
-                "empty_pixels": int(result.empty.size),
-                "odd_pixels": result.odd.tolist(),
-                "dead_bands": result.dead_bands.tolist(),
-                "hot_bands": result.hot_bands.tolist(),
-                "relative_error": result.relative_error,
-                "seconds": result.seconds,
-            }
-        )
+        emit(_answer(result, folder, positions, files, pictures))
         return
     _tell(result, positions)
-    print(f"Written to {folder}: " + ", ".join(["abundances.npy", "endmembers.csv", *(path.name for path in pictures)]))
+    print(f"Written to {folder}: " + ", ".join(["abundances.npy", *(path.name for path in files + pictures)]))
+
+
+def _run(scene: Any, k: int, folder: Path, options: dict[str, Any]) -> Any:
+    """Unmix with the abundances in a file, which appears when it is complete."""
+    from ..apps import unmix as run
+
+    k = check_rank(check_size(k, name="k"), scene.size)
+    created = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with replacing(folder / "abundances.npy") as partial:
+            if scene.shape is not None and scene.order == "F":  # the file has the image by its lines
+                result = run(scene, k, **options)
+                with partial.open("wb") as file:
+                    np.save(file, result.maps)
+                return result
+            size = (scene.size[0], k) if scene.shape is None else (*scene.shape, k)
+            stored = np.lib.format.open_memmap(partial, "w+", np.float64, size)
+            result = run(scene, k, out=stored.reshape(-1, k), **options)
+            stored.flush()
+            return result
+    except BaseException:
+        if created:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _answer(result: Any, folder: Path, positions: Any, files: list[Path], pictures: list[Path]) -> dict[str, Any]:
+    scene = result.cube
+    return {
+        "endmembers": result.endmembers.tolist(),
+        "wavelengths": None if scene.wavelengths is None else scene.wavelengths.tolist(),
+        "wavelength_units": scene.info.units,
+        "anchors": result.anchors.tolist(),
+        "positions": positions,
+        "share": result.share.tolist(),
+        "abundance_file": str(folder / "abundances.npy"),
+        "endmember_file": str(folder / "endmembers.csv"),
+        "files": [str(path) for path in files],
+        "pictures": [str(path) for path in pictures],
+        "shape": None if scene.shape is None else list(scene.shape),
+        "pixel_order": scene.order,
+        "bands": int(result.endmembers.shape[1]),
+        "empty_pixels": int(result.empty.size),
+        "incomplete_pixels": int(result.incomplete.size),
+        "outlier_pixels": result.outliers.tolist(),
+        "searched_pixels": result.searched,
+        "dropped_bands": result.dropped_bands.tolist(),
+        "dead_bands": result.dead_bands.tolist(),
+        "hot_bands": result.hot_bands.tolist(),
+        "relative_error": result.relative_error,
+        "seconds": result.seconds,
+    }
 
 
 def _pictures(result: Any, folder: Path) -> list[Path]:
@@ -128,32 +192,31 @@ def _pictures(result: Any, folder: Path) -> list[Path]:
     return pictures
 
 
-def _write_spectra(path: Path, result: Any) -> None:
-    """One row per band, one column per material."""
-    waves = result.cube.wavelengths
-    first = np.arange(result.endmembers.shape[1]) if waves is None else waves
-    names = ["band" if waves is None else "wavelength", *(f"material{i + 1}" for i in range(len(result.endmembers)))]
-    table = np.column_stack([first, result.endmembers.T])
-    np.savetxt(path, table, delimiter=",", header=",".join(names), comments="", fmt="%.10g")
-
-
 def _tell(result: Any, positions: list[list[int]] | None) -> None:
-    pixels, bands = result.cube.pixels.shape
+    pixels, bands = result.cube.size
     size = f"{pixels} pixels" if result.cube.shape is None else "×".join(map(str, result.cube.shape)) + " pixels"
     print(f"{result.cube.name}: {size}, {bands} bands, {len(result.anchors)} materials in {result.seconds:.1f} s")
     for material, anchor in enumerate(result.anchors):
         where = "" if positions is None else f" (row {positions[material][0]}, column {positions[material][1]})"
         print(f"  material {material + 1}: {result.share[material]:6.1%} of the scene, most like pixel {anchor}{where}")
     print(f"Mixtures of these spectra miss {result.relative_error:.1%} of the scene.")
+    if result.searched < pixels - result.left_out.size:
+        print(f"The materials were sought in {result.searched} pixels drawn evenly.")
     if result.empty.size:
         print(f"{_some(result.empty.size, 'pixel')} without data: abundances of zero.")
-    if result.odd.size:
-        print(f"{_some(result.odd.size, 'pixel')} like no others (--keep-odd lets them make a material): set aside.")
-    if result.dead_bands.size:
-        print(f"{_some(result.dead_bands.size, 'band')} without data: zero in the spectra.")
-    if result.hot_bands.size:
-        listed = ", ".join(map(str, result.hot_bands[:10])) + (", …" if result.hot_bands.size > 10 else "")
-        print(f"{_some(result.hot_bands.size, 'band')} with errors, not used to find the materials: {listed}.")
+    if result.incomplete.size:
+        print(f"{_some(result.incomplete.size, 'pixel')} without data in some bands: left out, abundances of zero.")
+    if result.outliers.size:
+        kept = "--keep-outliers lets them make a material"
+        print(f"{_some(result.outliers.size, 'pixel')} like no others ({kept}): set aside.")
+    for bands, what in (
+        (result.dropped_bands, "left out: zero in the spectra"),
+        (result.dead_bands, "without data: zero in the spectra"),
+        (result.hot_bands, "with errors, not used to find the materials"),
+    ):
+        if bands.size:
+            listed = ", ".join(map(str, bands[:10])) + (", …" if bands.size > 10 else "")
+            print(f"{_some(bands.size, 'band')} {what}: {listed}.")
 
 
 def _some(count: int, thing: str) -> str:

@@ -20,7 +20,7 @@ from .mat5 import MatVariable, read_variables
 from .row_source import Source, read_names, reading
 from .scene import SceneInfo
 
-__all__ = ["MatArray", "MatFile", "choose_variable", "open_mat", "read_mat"]
+__all__ = ["MatArray", "MatFile", "choose_variable", "open_mat", "read_mat", "wavelengths_in"]
 
 _DEEPEST = 8  # structures in structures
 _WAVELENGTHS = ("wavelength", "wave", "wvl", "wl", "lambda")
@@ -46,12 +46,12 @@ def read_mat(
         source = file.arrays[key].source(f"{path}:{key}", transpose, names)
         shape = file.arrays[key].shape
         if len(shape) == 3 and not transpose:
-            source.scene = SceneInfo((shape[0], shape[1]), "F", *_wavelengths(file, shape[2]))
+            source.scene = SceneInfo((shape[0], shape[1]), "F", *wavelengths_in(file, shape[2]))
     weakref.finalize(source, file.close)
     return source
 
 
-def _wavelengths(file: MatFile, bands: int) -> tuple[NDArray[np.float64] | None, str | None]:
+def wavelengths_in(file: MatFile, bands: int) -> tuple[NDArray[np.float64] | None, str | None]:
     """Wavelengths and their unit, where a variable of a usual name has one for each band."""
     units = next((text for name, text in file.texts.items() if _plain(name) in ("unit", "wavelengthunit")), None)
     for name, array in file.arrays.items():

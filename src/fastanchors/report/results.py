@@ -119,7 +119,7 @@ def write_unmixing(
     certificate = Certificate("none", "materials are medians of the pixels that speak for them")
     anchors = Anchors(result.anchors, "unmix", Cost(), result.seconds, certificate, points=result.endmembers)
     facts = gather(
-        _Pixels(cube.pixels, result.empty, cube.wavelengths),
+        _Pixels(cube.pixels, result.left_out, cube.wavelengths),
         anchors,
         title=cube.name if title is None else title,
         kind="spectra" if cube.shape is None else "scene",

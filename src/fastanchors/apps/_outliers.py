@@ -1,4 +1,4 @@
-"""Odd pixels and hot bands of a scene: those that make a direction of the data by themselves.
+"""Outlier pixels and hot bands of a scene: those that make a direction of the data by themselves.
 
 A hot detector or a transmission error puts one huge number into a spectrum. Squared, it outweighs a material: the
 leading singular directions then point at the error. What gives it away is that it stands alone. With U·Σ·Vᵀ the
@@ -16,25 +16,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ScaledPixels", "odd_places"]
+__all__ = ["ScaledPixels", "find_outliers"]
 
 _COMPANY = 4  # fewer pixels than these carry no direction of their own
 _HOT = 0.7  # a band with more than this share in the leading k directions is hot
 _SPREAD = 8  # bands per material below which one may well have a band for itself
 _SUPPORT = 50  # pixels per direction; with fewer, leverages are large by themselves
-_MOST = 0.2  # of the pixels may be odd; beyond that they are the scene
+_MOST = 0.2  # of the pixels may be outliers; beyond that they are the scene
 _ROUNDS = 20
 _ZERO = 1e-12  # eigenvalues below this share of the first are rounding
 _CHUNK_BYTES = 1 << 25
 
 
 class ScaledPixels:
-    """The ``held`` pixels over some ``bands``, divided by their brightness (their l1 norm), a block at a time."""
+    """The pixels over some ``bands``, divided by their brightness (their l1 norm), a block at a time."""
 
-    def __init__(self, X: NDArray[Any], held: NDArray[np.intp], bands: NDArray[np.intp]) -> None:
-        self._X, self._held = X, held
+    def __init__(self, X: NDArray[Any], bands: NDArray[np.intp]) -> None:
+        self._X = X
         self._bands = None if bands.size == X.shape[1] else bands
-        self.brightness = np.empty(held.size)
+        self.brightness = np.empty(len(X))
         for rows, block in self._raw():
             self.brightness[rows] = block.sum(axis=1)
         self._median = float(np.median(self.brightness))
@@ -56,7 +56,7 @@ class ScaledPixels:
         return values[::-1], axes[:, ::-1]
 
     def leverages(self, values: NDArray[np.float64], axes: NDArray[np.float64]) -> NDArray[np.float64]:
-        result = np.empty(self._held.size)
+        result = np.empty(len(self._X))
         for rows, block in self.blocks(1.0):
             result[rows] = (block @ axes) ** 2 @ (1 / values)
         return result
@@ -64,36 +64,34 @@ class ScaledPixels:
     def _raw(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Copies in float64."""
         step = max(1, _CHUNK_BYTES // (8 * self._X.shape[1]))
-        for start in range(0, self._held.size, step):
-            rows = slice(start, min(start + step, self._held.size))
-            block = self._X[self._held[rows]].astype(np.float64)
+        for start in range(0, len(self._X), step):
+            rows = slice(start, min(start + step, len(self._X)))
+            block = self._X[rows].astype(np.float64)
             yield rows, block if self._bands is None else block[:, self._bands]
 
 
-def odd_places(
-    X: NDArray[Any], held: NDArray[np.intp], k: int, count: int
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which of the ``held`` pixels are odd and which bands are hot, where ``count`` pixels speak for a material.
+def find_outliers(X: NDArray[Any], k: int, count: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which pixels are outliers and which bands are hot, where ``count`` pixels speak for a material.
 
-    An odd pixel takes a direction from others, which then hide: what is found is left out until nothing more is found.
+    An outlier takes a direction from others, which then hide: what is found is left out until nothing more is found.
     Three passes over the pixels a round; a clean scene takes one round.
     """
-    odd, hot = np.zeros(held.size, dtype=bool), np.zeros(X.shape[1], dtype=bool)
-    limit = 1 / min(_COMPANY, count)  # where single pixels are asked for, they are not odd
-    pixels = ScaledPixels(X, held, np.flatnonzero(~hot))
+    outliers, hot = np.zeros(len(X), dtype=bool), np.zeros(X.shape[1], dtype=bool)
+    limit = 1 / min(_COMPANY, count)  # where single pixels are asked for, they are no outliers
+    pixels = ScaledPixels(X, np.flatnonzero(~hot))
     for _ in range(_ROUNDS):
-        values, axes = pixels.axes(~odd)
+        values, axes = pixels.axes(~outliers)
         use = values > _ZERO * values[0]
-        use[max(k, np.count_nonzero(~odd) // _SUPPORT) :] = False
-        found = ~odd & (pixels.leverages(values[use], axes[:, use]) > limit)
-        if np.count_nonzero(odd | found) > _MOST * held.size:
+        use[max(k, np.count_nonzero(~outliers) // _SUPPORT) :] = False
+        found = ~outliers & (pixels.leverages(values[use], axes[:, use]) > limit)
+        if np.count_nonzero(outliers | found) > _MOST * len(X):
             break
-        odd |= found
+        outliers |= found
         if found.any():
             continue
         share = np.sum(axes[:, :k] ** 2, axis=1)
         if share.size < _SPREAD * k or share.max() <= _HOT:
             break
         hot[np.flatnonzero(~hot)[share > _HOT]] = True
-        pixels = ScaledPixels(X, held, np.flatnonzero(~hot))
-    return odd, hot
+        pixels = ScaledPixels(X, np.flatnonzero(~hot))
+    return outliers, hot

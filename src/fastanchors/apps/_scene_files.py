@@ -1,0 +1,194 @@
+"""Scenes and masks from files: ``.mat``, ENVI, GeoTIFF, netCDF, HDF5 and NumPy's."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidInputError
+from ..io.arrays import dense_source
+from ..io.matlab import MatFile, choose_variable, open_mat, wavelengths_in
+from ..io.numpy_files import map_npy
+from ..io.open import open_source
+from ..io.row_source import reading
+from ..io.scene import BAND_AXES, SceneInfo
+from ..io.words import missing
+from ._cube import Cube, as_cube, doubt, matrix_cube
+
+__all__ = ["read_cube", "read_mask"]
+
+# Scalars by which scene files tell the size of the image.
+_HEIGHTS = ("height", "nrow", "nrows", "rows", "lines", "h", "m")
+_WIDTHS = ("width", "ncol", "ncols", "cols", "columns", "samples", "w", "n")
+
+_LOOKED_AT = 1 << 25  # entries of a cube in a .mat file that is read to see which axis the bands are
+
+_Bands = Literal["first", "middle", "last"]
+
+
+def read_cube(
+    path: str | Path,
+    *,
+    variable: str | None = None,
+    shape: tuple[int, int] | None = None,
+    bands: _Bands | None = None,
+    order: Literal["C", "F"] | None = None,
+) -> Cube:
+    """The scene in a file; nothing but its header is read yet.
+
+    Parameters
+    ----------
+    path : a ``.mat`` file, an ENVI image (its ``.hdr`` or the file beside it), a GeoTIFF, netCDF or HDF5 file, a
+        ``.npy`` array, or a pixels × bands matrix in any format that :func:`fastanchors.io.open_source` reads.
+    variable : which one of a ``.mat``, netCDF or HDF5 file; by default the numeric one with the most entries.
+    shape : (height, width) of the image where the file holds a matrix. A ``.mat`` file often tells by other
+        variables: a cube of as many pixels (true abundances), or scalars such as ``nRow`` and ``nCol``.
+    bands : whether bands come first (bands × height × width, bands × pixels), in the middle (height × bands × width)
+        or last. By default what the header tells, else last for cubes, with a ``GuessWarning`` where another axis looks
+        more like them; for matrices the axis that is not the pixels, and where the shape is unknown the shorter one.
+    order : of the pixels of a matrix, ``"C"`` along rows or ``"F"`` down columns; by default ``"F"`` for ``.mat``.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise missing(path)
+    if bands is not None and bands not in BAND_AXES:
+        raise InvalidInputError(f"bands must be 'first', 'middle' or 'last', got {bands!r}")
+    suffix = path.suffix.lower()
+    if suffix == ".mat":
+        return _mat_cube(path, variable, shape, bands, order)
+    if suffix == ".npy":
+        return _npy_cube(path, shape, bands, order or "C")
+    given = {"variable": variable, "bands": bands}
+    source = open_source(path, **{name: value for name, value in given.items() if value is not None})
+    if source.scene is None:
+        return matrix_cube(source, shape, order or "C", str(path), sure=False)
+    if shape is not None and shape != source.scene.shape:
+        raise InvalidInputError(f"{path} is an image of {source.scene.shape}, not {shape}")
+    return Cube(source, source.scene, str(path))
+
+
+def read_mask(path: str | Path, cube: Cube) -> NDArray[np.bool_]:
+    """Which pixels of the scene are to be used: those where the image (or list) of one band in the file is not 0."""
+    path = Path(path)
+    if path.suffix.lower() == ".npy" and path.exists():
+        values = np.asarray(map_npy(path))
+    else:
+        source = open_source(path)
+        values = np.concatenate([np.asarray(block) for block in source.blocks()])
+        if source.scene is not None and source.scene.shape is not None and values.shape[1] == 1:
+            values = values[:, 0].reshape(source.scene.shape, order=source.scene.order)
+    return fit_mask(values, cube, str(path))
+
+
+def fit_mask(mask: Any, cube: Cube, name: str = "the mask") -> NDArray[np.bool_]:
+    """A mask of the image, or of the list of its pixels, in the order of the pixels."""
+    values = np.asarray(mask)
+    values = values[..., 0] if values.ndim == 3 and values.shape[2] == 1 else values
+    if cube.shape is not None and values.shape == cube.shape:
+        values = cube.flat(values)
+    if values.size != cube.size[0] or values.squeeze().ndim != 1:
+        expected = f"{cube.size[0]} pixels" if cube.shape is None else f"an image of {cube.shape[0]}×{cube.shape[1]}"
+        raise InvalidInputError(f"{name} has the shape {values.shape}; {cube.name} is {expected}")
+    return np.asarray((values != 0) & (values == values)).ravel()
+
+
+def _npy_cube(path: Path, shape: tuple[int, int] | None, bands: _Bands | None, order: Literal["C", "F"]) -> Cube:
+    array = map_npy(path)
+    if array.ndim != 3:
+        return _matrix(path, array, shape, bands, order)
+    if bands is None:
+        doubt(array, str(path))
+    source = open_source(path, bands=bands or "last")
+    if shape is not None and shape != source.scene.shape:
+        raise InvalidInputError(f"{path} is an image of {source.scene.shape}, not {shape}")
+    return Cube(source, source.scene, str(path))
+
+
+def _matrix(
+    path: Path, array: Any, shape: tuple[int, int] | None, bands: _Bands | None, order: Literal["C", "F"]
+) -> Cube:
+    if bands == "middle" and array.ndim == 2:
+        raise InvalidInputError(f"{path} holds a matrix, which has no middle axis; give bands='first' or 'last'")
+    if array.ndim == 2 and _bands_first(array.shape, shape, bands):
+        array = array.T
+    return as_cube(array, shape=shape, order=order, name=str(path), sure=bands is not None)
+
+
+def _bands_first(size: tuple[int, ...], shape: tuple[int, int] | None, bands: str | None) -> bool:
+    if bands is not None:
+        return bands == "first"
+    if shape is not None and shape[0] * shape[1] in size:
+        return size[0] != shape[0] * shape[1]
+    return size[0] < size[1]
+
+
+def _mat_cube(
+    path: Path,
+    variable: str | None,
+    shape: tuple[int, int] | None,
+    bands: _Bands | None,
+    order: Literal["C", "F"] | None,
+) -> Cube:
+    """A variable of a ``.mat`` file, with the size of the image as far as the others tell it."""
+    file = open_mat(path)
+    try:
+        with reading(path):
+            key = choose_variable({name: array.shape for name, array in file.arrays.items()}, variable, path)
+            stored, name = file.arrays[key], f"{path}:{key}"
+            if len(stored.shape) == 3 and bands in (None, "last"):
+                if bands is None and math.prod(stored.shape) <= _LOOKED_AT:
+                    doubt(stored.whole(), str(path))
+                height, width, count = stored.shape
+                if shape is not None and shape != (height, width):
+                    raise InvalidInputError(f"the cube is {height}×{width} pixels, not {shape[0]}×{shape[1]}")
+                info = SceneInfo((height, width), "F", *wavelengths_in(file, count))
+                cube = Cube(stored.source(name, False, {}), info, str(path))
+            elif len(stored.shape) == 3:
+                whole = np.moveaxis(stored.whole(), BAND_AXES[bands or "last"], -1)
+                info = SceneInfo(whole.shape[:2], "C", *wavelengths_in(file, whole.shape[2]))
+                cube = Cube(dense_source(name, whole.reshape(-1, whole.shape[2])), info, str(path))
+            else:
+                cube = _mat_matrix(file, key, shape, bands, order or "F", path)
+    except BaseException:
+        file.close()
+        raise
+    weakref.finalize(cube.source, file.close)
+    return cube
+
+
+def _mat_matrix(
+    file: MatFile,
+    key: str,
+    shape: tuple[int, int] | None,
+    bands: _Bands | None,
+    order: Literal["C", "F"],
+    path: Path,
+) -> Cube:
+    stored = file.arrays[key]
+    if bands == "middle":
+        raise InvalidInputError(f"{path} holds a matrix, which has no middle axis; give bands='first' or 'last'")
+    found = _image_size(file, key)
+    shape = shape or (found if found is not None and found[0] * found[1] in stored.shape else None)
+    source = stored.source(f"{path}:{key}", _bands_first(stored.shape, shape, bands), {})
+    waves, units = wavelengths_in(file, source.shape[1])
+    return matrix_cube(source, shape, order, str(path), sure=bands is not None, wavelengths=waves, units=units)
+
+
+def _image_size(file: MatFile, key: str) -> tuple[int, int] | None:
+    for array in file.arrays.values():
+        size = array.shape
+        if len(size) == 3 and size[0] * size[1] in file.arrays[key].shape:
+            return size[0], size[1]
+    small = {
+        name.lower(): float(np.ravel(array.whole())[0])
+        for name, array in file.arrays.items()
+        if name.lower() in _HEIGHTS + _WIDTHS and set(array.shape) == {1}
+    }
+    height = next((small[name] for name in _HEIGHTS if name in small), float("nan"))
+    width = next((small[name] for name in _WIDTHS if name in small), float("nan"))
+    return (int(height), int(width)) if np.isfinite([height, width]).all() else None

@@ -1,0 +1,166 @@
+"""Which pixels and bands of a scene are data: decided on the numbers as they are, before any of them is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidInputError
+from ._cube import Cube
+
+__all__ = ["Usable", "usable"]
+
+# Negative values that producers write for missing data; what atmospheric correction leaves behind is none of them.
+_MARKS = (-9999.0, -999.0, -32768.0, -32767.0, -2147483648.0, -1e34, float(np.finfo(np.float32).min))
+_MOST = 0.5  # of the pixels with data may have gaps; with more it is the bands that are bad
+
+
+@dataclass(frozen=True)
+class Usable:
+    """The part of a scene that is data.
+
+    Attributes
+    ----------
+    cube : the scene.
+    bands : the bands with data.
+    held : for each pixel, whether it has data in all of them.
+    empty : pixels without data.
+    incomplete : pixels with data in some of the bands only.
+    dropped, dead : bands that were asked to be left out, and those without data in any pixel.
+    clip : negative values become zero.
+    """
+
+    cube: Cube
+    bands: NDArray[np.intp]
+    held: NDArray[np.bool_]
+    empty: NDArray[np.intp]
+    incomplete: NDArray[np.intp]
+    dropped: NDArray[np.intp]
+    dead: NDArray[np.intp]
+    clip: bool
+
+    def blocks(self) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
+        """Held pixels in order, a block at a time: which, and what was measured in the bands with data."""
+        for rows, stored in self.cube.blocks():
+            held = np.flatnonzero(self.held[rows])
+            if held.size:
+                yield held + rows.start, self._measured(stored if held.size == len(stored) else stored[held])
+
+    def take(self, chosen: NDArray[np.intp]) -> NDArray[Any]:
+        """The ``chosen`` pixels, held and in rising order, in one pass over the scene."""
+        parts = []
+        for rows, stored in self.cube.blocks():
+            first, last = np.searchsorted(chosen, [rows.start, rows.stop])
+            if last > first:
+                parts.append(self._measured(stored[chosen[first:last] - rows.start]))
+        return np.concatenate(parts)
+
+    def _measured(self, stored: NDArray[Any]) -> NDArray[Any]:
+        values = self.cube.info.values(stored)
+        values = values if self.bands.size == values.shape[1] else values[:, self.bands]
+        return np.maximum(values, 0) if self.clip and values.dtype.kind != "u" else values
+
+
+def usable(
+    cube: Cube, *, mask: NDArray[np.bool_] | None = None, dropped: NDArray[np.intp] | None = None, clip: bool = False
+) -> Usable:
+    """Look at every pixel once, twice where bands turn out to be dead.
+
+    A pixel is empty where it is masked, or zero, NaN or the no-data value in every band; with ``clip`` also where no
+    band is positive. One with a gap in a band that has data elsewhere is incomplete. Both are left out.
+    """
+    count = cube.size[1]
+    drop = np.zeros(count, dtype=bool)
+    if cube.info.good_bands is not None:
+        drop |= ~cube.info.good_bands
+    if dropped is not None:
+        drop[dropped] = True
+    bands = np.flatnonzero(~drop)
+    if bands.size == 0:
+        raise InvalidInputError(f"{cube.name}: all {count} bands are to be left out")
+    look = _Look(cube, bands, mask, clip)
+    if look.empty.all():
+        raise InvalidInputError(
+            f"{cube.name} holds no data: every pixel is masked, zero, NaN or the no-data value in all bands"
+        )
+    if not look.seen.all():
+        bands = bands[look.seen]
+        look = _Look(cube, bands, mask, clip)
+    look.check(bands)
+    dead = np.setdiff1d(np.flatnonzero(~drop), bands)
+    held = ~(look.empty | look.incomplete)
+    empty, incomplete = np.flatnonzero(look.empty), np.flatnonzero(look.incomplete)
+    return Usable(cube, bands, held, empty, incomplete, np.flatnonzero(drop), dead, clip)
+
+
+class _Look:
+    """What one pass over the scene shows of some of its bands."""
+
+    def __init__(self, cube: Cube, bands: NDArray[np.intp], mask: NDArray[np.bool_] | None, clip: bool) -> None:
+        self.cube, self.clip = cube, clip
+        self.seen = np.zeros(bands.size, dtype=bool)
+        self.gaps = np.zeros(bands.size, dtype=np.intp)  # in pixels with data
+        self.empty = np.zeros(cube.size[0], dtype=bool)
+        self.incomplete = np.zeros(cube.size[0], dtype=bool)
+        self.negative: tuple[int, int, float, bool] | None = None  # pixel, band, value, whether all bands have it
+        for rows, stored in cube.blocks():
+            part = stored if bands.size == stored.shape[1] else stored[:, bands]
+            values = cube.info.values(stored)
+            values = values if bands.size == values.shape[1] else values[:, bands]
+            self._block(rows, part == 0, values, None if mask is None else mask[rows])
+
+    def _block(
+        self, rows: slice, zero: NDArray[np.bool_], values: NDArray[Any], mask: NDArray[np.bool_] | None
+    ) -> None:
+        gone = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
+        nothing = zero | gone
+        empty = (nothing | (values < 0)).all(axis=1) if self.clip else nothing.all(axis=1)
+        if mask is not None:
+            empty |= ~mask
+        gone &= ~empty[:, None]
+        self.seen |= ~(nothing | empty[:, None]).all(axis=0)
+        self.gaps += gone.sum(axis=0)
+        self.empty[rows], self.incomplete[rows] = empty, gone.any(axis=1)
+        if self.negative is None and values.dtype.kind != "u":
+            self._find_negative(rows.start, values, ~(empty | self.incomplete[rows]))
+
+    def _find_negative(self, start: int, values: NDArray[Any], held: NDArray[np.bool_]) -> None:
+        """The first value that is refused: any below zero; where those are clipped, one that marks missing data."""
+        wrong = values < 0
+        if self.clip and wrong.any():
+            wrong = np.isin(values, _marks(values.dtype))
+        wrong = wrong & held[:, None]
+        if wrong.any():
+            pixel, band = np.argwhere(wrong)[0]
+            value = values[pixel, band]
+            self.negative = start + int(pixel), int(band), float(value), bool((values[pixel] == value).all())
+
+    def check(self, bands: NDArray[np.intp]) -> None:
+        """Refuse bands full of gaps, and negative values, with the cure."""
+        name, held = self.cube.name, np.count_nonzero(~self.empty)
+        if np.count_nonzero(self.incomplete) > _MOST * held:
+            worst = int(np.argmax(self.gaps))
+            raise InvalidInputError(
+                f"{name}: {np.count_nonzero(self.incomplete)} of {held} pixels lack data in some band, band "
+                f"{bands[worst]} in {self.gaps[worst]} of them; leave out such bands with drop_bands=…"
+            )
+        if self.negative is None:
+            return
+        pixel, at, value, everywhere = self.negative
+        place = f"{name}: band {bands[at]} of {self.cube.place(pixel)} is negative ({value:g})"
+        if everywhere or np.float32(value) in _marks(np.dtype(np.float32)):
+            raise InvalidInputError(f"{place}; if that value marks missing data, pass nodata={value:g}")
+        raise InvalidInputError(
+            f"{place}; pass clip=True to set negative values to zero, drop_bands=… if the band is bad, or "
+            "nodata=… if the value marks missing data"
+        )
+
+
+def _marks(dtype: np.dtype[Any]) -> NDArray[Any]:
+    if dtype.kind == "f":
+        return np.array(_MARKS, dtype=dtype)
+    return np.array([mark for mark in _MARKS if mark >= np.iinfo(dtype).min], dtype=dtype)
