@@ -89,6 +89,7 @@ def _lines(kept: ArrayMatrix, points: _Array, steps: Sequence[Sequence[int]], lo
     labels = None if look.column_names is None else [clean(look.column_names[j], 16) for j in at.tolist()]
     return {
         "axis": {"at": at.tolist(), "labels": labels},
+        "dead": np.flatnonzero((points[:, at] == 0).all(axis=0)).tolist(),  # bands without data: gaps in the lines
         "lines": [_short(row[at]) for row in points],
         "spread": [spread.get(j) for j in range(len(points))],
     }

@@ -20,7 +20,7 @@ from ..matrix.contract import RowMatrix
 from ..solvers.fas import FAS
 from ._text import clean, sentence
 from .drawn_anchors import cards, places_of_topics
-from .kinds import names_of_rows
+from .kinds import names_of_rows, sizes_of
 from .look import Look, names_of_anchors
 from .scene import composite
 from .shares import shares_of
@@ -133,7 +133,7 @@ def explorer_data(
         "sampled": sampled,
         "anchors": _anchors(pool, look),
         "gram": packed(points @ points.T, np.float64),
-        "sizes": packed(np.abs(points).sum(axis=1), np.float64),
+        "sizes": packed(sizes_of(points, look.kind), np.float64),
         "rows": _rows(kept, points, look),
         "steps": [_step(pool, k, judged, sampled, look, k in steady) for k in pool.chosen],
     }

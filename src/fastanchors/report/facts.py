@@ -21,8 +21,8 @@ from ..rank import RankCurve, rank_curve
 from ._text import clean
 from .explorer import explorer_data, pool_of, results_for_every_k
 from .held_back import HeldBack, explained_shares, hold_back
-from .kinds import heaviest_columns, names_of_rows, recognised
-from .look import look_at, names_of_anchors
+from .kinds import heaviest_columns, names_of_rows, recognised, sizes_of
+from .look import Look, look_at, names_of_anchors
 from .shares import Shares, rows_by_norm, shares_of
 
 __all__ = ["Facts", "HeldBack", "Picture", "anchor_points", "curve_of", "gather"]
@@ -128,7 +128,7 @@ def gather(
         column_names=[clean(name, 40) for name in columns] if columns is not None and lines else None,
         shares=shares_of(*judged, components, sampled=m > _JUDGED),
         own=_own(matrix, anchors),
-        picture=_picture(sample, some, components, names, rng),
+        picture=_picture(sample, some, components, look, rng),
         searched=searched,
         noun=noun,
         curve=_curve(matrix, anchors, rng) if curve is None and searched else curve,
@@ -158,18 +158,17 @@ def _picture(
     sample: ArrayMatrix,
     some: NDArray[np.intp],
     components: _Array,
-    names: Sequence[str] | None,
+    look: Look,
     rng: np.random.Generator,
 ) -> Picture:
     at = np.sort(rng.choice(len(some), min(len(some), _PICTURED), replace=False))
     rows = ArrayMatrix(sample.rows(at))
-    # A weight times the anchor's length is what it contributes; for rows of unit sum the two are the same.
-    mass = encode(rows.data, components).astype(np.float64) * np.abs(components).sum(axis=1)
+    mass = encode(rows.data, components).astype(np.float64) * sizes_of(components, look.kind)
     total = mass.sum(axis=1, keepdims=True)
     weights = np.divide(mass, total, out=np.zeros_like(mass), where=total > 0)
     shown = total.ravel() > 0
     leads = np.bincount(weights[shown].argmax(axis=1), minlength=len(components)) / max(1, int(shown.sum()))
-    chosen = names_of_rows(names, some[at][shown])
+    chosen = names_of_rows(look.row_names, some[at][shown])
     return Picture(weights[shown], explained_shares(rows, components)[shown], chosen, leads)
 
 

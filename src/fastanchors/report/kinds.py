@@ -12,7 +12,7 @@ from ..errors import InvalidInputError
 from ..matrix.contract import Rows, dense
 from ._text import clean
 
-__all__ = ["KINDS", "check_kind", "heaviest_columns", "names_of_rows", "recognised"]
+__all__ = ["KINDS", "check_kind", "heaviest_columns", "names_of_rows", "recognised", "sizes_of"]
 
 KINDS = ("spectra", "scene", "words", "cells", "features")
 _TOP = 8  # heaviest features shown of an anchor
@@ -67,6 +67,15 @@ def names_of_rows(names: Sequence[str] | None, indices: Sequence[int] | NDArray[
     """Names, or ``"row 7"`` where there is none or it is only the number of the row."""
     found = ["" if names is None else clean(names[int(i)]) for i in indices]
     return [f"row {int(i):,}" if name in ("", str(int(i))) else name for i, name in zip(indices, found, strict=True)]
+
+
+def sizes_of(points: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
+    """What the weights of a row are multiplied by before they are shown as shares of it.
+
+    The l1 norms, so that a share is what an anchor contributes; for rows of unit sum they are one. In a scene they are
+    one as well: the share of a material is that of the area, not of the light.
+    """
+    return np.ones(len(points)) if kind == "scene" else np.abs(points).sum(axis=1)
 
 
 def heaviest_columns(

@@ -91,19 +91,32 @@ function content(state, j, top) {
         el('span', { style: `width:${((100 * share) / most).toFixed(1)}%` }))))));
 }
 
+/** The places 0, 1, … without those that are dead, in pieces that hang together. */
+function segments(count, dead) {
+  const pieces = [[]];
+  for (let at = 0; at < count; at++) {
+    if (!dead.includes(at)) pieces.at(-1).push(at);
+    else if (pieces.at(-1).length) pieces.push([]);
+  }
+  return pieces.filter(piece => piece.length);
+}
+
 /** Anchors as lines over the columns, the first with its band of spread. */
 export function lines(state, ids, top, height) {
-  const { axis, lines: values, spread } = state.model.data, width = 360, left = 44, base = height - 20;
+  const { axis, dead, lines: values, spread } = state.model.data, width = 360, left = 44, base = height - 20;
   const last = axis.at[axis.at.length - 1] || 1;
   const x = at => left + ((width - left - 6) * axis.at[at]) / last;
   const y = value => 10 + (base - 10) * (1 - Math.min(value, top * 1.05) / top);
-  const path = row => `M${row.map((value, at) => `${x(at).toFixed(1)} ${y(value).toFixed(1)}`).join('L')}`;
+  const pieces = segments(axis.at.length, dead);
+  const points = (row, piece) => piece.map(at => `${x(at).toFixed(1)} ${y(row[at]).toFixed(1)}`);
+  const path = row => pieces.map(piece => `M${points(row, piece).join('L')}`).join('');
+  const area = ([low, high]) => pieces.map(piece => `M${[...points(high, piece), ...points(low, piece).reverse()].join('L')}Z`).join('');
   const label = at => (axis.labels ? axis.labels[at] : String(axis.at[at]));
   const band = spread[ids[0]];
   const name = ids.map(j => state.nameOf(j)).join(' and ');
   return draw('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Values of ${name} over the columns` },
     draw('path', { class: 'grid', d: `M${left} ${base}H${width - 6}M${left} 10H${width - 6}` }),
-    band ? draw('path', { class: 'band', d: `${path(band[1])}L${path(band[0]).slice(1).split('L').reverse().join('L')}Z` }) : null,
+    band ? draw('path', { class: 'band', d: area(band) }) : null,
     ids.map((j, at) => draw('path', { class: at ? 'line second' : 'line', d: path(values[j]) })),
     text(left - 5, 14, Number(top.toPrecision(2)), 'end'), text(left - 5, base + 4, '0', 'end'),
     text(left, height - 5, label(0)), text(width - 6, height - 5, label(axis.at.length - 1), 'end'));
