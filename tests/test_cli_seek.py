@@ -23,6 +23,7 @@ from fastanchors.io.row_source import Source
 
 A = fa.datasets.separable(200, 15, 4, noise=0.02, rng=3).A
 L1 = A / A.sum(axis=1, keepdims=True)
+SPA = ("--selection", "spa")
 
 
 def call(*arguments, ok=True):
@@ -56,7 +57,7 @@ def place(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.csv", "a.store"])
 def test_seek_finds_the_library_s_anchors(place, name):
-    found = answer("seek", place / name, "-k", 4)
+    found = answer("seek", place / name, "-k", 4, *SPA)
     expected = fa.FAS(selection="spa").seek(L1, 4, rng=0)
     assert found["anchors"] == expected.indices.tolist()
     assert found["solver"] == "fas"
@@ -69,7 +70,7 @@ def test_seek_finds_the_library_s_anchors(place, name):
     assert found["unexplained"] == pytest.approx(shares.relative**2, rel=1e-6)
     names = [f"r{i}" for i in expected.indices]
     assert found.get("anchor_names") == (names if name in ("a.csv", "a.store") else None)
-    text = call("seek", place / name, "-k", 4).output
+    text = call("seek", place / name, "-k", 4, *SPA).output
     assert "how sure      exact:" in text
     assert f"{found['anchors'][0]}" in text
     assert "a pass for each anchor, reads 1,000" in text
@@ -84,7 +85,7 @@ def test_other_solvers(place, solver):
 
 
 def test_options_reach_the_solver(place):
-    as_it_is = answer("seek", place / "a.npy", "-k", 4, "--normalize", "none")
+    as_it_is = answer("seek", place / "a.npy", "-k", 4, *SPA, "--normalize", "none")
     assert as_it_is["anchors"] == fa.FAS(selection="spa").seek(A, 4, rng=0).indices.tolist()
     found = answer("seek", place / "a.npy", "-k", 4, "--precondition", "mve")
     assert found["anchors"] == fa.FAS(precondition="mve").seek(L1, 4, rng=0).indices.tolist()
@@ -104,7 +105,7 @@ def test_auto(place):
 @pytest.mark.parametrize("suffix", [".json", ".npz", ".csv"])
 def test_results_come_back(place, tmp_path, suffix):
     out = tmp_path / f"r{suffix}"
-    printed = answer("seek", place / "a.csv", "-k", 4, "--out", out)
+    printed = answer("seek", place / "a.csv", "-k", 4, *SPA, "--out", out)
     found = _result.load(str(out))
     assert found.indices.tolist() == printed["anchors"]
     if suffix != ".csv":
@@ -195,7 +196,7 @@ def test_a_failing_encode_leaves_nothing(tmp_path):
 def test_a_file_too_large_to_hold_becomes_a_store_for_the_time(place, monkeypatch, tmp_path):
     monkeypatch.setattr(opening, "IN_MEMORY", 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    found = answer("seek", place / "a.csv", "-k", 4)
+    found = answer("seek", place / "a.csv", "-k", 4, *SPA)
     assert found["anchors"] == fa.FAS(selection="spa").seek(L1, 4, rng=0).indices.tolist()
     assert found["source"].endswith("a.csv")
     assert found["anchor_names"][0].startswith("r")
@@ -233,7 +234,7 @@ def test_report_reads_the_data_as_the_seek_did(tmp_path):
     np.savez(tmp_path / "two.npz", other=A[:9], mine=A)
     (tmp_path / "names.txt").write_text("\n".join(f"n{i}" for i in range(200)))
     options = ["--variable", "mine", "--row-names", tmp_path / "names.txt", "--normalize", "none"]
-    found = answer("seek", tmp_path / "two.npz", "-k", 3, *options, "--out", tmp_path / "r.json")
+    found = answer("seek", tmp_path / "two.npz", "-k", 3, *SPA, *options, "--out", tmp_path / "r.json")
     facts = answer("report", tmp_path / "r.json", "-o", tmp_path / "r.html")
     assert facts["anchors"] == found["anchors"] == fa.FAS(selection="spa").seek(A, 3, rng=0).indices.tolist()
     text = (tmp_path / "r.html").read_text()
@@ -249,3 +250,9 @@ def test_report_of_a_result_whose_data_have_moved(place, tmp_path):
     assert "say where with --data" in str(refused.exception)
     call("report", tmp_path / "r.json", "--data", tmp_path / "b.npy", "-o", tmp_path / "r.html")
     assert (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.csv", "a.store"])
+def test_the_default_is_that_of_the_library(place, name):
+    expected = fa.FAS().seek(A, 4, rng=0)
+    assert answer("seek", place / name, "-k", 4, "--no-shares")["anchors"] == expected.indices.tolist()

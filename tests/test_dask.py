@@ -270,7 +270,7 @@ def test_a_budget_holds_on_workers_too(tmp_path):
     assert found.cost.rows_read <= 500
     assert found.indices.tolist() == expected.indices.tolist()
     assert found.certificate.kind == expected.certificate.kind
-    assert remote.largest_norm() == local.row_norm(np.arange(6000)).max()
+    assert remote.norm_bound() == local.row_norm(np.arange(6000)).max()
 
 
 @given(st.lists(st.integers(0, 49)), st.lists(st.integers(0, 49)), st.lists(st.integers(0, 49)))

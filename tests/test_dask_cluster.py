@@ -166,7 +166,7 @@ def test_what_is_counted_is_what_the_workers_send(client, tmp_path):
     sought = wires(client) - built
     assert sought < found.cost.bytes_moved + 300_000  # heartbeats and the like are in it too
     assert sought < sketches // 4
-    fitted = fa.SeparableNMF(5, random_state=0).fit(X)
+    fitted = fa.SeparableNMF(5, selection="spa", random_state=0).fit(X)
     fit = wires(client) - built - sought
     assert fit < 2 * fitted.result_.cost.bytes_moved + 500_000
     assert fit < size // 4

@@ -260,8 +260,6 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
 
     def norm_bound(self) -> float:
         """The largest norm of a row; one number crosses for each shard."""
-        if self.normalize == "l1":
-            return 1.0
         return float(np.sqrt(max(self._parts.each_shard("largest-norm", _largest_weight))))
 
     def to_dask(self) -> Any:
