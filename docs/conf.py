@@ -24,6 +24,7 @@ autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+suppress_warnings = ["ref.python"]  # words of a type, such as "shape", are no references
 
 html_theme = "furo"
 html_title = f"fastanchors {release}"

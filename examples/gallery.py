@@ -19,7 +19,8 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def main(folder: Path) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```$", (DOCS / "gallery.md").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    page = (DOCS / "gallery.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     os.chdir(folder)
     namespace: dict[str, object] = {}
     for code in blocks:

@@ -39,7 +39,8 @@ def main(rows: int) -> None:
         solver = fa.FAS(selection="spa")
         solver.seek(store, ANCHORS)  # reads the index from disk
         anchors = solver.seek(store, ANCHORS)
-        print(f"seek     {1000 * anchors.seconds:7.2f} ms, {anchors.cost.rows_read} rows read, {anchors.certificate.kind}")
+        read = anchors.cost.rows_read
+        print(f"seek     {1000 * anchors.seconds:7.2f} ms, {read} rows read, {anchors.certificate.kind}")
         print(f"anchors  {sorted(anchors)}")
         store.close()
 

@@ -216,6 +216,7 @@ def test_workers_build_and_answer_at_an_address(address):
     ):
         fa.build(da.from_array(A, chunks=(1500, 20)), address, sidecars=())
         S = fa.dask.connect(address)
-        assert fa.FAS().seek(S, 6, rng=0).indices.tolist() == fa.SPA().seek(fa.SampleMatrix(A), 6).indices.tolist()
+        found = fa.FAS(selection="spa").seek(S, 6, rng=0)
+        assert found.indices.tolist() == fa.SPA().seek(fa.SampleMatrix(A), 6).indices.tolist()
         F = fa.encode(S.to_dask(), S.rows(np.arange(3)))
         assert F.compute().shape == (6000, 3)

@@ -64,7 +64,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     ----------
     anchors_ : ndarray of int
         Indices of the anchor rows, in the order of extraction.
-    components_ : ndarray of shape (n_components_, n_features_in_)
+    components_ : ndarray
         The anchor rows of X, as given; where X is noisy or the solver averages, the points that stand for them.
     n_components_ : int
         How many there are.
