@@ -285,7 +285,6 @@ def test_entries_that_are_not_finite_are_refused(value):
         ({"rule": "loudest"}, InvalidInputError, "rule must be one of"),
         ({"layers": 3}, InvalidInputError, "layers must be one of"),
         ({"sizes": "theorem", "rows": 10}, InvalidInputError, "rows and columns cannot be given together"),
-        ({"speed": 11}, TypeError, "unexpected keyword argument 'speed'"),
         ({"variant": "mine"}, InvalidInputError, "variant must be one of"),
     ],
 )
@@ -293,3 +292,8 @@ def test_bad_options_are_refused(options, error, message):
     with pytest.raises(error, match=message) as caught:
         fa.FAS(**{"variant": "paper", **options})
     assert isinstance(caught.value, FastAnchorsError)
+
+
+def test_an_option_that_does_not_exist_is_a_wrong_call():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'speed'"):
+        fa.FAS(variant="paper", speed=11)

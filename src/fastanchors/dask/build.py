@@ -52,7 +52,8 @@ class DaskSource(Source):
 
     Attributes
     ----------
-    collection : Collection
+    collection
+        Collection
     starts : list of int
         The first row of each block, and the number of all rows.
     names_inside : bool

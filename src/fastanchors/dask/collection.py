@@ -82,7 +82,8 @@ class Collection:
 
     Attributes
     ----------
-    layout : Layout
+    layout
+        Layout
     count : int
         Number of blocks.
     """

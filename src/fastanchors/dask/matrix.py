@@ -37,7 +37,8 @@ class Parts(ABC):
 
     Attributes
     ----------
-    pool : Pool
+    pool
+        Pool
     starts : sequence of int
         The first row of each part, and the number of all rows.
     """

@@ -29,8 +29,8 @@ def open_collection(
 
     Parameters
     ----------
-    source : dask array or data frame
-        Blocks may be dense or sparse.
+    source
+        Dask array or data frame Blocks may be dense or sparse.
     normalize : "l1" or None
         ``"l1"`` divides every row by its sum, block by block.
     signed : bool

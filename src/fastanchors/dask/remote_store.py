@@ -48,8 +48,8 @@ def connect(path: str | os.PathLike[str], client: Any = None) -> RemoteStore:
     path : str or path
         The directory that :func:`fastanchors.build` made, which all workers see, or an address such as
         ``s3://bucket/x.store``.
-    client : distributed.Client or None
-        By default the current one, else Dask's scheduler in this process.
+    client
+        Distributed.Client or None By default the current one, else Dask's scheduler in this process.
 
     Returns
     -------

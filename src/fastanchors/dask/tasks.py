@@ -40,7 +40,8 @@ class Pool:
 
     Parameters
     ----------
-    client : distributed.Client or None
+    client
+        Distributed.Client or None
     cost : Cost or None
         Where ``bytes_moved`` is counted.
     """

@@ -44,26 +44,42 @@ def write(
 
     Parameters
     ----------
-    path : the file to write; it is replaced whole.
-    A : what the anchors were sought in: whatever :func:`fastanchors.open_matrix` opens.
-    anchors : the result of a solver's ``seek``.
-    title : what to call the data; by default the name of the store, or "data".
-    row_names, column_names : names, where ``A`` does not bring its own.
-    normalize : ``"l1"`` if the rows have been scaled to sum one; a sample matrix or a store knows.
-    kind : ``"spectra"`` draws the anchors as lines, ``"scene"`` also maps of them, ``"words"`` orders their words by
+    path
+        The file to write; it is replaced whole.
+    A
+        What the anchors were sought in: whatever :func:`fastanchors.open_matrix` opens.
+    anchors
+        The result of a solver's ``seek``.
+    title
+        What to call the data; by default the name of the store, or "data".
+    row_names, column_names
+        Names, where ``A`` does not bring its own.
+    normalize
+        ``"l1"`` if the rows have been scaled to sum one; a sample matrix or a store knows.
+    kind
+        ``"spectra"`` draws the anchors as lines, ``"scene"`` also maps of them, ``"words"`` orders their words by
         relevance, ``"cells"`` calls columns genes, ``"features"`` lists the heaviest columns. ``"auto"`` takes a scene
         where ``image`` is given, cells for AnnData, spectra for dense rows that are smooth over the columns, words for
         sparse rows whose columns are named by words.
-    image : (height, width), where the rows are the pixels of an image; ``order="F"`` if they run down its columns.
-    embedding : rows × 2, where to draw each row; of AnnData by default ``.obsm["X_umap"]`` or a like one.
-    texts : a text for each row, such as documents, shown with it.
-    steps : the results for 1, 2, … anchors, ending with ``anchors``, such as ``FAS().seek(A, range(1, k + 1))``. By
-        default the first 1, 2, … of ``anchors``; noise-aware anchors of ``FAS()`` depend on k and are sought again, for
-        at most a dozen values of it.
-    curve : the rank curve, where there is one already.
-    solver : what seeks again among the rows that are not held back; by default plain SPA.
-    seed : of all that is drawn at random.
+    image
+        (height, width), where the rows are the pixels of an image; ``order="F"`` if they run down its columns.
+    embedding
+        Rows × 2, where to draw each row; of AnnData by default ``.obsm["X_umap"]`` or a like one.
+    texts
+        a text for each row, such as documents, shown with it.
+    steps
+        The results for 1, 2, … anchors, ending with ``anchors``, such as ``FAS().seek(A, range(1, k + 1))``. By default
+        the first 1, 2, … of ``anchors``; noise-aware anchors of ``FAS()`` depend on k and are sought again, for at most
+        a dozen values of it.
+    curve
+        The rank curve, where there is one already.
+    solver
+        What seeks again among the rows that are not held back; by default plain SPA.
+    seed
+        Of all that is drawn at random.
 
+    Notes
+    -----
     Costs the reading of a few thousand rows, a few seconds; the page stays below 3 MB.
     """
     facts = gather(

@@ -113,12 +113,18 @@ def explorer_data(
 
     Parameters
     ----------
-    matrix : the rows.
-    pool : the anchors, from :func:`pool_of`.
-    judged : rows drawn by their norms and weights, from ``rows_by_norm``: shares are estimated from them.
-    look : how rows and columns are shown; its kind is settled.
-    noun : what an anchor is called.
-    stability : whether to look at how far the anchors move in other data; of many rows only for the largest k.
+    matrix
+        The rows.
+    pool
+        The anchors, from :func:`pool_of`.
+    judged
+        Rows drawn by their norms and weights, from ``rows_by_norm``: shares are estimated from them.
+    look
+        How rows and columns are shown; its kind is settled.
+    noun
+        What an anchor is called.
+    stability
+        Whether to look at how far the anchors move in other data; of many rows only for the largest k.
     """
     points = pool.points
     every = matrix.shape[0] <= _STEADY

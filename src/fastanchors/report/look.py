@@ -29,13 +29,20 @@ class Look:
 
     Attributes
     ----------
-    kind : one of ``KINDS``, or ``"auto"``.
-    row_names, column_names : names or None.
-    image : (height, width) where the rows are the pixels of an image.
-    order : ``"C"`` where the pixels run along the rows of the image, ``"F"`` where they run down its columns.
-    embedding : rows × 2, where each row lies in a plane, or None.
-    texts : a text for each row, or None.
-    anchor_names : names of anchors by their row, where they have others than their rows.
+    kind
+        One of ``KINDS``, or ``"auto"``.
+    row_names, column_names
+        Names or None.
+    image
+        (height, width) where the rows are the pixels of an image.
+    order
+        ``"C"`` where the pixels run along the rows of the image, ``"F"`` where they run down its columns.
+    embedding
+        Rows × 2, where each row lies in a plane, or None.
+    texts
+        a text for each row, or None.
+    anchor_names
+        Names of anchors by their row, where they have others than their rows.
     """
 
     kind: str = "auto"

@@ -38,13 +38,20 @@ def write_topics(
 
     Parameters
     ----------
-    path : the file to write; it is replaced whole.
-    topics : the result of :func:`fastanchors.apps.topics`.
-    counts : the counts it was made of, documents × words.
-    title : what to call the corpus.
-    documents : a name for each document.
-    texts : the text of each document, or its beginning.
-    seed : of all that is drawn at random.
+    path
+        The file to write; it is replaced whole.
+    topics
+        The result of :func:`fastanchors.apps.topics`.
+    counts
+        The counts it was made of, documents × words.
+    title
+        What to call the corpus.
+    documents
+        a name for each document.
+    texts
+        The text of each document, or its beginning.
+    seed
+        Of all that is drawn at random.
     """
     matrix = open_matrix(counts, normalize="l1", name="counts")
     if matrix.shape != (len(topics.mixtures), topics.topics.shape[1]):
@@ -110,10 +117,14 @@ def write_unmixing(
 
     Parameters
     ----------
-    path : the file to write; it is replaced whole.
-    result : the result of :func:`fastanchors.apps.unmix`.
-    title : what to call the scene.
-    seed : of all that is drawn at random.
+    path
+        The file to write; it is replaced whole.
+    result
+        The result of :func:`fastanchors.apps.unmix`.
+    title
+        What to call the scene.
+    seed
+        Of all that is drawn at random.
     """
     cube, k = result.cube, len(result.endmembers)
     certificate = Certificate("none", "materials are medians of the pixels that speak for them")

@@ -36,10 +36,13 @@ class SampleMatrix(BlockStack, Draws, Mutable):
 
     Parameters
     ----------
-    A : array or any SciPy sparse matrix. Sparse stays sparse, the type of the entries is kept, the data is copied.
-    normalize : ``"l1"`` shows each row divided by its l1 norm (and needs non-negative entries), without a scaled
-        copy; a row of zeros stays zero. ``None`` shows A as it is, signs included.
-    row_names, column_names : optional names, one for each row and column.
+    A
+        Array or any SciPy sparse matrix. Sparse stays sparse, the type of the entries is kept, the data is copied.
+    normalize
+        ``"l1"`` shows each row divided by its l1 norm (and needs non-negative entries), without a scaled copy; a row of
+        zeros stays zero. ``None`` shows A as it is, signs included.
+    row_names, column_names
+        Optional names, one for each row and column.
 
     Notes
     -----

@@ -66,18 +66,28 @@ def build(
 
     Parameters
     ----------
-    source : an array, a sparse matrix, a path, an iterator of row blocks, a Dask array or data frame (whose workers
-        then write the shards, see :mod:`fastanchors.dask.build`), or anything else that
-        :func:`fastanchors.io.open_source` reads.
-    path : the directory to make; for a Dask source one that all workers share.
-    normalize : ``"l1"`` for the view with rows of unit l1 norm, or None; ``None`` takes signed entries too.
-    columns : False leaves out the column side: less space, no draws from columns.
-    memory_limit : bytes the build may hold at a time (besides the interpreter itself).
-    overwrite : replace a store that is there already, in one step at the end; no other writer may have it open.
-    progress : called with a :class:`Progress` after each shard, from the calling thread.
-    sidecars : further files to make from the same blocks (see :mod:`fastanchors.store.sidecars`).
-    metadata : kept in the manifest (JSON).
-    options : passed on to the reader, such as ``row_names`` or ``variable``.
+    source
+        An array, a sparse matrix, a path, an iterator of row blocks, a Dask array or data frame (whose workers then
+        write the shards, see :mod:`fastanchors.dask.build`), or anything else that :func:`fastanchors.io.open_source`
+        reads.
+    path
+        The directory to make; for a Dask source one that all workers share.
+    normalize
+        ``"l1"`` for the view with rows of unit l1 norm, or None; ``None`` takes signed entries too.
+    columns
+        False leaves out the column side: less space, no draws from columns.
+    memory_limit
+        Bytes the build may hold at a time (besides the interpreter itself).
+    overwrite
+        Replace a store that is there already, in one step at the end; no other writer may have it open.
+    progress
+        Called with a :class:`Progress` after each shard, from the calling thread.
+    sidecars
+        Further files to make from the same blocks (see :mod:`fastanchors.store.sidecars`).
+    metadata
+        Kept in the manifest (JSON).
+    options
+        Passed on to the reader, such as ``row_names`` or ``variable``.
 
     Returns
     -------

@@ -27,9 +27,12 @@ class Shard:
 
     Attributes
     ----------
-    rows : how many rows.
-    data : description of the file of arrays (the block's own, and ``names.*`` for row names).
-    extras : further files by name, each a description of the same form; a reader ignores those it does not know.
+    rows
+        How many rows.
+    data
+        Description of the file of arrays (the block's own, and ``names.*`` for row names).
+    extras
+        Further files by name, each a description of the same form; a reader ignores those it does not know.
     """
 
     rows: int
@@ -47,16 +50,26 @@ class Manifest:
 
     Attributes
     ----------
-    generation : counts manifests of this store; the journal belongs to one generation.
-    columns : number of columns.
-    dtype : type of the entries.
-    sparse, normalize, column_side : the layout of every shard.
-    shards : row blocks in order.
-    journal : name of the journal file of this generation.
-    next_shard : number for the next shard file, never used twice.
-    names : description of the file of column names, or None.
-    extras : descriptions of the files that extras share between shards, by name.
-    metadata : anything else worth keeping with the store (JSON).
+    generation
+        Counts manifests of this store; the journal belongs to one generation.
+    columns
+        Number of columns.
+    dtype
+        Type of the entries.
+    sparse, normalize, column_side
+        The layout of every shard.
+    shards
+        Row blocks in order.
+    journal
+        Name of the journal file of this generation.
+    next_shard
+        Number for the next shard file, never used twice.
+    names
+        Description of the file of column names, or None.
+    extras
+        Descriptions of the files that extras share between shards, by name.
+    metadata
+        Anything else worth keeping with the store (JSON).
     """
 
     generation: int

@@ -28,9 +28,12 @@ class MappedMatrix(SampleMatrix):
 
     Parameters
     ----------
-    blocks, normalize : as in :meth:`SampleMatrix.from_blocks`.
-    folder : where scratch files are made; None for a reader, whose changes (of the journal) all stay in memory.
-    memory_limit : bytes, of which half may be changed pages.
+    blocks, normalize
+        As in :meth:`SampleMatrix.from_blocks`.
+    folder
+        Where scratch files are made; None for a reader, whose changes (of the journal) all stay in memory.
+    memory_limit
+        Bytes, of which half may be changed pages.
     """
 
     _folder: Path | None

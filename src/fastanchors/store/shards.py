@@ -32,11 +32,16 @@ class MappedShards:
 
     Attributes
     ----------
-    manifest : the manifest of the generation.
-    first_blocks : the blocks of the manifest's shards.
-    shards : beside the blocks of the matrix; None for rows that are in memory and in the journal only.
-    next_shard : number for the next shard file.
-    row_names, column_names : names, where there are any.
+    manifest
+        The manifest of the generation.
+    first_blocks
+        The blocks of the manifest's shards.
+    shards
+        Beside the blocks of the matrix; None for rows that are in memory and in the journal only.
+    next_shard
+        Number for the next shard file.
+    row_names, column_names
+        Names, where there are any.
     """
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:

@@ -59,10 +59,14 @@ def open(
 
     Parameters
     ----------
-    path : the directory that :func:`fastanchors.build` made.
-    mode : ``"r"`` to read the state committed last; ``"r+"`` to change it, one writer at a time.
-    memory_limit : bytes of changed pages and of shards in the making that a writer may hold before it compacts.
-    sidecars : the kinds of sidecars that a writer keeps up to date; others are left out of what it writes.
+    path
+        The directory that :func:`fastanchors.build` made.
+    mode
+        ``"r"`` to read the state committed last; ``"r+"`` to change it, one writer at a time.
+    memory_limit
+        Bytes of changed pages and of shards in the making that a writer may hold before it compacts.
+    sidecars
+        The kinds of sidecars that a writer keeps up to date; others are left out of what it writes.
     """
     if mode not in ("r", "r+"):
         raise InvalidInputError(f"mode must be 'r' or 'r+', got {mode!r}")

@@ -18,8 +18,10 @@ class Writer:
 
     Parameters
     ----------
-    path : directory of the store.
-    mode : ``"r"`` for one that may not write, ``"r+"``, or ``"lazy"`` (what a build returns).
+    path
+        Directory of the store.
+    mode
+        ``"r"`` for one that may not write, ``"r+"``, or ``"lazy"`` (what a build returns).
     """
 
     def __init__(self, path: Path, mode: str) -> None:
