@@ -236,3 +236,19 @@ def test_bad_input(data):
     bad[4, 2] = np.nan
     with pytest.raises(InvalidInputError, match=r"X\[4, 2\] is NaN"):
         fa.SeparableNMF(2, solver="spa").fit(bad)
+
+
+def test_a_grid_search_reaches_the_options_of_a_solver():
+    X = fa.datasets.separable(120, 8, 3, noise=0.01, rng=0).A
+    search = GridSearchCV(fa.SeparableNMF(3, solver=fa.SPA()), {"solver__robust": [None, "average"]}, cv=2).fit(X)
+    assert set(search.cv_results_["param_solver__robust"]) == {None, "average"}
+    assert search.best_estimator_.solver.get_params()["precondition"] is None
+    with pytest.raises(InvalidInputError, match="SPA has no option 'speed'"):
+        fa.SeparableNMF(3, solver=fa.SPA()).set_params(solver__speed=1)
+
+
+@pytest.mark.parametrize("solver", [fa.SPA(robust="average"), fa.FAS("paper", rule="largest"), fa.DCA(7), fa.QDCA(3)])
+def test_solvers_are_cloned_with_their_options(solver):
+    copy = clone(solver)
+    assert copy is not solver
+    assert copy == solver

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from .._validate import as_matrix
 from ..io import Source, open_source
 from ..io.addresses import path_of
+from ..io.numpy_files import map_npy
 from ..io.row_source import block_bytes, split
 from ..matrix.array import ArrayMatrix, LoadedMatrix
 from ..matrix.contract import RowMatrix, Rows
@@ -76,11 +77,8 @@ def open_file(
 
 def _mapped(path: Path) -> ArrayMatrix | None:
     """A dense array in a file, mapped; None where the reader of such files has more to do."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError):
-        return None  # the reader says what is wrong
-    if array.ndim != 2 or 0 in array.shape or not array.flags.c_contiguous or array.dtype.kind not in "iuf":
+    array = map_npy(path)
+    if array.ndim != 2 or not array.flags.c_contiguous or array.dtype.kind not in "iuf":
         return None
     return ArrayMatrix(as_matrix(np.asarray(array), finite=False), provenance="streamed from the file", checked=False)
 
