@@ -57,9 +57,27 @@ def test_finds_materials_and_abundances(scene):
     for material, (row, column) in enumerate(result.positions()):
         assert row * 30 + column == result.anchors[material]
         assert result.anchors[material] in result.groups[material]
-        np.testing.assert_allclose(result.endmembers[material], np.median(scene.A[result.groups[material]], axis=0))
+        own = scene.A[result.groups[material]]
+        if result.method == "groups":
+            np.testing.assert_allclose(result.endmembers[material], np.median(own, axis=0))
+        assert result.endmembers[material].sum() == pytest.approx(np.median(own.sum(axis=1)), rel=0.01)
     gap = scene.A - result.abundances @ result.endmembers
     assert result.relative_error == pytest.approx(np.linalg.norm(gap) / np.linalg.norm(scene.A))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mixtures_within_their_noise_are_told_from_materials_that_vary(seed):
+    """Where all pixels can tell, they do; where each material has spectra of its own, groups of pixels are kept to."""
+    made, rng = fa.datasets.hyperspectral(60, 60, 80, 4, snr=30.0, pure=1, rng=seed), np.random.default_rng(seed)
+    auto, groups = fa.apps.unmix(made.cube, 4), fa.apps.unmix(made.cube, 4, method="groups")
+    assert (auto.method, groups.method) == ("vertices", "groups")
+    assert angle(made, auto) < 0.6 * angle(made, groups)
+    bend = np.cumsum(rng.standard_normal((3600, 80)), axis=1) / 80  # smooth, another for every pixel
+    gamma = np.exp(0.25 * rng.standard_normal((3600, 1)))
+    for varied in (made.A * np.exp(bend), made.A**gamma):
+        assert fa.apps.unmix(varied, 4).method == "groups"
+    with pytest.raises(fa.errors.InvalidInputError, match="method must be"):
+        fa.apps.unmix(made.cube, 4, method="best")
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -268,7 +286,9 @@ def test_large_scenes_are_searched_in_a_sample(scene, monkeypatch):
 def test_integer_scenes_and_scale_do_not_matter(scene):
     counts = np.round(scene.cube * 10_000).astype(np.uint16)
     result, same = fa.apps.unmix(scene.cube, 3), fa.apps.unmix(counts, 3)
-    assert same.anchors.tolist() == result.anchors.tolist()
+    assert fa.apps.unmix(scene.cube * 4096, 3).anchors.tolist() == result.anchors.tolist()
+    groups = [fa.apps.unmix(cube, 3, method="groups").anchors.tolist() for cube in (scene.cube, counts)]
+    assert groups[0] == groups[1]
     np.testing.assert_allclose(same.endmembers / 10_000, result.endmembers, atol=1e-4)
 
 

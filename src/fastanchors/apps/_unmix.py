@@ -16,17 +16,15 @@ from .._openers import opener
 from .._validate import check_number, check_rank, check_size
 from ..encoder import encode
 from ..errors import InvalidInputError
-from ..greedy.selection import smoothed_groups
 from ._cube import Cube, as_cube
-from ._outliers import ScaledPixels, find_outliers
+from ._materials import find_materials
+from ._outliers import find_outliers
 from ._scene_files import fit_mask
-from ._smoothed import cores, nearest_to_means
 from ._usable import Usable, usable
 
 __all__ = ["Unmixing", "unmix"]
 
 _SEARCHED = 1 << 17  # pixels in which materials are sought
-_DARK = 0.1  # pixels below this share of the median brightness are not scaled all the way up
 
 
 @dataclass(frozen=True)
@@ -35,9 +33,11 @@ class Unmixing:
 
     Attributes
     ----------
-    endmembers : k × bands, the spectra of the materials in the units of the data: medians of the pixels in ``groups``.
-    anchors : for each material the pixel of its group that is most like the mean.
+    endmembers : k × bands, the spectra of the materials in the units of the data.
+    anchors : for each material the pixel of its group that is most like it.
     groups : for each material the pixels that speak for it.
+    method : ``"vertices"`` where the pixels are mixtures within their noise: spectra are the vertices that explain all
+        pixels best, with the median brightness of their groups; else ``"groups"``: medians of the groups.
     abundances : pixels × k, the share of each material in each pixel; rows sum to one, those of pixels left out
         are zero.
     share : k, the mean abundance over the pixels that hold data.
@@ -57,6 +57,7 @@ class Unmixing:
     endmembers: NDArray[np.float64]
     anchors: NDArray[np.intp]
     groups: list[NDArray[np.intp]]
+    method: str
     abundances: NDArray[Any]
     share: NDArray[np.float64]
     empty: NDArray[np.intp]
@@ -118,6 +119,7 @@ def unmix(
     drop_bands: Any = None,
     clip: bool = False,
     keep_outliers: bool = False,
+    method: str = "auto",
     out: NDArray[Any] | None = None,
 ) -> Unmixing:
     """The ``k`` materials of a scene under the linear mixing model, robust to dark pixels and outliers.
@@ -139,25 +141,31 @@ def unmix(
     clip : set negative values, which atmospheric correction leaves behind, to zero instead of refusing them. Pixels
         without a positive value are empty.
     keep_outliers : let pixels that are like no others speak for a material too.
+    method : ``"auto"``, or ``"groups"`` to leave out step 2 below.
     out : pixels × k array of floats to write the abundances to, such as a memory map.
 
     How, and why:
 
     1. Pixels that make a direction of the data with fewer than three others, and bands that make one alone, are set
-       aside (:mod:`fastanchors.apps._outliers`): errors of the instrument. They say nothing in steps 2 to 4.
-    2. Pixels are divided by their l1 norm, so that a material in shade and in light is one point. Noise does not shrink
+       aside (:mod:`fastanchors.apps._outliers`): errors of the instrument. They say nothing in steps 2 to 6.
+    2. The noise-aware engine (:mod:`fastanchors.greedy.anchoring`) looks for the k vertices that explain all pixels as
+       mixtures with noise. If what k directions leave is white noise and no more than 2 % of the pixels stay
+       unexplained, those are the spectra (``method="vertices"``), with the median brightness of the pixels nearest to
+       them. If not, which is the rule where spectra of a material vary, steps 3 to 6 find them
+       (``method="groups"``).
+    3. Pixels are divided by their l1 norm, so that a material in shade and in light is one point. Noise does not shrink
        with the light: scaled up, the darkest pixels would stick out everywhere. So brightness is divided out only
        down to a tenth of the median; what is darker stays short and is passed over.
-    3. Spectra are projected on the leading k singular directions, where the mixtures lie; noise across them is
+    4. Spectra are projected on the leading k singular directions, where the mixtures lie; noise across them is
        dropped. The directions are those of the pixels scaled to at most unit l1 norm, dark ones left dark, so
        that noise of dark pixels does not choose them.
-    4. Smoothed SPA (:mod:`fastanchors.greedy.selection`) picks k groups of pixels whose means are extreme. Where a
+    5. Smoothed SPA (:mod:`fastanchors.greedy.selection`) picks k groups of pixels whose means are extreme. Where a
        material is rarer than the group is large, the pixels without it are dropped from the group.
-    5. A material's spectrum is the median, band by band, of the group's pixels as they are: what outliers got into
-       the group have no say in it. Its anchor is the pixel of the group nearest to the group's mean, and abundances
-       come from :func:`fastanchors.encode` with ``sum_to_one=True``.
+    6. A material's spectrum is the median, band by band, of the group's pixels as they are: what outliers got into
+       the group have no say in it. Its anchor is the pixel of the group nearest to the group's mean.
+    7. Abundances come from :func:`fastanchors.encode` with ``sum_to_one=True``.
 
-    Of a scene with more than 131,072 pixels, steps 1 to 4 see that many, drawn evenly with a fixed seed: the groups are
+    Of a scene with more than 131,072 pixels, steps 1 to 6 see that many, drawn evenly with a fixed seed: the groups are
     shares of the pixels, and a sample has them too. Outliers are then listed among those only.
 
     Cost: three passes over the scene, one of which encodes; five over the pixels searched (three more for each round in
@@ -168,6 +176,8 @@ def unmix(
     """
     started = time.perf_counter()
     k = check_size(k, name="k")
+    if method not in ("auto", "groups"):
+        raise InvalidInputError(f"method must be 'auto' or 'groups', got {method!r}")
     cube = _with_nodata(as_cube(scene, shape=shape, order=order), nodata)
     dropped = None if drop_bands is None else check_bands(drop_bands, cube.size[1])
     data = usable(cube, mask=None if mask is None else fit_mask(mask, cube), dropped=dropped, clip=clip)
@@ -177,20 +187,21 @@ def unmix(
     count = max(1, math.ceil(part * searched.size))
     pixels = data.take(searched)
     outlier, hot = find_outliers(pixels, k, 1 if keep_outliers else count)
-    used = np.flatnonzero(~outlier)
-    points = _points(pixels[used] if outlier.any() else pixels, np.flatnonzero(~hot), k)
-    groups = cores(points, smoothed_groups(points, k, min(used.size, count)))
-    spectra = np.array([np.median(pixels[used[group]], axis=0) for group in groups], dtype=np.float64)
+    used = searched[~outlier]
+    if outlier.any():
+        pixels = pixels[~outlier]
+    found = find_materials(pixels, ~hot, k, min(used.size, count), method)
     del pixels
     outliers = searched[outlier]
     abundances = check_output(out, (cube.size[0], k))
-    relative_error, total = _encode(data, spectra, ~hot, outliers, abundances)
+    relative_error, total = _encode(data, found.spectra, ~hot, outliers, abundances)
     endmembers = np.zeros((k, cube.size[1]))
-    endmembers[:, data.bands] = spectra
+    endmembers[:, data.bands] = found.spectra
     return Unmixing(
         endmembers=endmembers,
-        anchors=searched[used[nearest_to_means(points, groups)]],
-        groups=[searched[used[group]] for group in groups],
+        anchors=used[found.anchors],
+        groups=[used[group] for group in found.groups],
+        method=found.method,
         abundances=abundances,
         share=total / np.count_nonzero(data.held),
         empty=data.empty,
@@ -238,16 +249,6 @@ def _sample(held: NDArray[np.intp]) -> NDArray[np.intp]:
     if held.size <= _SEARCHED:
         return held
     return np.sort(np.random.default_rng(0).choice(held, _SEARCHED, replace=False))
-
-
-def _points(X: NDArray[Any], bands: NDArray[np.intp], k: int) -> NDArray[np.float64]:
-    """Steps 2 and 3: the pixels as k numbers each."""
-    pixels = ScaledPixels(X, bands)
-    axes = pixels.axes(np.ones(len(X), dtype=bool))[1][:, :k]
-    points = np.empty((len(X), k))
-    for rows, block in pixels.blocks(_DARK):
-        points[rows] = block @ axes
-    return points
 
 
 def _encode(

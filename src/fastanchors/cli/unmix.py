@@ -78,6 +78,12 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
     is_flag=True,
     help="Let single pixels like no others count.",
 )
+@click.option(
+    "--method",
+    type=click.Choice(["auto", "groups"]),
+    default="auto",
+    help="groups: spectra are medians of pixels, also where all pixels could tell.",
+)
 @click.option("--report", is_flag=True, help="Also write report.html, a page to explore the scene.")
 @click.option("--no-pictures", is_flag=True, help="Write the numbers only.")
 @json_option
@@ -159,6 +165,7 @@ def _answer(result: Any, folder: Path, positions: Any, files: list[Path], pictur
         "wavelength_units": scene.info.units,
         "anchors": result.anchors.tolist(),
         "positions": positions,
+        "method": result.method,
         "share": result.share.tolist(),
         "abundance_file": str(folder / "abundances.npy"),
         "endmember_file": str(folder / "endmembers.csv"),
@@ -200,6 +207,8 @@ def _tell(result: Any, positions: list[list[int]] | None) -> None:
         where = "" if positions is None else f" (row {positions[material][0]}, column {positions[material][1]})"
         print(f"  material {material + 1}: {result.share[material]:6.1%} of the scene, most like pixel {anchor}{where}")
     print(f"Mixtures of these spectra miss {result.relative_error:.1%} of the scene.")
+    if result.method == "vertices":
+        print("The pixels are mixtures within their noise: the spectra are those that explain all of them best.")
     if result.searched < pixels - result.left_out.size:
         print(f"The materials were sought in {result.searched} pixels drawn evenly.")
     if result.empty.size:

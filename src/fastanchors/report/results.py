@@ -87,6 +87,12 @@ def _most_typical(mixtures: NDArray[np.float64]) -> NDArray[np.intp]:
     return np.array(rows, dtype=np.intp)
 
 
+_HOW = {
+    "groups": "materials are medians of the pixels that speak for them",
+    "vertices": "materials are the spectra that explain all pixels best as mixtures with noise",
+}
+
+
 class _Pixels(ArrayMatrix):
     """The pixels of a scene with zeros where there is no data; a block at a time, without a copy of the scene."""
 
@@ -127,7 +133,7 @@ def write_unmixing(
         Of all that is drawn at random.
     """
     cube, k = result.cube, len(result.endmembers)
-    certificate = Certificate("none", "materials are medians of the pixels that speak for them")
+    certificate = Certificate("none", _HOW[result.method])
     anchors = Anchors(result.anchors, "unmix", Cost(), result.seconds, certificate, points=result.endmembers)
     facts = gather(
         _Pixels(cube.pixels, result.left_out, cube.wavelengths),

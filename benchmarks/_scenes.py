@@ -1,0 +1,155 @@
+"""Scenes with known materials: two real ones, seven made from true spectra and maps, crops of them, and what real ones
+have besides.
+
+Samson and Moffett are real. Urban, Apex and Washington DC are made from the spectra and maps that are known of them,
+with a smooth brightness of ±10 % per material; the others from published simulations. All made ones but toy6 have
+Gaussian noise of 30 dB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.io import loadmat
+from scipy.ndimage import gaussian_filter
+
+SCENES = ("samson", "moffett", "urban", "apex", "wdc", "sim1", "sim2", "f1", "toy6")
+_LARGEST_CROP = 20_000
+
+
+@dataclass(frozen=True)
+class TrueScene:
+    """Pixels × bands, the true k × bands and pixels × k, and the number of every pixel in the image (or None)."""
+
+    X: np.ndarray
+    spectra: np.ndarray
+    shares: np.ndarray
+    at: np.ndarray | None
+
+    def only(self, pixels: np.ndarray) -> TrueScene:
+        return replace(self, X=self.X[pixels], shares=self.shares[pixels], at=None)
+
+    def purest(self) -> np.ndarray:
+        """The medians of the truly purest 1/(8·k) of the pixels: what a rule that averages so many could reach."""
+        k = len(self.spectra)
+        count = max(1, -(-len(self.X) // (8 * k)))
+        order = np.argsort(-self.shares, axis=0, kind="stable")[:count]
+        return np.array([np.median(self.X[order[:, j]], axis=0) for j in range(k)])
+
+
+def load(name: str, folder: Path) -> TrueScene:
+    def read(file: str) -> Any:
+        return loadmat(folder / file)
+
+    order = "C"
+    if name in ("samson", "moffett"):
+        stored = read({"samson": "Samson.mat", "moffett": "moffett.mat"}[name])
+        spectra, shape, order = stored["GT"].astype(float), stored["S_GT"].shape[:2], "F"
+        shares = stored["S_GT"].reshape(-1, len(spectra), order="F").astype(float)
+        X = stored["Y"].T.astype(float)
+    elif name == "toy6":
+        stored, shape = read("sim/zy_toy_image.mat"), (40, 40)
+        X, spectra, shares = stored["I"].reshape(-1, 200), stored["R_gt"], stored["A_gt"].reshape(-1, 6).clip(0)
+    elif name in ("sim1", "sim2"):
+        file, shape = f"sim/misic_{name.title()}_", (105, 105)
+        X = _noisy(read(file + "Y_clean.mat")["Y_clean"].reshape(-1, 224))
+        spectra, shares = read(file + "E.mat")["E"].T, read(file + "A_true.mat")["A_true"].reshape(-1, 6)
+    elif name == "f1":
+        maps, spectra = read("sim/F1_S_9.mat")["S"], read("sim/F1_A_9.mat")["A"].T
+        shape, shares = maps.shape[:2], maps.reshape(-1, 9)
+        X = _noisy(shares @ spectra)
+    else:
+        if name == "urban":
+            stored = read("sim/mcc_Urban.mat")["Urban"][0, 0]
+            spectra, shares, shape = stored["lib"].T, stored["Xtrue"].T, (256, 256)
+        else:
+            file = f"sim/misic_{'WDC' if name == 'wdc' else name.title()}_"
+            spectra, maps = read(file + "E.mat")["E"].T, read(file + "A_true.mat")["A_true"]
+            shape, shares = maps.shape[:2], maps.reshape(-1, len(spectra)).clip(0)
+        rng = np.random.default_rng(0)
+        light = np.stack([gaussian_filter(rng.normal(size=shape), 4).ravel() for _ in spectra], -1)
+        X = _noisy((shares * np.clip(1 + 0.1 * light / light.std(0), 0.7, 1.3)) @ spectra)
+    return TrueScene(np.maximum(X, 0.0), spectra, shares, np.arange(len(X)).reshape(shape, order=order))
+
+
+def _noisy(X: np.ndarray) -> np.ndarray:
+    size = np.sqrt((X**2).mean() / 1000)
+    return np.maximum(X + np.random.default_rng(1).normal(0, size, X.shape), 0)
+
+
+def crops(scene: TrueScene, count: int) -> Iterator[TrueScene]:
+    """Random crops of 65 % of the image; of large ones 20,000 pixels."""
+    rng = np.random.default_rng(0)
+    height, width = scene.at.shape
+    h, w = (int(np.ceil(size * np.sqrt(0.65))) for size in (height, width))
+    for _ in range(count):
+        top, left = rng.integers(height - h + 1), rng.integers(width - w + 1)
+        pixels = scene.at[top : top + h, left : left + w].ravel()
+        if pixels.size > _LARGEST_CROP:
+            pixels = rng.choice(pixels, _LARGEST_CROP, replace=False)
+        yield scene.only(np.sort(pixels))
+
+
+def _hot_pixels(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
+    X = scene.X.copy()
+    some = rng.choice(len(X), len(X) // 25, replace=False)
+    X[some, rng.integers(0, X.shape[1], some.size)] = 5 * X.max()
+    return replace(scene, X=X)
+
+
+def _hot_column(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
+    X = scene.X.copy()
+    X[scene.at[:, scene.at.shape[1] // 2], X.shape[1] // 3] = 5 * X.max()
+    return replace(scene, X=X)
+
+
+def _spiky_bands(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
+    """Heavy-tailed noise in the three bands at either side of two gaps."""
+    X = scene.X.copy()
+    for gap in (X.shape[1] // 3, 2 * X.shape[1] // 3):
+        for band in range(gap - 3, gap + 3):
+            spikes = 0.1 * X[:, band].mean() * np.abs(rng.standard_t(2, len(X)))
+            X[:, band] = np.maximum(X[:, band] + rng.choice([-1, 1], len(X)) * spikes, 0)
+    return replace(scene, X=X)
+
+
+def _dark(scene: TrueScene, rng: np.random.Generator, part: float, light: tuple[float, float]) -> TrueScene:
+    """Part of the pixels in little light; noise stays as it is (1 % of the mean)."""
+    X = scene.X.copy()
+    some = rng.choice(len(X), int(part * len(X)), replace=False)
+    X[some] *= rng.uniform(*light, (some.size, 1))
+    X[some] = np.maximum(X[some] + 0.01 * X.mean() * rng.standard_normal((some.size, X.shape[1])), 0)
+    return replace(scene, X=X)
+
+
+def _rare(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
+    """Pixels with much of the rarest material are taken out until they are 0.5 %."""
+    has = scene.shares[:, np.argmin(scene.shares.mean(axis=0))] > 0.05
+    without = np.flatnonzero(~has)
+    kept = rng.choice(np.flatnonzero(has), min(int(has.sum()), max(8, int(0.005 * without.size))), replace=False)
+    return scene.only(np.sort(np.concatenate([without, kept])))
+
+
+def _bad_columns(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
+    """Two columns of the image with another gain in half of the bands."""
+    X = scene.X.copy()
+    for column, gain in zip(rng.choice(scene.at.shape[1], 2, replace=False), (0.7, 1.3)):
+        bands = rng.choice(X.shape[1], X.shape[1] // 2, replace=False)
+        X[np.ix_(scene.at[:, column], bands)] *= gain
+    return replace(scene, X=X)
+
+
+SPOILED: dict[str, Callable[[TrueScene, np.random.Generator], TrueScene]] = {
+    "as it is": lambda scene, rng: scene,
+    "4 % of pixels hot": _hot_pixels,
+    "a column hot": _hot_column,
+    "spiky bands": _spiky_bands,
+    "dark shore": lambda scene, rng: _dark(scene, rng, 0.03, (0.15, 0.25)),
+    "shade": lambda scene, rng: _dark(scene, rng, 0.2, (0.3, 1.0)),
+    "rare material": _rare,
+    "bad columns": _bad_columns,
+}

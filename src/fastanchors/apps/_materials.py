@@ -1,0 +1,132 @@
+"""The spectra of the materials of a scene: by the noise-aware engine where pixels are mixtures, else by groups.
+
+Where pixels are mixtures of k spectra within their noise, every pixel tells where the facets of the simplex are, and
+the vertices that :mod:`fastanchors.greedy` refines by their likelihood are far better than any pixel. The spectra of a
+real material vary, though, and vertices that explain each of them are too far out. Two things tell:
+
+* what k − 1 directions leave of the pixels is white noise where they are mixtures: along the next direction there is
+  no more of it than the upper edge of the Marchenko-Pastur law, (1 + √(bands/pixels))² times the average. Variation is
+  a few directions with far more;
+* the likelihood has a part for rows that no mixture explains.
+
+Where either is more than a little, the materials are groups of pixels instead, whose means are extreme.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import RankError
+from ..greedy.anchoring import Found, find_anchors
+from ..greedy.coordinates import DIRECTIONS, Coordinates, coordinates
+from ..greedy.selection import smoothed_groups
+from ..matrix.array import ArrayMatrix
+from ._outliers import ScaledPixels
+from ._smoothed import cores, nearest_to_means
+
+__all__ = ["Materials", "find_materials"]
+
+_DARK = 0.1  # pixels below this share of the median brightness are not scaled all the way up
+_UNEXPLAINED = 0.02  # part of the pixels beyond which they are no mixtures; as in greedy.refine
+_WHITE = 2.0  # times the edge of the Marchenko-Pastur law is still white
+_MEDIAN = 0.4549  # of the square of a standard normal variable
+_TIP = 0.9  # quantile of the shares in a group that stands for its pure pixels
+
+_Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Materials:
+    """What was found.
+
+    Attributes
+    ----------
+    spectra : k × bands.
+    groups : for each material the pixels that speak for it.
+    anchors : for each material the pixel most like it.
+    method : ``"vertices"`` refined by all pixels, or ``"groups"`` of extreme ones.
+    """
+
+    spectra: _Array
+    groups: list[NDArray[np.intp]]
+    anchors: NDArray[np.intp]
+    method: Literal["vertices", "groups"]
+
+
+def find_materials(X: NDArray[Any], sound: NDArray[np.bool_], k: int, count: int, method: str = "auto") -> Materials:
+    """The k materials of pixels without outliers; only the ``sound`` bands say where, ``count`` pixels for each."""
+    points = _points(X, np.flatnonzero(sound), k)
+    groups = smoothed_groups(points, k, count)  # refuses pixels of a lower rank
+    where = (
+        coordinates(ArrayMatrix(X if sound.all() else X[:, sound]), max(DIRECTIONS, k))
+        if k > 1 and method == "auto"
+        else None
+    )
+    found = None if where is None else _vertices(where, k)
+    if where is None or found is None:
+        groups = cores(points, groups)
+        spectra = np.array([np.median(X[group], axis=0) for group in groups], dtype=np.float64)
+        return Materials(spectra, groups, nearest_to_means(points, groups), "groups")
+    groups, anchors = _near(where, found.vertices, count)
+    spectra = np.array([np.median(X[group], axis=0) for group in groups], dtype=np.float64)
+    brightness = [np.median(where.sums[group]) for group in groups]
+    spectra[:, sound] = found.profiles * np.array(brightness)[:, None]
+    return Materials(spectra, groups, anchors, "vertices")
+
+
+def _vertices(where: Coordinates, k: int) -> Found | None:
+    """The vertices that the engine finds, if it finds that the pixels are mixtures of them."""
+    if not _white(where, k):
+        return None
+    try:
+        found = find_anchors(where, k, "auto", rng=np.random.default_rng(0))
+    except RankError:
+        return None
+    refined = None if found is None else found.refined
+    return found if refined is not None and refined.kept and refined.odd <= _UNEXPLAINED else None
+
+
+def _white(where: Coordinates, k: int) -> bool:
+    """Whether the k-th direction has no more of a typical pixel than the average of those after it, as noise has."""
+    (m, d), n = where.shape, len(where.frame.centre)
+    if d < k or n < k + 2:
+        return False
+    along = where.values[:, k - 1].astype(np.float64) ** 2
+    beyond = (where.leading(k - 1)[1] - along) / (n - 1 - k)
+    seen = (where.sums > 0) & (beyond > 0)
+    if not seen.any():
+        return False
+    edge = (1 + np.sqrt(n / m)) ** 2
+    return bool(np.median(along[seen] / beyond[seen]) <= _WHITE * edge * _MEDIAN)
+
+
+def _near(where: Coordinates, vertices: _Array, count: int) -> tuple[list[NDArray[np.intp]], NDArray[np.intp]]:
+    """The pixels nearest to each vertex, noise counted, without those that have little of it; and the nearest."""
+    k = len(vertices)
+    points, left = where.leading(k - 1)
+    noise = left * ((k - 1) / max(1, len(where.frame.centre) - k))
+    shares = np.column_stack([np.ones(len(points)), points]) @ np.linalg.pinv(np.column_stack([np.ones(k), vertices]))
+    groups, anchors = [], np.zeros(k, dtype=np.intp)
+    for j in range(k):
+        gap = points - vertices[j]
+        squares = np.where(where.sums > 0, np.einsum("ij,ij->i", gap, gap) + noise, np.inf)
+        group = np.argpartition(squares, count - 1)[:count]
+        squares[anchors[:j]] = np.inf
+        anchors[j] = np.argmin(squares)
+        own = shares[group, j] >= np.quantile(shares[group, j], _TIP, method="lower") / 2
+        groups.append(np.union1d(group[own], anchors[j : j + 1]))
+    return groups, anchors
+
+
+def _points(X: NDArray[Any], bands: NDArray[np.intp], k: int) -> _Array:
+    """The pixels as k numbers each: over their brightness, in the leading directions."""
+    pixels = ScaledPixels(X, bands)
+    axes = pixels.axes(np.ones(len(X), dtype=bool))[1][:, :k]
+    points = np.empty((len(X), k))
+    for rows, block in pixels.blocks(_DARK):
+        points[rows] = block @ axes
+    return points
