@@ -151,8 +151,9 @@ def main() -> None:
     report.table(columns, rows)
     report.text(
         "Ratio: to the angle of the medians of the truly purest 1/(8·k) of the pixels; mean "
-        f"{np.mean(ratios):.2f}, worst {np.max(ratios):.2f}. RMSE of abundances that are non-negative and sum to one; the truth of Samson follows "
-        "another rule (spectra scaled to maximum one)."
+        f"{np.mean(ratios):.2f}, worst {np.max(ratios):.2f}. "
+        "RMSE of abundances that are non-negative and sum to one; the truth of Samson follows another "
+        "rule (spectra scaled to maximum one)."
     )
     report.text(f"## {count} crops of 65 % of each scene: that ratio")
     report.table(["scene", "groups only, mean", "worst", "unmix, mean", "worst", "by vertices"], cropped)

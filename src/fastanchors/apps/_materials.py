@@ -9,7 +9,8 @@ real material vary, though, and vertices that explain each of them are too far o
   a few directions with far more;
 * the likelihood has a part for rows that no mixture explains.
 
-Where either is more than a little, the materials are groups of pixels instead, whose means are extreme.
+Where either is more than a little, or where mixtures of the groups' spectra miss less of a typical pixel (vertices are
+then wasted on errors of the instrument), the materials are groups of pixels instead, whose means are extreme.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..encoder import encode
 from ..errors import RankError
 from ..greedy.anchoring import Found, find_anchors
 from ..greedy.coordinates import DIRECTIONS, Coordinates, coordinates
@@ -34,6 +36,7 @@ _DARK = 0.1  # pixels below this share of the median brightness are not scaled a
 _UNEXPLAINED = 0.02  # part of the pixels beyond which they are no mixtures; as in greedy.refine
 _WHITE = 2.0  # times the edge of the Marchenko-Pastur law is still white
 _MEDIAN = 0.4549  # of the square of a standard normal variable
+_JUDGES = 4096  # pixels that judge between vertices and groups
 _TIP = 0.9  # quantile of the shares in a group that stands for its pure pixels
 
 _Array = NDArray[np.float64]
@@ -67,15 +70,25 @@ def find_materials(X: NDArray[Any], sound: NDArray[np.bool_], k: int, count: int
         else None
     )
     found = None if where is None else _vertices(where, k)
+    groups = cores(points, groups)
+    spectra = np.array([np.median(X[group], axis=0) for group in groups], dtype=np.float64)
+    grouped = Materials(spectra, groups, nearest_to_means(points, groups), "groups")
     if where is None or found is None:
-        groups = cores(points, groups)
-        spectra = np.array([np.median(X[group], axis=0) for group in groups], dtype=np.float64)
-        return Materials(spectra, groups, nearest_to_means(points, groups), "groups")
+        return grouped
     groups, anchors = _near(where, found.vertices, count)
     spectra = np.array([np.median(X[group], axis=0) for group in groups], dtype=np.float64)
     brightness = [np.median(where.sums[group]) for group in groups]
     spectra[:, sound] = found.profiles * np.array(brightness)[:, None]
+    some = X[:: -(-len(X) // _JUDGES)][:, sound].astype(np.float64)
+    if _missed(some, spectra[:, sound]) > _missed(some, grouped.spectra[:, sound]):
+        return grouped
     return Materials(spectra, groups, anchors, "vertices")
+
+
+def _missed(pixels: _Array, spectra: _Array) -> float:
+    """What non-negative mixtures of the spectra miss of a typical pixel."""
+    gap = pixels - encode(pixels, spectra) @ spectra
+    return float(np.median(np.linalg.norm(gap, axis=1) / np.linalg.norm(pixels, axis=1)))
 
 
 def _vertices(where: Coordinates, k: int) -> Found | None:

@@ -149,10 +149,10 @@ def unmix(
     1. Pixels that make a direction of the data with fewer than three others, and bands that make one alone, are set
        aside (:mod:`fastanchors.apps._outliers`): errors of the instrument. They say nothing in steps 2 to 6.
     2. The noise-aware engine (:mod:`fastanchors.greedy.anchoring`) looks for the k vertices that explain all pixels as
-       mixtures with noise. If what k directions leave is white noise and no more than 2 % of the pixels stay
-       unexplained, those are the spectra (``method="vertices"``), with the median brightness of the pixels nearest to
-       them. If not, which is the rule where spectra of a material vary, steps 3 to 6 find them
-       (``method="groups"``).
+       mixtures with noise. They are the spectra (``method="vertices"``), with the median brightness of the pixels
+       nearest to them, if what k directions leave is white noise, no more than 2 % of the pixels stay unexplained,
+       and a typical pixel is explained no worse than by the spectra of steps 3 to 6. If not, which is the rule where
+       spectra of a material vary, it is those (``method="groups"``).
     3. Pixels are divided by their l1 norm, so that a material in shade and in light is one point. Noise does not shrink
        with the light: scaled up, the darkest pixels would stick out everywhere. So brightness is divided out only
        down to a tenth of the median; what is darker stays short and is passed over.
