@@ -22,6 +22,7 @@ from ..store.sidecars import Arrays, Sidecar, SidecarHost
 __all__ = ["CoordinatesSidecar", "can_see_noise", "check_rule", "explain_no_noise", "noise_aware", "summary_of"]
 
 _SPARE = 4  # directions beyond those that k needs
+_IN_FLIGHT = 192 << 20  # bytes of blocks that threads work on, whatever the matrix
 _ROW_BYTES = 4 * (DIRECTIONS + 4)  # held for each row of a store while its coordinates are made
 _PILOT_ROWS = 2048
 _FREE, _SHARE = 1 << 18, 0.1  # bytes that they may take in any store, and part of the bytes of the rows
@@ -178,7 +179,7 @@ class CoordinatesSidecar(Sidecar):
 
     def finish(self, store: Any) -> Mapping[str, NDArray[Any]] | None:
         m, n = store.shape
-        if 2 * m * _ROW_BYTES + 64 * min(m, _PILOT_ROWS) * n > store.memory_limit // 2:
+        if 2 * m * _ROW_BYTES + 64 * min(m, _PILOT_ROWS) * n + _IN_FLIGHT > store.memory_limit // 2:
             return None  # the first seek makes them
         try:
             rows = _Once(store) if store.in_process else store  # rows on workers are looked at there

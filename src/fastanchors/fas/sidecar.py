@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
@@ -20,7 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import CorruptStoreError
-from ..matrix.contract import Mutable, Rows
+from ..matrix.contract import Mutable, RowMatrix, Rows
 from ..matrix.metered import MeteredMatrix
 from ..sampling.row_block import Block
 from ..sampling.sparse_block import SparseBlock
@@ -170,6 +171,13 @@ class _ReadOnce(MeteredMatrix):
 
     def rows(self, indices: ArrayLike) -> Rows:
         return self.matrix.rows_once(indices)
+
+    def map_rows(
+        self, function: Callable[..., Any], indices: NDArray[np.int64], *shared: Any, block_rows: int | None = None
+    ) -> list[Any]:
+        if not self.in_process:
+            return super().map_rows(function, indices, *shared, block_rows=block_rows)
+        return RowMatrix.map_rows(self, function, indices, *shared, block_rows=block_rows)  # by rows() above
 
 
 @singledispatch

@@ -26,7 +26,8 @@ def as_entries(rows: ArrayLike, columns: ArrayLike, values: ArrayLike, shape: tu
     j = check_index(columns, shape[1], name="column")
     x = np.asarray(values)
     try:
-        i, j, x = np.broadcast_arrays(i, j, x)
+        if not i.shape == j.shape == x.shape:
+            i, j, x = (np.array(a) for a in np.broadcast_arrays(i, j, x))  # copies: kernels take writable arrays
     except ValueError:
         raise InvalidInputError(
             f"rows, columns and values do not fit together: shapes {i.shape}, {j.shape} and {x.shape}"

@@ -140,7 +140,8 @@ class Queries(SampleAccess):
         i = check_index(rows, self.shape[0], name="row")
         j = check_index(columns, self.shape[1], name="column")
         try:
-            i, j = np.broadcast_arrays(i, j)
+            if i.shape != j.shape:
+                i, j = (np.array(a) for a in np.broadcast_arrays(i, j))  # copies: kernels take writable arrays
         except ValueError:
             raise InvalidInputError(f"index arrays do not fit together: shapes {i.shape} and {j.shape}") from None
         flat = (np.ascontiguousarray(a, np.int64).reshape(-1) for a in (i, j))
