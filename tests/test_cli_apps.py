@@ -206,3 +206,29 @@ def test_topics_of_a_store(tmp_path, ldac):
     answer = json.loads(run("topics", tmp_path / "s", "-k", 4, "--json").stdout)
     assert len(answer["topics"]) == 4
     assert answer["documents"] == 400
+
+
+def test_unmix_leaves_out_what_it_is_told_to(tmp_path, scene):
+    cube = np.pad(scene.cube, ((2, 2), (2, 2), (0, 0)), constant_values=-9999.0)
+    cube[5, 5, 3] = np.nan
+    cube[:, :, [7, 8, 20]] = -1.0
+    mask = np.ones(cube.shape[:2])
+    mask[4] = 0
+    np.save(tmp_path / "x.npy", cube)
+    np.save(tmp_path / "mask.npy", mask)
+    command = ("unmix", tmp_path / "x.npy", "-k", 3, "-o", tmp_path / "out", "--no-pictures", "--json")
+    with pytest.raises(fa.errors.InvalidInputError, match="--nodata -9999"):
+        CliRunner().invoke(app, [*map(str, command)], catch_exceptions=False)
+    assert not (tmp_path / "out").exists()
+    result = run(*command, "--nodata", -9999, "--drop-bands", "7-8,20", "--mask", tmp_path / "mask.npy")
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert answer["dropped_bands"] == [7, 8, 20]
+    assert answer["incomplete_pixels"] == 1
+    height, width = scene.cube.shape[:2]
+    assert answer["empty_pixels"] == cube[..., 0].size - height * width + width
+    assert {"abundances.img", "abundances.hdr", "endmembers.sli"} <= {
+        path.name for path in (tmp_path / "out").iterdir()
+    }
+    assert run(*command, "--drop-bands", "8-7").exit_code == 2
+    assert run(*command, "--drop-bands", "x").exit_code == 2
