@@ -107,7 +107,7 @@ def test_a_cold_seek_with_an_index_takes_few_requests(address, tmp_path):
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
     S = fa.open(address)
     expected = fa.SPA().seek(fa.SampleMatrix(A), 6).indices.tolist()
-    assert fa.FAS().seek(S, 6).indices.tolist() == expected
+    assert fa.FAS(selection="spa").seek(S, 6).indices.tolist() == expected
     assert S.storage.requests <= 10
     assert sum(file.stat().st_size for file in (tmp_path / "cache").iterdir()) < A.nbytes // 4  # no shard was fetched
 
@@ -128,7 +128,7 @@ def test_append_and_commit(address):
     np.testing.assert_array_equal(reader.rows([0, 3999]), A[[0, 3999]])
     S = fa.open(address)
     np.testing.assert_array_equal(S.rows(np.arange(6000)), A)
-    assert fa.FAS().seek(S, 6, rng=0).indices.tolist() == fa.SPA().seek(A, 6).indices.tolist()
+    assert fa.FAS(selection="spa").seek(S, 6, rng=0).indices.tolist() == fa.SPA().seek(A, 6).indices.tolist()
     assert fa.verify(address)["generation"] == 3
 
 

@@ -241,7 +241,7 @@ def peak():  # of this process alone: the maximum that getrusage tells begins wi
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) * 1024
 
-fa.build(blocks(2) if kind != "mtx" else path + ".few.mtx", path + ".warm").close()
+fa.build(blocks(2) if kind != "mtx" else path + ".few.mtx", path + ".warm", memory_limit=limit).close()
 before = peak()
 source = path + ".mtx" if kind == "mtx" else blocks(60 if kind == "dense" else 36)
 fa.build(source, path, memory_limit=limit).close()

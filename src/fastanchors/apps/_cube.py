@@ -31,9 +31,12 @@ class Cube:
 
     Attributes
     ----------
-    source : the pixels × bands as they are stored.
-    info : what the file tells: size of the image, wavelengths, bad bands, no-data value, scale factors, place.
-    name : what messages call it.
+    source
+        The pixels × bands as they are stored.
+    info
+        What the file tells: size of the image, wavelengths, bad bands, no-data value, scale factors, place.
+    name
+        What messages call it.
     """
 
     source: Source

@@ -48,10 +48,14 @@ class Materials:
 
     Attributes
     ----------
-    spectra : k × bands.
-    groups : for each material the pixels that speak for it.
-    anchors : for each material the pixel most like it.
-    method : ``"vertices"`` refined by all pixels, or ``"groups"`` of extreme ones.
+    spectra
+        k × bands.
+    groups
+        For each material the pixels that speak for it.
+    anchors
+        For each material the pixel most like it.
+    method
+        ``"vertices"`` refined by all pixels, or ``"groups"`` of extreme ones.
     """
 
     spectra: _Array

@@ -31,7 +31,8 @@ class RatingsTable:
 
     Attributes
     ----------
-    A : CSR matrix, users × items
+    A
+        CSR matrix, users × items
     users, items : list
         The ids of its rows and columns.
     """

@@ -43,15 +43,20 @@ def read_cube(
 
     Parameters
     ----------
-    path : a ``.mat`` file, an ENVI image (its ``.hdr`` or the file beside it), a GeoTIFF, netCDF or HDF5 file, a
-        ``.npy`` array, or a pixels × bands matrix in any format that :func:`fastanchors.io.open_source` reads.
-    variable : which one of a ``.mat``, netCDF or HDF5 file; by default the numeric one with the most entries.
-    shape : (height, width) of the image where the file holds a matrix. A ``.mat`` file often tells by other
-        variables: a cube of as many pixels (true abundances), or scalars such as ``nRow`` and ``nCol``.
-    bands : whether bands come first (bands × height × width, bands × pixels), in the middle (height × bands × width)
-        or last. By default what the header tells, else last for cubes, with a ``GuessWarning`` where another axis looks
+    path
+        a ``.mat`` file, an ENVI image (its ``.hdr`` or the file beside it), a GeoTIFF, netCDF or HDF5 file, a ``.npy``
+        array, or a pixels × bands matrix in any format that :func:`fastanchors.io.open_source` reads.
+    variable
+        Which one of a ``.mat``, netCDF or HDF5 file; by default the numeric one with the most entries.
+    shape
+        (height, width) of the image where the file holds a matrix. A ``.mat`` file often tells by other variables: a
+        cube of as many pixels (true abundances), or scalars such as ``nRow`` and ``nCol``.
+    bands
+        Whether bands come first (bands × height × width, bands × pixels), in the middle (height × bands × width) or
+        last. By default what the header tells, else last for cubes, with a ``GuessWarning`` where another axis looks
         more like them; for matrices the axis that is not the pixels, and where the shape is unknown the shorter one.
-    order : of the pixels of a matrix, ``"C"`` along rows or ``"F"`` down columns; by default ``"F"`` for ``.mat``.
+    order
+        Of the pixels of a matrix, ``"C"`` along rows or ``"F"`` down columns; by default ``"F"`` for ``.mat``.
     """
     path = Path(path)
     if not path.exists():

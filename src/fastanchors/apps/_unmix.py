@@ -33,25 +33,40 @@ class Unmixing:
 
     Attributes
     ----------
-    endmembers : k × bands, the spectra of the materials in the units of the data.
-    anchors : for each material the pixel of its group that is most like it.
-    groups : for each material the pixels that speak for it.
-    method : ``"vertices"`` where the pixels are mixtures within their noise: spectra are the vertices that explain all
+    endmembers
+        k × bands, the spectra of the materials in the units of the data.
+    anchors
+        For each material the pixel of its group that is most like it.
+    groups
+        For each material the pixels that speak for it.
+    method
+        ``"vertices"`` where the pixels are mixtures within their noise: spectra are the vertices that explain all
         pixels best, with the median brightness of their groups; else ``"groups"``: medians of the groups.
-    abundances : pixels × k, the share of each material in each pixel; rows sum to one, those of pixels left out
-        are zero.
-    share : k, the mean abundance over the pixels that hold data.
-    empty : pixels without data (masked, zero, not a number or the no-data value in every band).
-    incomplete : pixels without data in some bands; they are left out.
-    outliers : pixels that are like no others (hot in a band, say): they speak for no material, but have abundances.
-    searched : the number of pixels in which materials were sought: all with data, or a sample of them.
-    dropped_bands : bands that the header or the caller left out; their value in ``endmembers`` is zero.
-    dead_bands : bands without data in every pixel; their value in ``endmembers`` is zero.
-    hot_bands : bands whose errors would pass for a material; they have no say but in ``endmembers``.
-    relative_error : ‖X − abundances·endmembers‖_F / ‖X‖_F over the pixels that hold data and are not outliers, without
-        the hot bands.
-    cube : the scene: its ``shape`` (height, width) where known, the order of its pixels, its wavelengths.
-    seconds : wall-clock time.
+    abundances
+        Pixels × k, the share of each material in each pixel; rows sum to one, those of pixels left out are zero.
+    share
+        K, the mean abundance over the pixels that hold data.
+    empty
+        Pixels without data (masked, zero, not a number or the no-data value in every band).
+    incomplete
+        Pixels without data in some bands; they are left out.
+    outliers
+        Pixels that are like no others (hot in a band, say): they speak for no material, but have abundances.
+    searched
+        The number of pixels in which materials were sought: all with data, or a sample of them.
+    dropped_bands
+        Bands that the header or the caller left out; their value in ``endmembers`` is zero.
+    dead_bands
+        Bands without data in every pixel; their value in ``endmembers`` is zero.
+    hot_bands
+        Bands whose errors would pass for a material; they have no say but in ``endmembers``.
+    relative_error
+        ‖X − abundances·endmembers‖_F / ‖X‖_F over the pixels that hold data and are not outliers, without the hot
+        bands.
+    cube
+        The scene: its ``shape`` (height, width) where known, the order of its pixels, its wavelengths.
+    seconds
+        Wall-clock time.
     """
 
     endmembers: NDArray[np.float64]
@@ -126,24 +141,37 @@ def unmix(
 
     Parameters
     ----------
-    scene : height × width × bands array, pixels × bands array (masked ones too), or a :class:`Cube` (see
+    scene
+        Height × width × bands array, pixels × bands array (masked ones too), or a :class:`Cube` (see
         :func:`read_cube`).
-    k : number of materials.
-    shape, order : for pixels × bands: the size (height, width) of the image and whether its pixels run along its rows
-        (``"C"``) or down its columns (``"F"``, MATLAB's order).
-    share : a material is sought as the mean of this share of the pixels, between 0 and 1; by default 1/(8·k), an
-        eighth of what a material would cover if all covered the same (about 4 % for three materials). Less finds
-        rarer materials, more averages out more noise. Never less than one pixel.
-    nodata : the stored value that marks missing data, instead of the one in the header; NaN for none. Pixels that
-        have it, NaN or 0 in all bands are empty; those that have it or NaN in some are incomplete. Both are left out.
-    mask : height × width or one per pixel: pixels where it is 0 or False are left out.
-    drop_bands : indices of bands to leave out, besides those that the header marks as bad.
-    clip : set negative values, which atmospheric correction leaves behind, to zero instead of refusing them. Pixels
+    k
+        Number of materials.
+    shape, order
+        For pixels × bands: the size (height, width) of the image and whether its pixels run along its rows (``"C"``) or
+        down its columns (``"F"``, MATLAB's order).
+    share
+        a material is sought as the mean of this share of the pixels, between 0 and 1; by default 1/(8·k), an eighth of
+        what a material would cover if all covered the same (about 4 % for three materials). Less finds rarer materials,
+        more averages out more noise. Never less than one pixel.
+    nodata
+        The stored value that marks missing data, instead of the one in the header; NaN for none. Pixels that have it,
+        NaN or 0 in all bands are empty; those that have it or NaN in some are incomplete. Both are left out.
+    mask
+        Height × width or one per pixel: pixels where it is 0 or False are left out.
+    drop_bands
+        Indices of bands to leave out, besides those that the header marks as bad.
+    clip
+        Set negative values, which atmospheric correction leaves behind, to zero instead of refusing them. Pixels
         without a positive value are empty.
-    keep_outliers : let pixels that are like no others speak for a material too.
-    method : ``"auto"``, or ``"groups"`` to leave out step 2 below.
-    out : pixels × k array of floats to write the abundances to, such as a memory map.
+    keep_outliers
+        Let pixels that are like no others speak for a material too.
+    method
+        ``"auto"``, or ``"groups"`` to leave out step 2 below.
+    out
+        Pixels × k array of floats to write the abundances to, such as a memory map.
 
+    Notes
+    -----
     How, and why:
 
     1. Pixels that make a direction of the data with fewer than three others, and bands that make one alone, are set

@@ -25,13 +25,20 @@ class Usable:
 
     Attributes
     ----------
-    cube : the scene.
-    bands : the bands with data.
-    held : for each pixel, whether it has data in all of them.
-    empty : pixels without data.
-    incomplete : pixels with data in some of the bands only.
-    dropped, dead : bands that were asked to be left out, and those without data in any pixel.
-    clip : negative values become zero.
+    cube
+        The scene.
+    bands
+        The bands with data.
+    held
+        For each pixel, whether it has data in all of them.
+    empty
+        Pixels without data.
+    incomplete
+        Pixels with data in some of the bands only.
+    dropped, dead
+        Bands that were asked to be left out, and those without data in any pixel.
+    clip
+        Negative values become zero.
     """
 
     cube: Cube

@@ -183,8 +183,14 @@ class CoordinatesSidecar(Sidecar):
             return None  # the first seek makes them
         try:
             rows = _Once(store) if store.in_process else store  # rows on workers are looked at there
-            arrays = summarise(rows, self.directions, pilot_entries=store.memory_limit // 256).arrays()
-        except InvalidInputError:  # signed entries, or nothing but zeros: no anchors are sought in these
+            with np.errstate(all="ignore"):  # a store may hold signed entries, which have no profiles
+                arrays = summarise(rows, self.directions, pilot_entries=store.memory_limit // 256).arrays()
+        except (
+            InvalidInputError,
+            np.linalg.LinAlgError,
+        ):  # signed, zero or extreme: no anchors are sought here
+            return None
+        if not all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f"):
             return None
         allowed = max(_FREE, _SHARE * sum(shard.data["bytes"] for shard in store.manifest.shards))
         return arrays if sum(array.nbytes for array in arrays.values()) <= allowed else None

@@ -174,6 +174,8 @@ def fit_frame(
     rows: Rows, directions: int = DIRECTIONS, *, weights: Weights = "auto", rng: np.random.Generator | None = None
 ) -> Frame:
     """The frame that a pilot of rows speaks for."""
+    if (rows.data if sp.issparse(rows) else rows).min(initial=0) < 0:
+        raise InvalidInputError("the rows have negative entries; anchors need non-negative entries: clip or shift them")
     profiles, sums = _profiles(rows)
     full = sums > 0
     if not full.any():
@@ -191,7 +193,8 @@ def fit_frame(
         centre = _mean(profiles, w)
         squares = _centred(profiles, centre, scale, np.zeros((n, 0)))[1]
         energy = base * squares
-        w = base * np.minimum(1.0, _CAP * np.median(energy) / np.maximum(energy, 1e-300))
+        typical = float(np.median(energy))
+        w = base * np.minimum(1.0, _CAP * typical / np.maximum(energy, 1e-300)) if typical > 0 else base
         centre = _mean(profiles, w)
         values, V, spread = _principal(profiles, w, centre, scale, V, d, _ITERATIONS[min(turn, 1)])
         if turn == _ROUNDS - 1:
