@@ -33,7 +33,7 @@ def main(path: str) -> None:
         axis.plot(scale * scene.components[material], color=COLOURS[material], lw=5, alpha=0.25)
         label = f"pixel {model.anchors_[anchor]}"
         axis.plot(model.components_[anchor], color=COLOURS[material], lw=1.2, label=label)
-    axis.set(xlabel="band", ylabel="reflectance", title="anchor rows (thin) over the true spectra (wide)")
+    axis.set(xlabel="band", ylabel="reflectance", title="anchors (thin) over the true spectra (wide)")
     axis.legend(frameon=False)
     axis.spines[["top", "right"]].set_visible(False)
     for material, panel in enumerate(right.subplots(2, 2).ravel()):
