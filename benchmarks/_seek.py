@@ -103,7 +103,7 @@ def case(seed: int) -> tuple[str, Any, int]:
 def compare(A: Any, k: int, seed: int) -> bool:
     """Whether FAS, certified exact, answers as SPA does, errors included."""
     answers = []
-    for solver in (fa.SPA(), fa.FAS()):
+    for solver in (fa.SPA(), fa.FAS(selection="spa")):
         try:
             found = solver.seek(A, k, rng=seed)
             assert found.certificate.kind == "exact"

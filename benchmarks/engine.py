@@ -100,7 +100,7 @@ def in_memory(report: Report, rng: np.random.Generator, few: int) -> None:
     rows, alone = [], []
     for name, make, k, rounds, goals in cases:
         A = make()
-        solvers = {"SPA()": fa.SPA(), "FAS()": fa.FAS(), "SNPA()": fa.SNPA(), "XRAY()": fa.XRAY()}
+        solvers = {"SPA()": fa.SPA(), "FAS()": fa.FAS(selection="spa"), "SNPA()": fa.SNPA(), "XRAY()": fa.XRAY()}
         asked = {label: solver for (label, solver), goal in zip(solvers.items(), goals) if goal is not None}
         tasks: dict[str, Callable[[], Any]] = {"plain": lambda A=A, k=k: plain_spa(A, k)}
         tasks |= {label: lambda s=solver, A=A, k=k: s.seek(A, k) for label, solver in asked.items()}

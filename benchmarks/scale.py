@@ -112,7 +112,7 @@ def fresh_seek(store):
     read = RemoteStore.sidecar_arrays
     RemoteStore.sidecar_arrays = lambda store, name: None
     try:
-        return fa.FAS().seek(store, RANK, rng=0)
+        return fa.FAS(selection="spa").seek(store, RANK, rng=0)
     finally:
         RemoteStore.sidecar_arrays = read
 
@@ -136,7 +136,7 @@ def on_cluster(processes, X, folder, name):
         found["build bytes"] = S.cost.bytes_moved
         fa.build(X, folder / f"{name}-bare", sidecars=())
         remote, found["connect"] = timed(lambda: fa.dask.connect(folder / name))
-        found["kept"], found["seek, index kept"] = timed(lambda: fa.FAS().seek(remote, RANK, rng=0))
+        found["kept"], found["seek, index kept"] = timed(lambda: fa.FAS(selection="spa").seek(remote, RANK, rng=0))
         bare = fa.dask.connect(folder / f"{name}-bare")
         found["pass"], found["seek, one pass"] = timed(lambda: fresh_seek(bare))
         F = fa.encode(remote.to_dask(), remote.rows(found["kept"].indices))
@@ -173,7 +173,7 @@ def main():
         with dask.config.set(scheduler="threads"):
             _, here = timed(lambda: fa.build(X, folder / "here"))
         _, array = timed(lambda: fa.build(A, folder / "array"))
-        expected = fa.FAS().seek(fa.open(folder / "here"), RANK, rng=0)
+        expected = fa.FAS(selection="spa").seek(fa.open(folder / "here"), RANK, rng=0)
         steps = ("control: a loop, 8 tasks", "build", "seek, one pass", "encode", "connect", "seek, index kept")
         report.table(
             ("step", "1 process, s", "2 processes, s", "speed-up"),

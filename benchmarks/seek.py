@@ -101,8 +101,8 @@ class Bench:
     def _against(self, label: str, S: Any, A: Any, k: int) -> list[Any]:
         expected, peer = once(lambda: plain_spa(A, k))
         S = fa.open(S.path)
-        first = fa.FAS().seek(S, k)
-        again = typical(lambda: fa.FAS().seek(S, k))
+        first = fa.FAS(selection="spa").seek(S, k)
+        again = typical(lambda: fa.FAS(selection="spa").seek(S, k))
         same = fa.SPA().seek(A, k).indices.tolist()
         assert first.certificate.kind == "exact"
         assert first.indices.tolist() == same
@@ -151,13 +151,13 @@ class Bench:
                 blocks = fa.datasets.separable_blocks(m, 40, 10, dtype=np.float32, rng=1, **options(m))
                 fa.build(iter(blocks), self.folder / "growth", overwrite=True).close()
                 with fa.open(self.folder / "growth", mode="r+") as S:
-                    first = fa.FAS().seek(S, 10)
-                    again = typical(lambda S=S: fa.FAS().seek(S, 10))
+                    first = fa.FAS(selection="spa").seek(S, 10)
+                    again = typical(lambda S=S: fa.FAS(selection="spa").seek(S, 10))
                     rng = np.random.default_rng(0)
                     updates, reads, kinds = [], [], Counter()
                     for _ in range(3):
                         S.update(rng.integers(m, size=1000), rng.integers(40, size=1000), rng.random(1000, np.float32))
-                        found = fa.FAS().seek(S, 10)
+                        found = fa.FAS(selection="spa").seek(S, 10)
                         assert found.certificate.kind == "exact"
                         updates.append(found.seconds)
                         reads.append(found.cost.rows_read)
@@ -211,7 +211,7 @@ class Bench:
                 times["plain"].append(once(lambda A=A: plain_spa(A, K))[1])
                 times["spa"].append(once(lambda A=A: fa.SPA().seek(A, K))[1])
                 with profiled() as parts:
-                    found, seconds = once(lambda A=A: fa.FAS().seek(A, K, rng=0))
+                    found, seconds = once(lambda A=A: fa.FAS(selection="spa").seek(A, K, rng=0))
                 times["fas"].append(seconds)
             assert found.indices.tolist() == fa.SPA().seek(A, K).indices.tolist()
             t = {name: statistics.median(taken) for name, taken in times.items()}
@@ -270,11 +270,11 @@ class Bench:
 
         def through_a_store() -> Any:
             with fa.build(path, place, normalize=None, columns=False, overwrite=True) as S:
-                return fa.FAS().seek(S, K)
+                return fa.FAS(selection="spa").seek(S, K)
 
         ways: dict[str, Callable[[], Any]] = {
             f"SPA, {K + 1} passes over the file": lambda: streamed_spa(path, K, cold=True),
-            "FAS() on the file": lambda: fa.FAS().seek(path, K, rng=0),
+            "FAS() on the file": lambda: fa.FAS(selection="spa").seek(path, K, rng=0),
             "fa.build (rows only) and FAS() on the store": through_a_store,
         }
         answers, times = [], []
@@ -307,12 +307,12 @@ class Bench:
     def curve(self) -> None:
         k = 50
         A = fa.datasets.separable(self.rows(500_000), 200, k, noise=0.01, dtype=np.float32, keep_weights=False, rng=0).A
-        one = typical(lambda: fa.FAS().seek(A, k, rng=0), 3)
-        many = typical(lambda: fa.FAS().seek(A, range(1, k + 1), rng=0), 3)
+        one = typical(lambda: fa.FAS(selection="spa").seek(A, k, rng=0), 3)
+        many = typical(lambda: fa.FAS(selection="spa").seek(A, range(1, k + 1), rng=0), 3)
         S = fa.build(A, self.folder / "curve", normalize=None, overwrite=True)
-        fa.FAS().seek(S, k)
-        kept_one = typical(lambda: fa.FAS().seek(S, k))
-        kept_many = typical(lambda: fa.FAS().seek(S, range(1, k + 1)))
+        fa.FAS(selection="spa").seek(S, k)
+        kept_one = typical(lambda: fa.FAS(selection="spa").seek(S, k))
+        kept_many = typical(lambda: fa.FAS(selection="spa").seek(S, range(1, k + 1)))
         self.report.text(f"## Rank curve, k = 1 … {k} from one seek ({shape(A)}, noise 1 %)")
         self.report.table(
             ["source", f"k = {k}, s", f"k = 1 … {k}, s", "ratio"],
@@ -349,7 +349,12 @@ class Bench:
         data = fa.datasets.separable(m, 200, k, noise=0.01, dtype=np.float32, keep_weights=False, rng=3)
         A = data.A
         rows = []
-        for name, solver in (("FAS()", fa.FAS()), ("SPA()", fa.SPA()), ("XRAY()", fa.XRAY()), ("DCA()", fa.DCA())):
+        for name, solver in (
+            ("FAS()", fa.FAS(selection="spa")),
+            ("SPA()", fa.SPA()),
+            ("XRAY()", fa.XRAY()),
+            ("DCA()", fa.DCA()),
+        ):
             found, seconds = once(lambda s=solver: s.seek(A, k, rng=0))
             rows.append([name, seconds, len(set(found.indices.tolist()) & set(data.anchors.tolist())), None])
         with warnings.catch_warnings():
@@ -361,7 +366,7 @@ class Bench:
                 W, seconds = once(lambda model=model: model.fit_transform(A))
                 error = np.linalg.norm(A - W @ model.components_) / np.linalg.norm(A)
                 rows.append([name, seconds, None, float(error)])
-        C = A[fa.FAS().seek(A, k, rng=0).indices]
+        C = A[fa.FAS(selection="spa").seek(A, k, rng=0).indices]
         F, seconds = once(lambda: fa.encode(A, C))
         rows.append(
             ["FAS() + fa.encode", rows[0][1] + seconds, None, float(np.linalg.norm(A - F @ C) / np.linalg.norm(A))]
@@ -383,7 +388,7 @@ class Bench:
             "DCA": fa.DCA(),
             'FAS(variant="paper")': fa.FAS(variant="paper"),
             "SPA": fa.SPA(),
-            "FAS(), one shot": fa.FAS(),
+            "FAS(), one shot": fa.FAS(selection="spa"),
         }
         times: dict[str, list[tuple[int, float]]] = {name: [] for name in [*solvers, "FAS() on a store"]}
         for m in sizes:
@@ -400,7 +405,7 @@ class Bench:
                 except fa.FastAnchorsError as error:
                     self.report.text(f"{name} at {m:,} rows: {error}")
             store = fa.build(data.A, self.folder / "figure", overwrite=True)
-            times["FAS() on a store"].append((m, typical(lambda S=store: fa.FAS().seek(S, k))))
+            times["FAS() on a store"].append((m, typical(lambda S=store: fa.FAS(selection="spa").seek(S, k))))
             store.close()
         self.report.text(f"## Seconds to find {k} anchors, {n} columns, by the number of rows")
         names = list(times)
@@ -418,8 +423,8 @@ def warm_up() -> None:
     """Compile every kernel before anything is timed."""
     A = np.random.default_rng(0).random((20_000, 120), dtype=np.float32)
     for B in (A, sp.csr_array(A)):
-        fa.FAS().seek(B, 3, rng=0)
-        fa.FAS().seek(fa.SampleMatrix(B), 3, rng=0)
+        fa.FAS(selection="spa").seek(B, 3, rng=0)
+        fa.FAS(selection="spa").seek(fa.SampleMatrix(B), 3, rng=0)
         fa.SPA().seek(B, 3)
 
 
