@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .._replacing import replacing
 from ..io.scene import SceneInfo
 from ._unmix import Unmixing
 
@@ -29,7 +27,7 @@ def save_spectra(result: Unmixing, folder: str | Path) -> list[Path]:
     first = np.arange(bands) if info.wavelengths is None else info.wavelengths
     head = ",".join(["band" if info.wavelengths is None else f"wavelength{unit}", *names])
     table, library = folder / "endmembers.csv", folder / "endmembers.sli"
-    with _replacing(table) as partial:
+    with replacing(table) as partial:
         np.savetxt(
             partial,
             np.column_stack([first, result.endmembers.T]),
@@ -71,7 +69,7 @@ def _envi(
     header = path.with_suffix(".hdr")
     sizes = {"samples": samples, "lines": lines, "bands": count, "header offset": 0, "data type": 4}
     text = ["ENVI", *(f"{key} = {value}" for key, value in sizes.items()), "interleave = bsq", "byte order = 0"]
-    with _replacing(path) as partial, _replacing(header) as partial_header:
+    with replacing(path) as partial, replacing(header) as partial_header:
         with partial.open("wb") as file:
             for band in bands:
                 np.ascontiguousarray(band, dtype=dtype).tofile(file)
@@ -101,14 +99,3 @@ def _place(info: SceneInfo) -> dict[str, str]:
 
 def _listed(values: Any) -> str:
     return "{" + ", ".join(str(value) for value in values) + "}"
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A file beside ``path`` to write to, which takes its name when it is complete."""
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)

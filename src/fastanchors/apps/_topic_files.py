@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._replacing import replacing
 from ..errors import InvalidInputError, MissingExtraError, StoreError
 from ._corpus import as_corpus
 from ._topics import Topics
@@ -39,13 +40,8 @@ def save_topics(model: Topics, path: str | os.PathLike[str], *, text_options: di
     for name in ("vocabulary", "documents"):
         record[f"has_{name}"] = getattr(model, name) is not None
         arrays[name] = np.array(getattr(model, name) or [], dtype=str)
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    try:
-        with partial.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays, record=np.array(json.dumps(record)))
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays, record=np.array(json.dumps(record)))
 
 
 def is_topics(path: str | os.PathLike[str]) -> bool:
@@ -99,8 +95,7 @@ def save_table(
         raise InvalidInputError(f"tables are written as .csv or .parquet, not {path.name!r}")
     if values.shape != (len(rows), len(columns)):
         raise InvalidInputError(f"{len(rows)} × {len(columns)} names for a table of shape {values.shape}")
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    try:
+    with replacing(path) as partial:
         if suffix == ".csv":
             with partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
                 writer = csv.writer(file)
@@ -108,9 +103,6 @@ def save_table(
                 writer.writerows([name, *row] for name, row in zip(rows, values.tolist(), strict=True))
         else:
             _write_parquet(partial, values, rows, columns, corner)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _write_parquet(path: Path, values: NDArray[np.float64], rows: Any, columns: Any, corner: str) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 import click
+
+from .._replacing import replacing
 
 __all__ = ["TableWriter", "as_json_text", "escape_option", "replacing", "unescaped"]
 
@@ -21,17 +20,6 @@ escape_option = click.option(
     is_flag=True,
     help="In .csv output put ' before names that a spreadsheet may run as a formula (=, +, -, @).",
 )
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A file beside ``path`` to write to; it takes the name ``path`` at the end, and is removed after an exception."""
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 class TableWriter:
