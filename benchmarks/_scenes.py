@@ -17,6 +17,8 @@ import numpy as np
 from scipy.io import loadmat
 from scipy.ndimage import gaussian_filter
 
+from fastanchors.datasets._disturbances import bad_columns, dim, shore_pixels, spiky_bands
+
 SCENES = ("samson", "moffett", "urban", "apex", "wdc", "sim1", "sim2", "f1", "toy6")
 _LARGEST_CROP = 20_000
 
@@ -108,21 +110,26 @@ def _hot_column(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
 
 
 def _spiky_bands(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
-    """Heavy-tailed noise in the three bands at either side of two gaps."""
-    X = scene.X.copy()
-    for gap in (X.shape[1] // 3, 2 * X.shape[1] // 3):
-        for band in range(gap - 3, gap + 3):
-            spikes = 0.1 * X[:, band].mean() * np.abs(rng.standard_t(2, len(X)))
-            X[:, band] = np.maximum(X[:, band] + rng.choice([-1, 1], len(X)) * spikes, 0)
-    return replace(scene, X=X)
+    return replace(scene, X=spiky_bands(scene.X, 2, rng)[0])
 
 
-def _dark(scene: TrueScene, rng: np.random.Generator, part: float, light: tuple[float, float]) -> TrueScene:
-    """Part of the pixels in little light; noise stays as it is (1 % of the mean)."""
-    X = scene.X.copy()
-    some = rng.choice(len(X), int(part * len(X)), replace=False)
-    X[some] *= rng.uniform(*light, (some.size, 1))
-    X[some] = np.maximum(X[some] + 0.01 * X.mean() * rng.standard_normal((some.size, X.shape[1])), 0)
+def _dark_shore(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
+    """3 % of the pixels, mixtures, at about a fifth of the median brightness; noise of 1 % of the mean."""
+    pixels = shore_pixels(scene.shares, int(0.03 * len(scene.X)))
+    return _noise_again(scene, dim(scene.X, pixels, rng.uniform(0.15, 0.25, pixels.size)), pixels, rng)
+
+
+def _shade(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
+    """A fifth of the pixels with 30 to 100 % of the light; noise of 1 % of the mean."""
+    X, pixels = scene.X.copy(), rng.choice(len(scene.X), len(scene.X) // 5, replace=False)
+    X[pixels] *= rng.uniform(0.3, 1.0, (pixels.size, 1))
+    return _noise_again(scene, X, pixels, rng)
+
+
+def _noise_again(scene: TrueScene, X: np.ndarray, pixels: np.ndarray, rng: np.random.Generator) -> TrueScene:
+    """Noise that light took from those pixels with it."""
+    noise = 0.01 * scene.X.mean() * rng.standard_normal((pixels.size, X.shape[1]))
+    X[pixels] = np.maximum(X[pixels] + noise, 0)
     return replace(scene, X=X)
 
 
@@ -135,12 +142,10 @@ def _rare(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
 
 
 def _bad_columns(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
-    """Two columns of the image with another gain in half of the bands."""
-    X = scene.X.copy()
-    for column, gain in zip(rng.choice(scene.at.shape[1], 2, replace=False), (0.7, 1.3)):
-        bands = rng.choice(X.shape[1], X.shape[1] // 2, replace=False)
-        X[np.ix_(scene.at[:, column], bands)] *= gain
-    return replace(scene, X=X)
+    width = scene.at.shape[1]
+    column_of = np.empty(len(scene.X), dtype=np.intp)
+    column_of[scene.at] = np.arange(width)
+    return replace(scene, X=bad_columns(scene.X, width, 2, rng, column_of)[0])
 
 
 SPOILED: dict[str, Callable[[TrueScene, np.random.Generator], TrueScene]] = {
@@ -148,8 +153,8 @@ SPOILED: dict[str, Callable[[TrueScene, np.random.Generator], TrueScene]] = {
     "4 % of pixels hot": _hot_pixels,
     "a column hot": _hot_column,
     "spiky bands": _spiky_bands,
-    "dark shore": lambda scene, rng: _dark(scene, rng, 0.03, (0.15, 0.25)),
-    "shade": lambda scene, rng: _dark(scene, rng, 0.2, (0.3, 1.0)),
+    "dark shore": _dark_shore,
+    "shade": _shade,
     "rare material": _rare,
     "bad columns": _bad_columns,
 }

@@ -232,6 +232,49 @@ def test_hyperspectral_noise_has_the_stated_ratio():
         datasets.hyperspectral(3, 3, 10, 4, pure=3)
 
 
+def test_hyperspectral_with_what_real_scenes_have():
+    plain = datasets.hyperspectral(40, 50, 60, 4, snr=None, rng=3)
+    options = {"spiky_gaps": 2, "shore": 0.03, "shade": 0.2, "rare": 0.005, "bad_columns": 2}
+    scene = datasets.hyperspectral(40, 50, 60, 4, snr=None, rng=3, **options)
+    np.testing.assert_array_equal(scene.components, plain.components)
+    np.testing.assert_allclose(scene.weights.sum(axis=1), 1)
+    clean = scene.weights @ scene.components
+    assert scene.spiky_bands.tolist() == [17, 18, 19, 20, 21, 22, 37, 38, 39, 40, 41, 42]
+    assert len(scene.bad_columns) == 2
+    column = np.arange(2000) % 50
+    sound_bands = np.setdiff1d(np.arange(60), scene.spiky_bands)
+    fine = ~np.isin(column, scene.bad_columns)
+    lit = fine & ~np.isin(np.arange(2000), np.concatenate([scene.shore, scene.shaded]))
+    np.testing.assert_allclose(scene.A[np.ix_(lit, sound_bands)], clean[np.ix_(lit, sound_bands)])
+    noise = scene.A[np.ix_(lit, scene.spiky_bands)] - clean[np.ix_(lit, scene.spiky_bands)]
+    assert noise.std() > 0.05 * clean[:, scene.spiky_bands].mean()
+    # the shore: dark mixtures of the most common material and others
+    only = np.setdiff1d(scene.shore, scene.shaded)
+    only = only[fine[only]]
+    bright = scene.A[np.ix_(only, sound_bands)].sum(axis=1) / clean[np.ix_(only, sound_bands)].sum(axis=1)
+    fifth = 0.2 * np.median(clean.sum(axis=1))
+    np.testing.assert_allclose(bright * clean[only].sum(axis=1), fifth, rtol=0.02)
+    common = scene.weights.mean(axis=0).argmax()
+    assert np.abs(scene.weights[scene.shore, common] - 0.5).max() < 0.25
+    assert np.all(scene.labels[scene.shore] == -1)
+    # shade, the rare material and the columns
+    dimmed = np.setdiff1d(scene.shaded, scene.shore)
+    dimmed = dimmed[fine[dimmed]]
+    light = (scene.A[np.ix_(dimmed, sound_bands)] / clean[np.ix_(dimmed, sound_bands)]).mean(axis=1)
+    assert light.min() >= 0.3
+    assert light.max() <= 1.0
+    assert light.std() > 0.15
+    assert np.count_nonzero(scene.weights[:, 3]) <= 10 + 3
+    assert np.count_nonzero(scene.labels == 3) == 3
+    spoiled = ~fine & ~np.isin(np.arange(2000), np.concatenate([scene.shore, scene.shaded]))
+    gains = scene.A[np.ix_(spoiled, sound_bands)] / clean[np.ix_(spoiled, sound_bands)]
+    assert set(np.unique(gains.round(6))) == {0.7, 1.0, 1.3}
+    with pytest.raises(InvalidInputError, match="50 columns wide"):
+        datasets.hyperspectral(40, 50, 60, 4, bad_columns=51)
+    with pytest.raises(InvalidInputError, match="shore"):
+        datasets.hyperspectral(shore=2.0)
+
+
 def test_ratings():
     data = datasets.ratings(5000, 200, 4, per_user=20, rng=6)
     A = data.A

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,13 @@ from scipy.ndimage import gaussian_filter
 from .._rng import RngLike, as_generator
 from .._validate import check_number, check_size
 from ..errors import InvalidInputError
+from ._disturbances import bad_columns as spoil_columns
+from ._disturbances import dim, rare_weights, shore_pixels, spiky_bands
 
 __all__ = ["Scene", "hyperspectral"]
+
+_SHORE = 0.2  # brightness of the dark shore, of the median
+_SHADE = (0.3, 1.0)  # light in the shade
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,10 @@ class Scene:
         Indices of the pixels that are no mixture of the materials.
     height, width
         Size of the image.
+    shore, shaded
+        Indices of the pixels of the dark shore, and of those in shade.
+    spiky_bands, bad_columns
+        Bands with heavy-tailed noise; columns of the image with another gain in half of the bands.
     """
 
     A: NDArray[np.float64]
@@ -48,6 +57,10 @@ class Scene:
     outliers: NDArray[np.intp]
     height: int
     width: int
+    shore: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    shaded: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    spiky_bands: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    bad_columns: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     @property
     def cube(self) -> NDArray[np.float64]:
@@ -71,9 +84,14 @@ def hyperspectral(
     dark: int = 0,
     outliers: int = 0,
     smoothness: float = 0.06,
+    spiky_gaps: int = 0,
+    shore: float = 0.0,
+    shade: float = 0.0,
+    rare: float | None = None,
+    bad_columns: int = 0,
     rng: RngLike = None,
 ) -> Scene:
-    """A scene of ``k`` materials under the linear mixing model.
+    """A scene of ``k`` materials under the linear mixing model, with what real scenes have besides.
 
     Spectra are a sloping base and a few Gaussian bumps between 0 and 1; abundances are a softmax of smooth random
     fields, so that neighbours resemble each other.
@@ -90,39 +108,102 @@ def hyperspectral(
         Pixels with a few bands far too high, as glint or dead detectors give.
     smoothness
         Correlation length of the maps, as a share of the image's longer side.
+    spiky_gaps
+        Gaps of removed bands (water vapour, say): the three bands at either side of each have heavy-tailed noise of a
+        tenth of their mean.
+    shore
+        Share of the pixels that are a dark shore: those between the most common material and the others, mixtures, at a
+        fifth of the median brightness.
+    shade
+        Share of the pixels that have 30 to 100 % of the light.
+    rare
+        Share of the pixels that have any of the last material, such as 0.005.
+    bad_columns
+        Columns of the image with another gain (0.7 or 1.3) in half of the bands.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> scene = fa.datasets.hyperspectral(40, 40, 60, 3, spiky_gaps=2, shore=0.03, rare=0.005, rng=0)
+    >>> len(scene.shore), len(scene.spiky_bands), int((scene.weights[:, 2] > 0).sum())
+    (48, 12, 8)
     """
     height, width, bands, k, pure = (
         check_size(value, name=name)
         for value, name in ((height, "height"), (width, "width"), (bands, "bands"), (k, "k"), (pure, "pure"))
     )
-    dark = check_size(dark, name="dark", minimum=0)
-    outliers = check_size(outliers, name="outliers", minimum=0)
+    dark, outliers, spiky_gaps, bad_columns = (
+        check_size(value, name=name, minimum=0)
+        for value, name in (
+            (dark, "dark"),
+            (outliers, "outliers"),
+            (spiky_gaps, "spiky_gaps"),
+            (bad_columns, "bad_columns"),
+        )
+    )
+    shore = check_number(shore, name="shore", minimum=0.0, maximum=1.0)
+    shade = check_number(shade, name="shade", minimum=0.0, maximum=1.0)
     smoothness = check_number(smoothness, name="smoothness", minimum=0.0)
     pixels = height * width
     if k * pure + dark + outliers > pixels:
         raise InvalidInputError(
             f"{k}·{pure} pure, {dark} dark and {outliers} odd pixels do not fit into {pixels}; enlarge the scene"
         )
+    if bad_columns > width:
+        raise InvalidInputError(f"bad_columns is {bad_columns}, but the image is {width} columns wide")
     rng = as_generator(rng)
     spectra = _smooth_spectra(k, bands, rng)
     weights = _smooth_maps(height, width, k, smoothness * max(height, width), rng)
-    labels = np.full(pixels, -1, dtype=np.int32)
-    for material in range(k):
-        richest = np.argsort(np.where(labels < 0, -weights[:, material], np.inf), kind="stable")[:pure]
-        labels[richest] = material
-    weights[labels >= 0] = np.eye(k)[labels[labels >= 0]]
+    if rare is not None:
+        weights = rare_weights(weights, check_number(rare, name="rare", minimum=0.0, maximum=1.0), k - 1)
+    labels = _make_pure(weights, pure)
     A = weights @ spectra
+    clean_power = np.mean(A**2)
     odd = rng.permutation(np.flatnonzero(labels < 0))[: dark + outliers]
     dark_pixels, odd_pixels = np.sort(odd[:dark]), np.sort(odd[dark:])
     A[dark_pixels] *= rng.uniform(0.01, 0.05, (dark, 1))
     spiked = np.argpartition(rng.random((outliers, bands)), min(3, bands) - 1, axis=1)[:, :3]
     A[odd_pixels[:, None], spiked] += rng.uniform(1.0, 3.0, spiked.shape)
+    shore_at = np.setdiff1d(shore_pixels(weights, round(shore * pixels)), odd)
+    labels[shore_at] = -1
+    A = dim(A, shore_at, np.full(shore_at.size, _SHORE))
+    shaded = np.sort(rng.choice(pixels, round(shade * pixels), replace=False)) if shade else np.zeros(0, dtype=np.intp)
+    A[shaded] *= rng.uniform(*_SHADE, (shaded.size, 1))
     if snr is not None:
-        power = np.mean((weights @ spectra) ** 2)
-        A += np.sqrt(power * 10.0 ** (-check_number(snr, name="snr") / 10.0)) * rng.standard_normal(A.shape)
-        np.maximum(A, 0.0, out=A)
+        size = np.sqrt(clean_power * 10.0 ** (-check_number(snr, name="snr") / 10.0))
+        A = np.maximum(A + size * rng.standard_normal(A.shape), 0.0)
+    spiky = columns = np.zeros(0, dtype=np.intp)
+    if spiky_gaps:
+        A, spiky = spiky_bands(A, spiky_gaps, rng)
+    if bad_columns:
+        A, columns = spoil_columns(A, width, bad_columns, rng)
     anchors = np.array([np.argmax(labels == material) for material in range(k)], dtype=np.intp)
-    return Scene(A, spectra, weights, labels, anchors, dark_pixels, odd_pixels, height, width)
+    return Scene(
+        A=A,
+        components=spectra,
+        weights=weights,
+        labels=labels,
+        anchors=anchors,
+        dark=dark_pixels,
+        outliers=odd_pixels,
+        height=height,
+        width=width,
+        shore=shore_at,
+        shaded=shaded,
+        spiky_bands=spiky,
+        bad_columns=columns,
+    )
+
+
+def _make_pure(weights: NDArray[np.float64], pure: int) -> NDArray[np.int32]:
+    """Make the pixels richest in each material wholly of it; for each pixel its material, -1 for a mixture."""
+    k = weights.shape[1]
+    labels = np.full(len(weights), -1, dtype=np.int32)
+    for material in range(k):
+        richest = np.argsort(np.where(labels < 0, -weights[:, material], np.inf), kind="stable")[:pure]
+        labels[richest] = material
+    weights[labels >= 0] = np.eye(k)[labels[labels >= 0]]
+    return labels
 
 
 def _smooth_spectra(k: int, bands: int, rng: np.random.Generator) -> NDArray[np.float64]:
