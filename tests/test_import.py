@@ -69,19 +69,23 @@ def test_an_unknown_name_is_an_attribute_error():
     assert not hasattr(fa, "__wrapped__")
 
 
-def test_type_checkers_see_every_public_name():
+@pytest.mark.parametrize("package", [fa, fa.dask, fa.lowrank, fa.solvers], ids=lambda module: module.__name__)
+def test_type_checkers_see_every_public_name(package):
     """The imports under TYPE_CHECKING and the table of lazy names say the same."""
-    tree = ast.parse(Path(fa.__file__).read_text(encoding="utf-8"))
+    tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
     block = next(
         node for node in tree.body if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
     )
     seen = {alias.asname: (node.module or alias.name) for node in block.body for alias in node.names}
-    assert seen == fa._HOME
+    assert seen == package._HOME
+    assert {*package._HOME} <= {*package.__all__}
 
 
 def test_dir_shows_public_names_only():
     shown = [name for name in dir(fa) if not name.startswith("__")]
     assert sorted(shown) == sorted({*fa._HOME, "FastAnchorsError"})
+    assert {*fa.__all__} == {*shown, "__version__"}
+    assert {name for name in dir(fa.solvers) if not name.startswith("__")} == {*fa.solvers.__all__}
     assert all(hasattr(fa, name) for name in ("SPA", "metrics"))
     assert callable(fa.lowrank.fkv)
     with pytest.raises(AttributeError, match="Nonsense"):

@@ -109,7 +109,51 @@ register("report", lambda: load(__name__, _HOME, "report").write)
 register("topics report", lambda: load(__name__, _HOME, "report").write_topics)
 register("scene report", lambda: load(__name__, _HOME, "report").write_unmixing)
 
-__all__ = ["FastAnchorsError", "__version__", *sorted(_HOME)]
+__all__ = [
+    "DCA",
+    "FAS",
+    "FGNSR",
+    "QDCA",
+    "SNPA",
+    "SPA",
+    "XRAY",
+    "Anchors",
+    "AroraLP",
+    "Certificate",
+    "Cost",
+    "FactoredVectors",
+    "FastAnchorsError",
+    "Hottopixx",
+    "RowMatrix",
+    "SampleAccess",
+    "SampleMatrix",
+    "SeparableNMF",
+    "Store",
+    "TopicModel",
+    "VectorSampler",
+    "__version__",
+    "apps",
+    "build",
+    "cur",
+    "dask",
+    "datasets",
+    "encode",
+    "errors",
+    "estimate_product",
+    "fkv",
+    "fkv_sample_size",
+    "io",
+    "lowrank",
+    "metrics",
+    "nmf",
+    "open",
+    "open_matrix",
+    "rank_curve",
+    "report",
+    "sample_combination",
+    "solvers",
+    "verify",
+]
 
 
 if not TYPE_CHECKING:  # to a type checker a name that is not listed above is an error
@@ -119,4 +163,4 @@ if not TYPE_CHECKING:  # to a type checker a name that is not listed above is an
 
 
 def __dir__() -> list[str]:
-    return [*names(__name__, _HOME), "FastAnchorsError"]
+    return names(__name__, _HOME)

@@ -26,4 +26,5 @@ def load(package: str, home: Mapping[str, str], name: str) -> Any:
 
 def names(package: str, home: Mapping[str, str]) -> list[str]:
     """For ``dir``: the public names of the package, and what Python puts into every module."""
-    return sorted({*home, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})
+    module = vars(sys.modules[package])
+    return sorted({*home, *module["__all__"], *(name for name in module if name.startswith("__"))})

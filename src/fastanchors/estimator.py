@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +24,9 @@ from .matrix.door import BlockSource, row_labels
 from .matrix.scaled import row_sums
 from .metrics import reconstruction_error
 from .rank import rank_curve
+
+if TYPE_CHECKING:
+    from .solvers.fas import SelectionRule
 
 __all__ = ["SeparableNMF"]
 
@@ -97,7 +100,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         sum_to_one: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
-        selection: str = "auto",
+        selection: SelectionRule = "auto",
     ) -> None:
         self.n_components = n_components
         self.solver = solver
@@ -285,7 +288,7 @@ def _unknown_to_sklearn(X: Any) -> bool:
     return isinstance(X, RowMatrix | BlockSource | str | PathLike) or type(X).__module__.split(".")[0] == "anndata"
 
 
-def _solver(solver: Any, selection: str) -> Any:
+def _solver(solver: Any, selection: SelectionRule) -> Any:
     """The solver; ``selection`` is an option of FAS."""
     if isinstance(solver, str) and solver == "fas":
         return solvers.FAS(selection=selection)

@@ -9,17 +9,25 @@ All of it runs on the caller's client if there is one, else on Dask's current sc
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._lazy import load, names
+
+# What type checkers and editors see; a test keeps it equal to the table below.
+if TYPE_CHECKING:
+    from .matrix import DaskMatrix as DaskMatrix
+    from .remote_store import RemoteStore as RemoteStore
+    from .remote_store import connect as connect
 
 _HOME = {"DaskMatrix": "matrix", "RemoteStore": "remote_store", "connect": "remote_store"}
 
 __all__ = ["DaskMatrix", "RemoteStore", "connect"]
 
 
-def __getattr__(name: str) -> Any:
-    return load(__name__, _HOME, name)
+if not TYPE_CHECKING:  # to a type checker a name that is not listed above is an error
+
+    def __getattr__(name: str) -> Any:
+        return load(__name__, _HOME, name)
 
 
 def __dir__() -> list[str]:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._lazy import load, names
+
+# What type checkers and editors see; a test keeps it equal to the table below.
+if TYPE_CHECKING:
+    from .cur_decomposition import CUR as CUR
+    from .cur_decomposition import cur as cur
+    from .factored import FactoredVectors as FactoredVectors
+    from .linear_system import LinearSolution as LinearSolution
+    from .linear_system import solve as solve
+    from .product import estimate_product as estimate_product
+    from .rejection import sample_combination as sample_combination
+    from .sampled_svd import fkv as fkv
+    from .sampled_svd import fkv_sample_size as fkv_sample_size
 
 # Public name -> its module. No name here is also that of a module: importing one would put it in the name's place.
 _HOME = {
@@ -19,11 +31,23 @@ _HOME = {
     "solve": "linear_system",
 }
 
-__all__ = sorted(_HOME)
+__all__ = [
+    "CUR",
+    "FactoredVectors",
+    "LinearSolution",
+    "cur",
+    "estimate_product",
+    "fkv",
+    "fkv_sample_size",
+    "sample_combination",
+    "solve",
+]
 
 
-def __getattr__(name: str) -> Any:
-    return load(__name__, _HOME, name)
+if not TYPE_CHECKING:  # to a type checker a name that is not listed above is an error
+
+    def __getattr__(name: str) -> Any:
+        return load(__name__, _HOME, name)
 
 
 def __dir__() -> list[str]:

@@ -7,10 +7,27 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .._lazy import load, names
 from ..errors import InvalidInputError, InvalidTypeError
+
+# What type checkers and editors see; a test keeps it equal to the table below.
+if TYPE_CHECKING:
+    from ._solver import Solver as Solver
+    from .arora_lp import AroraLP as AroraLP
+    from .dca import DCA as DCA
+    from .fas import FAS as FAS
+    from .fgnsr import FGNSR as FGNSR
+    from .hottopixx import Hottopixx as Hottopixx
+    from .qdca import QDCA as QDCA
+    from .robust import Robust as Robust
+    from .snpa import SNPA as SNPA
+    from .spa import EQUAL as EQUAL
+    from .spa import SPA as SPA
+    from .spa import TIE as TIE
+    from .spa import choose as choose
+    from .xray import XRAY as XRAY
 
 # Class -> the module it lives in; ``_NAMES`` below: how a solver is asked for by name.
 _HOME = {
@@ -41,14 +58,33 @@ _NAMES = {
     "fgnsr": "FGNSR",
 }
 
-__all__ = ["SOLVERS", "get", *sorted(_HOME)]
+__all__ = [
+    "DCA",
+    "EQUAL",
+    "FAS",
+    "FGNSR",
+    "QDCA",
+    "SNPA",
+    "SOLVERS",
+    "SPA",
+    "TIE",
+    "XRAY",
+    "AroraLP",
+    "Hottopixx",
+    "Robust",
+    "Solver",
+    "choose",
+    "get",
+]
+
+_Seeker = TypeVar("_Seeker")
 
 
-class _Solvers(Mapping[str, Any]):
+class _Solvers(Mapping[str, "type[Solver]"]):
     """Name -> solver class, each imported when it is asked for."""
 
-    def __getitem__(self, name: str) -> Any:
-        return __getattr__(_NAMES[name])
+    def __getitem__(self, name: str) -> type[Solver]:
+        return load(__name__, _HOME, _NAMES[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(_NAMES)
@@ -57,11 +93,37 @@ class _Solvers(Mapping[str, Any]):
         return len(_NAMES)
 
 
-SOLVERS: Mapping[str, Any] = _Solvers()
+#: Name -> solver class, for every solver of the library.
+SOLVERS: Mapping[str, type[Solver]] = _Solvers()
+
+
+@overload
+def get(solver: str) -> Solver: ...
+
+
+@overload
+def get(solver: type[_Seeker]) -> _Seeker: ...
+
+
+@overload
+def get(solver: _Seeker) -> _Seeker: ...
 
 
 def get(solver: Any) -> Any:
-    """The solver that a name (``"spa"``), a class or an object stands for; objects are passed through."""
+    """The solver that a name, a class or an object stands for.
+
+    Parameters
+    ----------
+    solver : str, class or object
+        A name such as ``"spa"``, a class of solvers, or an object with ``.seek(A, k, rng=…)``, which is returned as it
+        is.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> fa.solvers.get("spa")
+    SPA(precondition=None, robust=None, tol=None, allow_fewer=False)
+    """
     if isinstance(solver, str):
         if solver not in _NAMES:
             close = difflib.get_close_matches(solver.lower().replace("_", "-"), _NAMES, n=1)
@@ -75,8 +137,10 @@ def get(solver: Any) -> Any:
     return solver
 
 
-def __getattr__(name: str) -> Any:
-    return load(__name__, _HOME, name)
+if not TYPE_CHECKING:  # to a type checker a name that is not listed above is an error
+
+    def __getattr__(name: str) -> Any:
+        return load(__name__, _HOME, name)
 
 
 def __dir__() -> list[str]:

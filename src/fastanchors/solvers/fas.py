@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal, TypeAlias, overload
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from ._solver import Solver
 from .robust import Robust
 from .spa import SPA
 
-__all__ = ["FAS"]
+__all__ = ["FAS", "SelectionRule"]
+
+SelectionRule: TypeAlias = Literal["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]
 
 _VARIANTS = ("indexed", "paper")
 _INDEXED = ("selection", "budget", "precondition", "robust", "tol", "allow_fewer")  # options of one variant only
@@ -77,7 +79,7 @@ class FAS(Solver):
         self,
         variant: Literal["indexed", "paper"] = "indexed",
         *,
-        selection: Literal["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"] = "auto",
+        selection: SelectionRule = "auto",
         budget: int | None = None,
         precondition: Literal["spa", "svd", "mve"] | None = None,
         robust: str | Robust | None = None,
