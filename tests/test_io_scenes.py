@@ -234,3 +234,150 @@ def test_cubes_in_mat_files(tmp_path):
     assert np.array_equal(whole(source), CUBE.reshape(-1, 5, order="F"))
     assert (source.scene.shape, source.scene.order, source.scene.units) == ((4, 3), "F", "nm")
     assert source.scene.wavelengths.tolist() == WAVES
+
+
+def test_wavelengths_of_a_geotiff_by_descriptions_and_by_gdal(tmp_path):
+    rasterio = pytest.importorskip("rasterio", reason="extra geo")
+    profile = {"driver": "GTiff", "height": 4, "width": 3, "count": 5, "dtype": "int16"}
+    with rasterio.open(tmp_path / "a.tif", "w", transform=rasterio.Affine(2, 0, 5, 0, -2, 5), **profile) as image:
+        image.write(np.moveaxis(CUBE, 2, 0))
+        for band, wave in enumerate(WAVES, start=1):
+            image.set_band_description(band, f"{wave:g} nm")
+    scene = open_source(tmp_path / "a.tif").scene
+    assert (scene.wavelengths.tolist(), scene.units) == (WAVES, "nm")
+    with rasterio.open(tmp_path / "a.tif", "r+") as image:
+        for band, wave in enumerate(WAVES, start=1):
+            image.update_tags(band, ns="IMAGERY", CENTRAL_WAVELENGTH_UM=str(wave / 1000))
+    scene = open_source(tmp_path / "a.tif").scene
+    np.testing.assert_allclose(scene.wavelengths, np.array(WAVES) / 1000)
+    assert scene.units == "Micrometers"
+
+
+def test_coordinates_of_a_netcdf_place_the_image(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    path = tmp_path / "a.nc"
+    with h5py.File(path, "w") as file:
+        file["rad"] = CUBE
+        file["x"], file["y"] = 500_015.0 + 30 * np.arange(3), 3_999_985.0 - 30 * np.arange(4)
+        for axis, name in enumerate("yx"):
+            file[name].make_scale(name)
+            file["rad"].dims[axis].attach_scale(file[name])
+        file["crs"] = 0
+        file["crs"].attrs["crs_wkt"] = "EPSG:32633"
+        file["rad"].attrs["grid_mapping"] = "crs"
+    place = open_source(path).scene.map_info
+    assert place == {"crs": "EPSG:32633", "transform": (30, 0, 500_000, 0, -30, 4_000_000)}
+    with h5py.File(path, "r+") as file:
+        file["x"][2] += 9  # a swath: no even steps
+    assert open_source(path).scene.map_info == {"crs": "EPSG:32633"}
+
+
+def test_prisma_is_placed_by_its_corners(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    path = tmp_path / "a.he5"
+    with h5py.File(path, "w") as file:
+        for part, bands in (("VNIR", slice(0, 2)), ("SWIR", slice(2, 5))):
+            file[f"HDFEOS/SWATHS/PRS_L2D_HCO/Data Fields/{part}_Cube"] = np.moveaxis(CUBE[:, :, bands], 2, 1)
+        corners = {"ULcorner_easting": 500_015, "ULcorner_northing": 3_999_985}
+        corners |= {"LRcorner_easting": 500_075, "LRcorner_northing": 3_999_895}
+        file.attrs.update({f"Product_{name}": float(value) for name, value in corners.items()})
+        file.attrs["Epsg_Code"] = 32633
+    place = open_source(path).scene.map_info
+    assert place == {"crs": "EPSG:32633", "transform": (30, 0, 500_000, 0, -30, 4_000_000)}
+
+
+@pytest.mark.parametrize("bands", ["first", "middle", "last"])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_cubes_in_npz(tmp_path, bands, save, order):
+    path = tmp_path / "a.npz"
+    cube = np.asarray(np.moveaxis(CUBE, 2, ["first", "middle", "last"].index(bands)), order=order)
+    save(path, scene=cube, wavelengths=WAVES, labels=np.ones((4, 3), int))
+    source = open_source(path, bands=bands)
+    assert np.array_equal(whole(source, 40), CUBE.reshape(-1, 5))
+    read = fa.apps.read_cube(path, bands=bands)
+    assert np.array_equal(read.image(read.pixels), CUBE)
+    assert read.wavelengths.tolist() == WAVES
+    with pytest.raises(InvalidInputError, match=r"choose one of its cubes with variable=.*: scene"):
+        open_source(path, bands=bands, variable="labels")
+
+
+def test_matrices_in_npz_take_the_size_of_the_image_from_their_neighbours(tmp_path):
+    np.savez(tmp_path / "a.npz", X=CUBE.reshape(-1, 5), height=4, width=3)
+    read = fa.apps.read_cube(tmp_path / "a.npz")
+    assert np.array_equal(read.image(read.pixels), CUBE)
+    np.savez(tmp_path / "b.npz", X=CUBE.reshape(-1, 5).T, truth=np.ones((4, 3, 2)))
+    read = fa.apps.read_cube(tmp_path / "b.npz")
+    assert np.array_equal(read.image(read.pixels), CUBE)
+
+
+@pytest.mark.parametrize("interleave", ["bsq", "bil", "bip"])
+def test_images_of_spectral_python(tmp_path, interleave):
+    spectral = pytest.importorskip("spectral", reason="not an extra: whoever has such an image has the library")
+    more = "wavelength = {400, 500, 600, 700, 800}\nwavelength units = nm\nbbl = {1, 1, 0, 1, 1}\n"
+    more += (
+        "data ignore value = -9999\nreflectance scale factor = 10\nmap info = {UTM, 1, 1, 5, 4, 30, 30, 33, North}\n"
+    )
+    more += "byte order = 0\nheader offset = 0\n"
+    write_envi(tmp_path, interleave, more=more)
+    image = spectral.open_image(str(tmp_path / "a.hdr"))
+    for each, scaled in ((image, 0.1), (image.load(), 1.0)):
+        source = open_source(each)
+        np.testing.assert_allclose(source.scene.values(whole(source)), CUBE.reshape(-1, 5) / 10, rtol=1e-6)
+        assert source.scene.shape == (4, 3)
+        assert source.scene.wavelengths.tolist() == WAVES
+        assert source.scene.good_bands.tolist() == [True, True, False, True, True]
+        assert source.scene.ignore == np.float32(-9999 * 0.1 / scaled)
+        assert source.scene.units == "nm"
+        assert source.scene.map_info["map info"].startswith("UTM")
+
+
+def test_arrays_of_xarray(tmp_path):
+    xarray = pytest.importorskip("xarray", reason="not an extra: whoever has such an array has the library")
+    coords = {
+        "wavelength": ("band", WAVES, {"units": "nm"}),
+        "x": 15.0 + 30 * np.arange(3),
+        "y": 85.0 - 30 * np.arange(4),
+    }
+    array = xarray.DataArray(
+        CUBE, dims=("y", "x", "band"), coords=coords, attrs={"_FillValue": -1, "scale_factor": 0.1}
+    )
+    array.coords["spatial_ref"] = ((), 0, {"crs_wkt": "EPSG:32633"})
+    for turned in (array, array.transpose("band", "y", "x"), array.transpose("y", "band", "x")):
+        source = open_source(turned)
+        for max_bytes in (1, 1 << 20):
+            assert np.array_equal(whole(source, max_bytes), CUBE.reshape(-1, 5))
+        scene = source.scene
+        assert (scene.shape, scene.units, scene.ignore) == ((4, 3), "nm", -1)
+        assert scene.wavelengths.tolist() == WAVES
+        assert scene.scale.tolist() == [0.1] * 5
+        assert scene.map_info == {"crs": "EPSG:32633", "transform": (30, 0, 0, 0, -30, 100)}
+    nameless = xarray.DataArray(np.moveaxis(CUBE, 2, 0))
+    assert np.array_equal(whole(open_source(nameless, bands="first")), CUBE.reshape(-1, 5))
+    with pytest.raises(InvalidInputError, match=r"axes of the DataArray are dim_0, .* bands='first'"):
+        open_source(nameless)
+    with pytest.raises(InvalidInputError, match="three axes"):
+        open_source(nameless[0])
+
+
+def test_unmix_takes_paths_images_and_the_axis_of_the_bands(tmp_path):
+    xarray = pytest.importorskip("xarray", reason="not an extra: whoever has such an array has the library")
+    scene = fa.datasets.hyperspectral(12, 15, 20, 3, rng=0)
+    plain = fa.apps.unmix(scene.cube, 3).endmembers
+    np.save(tmp_path / "a.npy", scene.cube)
+    first = np.moveaxis(scene.cube, 2, 0)
+    named = xarray.DataArray(first, dims=("band", "y", "x"))
+    for given, options in ((tmp_path / "a.npy", {}), (first, {"bands": "first"}), (named, {})):
+        result = fa.apps.unmix(given, 3, **options)
+        np.testing.assert_allclose(result.endmembers, plain)
+        assert result.maps.shape == (12, 15, 3)
+    flat = fa.apps.unmix(scene.A.T, 3, bands="first", shape=(12, 15))
+    np.testing.assert_allclose(flat.endmembers, plain)
+    for given, options, message in (
+        (first, {"bands": "second"}, "bands must be"),
+        (scene.A, {"bands": "middle"}, "no middle axis"),
+        (named, {"shape": (3, 60)}, r"image of \(12, 15\)"),
+        (flat.cube, {"bands": "first"}, "already tells"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            fa.apps.unmix(given, 3, **options)

@@ -16,6 +16,7 @@ from ..errors import GuessWarning, InvalidInputError, InvalidTypeError
 from ..io.arrays import dense_source
 from ..io.row_source import Source
 from ..io.scene import SceneInfo
+from ..io.scene_objects import is_scene_object, scene_object
 
 __all__ = ["Cube", "as_cube"]
 
@@ -97,24 +98,43 @@ class Cube:
 
 
 def as_cube(
-    scene: Any, *, shape: tuple[int, int] | None = None, order: str = "C", name: str = "the scene", sure: bool = False
+    scene: Any,
+    *,
+    shape: tuple[int, int] | None = None,
+    bands: str | None = None,
+    order: str = "C",
+    name: str = "the scene",
+    sure: bool = False,
 ) -> Cube:
-    """A :class:`Cube` from one, from a height × width × bands array, or from a pixels × bands array.
+    """A :class:`Cube` from one, from a cube or pixels × bands array, or from an image of SPy or xarray.
 
-    What is masked in a masked array is missing. Unless the caller is ``sure`` of the axes, a ``GuessWarning`` says so
-    when others look more like them.
+    What is masked in a masked array is missing. Unless the caller names the axis of the ``bands`` or is ``sure`` of the
+    axes, a ``GuessWarning`` says so when others look more like them.
     """
+    if bands is not None and bands not in _AXES:
+        raise InvalidInputError(f"bands must be 'first', 'middle' or 'last', got {bands!r}")
     if order not in ("C", "F"):
         raise InvalidInputError(f"order must be 'C' or 'F', got {order!r}")
     if isinstance(scene, Cube):
         if shape is not None and shape != scene.shape:
             raise InvalidInputError(f"{scene.name} already has the shape {scene.shape}, got {shape}")
+        if bands is not None:
+            raise InvalidInputError(f"{scene.name} already tells which axis its bands are; leave out bands=")
         return scene
+    if is_scene_object(scene):
+        source = scene_object(scene, bands=bands)
+        if shape is not None and tuple(shape) != source.scene.shape:
+            raise InvalidInputError(f"{source.name} is an image of {source.scene.shape}, not {tuple(shape)}")
+        return Cube(source, source.scene, source.name)
     array = np.asarray(scene)
     if array.dtype.kind not in "iufb":
         raise InvalidTypeError(f"the scene must hold real numbers, got dtype {array.dtype}")
     if isinstance(scene, np.ma.MaskedArray):
         array = np.where(np.ma.getmaskarray(scene), np.nan, array)
+    if bands is not None and array.ndim in (2, 3):
+        if bands == "middle" and array.ndim == 2:
+            raise InvalidInputError(f"{name} is a matrix, which has no middle axis; give bands='first' or 'last'")
+        array, sure = np.moveaxis(array, 0 if bands == "first" else 1 if bands == "middle" else -1, -1), True
     if array.ndim == 3:
         if shape is not None and tuple(shape) != array.shape[:2]:
             raise InvalidInputError(f"the cube is {array.shape[0]}×{array.shape[1]} pixels, not {shape[0]}×{shape[1]}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,11 +14,11 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
 from ..io.arrays import dense_source
-from ..io.matlab import MatFile, choose_variable, open_mat, wavelengths_in
-from ..io.numpy_files import map_npy
+from ..io.matlab import MatFile, choose_variable, is_wavelengths, open_mat, wavelengths_in
+from ..io.numpy_files import NpzFile, map_npy
 from ..io.open import open_source
 from ..io.row_source import reading
-from ..io.scene import BAND_AXES, SceneInfo
+from ..io.scene import BAND_AXES, SceneInfo, cube_source
 from ..io.words import missing
 from ._cube import Cube, as_cube, doubt, matrix_cube
 
@@ -44,13 +46,13 @@ def read_cube(
     Parameters
     ----------
     path
-        a ``.mat`` file, an ENVI image (its ``.hdr`` or the file beside it), a GeoTIFF, netCDF or HDF5 file, a ``.npy``
-        array, or a pixels × bands matrix in any format that :func:`fastanchors.io.open_source` reads.
+        A ``.mat`` file, an ENVI image (its ``.hdr`` or the file beside it), a GeoTIFF, netCDF or HDF5 file, a ``.npy``
+        or ``.npz`` array, or a pixels × bands matrix in any format that :func:`fastanchors.io.open_source` reads.
     variable
-        Which one of a ``.mat``, netCDF or HDF5 file; by default the numeric one with the most entries.
+        Which one of a ``.mat``, ``.npz``, netCDF or HDF5 file; by default the numeric one with the most entries.
     shape
-        (height, width) of the image where the file holds a matrix. A ``.mat`` file often tells by other variables: a
-        cube of as many pixels (true abundances), or scalars such as ``nRow`` and ``nCol``.
+        (height, width) of the image where the file holds a matrix. A ``.mat`` or ``.npz`` file often tells by other
+        variables: a cube of as many pixels (true abundances), or scalars such as ``nRow`` and ``nCol``.
     bands
         Whether bands come first (bands × height × width, bands × pixels), in the middle (height × bands × width) or
         last. By default what the header tells, else last for cubes, with a ``GuessWarning`` where another axis looks
@@ -68,6 +70,8 @@ def read_cube(
         return _mat_cube(path, variable, shape, bands, order)
     if suffix == ".npy":
         return _npy_cube(path, shape, bands, order or "C")
+    if suffix == ".npz" and (file := NpzFile(path)).has_arrays:  # a sparse matrix is stored as lists
+        return _npz_cube(path, file, variable, shape, bands, order or "C")
     given = {"variable": variable, "bands": bands}
     source = open_source(path, **{name: value for name, value in given.items() if value is not None})
     if source.scene is None:
@@ -112,6 +116,35 @@ def _npy_cube(path: Path, shape: tuple[int, int] | None, bands: _Bands | None, o
     if shape is not None and shape != source.scene.shape:
         raise InvalidInputError(f"{path} is an image of {source.scene.shape}, not {shape}")
     return Cube(source, source.scene, str(path))
+
+
+def _npz_cube(
+    path: Path,
+    file: NpzFile,
+    variable: str | None,
+    shape: tuple[int, int] | None,
+    bands: _Bands | None,
+    order: Literal["C", "F"],
+) -> Cube:
+    """An array of an archive, with the size of the image and the wavelengths as far as the others tell them."""
+    key = choose_variable(file.shapes, variable, path)
+    array = file.mapped(key)
+    if array.ndim == 3:
+        if bands is None:
+            doubt(array, str(path))
+        source = cube_source(str(path), lambda: array, bands or "last")
+        if shape is not None and shape != source.scene.shape:
+            raise InvalidInputError(f"{path} is an image of {source.scene.shape}, not {shape}")
+        cube = Cube(source, source.scene, str(path))
+    else:
+        found = _image_size({name: (size, file.whole) for name, size in file.shapes.items()}, key)
+        shape = shape or (found if found is not None and found[0] * found[1] in array.shape else None)
+        cube = _matrix(path, array, shape, bands, order)
+    for name, size in file.shapes.items():
+        if is_wavelengths(name) and math.prod(size) == cube.size[1]:
+            waves = file.whole(name).astype(np.float64).ravel()
+            return replace(cube, info=replace(cube.info, wavelengths=waves))
+    return cube
 
 
 def _matrix(
@@ -177,22 +210,23 @@ def _mat_matrix(
     stored = file.arrays[key]
     if bands == "middle":
         raise InvalidInputError(f"{path} holds a matrix, which has no middle axis; give bands='first' or 'last'")
-    found = _image_size(file, key)
+    arrays = {name: (array.shape, lambda name: file.arrays[name].whole()) for name, array in file.arrays.items()}
+    found = _image_size(arrays, key)
     shape = shape or (found if found is not None and found[0] * found[1] in stored.shape else None)
     source = stored.source(f"{path}:{key}", _bands_first(stored.shape, shape, bands), {})
     waves, units = wavelengths_in(file, source.shape[1])
     return matrix_cube(source, shape, order, str(path), sure=bands is not None, wavelengths=waves, units=units)
 
 
-def _image_size(file: MatFile, key: str) -> tuple[int, int] | None:
-    for array in file.arrays.values():
-        size = array.shape
-        if len(size) == 3 and size[0] * size[1] in file.arrays[key].shape:
+def _image_size(arrays: dict[str, tuple[tuple[int, ...], Callable[[str], Any]]], key: str) -> tuple[int, int] | None:
+    """(height, width) as other variables (shapes and readers) tell it: a cube of as many pixels, or two scalars."""
+    for size, _ in arrays.values():
+        if len(size) == 3 and size[0] * size[1] in arrays[key][0]:
             return size[0], size[1]
     small = {
-        name.lower(): float(np.ravel(array.whole())[0])
-        for name, array in file.arrays.items()
-        if name.lower() in _HEIGHTS + _WIDTHS and set(array.shape) == {1}
+        name.lower(): float(np.ravel(read(name))[0])
+        for name, (size, read) in arrays.items()
+        if name.lower() in _HEIGHTS + _WIDTHS and math.prod(size) == 1
     }
     height = next((small[name] for name in _HEIGHTS if name in small), float("nan"))
     width = next((small[name] for name in _WIDTHS if name in small), float("nan"))

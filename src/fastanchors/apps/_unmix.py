@@ -7,7 +7,7 @@ import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from ..errors import InvalidInputError
 from ._cube import Cube, as_cube
 from ._materials import find_materials
 from ._outliers import find_outliers
-from ._scene_files import fit_mask
+from ._scene_files import fit_mask, read_cube
 from ._usable import Usable, usable
 
 __all__ = ["Unmixing", "unmix"]
@@ -127,7 +127,8 @@ def unmix(
     k: int,
     *,
     shape: tuple[int, int] | None = None,
-    order: str = "C",
+    bands: Literal["first", "middle", "last"] | None = None,
+    order: Literal["C", "F"] | None = None,
     share: float | None = None,
     nodata: float | None = None,
     mask: Any = None,
@@ -142,15 +143,18 @@ def unmix(
     Parameters
     ----------
     scene
-        Height × width × bands array, pixels × bands array (masked ones too), or a :class:`Cube` (see
-        :func:`read_cube`).
+        Height × width × bands array, pixels × bands array (masked ones too), an image of ``spectral.open_image``, an
+        xarray ``DataArray``, the path of a file, or a :class:`Cube` (see :func:`read_cube`).
     k
         Number of materials.
     shape, order
-        For pixels × bands: the size (height, width) of the image and whether its pixels run along its rows (``"C"``) or
-        down its columns (``"F"``, MATLAB's order).
+        For pixels × bands: the size (height, width) of the image and whether its pixels run along its rows (``"C"``,
+        the default but for ``.mat`` files) or down its columns (``"F"``, MATLAB's order).
+    bands
+        Which axis of an array or file the bands are: ``"first"``, ``"middle"`` or ``"last"``; by default the last, or
+        what the file tells.
     share
-        a material is sought as the mean of this share of the pixels, between 0 and 1; by default 1/(8·k), an eighth of
+        A material is sought as the mean of this share of the pixels, between 0 and 1; by default 1/(8·k), an eighth of
         what a material would cover if all covered the same (about 4 % for three materials). Less finds rarer materials,
         more averages out more noise. Never less than one pixel.
     nodata
@@ -206,7 +210,10 @@ def unmix(
     k = check_size(k, name="k")
     if method not in ("auto", "groups"):
         raise InvalidInputError(f"method must be 'auto' or 'groups', got {method!r}")
-    cube = _with_nodata(as_cube(scene, shape=shape, order=order), nodata)
+    if isinstance(scene, str | os.PathLike):
+        scene = read_cube(Path(scene), shape=shape, bands=bands, order=order)
+        shape = bands = None
+    cube = _with_nodata(as_cube(scene, shape=shape, bands=bands, order=order or "C"), nodata)
     dropped = None if drop_bands is None else check_bands(drop_bands, cube.size[1])
     data = usable(cube, mask=None if mask is None else fit_mask(mask, cube), dropped=dropped, clip=clip)
     searched = _sample(np.flatnonzero(data.held))

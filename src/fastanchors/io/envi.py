@@ -16,7 +16,7 @@ from .row_source import Source
 from .scene import SceneInfo, scene_source
 from .words import BOM
 
-__all__ = ["EnviImage", "find_header", "open_envi", "read_envi"]
+__all__ = ["EnviImage", "find_header", "header_scene", "open_envi", "read_envi"]
 
 _TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8"}
 _SUFFIXES = ("", ".img", ".dat", ".raw", ".bin", ".bil", ".bip", ".bsq")
@@ -80,11 +80,11 @@ def open_envi(path: Path) -> EnviImage:
     listed = None if names is None else [name.strip() for name in names.split(",")]
     if listed is not None and len(listed) != sizes["bands"]:
         listed = None
-    scene = _scene(fields, (sizes["lines"], sizes["samples"]), sizes["bands"], path)
+    scene = header_scene(fields, (sizes["lines"], sizes["samples"]), sizes["bands"], path)
     return EnviImage(cube, scene.wavelengths, scene.ignore, listed, scene)
 
 
-def _scene(fields: dict[str, str], shape: tuple[int, int], bands: int, path: Path) -> SceneInfo:
+def header_scene(fields: dict[str, str], shape: tuple[int, int], bands: int, path: Path) -> SceneInfo:
     """What the header tells of bands, missing data, scale and place."""
     ignore = _numbers(fields.get("data ignore value"), 1, path)
     good = _numbers(fields.get("bbl"), bands, path)

@@ -20,8 +20,8 @@ __all__ = ["read_geotiff"]
 def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None) -> Source:
     """A GeoTIFF as pixels × bands, pixels along its lines.
 
-    No-data value, scales, offsets, descriptions of the bands, wavelengths (tags ``wavelength`` of the bands), the
-    coordinate system and the transform are kept in the source's ``scene``.
+    No-data value, scales, offsets, wavelengths (tags ``wavelength`` or GDAL's ``CENTRAL_WAVELENGTH_UM`` of the bands,
+    or descriptions such as ``"412.5 nm"``), the coordinate system and the transform are kept in the source's ``scene``.
     """
     try:
         import rasterio
@@ -64,23 +64,45 @@ def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None)
 
 
 def _scene(image: Any) -> SceneInfo:
-    tags = [image.tags(i + 1) for i in range(image.count)]
-    waves = [_number(tag.get("wavelength", "")) for tag in tags]
+    waves, units = _wavelengths(image)
     scales, offsets = np.asarray(image.scales, dtype=np.float64), np.asarray(image.offsets, dtype=np.float64)
-    place = {"transform": tuple(image.transform)[:6]}
+    place = {"transform": tuple(image.transform)[:6]} if not image.transform.is_identity else {}
     if image.crs is not None:
         place["crs"] = image.crs.to_wkt()
     return SceneInfo(
         (int(image.height), int(image.width)),
         "C",
-        None if None in waves else np.array(waves, dtype=np.float64),
-        tags[0].get("wavelength_units"),
+        waves,
+        units,
         None,
         None if image.nodata is None else float(image.nodata),
         None if (scales == 1).all() else scales,
         None if (offsets == 0).all() else offsets,
         place,
     )
+
+
+def _wavelengths(image: Any) -> tuple[NDArray[np.float64] | None, str | None]:
+    """Of all bands, in the first way that tells them, and their unit."""
+    bands = range(1, image.count + 1)
+    tags = [image.tags(band) for band in bands]
+    imagery = [image.tags(band, ns="IMAGERY").get("CENTRAL_WAVELENGTH_UM", "") for band in bands]
+    words = [(text or "").split() for text in image.descriptions]
+    unit = words[0][1].strip("()") if len(words[0]) == 2 else ""
+    described = [each[0] if len(each) == 2 and _is_length(each[1]) else "" for each in words]
+    for texts, units in (
+        ([tag.get("wavelength", "") for tag in tags], tags[0].get("wavelength_units")),
+        (imagery, "Micrometers"),
+        (described, unit),
+    ):
+        waves = [_number(text) for text in texts]
+        if None not in waves:
+            return np.array(waves, dtype=np.float64), units
+    return None, None
+
+
+def _is_length(unit: str) -> bool:
+    return unit.strip("()").lower() in ("nm", "um", "µm", "nanometers", "nanometer", "micrometers", "micrometer")
 
 
 def _number(text: str) -> float | None:

@@ -20,7 +20,7 @@ from .mat5 import MatVariable, read_variables
 from .row_source import Source, read_names, reading
 from .scene import SceneInfo
 
-__all__ = ["MatArray", "MatFile", "choose_variable", "open_mat", "read_mat", "wavelengths_in"]
+__all__ = ["MatArray", "MatFile", "choose_variable", "is_wavelengths", "open_mat", "read_mat", "wavelengths_in"]
 
 _DEEPEST = 8  # structures in structures
 _WAVELENGTHS = ("wavelength", "wave", "wvl", "wl", "lambda")
@@ -55,9 +55,14 @@ def wavelengths_in(file: MatFile, bands: int) -> tuple[NDArray[np.float64] | Non
     """Wavelengths and their unit, where a variable of a usual name has one for each band."""
     units = next((text for name, text in file.texts.items() if _plain(name) in ("unit", "wavelengthunit")), None)
     for name, array in file.arrays.items():
-        if _plain(name) in _WAVELENGTHS and math.prod(array.shape) == bands:
+        if is_wavelengths(name) and math.prod(array.shape) == bands:
             return array.whole().astype(np.float64).ravel(), units
     return None, None
+
+
+def is_wavelengths(name: str) -> bool:
+    """Whether a variable is called as those of wavelengths are."""
+    return _plain(name) in _WAVELENGTHS
 
 
 def _plain(name: str) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidInputError, StoreError
 from .hdf5 import open_hdf5
 from .row_source import Source, reading
-from .scene import BAND_AXES, SceneInfo, band_axes, scene_source
+from .scene import BAND_AXES, SceneInfo, band_axes, placed, scene_source
 
 __all__ = ["read_netcdf"]
 
@@ -34,7 +34,7 @@ def read_netcdf(
     ``variable`` is the path of a data set (or its last part); by default the largest with three axes, and for PRISMA
     the bands of both detectors. Its bands are the axis that is as long as a data set of wavelengths, or the one that
     ``bands`` names: ``"first"``, ``"middle"`` or ``"last"``. ``_FillValue``, ``scale_factor``, ``add_offset``,
-    wavelengths and ``good_wavelengths`` are kept in the source's ``scene``.
+    wavelengths, ``good_wavelengths`` and the place on the map are kept in the source's ``scene``.
     """
     with path.open("rb") as start:
         if start.read(3) == b"CDF":
@@ -94,6 +94,7 @@ def _cube(
         _attribute(item, "_FillValue", "missing_value"),
         _scale(item, "scale_factor", count),
         _scale(item, "add_offset", count),
+        _place(item, sets, lines, samples),
     )
 
     def read_lines(first: int, last: int) -> NDArray[Any]:
@@ -113,6 +114,23 @@ def _cube(
         row_names=row_names,
         column_names=column_names,
     )
+
+
+def _place(item: Any, sets: dict[str, Any], lines: int, samples: int) -> dict[str, Any]:
+    """Where the image lies, where its axes have coordinates with even steps (CF); EMIT's are not placed so."""
+    mapping = (_text(item.attrs.get("grid_mapping")) or "").partition(":")[0]
+    facts = next((dict(each.attrs) for name, each in sets.items() if mapping == name.rpartition("/")[2]), {})
+    x, y = (_coordinates(item, axis) for axis in (samples, lines))
+    return placed({key: _text(value) for key, value in facts.items() if isinstance(value, str | bytes)}, x, y)
+
+
+def _coordinates(item: Any, axis: int) -> NDArray[Any] | None:
+    """The coordinate variable of an axis."""
+    scales = list(item.dims[axis].values())
+    if len(scales) != 1 or scales[0].shape != (item.shape[axis],):
+        return None
+    named = _text(scales[0].attrs.get("NAME")) or ""
+    return None if named.startswith("This is a netCDF dimension") else np.asarray(scales[0][()])
 
 
 def _chosen(cubes: dict[str, Any], variable: str | None, path: Path) -> str:
@@ -191,6 +209,7 @@ def _prisma(path: Path, file: Any, sets: dict[str, Any], row_names: Any, column_
         None,
         np.concatenate(scale),
         np.concatenate(offset),
+        _prisma_place(file, int(parts[0].shape[0]), int(parts[0].shape[2])),
     )
 
     def read_lines(first: int, last: int) -> NDArray[Any]:
@@ -207,3 +226,18 @@ def _prisma(path: Path, file: Any, sets: dict[str, Any], row_names: Any, column_
         row_names=row_names,
         column_names=column_names,
     )
+
+
+def _prisma_place(file: Any, lines: int, samples: int) -> dict[str, Any]:
+    """Where an orthorectified (L2D) image lies: by its corners, the centres of its outer pixels, and its EPSG code."""
+    corners = [
+        _attribute(file, f"Product_{corner}corner_{axis}")
+        for corner in ("UL", "LR")
+        for axis in ("easting", "northing")
+    ]
+    code = _attribute(file, "Epsg_Code")
+    if code is None or None in corners or min(lines, samples) < 2:
+        return {}
+    left, top, right, bottom = (float(corner) for corner in corners if corner is not None)
+    x, y = np.linspace(left, right, samples), np.linspace(top, bottom, lines)
+    return placed({"spatial_ref": f"EPSG:{int(code)}"}, x, y)

@@ -19,8 +19,11 @@ from .arrays import from_array, read_at, rows_of_columns, spooled_columns
 from .compressed import compressed_source, coo_source
 from .row_source import Source, read_names, reading, row_slices
 from .scene import cube_source
+from .scratch import scratch_file
 
-__all__ = ["map_npy", "read_npy", "read_npz"]
+__all__ = ["NpzFile", "map_npy", "read_npy", "read_npz"]
+
+_COPIED = 1 << 24  # bytes of a member at a time
 
 
 def read_npy(path: Path, *, bands: str | None = None, row_names: Any = None, column_names: Any = None) -> Source:
@@ -100,11 +103,21 @@ def npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     return shape, fortran, dtype
 
 
-def read_npz(path: Path, *, variable: str | None = None, row_names: Any = None, column_names: Any = None) -> Source:
+def read_npz(
+    path: Path,
+    *,
+    variable: str | None = None,
+    bands: str | None = None,
+    row_names: Any = None,
+    column_names: Any = None,
+) -> Source:
     """``.npz`` of ``scipy.sparse.save_npz`` or of ``numpy.savez`` (``variable`` chooses among several arrays).
 
-    Members are streamed out of the archive, compressed or not, so that memory stays bounded.
+    Members are streamed out of the archive, compressed or not, so that memory stays bounded. ``bands`` says which axis
+    of a cube the bands are, ``"first"``, ``"middle"`` or ``"last"``: its rows are pixels.
     """
+    if bands is not None:
+        return _npz_cube(path, variable, bands, row_names, column_names)
     names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
     name = str(path)
     members = _npz_members(path)
@@ -131,6 +144,43 @@ def read_npz(path: Path, *, variable: str | None = None, row_names: Any = None, 
             yield piece[: piece.size // n * n].reshape(-1, n)
 
     return Source(name, (m, n), dtype, False, blocks, **names)
+
+
+class NpzFile:
+    """The arrays of numbers in an ``.npz`` file: their shapes, and each of them on demand."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.shapes = {key: shape for key, (shape, _, dtype) in _npz_members(path).items() if dtype.kind in "iufb"}
+
+    @property
+    def has_arrays(self) -> bool:
+        """Whether any of them has two or three axes."""
+        return any(len(shape) in (2, 3) for shape in self.shapes.values())
+
+    def whole(self, key: str) -> NDArray[Any]:
+        """An array, in memory; for small ones."""
+        member = _Member(self.path, key)
+        return member.read(member.size).reshape(member.shape, order="F" if member.fortran else "C")
+
+    def mapped(self, key: str) -> NDArray[Any]:
+        """An array, copied to a temporary file and mapped from there."""
+        member = _Member(self.path, key)
+        with scratch_file() as file:
+            while member.size:
+                file.write(member.read(max(1, _COPIED // member.dtype.itemsize)).tobytes())
+            file.flush()
+            with reading(member.place):
+                return np.memmap(file, member.dtype, "r", 0, member.shape, "F" if member.fortran else "C")
+
+
+def _npz_cube(path: Path, variable: str | None, bands: str, row_names: Any, column_names: Any) -> Source:
+    file = NpzFile(path)
+    cubes = [key for key, shape in file.shapes.items() if len(shape) == 3 and min(shape) > 0]
+    if variable not in cubes and (variable is not None or len(cubes) != 1):
+        raise InvalidInputError(f"{path}: choose one of its cubes with variable=…: {', '.join(cubes) or 'none'}")
+    cube = file.mapped(variable or cubes[0])
+    return cube_source(str(path), lambda: cube, bands, row_names, column_names)
 
 
 def _sparse_npz(path: Path, members: dict[str, Any], names: dict[str, Any]) -> Source:

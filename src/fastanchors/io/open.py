@@ -61,8 +61,8 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
     Parameters
     ----------
     source
-        a NumPy array, a SciPy sparse matrix, a Zarr array, a Dask array or data frame, a path, an iterator of row
-        blocks, or a Source.
+        a NumPy array, a SciPy sparse matrix, a Zarr array, a Dask array or data frame, an image of
+        ``spectral.open_image`` or an xarray cube (their pixels), a path, an iterator of row blocks, or a Source.
     format
         The file format, where neither suffix nor content tells (see :func:`formats`).
     options
@@ -85,7 +85,10 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         found.is_file = True
         return found
     from . import arrays
+    from .scene_objects import is_scene_object, scene_object
 
+    if is_scene_object(source):
+        return _call(scene_object, source, options)
     if isinstance(source, np.ndarray) or sp.issparse(source):
         return _call(arrays.from_array, source, options)
     if type(source).__module__.split(".")[0] == "zarr":

@@ -18,7 +18,7 @@ from ..errors import InvalidInputError
 from .arrays import dense_source
 from .row_source import Source, check_claim, read_names
 
-__all__ = ["BAND_AXES", "SceneInfo", "band_axes", "cube_source", "scene_source"]
+__all__ = ["BAND_AXES", "SceneInfo", "band_axes", "cube_source", "placed", "scene_source"]
 
 BAND_AXES = {"first": 0, "middle": 1, "last": 2}
 
@@ -47,7 +47,8 @@ class SceneInfo:
         For each band; what was measured is ``stored * scale + offset``. None where nothing is to be done.
     map_info
         What places the image on a map, as the file has it: ENVI's ``"map info"`` and ``"coordinate system string"``; of
-        a GeoTIFF ``"crs"`` (WKT) and ``"transform"`` (six numbers).
+        other formats ``"crs"`` (WKT, or a code such as ``"EPSG:32633"``) and ``"transform"``, six numbers: the corner
+        of a pixel lies at x = t[0]·column + t[1]·row + t[2], y = t[3]·column + t[4]·row + t[5].
     """
 
     shape: tuple[int, int] | None
@@ -161,3 +162,26 @@ def band_axes(bands: str, name: str) -> tuple[int, int, int]:
     at = BAND_AXES[bands]
     lines, samples = (axis for axis in range(3) if axis != at)
     return lines, samples, at
+
+
+def placed(facts: Mapping[str, Any], x: NDArray[Any] | None, y: NDArray[Any] | None) -> dict[str, Any]:
+    """Where an image lies, by the attributes of a CF grid mapping and the coordinates of its columns and rows."""
+    place: dict[str, Any] = {}
+    crs = next((facts[name] for name in ("crs_wkt", "spatial_ref") if facts.get(name) is not None), None)
+    if crs is not None:
+        place["crs"] = crs.decode("utf-8", "replace") if isinstance(crs, bytes) else str(crs)
+    steps = [_even_step(axis) for axis in (x, y)]
+    if x is not None and y is not None and None not in steps:
+        across, down = (float(step) for step in steps if step is not None)
+        place["transform"] = (across, 0.0, float(x[0]) - across / 2, 0.0, down, float(y[0]) - down / 2)
+    return place
+
+
+def _even_step(axis: NDArray[Any] | None) -> float | None:
+    """The step between the centres of pixels, where it is the same everywhere."""
+    if axis is None or axis.ndim != 1 or axis.size < 2 or axis.dtype.kind not in "iuf":
+        return None
+    steps = np.diff(axis.astype(np.float64))
+    step = (float(axis[-1]) - float(axis[0])) / (axis.size - 1)
+    even = step != 0 and bool(np.all(np.abs(steps - step) <= 1e-3 * abs(step)))
+    return step if even else None

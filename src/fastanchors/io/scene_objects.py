@@ -1,0 +1,147 @@
+"""Images with many bands that other libraries hold: ``spectral.open_image`` (SPy) and xarray's ``DataArray``.
+
+Neither library is imported here: an object is known by the module of its class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidInputError
+from .envi import header_scene
+from .row_source import Source
+from .scene import BAND_AXES, SceneInfo, band_axes, placed, scene_source
+
+__all__ = ["is_scene_object", "scene_object"]
+
+_BAND_NAMES = ("band", "bands", "wavelength", "wavelengths", "wl", "wvl", "lambda", "spectral", "channel", "channels")
+_WAVE_NAMES = ("wavelength", "wavelengths", "center_wavelength", "central_wavelength", "wl", "wvl", "lambda")
+
+
+def is_scene_object(source: Any) -> bool:
+    """Whether it is an image of SPy or an array of xarray."""
+    return _library(source) is not None
+
+
+def scene_object(source: Any, *, bands: str | None = None) -> Source:
+    """Its pixels × bands; ``bands`` names the axis of the bands where the object does not."""
+    return _from_xarray(source, bands) if _library(source) == "xarray" else _from_spectral(source)
+
+
+def _library(source: Any) -> str | None:
+    for each in type(source).__mro__:
+        library, name = each.__module__.partition(".")[0], each.__name__
+        if (library, name) in (("spectral", "Image"), ("xarray", "DataArray")):
+            return library
+    return None
+
+
+def _from_spectral(image: Any) -> Source:
+    """Files are mapped, not read; an image that was loaded has been scaled by SPy."""
+    fields = {
+        str(key).lower(): ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        for key, value in (image.metadata or {}).items()
+    }
+    lines, samples, count = (int(size) for size in image.shape)
+    loaded = isinstance(image, np.ndarray) or not hasattr(image, "open_memmap")
+    info = header_scene(fields, (lines, samples), count, Path(str(getattr(image, "filename", None) or "the image")))
+    waves, ignore, scale = info.wavelengths, info.ignore, info.scale
+    if image.bands.centers is not None and len(image.bands.centers) == count:
+        waves = np.asarray(image.bands.centers, dtype=np.float64)
+    if loaded:
+        cube = np.asarray(image if isinstance(image, np.ndarray) else image.load())
+        if ignore is not None and scale is not None:
+            ignore = float(cube.dtype.type(ignore * scale[0]))  # SPy has divided by the reflectance scale factor
+        scale = None
+    else:
+        cube = image.open_memmap(interleave="bip")
+    scene = SceneInfo(
+        (lines, samples),
+        "C",
+        waves,
+        info.units or image.bands.band_unit or None,
+        info.good_bands,
+        ignore,
+        scale,
+        None if loaded else info.offset,
+        info.map_info,
+    )
+    return scene_source("the image", lambda first, last: cube[first:last], (lines, samples, count), cube.dtype, scene)
+
+
+def _from_xarray(array: Any, bands: str | None) -> Source:
+    """A cube whose bands are the axis named so (``band``, ``wavelength``, …), read by lines when asked for."""
+    if array.ndim != 3:
+        raise InvalidInputError(f"a scene has three axes, this DataArray has {array.ndim}: {', '.join(array.dims)}")
+    lines, samples, at = band_axes(bands or _band_axis(array), "the DataArray")
+    line_name, sample_name, band_name = (str(array.dims[axis]) for axis in (lines, samples, at))
+    count = int(array.shape[at])
+    waves, units = _wavelengths(array, band_name)
+    facts = {**array.encoding, **array.attrs} if array.dtype.kind in "iu" else dict(array.attrs)
+    scene = SceneInfo(
+        (int(array.shape[lines]), int(array.shape[samples])),
+        "C",
+        waves,
+        units,
+        None,
+        _number(array.attrs, "_FillValue", "missing_value", "nodata"),
+        _each(facts, "scale_factor", 1.0, count),
+        _each(facts, "add_offset", 0.0, count),
+        _place(array, line_name, sample_name),
+    )
+
+    def read_lines(first: int, last: int) -> NDArray[Any]:
+        part = array.isel({line_name: slice(first, last)}).transpose(line_name, sample_name, band_name)
+        return np.asarray(part.data)
+
+    return scene_source("the DataArray", read_lines, (*_size(scene), count), array.dtype, scene)
+
+
+def _size(scene: SceneInfo) -> tuple[int, int]:
+    assert scene.shape is not None
+    return scene.shape
+
+
+def _band_axis(array: Any) -> str:
+    named = [axis for axis, name in enumerate(array.dims) if str(name).lower() in _BAND_NAMES]
+    if len(named) != 1:
+        raise InvalidInputError(
+            f"the axes of the DataArray are {', '.join(map(str, array.dims))}: say which one the bands are with "
+            "bands='first', 'middle' or 'last', or call it 'band'"
+        )
+    return next(name for name, axis in BAND_AXES.items() if axis == named[0])
+
+
+def _wavelengths(array: Any, band_name: str) -> tuple[NDArray[np.float64] | None, str | None]:
+    for name, values in array.coords.items():
+        if str(name).lower() in _WAVE_NAMES and tuple(values.dims) == (band_name,) and values.dtype.kind in "iuf":
+            units = values.attrs.get("units", array.attrs.get("wavelength_units"))
+            return np.asarray(values.data, dtype=np.float64), None if units is None else str(units)
+    return None, None
+
+
+def _place(array: Any, line_name: str, sample_name: str) -> dict[str, Any]:
+    """Where the image lies: by ``spatial_ref`` (rioxarray, CF), and coordinates with even steps."""
+    mapping = array.coords.get(str(array.attrs.get("grid_mapping", "spatial_ref")))
+    facts = {} if mapping is None else dict(mapping.attrs)
+    axes = [array.coords.get(name) for name in (sample_name, line_name)]
+    x, y = (None if axis is None or axis.ndim != 1 else np.asarray(axis.data) for axis in axes)
+    return placed(facts, x, y)
+
+
+def _number(facts: Mapping[Any, Any], *names: str) -> float | None:
+    for name in names:
+        value = np.ravel(facts.get(name, []))
+        if value.size == 1 and value.dtype.kind in "iuf":
+            return float(value[0])
+    return None
+
+
+def _each(facts: Mapping[Any, Any], name: str, neutral: float, count: int) -> NDArray[np.float64] | None:
+    value = _number(facts, name)
+    return None if value is None or value == neutral else np.full(count, value)
