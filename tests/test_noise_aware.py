@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,14 +12,16 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from fastanchors.errors import InvalidInputError, RankError
+from fastanchors.greedy import extremes
 from fastanchors.greedy.anchoring import find_anchors, working_rows
 from fastanchors.greedy.coordinates import Coordinates, coordinates
-from fastanchors.greedy.extremes import extreme_rows
+from fastanchors.greedy.extremes import Extremes, extreme_rows, towards
 from fastanchors.greedy.how_many import how_many
 from fastanchors.greedy.noise import clipped_noise, estimate_noise, without_clipping
 from fastanchors.greedy.refine import _Mixture, _Shares, refine
 from fastanchors.greedy.selection import best_volume, lifted, pseudo_points, select, successive_projection
 from fastanchors.greedy.stability import stability
+from fastanchors.greedy.summary import summarise
 from fastanchors.matrix import open_matrix
 from naive.noise_aware import naive_extremes, naive_pseudo_points, naive_spa
 
@@ -145,6 +150,48 @@ def test_extreme_rows_reach_farthest() -> None:
     values = np.random.default_rng(3).standard_normal((40_000, 5)).astype(np.float32)
     noise = np.zeros(len(values))
     assert set(naive_extremes(values, 16, 2)) <= set(extreme_rows(values, noise, directions=16, depth=2))
+
+
+def test_extremes_of_parts_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whatever order and pieces rows are seen; with ties, and with a choice made many times on the way."""
+    rng = np.random.default_rng(4)
+    values = np.round(rng.standard_normal((9000, 4)), 1).astype(np.float32)
+    noise, directions = rng.random(9000), towards(values, 20)
+    reach = directions @ values.T - noise.astype(np.float32)
+    expected = {int(row) for each in reach for row in np.argsort(-each, kind="stable")[:3]}
+    for waiting in (extremes._WAITING, 50):
+        monkeypatch.setattr(extremes, "_WAITING", waiting)
+        parts = []
+        for low, high in ((5000, 9000), (0, 2), (2, 5000)):
+            part = Extremes(directions, 3)
+            for at in range(low, high, 1300):
+                piece = slice(at, min(at + 1300, high))
+                part.look(values[piece], noise[piece], np.arange(piece.start, piece.stop))
+            parts.append(pickle.loads(pickle.dumps(part)))
+        for other in parts[1:]:
+            parts[0].merge(other)
+        assert set(parts[0].rows().tolist()) == expected
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.4, 0.6])
+def test_a_summary_in_parts_is_that_of_the_whole(zeros: float) -> None:
+    X, _, rng = mixed(8, rows=40_000, columns=30)
+    X = rng.poisson(300 * X) + 0.0
+    X[rng.random(len(X)) < zeros] = 0
+    filled = np.flatnonzero(X.sum(axis=1))
+    whole = summarise(open_matrix(X))
+    assert whole.total == len(filled)
+    assert np.isin(whole.rows, filled).all()
+    if len(filled) <= 20_000:
+        assert whole.complete
+        np.testing.assert_array_equal(whole.rows, filled)
+    else:
+        assert not whole.complete
+        assert 5500 < len(whole.sample) < 6500
+    parts = summarise(open_matrix(da.from_array(X, chunks=(7000, 30))))
+    for name in ("rows", "candidates", "sample"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+    np.testing.assert_allclose(parts.coordinates.values, whole.coordinates.values, atol=1e-6)
 
 
 @pytest.mark.parametrize("rule", ["smoothed", "pseudo-points", "lifted", "whitened", "auto"])

@@ -165,6 +165,11 @@ class DaskMatrix(RowMatrix):
         found = self._parts.each(_named("map", function), _map_rows, which, own, (function, shared, step))
         return [result for results in found for result in results]
 
+    def map_parts(self, function: Callable[..., _Result], *shared: Any) -> list[_Result]:
+        self.cost.rows_read += self.shape[0]
+        own = [(start,) for start in self._parts.starts[:-1]]
+        return self._parts.each(_named("part", function), _map_part, None, own, (function, shared))
+
     def transposed_dot(self, B: NDArray[np.float64]) -> NDArray[np.float64]:
         self.cost.rows_read += self.shape[0]
         own = [(B[start:stop],) for start, stop in pairwise(self._parts.starts)]
@@ -261,6 +266,10 @@ def _map_blocks(
     matrix: RowMatrix, start: int, function: Callable[..., Any], shared: tuple[Any, ...], step: int
 ) -> list[Any]:
     return [function(start + low, block, *shared) for low, block in matrix.blocks(step)]
+
+
+def _map_part(matrix: RowMatrix, start: int, function: Callable[..., Any], shared: tuple[Any, ...]) -> Any:
+    return function(matrix, start, *shared)
 
 
 def _map_rows(

@@ -23,7 +23,6 @@ __all__ = ["CoordinatesSidecar", "can_see_noise", "check_rule", "explain_no_nois
 
 _SPARE = 4  # directions beyond those that k needs
 _IN_FLIGHT = 192 << 20  # bytes of blocks that threads work on, whatever the matrix
-_ROW_BYTES = 4 * (DIRECTIONS + 4)  # held for each row of a store while its coordinates are made
 _PILOT_ROWS = 2048
 _FREE, _SHARE = 1 << 18, 0.1  # bytes that they may take in any store, and part of the bytes of the rows
 _OFF, _KIND = 9.0, 3  # so many rows with so many times the typical rest need directions of their own
@@ -179,7 +178,7 @@ class CoordinatesSidecar(Sidecar):
 
     def finish(self, store: Any) -> Mapping[str, NDArray[Any]] | None:
         m, n = store.shape
-        if 2 * m * _ROW_BYTES + 64 * min(m, _PILOT_ROWS) * n + _IN_FLIGHT > store.memory_limit // 2:
+        if 64 * min(m, _PILOT_ROWS) * n + _IN_FLIGHT > store.memory_limit // 2:
             return None  # the first seek makes them
         try:
             rows = _Once(store) if store.in_process else store  # rows on workers are looked at there

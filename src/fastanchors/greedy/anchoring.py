@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
-from .coordinates import Coordinates
+from .coordinates import Coordinates, Frame
 from .extremes import extreme_rows
 from .noise import Noise, clipped_noise, estimate_noise, without_clipping
 from .refine import Refined, refine
 from .selection import RULES, select
 
-__all__ = ["Found", "WorkingRows", "copies", "find_anchors", "working_rows"]
+__all__ = ["ALL", "SAMPLE", "Found", "WorkingRows", "copies", "find_anchors", "spread_of_noise", "working_rows"]
 
-_ALL = 20_000  # up to here every row may be a vertex and speaks for them
-_SAMPLE = 6_000  # rows beyond the extreme ones that speak for the vertices of larger matrices
+ALL = 20_000  # up to here every row may be a vertex and speaks for them
+SAMPLE = 6_000  # rows beyond the extreme ones that speak for the vertices of larger matrices
 _CLEAN = 3.0  # rows this many times as noisy as typical ones are no candidates
 _FEW = 0.1  # ... as long as no larger part of the rows is so noisy
 _EVEN = 2.0  # noise of most rows within this factor is even
@@ -83,15 +83,18 @@ class Found:
 
 def working_rows(coordinates: Coordinates, rng: np.random.Generator | None = None) -> WorkingRows:
     """Choose the rows to work on: all of them, or the extreme ones and an even sample."""
-    d = coordinates.shape[1]
     usable = np.flatnonzero(coordinates.sums > 0)
-    if len(usable) <= _ALL:
+    if len(usable) <= ALL:
         return WorkingRows(usable, usable)
     rng = np.random.default_rng(0) if rng is None else rng
-    columns = len(coordinates.frame.centre)
-    noise = np.sqrt(coordinates.left / max(1, columns - 1 - d))
-    candidates = extreme_rows(coordinates.values, noise)
-    return WorkingRows(candidates, np.sort(rng.choice(usable, _SAMPLE, replace=False)))
+    candidates = extreme_rows(coordinates.values, spread_of_noise(coordinates.frame, coordinates.left))
+    return WorkingRows(candidates, np.sort(rng.choice(usable, SAMPLE, replace=False)))
+
+
+def spread_of_noise(frame: Frame, left: _Array) -> _Array:
+    """The noise of each row along a direction, from what the directions leave of it."""
+    n, d = frame.directions.shape
+    return np.asarray(np.sqrt(left / max(1, n - 1 - d)))
 
 
 def find_anchors(

@@ -35,7 +35,9 @@ __all__ = [
     "Frame",
     "block_coordinates",
     "coordinates",
+    "coordinates_of",
     "fit_frame",
+    "pilot_frame",
 ]
 
 DIRECTIONS = 32  # kept by default
@@ -144,14 +146,27 @@ def coordinates(
     rng : numpy.random.Generator
         Draws the pilot where the matrix is larger than one.
     """
+    frame, _ = pilot_frame(matrix, directions, weights=weights, pilot_entries=pilot_entries, rng=rng)
+    return coordinates_of(matrix, frame)
+
+
+def pilot_frame(
+    matrix: RowMatrix,
+    directions: int = DIRECTIONS,
+    *,
+    weights: Weights = "auto",
+    pilot_entries: int = PILOT_ENTRIES,
+    rng: np.random.Generator | None = None,
+) -> tuple[Frame, Rows]:
+    """The frame of a pilot of the matrix, and the rows of the pilot; parameters as for :func:`coordinates`."""
     rng = np.random.default_rng(0) if rng is None else rng
     m, n = matrix.shape
     width = max(1, matrix.nnz // max(m, 1) if matrix.is_sparse else n)
     size = max(_PILOT_ROWS, min(pilot_entries, PILOT_ENTRIES) // width)
     chosen = np.arange(m) if m <= size else np.sort(rng.choice(m, size, replace=False))
     given = np.asarray(weights, dtype=np.float64)[chosen] if not isinstance(weights, str) else weights
-    frame = fit_frame(matrix.rows(chosen), directions, weights=given, rng=rng)
-    return coordinates_of(matrix, frame)
+    rows = matrix.rows(chosen)
+    return fit_frame(rows, directions, weights=given, rng=rng), rows
 
 
 def coordinates_of(matrix: RowMatrix, frame: Frame) -> Coordinates:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["extreme_rows"]
+__all__ = ["Extremes", "extreme_rows", "towards"]
 
 _DIRECTIONS = 256
 _DEPTH = 16  # rows kept at each end of each direction
-_BLOCK = 1 << 14
+_BLOCK = 1 << 12  # rows whose reach along all directions stays in the cache
+_FIRST = 1 << 11  # rows that decide how far the next ones must reach
+_WAITING = 1 << 18  # rows noted along all directions before the farthest are chosen
 _RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 
+_Floats = NDArray[np.float32]
+_Rows = NDArray[np.int64]
 
-def extreme_rows(
-    values: NDArray[np.float32], noise: NDArray[np.float64], *, directions: int = _DIRECTIONS, depth: int = _DEPTH
-) -> NDArray[np.intp]:
-    """About ``directions``·``depth`` rows at most, sorted, whatever the number of rows.
 
-    Directions lie in the first 1, 2, 3, 4, 6, … coordinates, half of them whitened. A row is taken for as far as it
-    reaches less its noise, so noisy rows are not preferred. Costs m·d·``directions`` products.
+def towards(values: _Floats, directions: int = _DIRECTIONS) -> _Floats:
+    """Unit vectors to look along, and their opposites: 2·``directions`` × d.
+
+    They lie in the first 1, 2, 3, 4, 6, … coordinates, half of them whitened by the spread of ``values``.
     """
     m, d = values.shape
     rng = np.random.default_rng(0)
@@ -30,19 +34,95 @@ def extreme_rows(
         r = ranks[j % len(ranks)]
         u = rng.standard_normal(r) / (spread[:r] if j // len(ranks) % 2 else spread[0])
         U[:r, j] = u / np.linalg.norm(u)
-    towards = np.hstack([U, -U]).T.astype(np.float32)
-    best = np.full((len(towards), depth), -np.inf, dtype=np.float32)
-    rows = np.full((len(towards), depth), -1, dtype=np.intp)
-    for start in range(0, m, _BLOCK):
-        reach = towards @ values[start : start + _BLOCK].T - noise[start : start + _BLOCK].astype(np.float32)
-        farther = reach > best.min(axis=1, keepdims=True)
-        for j in np.flatnonzero(farther.any(axis=1)).tolist():
-            new = np.flatnonzero(farther[j])
-            if len(new) > depth:
-                new = new[np.argpartition(-reach[j, new], depth - 1)[:depth]]
-            both = np.concatenate([best[j], reach[j, new]])
-            keep = np.argsort(-both, kind="stable")[:depth]
-            best[j] = both[keep]
-            rows[j] = np.concatenate([rows[j], new + start])[keep]
-    found = np.unique(rows)
-    return found[found >= 0]
+    return np.hstack([U, -U]).T.astype(np.float32)
+
+
+class Extremes:
+    """The ``depth`` rows that reach farthest along each direction, among those seen; parts of a matrix can be merged.
+
+    A row is taken for as far as it reaches less its noise, so noisy rows are not preferred. Of rows that reach equally
+    far the first are taken, so it does not matter in which order rows are seen. Several threads may look at a time.
+
+    Parameters
+    ----------
+    directions : array
+        One in each row, as :func:`towards` makes them.
+    depth : int
+        Rows kept along each.
+    """
+
+    def __init__(self, directions: _Floats, depth: int = _DEPTH) -> None:
+        self.directions, self.depth = directions, depth
+        self.floor = np.full(len(directions), -np.inf, np.float32)  # what rows must reach to be noted
+        self._noted: list[tuple[_Rows, _Rows, _Floats]] = []  # (direction, row, reach)
+        self._waiting = 0
+        self._lock = threading.Lock()
+
+    def look(self, values: _Floats, noise: NDArray[np.float64], rows: _Rows) -> NDArray[np.bool_]:
+        """Which of these rows may be among the farthest, by their numbers; costs m·d·``directions`` products."""
+        noted = np.zeros(len(values), np.bool_)
+        for low in range(0, len(values), _BLOCK):
+            piece = slice(low, low + _BLOCK)
+            reach = self.directions @ values[piece].T
+            reach -= noise[piece].astype(np.float32)
+            self._raise_floor(reach)
+            flat = np.flatnonzero(reach >= self.floor[:, None])
+            along, at = np.divmod(flat, reach.shape[1])
+            noted[low + at] = True
+            self._note(along, rows[low + at], reach.reshape(-1)[flat])
+        return noted
+
+    def _raise_floor(self, reach: _Floats) -> None:
+        """From the first rows: without it all of them would be noted."""
+        if self.floor[0] == -np.inf and reach.shape[1] > self.depth:
+            lowest = np.partition(reach[:, :_FIRST], -self.depth, axis=1)[:, -self.depth]
+            with self._lock:
+                self.floor = np.maximum(self.floor, lowest)
+
+    def _note(self, along: _Rows, rows: _Rows, reach: _Floats) -> None:
+        with self._lock:
+            self._noted.append((along, rows, reach))
+            self._waiting += len(along)
+            if self._waiting > _WAITING:
+                self._choose()
+
+    def _choose(self) -> None:
+        along, rows, reach = (np.concatenate(arrays) for arrays in zip(*self._noted))
+        order = np.lexsort((rows, -reach, along))
+        along = along[order]
+        place = np.arange(len(along)) - np.searchsorted(along, along)  # the farthest of each direction is at 0
+        last = order[place == self.depth - 1]
+        floor = self.floor.copy()
+        floor[along[place == self.depth - 1]] = reach[last]
+        self.floor = np.maximum(self.floor, floor)
+        keep = order[place < self.depth]
+        self._noted = [(along[place < self.depth], rows[keep], reach[keep])]
+        self._waiting = len(keep)
+
+    def merge(self, other: Extremes) -> None:
+        """Take in what another part of the matrix has noted."""
+        self._noted += other._noted
+        self._choose()
+
+    def rows(self) -> _Rows:
+        """The rows chosen, sorted."""
+        if not self._noted:
+            return np.zeros(0, np.int64)
+        self._choose()
+        return np.unique(self._noted[0][1])
+
+    def __getstate__(self) -> dict[str, object]:
+        return {key: value for key, value in self.__dict__.items() if key != "_lock"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
+
+def extreme_rows(
+    values: _Floats, noise: NDArray[np.float64], *, directions: int = _DIRECTIONS, depth: int = _DEPTH
+) -> NDArray[np.intp]:
+    """About ``directions``·``depth`` rows at most, sorted, whatever the number of rows."""
+    extremes = Extremes(towards(values, directions), depth)
+    extremes.look(values, noise, np.arange(len(values)))
+    return extremes.rows().astype(np.intp, copy=False)

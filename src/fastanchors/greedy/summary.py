@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..matrix import RowMatrix
-from .anchoring import Found, WorkingRows, copies, find_anchors, working_rows
-from .coordinates import DIRECTIONS, PILOT_ENTRIES, Coordinates, Frame, block_coordinates, coordinates
+from ..matrix import RowMatrix, Rows
+from .anchoring import ALL, SAMPLE, Found, WorkingRows, copies, find_anchors, spread_of_noise
+from .coordinates import DIRECTIONS, PILOT_ENTRIES, Coordinates, Frame, block_coordinates, pilot_frame
+from .extremes import Extremes, towards
 from .noise import Noise, estimate_noise
 from .stability import Stability, no_noise, stability
 
@@ -168,13 +169,83 @@ class Evidence:
 
 
 def summarise(matrix: RowMatrix, directions: int = DIRECTIONS, *, pilot_entries: int = PILOT_ENTRIES) -> Summary:
-    """Coordinates of all rows in one pass (and a pilot), and what is kept of them.
+    """What is kept of the coordinates of all rows: a pilot, then one pass, where the rows are.
 
-    Holds 4·(directions + 4) bytes a row meanwhile.
+    Of a large matrix each part gives only its extreme rows and its rows of the sample, whatever its height.
     """
-    whole = coordinates(matrix, directions, pilot_entries=pilot_entries)
-    working = working_rows(whole)
-    rows = np.union1d(working.candidates, working.sample)
-    kept = Coordinates(whole.frame, whole.values[rows], whole.left[rows], whole.sums[rows])
-    places = [np.searchsorted(rows, some) for some in (working.candidates, working.sample)]
-    return Summary(rows, kept, places[0], places[1], int(np.count_nonzero(whole.sums > 0)), matrix.shape[0])
+    frame, pilot = pilot_frame(matrix, directions, pilot_entries=pilot_entries)
+    m = matrix.shape[0]
+    if m > ALL:
+        notable = _notable_rows(matrix, frame, pilot)
+        if notable.filled > ALL:
+            places = [np.searchsorted(notable.rows, some) for some in (notable.extremes.rows(), notable.sample())]
+            return Summary(notable.rows, notable.coordinates(frame), places[0], places[1], notable.filled, m)
+    parts = matrix.map_blocks(_filled_rows, frame)
+    rows, values, left, sums = (np.concatenate([part[i] for part in parts]) for i in range(4))
+    every = np.arange(len(rows))
+    return Summary(rows, Coordinates(frame, values, left, sums), every, every, len(rows), m)
+
+
+def _filled_rows(start: int, block: Rows, frame: Frame) -> tuple[NDArray[Any], ...]:
+    """The rows of a block that are not zero, and their coordinates."""
+    values, left, sums = block_coordinates(start, block, frame)
+    full = np.flatnonzero(sums > 0)
+    return start + full, values[full], left[full], sums[full]
+
+
+class _Notable:
+    """Rows of a part of a matrix that reach far, or were drawn, and their coordinates."""
+
+    def __init__(self, extremes: Extremes, drawn: NDArray[np.int64], parts: list[tuple[Any, ...]]) -> None:
+        self.extremes, self.drawn = extremes, drawn
+        rows = np.concatenate([part[0] for part in parts])
+        keep = np.isin(rows, np.union1d(extremes.rows(), drawn))
+        self.rows = rows[keep]
+        self.kept = [np.concatenate([part[i] for part in parts])[keep] for i in (1, 2, 3)]
+        self.filled = sum(part[4] for part in parts)
+
+    def coordinates(self, frame: Frame) -> Coordinates:
+        return Coordinates(frame, *self.kept)
+
+    def sample(self) -> NDArray[np.int64]:
+        """Those drawn that are not zero."""
+        return np.intersect1d(self.drawn, self.rows)
+
+
+def _notable_rows(matrix: RowMatrix, frame: Frame, pilot: Rows) -> _Notable:
+    some = pilot[:: max(1, pilot.shape[0] // 4096)]
+    values, left, sums = block_coordinates(0, some, frame)
+    full = sums > 0
+    extremes = Extremes(towards(values[full]))
+    extremes.look(values[full], spread_of_noise(frame, left[full]), np.flatnonzero(full))
+    extremes.rows()
+    # Rows of the matrix reach at least as far as those of its pilot, but for rounding.
+    floor = extremes.floor - 1e-4 * np.abs(extremes.floor)
+    m = matrix.shape[0]
+    drawn = np.random.default_rng(0).choice(m, min(m, int(SAMPLE / full.mean())), replace=False)
+    found = matrix.map_parts(_look, frame, extremes.directions, floor, np.sort(drawn))
+    first = found[0]
+    for other in found[1:]:
+        first.extremes.merge(other.extremes)
+    return _Notable(first.extremes, first.drawn, [(each.rows, *each.kept, each.filled) for each in found])
+
+
+def _look(
+    part: RowMatrix,
+    first: int,
+    frame: Frame,
+    directions: NDArray[np.float32],
+    floor: NDArray[np.float32],
+    drawn: NDArray[np.int64],
+) -> _Notable:
+    """The notable rows of one part, whose first row is row ``first`` of the matrix."""
+    extremes = Extremes(directions)
+    extremes.floor = floor
+
+    def look(start: int, block: Rows) -> tuple[Any, ...]:
+        rows, values, left, sums = _filled_rows(first + start, block, frame)
+        noted = extremes.look(values, spread_of_noise(frame, left), rows)
+        at = np.flatnonzero(noted | np.isin(rows, drawn))
+        return rows[at], values[at], left[at], sums[at], len(rows)
+
+    return _Notable(extremes, drawn, part.map_blocks(look))

@@ -155,6 +155,14 @@ class RowMatrix(ABC):
         pieces = (indices[at : at + step] for at in range(0, len(indices), step))
         return map_ordered(lambda some, rows: function(some, rows, *shared), ((p, self.rows(p)) for p in pieces))
 
+    def map_parts(self, function: Callable[..., _Result], *shared: Any) -> list[_Result]:
+        """``function(part, first row, *shared)`` for consecutive parts of the rows, where they are; results in order.
+
+        A part is a RowMatrix whose rows are in the process that works on them: all of this one, or what a worker has.
+        For what is put together from few large answers; :meth:`map_blocks` has one for each block.
+        """
+        return [function(self, 0, *shared)]
+
     def default_block_rows(self) -> int:
         """Rows of a block that stays in the cache; it follows from the shape alone."""
         m, n = self.shape

@@ -127,6 +127,10 @@ class MeteredMatrix(RowMatrix):
         self.check(len(indices))
         return self.matrix.map_rows(function, indices, *shared, block_rows=block_rows)
 
+    def map_parts(self, function: Callable[..., _Result], *shared: Any) -> list[_Result]:
+        self.check(self.shape[0])
+        return self.matrix.map_parts(function, *shared)
+
     def squared_norms(self) -> NDArray[np.float64]:
         if not self.norms_known:
             self.check(self.shape[0])
