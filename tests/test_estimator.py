@@ -252,3 +252,51 @@ def test_solvers_are_cloned_with_their_options(solver):
     copy = clone(solver)
     assert copy is not solver
     assert copy == solver
+
+
+@pytest.mark.parametrize("normalize", ["l1", None])
+@pytest.mark.parametrize("selection", ["auto", "spa"])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_rows_that_arrive_give_what_all_rows_at_once_give(normalize, selection, make):
+    X = fa.datasets.separable(300, 20, 4, rng=1).A * np.linspace(0.5, 2, 300)[:, None]
+    whole = fa.SeparableNMF(4, normalize=normalize, selection=selection, random_state=0).fit(make(X))
+    model = fa.SeparableNMF(4, normalize=normalize, selection=selection, random_state=0)
+    for low, high in ((0, 50), (50, 51), (51, 300)):
+        model.partial_fit(make(X[low:high]))
+        assert model.n_samples_seen_ == high
+    np.testing.assert_equal(np.sort(model.anchors_), np.sort(whole.anchors_))
+    np.testing.assert_allclose(
+        np.sort(model.components_, axis=0), np.sort(whole.components_, axis=0), rtol=1e-9, atol=1e-12
+    )
+    np.testing.assert_allclose(model.reconstruction_err_, whole.reconstruction_err_, atol=1e-9)
+    assert model.transform(X[:5]).shape == (5, 4)
+
+
+def test_rows_that_arrive_follow_a_new_anchor():
+    X = fa.datasets.separable(200, 10, 3, rng=2).A
+    model = fa.SeparableNMF(4, selection="spa").partial_fit(np.vstack([X, np.eye(10)[:1]]))
+    model.partial_fit(np.eye(10)[3:4])
+    assert 201 in model.anchors_
+
+
+def test_rows_that_arrive_are_checked_and_kept_apart_from_fit():
+    X = fa.datasets.separable(50, 8, 3, rng=0).A
+    model = fa.SeparableNMF(3).partial_fit(X)
+    for wrong in (-X, X * np.nan, X[:, :5]):
+        with pytest.raises(ValueError):
+            model.partial_fit(wrong)
+    assert model.n_samples_seen_ == 50
+    assert fa.SeparableNMF(3).fit(X).partial_fit(X[:20]).n_samples_seen_ == 20
+    assert fa.SeparableNMF(3).partial_fit(X).fit(X).partial_fit(X[:20]).n_samples_seen_ == 20
+    with pytest.raises(InvalidInputError, match="among n_samples = 2 rows"):
+        fa.SeparableNMF(3).partial_fit(X[:2])
+    with pytest.raises(TypeError, match="append rows to a store"):
+        fa.SeparableNMF(3).partial_fit(fa.SampleMatrix(X))
+    with pytest.raises(InvalidInputError, match="normalize was 'l1'"):
+        model.set_params(normalize=None).partial_fit(X)
+
+
+def test_rows_that_arrive_keep_their_names():
+    X = pd.DataFrame(fa.datasets.separable(30, 8, 3, rng=0).A, index=[f"r{i}" for i in range(30)])
+    model = fa.SeparableNMF(3).partial_fit(X[:20]).partial_fit(X[20:])
+    assert list(model.result_.names) == [f"r{i}" for i in model.anchors_]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,12 +19,13 @@ from ._rng import RngLike, as_generator
 from ._validate import check_finite, check_flag, check_size, is_dask
 from .anchors import Anchors
 from .encoder import encode, encode_rows, squared_error
-from .errors import InvalidInputError, RankError
+from .errors import InvalidInputError, InvalidTypeError, RankError
 from .matrix import ArrayMatrix, RowMatrix, Rows, SampleAccess, open_matrix
 from .matrix.door import BlockSource, row_labels
 from .matrix.scaled import row_sums
 from .metrics import reconstruction_error
 from .rank import rank_curve
+from .sampling.matrix import SampleMatrix
 
 if TYPE_CHECKING:
     from .solvers.fas import SelectionRule
@@ -113,6 +115,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def fit(self, X: Any, y: Any = None) -> SeparableNMF:
         """Find the anchors of ``X``. ``y`` is ignored."""
         matrix = self._matrix(X, reset=True)
+        self.__dict__.pop("_seen", None)  # rows of an earlier partial_fit
         with use_threads(self.n_jobs):
             rng = self._find(matrix)
             if isinstance(matrix, SampleAccess) and matrix.shape[0] > _SAMPLED_ROWS:
@@ -122,6 +125,60 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 self.reconstruction_err_ = estimate.absolute
             else:
                 self.reconstruction_err_ = self._error(matrix)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> SeparableNMF:
+        """Find the anchors among the rows of ``X`` and all rows given to ``partial_fit`` before.
+
+        The rows are kept in a :class:`fastanchors.SampleMatrix` (about three times their memory), whose index follows
+        what arrives, so that a call costs far less than a fit of all rows. ``anchors_`` counts the rows in the order
+        they arrived; ``n_samples_seen_`` tells how many there are. The first call needs at least ``n_components`` rows.
+        :meth:`fit` keeps no rows: after it, the first call begins anew.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame or AnnData
+            Rows that have arrived, of one width. Rows in a store are appended there, and the store is fitted again.
+        y : ignored
+
+        Returns
+        -------
+        SeparableNMF
+            This estimator.
+
+        Examples
+        --------
+        >>> import fastanchors as fa
+        >>> X = fa.datasets.separable(100, 8, 3, rng=0).A
+        >>> model = fa.SeparableNMF(n_components=3)
+        >>> for rows in (X[:60], X[60:]):
+        ...     model = model.partial_fit(rows)
+        >>> model.n_samples_seen_
+        100
+        """
+        seen: SampleMatrix | None = self.__dict__.get("_seen")
+        arrived = self._matrix(X, reset=seen is None)
+        if not isinstance(arrived, ArrayMatrix):
+            raise InvalidTypeError(
+                f"partial_fit takes rows in memory, not a {type(X).__name__}; append rows to a store and fit the store"
+            )
+        if seen is None:
+            seen = SampleMatrix(arrived.data, self._check_normalize(), row_names=arrived.row_names)
+        else:
+            if seen.normalize != self.normalize:
+                raise InvalidInputError(f"normalize was {seen.normalize!r} for the rows so far, now {self.normalize!r}")
+            try:
+                check_finite(arrived.data, name="X")
+            except InvalidInputError as error:
+                raise InvalidInputError(f"Negative values in data passed to SeparableNMF: {error}") from None
+            seen.append(arrived.data.astype(seen.dtype, copy=False), row_names=arrived.row_names)
+        with use_threads(self.n_jobs):
+            rng = self._select(seen, seen.raw_rows, scaled=seen.normalize == "l1")
+            m = seen.shape[0]
+            some = np.sort(rng.choice(m, _SAMPLED_ROWS, replace=False)) if m > _SAMPLED_ROWS else np.arange(m)
+            lost = self._error(ArrayMatrix(seen.raw_rows(some)))
+            self.reconstruction_err_ = lost * float(np.sqrt(m / len(some)))
+        self._seen, self.n_samples_seen_ = seen, m
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
@@ -233,18 +290,27 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _find(self, matrix: RowMatrix) -> np.random.Generator:
         """Everything fitted but the error; returns the generator for what else is random."""
+        seen = matrix
+        if self._check_normalize() == "l1" and not isinstance(matrix, SampleAccess):
+            seen = matrix.l1_scaled()
+        return self._select(seen, matrix.rows, scaled=seen is not matrix)
+
+    def _check_normalize(self) -> Literal["l1"] | None:
         if self.normalize not in ("l1", None):
             raise InvalidInputError(f"normalize must be 'l1' or None, got {self.normalize!r}")
+        return "l1" if self.normalize else None
+
+    def _select(
+        self, matrix: RowMatrix, as_given: Callable[[NDArray[np.intp]], Rows], *, scaled: bool
+    ) -> np.random.Generator:
+        """Anchors of ``matrix``, components in the units of the rows as given, which it may show scaled to sum one."""
         solver = _solver(self.solver, self.selection)
         rng = as_generator(_as_rng(self.random_state))
-        seen = matrix
-        if self.normalize == "l1" and not isinstance(matrix, SampleAccess):
-            seen = matrix.l1_scaled()
         if isinstance(self.n_components, str):
             if self.n_components != "auto":
                 raise InvalidInputError(f"n_components must be an integer or 'auto', got {self.n_components!r}")
-            self.rank_curve_ = rank_curve(seen, k_max=min(50, _most(solver, matrix.shape)), rng=rng)
-            result = _seek(solver, seen, self.rank_curve_.k, rng)
+            self.rank_curve_ = rank_curve(matrix, k_max=min(50, _most(solver, matrix.shape)), rng=rng)
+            result = _seek(solver, matrix, self.rank_curve_.k, rng)
         else:
             self.__dict__.pop("rank_curve_", None)  # of an earlier fit
             k = check_size(self.n_components, name="n_components")
@@ -253,20 +319,20 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                     f"n_components = {k} anchors cannot be found among n_samples = {matrix.shape[0]} rows; "
                     "ask for fewer, or for n_components='auto'"
                 )
-            result = _seek(solver, seen, k, rng)
+            result = _seek(solver, matrix, k, rng)
             if len(result) < k:
                 warnings.warn(
                     f"n_components = {k}, but the data hold only {len(result)} independent anchors; these are taken",
-                    stacklevel=3,  # the caller of fit
+                    stacklevel=4,  # the caller of fit
                 )
         self.result_ = result
         self.anchors_ = result.indices
         self.certificate_ = result.certificate
         self.n_components_ = len(result)
-        rows = matrix.rows(result.indices)
+        rows = as_given(result.indices)
         components = np.asarray(rows.toarray() if sp.issparse(rows) else rows)
         if result.points is not None:
-            size = row_sums(rows)[:, None] if seen is not matrix else 1.0
+            size = row_sums(rows)[:, None] if scaled else 1.0
             components = (result.points * size).astype(components.dtype, copy=False)
         # Whole numbers become doubles, as everywhere in scikit-learn.
         self.components_ = components if components.dtype.kind == "f" else components.astype(np.float64)

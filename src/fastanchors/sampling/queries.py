@@ -131,6 +131,13 @@ class Queries(SampleAccess):
         self.cost.rows_read += len(rows)
         return self._gather(rows, view=True)
 
+    @reads
+    def raw_rows(self, indices: ArrayLike) -> Rows:
+        """Those rows as they are stored, in that order and in their own type: what the view is made of."""
+        rows = check_index(indices, self.shape[0], name="row").reshape(-1)
+        self.cost.rows_read += len(rows)
+        return self._gather(rows, view=False)
+
     def _need_columns(self) -> None:
         if not all(block.has_columns for block in self._blocks):
             raise InvalidInputError("this matrix was built without its column side; build it with columns=True")
