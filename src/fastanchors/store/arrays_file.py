@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import resource
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -111,6 +110,8 @@ def _map(path: Path) -> Any:
 
 def _allow_more_files() -> bool:
     """A map keeps its file open: for a store of very many shards, raise this process's limit as far as it may."""
+    import resource  # which Windows lacks, as it lacks stores
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == hard:
         return False

@@ -21,7 +21,7 @@ from ..matrix.contract import Rows
 from ..sampling.row_block import Block
 from .arrays_file import write_arrays
 from .build_directory import appear, hold, new_folder, remove_dead_builds, restore
-from .files import absolute, disk_errors
+from .files import absolute, check_platform, disk_errors
 from .journal import Journal
 from .manifest import Manifest, Shard
 from .names import encode_names
@@ -95,6 +95,7 @@ def build(
     """
     from .store import Store
 
+    check_platform()
     if normalize not in ("l1", None):
         raise InvalidInputError(f"normalize must be 'l1' or None, got {normalize!r}")
     memory_limit = check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import os
 import stat
 import weakref
@@ -16,9 +15,15 @@ from typing import BinaryIO
 from ..errors import CorruptStoreError, StoreError, StoreLockedError
 from ..io.addresses import local_path
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = [
     "WriterLock",
     "absolute",
+    "check_platform",
     "create_file",
     "disk_errors",
     "exchange",
@@ -38,7 +43,18 @@ _REASONS = {
     errno.EIO: "the disk reports an input/output error",
     errno.ELOOP: "it is a symbolic link",
 }
+# Flags that some systems lack; where there are no links or child processes to guard against, they are not needed.
+CLOSE_ON_EXEC, NO_LINKS, NO_WAIT = (getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"))
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux
+
+
+def check_platform() -> None:
+    """Raise where the system has no locks that die with their process: nothing would keep two writers apart."""
+    if fcntl is None:
+        raise StoreError(
+            "a store needs the file locks and renames of Linux or macOS; on Windows use it in WSL (the Windows "
+            "Subsystem for Linux). Arrays, frames, files that fit in memory and Dask collections work here too"
+        )
 
 
 def absolute(path: str | os.PathLike[str]) -> Path:
@@ -70,7 +86,7 @@ def which_directory(path: Path) -> tuple[int, int] | None:
 def open_file(path: Path) -> BinaryIO:
     """A file of a store for reading: a regular file, not a link to one, nor a pipe that would wait for a writer."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | CLOSE_ON_EXEC | NO_LINKS | NO_WAIT)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise CorruptStoreError(f"{path}: it is a symbolic link; a store holds its files itself") from None
@@ -83,7 +99,7 @@ def open_file(path: Path) -> BinaryIO:
 
 def create_file(path: Path) -> BinaryIO:
     """A new file of a store for writing. What has the name already is never written to, be it a link or a file."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOSE_ON_EXEC | NO_LINKS
     try:
         return os.fdopen(os.open(path, flags, 0o666), "wb")
     except FileExistsError:
@@ -137,7 +153,7 @@ class WriterLock:
         self._store, self._process = store, os.getpid()
         self._path = store / "lock"
         with disk_errors(self._path, "take the writer's lock"):
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            flags = os.O_RDWR | os.O_CREAT | CLOSE_ON_EXEC | NO_LINKS
             self._descriptor: int | None = os.open(self._path, flags, 0o666)
         _HELD.add(self)
         try:
@@ -186,4 +202,5 @@ def _forget_all() -> None:
         lock.forget()
 
 
-os.register_at_fork(after_in_child=_forget_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import CorruptStoreError, StoreError
-from .files import create_file, disk_errors, open_file, sync_directory
+from .files import CLOSE_ON_EXEC, NO_LINKS, create_file, disk_errors, open_file, sync_directory
 
 __all__ = ["Journal", "Record", "read_journal"]
 
@@ -105,7 +105,7 @@ class Journal:
     def __init__(self, path: Path, end: int, commits: int) -> None:
         self.path, self.end, self.commits = path, end, commits
         with disk_errors(path, "open the journal"):
-            self._file: int | None = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            self._file: int | None = os.open(path, os.O_RDWR | CLOSE_ON_EXEC | NO_LINKS)
             if os.fstat(self._file).st_size > end:
                 os.ftruncate(self._file, end)
 

@@ -31,7 +31,7 @@ from ..sampling.delegate import SampleDelegate
 from ..sampling.row_block import Block
 from ..sampling.write_log import Entries, WriteLog, joined
 from .compact import compact, remove_leftovers, worth_compacting
-from .files import absolute, which_directory
+from .files import absolute, check_platform, which_directory
 from .journal import read_journal
 from .manifest import Manifest
 from .mapped_matrix import MappedMatrix
@@ -85,6 +85,7 @@ class Store(SampleDelegate, SidecarHost):
     def __init__(
         self, path: Path, mode: str = "r", memory_limit: int = 1 << 30, kinds: Sequence[type[Sidecar]] = ()
     ) -> None:
+        check_platform()
         # Mode "lazy" (what a build returns) takes the writer's lock with the first change.
         self.path, self.mode, self.memory_limit, self._kinds = absolute(path), mode, memory_limit, kinds
         self._writer = Writer(self.path, mode)
