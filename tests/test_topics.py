@@ -13,7 +13,7 @@ from fastanchors.apps._cooccurrence import Cooccurrence
 from fastanchors.apps._mixtures import fit_proportions, log_likelihood, mixtures
 from fastanchors.apps._topics import _recover_divergence
 from fastanchors.apps._word_space import word_space
-from naive.apps import cooccurrence, divergence, posterior, scaled_space
+from naive.apps import cautious_npmi, cooccurrence, divergence, posterior, scaled_space
 
 
 @pytest.fixture(scope="module")
@@ -337,6 +337,7 @@ def test_the_table_beside_scikit_learn(corpus):
     by_name = {row.method: row for row in table}
     assert list(by_name) == [
         "anchor words",
+        "anchor words, most relevant words",
         "anchor words, most probable words",
         "scikit-learn NMF, tf-idf",
         "scikit-learn LDA",
@@ -352,3 +353,27 @@ def test_the_table_beside_scikit_learn(corpus):
         assert row.seconds > 0
     again = fa.apps.compare_topics(model, corpus.A)
     assert [row.npmi for row in again] == [row.npmi for row in table]
+
+
+# --- words shown ------------------------------------------------------------------------------------------------------
+
+
+def test_words_shown_are_the_relevant_ones_that_occur_together(corpus):
+    model = fa.apps.topics(corpus.A, 5, vocabulary=corpus.vocabulary)
+    H = sp.csr_array(corpus.A)
+    relevant = model.top(20, 1 / 3)
+    for t in range(5):
+        left = relevant[t].tolist()
+        while len(left) > 10:
+            company = [sum(cautious_npmi(H, v, w) for w in left if w != v) for v in left]
+            left.pop(int(np.argmin(company)))
+        assert model.top()[t].tolist() == left
+        assert model.top(20)[t].tolist() == left + [word for word in relevant[t] if word not in left]
+    assert np.array_equal(model.top(30)[:, :20], model.telling)
+    assert np.array_equal(np.sort(model.top(30)), np.sort(model.top(30, 1 / 3)))
+    assert model.npmi.mean() >= fa.metrics.topic_coherence(relevant[:, :10], H, measure="npmi").mean()
+
+
+def test_words_of_a_small_vocabulary_are_all_shown():
+    model = fa.apps.topics(fa.datasets.topics(60, 8, 2, rng=0).A, 2)
+    assert all(sorted(row) == list(range(8)) for row in model.top().tolist())

@@ -63,3 +63,13 @@ def scaled_space(counts, k, regularization):
 def leverages(rows: np.ndarray, d: int) -> np.ndarray:
     """The share that each row has in the leading d singular directions."""
     return np.sum(np.linalg.svd(rows, full_matrices=False)[0][:, :d] ** 2, axis=1)
+
+
+def cautious_npmi(counts, v, w):
+    """NPMI of sharing a document, with j − √j for the number j of documents shared."""
+    A = np.asarray(counts.toarray()) > 0
+    n, joint = len(A), int(np.sum(A[:, v] & A[:, w]))
+    sure = joint - np.sqrt(joint)
+    if sure <= 0:
+        return -1.0
+    return np.log((sure / n) / (A[:, v].mean() * A[:, w].mean())) / -np.log(sure / n)

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from .._replacing import replacing
 from ..errors import InvalidInputError, MissingExtraError, StoreError
 from ._corpus import as_corpus
+from ._topic_words import relevant_words
 from ._topics import Topics
 
 __all__ = ["is_topics", "load_topics", "pyldavis", "save_table", "save_topics"]
 
 _KIND = "fastanchors topics"
-_FORMAT = 1
-_ARRAYS = ("topics", "anchors", "groups", "share", "mixtures", "coherence", "npmi", "directions")
+_FORMAT = 2  # 1 had no telling words
+_ARRAYS = ("topics", "anchors", "groups", "share", "mixtures", "coherence", "npmi", "telling", "directions")
 _NUMBERS = ("tokens", "uniqueness", "min_documents", "candidates", "seconds")
 
 
@@ -60,14 +61,17 @@ def load_topics(path: str | os.PathLike[str]) -> Topics:
     try:
         with np.load(path, allow_pickle=False) as file:
             record = json.loads(str(file["record"]))
-            arrays = {name: file[name] for name in _ARRAYS}
+            if record["kind"] != _KIND or record["format"] not in (1, _FORMAT):
+                raise StoreError(f"{os.fspath(path)} is of a format this version does not know")
+            arrays = {name: file[name] for name in _ARRAYS if name != "telling" or record["format"] == _FORMAT}
             lists: dict[str, Any] = {
                 name: [str(word) for word in file[name]] if record[f"has_{name}"] else None
                 for name in ("vocabulary", "documents")
             }
-        if record["kind"] != _KIND or record["format"] != _FORMAT:
-            raise StoreError(f"{os.fspath(path)} is of a format this version does not know")
         numbers = {name: record[name] for name in _NUMBERS}
+        if record["format"] == 1:
+            law, share = arrays["topics"], arrays["share"]
+            arrays["telling"] = relevant_words(law, share @ law, numbers["tokens"], 20)
     except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise StoreError(f"{os.fspath(path)} is damaged: {error}") from error
     return Topics(**arrays, **lists, **numbers)

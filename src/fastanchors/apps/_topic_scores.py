@@ -41,7 +41,8 @@ def compare_topics(model: Topics, counts: Any, *, rng: RngLike = 0) -> list[Topi
     """A fitted model beside scikit-learn's NMF and LatentDirichletAllocation with as many topics of the same counts.
 
     NMF factors tf-idf weights, as scikit-learn's own example of topic extraction has it, and its top words are those
-    of the largest weights. The other two give laws of words, whose top words are taken by relevance and by probability.
+    of the largest weights. The other two give laws of words, whose top words are taken by relevance and by probability;
+    those of the model itself also as :meth:`Topics.top` shows them.
     Costs what the two fits cost: LDA takes ten passes of online variational Bayes, usually the longest.
     """
     H = sp.csr_array(as_matrix(counts, name="counts"))
@@ -53,19 +54,19 @@ def compare_topics(model: Topics, counts: Any, *, rng: RngLike = 0) -> list[Topi
         means = [float(topic_coherence(words, H, measure=measure).mean()) for measure in ("umass", "npmi")]
         return TopicScores(method, means[0], means[1], topic_uniqueness(words), seconds)
 
-    def laws(method: str, topics: NDArray[np.float64], seconds: float) -> list[TopicScores]:
-        shown = {"": RELEVANCE, ", most probable words": 1.0}
-        return [
-            scores(method + how, relevant_words(topics, probability, float(H.sum()), _TOP, relevance), seconds)
-            for how, relevance in shown.items()
-        ]
+    def law_scores(method: str, topics: NDArray[np.float64], relevance: float, seconds: float) -> TopicScores:
+        return scores(method, relevant_words(topics, probability, float(H.sum()), _TOP, relevance), seconds)
 
     nmf, nmf_seconds = _timed(lambda: _nmf(H, k, seed))
     lda, lda_seconds = _timed(lambda: _lda(H, k, seed))
+    laws = lda / lda.sum(axis=1, keepdims=True)
     return [
-        *laws("anchor words", model.topics, model.seconds),
+        scores("anchor words", model.top(_TOP), model.seconds),
+        law_scores("anchor words, most relevant words", model.topics, RELEVANCE, model.seconds),
+        law_scores("anchor words, most probable words", model.topics, 1.0, model.seconds),
         scores("scikit-learn NMF, tf-idf", np.argsort(-nmf, axis=1, kind="stable")[:, :_TOP], nmf_seconds),
-        *laws("scikit-learn LDA", lda / lda.sum(axis=1, keepdims=True), lda_seconds),
+        law_scores("scikit-learn LDA", laws, RELEVANCE, lda_seconds),
+        law_scores("scikit-learn LDA, most probable words", laws, 1.0, lda_seconds),
     ]
 
 

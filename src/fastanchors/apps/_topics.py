@@ -25,7 +25,7 @@ from ._corpus import as_corpus, document_counts
 from ._mixtures import fit_proportions, mixtures
 from ._smoothed import nearest_to_means
 from ._topic_refine import best_sweeps, refined
-from ._topic_words import RELEVANCE, relevant_words
+from ._topic_words import RELEVANCE, relevant_words, telling_words
 from ._word_space import WordSpace, word_space
 
 __all__ = ["Topics", "topics"]
@@ -59,13 +59,15 @@ class Topics:
     tokens
         How many tokens the corpus has.
     coherence
-        K, UMass coherence of the ten most relevant words of each topic; higher is better, 0 the best.
+        K, UMass coherence of the ten words shown of each topic; higher is better, 0 the best.
     npmi
         K, their normalised pointwise mutual information, −1 … 1.
     uniqueness
         Mean share of such a word that belongs to one topic alone, 1/k … 1.
     min_documents
         The smallest number of documents of a candidate anchor; candidates, how many there were.
+    telling
+        k × 20, the words that :meth:`top` shows; see :func:`fastanchors.apps._topic_words.telling_words`.
     directions
         What ``topics(..., start=...)`` goes on from.
     seconds
@@ -85,20 +87,30 @@ class Topics:
     uniqueness: float
     min_documents: int
     candidates: int
+    telling: NDArray[np.intp]
     directions: NDArray[np.float64]
     seconds: float
 
-    def top(self, count: int = 10, relevance: float = RELEVANCE) -> NDArray[np.intp]:
-        """k × count words of each topic, most relevant first; with ``relevance=1`` the most probable ones.
+    def top(self, count: int = 10, relevance: float | None = None) -> NDArray[np.intp]:
+        """k × count words that show what each topic is about.
 
-        See :func:`fastanchors.apps._topic_words.relevant_words`.
+        By default relevant words that occur together, most relevant first. With a number for ``relevance`` the words
+        that are most relevant one by one: 1 for the most probable ones, 0 for those found in the topic alone. See
+        :func:`fastanchors.apps._topic_words.telling_words` and :func:`~fastanchors.apps._topic_words.relevant_words`.
         """
-        return relevant_words(self.topics, self.share @ self.topics, self.tokens, count, relevance)
+        if relevance is None and count <= self.telling.shape[1]:
+            return self.telling[:, :count]
+        at = RELEVANCE if relevance is None else relevance
+        found = relevant_words(self.topics, self.share @ self.topics, self.tokens, count, at)
+        if relevance is not None:
+            return found
+        pairs = zip(self.telling, found, strict=True)  # the telling words are among those found
+        return np.array([np.concatenate([first, row[~np.isin(row, first)]]) for first, row in pairs])
 
     def name(self, word: int) -> str:
         return str(word) if self.vocabulary is None else self.vocabulary[word]
 
-    def words(self, count: int = 10, relevance: float = RELEVANCE) -> list[list[str]]:
+    def words(self, count: int = 10, relevance: float | None = None) -> list[list[str]]:
         """The same by name."""
         return [[self.name(word) for word in row] for row in self.top(count, relevance)]
 
@@ -200,7 +212,8 @@ def topics(
     if refine != 0:
         law, share = refined(H, law, share, refine)
     tokens = float(H.sum())
-    top = relevant_words(law, share @ law, tokens, 10)
+    telling = telling_words(H, law, share @ law, tokens)
+    top = telling[:, :10]
     shown = _only(H, top)
     return Topics(
         topics=law,
@@ -216,6 +229,7 @@ def topics(
         uniqueness=topic_uniqueness(top),
         min_documents=found.min_documents,
         candidates=found.candidates,
+        telling=telling,
         directions=found.space.directions,
         seconds=time.perf_counter() - started,
     )

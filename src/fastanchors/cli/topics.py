@@ -74,8 +74,7 @@ def text_options(command: Any) -> Any:
 @click.option(
     "--relevance",
     type=click.FloatRange(0, 1),
-    default=1 / 3,
-    help="1 shows a topic's most probable words, 0 those found in it alone; 1/3 unless given.",
+    help="Words one by one: 1 a topic's most probable, 0 those found in it alone. Else words that occur together.",
 )
 @click.option("--compare", is_flag=True, help="A table beside scikit-learn's NMF and LDA on the same counts.")
 @click.option("--since", type=_PATH, help="A model of the same corpus before it grew: faster, and says what changed.")
@@ -92,7 +91,7 @@ def topics(
     refine: Any,
     top: int,
     examples: int,
-    relevance: float,
+    relevance: float | None,
     compare: bool,
     since: Path | None,
     out: Path | None,
