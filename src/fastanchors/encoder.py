@@ -21,7 +21,7 @@ from .errors import InvalidInputError, InvalidTypeError
 from .greedy.nnls import NonnegativeSystem
 from .matrix import RowMatrix, open_matrix
 
-__all__ = ["encode", "encode_rows", "squared_error"]
+__all__ = ["AnchorSystem", "encode", "encode_rows", "squared_error"]
 
 _CHUNK_BYTES = 1 << 23  # rows of one chunk as float64, and what is computed from them
 
@@ -131,7 +131,7 @@ def encode_rows(
             total += block_error
         return total
     with one_blas_thread():  # the same products in the same order, whatever the number of threads
-        system = _System(C, sum_to_one)
+        system = AnchorSystem(C, sum_to_one)
 
         def solve(start: int, block: Rows) -> float:
             block, Y, F = system.solve(start, block)
@@ -145,7 +145,7 @@ def _block_weights(
     start: int, block: Rows, C: NDArray[np.float64], sum_to_one: bool, error: bool
 ) -> tuple[int, NDArray[np.float64], float]:
     with one_blas_thread():
-        system = _System(C, sum_to_one)
+        system = AnchorSystem(C, sum_to_one)
         block, Y, F = system.solve(start, block)
         return start, F, system.squared_error(block, Y, F) if error else 0.0
 
@@ -162,11 +162,11 @@ def squared_error(matrix: RowMatrix, C: NDArray[np.float64], *, sum_to_one: bool
 
 
 def _block_error(start: int, block: Rows, C: NDArray[np.float64], sum_to_one: bool) -> float:
-    system = _System(C, sum_to_one)
+    system = AnchorSystem(C, sum_to_one)
     return system.squared_error(*system.solve(start, block))
 
 
-class _System:
+class AnchorSystem:
     """The anchors factored once: C = Rᵀ·Qᵀ."""
 
     def __init__(self, C: NDArray[np.float64], sum_to_one: bool) -> None:
@@ -187,11 +187,18 @@ class _System:
 
     def squared_error(self, block: Rows, Y: NDArray[np.float64], F: NDArray[np.float64]) -> float:
         if sp.issparse(block):
-            outside = block.multiply(block).sum(axis=1) - np.einsum("ij,ij->i", Y, Y)
-            gap = Y - F @ self.R.T
-            return float(np.maximum(outside + np.einsum("ij,ij->i", gap, gap), 0.0).sum())
+            squares = block.multiply(block).sum(axis=1)
+            return float(self.squared_errors(np.asarray(squares).reshape(-1), Y, F).sum())
         gap = block - F @ self.C
         return float(np.einsum("ij,ij->", gap, gap))
+
+    def squared_errors(
+        self, squares: NDArray[np.float64], Y: NDArray[np.float64], F: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """‖a − f·C‖² of each row from its ``squares`` ‖a‖²: it reads no row, and cannot tell 1e-15·‖a‖² from zero."""
+        gap = Y - F @ self.R.T
+        outside = squares - np.einsum("ij,ij->i", Y, Y)
+        return np.asarray(np.maximum(outside + np.einsum("ij,ij->i", gap, gap), 0.0))
 
 
 def _chunk_rows(matrix: RowMatrix, k: int) -> int:

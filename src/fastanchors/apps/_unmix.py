@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._openers import opener
+from .._parallel import map_ordered, one_blas_thread
 from .._validate import check_number, check_rank, check_size
-from ..encoder import encode
+from ..encoder import AnchorSystem
 from ..errors import InvalidInputError
 from ._cube import Cube, as_cube
 from ._materials import find_materials
@@ -25,6 +26,8 @@ from ._usable import Usable, usable
 __all__ = ["Unmixing", "unmix"]
 
 _SEARCHED = 1 << 17  # pixels in which materials are sought
+_RANKED = 1 << 22  # pixels that are counted at a time
+_CHUNK_BYTES = 1 << 22  # pixels in double precision that are encoded at a time
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,10 @@ class Unmixing:
     abundances
         Pixels × k, the share of each material in each pixel; rows sum to one, those of pixels left out are zero.
     share
-        K, the mean abundance over the pixels that hold data.
+        k numbers, the mean abundance over the pixels that hold data.
+    residual
+        For each pixel the root mean square over the bands of what its mixture misses, in the units of the data; zero
+        for pixels left out.
     empty
         Pixels without data (masked, zero, not a number or the no-data value in every band).
     incomplete
@@ -75,6 +81,7 @@ class Unmixing:
     method: str
     abundances: NDArray[Any]
     share: NDArray[np.float64]
+    residual: NDArray[np.float32]
     empty: NDArray[np.intp]
     incomplete: NDArray[np.intp]
     outliers: NDArray[np.intp]
@@ -216,7 +223,7 @@ def unmix(
     cube = _with_nodata(as_cube(scene, shape=shape, bands=bands, order=order or "C"), nodata)
     dropped = None if drop_bands is None else check_bands(drop_bands, cube.size[1])
     data = usable(cube, mask=None if mask is None else fit_mask(mask, cube), dropped=dropped, clip=clip)
-    searched = _sample(np.flatnonzero(data.held))
+    searched = _sample(data.held)
     check_rank(k, (searched.size, data.bands.size))
     part = 1 / (8 * k) if share is None else check_number(share, name="share", minimum=0.0, maximum=1.0)
     count = max(1, math.ceil(part * searched.size))
@@ -229,7 +236,7 @@ def unmix(
     del pixels
     outliers = searched[outlier]
     abundances = check_output(out, (cube.size[0], k))
-    relative_error, total = _encode(data, found.spectra, ~hot, outliers, abundances)
+    filled = fill_abundances(data, found.spectra, ~hot, outliers, abundances)
     endmembers = np.zeros((k, cube.size[1]))
     endmembers[:, data.bands] = found.spectra
     return Unmixing(
@@ -238,7 +245,8 @@ def unmix(
         groups=[used[group] for group in found.groups],
         method=found.method,
         abundances=abundances,
-        share=total / np.count_nonzero(data.held),
+        share=filled.total / np.count_nonzero(data.held),
+        residual=filled.residual,
         empty=data.empty,
         incomplete=data.incomplete,
         outliers=outliers,
@@ -246,10 +254,29 @@ def unmix(
         dropped_bands=data.dropped,
         dead_bands=data.dead,
         hot_bands=data.bands[hot],
-        relative_error=relative_error,
+        relative_error=filled.relative_error,
         cube=cube,
         seconds=time.perf_counter() - started,
     )
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What was learnt while the abundances were written.
+
+    Attributes
+    ----------
+    relative_error
+        ‖X − F·S‖_F / ‖X‖_F without outliers.
+    total
+        Sum of the abundances of each material.
+    residual
+        For each pixel the root mean square of what its mixture misses, in the units of the data.
+    """
+
+    relative_error: float
+    total: Any
+    residual: NDArray[np.float32]
 
 
 def check_bands(bands: Any, count: int) -> NDArray[np.intp]:
@@ -280,30 +307,53 @@ def _with_nodata(cube: Cube, nodata: float | None) -> Cube:
     return cube if ignore == cube.info.ignore else replace(cube, info=replace(cube.info, ignore=ignore))
 
 
-def _sample(held: NDArray[np.intp]) -> NDArray[np.intp]:
-    if held.size <= _SEARCHED:
-        return held
-    return np.sort(np.random.default_rng(0).choice(held, _SEARCHED, replace=False))
+def _sample(held: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Pixels in which materials are sought: all that are held, or some of them drawn evenly; in rising order."""
+    count = int(np.count_nonzero(held))
+    if count <= _SEARCHED:
+        return np.flatnonzero(held)
+    ranks = np.sort(np.random.default_rng(0).choice(count, _SEARCHED, replace=False))
+    found, before = [], 0
+    for start in range(0, len(held), _RANKED):
+        here = np.flatnonzero(held[start : start + _RANKED])
+        first, last = np.searchsorted(ranks, [before, before + here.size])
+        found.append(here[ranks[first:last] - before] + start)
+        before += here.size
+    return np.concatenate(found)
 
 
-def _encode(
+def fill_abundances(
     data: Usable,
     spectra: NDArray[np.float64],
     sound: NDArray[np.bool_],
     outliers: NDArray[np.intp],
     abundances: NDArray[Any],
-) -> tuple[float, NDArray[np.float64]]:
-    """Fill in the abundances a block at a time; the relative error without outliers, and the sum of all."""
-    lost = squares = 0.0
-    total = np.zeros(len(spectra))
-    spectra = spectra[:, sound]
-    for at, pixels in data.blocks():
-        block = (pixels if sound.all() else pixels[:, sound]).astype(np.float64)
-        shares = np.asarray(encode(block, spectra, sum_to_one=True), dtype=np.float64)
-        abundances[at] = shares
-        total += shares.sum(axis=0)
-        odd = np.isin(at, outliers)
-        gap = block - shares @ spectra
-        sizes = np.einsum("ij,ij->i", gap, gap), np.einsum("ij,ij->i", block, block)
-        lost, squares = lost + float(sizes[0][~odd].sum()), squares + float(sizes[1][~odd].sum())
-    return math.sqrt(lost / squares), total
+    *,
+    sum_to_one: bool = True,
+) -> Filled:
+    """Write the abundances of all held pixels, in threads, a block at a time."""
+    with one_blas_thread():
+        system = AnchorSystem(np.ascontiguousarray(spectra[:, sound]), sum_to_one)
+        residual = np.zeros(len(abundances), dtype=np.float32)
+        width = int(np.count_nonzero(sound))
+
+        def solve(at: NDArray[np.intp], pixels: NDArray[Any]) -> tuple[float, float, NDArray[np.float64]]:
+            lost = squares = 0.0
+            total = np.zeros(len(spectra))
+            step = max(1, _CHUNK_BYTES // (8 * width))
+            for start in range(0, len(at), step):
+                here, part = at[start : start + step], pixels[start : start + step]
+                block, Y, F = system.solve(start, (part if sound.all() else part[:, sound]).astype(np.float64))
+                sizes = np.einsum("ij,ij->i", block, block)
+                missed = system.squared_errors(sizes, Y, F)
+                where: Any = slice(here[0], here[-1] + 1) if here[-1] - here[0] + 1 == here.size else here
+                abundances[where], residual[where] = F, np.sqrt(missed / width)
+                total += F.sum(axis=0)
+                usual = np.ones(here.size, dtype=bool)
+                usual[np.searchsorted(here, outliers[(outliers >= here[0]) & (outliers <= here[-1])])] = False
+                lost, squares = lost + float(missed[usual].sum()), squares + float(sizes[usual].sum())
+            return lost, squares, total
+
+        parts = map_ordered(solve, data.blocks())
+    lost, squares = sum(part[0] for part in parts), sum(part[1] for part in parts)
+    return Filled(math.sqrt(lost / squares) if squares else 0.0, sum((part[2] for part in parts), 0.0), residual)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._parallel import map_ordered
 from ..errors import InvalidInputError
 from ._cube import Cube
 
@@ -73,12 +74,18 @@ class Usable:
 
 
 def usable(
-    cube: Cube, *, mask: NDArray[np.bool_] | None = None, dropped: NDArray[np.intp] | None = None, clip: bool = False
+    cube: Cube,
+    *,
+    mask: NDArray[np.bool_] | None = None,
+    dropped: NDArray[np.intp] | None = None,
+    clip: bool = False,
+    signed: bool = False,
 ) -> Usable:
     """Look at every pixel once, twice where bands turn out to be dead.
 
     A pixel is empty where it is masked, or zero, NaN or the no-data value in every band; with ``clip`` also where no
-    band is positive. One with a gap in a band that has data elsewhere is incomplete. Both are left out.
+    band is positive. One with a gap in a band that has data elsewhere is incomplete. Both are left out. Negative values
+    are refused unless they are clipped or may be ``signed``.
     """
     count = cube.size[1]
     drop = np.zeros(count, dtype=bool)
@@ -89,14 +96,14 @@ def usable(
     bands = np.flatnonzero(~drop)
     if bands.size == 0:
         raise InvalidInputError(f"{cube.name}: all {count} bands are to be left out")
-    look = _Look(cube, bands, mask, clip)
+    look = _Look(cube, bands, mask, clip, signed)
     if look.empty.all():
         raise InvalidInputError(
             f"{cube.name} holds no data: every pixel is masked, zero, NaN or the no-data value in all bands"
         )
     if not look.seen.all():
         bands = bands[look.seen]
-        look = _Look(cube, bands, mask, clip)
+        look = _Look(cube, bands, mask, clip, signed)
     look.check(bands)
     dead = np.setdiff1d(np.flatnonzero(~drop), bands)
     held = ~(look.empty | look.incomplete)
@@ -104,47 +111,68 @@ def usable(
     return Usable(cube, bands, held, empty, incomplete, np.flatnonzero(drop), dead, clip)
 
 
+_Negative = tuple[int, int, float, bool]  # pixel, band, value, whether all bands have it
+
+
 class _Look:
     """What one pass over the scene shows of some of its bands."""
 
-    def __init__(self, cube: Cube, bands: NDArray[np.intp], mask: NDArray[np.bool_] | None, clip: bool) -> None:
-        self.cube, self.clip = cube, clip
+    def __init__(
+        self, cube: Cube, bands: NDArray[np.intp], mask: NDArray[np.bool_] | None, clip: bool, signed: bool
+    ) -> None:
+        self.cube, self.bands, self.mask, self.clip, self.signed = cube, bands, mask, clip, signed
         self.seen = np.zeros(bands.size, dtype=bool)
         self.gaps = np.zeros(bands.size, dtype=np.intp)  # in pixels with data
         self.empty = np.zeros(cube.size[0], dtype=bool)
         self.incomplete = np.zeros(cube.size[0], dtype=bool)
-        self.negative: tuple[int, int, float, bool] | None = None  # pixel, band, value, whether all bands have it
-        for rows, stored in cube.blocks():
-            part = stored if bands.size == stored.shape[1] else stored[:, bands]
-            values = cube.info.values(stored)
-            values = values if bands.size == values.shape[1] else values[:, bands]
-            self._block(rows, part == 0, values, None if mask is None else mask[rows])
+        self.negative: _Negative | None = None
+        for seen, gaps, negative in map_ordered(self._block, cube.blocks()):
+            self.seen |= seen
+            self.gaps += gaps
+            self.negative = self.negative or negative
 
-    def _block(
-        self, rows: slice, zero: NDArray[np.bool_], values: NDArray[Any], mask: NDArray[np.bool_] | None
-    ) -> None:
+    def _block(self, rows: slice, stored: NDArray[Any]) -> tuple[Any, Any, _Negative | None]:
+        """Note the empty and the incomplete pixels; which bands have data, their gaps, the first negative value."""
+        part = stored if self.bands.size == stored.shape[1] else stored[:, self.bands]
+        if self._all_positive(part):
+            empty = np.zeros(len(part), dtype=bool) if self.mask is None else ~self.mask[rows]
+            self.empty[rows] = empty
+            return not empty.all(), 0, None
+        values = self.cube.info.values(stored)
+        values = values if self.bands.size == values.shape[1] else values[:, self.bands]
         gone = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
-        nothing = zero | gone
+        nothing = (part == 0) | gone
         empty = (nothing | (values < 0)).all(axis=1) if self.clip else nothing.all(axis=1)
-        if mask is not None:
-            empty |= ~mask
+        if self.mask is not None:
+            empty |= ~self.mask[rows]
         gone &= ~empty[:, None]
-        self.seen |= ~(nothing | empty[:, None]).all(axis=0)
-        self.gaps += gone.sum(axis=0)
-        self.empty[rows], self.incomplete[rows] = empty, gone.any(axis=1)
-        if self.negative is None and values.dtype.kind != "u":
-            self._find_negative(rows.start, values, ~(empty | self.incomplete[rows]))
+        incomplete = gone.any(axis=1)
+        self.empty[rows], self.incomplete[rows] = empty, incomplete
+        negative = None
+        if values.dtype.kind != "u" and not self.signed:
+            negative = self._find_negative(rows.start, values, ~(empty | incomplete))
+        return ~(nothing | empty[:, None]).all(axis=0), gone.sum(axis=0), negative
 
-    def _find_negative(self, start: int, values: NDArray[Any], held: NDArray[np.bool_]) -> None:
+    def _all_positive(self, stored: NDArray[Any]) -> bool:
+        """Whether every entry is a positive measurement, which takes two looks at a block and is the rule."""
+        info, low, high = self.cube.info, stored.min(), stored.max()
+        if not low > 0 or not np.isfinite(high) or info.offset is not None:
+            return False
+        return (info.ignore is None or not low <= info.ignore <= high) and (
+            info.scale is None or bool((info.scale > 0).all())
+        )
+
+    def _find_negative(self, start: int, values: NDArray[Any], held: NDArray[np.bool_]) -> _Negative | None:
         """The first value that is refused: any below zero; where those are clipped, one that marks missing data."""
         wrong = values < 0
         if self.clip and wrong.any():
             wrong = np.isin(values, _marks(values.dtype))
         wrong = wrong & held[:, None]
-        if wrong.any():
-            pixel, band = np.argwhere(wrong)[0]
-            value = values[pixel, band]
-            self.negative = start + int(pixel), int(band), float(value), bool((values[pixel] == value).all())
+        if not wrong.any():
+            return None
+        pixel, band = np.argwhere(wrong)[0]
+        value = values[pixel, band]
+        return start + int(pixel), int(band), float(value), bool((values[pixel] == value).all())
 
     def check(self, bands: NDArray[np.intp]) -> None:
         """Refuse bands full of gaps, and negative values, with the cure."""
