@@ -8,7 +8,15 @@ import threading
 import pytest
 
 from fastanchors import _parallel
-from fastanchors._parallel import map_ordered, map_ranges, one_thread, thread_count, threads_allowed, use_threads
+from fastanchors._parallel import (
+    LargePieces,
+    map_ordered,
+    map_ranges,
+    one_thread,
+    thread_count,
+    threads_allowed,
+    use_threads,
+)
 from fastanchors.errors import InvalidInputError, InvalidTypeError
 
 
@@ -89,3 +97,53 @@ def test_a_forked_child_starts_its_own_pool():
     if child == 0:
         os._exit(0 if _parallel.map_ordered(abs, [(-2,)] * 4, n_jobs=2) == [2] * 4 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize(
+    ("threads", "most", "room", "wanted"), [(1, 4, None, 1), (3, 8, None, 3), (4, 2, None, 2), (4, 4, 25, 2)]
+)
+def test_large_pieces_wait_for_room(threads, most, room, wanted):
+    """Pieces of 10 bytes: as many at once as threads, number and bytes allow, and all of them are done."""
+    under_way, done = [], []
+    with use_threads(threads), LargePieces(most, room) as pieces:
+        for i in range(20):
+            done += [future.result() for future in pieces.finished(10)]
+            pieces.submit(10, lambda i: (i, threads_allowed()), i)
+            under_way.append(len(pieces.under_way))
+        done += [future.result() for future in pieces.finished()]
+    assert sorted(i for i, _ in done) == list(range(20))
+    assert all(allowed is (threads == 1) for _, allowed in done)
+    assert max(under_way) == wanted
+
+
+def test_a_piece_larger_than_the_room_is_worked_on_alone():
+    with use_threads(2), LargePieces(2, 10) as pieces:
+        for size in (50, 5):
+            pieces.finished(size)
+            assert not pieces.under_way
+            pieces.submit(size, int)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_large_pieces_that_fail_are_told_and_none_runs_on(threads):
+    running, gate = [], threading.Event()
+
+    def work(i):
+        running.append(i)
+        if i == 1:
+            gate.set()
+            raise RuntimeError("one")
+        if threads > 1:
+            gate.wait(10)
+        running.remove(i)
+
+    def all_of_them():
+        with use_threads(threads), LargePieces(2) as pieces:
+            for i in range(10):
+                for future in pieces.finished(0):
+                    future.result()
+                pieces.submit(0, work, i)
+
+    with pytest.raises(RuntimeError, match="one"):
+        all_of_them()
+    assert running == [1]

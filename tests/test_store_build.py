@@ -16,6 +16,7 @@ import fastanchors as fa
 from fastanchors.errors import InvalidInputError, StoreError
 from fastanchors.io.row_source import block_bytes
 from fastanchors.store import Sidecar
+from fastanchors.store.shard_rows import shard_bytes, shards_at_once
 
 SMALL = 1 << 22  # the least memory limit: several shards even for small matrices
 
@@ -34,6 +35,26 @@ def dense(m=2000, n=40, dtype=np.float64, seed=0):
 def stored(S):
     i, j = np.indices(S.shape)
     return S.raw(i, j)
+
+
+@pytest.mark.parametrize("make", [sparse, dense])
+def test_a_store_does_not_depend_on_the_number_of_threads(tmp_path, make):
+    A = make(20_000 if make is sparse else 8_000)
+    for threads in (1, 2, 5):
+        fa.build(A, tmp_path / str(threads), memory_limit=SMALL, n_jobs=threads).close()
+    files = [{file.name: file.read_bytes() for file in (tmp_path / str(threads)).iterdir()} for threads in (1, 2, 5)]
+    assert files[0] == files[1] == files[2]
+    with pytest.raises(InvalidInputError, match="n_jobs must not be 0"):
+        fa.build(A, tmp_path / "none", n_jobs=0)
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(("limit", "shards"), [(1 << 22, 2), (1 << 30, 4), (1 << 32, 20)])
+def test_more_memory_means_more_shards_at_once_not_ever_larger_ones(limit, shards):
+    assert shards_at_once(limit, 0) == shards
+    assert shards_at_once(limit, 1 << 20) == max(2, min(shards, limit // (40 << 20)))
+    assert shards * shard_bytes(limit) * 5 + 2 * shard_bytes(limit) <= limit
+    assert shard_bytes(limit) <= 40 << 20
 
 
 @pytest.mark.parametrize("normalize", ["l1", None])

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 import fastanchors.store.compact as compaction
+from fastanchors._parallel import LargePieces, use_threads
 from fastanchors.errors import StoreError
 from fastanchors.sampling.write_log import Entries, joined
 from fastanchors.store.operations import AppendRows
@@ -110,25 +111,26 @@ def test_joined_keeps_the_order_and_lets_the_last_win():
     assert got[-1].columns.tolist() == [4, 5, 6]
 
 
+@pytest.mark.parametrize("threads", [1, 2, 4])
 @pytest.mark.parametrize("bytes_per_shard", [None, 48_000, 1 << 14])
-def test_compaction_makes_two_shards_at_a_time_where_there_is_room(tmp_path, bytes_per_shard, monkeypatch):
+def test_compaction_makes_several_shards_at_a_time_where_there_is_room(tmp_path, bytes_per_shard, threads, monkeypatch):
     A = sp.csr_array(sp.random_array((6000, 60), density=0.4, rng=np.random.default_rng(1)))
     fa.build(A, tmp_path / "s", memory_limit=1 << 22, sidecars=()).close()
     making = []
-    wait = compaction._Rewriting._wait
+    submit = LargePieces.submit
 
-    def watched(self, size):
-        wait(self, size)
-        making.append([*self._making.values(), size])
+    def watched(self, size, *work):
+        making.append([*self.under_way.values(), size])
+        return submit(self, size, *work)
 
-    monkeypatch.setattr(compaction._Rewriting, "_wait", watched)
-    with fa.open(tmp_path / "s", mode="r+", memory_limit=1 << 22) as S:
+    monkeypatch.setattr(LargePieces, "submit", watched)
+    with use_threads(threads), fa.open(tmp_path / "s", mode="r+", memory_limit=1 << 22) as S:
         assert len(S._mapped.shards) > 4
         S.update(np.arange(6000), 3, 2.0)
         if bytes_per_shard is not None:
             monkeypatch.setattr(compaction, "shard_bytes", lambda limit: bytes_per_shard)
         S.compact()
-        assert max(map(len, making)) == 2
+        assert max(map(len, making)) == min(threads, 2)  # the limit on memory is small
         room = 5 * compaction.shard_bytes(S.memory_limit) // 2
         assert all(len(sizes) == 1 or sum(sizes) <= room for sizes in making)
         assert sum(shard.rows for shard in S._mapped.shards) == 6000

@@ -10,15 +10,16 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from .errors import InvalidInputError, InvalidTypeError
 
 __all__ = [
+    "LargePieces",
     "map_ordered",
     "map_ranges",
     "one_blas_thread",
@@ -131,6 +132,64 @@ def map_ranges(
     parts = max(1, min(thread_count(n_jobs), count // max(1, smallest)))
     bounds = [count * part // parts for part in range(parts + 1)]
     return map_ordered(function, [pair for pair in pairwise(bounds) if pair[0] < pair[1]], n_jobs=parts)
+
+
+class LargePieces(Generic[_Result]):
+    """Work on pieces of which only a few fit in memory: handed to the pool while there is room for more.
+
+    Used in a ``with`` statement, which ends when nothing is under way any more; on an exception, what has not begun is
+    cancelled. With one thread each piece is worked on when it is submitted.
+
+    Parameters
+    ----------
+    most : int
+        How many pieces may be under way; never more than there are threads.
+    room : int or None
+        How many bytes they may have together; a larger piece is worked on alone.
+    """
+
+    def __init__(self, most: int, room: int | None = None) -> None:
+        self.threads = thread_count() if threads_allowed() else 1
+        self.most, self.room = max(1, min(most, self.threads)), room
+        self.under_way: dict[Future[_Result], int] = {}
+
+    def __enter__(self) -> LargePieces[_Result]:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for future in self.under_way:
+                future.cancel()
+        wait(self.under_way)
+
+    def submit(self, size: int, function: Callable[..., _Result], *arguments: Any) -> Future[_Result]:
+        """Hand over a piece of ``size`` bytes, for which :meth:`finished` has made room."""
+        future: Future[_Result]
+        if self.threads > 1:
+            future = _pool(self.threads).submit(_alone, function, arguments)
+        else:
+            future = Future()
+            try:
+                future.set_result(function(*arguments))
+            except Exception as error:
+                future.set_exception(error)
+        self.under_way[future] = size
+        return future
+
+    def finished(self, size: int | None = None) -> list[Future[_Result]]:
+        """Wait until there is room for a piece of ``size`` bytes, or with None for all; what has ended meanwhile."""
+        ended: list[Future[_Result]] = []
+        while self.under_way and (size is None or self._is_full(size)):
+            done, _ = wait(self.under_way, return_when=FIRST_COMPLETED)
+            for future in done:
+                del self.under_way[future]
+            ended += done
+        return ended
+
+    def _is_full(self, size: int) -> bool:
+        if len(self.under_way) >= self.most:
+            return True
+        return self.room is not None and sum(self.under_way.values()) + size > self.room
 
 
 def _alone(function: Callable[..., _Result], piece: tuple[Any, ...]) -> _Result:

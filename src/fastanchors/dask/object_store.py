@@ -142,6 +142,7 @@ def build_objects(
     progress: Callable[[Progress], None] | None,
     sidecars: Sequence[Sidecar],
     metadata: dict[str, Any] | None,
+    n_jobs: int | None = None,
     **options: Any,
 ) -> ObjectStore:
     """``fa.build`` to an address.
@@ -173,6 +174,7 @@ def build_objects(
                 progress=progress,
                 sidecars=sidecars,
                 metadata=metadata,
+                n_jobs=n_jobs,
                 **options,
             ).close()
         _publish(storage, folder, before)

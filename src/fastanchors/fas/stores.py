@@ -33,6 +33,7 @@ def build(
     directions: int = DIRECTIONS,
     sidecars: Sequence[Sidecar] | None = None,
     metadata: dict[str, Any] | None = None,
+    n_jobs: int | None = None,
     **options: Any,
 ) -> Store:
     """Build a store: the sample model of the paper (Proposition 1) on disk, larger than memory.
@@ -65,6 +66,8 @@ def build(
         for none.
     metadata : dict or None
         Kept in the manifest (JSON).
+    n_jobs : int or None
+        Number of threads; None for the cores that this process may use. The store does not depend on it.
     **options
         Passed on to the reader, such as ``row_names`` or ``variable``.
 
@@ -91,6 +94,7 @@ def build(
         progress=progress,
         sidecars=[FasSidecar(), CoordinatesSidecar(directions)] if sidecars is None else sidecars,
         metadata=metadata,
+        n_jobs=n_jobs,
         **options,
     )
     return store

@@ -1,4 +1,4 @@
-"""``fa.build``: one pass over the source, shards built two at a time, and a store that appears whole or not at all."""
+"""``fa.build``: one pass over the source, shards made in threads, and a store that appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._parallel import one_blas_thread
+from .._parallel import LargePieces, one_blas_thread, use_threads
 from .._validate import check_size
 from ..errors import InvalidInputError
 from ..io import Source, open_source
@@ -25,7 +25,7 @@ from .files import absolute, check_platform, disk_errors
 from .journal import Journal
 from .manifest import Manifest, Shard
 from .names import encode_names
-from .shard_rows import SMALLEST_LIMIT, WORKERS, block_of, check_rows, check_width, shard_bytes, write_shard
+from .shard_rows import SMALLEST_LIMIT, block_of, check_rows, check_width, shard_bytes, shards_at_once, write_shard
 from .sidecars import Sidecar, write_whole
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def build(
     progress: Callable[[Progress], None] | None = None,
     sidecars: Sequence[Sidecar] = (),
     metadata: dict[str, Any] | None = None,
+    n_jobs: int | None = None,
     **options: Any,
 ) -> Store:
     """Build a store: the sample model of the paper (Proposition 1) on disk, larger than memory.
@@ -86,6 +87,8 @@ def build(
         Further files to make from the same blocks (see :mod:`fastanchors.store.sidecars`).
     metadata
         Kept in the manifest (JSON).
+    n_jobs
+        Number of threads; None for the cores that this process may use. The store does not depend on it.
     options
         Passed on to the reader, such as ``row_names`` or ``variable``.
 
@@ -114,7 +117,7 @@ def build(
             wanted = [sidecar for sidecar in sidecars if sidecar.wanted(opened.shape)]
             builder = getattr(opened, "builder", _Build)  # a source of many machines is built by them
             job = builder(opened, folder, normalize, columns, memory_limit, progress, wanted, metadata or {})
-            with one_blas_thread(), scratch_in(folder):  # shards are made in threads of our own
+            with use_threads(n_jobs), one_blas_thread(), scratch_in(folder):  # shards are made in threads of our own
                 job.run()
                 job.complete()
             with disk_errors(target, "create"):
@@ -164,22 +167,15 @@ class _Build:
         self.rows = self.bytes = 0
 
     def run(self) -> None:
-        with ThreadPoolExecutor(WORKERS) as pool:
-            waiting: dict[Future[Shard], tuple[int, int]] = {}
-            try:
-                for number, (first_row, rows, names) in enumerate(self._pieces()):
-                    made = self._prepare(rows) if number == 0 and self.sidecars else None
-                    future = pool.submit(self._shard, number, first_row, rows, names, made)
-                    waiting[future] = (number, block_bytes(rows))
-                    del rows, made
-                    while len(waiting) >= WORKERS:
-                        self._collect(waiting)
-                while waiting:
-                    self._collect(waiting)
-            except BaseException:
-                for future in waiting:
-                    future.cancel()
-                raise
+        wide = self.source.shape[1] if self.source.is_sparse else 0
+        with LargePieces[tuple[int, Shard, int]](shards_at_once(self.memory_limit, wide)) as pieces:
+            for number, (first_row, rows, names) in enumerate(self._pieces()):
+                made = self._prepare(rows) if number == 0 and self.sidecars else None
+                size = block_bytes(rows)
+                pieces.submit(size, self._shard, number, first_row, rows, names, made)
+                del rows, made
+                self._collect(pieces.finished(size))
+            self._collect(pieces.finished())
 
     def _pieces(self) -> Iterator[tuple[int, Rows, Sequence[str] | None]]:
         """(first row, rows, their names), checked, of about the size of a shard."""
@@ -205,16 +201,18 @@ class _Build:
             self.shared[sidecar.name] = write_arrays(self.folder / f"{sidecar.name}.bin", sidecar.begin(block))
         return block
 
-    def _shard(self, number: int, first_row: int, rows: Rows, names: Sequence[str] | None, made: Block | None) -> Shard:
+    def _shard(
+        self, number: int, first_row: int, rows: Rows, names: Sequence[str] | None, made: Block | None
+    ) -> tuple[int, Shard, int]:
+        """The number of a shard, its entry in the manifest, and the bytes of its rows."""
+        size = block_bytes(rows)
         block = block_of(rows, self.normalize, self.columns) if made is None else made
         del rows, made
-        return write_shard(self.folder, number, block, names, self.sidecars, first_row)
+        return number, write_shard(self.folder, number, block, names, self.sidecars, first_row), size
 
-    def _collect(self, waiting: dict[Future[Shard], tuple[int, int]]) -> None:
-        done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-        for future in done:
-            number, size = waiting.pop(future)
-            shard = future.result()
+    def _collect(self, finished: Sequence[Future[tuple[int, Shard, int]]]) -> None:
+        for future in finished:
+            number, shard, size = future.result()
             self.shards[number] = shard
             self.rows += shard.rows
             self.bytes += size

@@ -12,21 +12,21 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._parallel import one_blas_thread
+from .._parallel import LargePieces, one_blas_thread
 from ..io.row_source import block_bytes, rebatch
 from ..io.scratch import SCRATCH
 from ..matrix.contract import Rows
 from .journal import Journal
 from .manifest import Manifest, Shard
 from .mapped_matrix import DIRTY_BYTES
-from .shard_rows import WORKERS, block_of, shard_bytes, stored_rows, write_shard
+from .shard_rows import block_of, shard_bytes, shards_at_once, stored_rows, write_shard
 from .sidecars import shared_only, write_whole
 
 __all__ = ["compact", "remove_leftovers", "worth_compacting"]
@@ -85,33 +85,34 @@ def compact(store: Any) -> Manifest:
 
 
 class _Rewriting:
-    """The shards of a new generation: those that stay, and those written anew, two at a time where memory allows."""
+    """The shards of a new generation: those that stay, and those written anew, as many at a time as memory allows."""
 
     def __init__(self, store: Any) -> None:
         self.store, self.number, self.sidecars = store, store._mapped.next_shard, store.sidecars()
-        self._room = 5 * shard_bytes(store.memory_limit) // 2  # bytes of rows in the making
+        at_once = shards_at_once(store.memory_limit, store.shape[1] if store.is_sparse else 0)
+        room = 5 * at_once * shard_bytes(store.memory_limit) // 4  # bytes of rows: joined ones make larger shards
+        self._pieces = LargePieces[Shard](at_once, room)
         self._futures: list[Future[Shard]] = []
-        self._making: dict[Future[Shard], int] = {}
 
     def run(self) -> list[Shard]:
         shards: list[Shard | Future[Shard]] = []
-        with one_blas_thread(), ThreadPoolExecutor(WORKERS) as pool:
+        with one_blas_thread(), self._pieces:
             for first, last, rewrite in _runs(self.store):
                 kept = [shard for shard in self.store._mapped.shards[first:last] if shard is not None]
-                shards += self._rewrite(pool, first, last) if rewrite else kept
+                shards += self._rewrite(first, last) if rewrite else kept
         return [shard.result() if isinstance(shard, Future) else shard for shard in shards]
 
-    def _rewrite(self, pool: ThreadPoolExecutor, first: int, last: int) -> Iterator[Future[Shard]]:
+    def _rewrite(self, first: int, last: int) -> Iterator[Future[Shard]]:
         """Write those blocks anew, small ones joined."""
         store, row = self.store, int(self.store._starts[first])
         blocks = (stored_rows(block) for block in store._blocks[first:last])
         for rows in rebatch(blocks, 4 * shard_bytes(store.memory_limit)):
             stop, size = row + rows.shape[0], block_bytes(rows)
-            self._wait(size)
+            for finished in self._pieces.finished(size):
+                finished.result()
             names = store.row_names[row:stop] if store.row_names is not None else None
-            future = pool.submit(self._write, self.number, row, rows, names)
+            future = self._pieces.submit(size, self._write, self.number, row, rows, names)
             self._futures.append(future)
-            self._making[future] = size
             self.number, row = self.number + 1, stop
             del rows
             yield future
@@ -121,17 +122,10 @@ class _Rewriting:
         del rows
         return write_shard(self.store.path, number, block, names, self.sidecars, first_row)
 
-    def _wait(self, size: int) -> None:
-        """Until there is room for a shard of that size; one that is larger than all the room is made alone."""
-        while self._making and (len(self._making) >= WORKERS or sum(self._making.values()) + size > self._room):
-            done, _ = wait(self._making, return_when=FIRST_COMPLETED)
-            for future in done:
-                del self._making[future]
-                future.result()
-
     def written(self) -> list[Shard]:
         """The shards that were written, also where others failed."""
-        return [future.result() for future in self._futures if future.exception() is None]
+        done = [future for future in self._futures if not future.cancelled()]
+        return [future.result() for future in done if future.exception() is None]
 
 
 def _runs(store: Any) -> Iterator[tuple[int, int, bool]]:

@@ -26,30 +26,42 @@ from .sidecars import Sidecar
 
 __all__ = [
     "SMALLEST_LIMIT",
-    "WORKERS",
     "block_of",
     "check_rows",
     "check_width",
     "new_rows",
     "shard_bytes",
+    "shards_at_once",
     "stacked",
     "stored_rows",
     "write_shard",
 ]
 
 SMALLEST_LIMIT = 1 << 22
-WORKERS = 2  # shards in the making
-# Memory held per byte of a shard's rows while it is made: two shards in the making (rows, both sides, trees,
-# temporaries), one being read, and the piece its reader works on.
-_MEMORY_PER_BYTE = 12
+# Memory held per byte of a shard's rows: while it is made (rows, both sides, trees, temporaries), and while the next
+# one is read (the shard, and the piece its reader works on). Under a small limit two are made while one is read.
+_MADE, _READ = 5, 2
+_MEMORY_PER_BYTE = 2 * _MADE + _READ
+# Larger limits do not make larger shards but more of them at once, one in each thread.
+_LARGEST_SHARD = 40 << 20
 # What is held whatever the size of a shard: readers' buffers and caches, and what allocators keep for themselves.
 _FIXED = 8 << 20
 _COLUMN_BYTES = 40  # of memory for each column of a sparse matrix: pointers, sums and trees of two shards in the making
 
 
 def shard_bytes(memory_limit: int) -> int:
-    """Bytes of rows (as CSR or dense) that make one shard under a limit on memory."""
-    return (memory_limit - min(memory_limit // 4, _FIXED)) // _MEMORY_PER_BYTE
+    """Bytes of rows (as CSR or dense) that make one shard under a limit on memory, whatever the number of threads."""
+    return min(_for_shards(memory_limit) // _MEMORY_PER_BYTE, _LARGEST_SHARD)
+
+
+def shards_at_once(memory_limit: int, columns: int) -> int:
+    """How many shards may be in the making under a limit on memory; ``columns`` is 0 for dense matrices."""
+    by_rows = (_for_shards(memory_limit) // shard_bytes(memory_limit) - _READ) // _MADE
+    return max(2, min(by_rows, memory_limit // (_COLUMN_BYTES * columns))) if columns else by_rows
+
+
+def _for_shards(memory_limit: int) -> int:
+    return memory_limit - min(memory_limit // 4, _FIXED)
 
 
 def check_width(source: Source, columns: bool, memory_limit: int) -> None:
