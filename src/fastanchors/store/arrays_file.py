@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptStoreError
-from .files import create_file, disk_errors, open_file
+from .files import create_file, disk_errors, open_file, remove_file
 
 __all__ = ["check_arrays", "map_arrays", "write_arrays"]
 
@@ -55,7 +55,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, durable: boo
             if durable:
                 os.fsync(file.fileno())
     except BaseException:
-        path.unlink(missing_ok=True)
+        remove_file(path)
         raise
     return {"file": path.name, "bytes": offset, "arrays": entries}
 

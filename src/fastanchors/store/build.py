@@ -104,8 +104,9 @@ def build(
     memory_limit = check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
     _check_metadata(metadata)
     target = absolute(path)
-    restore(target)
-    old = hold(target, overwrite)
+    with disk_errors(target, "create"):
+        restore(target)
+        old = hold(target, overwrite)
     try:
         opened = open_source(source, **options)
         check_width(opened, columns, memory_limit)
@@ -119,7 +120,8 @@ def build(
             job = builder(opened, folder, normalize, columns, memory_limit, progress, wanted, metadata or {})
             with use_threads(n_jobs), one_blas_thread(), scratch_in(folder):  # shards are made in threads of our own
                 job.run()
-                job.complete()
+                with disk_errors(target, "create"):
+                    job.complete()
             with disk_errors(target, "create"):
                 appear(folder, target, old)
         finally:

@@ -6,6 +6,7 @@ or the other whole. Files that neither refers to are removed by the next writer.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import os
@@ -20,16 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._parallel import LargePieces, one_blas_thread
+from ..errors import StoreError
 from ..io.row_source import block_bytes, rebatch
 from ..io.scratch import SCRATCH
 from ..matrix.contract import Rows
+from .files import remove_file
 from .journal import Journal
 from .manifest import Manifest, Shard
 from .mapped_matrix import DIRTY_BYTES
 from .shard_rows import block_of, shard_bytes, shards_at_once, stored_rows, write_shard
 from .sidecars import shared_only, write_whole
 
-__all__ = ["compact", "remove_leftovers", "worth_compacting"]
+__all__ = ["compact", "moved_on", "remove_leftovers", "worth_compacting"]
 
 _OURS = re.compile(r"(shard|whole)-\d{6,}[\w.-]*\.bin|journal-\d{6,}\.log|manifest\.json\.tmp")
 _JOURNAL_LIMIT = 1 << 26  # and never more than a sixteenth of the store, from a few megabytes on
@@ -61,10 +64,10 @@ def compact(store: Any) -> Manifest:
     files: list[Path] = []
     try:
         shards = rewriting.run()
-        Journal.create(journal, old.generation + 1)
         whole = {sidecar.name: sidecar.compact(store) for sidecar in store.sidecars(shards=False)}
         wholes = write_whole(store.path, whole, old.generation + 1)
         files = [store.path / description["file"] for description in wholes.values()]
+        Journal.create(journal, old.generation + 1)  # syncs the directory: all names are durable before the rename
         manifest = dataclasses.replace(
             old,
             generation=old.generation + 1,
@@ -75,13 +78,21 @@ def compact(store: Any) -> Manifest:
         )
         manifest.write(store.path)
     except BaseException:
-        if Manifest.read(store.path).generation == old.generation:  # else the rename was done, and stays
+        if not moved_on(store.path, old.generation):  # else the rename was done, and stays
             for description in [description for shard in rewriting.written() for description in shard.files()]:
-                (store.path / description["file"]).unlink(missing_ok=True)
+                remove_file(store.path / description["file"])
             for file in [journal, *files]:
-                file.unlink(missing_ok=True)
+                remove_file(file)
         raise
     return manifest
+
+
+def moved_on(path: Path, generation: int) -> bool:
+    """Whether the store at ``path`` is perhaps of a later generation: only a manifest that can be read says no."""
+    try:
+        return Manifest.read(path).generation != generation
+    except (StoreError, OSError):
+        return True
 
 
 class _Rewriting:
@@ -145,8 +156,9 @@ def _runs(store: Any) -> Iterator[tuple[int, int, bool]]:
 def remove_leftovers(store: Any) -> None:
     """Remove files of ours that nothing refers to: what a crash, or the generation before, has left."""
     known = store._mapped.files()
-    for name in os.listdir(store.path):
-        if name.startswith(SCRATCH):
-            shutil.rmtree(store.path / name, ignore_errors=True)
-        elif _OURS.fullmatch(name) and name not in known:
-            Path(store.path, name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # they do no harm
+        for name in os.listdir(store.path):
+            if name.startswith(SCRATCH):
+                shutil.rmtree(store.path / name, ignore_errors=True)
+            elif _OURS.fullmatch(name) and name not in known:
+                remove_file(store.path / name)

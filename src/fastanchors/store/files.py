@@ -8,7 +8,7 @@ import os
 import stat
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,9 +25,11 @@ __all__ = [
     "absolute",
     "check_platform",
     "create_file",
+    "disk_error",
     "disk_errors",
     "exchange",
     "open_file",
+    "remove_file",
     "replace_file",
     "sync_directory",
     "which_directory",
@@ -42,6 +44,8 @@ _REASONS = {
     errno.EFBIG: "the file would be too large for this disk or limit",
     errno.EIO: "the disk reports an input/output error",
     errno.ELOOP: "it is a symbolic link",
+    errno.EMFILE: "this process has too many files open",
+    errno.ENOMEM: "there is no memory left to map it",
 }
 # Flags that some systems lack; where there are no links or child processes to guard against, they are not needed.
 CLOSE_ON_EXEC, NO_LINKS, NO_WAIT = (getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"))
@@ -70,8 +74,13 @@ def disk_errors(path: Path, doing: str) -> Iterator[None]:
     except StoreError:
         raise
     except OSError as error:
-        reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
-        raise StoreError(f"cannot {doing} {path}: {reason}; what was committed before is intact") from error
+        raise disk_error(path, doing, error) from error
+
+
+def disk_error(path: Path, doing: str, error: OSError) -> StoreError:
+    """What could not be done, where and why."""
+    reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
+    return StoreError(f"cannot {doing} {path}: {reason}; what was committed before is intact")
 
 
 def which_directory(path: Path) -> tuple[int, int] | None:
@@ -108,6 +117,12 @@ def create_file(path: Path) -> BinaryIO:
         ) from None
 
 
+def remove_file(path: Path) -> None:
+    """Remove a file that nothing refers to. Where that fails it stays, until the next writer comes by."""
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
 def sync_directory(path: Path) -> None:
     """Make the names in a directory durable."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -128,7 +143,7 @@ def replace_file(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        remove_file(temporary)
         raise
     sync_directory(path.parent)
 
@@ -184,7 +199,8 @@ class WriterLock:
         """Give the right back; harmless when repeated."""
         if self._descriptor is not None:
             if self._process == os.getpid():
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+                with suppress(OSError):  # closing gives it back too, unless a fork holds it
+                    fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             self.forget()
 
     def forget(self) -> None:

@@ -106,8 +106,12 @@ class Journal:
         self.path, self.end, self.commits = path, end, commits
         with disk_errors(path, "open the journal"):
             self._file: int | None = os.open(path, os.O_RDWR | CLOSE_ON_EXEC | NO_LINKS)
-            if os.fstat(self._file).st_size > end:
-                os.ftruncate(self._file, end)
+            try:
+                if os.fstat(self._file).st_size > end:
+                    os.ftruncate(self._file, end)
+            except BaseException:
+                self.close()
+                raise
 
     @staticmethod
     def create(path: Path, generation: int) -> None:
@@ -141,7 +145,8 @@ class Journal:
                     at += _write_all(self._file, piece, at)
                 (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(self._file)
             except BaseException:
-                os.ftruncate(self._file, self.end)
+                with contextlib.suppress(OSError):  # else the next commit writes over it
+                    os.ftruncate(self._file, self.end)
                 raise
             self.end = at
             self.commits += 1

@@ -112,10 +112,10 @@ class Manifest:
     def read(cls, folder: Path) -> Manifest:
         """The manifest of a store; raises a clear error for anything else."""
         path = folder / MANIFEST
-        if not folder.is_dir():
-            what = "is a file, not a store" if folder.exists() else "does not exist"
-            raise StoreError(f"{folder} {what}; build a store with fa.build(source, path)")
         try:
+            if not folder.is_dir():
+                what = "is a file, not a store" if folder.exists() else "does not exist"
+                raise StoreError(f"{folder} {what}; build a store with fa.build(source, path)")
             with open_file(path) as file:
                 raw = file.read()
         except FileNotFoundError:

@@ -20,6 +20,7 @@ from ..sampling.matrix import SampleMatrix
 from ..sampling.row_block import Block
 from ..sampling.segment_trees import LEAF, Array
 from .arrays_file import write_arrays
+from .files import remove_file
 from .manifest import Shard
 from .names import encode_names
 from .sidecars import Sidecar
@@ -199,6 +200,6 @@ def write_shard(
             shard.extras[sidecar.name] = described
     except BaseException:
         for description in shard.files():
-            (folder / description["file"]).unlink(missing_ok=True)
+            remove_file(folder / description["file"])
         raise
     return shard

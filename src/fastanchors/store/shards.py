@@ -66,15 +66,18 @@ class MappedShards:
         named = any("names.ends" in arrays for _, arrays in self._name_parts)
         self.row_names: Sequence[str] | None = Names(self._name_parts) if named else None
 
-    def add_shard(self, shard: Shard) -> Block:
-        """A shard of appended rows; returns its block."""
-        block, arrays = map_block(self.folder, shard, self.manifest)
+    def load_shard(self, shard: Shard) -> tuple[Block, Arrays]:
+        """The block of a shard of appended rows, and the arrays of its file; its sidecars are mapped too."""
         self._map_sidecars(shard.extras.values())
+        return map_block(self.folder, shard, self.manifest)
+
+    def add_shard(self, shard: Shard, loaded: tuple[Block, Arrays]) -> None:
+        """A shard of appended rows, as :meth:`load_shard` gave it, is part of the store."""
+        block, arrays = loaded
         self.shards.append(shard)
         self._name_parts.append((block.shape[0], arrays))
         self._set_row_names()
         self.next_shard += 1
-        return block
 
     def add_names(self, rows: int, names: Sequence[str] | None) -> None:
         """The names of appended rows that are in memory."""

@@ -30,8 +30,8 @@ from ..sampling.access_guard import AccessGuard, writes
 from ..sampling.delegate import SampleDelegate
 from ..sampling.row_block import Block
 from ..sampling.write_log import Entries, WriteLog, joined
-from .compact import compact, remove_leftovers, worth_compacting
-from .files import absolute, check_platform, which_directory
+from .compact import compact, moved_on, remove_leftovers, worth_compacting
+from .files import absolute, check_platform, disk_error, disk_errors, remove_file, sync_directory, which_directory
 from .journal import read_journal
 from .manifest import Manifest
 from .mapped_matrix import MappedMatrix
@@ -127,6 +127,10 @@ class Store(SampleDelegate, SidecarHost):
                 if attempt >= 3 or self._writer.locked:
                     raise
                 time.sleep(0.01)
+            except StoreError:
+                raise
+            except OSError as error:
+                raise disk_error(self.path, "open", error) from error
         raise StoreError(f"{self.path} is being replaced again and again; try later")
 
     def _map(self, manifest: Manifest) -> None:
@@ -198,33 +202,40 @@ class Store(SampleDelegate, SidecarHost):
         self._matrix._flush()
         if row_names is not None:
             options["row_names"] = row_names
-        made: list[Operation] = []
+        made: list[tuple[Operation, Any]] = []
         number, first_row = self._mapped.next_shard, self.shape[0]
         try:
             with scratch_in(self.path):
                 for part, names in new_rows(rows, self, options):
                     block = block_of(part, self.normalize, self.manifest.column_side)
                     if block.nbytes <= _INLINE_ROWS:
-                        made.append(AppendRows(part, names))
+                        made.append((AppendRows(part, names), None))
                     else:
                         shard = write_shard(self.path, number, block, names, self.sidecars(), first_row)
-                        made.append(AppendShard(shard))
+                        made.append((AppendShard(shard), None))
+                        with disk_errors(self.path, "append to"):
+                            made[-1] = (AppendShard(shard), self._mapped.load_shard(shard))
                         number += 1
                     first_row += part.shape[0]
+                if number > self._mapped.next_shard:
+                    with disk_errors(self.path, "append to"):
+                        sync_directory(self.path)  # the record of the next commit refers to these files by their names
         except BaseException:
-            for operation in made:
+            for operation, _ in made:
                 if isinstance(operation, AppendShard):
                     for description in operation.shard.files():
-                        (self.path / description["file"]).unlink(missing_ok=True)
+                        remove_file(self.path / description["file"])
             raise
-        for operation in made:
-            self._append(operation)
+        for operation, loaded_shard in made:
+            self._append(operation, loaded_shard)
 
-    def _append(self, operation: Operation) -> None:
+    def _append(self, operation: Operation, loaded_shard: Any = None) -> None:
         """Rows of a checked operation become part of the matrix."""
         first_row, blocks = self.shape[0], list(self._blocks)
         if isinstance(operation, AppendShard):
-            blocks.append(self._mapped.add_shard(operation.shard))
+            mapped = loaded_shard or self._mapped.load_shard(operation.shard)
+            self._mapped.add_shard(operation.shard, mapped)
+            blocks.append(mapped[0])
         else:
             assert isinstance(operation, AppendRows)
             blocks = self._with_rows(blocks, operation)
@@ -233,13 +244,14 @@ class Store(SampleDelegate, SidecarHost):
 
     def _with_rows(self, blocks: list[Block], operation: AppendRows) -> list[Block]:
         """New rows as a block in memory, joined with those before it so that sizes halve from one to the next."""
-        rows, shards = operation.rows, self._mapped.shards
-        self._mapped.add_names(rows.shape[0], operation.names)
+        rows, shards = operation.rows, list(self._mapped.shards)
         while shards[-1] is None and blocks[-1].shape[0] <= 2 * rows.shape[0]:
             rows = stacked([stored_rows(blocks.pop()), rows])
             shards.pop()
-        shards.append(None)
-        return [*blocks, block_of(rows, self.normalize, self.manifest.column_side)]
+        blocks.append(block_of(rows, self.normalize, self.manifest.column_side))
+        self._mapped.add_names(operation.rows.shape[0], operation.names)
+        self._mapped.shards = [*shards, None]
+        return blocks
 
     def commit(self) -> None:
         """Make every change so far durable, as one: after a crash all of them are there or none. One sync of the disk.
@@ -273,22 +285,31 @@ class Store(SampleDelegate, SidecarHost):
         """
         self._write_here()
         self._commit()
-        try:
-            with self.reading():  # what is written is one state
-                manifest = compact(self)
-        except BaseException:
-            if Manifest.read(self.path).generation != self.generation:
-                self.close(commit=False)  # it failed after the new generation was in place: this object is behind
-            raise
-        self._guard.wait_to_write()  # until threads that read have finished with the old files
+        with disk_errors(self.path, "compact"):
+            try:
+                with self.reading():  # what is written is one state
+                    manifest = compact(self)
+            except BaseException:
+                if moved_on(self.path, self.generation):
+                    self.close(commit=False)  # what it would write from now on belongs to the old generation
+                raise
+            self._follow(manifest)
+
+    def _follow(self, manifest: Manifest) -> None:
+        """Become the store of a new generation, which is in place; where that fails, this object is closed."""
+        guard = self._guard
+        guard.wait_to_write()  # until threads that read have finished with the old files
         try:
             mapped = MappedShards(self.path, manifest)
             self._matrix._set_blocks(mapped.first_blocks)
             self._adopt(mapped)
             self._writer.follow(manifest)
             remove_leftovers(self)
+        except BaseException:
+            self.close(commit=False)
+            raise
         finally:
-            self._guard.end_write()
+            guard.end_write()
 
     def consolidate(self) -> None:
         """The same as :meth:`compact` for a writer; a reader rebuilds what changed in memory."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError
-from .files import WriterLock
+from .files import WriterLock, disk_errors
 from .journal import START, Journal, read_journal
 from .manifest import Manifest
 
@@ -55,15 +55,20 @@ class Writer:
         assert self._lock is not None
         try:
             self._lock.check()
-            # A store that took this one's place is told by its manifest, down to the checksum of every array.
-            journal, same = self.path / manifest.journal, Manifest.read(self.path) == manifest
-            if not same or read_journal(journal, manifest.generation).end != self.end:
-                raise StoreError(f"{self.path} has been changed since it was opened; open it again")
-            self._journal = Journal(journal, self.end, self.commits)
+            with disk_errors(self.path, "write to"):
+                self._journal = self._current(manifest)
         except BaseException:
             self.release()
             raise
         return True
+
+    def _current(self, manifest: Manifest) -> Journal:
+        """The journal of that generation, if it is still the one, at the state that is in memory."""
+        # A store that took this one's place is told by its manifest, down to the checksum of every array.
+        journal, same = self.path / manifest.journal, Manifest.read(self.path) == manifest
+        if not same or read_journal(journal, manifest.generation).end != self.end:
+            raise StoreError(f"{self.path} has been changed since it was opened; open it again")
+        return Journal(journal, self.end, self.commits)
 
     def check(self) -> None:
         """Raise where the directory is no longer the store that was opened, or this another process."""

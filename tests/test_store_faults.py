@@ -1,0 +1,143 @@
+"""Every call of the operating system that a store makes fails in turn; ``benchmarks/faults.py`` does it at length."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fastanchors as fa
+from fastanchors.errors import StoreError
+from fastanchors.store import arrays_file
+from store_trials import STEPS, check, contents, make, states, work
+
+CALLS = [
+    "_map",
+    "open",
+    "fdopen",
+    "pwrite",
+    "fsync",
+    "fdatasync",
+    "ftruncate",
+    "replace",
+    "unlink",
+    "mkdir",
+    "listdir",
+    "stat",
+]
+
+
+class Disk:
+    """Counts the calls on files of one directory; from the chosen one on, ``times`` of them fail with ``code``."""
+
+    def __init__(
+        self, patch: pytest.MonkeyPatch, folder: Path, chosen: int, code: int, times: int, only: list[str] = CALLS
+    ) -> None:
+        self.folder, self.chosen, self.code, self.times, self.count = str(folder), chosen, code, times, 0
+        for name in only:
+            module: Any = os if hasattr(os, name) else arrays_file
+            patch.setattr(module, name, self._failing(getattr(module, name)))
+
+    def _failing(self, call: Any) -> Any:
+        def failing(target: Any, *args: Any, **options: Any) -> Any:
+            if self._ours(target):
+                self.count += 1
+                if self.chosen < self.count <= self.chosen + self.times:
+                    raise OSError(self.code, os.strerror(self.code), str(target))
+            return call(target, *args, **options)
+
+        return failing
+
+    def _ours(self, target: Any) -> bool:
+        if isinstance(target, int):
+            return target >= 0 and os.readlink(f"/proc/self/fd/{target}").startswith(self.folder)
+        return os.fspath(target).startswith(self.folder)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("faults") / "s"
+    make(path, sparse=True)
+    return path
+
+
+def trials(made: Path, folder: Path, code: int, times: int, step: int) -> Iterator[tuple[Path, dict[str, int]]]:
+    """A store after each fault, and which steps were tried and done."""
+    for chosen in range(0, 10_000, step):
+        path = folder / str(chosen)
+        shutil.copytree(made, path)
+        told = {"tried": 0, "done": 0}
+        with pytest.MonkeyPatch.context() as patch:
+            disk = Disk(patch, path, chosen, code, times)
+            work(path, told.__setitem__)
+        yield path, told
+        shutil.rmtree(path)
+        if disk.count <= chosen:
+            assert told["done"] == len(STEPS)
+            return
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs the names of open files")
+@pytest.mark.parametrize(
+    ("code", "times", "step"),
+    [(errno.EIO, 1, 1), (errno.ENOSPC, 1000, 4), (errno.EMFILE, 2, 5)],
+    ids=["input/output error once", "disk full from then on", "too many files twice"],
+)
+def test_a_fault_at_any_call_leaves_a_committed_state(made, tmp_path, code, times, step):
+    count = 0
+    for path, told in trials(made, tmp_path, code, times, step):
+        check(path, told["done"], max(told.values()))
+        count += 1
+    assert count > 15
+
+
+def test_short_writes_are_completed(made, tmp_path, monkeypatch):
+    write = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: write(file, data[: max(1, len(data) // 2)], at))
+    shutil.copytree(made, tmp_path / "s")
+    told: dict[str, int] = {}
+    work(tmp_path / "s", told.__setitem__)
+    assert told["done"] == len(STEPS)
+    check(tmp_path / "s", told["done"], told["done"])
+
+
+def test_a_store_that_cannot_follow_its_compaction_is_closed(made, tmp_path, monkeypatch):
+    """It would go on writing to the journal of the old generation, which nobody reads any more."""
+    path = tmp_path / "s"
+    shutil.copytree(made, path)
+    S = fa.open(path, mode="r+")
+    S[1, 1] = 5
+    Disk(monkeypatch, path / "shard-000001.bin", 0, errno.ENOMEM, 1, only=["_map"])
+    with pytest.raises(StoreError, match="no memory left to map it; what was committed before is intact"):
+        S.compact()
+    monkeypatch.undo()
+    with pytest.raises(StoreError, match="is closed; open it again"):
+        S[2, 2] = 6
+    with fa.open(path) as T:
+        assert T.generation == 2
+        assert T.raw(1, 1) == 5
+
+
+def test_appending_is_all_or_nothing_where_a_new_shard_cannot_be_mapped(made, tmp_path, monkeypatch):
+    path = tmp_path / "s"
+    shutil.copytree(made, path)
+    monkeypatch.setattr("fastanchors.store.store._INLINE_ROWS", 0)
+    with fa.open(path, mode="r+", memory_limit=1 << 22) as S:
+        before = sorted(os.listdir(path))
+        with monkeypatch.context() as patch:
+            Disk(patch, path / "shard-000002.bin", 0, errno.ENOMEM, 1, only=["_map"])  # the second piece
+            rows = states()[0][[1] * 40_000]
+            with pytest.raises(StoreError, match="cannot append to"):
+                S.append(rows)
+        assert S.shape == (40, 6)
+        assert sorted(os.listdir(path)) == before
+        S.append(rows)
+        assert S.shape == (40_040, 6)
+    with fa.open(path) as S:
+        assert contents(S)[:40].tolist() == states()[0].tolist()
+        assert S.shape == (40_040, 6)
