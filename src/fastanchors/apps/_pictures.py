@@ -1,4 +1,4 @@
-"""Pictures of an unmixed scene: the spectra, and a map of each material."""
+"""Pictures of an unmixed scene: the spectra, a map of each material, and what the mixtures miss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _STYLES = ("-", "--", ":")
 
 
 def save_pictures(result: Unmixing, folder: str | Path) -> list[Path]:
-    """Write ``spectra.png`` and, where the size of the image is known, ``abundances.png``; returns the files."""
+    """Write ``spectra.png`` and, where the size of the image is known, ``abundances.png`` and ``residual.png``.
+
+    Returns the files.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -29,6 +32,7 @@ def save_pictures(result: Unmixing, folder: str | Path) -> list[Path]:
     files = [_spectra(result, Figure, folder / "spectra.png")]
     if result.cube.shape is not None:
         files.append(_maps(result, Figure, folder / "abundances.png"))
+        files.append(_residual(result, Figure, folder / "residual.png"))
     return files
 
 
@@ -76,6 +80,26 @@ def _maps(result: Unmixing, figure_class: Any, path: Path) -> Path:
         panel.plot(column, row, "o", mfc="none", mec="#ff3030", ms=8, mew=1.6)
         panel.set_title(_title(result, material), size=10)
     bar = figure.colorbar(picture, ax=list(panels), shrink=0.8, label="abundance")
+    bar.outline.set_visible(False)
+    figure.savefig(path, dpi=120)
+    return path
+
+
+def _residual(result: Unmixing, figure_class: Any, path: Path) -> Path:
+    """What the mixtures miss; pixels left out are blank, and few extreme ones do not set the scale."""
+    values = result.residual.astype(np.float64)
+    values[result.left_out] = np.nan
+    image = result.cube.image(values)
+    tall = min(max(image.shape[0] / image.shape[1], 0.4), 2.5)
+    figure = figure_class(figsize=(4.9, 4.0 * tall + 0.5), layout="constrained")
+    axis = figure.subplots()
+    axis.set_axis_off()
+    top = float(np.nanquantile(values, 0.99)) or 1.0
+    picture = axis.imshow(image, cmap="magma", vmin=0, vmax=top, interpolation="nearest")
+    axis.set_title("what the mixtures miss", size=10, loc="left")
+    bar = figure.colorbar(
+        picture, ax=axis, shrink=0.8, extend="max", label="root mean square, in the units of the data"
+    )
     bar.outline.set_visible(False)
     figure.savefig(path, dpi=120)
     return path

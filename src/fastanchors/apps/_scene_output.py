@@ -1,4 +1,4 @@
-"""Results of unmixing as files that other programs read: spectra as CSV and ENVI library, maps as an ENVI image."""
+"""Results of unmixing as files that other programs read: spectra as CSV and ENVI library, maps as ENVI and GeoTIFF."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._replacing import replacing
 from ..io.scene import SceneInfo
+from ._cube import Cube
+from ._scene_place import envi_place, write_geotiff
 from ._unmix import Unmixing
 
-__all__ = ["save_maps", "save_spectra"]
+__all__ = ["save_image", "save_maps", "save_spectra"]
 
 
 def save_spectra(result: Unmixing, folder: str | Path) -> list[Path]:
@@ -44,21 +47,54 @@ def save_spectra(result: Unmixing, folder: str | Path) -> list[Path]:
     return [table, *_envi(library, result.endmembers[None], fields)]
 
 
-def save_maps(result: Unmixing, folder: str | Path) -> list[Path]:
-    """Write the abundances as the ENVI image ``abundances.img``, a band of float32 for each material, with its header.
+def save_maps(result: Unmixing, folder: str | Path, *, geotiff: bool = False) -> list[Path]:
+    """Write the abundances and the residual as images that lie on the map where the scene does.
 
-    It lies on the map where the scene does. Pixels that were left out hold −1, which the header marks as no data.
+    ``abundances.img`` has a band of float32 for each material (and for the shadow), ``residual.img`` one band: the root
+    mean square of what the mixture of a pixel misses, in the units of the data. Both are ENVI images with headers.
+    Pixels that were left out hold −1, which the headers mark as no data.
+
+    Parameters
+    ----------
+    result
+        What :func:`unmix` found; the size of its image must be known.
+    folder
+        Where the files go; it is made if it is not there.
+    geotiff
+        Also write ``abundances.tif`` and ``residual.tif``; needs rasterio (extra ``geo``).
+
+    Returns
+    -------
+    list of Path
+        The files.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    cube, k = result.cube, len(result.endmembers)
+    names, maps = [f"material {j + 1}" for j in range(len(result.endmembers))], result.abundances
+    if result.has_shadow:
+        names, maps = [*names, "shadow"], np.column_stack([maps, result.shadow])
+    files = save_image(folder / "abundances.img", result.cube, maps, names, result.left_out, geotiff)
+    return files + save_image(
+        folder / "residual.img", result.cube, result.residual[:, None], ["residual"], result.left_out, geotiff
+    )
+
+
+def save_image(
+    path: Path,
+    cube: Cube,
+    values: NDArray[Any],
+    names: list[str],
+    left_out: NDArray[np.intp],
+    geotiff: bool = False,
+) -> list[Path]:
+    """Write pixels × bands as an image where the scene lies: ENVI, and GeoTIFF beside it."""
     gone = np.zeros(cube.size[0], dtype=bool)
-    gone[result.left_out] = True
+    gone[left_out] = True
     nowhere = cube.image(gone)
-    maps = (np.where(nowhere, np.float32(-1), cube.image(result.abundances[:, j])) for j in range(k))
-    fields = {"file type": "ENVI Standard", "band names": _listed([f"material {j + 1}" for j in range(k)])}
-    fields |= {"data ignore value": "-1", **_place(cube.info)}
-    return _envi(folder / "abundances.img", maps, fields, shape=(k, *nowhere.shape))
+    bands = (np.where(nowhere, np.float32(-1), cube.image(values[:, j])) for j in range(len(names)))
+    fields = {"file type": "ENVI Standard", "band names": _listed(names), "data ignore value": "-1"}
+    files = _envi(path, bands, fields | envi_place(cube.info), shape=(len(names), *nowhere.shape))
+    return [*files, write_geotiff(path, path.with_suffix(".tif"), cube.info, names)] if geotiff else files
 
 
 def _envi(
@@ -81,20 +117,6 @@ def _band_fields(info: SceneInfo) -> dict[str, str]:
     if info.wavelengths is None:
         return {}
     return {"wavelength": _listed(info.wavelengths), **({"wavelength units": info.units} if info.units else {})}
-
-
-def _place(info: SceneInfo) -> dict[str, str]:
-    """Where the image lies on the map, in the words of an ENVI header; nothing for turned images of other formats."""
-    place = info.map_info
-    found = {
-        key: f"{{{place[key]}}}" for key in ("map info", "projection info", "coordinate system string") if key in place
-    }
-    turn = place.get("transform")
-    if turn is not None and turn[1] == turn[3] == 0:
-        found["map info"] = _listed(["Arbitrary", 1, 1, repr(turn[2]), repr(turn[5]), repr(turn[0]), repr(-turn[4])])
-    if "crs" in place:
-        found["coordinate system string"] = f"{{{place['crs']}}}"
-    return found
 
 
 def _listed(values: Any) -> str:

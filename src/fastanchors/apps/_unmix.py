@@ -13,21 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._openers import opener
-from .._parallel import map_ordered, one_blas_thread
-from .._validate import check_number, check_rank, check_size
-from ..encoder import AnchorSystem
+from .._validate import check_flag, check_number, check_rank, check_size
 from ..errors import InvalidInputError
+from ._abundances import check_output, fill_abundances
 from ._cube import Cube, as_cube
 from ._materials import find_materials
 from ._outliers import find_outliers
 from ._scene_files import fit_mask, read_cube
-from ._usable import Usable, usable
+from ._usable import usable
 
 __all__ = ["Unmixing", "unmix"]
 
 _SEARCHED = 1 << 17  # pixels in which materials are sought
 _RANKED = 1 << 22  # pixels that are counted at a time
-_CHUNK_BYTES = 1 << 22  # pixels in double precision that are encoded at a time
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,8 @@ class Unmixing:
         ``"vertices"`` where the pixels are mixtures within their noise: spectra are the vertices that explain all
         pixels best, with the median brightness of their groups; else ``"groups"``: medians of the groups.
     abundances
-        Pixels × k, the share of each material in each pixel; rows sum to one, those of pixels left out are zero.
+        Pixels × k, the share of each material in each pixel; rows sum to one (with a shadow, at most), those of pixels
+        left out are zero.
     share
         k numbers, the mean abundance over the pixels that hold data.
     residual
@@ -73,6 +72,8 @@ class Unmixing:
         The scene: its ``shape`` (height, width) where known, the order of its pixels, its wavelengths.
     seconds
         Wall-clock time.
+    has_shadow
+        Whether a shadow was one more vertex.
     """
 
     endmembers: NDArray[np.float64]
@@ -92,6 +93,14 @@ class Unmixing:
     relative_error: float
     cube: Cube
     seconds: float
+    has_shadow: bool = False
+
+    @property
+    def shadow(self) -> NDArray[Any]:
+        """For each pixel the share of the shadow; zero without one, and for pixels left out."""
+        dark = np.maximum(1.0 - self.abundances.sum(axis=1), 0.0) if self.has_shadow else np.zeros(self.cube.size[0])
+        dark[self.left_out] = 0.0
+        return np.asarray(dark)
 
     @property
     def left_out(self) -> NDArray[np.intp]:
@@ -143,6 +152,7 @@ def unmix(
     clip: bool = False,
     keep_outliers: bool = False,
     method: str = "auto",
+    shadow: bool = False,
     out: NDArray[Any] | None = None,
 ) -> Unmixing:
     """The ``k`` materials of a scene under the linear mixing model, robust to dark pixels and outliers.
@@ -178,6 +188,10 @@ def unmix(
         Let pixels that are like no others speak for a material too.
     method
         ``"auto"``, or ``"groups"`` to leave out step 2 below.
+    shadow
+        Add a shadow, a spectrum of zeros, as one more vertex: the abundances of a pixel sum to what is lit, and
+        ``result.shadow`` is the rest. A pixel in half the light of its material is then half shadow; without it, it is
+        explained by darker materials.
     out
         Pixels × k array of floats to write the abundances to, such as a memory map.
 
@@ -215,6 +229,7 @@ def unmix(
     """
     started = time.perf_counter()
     k = check_size(k, name="k")
+    check_flag(shadow, name="shadow")
     if method not in ("auto", "groups"):
         raise InvalidInputError(f"method must be 'auto' or 'groups', got {method!r}")
     if isinstance(scene, str | os.PathLike):
@@ -236,7 +251,7 @@ def unmix(
     del pixels
     outliers = searched[outlier]
     abundances = check_output(out, (cube.size[0], k))
-    filled = fill_abundances(data, found.spectra, ~hot, outliers, abundances)
+    filled = fill_abundances(data, found.spectra, ~hot, outliers, abundances, shadow=shadow)
     endmembers = np.zeros((k, cube.size[1]))
     endmembers[:, data.bands] = found.spectra
     return Unmixing(
@@ -257,26 +272,8 @@ def unmix(
         relative_error=filled.relative_error,
         cube=cube,
         seconds=time.perf_counter() - started,
+        has_shadow=shadow,
     )
-
-
-@dataclass(frozen=True)
-class Filled:
-    """What was learnt while the abundances were written.
-
-    Attributes
-    ----------
-    relative_error
-        ‖X − F·S‖_F / ‖X‖_F without outliers.
-    total
-        Sum of the abundances of each material.
-    residual
-        For each pixel the root mean square of what its mixture misses, in the units of the data.
-    """
-
-    relative_error: float
-    total: Any
-    residual: NDArray[np.float32]
 
 
 def check_bands(bands: Any, count: int) -> NDArray[np.intp]:
@@ -288,16 +285,6 @@ def check_bands(bands: Any, count: int) -> NDArray[np.intp]:
     if wrong.size:
         raise InvalidInputError(f"there is no band {wrong[0]} to leave out; the scene has bands 0 to {count - 1}")
     return at.astype(np.intp)
-
-
-def check_output(out: NDArray[Any] | None, shape: tuple[int, int]) -> NDArray[Any]:
-    """Where the abundances go; zeros."""
-    if out is None:
-        return np.zeros(shape)
-    if not isinstance(out, np.ndarray) or out.dtype.kind != "f" or out.shape != shape:
-        raise InvalidInputError(f"out must be a floating-point array of shape {shape}")
-    out[:] = 0
-    return out
 
 
 def _with_nodata(cube: Cube, nodata: float | None) -> Cube:
@@ -320,40 +307,3 @@ def _sample(held: NDArray[np.bool_]) -> NDArray[np.intp]:
         found.append(here[ranks[first:last] - before] + start)
         before += here.size
     return np.concatenate(found)
-
-
-def fill_abundances(
-    data: Usable,
-    spectra: NDArray[np.float64],
-    sound: NDArray[np.bool_],
-    outliers: NDArray[np.intp],
-    abundances: NDArray[Any],
-    *,
-    sum_to_one: bool = True,
-) -> Filled:
-    """Write the abundances of all held pixels, in threads, a block at a time."""
-    with one_blas_thread():
-        system = AnchorSystem(np.ascontiguousarray(spectra[:, sound]), sum_to_one)
-        residual = np.zeros(len(abundances), dtype=np.float32)
-        width = int(np.count_nonzero(sound))
-
-        def solve(at: NDArray[np.intp], pixels: NDArray[Any]) -> tuple[float, float, NDArray[np.float64]]:
-            lost = squares = 0.0
-            total = np.zeros(len(spectra))
-            step = max(1, _CHUNK_BYTES // (8 * width))
-            for start in range(0, len(at), step):
-                here, part = at[start : start + step], pixels[start : start + step]
-                block, Y, F = system.solve(start, (part if sound.all() else part[:, sound]).astype(np.float64))
-                sizes = np.einsum("ij,ij->i", block, block)
-                missed = system.squared_errors(sizes, Y, F)
-                where: Any = slice(here[0], here[-1] + 1) if here[-1] - here[0] + 1 == here.size else here
-                abundances[where], residual[where] = F, np.sqrt(missed / width)
-                total += F.sum(axis=0)
-                usual = np.ones(here.size, dtype=bool)
-                usual[np.searchsorted(here, outliers[(outliers >= here[0]) & (outliers <= here[-1])])] = False
-                lost, squares = lost + float(missed[usual].sum()), squares + float(sizes[usual].sum())
-            return lost, squares, total
-
-        parts = map_ordered(solve, data.blocks())
-    lost, squares = sum(part[0] for part in parts), sum(part[1] for part in parts)
-    return Filled(math.sqrt(lost / squares) if squares else 0.0, sum((part[2] for part in parts), 0.0), residual)

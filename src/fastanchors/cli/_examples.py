@@ -19,6 +19,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "encode": (
         "fastanchors encode counts.store anchors.json -o weights.npy",
         "fastanchors encode table.csv 3,17,5 -o weights.csv",
+        "fastanchors encode next_scene.hdr unmixed/endmembers.csv -o abundances.tif --sum-to-one",
     ),
     "report": (
         "fastanchors report counts.store -k 10 -o report.html",
@@ -33,5 +34,5 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "fastanchors representatives x.npy -k 5 -o weights.csv",
     ),
     "recommend": ("fastanchors recommend ratings.csv --user 7 -n 10",),
-    "unmix": ("fastanchors unmix scene.mat -k 4 -o unmixed/",),
+    "unmix": ("fastanchors unmix scene.mat -k 4 -o unmixed/", "fastanchors unmix scene.hdr -k 5 --geotiff"),
 }

@@ -19,6 +19,7 @@ from ._files import escape_option
 from ._input import ADDRESS, PATH, Input, input_options
 from ._options import check_output
 from ._result import Found, load
+from ._scene_encode import encode_scene, is_endmembers
 from ._terminal import progress_bar
 from ._topic_encode import encode_documents, is_topic_model
 from ._weights import SUFFIXES, WeightsFile
@@ -42,9 +43,14 @@ def encode(
 
     ANCHORS is a result of seek --out (an .npz brings the anchor rows along and serves other data too), an array of row
     numbers or of anchor rows in a file, row numbers such as 3,17,5, or a topic model of topics --out: SOURCE is then
-    texts or counts of new documents, and the weights are their mixtures of topics. The rows are read in blocks and the
-    weights written as they come, so that memory stays bounded; the file appears when it is complete.
+    texts or counts of new documents, and the weights are their mixtures of topics. With the endmembers.csv (or .sli)
+    of unmix, SOURCE is a scene, and the weights are the abundances of its pixels; OUT may then be an image, .img or
+    .tif. The rows are read in blocks and the weights written as they come, so that memory stays bounded; the file
+    appears when it is complete.
     """
+    if is_endmembers(anchors):
+        encode_scene(source, anchors, out, sum_to_one, escape_formulas, as_json, options)
+        return
     check_output(out, SUFFIXES, "--out", source, anchors, options["row_names"], options["column_names"])
     if is_topic_model(anchors):
         encode_documents(source, Path(anchors), out, escape_formulas, as_json, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ _ADVICE = "no rule finds it reliably on real scenes; try a few and look at the m
 
 _FILES = (
     *("abundances.npy", "abundances.img", "abundances.hdr", "endmembers.csv", "endmembers.sli", "endmembers.hdr"),
-    *("spectra.png", "abundances.png", "report.html"),
+    *("residual.img", "residual.hdr", "abundances.tif", "residual.tif"),
+    *("spectra.png", "abundances.png", "residual.png", "report.html"),
 )
 
 
@@ -58,7 +60,7 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "-o", "--out", "folder", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to; CUBE-unmixed."
 )
-@click.option("--variable", help="Which variable of a .mat, netCDF or HDF5 file; the largest if not given.")
+@click.option("--variable", help="Which variable of a .mat, .npz, netCDF or HDF5 file; the largest if not given.")
 @click.option("--shape", type=_Shape(), help="Size of the image where the file holds a matrix, such as 95x95.")
 @click.option(
     "--bands", type=click.Choice(["first", "middle", "last"]), help="Which axis of the array holds the bands."
@@ -84,6 +86,8 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
     default="auto",
     help="groups: spectra are medians of pixels, also where all pixels could tell.",
 )
+@click.option("--shadow", is_flag=True, help="A shadow is one more vertex: abundances sum to what is lit.")
+@click.option("--geotiff", is_flag=True, help="Also write the maps as GeoTIFF (extra geo).")
 @click.option("--report", is_flag=True, help="Also write report.html, a page to explore the scene.")
 @click.option("--no-pictures", is_flag=True, help="Write the numbers only.")
 @json_option
@@ -95,6 +99,7 @@ def unmix(
     shape: tuple[int, int] | None,
     bands: Any,
     order: Any,
+    geotiff: bool,
     report: bool,
     no_pictures: bool,
     as_json: bool,
@@ -103,13 +108,17 @@ def unmix(
 ) -> None:
     """Find the materials of a hyperspectral scene.
 
-    CUBE is an ENVI image (.hdr or the file beside it), a GeoTIFF, netCDF or HDF5 file, a .mat file or a .npy array.
+    CUBE is an ENVI image (.hdr or the file beside it), a GeoTIFF, netCDF or HDF5 file, a .mat file or an array in .npy
+    or .npz.
     Spectra go to endmembers.csv and the ENVI library endmembers.sli; the share of every material in every pixel to
-    abundances.npy (height × width × k, or pixels × k where the size of the image is not known) and, as an image for a
-    GIS, abundances.img; pictures of both to spectra.png and abundances.png; with --report, a page to explore them.
+    abundances.npy (height × width × k, or pixels × k where the size of the image is not known) and, as images for a
+    GIS, to abundances.img, with what the mixtures miss in residual.img (and .tif with --geotiff); pictures of these to
+    spectra.png, abundances.png and residual.png; with --report, a page to explore them.
     """
     from ..apps import read_cube, read_mask, save_maps, save_spectra
 
+    if geotiff and find_spec("rasterio") is None:
+        raise MissingExtraError("writing GeoTIFF needs rasterio: pip install 'fastanchors[geo]'")
     folder = folder or Path(f"{cube.stem}-unmixed")
     for name in _FILES:
         if same_file(folder / name, cube) or (mask is not None and same_file(folder / name, mask)):
@@ -119,7 +128,9 @@ def unmix(
         if mask is not None:
             options["mask"] = read_mask(mask, scene)
         result = _run(scene, k, folder, options)
-    files = save_spectra(result, folder) + (save_maps(result, folder) if scene.shape is not None else [])
+    files = save_spectra(result, folder)
+    if scene.shape is not None:
+        files += save_maps(result, folder, geotiff=geotiff)
     pictures = [] if no_pictures else _pictures(result, folder)
     if report:
         pictures.append(result.report(folder / "report.html", title=cube.name))
@@ -206,6 +217,8 @@ def _tell(result: Any, positions: list[list[int]] | None) -> None:
     for material, anchor in enumerate(result.anchors):
         where = "" if positions is None else f" (row {positions[material][0]}, column {positions[material][1]})"
         print(f"  material {material + 1}: {result.share[material]:6.1%} of the scene, most like pixel {anchor}{where}")
+    if result.has_shadow:
+        print(f"  shadow: {1 - result.share.sum():6.1%} of the scene")
     print(f"Mixtures of these spectra miss {result.relative_error:.1%} of the scene.")
     if result.method == "vertices":
         print("The pixels are mixtures within their noise: the spectra are those that explain all of them best.")

@@ -16,7 +16,7 @@ from .row_source import Source
 from .scene import SceneInfo, scene_source
 from .words import BOM
 
-__all__ = ["EnviImage", "find_header", "header_scene", "open_envi", "read_envi"]
+__all__ = ["EnviImage", "find_header", "header_fields", "header_scene", "open_envi", "read_envi"]
 
 _TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8"}
 _SUFFIXES = ("", ".img", ".dat", ".raw", ".bin", ".bil", ".bip", ".bsq")
@@ -59,7 +59,7 @@ def open_envi(path: Path) -> EnviImage:
     if header is None:
         raise StoreError(f"no header beside {path}: tried {path.with_suffix('.hdr').name} and {path.name}.hdr")
     path, given = header, path
-    fields = _fields(path)
+    fields = header_fields(path)
     sizes = {key: _whole(fields, key, path) for key in ("lines", "samples", "bands")}
     offset = _whole(fields, "header offset", path, default=0, least=0)
     code = _whole(fields, "data type", path)
@@ -122,7 +122,7 @@ def _begins(path: Path) -> bytes:
         return b""
 
 
-def _fields(path: Path) -> dict[str, str]:
+def header_fields(path: Path) -> dict[str, str]:
     """``key = value`` lines, values in braces over several of them."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")

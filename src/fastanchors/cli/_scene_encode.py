@@ -1,0 +1,133 @@
+"""``fastanchors encode`` with the spectra of ``unmix``: the abundances of another scene."""
+
+from __future__ import annotations
+
+import csv
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidInputError, StoreError
+from ..io.envi import find_header, open_envi
+from ._options import check_output
+from ._terminal import working
+from ._weights import SUFFIXES, WeightsFile
+from .app import emit
+
+__all__ = ["encode_scene", "is_endmembers"]
+
+_IMAGES = (".img", ".tif")
+_BLOCK = 1 << 16  # weights are written for so many pixels at a time
+_OPTIONS = ("variable",)  # of the reader that make sense for scenes
+
+
+def is_endmembers(anchors: str) -> bool:
+    """Whether the file is one of spectra that ``unmix`` wrote: ``endmembers.csv`` or an ENVI spectral library."""
+    path = Path(anchors)
+    if not path.is_file():
+        return False
+    if path.suffix.lower() == ".sli":
+        return find_header(path) is not None
+    if path.suffix.lower() != ".csv":
+        return False
+    with path.open("rb") as file:
+        head = file.readline(1 << 16).decode("utf-8", "replace").split(",")
+    return len(head) > 1 and (head[0] == "band" or head[0].startswith("wavelength")) and head[1].startswith("material")
+
+
+def encode_scene(
+    source: Path, anchors: str, out: Path, sum_to_one: bool, escape: bool, as_json: bool, options: dict[str, Any]
+) -> None:
+    """Write the abundances of every pixel of the scene: pixels × k, or as an image where ``out`` is one."""
+    from ..apps._abundances import fill_abundances
+    from ..apps._scene_files import read_cube
+    from ..apps._scene_output import save_image
+    from ..apps._usable import usable
+    from ..io.scratch import scratch_file
+
+    check_output(out, (*SUFFIXES, *_IMAGES), "--out", source, anchors)
+    given = [name for name, value in options.items() if value not in (None, ()) and name not in _OPTIONS]
+    if given:
+        raise click.UsageError(f"--{given[0].replace('_', '-')} is not for scenes, which are encoded as they are")
+    start = time.perf_counter()
+    spectra, waves = _spectra(Path(anchors))
+    names = [f"material {j + 1}" for j in range(len(spectra))]
+    with working(f"encoding {source.name}"), scratch_file() as room:
+        cube = read_cube(source, variable=options.get("variable"))
+        _check_bands(cube, spectra, waves, anchors)
+        dropped = np.flatnonzero(~spectra.any(axis=0))  # what unmix left out is zero
+        data = usable(cube, dropped=dropped, signed=True)
+        weights: Any = np.memmap(room, np.float64, "w+", shape=(cube.size[0], len(spectra)))
+        nothing = np.zeros(0, dtype=np.intp)
+        used = np.ones(data.bands.size, dtype=bool)
+        filled = fill_abundances(data, spectra[:, data.bands], used, nothing, weights, sum_to_one=sum_to_one)
+        left_out = np.flatnonzero(~data.held)
+        if out.suffix.lower() in _IMAGES:
+            save_image(out.with_suffix(".img"), cube, weights, names, left_out, out.suffix.lower() == ".tif")
+        else:
+            with WeightsFile(out, np.float64, names, escape=escape) as file:
+                for first in range(0, len(weights), _BLOCK):
+                    file.write(np.asarray(weights[first : first + _BLOCK]))
+        pixels = len(weights)
+        del weights
+    seconds, error = time.perf_counter() - start, filled.relative_error
+    if as_json:
+        emit(
+            {
+                "path": str(out),
+                "shape": [pixels, len(spectra)],
+                "relative_error": error,
+                "pixels_left_out": int(left_out.size),
+                "sum_to_one": sum_to_one,
+                "seconds": seconds,
+            }
+        )
+        return
+    click.echo(f"{pixels} pixels in {len(spectra)} materials: mixtures miss {error:.1%} of the scene")
+    if left_out.size:
+        click.echo(f"{left_out.size} pixels without data in some or all bands: weights of zero")
+    click.echo(f"weights in {out} ({seconds:.1f} s)")
+
+
+def _check_bands(cube: Any, spectra: NDArray[np.float64], waves: NDArray[np.float64] | None, anchors: str) -> None:
+    if cube.size[1] != spectra.shape[1]:
+        raise InvalidInputError(f"the spectra in {anchors} have {spectra.shape[1]} bands, {cube.name} {cube.size[1]}")
+    if waves is not None and cube.wavelengths is not None and not np.allclose(waves, cube.wavelengths, rtol=1e-3):
+        band = int(np.argmax(np.abs(waves - cube.wavelengths)))
+        raise InvalidInputError(
+            f"band {band} is at {waves[band]:g} in {anchors} and at {cube.wavelengths[band]:g} in {cube.name}: "
+            "the spectra are of another sensor, or the units differ"
+        )
+
+
+def _spectra(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """k × bands and the wavelengths, from a table with a row for each band or from an ENVI spectral library."""
+    if path.suffix.lower() == ".sli":
+        image = open_envi(path)
+        return np.asarray(image.cube[:, :, 0], dtype=np.float64), _library_wavelengths(path)
+    with path.open(encoding="utf-8", newline="") as file:
+        head, *rows = list(csv.reader(file))
+    try:
+        table = np.array([[float(cell) for cell in row] for row in rows])
+    except ValueError as error:
+        raise StoreError(f"{path} holds something that is not a number: {error}") from None
+    if table.ndim != 2 or table.shape[1] != len(head) or not np.isfinite(table).all():
+        raise StoreError(f"{path} must hold a row of {len(head)} finite numbers for each band")
+    return np.ascontiguousarray(table[:, 1:].T), table[:, 0] if head[0].startswith("wavelength") else None
+
+
+def _library_wavelengths(path: Path) -> NDArray[np.float64] | None:
+    """A library's samples are its bands, which is not where an image has its wavelengths."""
+    from ..io.envi import header_fields
+
+    header = find_header(path)
+    words = "" if header is None else header_fields(header).get("wavelength", "")
+    try:
+        values = np.array([float(word) for word in words.replace(",", " ").split()])
+    except ValueError:
+        return None
+    return values if values.size else None
