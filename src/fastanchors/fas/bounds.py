@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -236,35 +236,51 @@ class Sketch:
         rough = _Rough(G, omega, _single_slop(n, d, T), self.slack, thresholds, fine=self.rows <= _FINE)
         first = np.full(self.rows, T, dtype=np.int16)
         limits = (thresholds.low, thresholds.high, thresholds.norm, thresholds.index)
-        columns = np.ascontiguousarray(G.T)
+        steps = _Steps(np.ascontiguousarray(G.T), omega, *limits, slop, self.slack)
 
-        def work(part: Part, low: int) -> tuple[NDArray[Any], ...]:
+        def work(part: Part, low: int) -> _Largest:
             high = min(len(part.norms), low + _SCAN_CHUNK)
-            rows, bounds, tied = np.full((T, top), -1, dtype=np.int64), np.full((T, top), -1.0), np.zeros(T)
+            largest = _Largest(np.full((T, top), -1, dtype=np.int64), np.full((T, top), -1.0), np.zeros(T))
             for at in range(low, high, _SCAN_ROWS):
-                here = slice(at, min(high, at + _SCAN_ROWS))
-                start = part.start + at
-                there = slice(start, part.start + here.stop)
-                C, left, norms = part.coordinates[here], part.left[here], part.norms[here]
-                some = rough.doubtful(C, left, norms, known[there], bounds[:, -1], first[there])
-                _scan(
-                    start, some, C, columns, left, norms, omega, slop, self.slack, *limits, first[there],
-                    rows, bounds, tied,
-                )  # fmt: skip
+                rows = part.cut(at, min(high, at + _SCAN_ROWS))
+                there = slice(rows.start, rows.start + len(rows.norms))
+                some = rough.doubtful(rows, known[there], largest.bounds[:, -1], first[there])
+                _scan(some, rows, steps, first[there], largest)
             let_go(part.norms)
-            return rows, bounds, tied
+            return largest
 
         pieces = ((part, low) for part in self.parts for low in range(0, len(part.norms), _SCAN_CHUNK))
         found = map_ordered(work, pieces)
-        rows = np.concatenate([each[0] for each in found], axis=1)
-        bounds = np.concatenate([each[1] for each in found], axis=1)
+        rows = np.concatenate([each.rows for each in found], axis=1)
+        bounds = np.concatenate([each.bounds for each in found], axis=1)
         order = np.lexsort((rows, -bounds), axis=1)[:, :top]
         return Scan(
             first,
             np.take_along_axis(rows, order, axis=1),
             np.take_along_axis(bounds, order, axis=1),
-            np.max([each[2] for each in found], axis=0),
+            np.max([each.tied for each in found], axis=0),
         )
+
+
+class _Steps(NamedTuple):
+    """What :func:`_scan` needs to know of the steps: G, ω, the thresholds, and what rounding adds."""
+
+    G: NDArray[np.float64]  # a column for each anchor
+    omega: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    norm: NDArray[np.float64]
+    row: NDArray[np.int64]
+    slop: float
+    slack: float
+
+
+class _Largest(NamedTuple):
+    """The largest bounds of each step, the rows they belong to, and the largest bound of a row that loses a tie."""
+
+    rows: NDArray[np.int64]
+    bounds: NDArray[np.float64]
+    tied: NDArray[np.float64]
 
 
 def _single_slop(n: int, d: int, T: int) -> float:
@@ -304,12 +320,13 @@ class _Rough:
         self.floors = np.where(self.every & (not fine), 2 * np.sqrt(slop), 0.0).astype(np.float32)
 
     def doubtful(
-        self, C: Any, left: Any, norms: Any, known: Any, least: NDArray[np.float64], first: NDArray[np.int16]
+        self, rows: Part, known: NDArray[np.bool_], least: NDArray[np.float64], first: NDArray[np.int16]
     ) -> NDArray[np.int32]:
         """The places of rows that may reach a threshold, or a place among the top rows, whose ``least`` is given."""
         # A bound is off by a few roundings; where a limit is so small that products might vanish, nothing is cleared.
         scaled = np.maximum(np.minimum(self.low, least), self.worth) / self.unit * (1 - 2e-6)
         limits = np.where(scaled > 1e-30, scaled, 0.0).astype(np.float32)
+        _, C, left, norms = rows
         some = np.zeros(len(norms), dtype=np.bool_)
         slop, slack = self.numbers
         _rough(self.G @ C.T, left, norms, 1 / self.unit, self.omega, slop, slack, limits, self.floors, some)
@@ -352,26 +369,11 @@ def _rough(
 
 
 @jit
-def _scan(
-    start: int,
-    some: Any,
-    C: Any,
-    G: Any,
-    left: Any,
-    norms: Any,
-    omega: Any,
-    slop: float,
-    slack: float,
-    low: Any,
-    high: Any,
-    norm_limit: Any,
-    index: Any,
-    first: Any,
-    top_rows: Any,
-    top_bounds: Any,
-    tied_bounds: Any,
-) -> None:
-    """Some of the rows start … of a scan: the first doubtful step of each, the largest bounds of each step so far."""
+def _scan(some: NDArray[np.int32], rows: Part, steps: _Steps, first: NDArray[np.int16], largest: _Largest) -> None:
+    """Some of the rows of a scan: the first doubtful step of each, the largest bounds of each step so far."""
+    start, C, left, norms = rows
+    G, omega, low, high, norm_limit, index, slop, slack = steps
+    top_rows, top_bounds, tied_bounds = largest
     T, top = top_rows.shape
     d = G.shape[0]
     h = np.empty(T - 1)

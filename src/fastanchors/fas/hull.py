@@ -84,14 +84,10 @@ def mixtures(
         high = min(len(part.norms), low + _CHUNK)
         rows, values = np.full((p + 1, top), -1, dtype=np.int64), np.full((p + 1, top), -1.0)
         for at in range(low, high, _ROWS):
-            here = slice(at, min(high, at + _ROWS))
-            start = part.start + at
-            C = part.coordinates[here]
-            shares = np.maximum(C @ M, np.float32(0))
-            _mix(
-                start, C, shares, shares @ H, part.left[here], part.norms[here],
-                known[start : part.start + here.stop], off, sketch.slack, unit, rows, values,
-            )  # fmt: skip
+            some = part.cut(at, min(high, at + _ROWS))
+            shares = np.maximum(some.coordinates @ M, np.float32(0))
+            skipped = known[some.start : some.start + len(some.norms)]
+            _mix(some, shares, shares @ H, skipped, off, sketch.slack, unit, rows, values)
         let_go(part.norms)
         return rows, values
 
@@ -105,20 +101,10 @@ def mixtures(
 
 @jit
 def _mix(
-    start: int,
-    C: Any,
-    shares: Any,
-    mixed: Any,
-    left: Any,
-    norms: Any,
-    known: Any,
-    off: Any,
-    slack: float,
-    unit: float,
-    rows: Any,
-    values: Any,
+    some: Part, shares: Any, mixed: Any, known: Any, off: Any, slack: float, unit: float, rows: Any, values: Any
 ) -> None:
-    """Rows start … as mixtures: shares scaled to a sum of at most one, what they leave, and the largest of each."""
+    """Some rows as mixtures: shares scaled to a sum of at most one, what they leave, and the largest of each."""
+    start, C, left, norms = some
     p, d = shares.shape[1], C.shape[1]
     last = values.shape[1] - 1
     for i in range(norms.size):

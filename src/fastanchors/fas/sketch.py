@@ -32,6 +32,11 @@ class Part(NamedTuple):
     left: NDArray[np.float32]  # of a/‖a‖, rounded up
     norms: NDArray[np.float64]
 
+    def cut(self, low: int, high: int) -> Part:
+        """Rows ``low`` … ``high`` − 1 of it."""
+        here = slice(low, high)
+        return Part(self.start + low, self.coordinates[here], self.left[here], self.norms[here])
+
 
 def empty_part(rows: int, dimension: int, start: int = 0) -> Part:
     """Room for the sketch of that many rows."""

@@ -9,7 +9,7 @@ fraction of the block, the block is rebuilt and the tier starts empty (amortised
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,15 @@ __all__ = ["Loose", "Pools"]
 _ROOM = 64
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
+
+
+class _New(NamedTuple):
+    """Entries to append: the segment, the other index and the slot of each, and whether its pool moved for it."""
+
+    s: Array
+    other: Array
+    slots: Array
+    moved: Array
 
 
 class Pools:
@@ -47,24 +56,10 @@ class Pools:
         """Places (of weight zero) for new slots, numbered on from those before."""
         self.place = _longer(self.place, int(slots[-1]) + 1)
         moved = np.zeros(len(s), np.bool_)
+        new = _New(s, other, slots, moved)
         done = 0
         while done < len(s):
-            f = self.forest
-            done = _append(
-                f.begin,
-                f.end,
-                f.other,
-                f.data,
-                self.length,
-                self.slot,
-                self.place,
-                self.used,
-                s,
-                other,
-                slots,
-                moved,
-                done,
-            )
+            done = _append(self.forest, self.length, self.slot, self.place, self.used, new, done)
             if done < len(s):
                 self._grow(int(self.used[0]) + 2 * int(self.length[s[done]]) + 1)
         if moved.any():  # trees of pools in their new place, all of their leaf blocks
@@ -186,22 +181,10 @@ def _refill(keys: Array, slots: Array, old_keys: Array, old_slots: Array) -> Non
 
 
 @jit
-def _append(
-    begin: Array,
-    end: Array,
-    other: Array,
-    data: Array,
-    length: Array,
-    slot: Array,
-    place: Array,
-    used: Array,
-    s: Array,
-    sought: Array,
-    slots: Array,
-    moved: Array,
-    start: Int,
-) -> Any:
-    """Append entries to their pools, from ``start`` on; a full pool moves. Returns where the room ends."""
+def _append(forest: Forest, length: Array, slot: Array, place: Array, used: Array, new: _New, start: Int) -> Any:
+    """Append new entries to their pools, from ``start`` on; a full pool moves. Returns where the room ends."""
+    begin, end, other, data = forest.begin, forest.end, forest.other, forest.data
+    s, sought, slots, moved = new
     for k in range(start, s.size):
         pool = s[k]
         first = np.int64(begin[pool])
