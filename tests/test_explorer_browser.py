@@ -213,6 +213,32 @@ def test_renaming_holds_for_every_k_and_everywhere(browser, page, no_problems):
     assert "<b>grain</b>" in text(browser, "#plot")
 
 
+def test_choices_survive_a_reload(browser, page, no_problems):
+    browser.open("about:blank")
+    browser.open(page[3])
+    slide(browser, "#k", 3)
+    click(browser, "[data-key^=rename-]", 1)
+    browser.ask("document.querySelector('#cards input').value = '<b>mine</b>'")
+    browser.ask("document.querySelector('#cards form').requestSubmit()")
+    click(browser, "[data-key^=off-]", 0)
+    summary = text(browser, "#summary")
+    address = browser.ask("location.href")
+    browser.open("about:blank")
+    browser.open(address)
+    assert text(browser, "#summary") == summary
+    assert text(browser, "#k-shown") == "4"
+    assert "<b>mine</b>" in text(browser, "#cards")
+    for wrong in (
+        "nonsense",
+        "%7B%22k%22%3A99%2C%22names%22%3A%5B3%2C%5B%22x%22%5D%5D%2C%22off%22%3A7%7D",
+        "null",
+        "%",
+    ):
+        browser.open("about:blank")
+        browser.open(f"{page[3]}#{wrong}")
+        assert text(browser, "#k-shown") == "5"
+
+
 def test_two_anchors_are_compared(browser, page, no_problems):
     A, anchors, _, address = page
     browser.open(address)
@@ -271,7 +297,8 @@ def test_a_scene_has_maps_that_pick_pixels(browser, tmp_path, no_problems):
     x, y = browser.ask(place)
     for kind in ("mousePressed", "mouseReleased"):
         browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-    assert text(browser, "#row h4") == f"row {7 * height + 4}"
+    assert text(browser, "#row h4") == "pixel (4, 7)"
+    assert f"row {7 * height + 4} " in text(browser, "#row .share")
     light = "[...document.querySelectorAll('#maps canvas')[2].getContext('2d').getImageData(7, 4, 1, 1).data]"
     share = fa.encode(A[[7 * height + 4]], A[anchors.indices])[0]
     load(browser, ("dom", "maps"), "colour")

@@ -55,6 +55,20 @@ class Look:
     anchor_names: Mapping[int, str] = field(default_factory=dict)
 
 
+class PixelNames(Sequence[str]):
+    """``pixel (line, column)`` for every pixel of an image, made when it is asked for."""
+
+    def __init__(self, image: tuple[int, int], order: Literal["C", "F"]) -> None:
+        self._image, self._order = image, order
+
+    def __len__(self) -> int:
+        return self._image[0] * self._image[1]
+
+    def __getitem__(self, index: Any) -> Any:
+        line, column = np.unravel_index(int(index), self._image, order=self._order)
+        return f"pixel ({line}, {column})"
+
+
 def look_at(
     source: Any,
     matrix: RowMatrix,
@@ -82,9 +96,10 @@ def look_at(
         raise InvalidInputError("kind='scene' needs image=(height, width)")
     if kind == "auto" and image is not None:
         kind = "scene"
+    names = matrix.row_names if row_names is None else row_names
     return Look(
         kind=kind,
-        row_names=matrix.row_names if row_names is None else row_names,
+        row_names=PixelNames(image, order) if names is None and image is not None else names,
         column_names=matrix.column_names if column_names is None else column_names,
         image=image,
         order=order,

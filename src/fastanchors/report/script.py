@@ -14,7 +14,7 @@ __all__ = ["MODULES", "embedded", "inlined", "policy", "read"]
 
 # In the order in which each follows those it imports.
 MODULES = (
-    "nnls", "model", "dom", "words", "cards", "compare", "maps", "plot", "rows", "live", "main", "start",
+    "nnls", "model", "dom", "words", "cards", "compare", "maps", "plot", "rows", "live", "memory", "main", "start",
 )  # fmt: skip
 _IMPORT = re.compile(r"^import \{[^}]*\} from '\./(\w+)\.js';\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?function |class |const )", re.MULTILINE)

@@ -4,6 +4,7 @@ import { renderCompare } from './compare.js';
 import { el, fill, percent } from './dom.js';
 import { ask, follow } from './live.js';
 import { renderMaps } from './maps.js';
+import { recall, remember } from './memory.js';
 import { Model } from './model.js';
 import { plotNote, renderCurve, renderPlot } from './plot.js';
 import { findRows, renderFound, renderRow, renderTypical, renderWorst } from './rows.js';
@@ -49,6 +50,7 @@ export class Explorer {
     if ('k' in change && this.model.steps.some(step => step.k === change.k)) this.move(this.model, change.k);
     if ('toggle' in change) this.toggle(this.model.anchors[change.toggle].row);
     if ('rename' in change) this.rename(...change.rename);
+    if (['k', 'toggle', 'rename', 'model'].some(key => key in change)) remember(this);
     for (const key of ['picked', 'compared', 'renaming', 'row', 'relevance', 'plot']) if (key in change) this[key] = change[key];
     this.render(Object.keys(change));
   }
@@ -141,12 +143,14 @@ function listen(explorer, ks, seek, find) {
 
 /** A page from disk: all there is to find is in it. */
 function startAlone(explorer) {
-  const find = words => renderFound(at('found'), findRows(explorer.model, words), words, explorer.act);
+  const { model } = explorer, kept = model.count.toLocaleString('en');
+  const where = model.count < model.data.shape[0] ? ` among the ${kept} rows in this page; “fastanchors explore” finds every row` : '';
+  const find = words => renderFound(at('found'), findRows(explorer.model, words), words, explorer.act, where);
   listen(explorer, explorer.model.steps.map(step => step.k), () => {}, find);
 }
 
 /** A page that is served: what it does not hold is asked for. */
-function startLive(explorer, live) {
+function startLive(explorer, live, wanted) {
   const status = words => { at('live-status').textContent = words; };
   const rule = at('rule');
   let asked = 0, waiting, finding = 0;
@@ -193,7 +197,8 @@ function startLive(explorer, live) {
     status(`The rows have changed: this is how they are at ${new Date().toLocaleTimeString()}.`);
   };
   follow(live.revision, changed, status);
-  steady();
+  if (wanted !== null && wanted !== explorer.k && wanted >= 1 && wanted <= live.most) seek(wanted);
+  else steady();
 }
 
 export function start() {
@@ -202,6 +207,8 @@ export function start() {
   for (const id of ['anchors', 'shares', 'simplex']) if (at(id)) at(id).hidden = true;
   at('explore').hidden = false;
   at('plot-kind').value = explorer.plot;
-  (data.live ? startLive : startAlone)(explorer, data.live);
+  const wanted = recall(explorer);
+  if (data.live) startLive(explorer, data.live, wanted);
+  else startAlone(explorer);
   explorer.render();
 }

@@ -64,8 +64,9 @@ export function findRows(model, words, most = SHOWN) {
   return found;
 }
 
-export function renderFound(place, found, words, act) {
+/** The rows that were found; `where` says what was searched, if that is not all rows. */
+export function renderFound(place, found, words, act, where = '') {
   if (!words.trim()) fill(place);
-  else if (!found.length) fill(place, el('p', { class: 'told' }, 'No row of this name.'));
+  else if (!found.length) fill(place, el('p', { class: 'told' }, `No row of this name${where}.`));
   else fill(place, el('ul', { class: 'found' }, found.map(row => el('li', {}, rowButton(row, act, `found-${row.index}`)))));
 }
