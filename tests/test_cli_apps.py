@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 pytest.importorskip("click")  # the extra 'cli'
 from click.testing import CliRunner
@@ -105,6 +106,65 @@ def test_topics_beside_scikit_learn(ldac):
     table = json.loads(run(*corpus, "--json", "--relevance", 1).stdout)["comparison"]
     assert {row["method"] for row in table} >= {"anchor words", "scikit-learn NMF, tf-idf", "scikit-learn LDA"}
     assert set(table[0]) == {"method", "coherence", "npmi", "uniqueness", "seconds"}
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory):
+    """A table of texts about two things, and a topic model of it."""
+    folder = tmp_path_factory.mktemp("stories")
+    rng = np.random.default_rng(0)
+    words = [[f"{what}{letter}" for letter in "abcdefghijkl"] for what in ("sea", "rail")]
+    texts = [" ".join(rng.choice(words[n % 2], 30)) + " and the <b>rest</b>" for n in range(40)]
+    lines = [f"story {n},{text}" for n, text in enumerate(texts)]
+    (folder / "stories.csv").write_text("id,body\n" + "\n".join(lines))
+    made = ("topics", folder / "stories.csv", "--column", "body", "--title", "id", "--html", "-k", 2)
+    result = run(*made, "-o", folder / "model.npz", "--report", folder / "page.html")
+    assert result.exit_code == 0, result.output
+    assert "A page to explore them" in result.stdout
+    return folder
+
+
+def test_encode_takes_the_column_of_a_table_with_a_topic_model(stories):
+    out = stories / "weights.csv"
+    encode = ("encode", stories / "stories.csv", stories / "model.npz", "-o", out)
+    assert run(*encode, "--column", "body", "--title", "id").exit_code == 0
+    rows = out.read_text().splitlines()
+    assert rows[1].startswith("story 0,")
+    weights = np.array([[float(cell) for cell in row.split(",")[1:]] for row in rows[1:]])
+    assert np.array_equal(weights.argmax(axis=1)[::2], np.full(20, weights[0].argmax()))
+    assert np.array_equal(weights.argmax(axis=1)[1::2], np.full(20, weights[1].argmax()))
+    assert "say which column holds the text (--column); it has 'id', 'body'" in str(run(*encode).exception)
+    wrong = run("encode", stories / "stories.csv", "1,2", "-o", out, "--column", "body")
+    assert "--column goes with a topic model" in wrong.stderr
+
+
+def test_the_page_of_topics_can_be_made_again_from_the_saved_model(stories):
+    page = (stories / "page.html").read_text()
+    assert "story 0" in page
+    assert "<b>rest" not in page
+    again = run("report", stories / "model.npz", "-o", stories / "again.html")
+    assert "report on 2 topics" in again.stdout
+    assert (stories / "again.html").read_text() == page
+    (stories / "stories.csv").rename(stories / "moved.csv")
+    assert "no longer at" in str(run("report", stories / "model.npz", "-o", stories / "again.html").exception)
+    moved = run("report", stories / "model.npz", "-o", stories / "again.html", "--data", stories / "moved.csv")
+    (stories / "moved.csv").rename(stories / "stories.csv")
+    assert moved.exit_code == 0, moved.output
+    assert "-k is for data" in run("report", stories / "model.npz", "-k", 3).stderr
+
+
+def test_seek_points_to_topics_where_documents_stay_unexplained(tmp_path):
+    documents = fa.datasets.topics(300, 4000, 10, length=12, rng=0).A
+    sp.save_npz(tmp_path / "counts.npz", sp.csr_matrix(documents))
+    record = json.loads(run("seek", tmp_path / "counts.npz", "-k", 3, "--json").stdout)
+    assert record["unexplained"] > 0.9
+    assert record["advice"].endswith("fastanchors topics counts.npz")
+    assert "hardly anything is explained" in run("seek", tmp_path / "counts.npz", "-k", 3).stdout
+    np.save(tmp_path / "noise.npy", np.eye(40) + 1e-3)
+    assert "no mixtures of a few" in run("seek", tmp_path / "noise.npy", "-k", 2).stdout
+    alone = run("seek", tmp_path / "counts.npz", "-k", 3, "--robust", "average", "--radius", 0.01)
+    assert "300 rows were set aside for want of near neighbours" in str(alone.exception)
+    assert run("seek", tmp_path / "counts.npz", "-k", 3, "--robust", "average").exit_code == 0
 
 
 def test_unmix_tells_of_outliers_and_of_axes_that_look_wrong(tmp_path, scene):

@@ -57,11 +57,14 @@ class InvalidTypeError(FastAnchorsError, TypeError):
 
 
 class RankError(InvalidInputError):
-    """The matrix has fewer independent anchors than were asked for; ``rank`` says where it stopped."""
+    """The matrix has fewer independent anchors than were asked for; ``rank`` says where it stopped.
 
-    def __init__(self, message: str, rank: int) -> None:
+    ``set_aside`` rows were no candidates for want of near neighbours.
+    """
+
+    def __init__(self, message: str, rank: int, set_aside: int = 0) -> None:
         super().__init__(message)
-        self.rank = rank
+        self.rank, self.set_aside = rank, set_aside
 
 
 class TooLargeError(FastAnchorsError, MemoryError):

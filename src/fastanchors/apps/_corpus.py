@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +19,26 @@ from ..io.text import holds_texts, read_texts
 from ..io.words import missing
 from ..matrix import RowMatrix, open_matrix
 from ._stop_words import likely_language, stop_word_list
-from ._tokens import Tokenizer, count_texts, count_with
+from ._tokens import Tokenizer, count_texts, count_with, strip_html
 
-__all__ = ["Corpus", "as_corpus", "document_counts", "is_texts", "read_corpus"]
+__all__ = ["Corpus", "as_corpus", "beginnings", "document_counts", "is_texts", "read_corpus"]
 
 _FEW = 10  # documents, too few to leave out words for being in one only
 _ENTRIES = 1 << 22
 _LOOKED_AT = 2000  # documents from which the language is told
+_BEGINNING = 400  # characters of a text that are kept to be shown
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Counts (documents × words, CSR), the words, and names of the documents where there are any."""
+    """Counts (documents × words, CSR), the words, and names and beginnings of the documents where there are any."""
 
     counts: Any
     vocabulary: list[str] | None
     documents: list[str] | None
     name: str
     notes: tuple[str, ...] = ()  # what a reader should know: where the words come from, documents without any
+    texts: list[str] | None = None
 
 
 def read_corpus(
@@ -174,13 +176,18 @@ def _of_texts(
     notes = [f"{replaced} bytes were not text and are replaced"] if replaced else []
     if vectorizer is not None:
         counts, words = count_with(vectorizer, texts, fit=True)
-        return Corpus(counts, words, names, name, (*notes, *_empty(counts)))
+        return Corpus(counts, words, names, name, (*notes, *_empty(counts)), beginnings(texts, html))
     stop = stop_word_list(stop_words)
     notes += _language_notes(texts, stop_words, html)
     tokenizer = Tokenizer(stop, ngrams=check_size(ngrams, name="ngrams"), html=html)
     counts, words = count_texts(texts, tokenizer, name)
-    corpus = Corpus(counts, words, names, name, (*notes, *_empty(counts)))
+    corpus = Corpus(counts, words, names, name, (*notes, *_empty(counts)), beginnings(texts, html))
     return _kept(corpus, min_df=min_df, max_df=max_df, stop_words=None)
+
+
+def beginnings(texts: list[str], html: bool) -> list[str]:
+    """The first words of each text, for people to look at."""
+    return [(strip_html(text) if html else text)[:_BEGINNING] for text in texts]
 
 
 def _empty(counts: sp.csr_array) -> list[str]:
@@ -275,4 +282,4 @@ def _kept(corpus: Corpus, *, min_df: int | None, max_df: float, stop_words: str 
         return corpus
     at = np.flatnonzero(keep)
     left = None if words is None else [words[j] for j in at]
-    return Corpus(sp.csr_array(counts[:, at]), left, corpus.documents, corpus.name, corpus.notes)
+    return replace(corpus, counts=sp.csr_array(counts[:, at]), vocabulary=left)

@@ -1,10 +1,11 @@
-"""``fastanchors encode`` with a topic model: the mixtures of new documents."""
+"""Saved topic models on the command line: ``encode`` of new documents, and the page of ``report``."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -14,7 +15,26 @@ from ._terminal import working
 from ._weights import WeightsFile
 from .app import emit
 
-__all__ = ["encode_documents", "is_topic_model"]
+__all__ = ["encode_documents", "is_topic_model", "report_topics", "text_column_options"]
+
+
+class _Documents(NamedTuple):
+    """Counts of a model's words in documents, and what is known of these."""
+
+    counts: Any
+    names: Any
+    texts: Any
+
+
+def text_column_options(command: Any) -> Any:
+    """Options that say where the texts are in the documents that a saved topic model is given."""
+    for option in (
+        click.option("--replace-errors", is_flag=True, help="With a topic model: replace bytes that are no text."),
+        click.option("--title", help="With a topic model: the column with names of the documents."),
+        click.option("--column", help="With a topic model: the column of a table that holds the text, or its number."),
+    ):
+        command = option(command)
+    return command
 
 
 def is_topic_model(anchors: str) -> bool:
@@ -34,11 +54,11 @@ def encode_documents(source: Any, path: Path, out: Path, escape: bool, as_json: 
     start = time.perf_counter()
     model = load_topics(path)
     with working(f"encoding {source.name}"):
-        counts, names = _counts(Path(source), model, text_options(path), options)
-        weights = mixtures(counts, model.topics, model.share)
+        found = _documents(Path(source), model, text_options(path), options)
+        weights = mixtures(found.counts, model.topics, model.share)
     topics = [f"{number}: {word}" for number, word in enumerate(model.anchor_words)]
     with WeightsFile(out, np.float64, topics, escape=escape) as file:
-        file.write(weights, names)
+        file.write(weights, found.names)
     seconds = time.perf_counter() - start
     unknown = int(np.count_nonzero(~weights.any(axis=1)))
     if as_json:
@@ -48,23 +68,56 @@ def encode_documents(source: Any, path: Path, out: Path, escape: bool, as_json: 
     click.echo(f"mixtures in {out} ({seconds:.1f} s)")
 
 
-def _counts(source: Path, model: Any, split: dict[str, Any], options: dict[str, Any]) -> tuple[Any, Any]:
-    """Counts of the model's words in new documents, and the names of these."""
+def report_topics(path: Path, out: Path, data: Path | None, title: str | None, options: dict[str, Any]) -> int:
+    """Write the page about a saved model and the documents it was made of, or those in ``data``; how many topics."""
+    from ..apps._mixtures import mixtures
+    from ..apps._topic_files import load_topics, text_options
+
+    model, kept = load_topics(path), text_options(path)
+    recorded = kept.get("source") if data is None else data
+    if recorded is None:
+        raise InvalidInputError(f"{path} does not say which documents it was made of; give them with --data")
+    source = Path(recorded)
+    if not source.exists():
+        raise InvalidInputError(f"the documents of {path} are no longer at {source}; say where with --data")
+    given = {name: value for name, value in options.items() if value not in (None, False)}
+    found = _documents(source, model, kept, kept.get("reading", {}) | given)
+    weights = mixtures(found.counts, model.topics, model.share)
+    shown = replace(model, mixtures=weights, documents=found.names)
+    shown.report(out, found.counts, title=title or source.name, documents=found.names, texts=found.texts)
+    return len(model.topics)
+
+
+def _documents(source: Path, model: Any, split: dict[str, Any], options: dict[str, Any]) -> _Documents:
+    """Documents, read as the options say and split into words as those of the model were."""
     from ..apps import read_corpus
+    from ..apps._corpus import beginnings
     from ..apps._stop_words import stop_word_list
     from ..apps._tokens import Tokenizer, count_vocabulary
     from ..io.text import holds_texts, read_texts
 
-    if options.get("format") is None and holds_texts(source):
+    column = options.get("column")
+    if options.get("format") is None and holds_texts(source, column):
         if model.vocabulary is None:
             raise InvalidInputError(f"the model knows no words: texts such as {source} cannot be counted for it")
-        read = read_texts(source, encoding=options.get("encoding") or "utf-8")
-        stop = stop_word_list(split.get("stop_words"))
-        tokenizer = Tokenizer(stop, ngrams=split.get("ngrams", 1), html=split.get("html", False))
-        return count_vocabulary(read.texts, tokenizer, model.vocabulary), read.names
-    reading: dict[str, Any] = {"format": options.get("format"), "vocab": options.get("column_names")}
+        read = read_texts(
+            source,
+            column=column,
+            title=options.get("title"),
+            header=options.get("header"),
+            encoding=options.get("encoding") or "utf-8",
+            errors="replace" if options.get("replace_errors") else "strict",
+        )
+        ngrams, html = split.get("ngrams", 1), split.get("html", False)
+        stop = stop_word_list(split.get("stop_words")) if ngrams > 1 else frozenset()  # else not among the words
+        counts = count_vocabulary(read.texts, Tokenizer(stop, ngrams=ngrams, html=html), model.vocabulary)
+        return _Documents(counts, read.names, beginnings(read.texts, html))
+    if column is not None:
+        raise InvalidInputError(f"{source} holds counts: there is no column of text to choose")
+    vocab = options.get("column_names") or options.get("vocab")
+    reading: dict[str, Any] = {"format": options.get("format"), "vocab": vocab}
     corpus = read_corpus(source, min_df=0, stop_words=None, **reading)
-    return _matched(corpus, model, source), corpus.documents
+    return _Documents(_matched(corpus, model, source), corpus.documents, None)
 
 
 def _matched(corpus: Any, model: Any, source: Path) -> Any:

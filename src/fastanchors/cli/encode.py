@@ -21,7 +21,7 @@ from ._options import check_output
 from ._result import Found, load
 from ._scene_encode import encode_scene, is_endmembers
 from ._terminal import progress_bar
-from ._topic_encode import encode_documents, is_topic_model
+from ._topic_encode import encode_documents, is_topic_model, text_column_options
 from ._weights import SUFFIXES, WeightsFile
 from .app import emit, json_option
 
@@ -34,27 +34,41 @@ __all__ = ["check_names", "encode"]
 @click.option("-o", "--out", type=PATH, required=True, help=f"Where the weights go: {', '.join(SUFFIXES)}.")
 @click.option("--sum-to-one", is_flag=True, help="Make the weights of every row sum to one.")
 @escape_option
+@text_column_options
 @input_options
 @json_option
 def encode(
-    source: Path, anchors: str, out: Path, sum_to_one: bool, escape_formulas: bool, as_json: bool, **options: Any
+    source: Path,
+    anchors: str,
+    out: Path,
+    sum_to_one: bool,
+    escape_formulas: bool,
+    column: str | None,
+    title: str | None,
+    replace_errors: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Write every row of SOURCE as a non-negative mixture of the ANCHORS.
 
     ANCHORS is a result of seek --out (an .npz brings the anchor rows along and serves other data too), an array of row
     numbers or of anchor rows in a file, row numbers such as 3,17,5, or a topic model of topics --out: SOURCE is then
-    texts or counts of new documents, and the weights are their mixtures of topics. With the endmembers.csv (or .sli)
-    of unmix, SOURCE is a scene, and the weights are the abundances of its pixels; OUT may then be an image, .img or
-    .tif. The rows are read in blocks and the weights written as they come, so that memory stays bounded; the file
-    appears when it is complete.
+    texts (--column of a table) or counts of new documents, and the weights are their mixtures of topics. With the
+    endmembers.csv (or .sli) of unmix, SOURCE is a scene, and the weights are the abundances of its pixels; OUT may then
+    be an image, .img or .tif. The rows are read in blocks and the weights written as they come, so that memory stays
+    bounded; the file appears when it is complete.
     """
     if is_endmembers(anchors):
         encode_scene(source, anchors, out, sum_to_one, escape_formulas, as_json, options)
         return
     check_output(out, SUFFIXES, "--out", source, anchors, options["row_names"], options["column_names"])
     if is_topic_model(anchors):
-        encode_documents(source, Path(anchors), out, escape_formulas, as_json, options)
+        texts = {"column": column, "title": title, "replace_errors": replace_errors}
+        encode_documents(source, Path(anchors), out, escape_formulas, as_json, options | texts)
         return
+    for option, value in (("column", column), ("title", title), ("replace-errors", replace_errors or None)):
+        if value is not None:
+            raise click.UsageError(f"--{option} goes with a topic model, and {anchors} is none")
     start = time.perf_counter()
     with Input(source, **options) as data:
         components, names = _components(data, load(anchors), anchors)

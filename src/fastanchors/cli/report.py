@@ -19,6 +19,7 @@ from ._input import ADDRESS, PATH, Input, input_options
 from ._options import IMAGE, KIND, check_output, how_shown, reader_arguments
 from ._result import Found, is_result, load
 from ._terminal import shown_bytes, working
+from ._topic_encode import is_topic_model, report_topics
 from .app import emit, json_option
 from .encode import check_names
 from .seek import SIZE, make_solver, seek_anchors, seek_options
@@ -62,7 +63,8 @@ def report(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Write one self-contained page about the anchors of SOURCE: a store, a file, or a result of seek --out.
+    """Write one self-contained page about the anchors of SOURCE: a store, a file, a result of seek --out, or a topic
+    model of topics --out.
 
     It shows what was found and how sure that is: the anchors and their heaviest columns (or spectra), the share that
     each explains, rows among the anchors, residual and rank curve, how well held-back rows are rebuilt, and the cost
@@ -74,6 +76,13 @@ def report(
 
     check_output(out, (".html", ".htm"), "--out", source, data, options["row_names"], options["column_names"])
     start = time.perf_counter()
+    if is_topic_model(str(source)):
+        if size is not None:
+            raise click.UsageError(f"-k is for data: the topic model {source} has its topics already")
+        with working(f"looking at {source.name}"):
+            number = report_topics(source, out, data, title, options)
+        _tell(out, number, "topic", {}, start, as_json)
+        return
     found = load(str(source)) if source.is_file() and is_result(source) else None
     if found is not None:
         if size is not None:
@@ -108,11 +117,15 @@ def report(
             solver=again,
             seed=seed,
         )
-    seconds, size_bytes = time.perf_counter() - start, out.stat().st_size
+    _tell(out, len(anchors), "anchor", {"anchors": anchors.as_dict()["anchors"]}, start, as_json)
+
+
+def _tell(out: Path, number: int, noun: str, more: dict[str, Any], start: float, as_json: bool) -> None:
+    seconds, size = time.perf_counter() - start, out.stat().st_size
     if as_json:
-        emit({"path": str(out), "bytes": size_bytes, "anchors": anchors.as_dict()["anchors"], "seconds": seconds})
+        emit({"path": str(out), "bytes": size, **more, "seconds": seconds})
     else:
-        click.echo(f"report on {plural(len(anchors), 'anchor')} in {out} ({shown_bytes(size_bytes)}, {seconds:.1f} s)")
+        click.echo(f"report on {plural(number, noun)} in {out} ({shown_bytes(size)}, {seconds:.1f} s)")
 
 
 def _place(found: Found, source: Path, data: Path | None, options: dict[str, Any]) -> tuple[Path, dict[str, Any]]:

@@ -25,6 +25,8 @@ __all__ = ["SIZE", "make_solver", "record_of", "seek", "seek_anchors", "seek_opt
 
 _NAME_WIDTH = 60
 _MOST_AUTO = 50  # anchors that -k auto considers
+_UNEXPLAINED = 0.9  # part of the data; with more left over, anchors say little of it
+_SPARSE = 0.1  # part of the entries that is not zero, at most, in tables of word counts
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg]
@@ -189,6 +191,8 @@ def seek_anchors(engine: Any, data: Input, size: int | str, seed: int) -> tuple[
         assert isinstance(size, int)
         return engine.seek(rows, size, rng=seed), curve
     except RankError as error:
+        if error.set_aside:
+            raise InvalidInputError(f"{data.path}: {error}") from None
         if error.rank < 1:
             raise InvalidInputError(f"every row of {data.path} is zero: it has no anchors") from None
         raise InvalidInputError(
@@ -228,7 +232,20 @@ def record_of(
             "unexplained": found.unexplained,
             "share_rows": found.rows,
         }
+        if found.unexplained > _UNEXPLAINED:
+            record["advice"] = _advice(data)
     return dict(json_ready(record))
+
+
+def _advice(data: Input) -> str:
+    """What to try where the anchors leave nearly everything unexplained."""
+    matrix = data.matrix
+    if matrix.is_sparse and matrix.nnz < _SPARSE * matrix.shape[0] * matrix.shape[1]:
+        return (
+            "hardly anything is explained: no few of these sparse rows make up the others. If they are documents and "
+            f"the columns words, their topics do: fastanchors topics {data.path.name}"
+        )
+    return "hardly anything is explained: the rows are no mixtures of a few of them; more anchors may help (-k auto)"
 
 
 def summary(record: Mapping[str, Any]) -> str:
@@ -248,6 +265,8 @@ def summary(record: Mapping[str, Any]) -> str:
         f"cost          {cost['rows_read']:,} rows read in {record['seconds']:.3g} s ({record['solver']}); "
         f"full SPA, a pass for each anchor, reads {record['spa_rows']:,}",
     ]
+    if "advice" in record:
+        lines.append(f"note          {record['advice']}")
     left_out = uncounted(str(certificate["details"].get("index", "")))
     if left_out:
         lines.append(f"              {left_out}")

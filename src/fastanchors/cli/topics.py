@@ -16,7 +16,15 @@ __all__ = ["topics"]
 
 _PATH = click.Path(path_type=Path)
 _TABLES = (".csv", ".parquet")
-_KEPT = ("stop_words", "ngrams", "html")  # what splitting texts of new documents needs to know
+_KEPT = ("ngrams", "html")  # what splitting texts of new documents needs to know, besides the stop words
+_READ = (
+    "column",
+    "title",
+    "header",
+    "encoding",
+    "replace_errors",
+    "format",
+)  # and what reading the same ones again does
 
 
 class _Number(click.IntRange):
@@ -81,6 +89,7 @@ def text_options(command: Any) -> Any:
 @click.option("-o", "--out", type=_PATH, help="Write the model to this .npz; encode takes it for new documents.")
 @click.option("--topics-table", type=_PATH, help="Write topics × words to this .csv or .parquet.")
 @click.option("--documents-table", type=_PATH, help="Write documents × topics to this .csv or .parquet.")
+@click.option("--report", type=_PATH, help="Write a page to explore the topics to this .html.")
 @json_option
 def topics(
     corpus: Path,
@@ -97,6 +106,7 @@ def topics(
     out: Path | None,
     topics_table: Path | None,
     documents_table: Path | None,
+    report: Path | None,
     as_json: bool,
     **reading: Any,
 ) -> None:
@@ -112,6 +122,7 @@ def topics(
     check_output(out, (".npz",), "--out", corpus, vocab)
     check_output(topics_table, _TABLES, "--topics-table", corpus, vocab)
     check_output(documents_table, _TABLES, "--documents-table", corpus, vocab)
+    check_output(report, (".html", ".htm"), "--report", corpus, vocab)
     before = None if since is None else apps.load_topics(since)
     curve = table = None
     with working(f"finding topics in {corpus.name}"):
@@ -122,7 +133,10 @@ def topics(
         choices = {"min_documents": min_documents, "support": support, "recovery": recovery, "refine": refine}
         model = apps.topics(read, number, start=before, **choices)
     if out is not None:
-        apps.save_topics(model, out, text_options={name: reading[name] for name in _KEPT})
+        apps.save_topics(model, out, text_options=_kept(corpus, reading))
+    if report is not None:
+        with working(f"writing {report.name}"):
+            model.report(report, read.counts, title=corpus.name, documents=read.documents, texts=read.texts)
     if topics_table is not None or documents_table is not None:
         _write_tables(model, topics_table, documents_table)
     if compare:
@@ -134,6 +148,7 @@ def topics(
         emit(
             _as_dict(model, words, read, out, examples)
             | {
+                "report": None if report is None else str(report),
                 "comparison": None if table is None else [row.as_dict() for row in table],
                 "curve": None if curve is None else _curve_dict(curve),
                 "changes": None if changes is None else _changes_dict(changes),
@@ -145,8 +160,22 @@ def topics(
     _tell(model, words, read, out, examples)
     if changes is not None:
         _tell_changes(changes, before, model)
+    if report is not None:
+        print(f"A page to explore them: {report}")
     if table is not None:
         _tell_scores(table)
+
+
+def _kept(corpus: Path, reading: dict[str, Any]) -> dict[str, Any]:
+    """What a saved model remembers of its documents: where they are and how they were read."""
+    stop = reading["stop_words"]
+    kept: dict[str, Any] = {name: reading[name] for name in _KEPT}
+    kept["stop_words"] = str(Path(stop).absolute()) if Path(stop).exists() else stop
+    kept["source"] = str(corpus.absolute())
+    kept["reading"] = {name: reading[name] for name in _READ}
+    if reading["vocab"] is not None:
+        kept["reading"]["vocab"] = str(reading["vocab"].absolute())
+    return kept
 
 
 def read_with(corpus: Path, reading: dict[str, Any]) -> Any:

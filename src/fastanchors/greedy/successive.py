@@ -144,11 +144,14 @@ def rank_error(rank: int, k: int, set_aside: Sequence[int] = ()) -> RankError:
     """Nothing is left to choose after ``rank`` anchors: say so, and what to do about it."""
     if rank == 0 and not len(set_aside):
         return RankError("every row of A is zero: it has no anchors", 0)
-    aside = f"{len(set_aside)} rows were set aside for want of near neighbours, and " if len(set_aside) else ""
-    cure = f"ask for k ≤ {rank}, or pass allow_fewer=True" if rank else "lower support or raise radius"
-    return RankError(
-        f"only {rank} of {k} anchors found: {aside}the residual is numerically zero at rank {rank}; {cure}", rank
-    )
+    if len(set_aside):
+        cure = f"lower support, raise radius, or ask for k ≤ {rank}" if rank else "lower support or raise radius"
+        aside = f"{len(set_aside)} rows were set aside for want of near neighbours"
+        return RankError(
+            f"only {rank} of {k} anchors found: {aside}, and nothing is left; {cure}", rank, len(set_aside)
+        )
+    cure = f"ask for k ≤ {rank}, or pass allow_fewer=True"
+    return RankError(f"only {rank} of {k} anchors found: the residual is numerically zero at rank {rank}; {cure}", rank)
 
 
 def certified(doubts: list[float], statement: str, details: dict[str, Any]) -> Certificate:

@@ -47,13 +47,27 @@ def suffix_of(path: Path) -> str:
 
 
 def holds_texts(path: Path, column: Any = None) -> bool:
-    """Whether the name says texts. Parquet holds texts if a column of it is asked for."""
+    """Whether the name says texts. Parquet holds texts if a column of it is asked for, or if no column has numbers."""
     if path.is_dir():
         return not (path / "manifest.json").exists() and path.suffix.lower() not in (".zarr", ".parquet")
     if path.name.lower().startswith("docword."):
         return False
     suffix = suffix_of(path)
-    return suffix in (*_TABLES, *_LINES, *_JSON) or (suffix in _PARQUET and column is not None)
+    if suffix in _PARQUET:
+        return column is not None or not _has_numbers(path)
+    return suffix in (*_TABLES, *_LINES, *_JSON)
+
+
+def _has_numbers(path: Path) -> bool:
+    """Whether a column of a Parquet file holds numbers; True also where it cannot be read, which its reader tells."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        types = pq.read_schema(path).types
+    except (ImportError, OSError, ValueError):
+        return True
+    return any(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_nested(kind) for kind in types)
 
 
 def read_texts(
@@ -132,7 +146,8 @@ class _Decoder:
         if len(data) > most:
             raise TooLargeError(f"{path} unpacks to more than {most:,} bytes, more than any text of its size does")
         if self.errors == "strict":
-            return decoded(data, self.encoding, str(path))
+            also = "; or replace such bytes: errors='replace', on the command line --replace-errors"
+            return decoded(data, self.encoding, str(path), also=also)
         text = data.decode(self.encoding, "replace")
         mark = "\N{REPLACEMENT CHARACTER}"
         if mark in text:

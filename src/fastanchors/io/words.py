@@ -26,7 +26,7 @@ def check_encoding(encoding: str) -> str:
     return "utf-8" if codecs.lookup(encoding).name == "utf-8-sig" else encoding
 
 
-def decoded(data: bytes, encoding: str, name: str, where: str = "") -> str:
+def decoded(data: bytes, encoding: str, name: str, where: str = "", also: str = "") -> str:
     """The text of ``data``; the error says which byte of what is wrong, and how to read it instead."""
     try:
         return data.decode(encoding)
@@ -35,7 +35,7 @@ def decoded(data: bytes, encoding: str, name: str, where: str = "") -> str:
             raise StoreError(f"{name} is in UTF-16; save it as UTF-8") from None
         place = f"{name}{where}, byte {error.start + 1}"
         cure = "save it as UTF-8, or say what it is in, such as encoding='latin-1'"
-        raise StoreError(f"{place}: {data[error.start]:#04x} is not {encoding} text; {cure}") from None
+        raise StoreError(f"{place}: {data[error.start]:#04x} is not {encoding} text; {cure}{also}") from None
 
 
 def did_you_mean(given: str, known: Any) -> str:

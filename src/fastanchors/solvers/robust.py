@@ -34,6 +34,7 @@ __all__ = ["Robust", "Supported", "as_robust"]
 
 _KINDS = ("neighbours", "average", "median")
 _LEAST, _MOST = 0.5, 0.95  # radii that are chosen from the data
+_FEWEST = 3  # neighbours, where their number is chosen
 _ROOM = 1.25  # times what the usual row needs
 _LOOKED_AT = 32  # rows it is told from
 _BATCH = 32  # candidates tested in one pass after the first has failed
@@ -50,7 +51,8 @@ class Robust:
         ``Anchors.points`` holds these points, ``Anchors.indices`` the row of the group nearest to each).
     support
         Number of near neighbours, the candidate included, or if below 1 a fraction of the rows (at least 2). None: 3
-        for ``"neighbours"``, one row in a hundred but at least 3 for the averages. A material seen in fewer rows than
+        for ``"neighbours"``, one row in a hundred but at least 3 for the averages; 3 also where rows lie so far apart
+        that the usual one has fewer neighbours than that at any radius below 0.95. A material seen in fewer rows than
         this is an outlier by this definition.
     radius
         How near, relative to the residual of the candidate; between 0 and 1. At 0.5 only what stands quite alone is set
@@ -102,10 +104,11 @@ class Supported:
         self.robust = robust
         self.set_aside = list(outliers)
         self._radius = robust.radius
+        self._count: int | None = None
 
     def __call__(self, residuals: Residuals, floor: float) -> Step | None:
         robust = self.robust
-        count = robust.count(residuals.values.size)
+        count = self._count or robust.count(residuals.values.size)
         batch = 1
         while True:
             rows = _largest(residuals, batch, floor)
@@ -117,11 +120,9 @@ class Supported:
                 size = float(np.linalg.norm(rest))
                 squared = residuals.values + size**2 - 2 * products
                 near = np.flatnonzero(squared <= ((self._radius or _LEAST) * size) ** 2)
-                if (
-                    near.size < count and self._radius is None
-                ):  # a row that stands alone, or rows that all lie far apart
-                    self._radius = _usual_radius(residuals, count)
-                    near = np.flatnonzero(squared <= (self._radius * size) ** 2)
+                if near.size < count and self._radius is None:  # it stands alone, or all rows lie far apart
+                    count = self._settle(residuals, count)
+                    near = np.flatnonzero(squared <= ((self._radius or _LEAST) * size) ** 2)
                 if near.size >= count:
                     nearest = near[np.argsort(squared[near], kind="stable")[:count]]
                     return _step(
@@ -129,6 +130,15 @@ class Supported:
                     )
                 residuals.bar(row)
                 self.set_aside.append(row)
+
+    def _settle(self, residuals: Residuals, count: int) -> int:
+        """Choose the radius from the data, and fewer neighbours where none were asked for and no radius gives them."""
+        self._radius = _usual_radius(residuals, count)
+        if self._radius == _MOST and self.robust.support is None and count > _FEWEST:
+            count = _FEWEST
+            self._radius = _usual_radius(residuals, count)
+        self._count = count
+        return count
 
 
 def _step(
