@@ -19,7 +19,6 @@ successive projection algorithm*, 2024). They differ in what may be a vertex:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -36,7 +35,7 @@ RULES = ("auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened")
 _STARTS = 16  # farthest points tried as directions, besides the principal axes both ways
 _AXES = 64  # the axes are tried in no more dimensions than this: their cost is cubic in the dimension
 _CLIMBS = 4  # the best of these are followed to their local maximum
-_BATCH = 8  # directions looked along in one product
+_SHADOWS = 1 << 18  # points along directions looked at together
 _ROUNDS = 50
 _ZERO = 1e-10  # residual, relative to the first, that counts as none
 _ISOLATED = 5.0  # neighbours farther than this many times the median are no company
@@ -148,23 +147,24 @@ def _farthest_mean(residuals: _Array, count: int, starts: str) -> tuple[NDArray[
         group = _top(residuals @ farthest_point, count)
         return group, float(np.linalg.norm(residuals[group].mean(axis=0)))
     directions = _directions(residuals)
-    sizes = [_mean_length(residuals, along, count) for along in _shadows(residuals, directions)]
+    sizes = _mean_lengths(residuals, directions, count)
     best, farthest = np.arange(count), -1.0
-    for start in np.argsort(-np.array(sizes), kind="stable")[:_CLIMBS]:
+    for start in np.argsort(-sizes, kind="stable")[:_CLIMBS]:
         group, size = _climb(residuals, directions[start], count)
         if size > farthest * (1 + 1e-12):
             best, farthest = group, size
     return best, farthest
 
 
-def _shadows(residuals: _Array, directions: _Array) -> Iterator[_Array]:
-    """The residuals along each direction, a few directions at a time."""
-    for start in range(0, len(directions), _BATCH):
-        yield from np.ascontiguousarray(directions[start : start + _BATCH] @ residuals.T)
-
-
-def _mean_length(residuals: _Array, along: _Array, count: int) -> float:
-    return float(np.linalg.norm(residuals[_top(along, count)].mean(axis=0)))
+def _mean_lengths(residuals: _Array, directions: _Array, count: int) -> _Array:
+    """For each direction the length of the mean of the ``count`` points farthest along it; some directions at once."""
+    sizes = np.empty(len(directions))
+    batch = max(1, _SHADOWS // len(residuals))
+    for start in range(0, len(directions), batch):
+        at = slice(start, start + batch)
+        groups = np.argpartition(-directions[at] @ residuals.T, count - 1, axis=1)[:, :count]
+        sizes[at] = np.linalg.norm(residuals[np.sort(groups, axis=1)].mean(axis=1), axis=1)
+    return sizes
 
 
 def _climb(residuals: _Array, direction: _Array, count: int) -> tuple[NDArray[np.intp], float]:
