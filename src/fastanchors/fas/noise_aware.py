@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..anchors import Certificate, Selection
 from ..errors import InvalidInputError, RankError
 from ..greedy.coordinates import DIRECTIONS
 from ..greedy.selection import RULES
 from ..greedy.summary import Evidence, Summary, summarise
-from ..matrix import Cost, MeteredMatrix, Mutable, RowMatrix, Rows
+from ..matrix import MeteredMatrix, Mutable, RowMatrix
 from ..sampling.row_block import Block
 from ..store.sidecars import Arrays, Sidecar, SidecarHost
+from .read_once import ReadOnce
 
 __all__ = ["CoordinatesSidecar", "can_see_noise", "check_rule", "explain_no_noise", "noise_aware", "summary_of"]
 
@@ -181,7 +182,7 @@ class CoordinatesSidecar(Sidecar):
         if 64 * min(m, _PILOT_ROWS) * n + _IN_FLIGHT > store.memory_limit // 2:
             return None  # the first seek makes them
         try:
-            rows = _Once(store) if store.in_process else store  # rows on workers are looked at there
+            rows = ReadOnce(store, max(1, store.memory_limit // (64 * n)))
             with np.errstate(all="ignore"):  # a store may hold signed entries, which have no profiles
                 arrays = summarise(rows, self.directions, pilot_entries=store.memory_limit // 256).arrays()
         except (
@@ -193,40 +194,3 @@ class CoordinatesSidecar(Sidecar):
             return None
         allowed = max(_FREE, _SHARE * sum(shard.data["bytes"] for shard in store.manifest.shards))
         return arrays if sum(array.nbytes for array in arrays.values()) <= allowed else None
-
-
-class _Once(RowMatrix):
-    """The rows of a store, passed over without holding on to the pages that were read."""
-
-    def __init__(self, store: Any) -> None:
-        self.store = store
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        m, n = self.store.shape
-        return m, n
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.store.dtype)
-
-    @property
-    def is_sparse(self) -> bool:
-        return bool(self.store.is_sparse)
-
-    @property
-    def nnz(self) -> int:
-        return int(self.store.nnz)
-
-    @property
-    def cost(self) -> Cost:
-        cost: Cost = self.store.cost
-        return cost
-
-    def rows(self, indices: ArrayLike) -> Rows:
-        return self.store.rows_once(np.asarray(indices, dtype=np.int64))
-
-    def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
-        step = min(block_rows or self.default_block_rows(), max(1, self.store.memory_limit // (64 * self.shape[1])))
-        for start in range(0, self.shape[0], step):
-            yield start, self.rows(np.arange(start, min(start + step, self.shape[0])))

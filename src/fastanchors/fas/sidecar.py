@@ -11,17 +11,16 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..errors import CorruptStoreError
-from ..matrix.contract import Mutable, RowMatrix, Rows
+from ..matrix.contract import Mutable, Rows
 from ..matrix.metered import MeteredMatrix
 from ..sampling.row_block import Block
 from ..sampling.sparse_block import SparseBlock
@@ -31,6 +30,7 @@ from .changes import absorb
 from .coreset import Coreset, Run
 from .hull import Hull
 from .index import PILOT, SPARE, Index, index_of_sketch, pilot_rows
+from .read_once import ReadOnce
 from .sketch import Part, empty_part, padded, sketch_rows
 
 __all__ = ["SMALL", "STEPS", "FasSidecar", "Kept", "keep", "recall", "renew_index"]
@@ -130,7 +130,7 @@ class FasSidecar(Sidecar):
         m, n = store.shape
         per_row = 16 * (1 + store.nnz // m) if store.is_sparse else 8 * n
         most = max(STEPS, limit // (4 * per_row))  # rows held
-        data = _ReadOnce(store)
+        data = ReadOnce(store)
         kept = recall(store)
         index = keep(store, kept.current(data)).index if kept is not None else None
         if index is None or index.proved < len(index.run):
@@ -164,20 +164,6 @@ def _stored(arrays: Arrays, shape: tuple[int, int], start: int, stop: int) -> Ro
 def _index_bytes(shape: tuple[int, int]) -> int:
     """What making an index holds besides rows: marks of a few bytes a row, and bases of the anchors."""
     return 8 * shape[0] + 64 * STEPS * shape[1]
-
-
-class _ReadOnce(MeteredMatrix):
-    """The rows of a store that is passed over without holding on to what was read of it."""
-
-    def rows(self, indices: ArrayLike) -> Rows:
-        return self.matrix.rows_once(indices)
-
-    def map_rows(
-        self, function: Callable[..., Any], indices: NDArray[np.int64], *shared: Any, block_rows: int | None = None
-    ) -> list[Any]:
-        if not self.in_process:
-            return super().map_rows(function, indices, *shared, block_rows=block_rows)
-        return RowMatrix.map_rows(self, function, indices, *shared, block_rows=block_rows)  # by rows() above
 
 
 @singledispatch
