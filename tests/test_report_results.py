@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import re
 
+import matplotlib.image
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -80,7 +83,7 @@ def test_topics_write_their_report(tmp_path, corpus):
     assert [anchor["name"] for anchor in data["anchors"]] == found.anchor_words
     assert data["kind"] == "words"
     assert data["rows"]["text"][7] == "text 7"
-    assert "3 topics of 300 rows" in path.read_text()
+    assert "3 topics of 300 documents" in path.read_text()
     assert len({anchor["row"] for anchor in data["anchors"]}) == 3
     with pytest.raises(fa.errors.InvalidInputError, match="the counts are 10 × 120"):
         found.report(tmp_path / "t.html", counts[:10])
@@ -100,7 +103,25 @@ def test_a_scene_writes_its_report(tmp_path):
     assert data["rows"]["grid"] == [8, 10]
     assert [anchor["name"] for anchor in data["anchors"]] == ["material 1", "material 2"]
     assert data["rows"]["colours"].startswith("Bands")
-    assert "2 materials" in found._repr_html_()
+    shown = found._repr_html_()
+    assert "2 materials" in shown
+    assert shown.count("<path") == 2
+    picture = base64.b64decode(re.search(r"base64,([^\"]+)", shown)[1])
+    image = matplotlib.image.imread(io.BytesIO(picture), format="png")
+    np.testing.assert_allclose(image, np.clip(found.maps[:, :, 0], 0, 1), atol=0.5 / 255 + 1e-6)
+
+
+def test_anchors_in_a_notebook_show_their_points():
+    bands = np.linspace(0, 1, 60)
+    spectra = np.array([np.exp(-((bands - c) ** 2) / 0.02) + 0.1 for c in (0.2, 0.5, 0.8)])
+    rng = np.random.default_rng(0)
+    A = rng.dirichlet(np.full(3, 0.2), 400) @ spectra + 0.01 * rng.random((400, 60))
+    shown = fa.FAS().seek(A, 3, rng=0)._repr_html_()
+    assert shown.count("<path") == 3
+    assert "rows like it" in shown
+    many = fa.Anchors(np.arange(60), "spa", fa.Cost(), 0.0, fa.Certificate("none", "a <b>test</b>"))._repr_html_()
+    assert "and 10 more" in many
+    assert "<b>" not in many
 
 
 def test_large_scenes_keep_a_grid_of_their_pixels(tmp_path):

@@ -108,6 +108,7 @@ register("dask rows", lambda: load(f"{__name__}.dask", {"dask_source": "build"},
 register("report", lambda: load(__name__, _HOME, "report").write)
 register("topics report", lambda: load(__name__, _HOME, "report").write_topics)
 register("scene report", lambda: load(__name__, _HOME, "report").write_unmixing)
+register("notebook form", lambda: load(f"{__name__}.report", {"notebook_form": "notebook"}, "notebook_form"))
 
 __all__ = [
     "DCA",

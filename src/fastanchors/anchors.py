@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, overload
 
@@ -178,14 +177,7 @@ class Anchors(Sequence[int]):
         return "\n".join([head, *lines, str(self.certificate)])
 
     def _repr_html_(self) -> str:
-        columns = self._columns()
-        head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in line) + "</tr>"
-            for line in zip(*columns.values())
-        )
-        caption = f"{len(self)} anchors by {self.solver}. {self.certificate}"
-        return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>"
+        return str(opener("notebook form")(self))
 
     def to_frame(self) -> Any:
         """The anchors as a pandas data frame, one line each."""

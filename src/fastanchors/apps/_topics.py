@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -135,13 +134,7 @@ class Topics:
         return written
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{j + 1}</td><td>{escape(anchor)}</td><td>{share:.1%}</td><td>{escape(', '.join(words))}</td></tr>"
-            for j, (anchor, share, words) in enumerate(zip(self.anchor_words, self.share, self.words(8), strict=True))
-        )
-        head = "<tr><th></th><th>anchor word</th><th>share</th><th>words</th></tr>"
-        caption = f"{len(self.topics)} topics of {len(self.mixtures):,} documents"
-        return f"<table><caption>{caption}</caption>{head}{rows}</table>"
+        return str(opener("notebook form")(self))
 
 
 def topics(

@@ -125,17 +125,7 @@ class Unmixing:
         return written
 
     def _repr_html_(self) -> str:
-        waves = self.cube.wavelengths
-        head = "<tr><th>material</th><th>share</th><th>pixel</th><th>brightest at</th></tr>"
-        rows = "".join(
-            f"<tr><td>{j + 1}</td><td>{share:.1%}</td><td>{pixel}</td>"
-            f"<td>{f'band {peak}' if waves is None else f'{waves[peak]:g}'}</td></tr>"
-            for j, (share, pixel, peak) in enumerate(
-                zip(self.share, self.anchors, self.endmembers.argmax(axis=1), strict=True)
-            )
-        )
-        caption = f"{len(self.endmembers)} materials, relative error {self.relative_error:.3g}"
-        return f"<table><caption>{caption}</caption>{head}{rows}</table>"
+        return str(opener("notebook form")(self))
 
 
 def unmix(

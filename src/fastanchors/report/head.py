@@ -53,11 +53,16 @@ def _plain_head(facts: Facts) -> str:
     names = ", ".join(f"<em>{escape(name)}</em>" for name in facts.names[:8])
     names += f" and {facts.k - 8} more" if facts.k > 8 else ""
     listed = "".join(f"<div><dt>{escape(a)}</dt><dd>{escape(b)}</dd></div>" for a, b in _figures(facts))
+    made_up = (
+        f"Mixtures of them make up {about}{percent(1 - facts.shares.unexplained)} of the squared length of all rows. "
+    )
+    if facts.noun == "topic":  # most of the squares of counts is chance
+        made_up = ""
+    row = {"topic": "document", "material": "pixel"}.get(facts.noun, "row")
     return (
         f'<header><p class="eyebrow">fastanchors report · {escape(facts.title)}</p>'
-        f"<h1>{plural(facts.k, facts.noun)} of {plural(facts.shape[0], 'row')}</h1>"
-        f'<p class="lead">{names}. Mixtures of them make up {about}{percent(1 - facts.shares.unexplained)} of the '
-        f"squared length of all rows. {escape(sentence(facts.anchors.certificate.statement))}</p>"
+        f"<h1>{plural(facts.k, facts.noun)} of {plural(facts.shape[0], row)}</h1>"
+        f'<p class="lead">{names}. {made_up}{escape(sentence(facts.anchors.certificate.statement))}</p>'
         f'<dl class="facts">{listed}</dl></header>'
     )
 

@@ -16,8 +16,8 @@ function card(state, act, j, number, at, top) {
   const kind = `${off ? 'off ' : ''}${state.picked === j ? 'picked ' : ''}${state.compared === j ? 'compared' : ''}`;
   return el('li', { class: kind.trim() },
     state.renaming === j ? renameField(state, act, j) : heading(state, act, j, number),
-    el('p', { class: 'share' }, off ? 'turned off' : `explains ${percent(state.shares[at])} · leads ${percent(state.fit.leads[at])}`),
-    off ? null : meter(state.shares[at]),
+    el('p', { class: 'share' }, off ? 'turned off' : shareOf(state, at)),
+    off ? null : meter(model.counts ? state.fit.leads[at] : state.shares[at]),
     el('p', { class: 'verdict' }, rowOf(state, j, anchor)),
     verdict ? el('p', { class: `verdict ${verdict}` }, verdictOf(step.stability, number)) : null,
     el('div', { class: 'content' }, content(state, j, top)),
@@ -25,6 +25,12 @@ function card(state, act, j, number, at, top) {
       tool(`rename-${j}`, 'Rename', () => act({ renaming: j })),
       tool(`compare-${j}`, 'Compare', () => act(compared(state, j)), state.compared === j),
       tool(`off-${j}`, off ? 'Turn on' : 'Turn off', () => act({ toggle: j }), off)));
+}
+
+/** What an anchor explains, and how many rows it has the largest share of; of topics only the latter means much. */
+function shareOf({ model, shares, fit }, at) {
+  const leads = percent(fit.leads[at]);
+  return model.counts ? `leads ${leads} of the documents` : `explains ${percent(shares[at])} · leads ${leads}`;
 }
 
 /** How far an anchor moves in other data, and how many rows are copies of it. */

@@ -82,6 +82,7 @@ export class Explorer {
     const count = this.ids.length, about = model.data.sampled ? 'about ' : '';
     const { noun } = model.data;
     const on = off ? `${count} of ${step.k} ${noun}s` : count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
+    if (model.counts) return `${on}. Every document is a mixture of them. (Of the squares of its counts, most of which is chance, they make up ${about}${percent(1 - this.left)}.)`;
     const sample = off && model.data.sampled ? ` of the ${model.count.toLocaleString('en')} rows in this page` : ' of the data';
     return `${on} ${count === 1 ? 'explains' : 'explain'} ${about}${percent(1 - this.left)}${sample}; ${percent(this.left)} is left over.`;
   }
@@ -92,7 +93,7 @@ export class Explorer {
     at('relevance-shown').textContent = this.relevance.toFixed(2);
     at('summary').textContent = this.summary();
     fill(at('sure'), this.step.stability ? el('p', {}, `Other data from the same source: ${this.step.stability.statement}.`) : '');
-    at('curve').hidden = this.model.steps.length < 2;
+    at('curve').hidden = this.model.steps.length < 2 || this.model.counts;
     renderCurve(at('curve'), this, this.act);
     renderCards(at('cards'), this, this.act);
     renderCompare(at('compare'), this, this.act);

@@ -12,6 +12,7 @@ export class Model {
     this.data = data;
     this.anchors = data.anchors;
     this.steps = data.steps;
+    this.counts = data.noun === 'topic'; // rows are counts: most of their squares is chance, not to be explained
     const all = this.anchors.length, gram = unpack(data.gram, Float64Array);
     this.gram = this.anchors.map((_, i) => gram.subarray(i * all, (i + 1) * all));
     this.sizes = unpack(data.sizes, Float64Array);

@@ -7,7 +7,7 @@ export function relevantWords(data, j, relevance, count) {
   return [...data.features[j]].sort((a, b) => score(b) - score(a)).slice(0, count);
 }
 
-/** Topics in a plane, near where their words are alike; areas show what each explains. */
+/** Topics in a plane, near where their words are alike; areas show of how many rows they are the largest part. */
 export function renderTopicMap(place, state, act) {
   const { step } = state, width = 360, height = 260, margin = 46;
   if (!step.map) return;
@@ -16,14 +16,14 @@ export function renderTopicMap(place, state, act) {
     const low = Math.min(...values), span = Math.max(...values) - low;
     return margin + (span > 0 ? (value - low) / span : 0.5) * (size - 2 * margin);
   };
-  const most = Math.max(...state.shares, 1e-9);
+  const { leads } = state.fit, most = Math.max(...leads, 1e-9);
   const shown = step.anchors.map((j, number) => ({ j, number, at: state.fit.ids.indexOf(j) })).filter(({ at }) => at >= 0);
   const where = number => [scale(xs[number], xs, width).toFixed(1), scale(ys[number], ys, height)];
   const topics = shown.map(({ j, number, at }) => {
-    const [x, y] = where(number), radius = 10 + 22 * Math.sqrt(state.shares[at] / most);
+    const [x, y] = where(number), radius = 10 + 22 * Math.sqrt(leads[at] / most);
     return draw('g', {
       class: `topic${state.picked === j ? ' picked' : ''}`, click: () => act({ picked: state.picked === j ? null : j }),
-    }, draw('title', {}, `${number + 1}. ${state.nameOf(j)}: explains ${percent(state.shares[at])}`),
+    }, draw('title', {}, `${number + 1}. ${state.nameOf(j)}: leads ${percent(leads[at])}`),
     draw('circle', { cx: x, cy: y.toFixed(1), r: radius.toFixed(1) }));
   });
   const numbers = shown.map(({ number }) => text(where(number)[0], (where(number)[1] + 4).toFixed(1), number + 1, 'middle', 'topic-number'));
