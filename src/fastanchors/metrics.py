@@ -280,13 +280,18 @@ def topic_coherence(
         alone = np.diag(together)
         if np.any(alone == 0):
             raise InvalidInputError(f"word {chosen[np.argmin(alone)]} of topic {t} occurs in no document")
-        later, earlier = np.tril_indices(len(chosen), -1)
-        pair = together[later, earlier]
-        if measure == "umass":
-            score[t] = np.mean(np.log((pair + 1.0) / alone[earlier]))
-        else:
-            score[t] = np.mean(_npmi(pair / documents, alone[later] / documents, alone[earlier] / documents))
+        score[t] = coherence_of(together, documents, measure)
     return score
+
+
+def coherence_of(together: NDArray[np.float64], documents: int, measure: str) -> float:
+    """Coherence of words from how many of the documents each two of them share; on the diagonal those of each word."""
+    alone = np.maximum(np.diag(together), 1.0)  # a word of no document meets none
+    later, earlier = np.tril_indices(len(together), -1)
+    pair = together[later, earlier]
+    if measure == "umass":
+        return float(np.mean(np.log((pair + 1.0) / alone[earlier])))
+    return float(np.mean(_npmi(pair / documents, alone[later] / documents, alone[earlier] / documents)))
 
 
 def _npmi(joint: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._validate import check_number
 
-__all__ = ["RELEVANCE", "company_of", "relevant_words", "telling_words"]
+__all__ = ["RELEVANCE", "SHOWN", "Telling", "by_company", "company_of", "meetings", "relevant_words", "telling_words"]
 
 RELEVANCE = 1 / 3
-_SHOWN = 10  # words that stand for a topic, chosen among twice as many
+SHOWN = 10  # words that stand for a topic, chosen among twice as many
 RARE = 30.0  # tokens: a word seen less often than this is not yet known to belong to one topic
 
 
@@ -36,44 +38,63 @@ def relevant_words(
     return np.argsort(-score, axis=1, kind="stable")[:, :count]
 
 
+class Telling(NamedTuple):
+    """Words that show what topics are about (k × 20), and the number of documents that each two share (k × 20 × 20)."""
+
+    words: NDArray[np.intp]
+    together: NDArray[np.float64]
+
+
 def telling_words(
     counts: sp.csr_array, topics: NDArray[np.float64], probability: NDArray[np.float64], tokens: float
-) -> NDArray[np.intp]:
-    """k × 20 words of topics: of the 20 most relevant first the ten that keep each other's company, then the others.
+) -> Telling:
+    """Of the 20 most relevant words of topics first the ten that keep each other's company, then the others.
 
     Relevance looks at one word at a time. A list that makes sense has words that occur together, so the word with the
     least :func:`company_of` those that are left is dropped until ten are (after Lau, Newman, Karimi and Baldwin, *Best
     topic word selection for topic labelling*, COLING 2010). Both parts are in the order of relevance.
     """
-    words = relevant_words(topics, probability, tokens, 2 * _SHOWN)
-    scores = company_of(counts, words)
-    absent = np.take_along_axis(topics, words, axis=1) <= 0
-    kept = np.ones(words.shape, dtype=bool)
-    every = np.arange(len(words))
-    for _ in range(words.shape[1] - _SHOWN):
+    words = relevant_words(topics, probability, tokens, 2 * SHOWN)
+    together = meetings(counts, words)
+    order = by_company(together, counts.shape[0], np.take_along_axis(topics, words, axis=1) <= 0)
+    turned = together[np.arange(len(words))[:, None, None], order[:, :, None], order[:, None, :]]
+    return Telling(np.take_along_axis(words, order, axis=1), turned)
+
+
+def by_company(together: NDArray[np.float64], documents: int, absent: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """For each topic the places of its words, ten with most company first; those ``absent`` from it go last."""
+    scores = company_of(together, documents)
+    topics, words = absent.shape
+    kept = np.ones(absent.shape, dtype=bool)
+    for _ in range(words - SHOWN):
         company = np.einsum("tij,tj->ti", scores, kept.astype(np.float64))
-        company[absent] = -2.0 * words.shape[1]  # less than any company
-        kept[every, np.argmin(np.where(kept, company, np.inf), axis=1)] = False
-    order = np.argsort(~kept, axis=1, kind="stable")
-    return np.take_along_axis(words, order, axis=1)
+        company[absent] = -2.0 * words  # less than any company
+        kept[np.arange(topics), np.argmin(np.where(kept, company, np.inf), axis=1)] = False
+    return np.argsort(~kept, axis=1, kind="stable")
 
 
-def company_of(counts: sp.csr_array, words: NDArray[np.intp]) -> NDArray[np.float64]:
-    """k × n × n, how much company any two of a topic's words keep: a cautious NPMI, −1 … 1; 0 of a word with itself.
-
-    Normalised pointwise mutual information of sharing a document, with j − √j in place of the j shared documents: a
-    number of meetings is known to about its root, and one meeting may be chance.
-    """
+def meetings(counts: sp.csr_array, words: NDArray[np.intp]) -> NDArray[np.float64]:
+    """For each topic and any two of its words the number of documents that have both."""
     columns, place = np.unique(words, return_inverse=True)
     present = sp.csc_array(counts[:, columns] > 0).astype(np.float64)
     result = np.empty((*words.shape, words.shape[1]))
     for t, chosen in enumerate(place.reshape(words.shape)):
         part = present[:, chosen]
-        together = (part.T @ part).toarray()
-        alone = np.diag(together)
-        sure = together - np.sqrt(together)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            score = np.log(sure * counts.shape[0] / np.outer(alone, alone)) / np.log(counts.shape[0] / sure)
-        result[t] = np.where(sure > 0, score, -1.0)
-        np.fill_diagonal(result[t], 0.0)
+        result[t] = (part.T @ part).toarray()
     return result
+
+
+def company_of(together: NDArray[np.float64], documents: int) -> NDArray[np.float64]:
+    """How much company words keep, from the documents that each two share: a cautious NPMI, −1 … 1; 0 with itself.
+
+    Normalised pointwise mutual information of sharing a document, with j − √j in place of the j shared documents: a
+    number of meetings is known to about its root, and one meeting may be chance.
+    """
+    alone = np.diagonal(together, axis1=-2, axis2=-1)
+    sure = together - np.sqrt(together)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = np.log(sure * documents / (alone[..., None] * alone[..., None, :])) / np.log(documents / sure)
+    score[~(sure > 0)] = -1.0
+    diagonal = np.arange(together.shape[-1])
+    score[..., diagonal, diagonal] = 0.0
+    return np.asarray(score)

@@ -18,13 +18,13 @@ from .._validate import check_size
 from ..errors import InvalidInputError
 from ..greedy.nnls import NonnegativeSystem
 from ..greedy.selection import smoothed_groups
-from ..metrics import topic_coherence, topic_uniqueness
+from ..metrics import coherence_of, topic_uniqueness
 from ._cooccurrence import Cooccurrence
 from ._corpus import as_corpus, document_counts
 from ._mixtures import fit_proportions, mixtures
 from ._smoothed import nearest_to_means
 from ._topic_refine import best_sweeps, refined
-from ._topic_words import RELEVANCE, relevant_words, telling_words
+from ._topic_words import RELEVANCE, SHOWN, relevant_words, telling_words
 from ._word_space import WordSpace, word_space
 
 __all__ = ["Topics", "topics"]
@@ -206,8 +206,7 @@ def topics(
         law, share = refined(H, law, share, refine)
     tokens = float(H.sum())
     telling = telling_words(H, law, share @ law, tokens)
-    top = telling[:, :10]
-    shown = _only(H, top)
+    shown = telling.together[:, :SHOWN, :SHOWN]
     return Topics(
         topics=law,
         anchors=found.space.words[found.anchors],
@@ -217,12 +216,12 @@ def topics(
         vocabulary=words,
         documents=corpus.documents,
         tokens=tokens,
-        coherence=topic_coherence(*shown),
-        npmi=topic_coherence(*shown, measure="npmi"),
-        uniqueness=topic_uniqueness(top),
+        coherence=np.array([coherence_of(each, H.shape[0], "umass") for each in shown]),
+        npmi=np.array([coherence_of(each, H.shape[0], "npmi") for each in shown]),
+        uniqueness=topic_uniqueness(telling.words[:, :SHOWN]),
         min_documents=found.min_documents,
         candidates=found.candidates,
-        telling=telling,
+        telling=telling.words,
         directions=found.space.directions,
         seconds=time.perf_counter() - started,
     )
@@ -303,9 +302,3 @@ def _bayes(space: WordSpace, weights: NDArray[np.float64]) -> tuple[NDArray[np.f
     joint[:, space.words] = (shrunk * frequency[:, None]).T
     share = joint.sum(axis=1)
     return joint / share[:, None], share / share.sum()
-
-
-def _only(H: sp.csr_array, top: NDArray[np.intp]) -> tuple[NDArray[np.intp], sp.csr_array]:
-    """The top words and the counts, without the columns of all other words."""
-    words, place = np.unique(top, return_inverse=True)
-    return place.reshape(top.shape), sp.csr_array(H[:, words])
