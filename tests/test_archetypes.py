@@ -120,6 +120,43 @@ class TestAnnData:
         found = fa.FAS().seek(adata, 4, rng=0)
         assert set(found.names) <= set(adata.obs_names)
         assert model.transform(adata).shape == (300, 4)
+        assert list(model.feature_names_in_) == list(adata.var_names)
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.transform(adata[:, ::-1])  # the same genes in another order
+
+    def test_a_layer_is_chosen_where_the_data_go_in(self, adata, tmp_path):
+        adata.layers["other"] = sp.csr_matrix(adata.X[::-1])
+        expected = fa.FAS().seek(adata.layers["other"], 4, rng=0).indices
+        adata.write_h5ad(tmp_path / "a.h5ad")
+        for source in (adata, tmp_path / "a.h5ad"):
+            assert fa.FAS().seek(source, 4, rng=0, layer="other").indices.tolist() == expected.tolist()
+            assert (
+                fa.SPA().seek(source, 4, layer="other").indices.tolist()
+                == fa.SPA().seek(adata.X[::-1], 4).indices.tolist()
+            )
+            model = fa.SeparableNMF(4, layer="other", random_state=0).fit(source)
+            assert set(model.anchors_) == set(fa.SeparableNMF(4, random_state=0).fit(adata.X[::-1]).anchors_)
+        with pytest.raises(InvalidTypeError, match="'layer' is no option of a"):
+            fa.FAS().seek(adata.X, 4, layer="other")
+        with pytest.raises(InvalidInputError, match="no layer 'none'"):
+            fa.SeparableNMF(4, layer="none").fit(adata)
+
+    @pytest.mark.parametrize("mode", [None, "r", "r+"])
+    def test_stores_are_built_of_objects(self, adata, anndata, tmp_path, mode):
+        adata.write_h5ad(tmp_path / "a.h5ad")
+        source = adata if mode is None else anndata.read_h5ad(tmp_path / "a.h5ad", backed=mode)
+        with fa.build(source, tmp_path / "s", layer="halved", normalize=None) as store:
+            assert list(store.row_names) == list(adata.obs_names)
+            np.testing.assert_array_equal(_dense(store.rows(np.arange(300))), _dense(adata.layers["halved"]))
+
+    def test_objects_without_a_matrix_and_with_equal_names(self, adata):
+        adata.obs_names = ["same"] * 300
+        fa.apps.archetypes(adata, 4, rng=0)
+        indices = adata.uns["archetypes"]["indices"]
+        assert list(adata.obs["archetypes"].cat.categories) == [f"same (row {i})" for i in indices]
+        adata.X = None
+        with pytest.raises(InvalidInputError, match=r"no X; name one of its layers .*halved, dense"):
+            fa.FAS().seek(adata, 4)
 
 
 def _dense(block):

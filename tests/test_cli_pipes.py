@@ -98,10 +98,26 @@ def test_whole_numbers_that_look_like_labels_are_noted(tmp_path, heading, keys):
     assert fa.io.open_source(path, row_names=False).shape[1] == 3
 
 
-def test_counts_are_not_noted(tmp_path):
+@pytest.mark.parametrize(
+    "text", ["year,a\n1990,1\n1990,2\n1991,5\n", "a,year\n1.5,1990\n2.5,1991\n", "a,b_id\n4,1\n2,1\n"]
+)
+def test_labels_with_repeats_and_in_other_columns_are_noted(tmp_path, text):
     path = tmp_path / "t.csv"
-    path.write_text("apples,pears\n3,1\n7,2\n1,5\n")
-    assert fa.io.open_source(path).shape[1] == 2
+    path.write_text(text)
+    with pytest.warns(GuessWarning, match=r"column '(year|b_id)' are taken as data"):
+        assert fa.io.open_source(path).shape[1] == 2
+
+
+@pytest.mark.parametrize("text", ["apples,pears\n3,1\n7,2\n1,5\n", "week,word,year\n0.5,3,0\n0.5,0,12\n"])
+def test_counts_are_not_noted(tmp_path, text):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    assert fa.io.open_source(path).shape[1] == len(text.split("\n")[0].split(","))
+
+
+def test_standard_input_is_called_so_in_errors():
+    done = run("seek", "-", "-k", 3)
+    assert done.stderr.decode().strip() == "fastanchors: standard input is empty: a header or a row is needed"
 
 
 def test_compiling_is_told():

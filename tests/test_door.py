@@ -97,9 +97,52 @@ def test_names_of_a_frame_survive():
     frame = pd.DataFrame(A, index=list("abcde"), columns=list("wxyz"))
     matrix = open_matrix(frame)
     assert (matrix.row_names, matrix.column_names) == (list("abcde"), list("wxyz"))
-    assert open_matrix(pd.DataFrame(A)).row_names is None  # numbers are places
+    assert open_matrix(pd.DataFrame(A)).row_names is None  # numbers are places …
+    assert open_matrix(pd.DataFrame(A)[2:]).row_names is None
+    assert open_matrix(pd.DataFrame(A, index=[7, 3, 9, 1, 4])).row_names == ["7", "3", "9", "1", "4"]  # … or ids
     model = fa.SeparableNMF(2).fit(frame)
     assert model.result_.names == tuple("abcde"[i] for i in model.anchors_)
+
+
+def frames():
+    """Makers of a frame with a column of text among the numbers, which has no index."""
+    polars = pytest.importorskip("polars", reason="polars is optional")
+    columns = {"w": A[:, 0], "who": list("abcde"), "x": A[:, 1], "y": A[:, 2], "z": A[:, 3]}
+    return [pd.DataFrame(columns), polars.DataFrame(columns)]
+
+
+def test_a_column_of_text_names_the_rows_through_every_door(tmp_path):
+    for place, frame in enumerate(frames()):
+        store = fa.build(frame, tmp_path / str(place))
+        for matrix in (open_matrix(frame), fa.SampleMatrix(frame, None), store):
+            assert (list(matrix.row_names), list(matrix.column_names)) == (list("abcde"), list("wxyz"))
+        np.testing.assert_array_equal(open_matrix(frame).data, A)
+        model = fa.SeparableNMF(2, random_state=0).fit(frame)
+        assert model.result_.names == tuple("abcde"[i] for i in model.anchors_)
+        assert list(model.feature_names_in_) == list("wxyz")
+        assert model.transform(frame).shape == (5, 2)
+        store.close()
+
+
+@pytest.mark.parametrize("container", ["pandas", "polars"])
+def test_frames_go_in_and_out_of_the_estimator(container):
+    polars = pytest.importorskip("polars", reason="polars is optional")
+    for frame in (pd.DataFrame(A, columns=list("wxyz"), index=list("abcde")), polars.DataFrame(A, schema=list("wxyz"))):
+        model = fa.SeparableNMF(2, random_state=0).set_output(transform=container)
+        out = model.fit_transform(frame)
+        assert type(out).__module__.split(".")[0] == container
+        assert list(out.columns) == ["separablenmf0", "separablenmf1"]
+        np.testing.assert_allclose(out.to_numpy(), fa.SeparableNMF(2, random_state=0).fit_transform(A), atol=1e-12)
+        np.testing.assert_allclose(model.inverse_transform(out), out.to_numpy() @ model.components_)
+        if container == "pandas" and hasattr(frame, "index"):
+            assert list(out.index) == list("abcde")
+
+
+def test_a_lazy_frame_is_told_to_be_collected():
+    lazy = frames()[1].lazy()
+    for call in (open_matrix, fa.SampleMatrix, fa.SeparableNMF(2).fit, lambda X: fa.FAS().seek(X, 2)):
+        with pytest.raises(InvalidTypeError, match=r"collect\(\) it first"):
+            call(lazy)
 
 
 def test_a_budget_is_never_exceeded():

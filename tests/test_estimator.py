@@ -296,6 +296,27 @@ def test_rows_that_arrive_are_checked_and_kept_apart_from_fit():
         model.set_params(normalize=None).partial_fit(X)
 
 
+def test_every_fit_begins_anew_and_a_wrong_call_takes_no_rows():
+    X = fa.datasets.separable(50, 8, 3, rng=0).A
+    model = fa.SeparableNMF(3, random_state=0).partial_fit(X)
+    for begin in (model.fit, model.fit_transform):
+        begin(X)
+        assert not hasattr(model, "n_samples_seen_")
+        assert model.partial_fit(X[:20]).n_samples_seen_ == 20
+    for wrong in ({"solver": "none"}, {"n_components": 2.5}, {"sum_to_one": "yes"}):
+        right = {name: model.get_params()[name] for name in wrong}
+        with pytest.raises((ValueError, TypeError)):
+            model.set_params(**wrong).partial_fit(X)
+        model.set_params(**right)
+    named = pd.DataFrame(X, index=[f"r{i}" for i in range(50)])
+    with pytest.raises(InvalidInputError, match="have no names, these have names"):
+        model.partial_fit(named.set_axis(range(8), axis=1))
+    assert model.partial_fit(X[:1]).n_samples_seen_ == 21
+    small = fa.SeparableNMF(3, normalize=None).partial_fit(X.astype(np.float32))
+    with pytest.raises(InvalidInputError, match=r"X.astype\(float32\)\[0, 0\] is infinite"):
+        small.partial_fit(X[:2] + 1e300)
+
+
 def test_rows_that_arrive_keep_their_names():
     X = pd.DataFrame(fa.datasets.separable(30, 8, 3, rng=0).A, index=[f"r{i}" for i in range(30)])
     model = fa.SeparableNMF(3).partial_fit(X[:20]).partial_fit(X[20:])

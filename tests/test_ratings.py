@@ -117,3 +117,19 @@ def test_the_command_shows_popularity_too(tmp_path):
     assert sorted(answer["items"]) == ["x", "z"]
     shown = CliRunner().invoke(app, ["recommend", str(path), "--user", "a", "-n", "2"]).stdout
     assert "most popular" in shown
+    path.write_text("stars,film,when,who\n2,x,1,b\n4,y,1,a\n5,y,1,b\n3,z,1,c\n2,x,1,c\n")
+    columns = ["--user-column", "who", "--item-column", "film", "--rating-column", "stars"]
+    again = CliRunner().invoke(app, ["recommend", str(path), "--user", "a", "-n", "2", "-k", "2", "--json", *columns])
+    assert json.loads(again.stdout)["answers"] == [answer]
+
+
+def test_columns_of_a_file_are_taken_by_their_headings(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("rating;item;user\n2;x;b\n4;y;a\n")
+    table = fa.apps.read_ratings(path, user="user", item="item", rating="rating")
+    assert (table.users, table.items) == (["b", "a"], ["x", "y"])
+    np.testing.assert_array_equal(table.A.toarray(), [[2, 0], [0, 4]])
+    with pytest.raises(InvalidInputError, match=r"no column 'users'; did you mean 'user'\?"):
+        fa.apps.read_ratings(path, user="users", item="item", rating="rating")
+    with pytest.raises(InvalidInputError, match="cannot be two of"):
+        fa.apps.read_ratings(path, user="item")

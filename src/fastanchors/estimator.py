@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from . import solvers
 from ._parallel import use_threads
@@ -21,7 +21,8 @@ from .anchors import Anchors
 from .encoder import encode, encode_rows, squared_error
 from .errors import InvalidInputError, InvalidTypeError, RankError
 from .matrix import ArrayMatrix, RowMatrix, Rows, SampleAccess, open_matrix
-from .matrix.door import BlockSource, row_labels
+from .matrix.door import BlockSource
+from .matrix.frames import is_labelled, package, take_labels
 from .matrix.scaled import row_sums
 from .metrics import reconstruction_error
 from .rank import rank_curve
@@ -64,6 +65,8 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     selection : "auto", "spa", "smoothed", "pseudo-points", "lifted" or "whitened"
         How ``solver="fas"`` selects anchors (see :class:`fastanchors.FAS`). By default the noise of the rows decides:
         without any the components are rows of X, with noise they are points that many rows speak for.
+    layer : str or None
+        Which layer of AnnData, an object or a file; None for its ``X``.
 
     Attributes
     ----------
@@ -79,11 +82,13 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     certificate_ : Certificate
         How sure the solver is that these are the anchors.
     result_ : Anchors
-        The solver's whole result; ``result_.names`` are the row labels of a frame.
+        The solver's whole result; ``result_.names`` are the row labels of a frame, or the names of cells.
     rank_curve_ : RankCurve
         What ``n_components="auto"`` was decided on; only then.
+    n_samples_seen_ : int
+        How many rows :meth:`partial_fit` was given so far; only then.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        As everywhere in scikit-learn; the names are those of a frame's columns or of the genes of AnnData.
 
     Examples
     --------
@@ -103,6 +108,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         random_state: Any = None,
         n_jobs: int | None = None,
         selection: SelectionRule = "auto",
+        layer: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.solver = solver
@@ -111,11 +117,12 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.selection = selection
+        self.layer = layer
 
     def fit(self, X: Any, y: Any = None) -> SeparableNMF:
         """Find the anchors of ``X``. ``y`` is ignored."""
         matrix = self._matrix(X, reset=True)
-        self.__dict__.pop("_seen", None)  # rows of an earlier partial_fit
+        self._forget()
         with use_threads(self.n_jobs):
             rng = self._find(matrix)
             if isinstance(matrix, SampleAccess) and matrix.shape[0] > _SAMPLED_ROWS:
@@ -130,10 +137,11 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def partial_fit(self, X: Any, y: Any = None) -> SeparableNMF:
         """Find the anchors among the rows of ``X`` and all rows given to ``partial_fit`` before.
 
-        The rows are kept in a :class:`fastanchors.SampleMatrix` (about three times their memory), whose index follows
-        what arrives, so that a call costs far less than a fit of all rows. ``anchors_`` counts the rows in the order
-        they arrived; ``n_samples_seen_`` tells how many there are. The first call needs at least ``n_components`` rows.
-        :meth:`fit` keeps no rows: after it, the first call begins anew.
+        The answer is that of a fit of all these rows. They are kept in a :class:`fastanchors.SampleMatrix` (about three
+        times their memory), whose index follows what arrives: with ``selection="spa"`` a call looks at little more than
+        the new rows. The other rules weigh all rows against each other, and a call costs about as much as a fit.
+        ``anchors_`` counts the rows in the order they arrived. The first call needs at least ``n_components`` rows.
+        :meth:`fit` keeps no rows: after it, the first call begins anew. A call with wrong rows or options takes none.
 
         Parameters
         ----------
@@ -157,6 +165,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         100
         """
         seen: SampleMatrix | None = self.__dict__.get("_seen")
+        _solver(self.solver, self.selection), self._asked()  # what is wrong is said before any row is taken
         arrived = self._matrix(X, reset=seen is None)
         if not isinstance(arrived, ArrayMatrix):
             raise InvalidTypeError(
@@ -165,13 +174,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if seen is None:
             seen = SampleMatrix(arrived.data, self._check_normalize(), row_names=arrived.row_names)
         else:
-            if seen.normalize != self.normalize:
-                raise InvalidInputError(f"normalize was {seen.normalize!r} for the rows so far, now {self.normalize!r}")
-            try:
-                check_finite(arrived.data, name="X")
-            except InvalidInputError as error:
-                raise InvalidInputError(f"Negative values in data passed to SeparableNMF: {error}") from None
-            seen.append(arrived.data.astype(seen.dtype, copy=False), row_names=arrived.row_names)
+            self._append(seen, arrived)
         with use_threads(self.n_jobs):
             rng = self._select(seen, seen.raw_rows, scaled=seen.normalize == "l1")
             m = seen.shape[0]
@@ -181,9 +184,30 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._seen, self.n_samples_seen_ = seen, m
         return self
 
+    def _append(self, seen: SampleMatrix, arrived: ArrayMatrix) -> None:
+        """Rows that have arrived, if they go with those seen so far."""
+        if seen.normalize != self.normalize:
+            raise InvalidInputError(f"normalize was {seen.normalize!r} for the rows so far, now {self.normalize!r}")
+        if (seen.row_names is None) != (arrived.row_names is None):
+            have, new = ("no names", "names") if seen.row_names is None else ("names", "none")
+            raise InvalidInputError(
+                f"the rows so far have {have}, these have {new}: give frames with an index each time"
+            )
+        _check_signs(arrived.data)
+        with np.errstate(over="ignore"):
+            rows = arrived.data.astype(seen.dtype, copy=False)
+        check_finite(rows, name=f"X.astype({seen.dtype})")
+        seen.append(rows, row_names=arrived.row_names)
+
+    def _forget(self) -> None:
+        """Drop the rows of earlier calls of partial_fit."""
+        for name in ("_seen", "n_samples_seen_"):
+            self.__dict__.pop(name, None)
+
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
         """:meth:`fit` and :meth:`transform` in one pass; the error is exact for every kind of ``X``."""
         matrix = self._matrix(X, reset=True)
+        self._forget()
         with use_threads(self.n_jobs):
             self._find(matrix)
             if is_dask(X):
@@ -211,21 +235,13 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """The rows F·C (C the components) that the weights in ``X`` stand for."""
         check_is_fitted(self)
         if is_dask(X):
-            return self._mix_lazily(X)
+            from .dask.blockwise import lazy_mixtures
+
+            return lazy_mixtures(X, self.components_)
         F = X.toarray() if sp.issparse(X) else np.asarray(X)
         if F.ndim != 2 or F.shape[1] != self._n_features_out:
             raise InvalidInputError(f"weights must have {self._n_features_out} columns, got shape {F.shape}")
         return F @ self.components_
-
-    def _mix_lazily(self, F: Any) -> Any:
-        """The rows that lazy weights stand for, as a lazy Dask array."""
-        from .dask.blockwise import lazy_rows
-        from .dask.collection import layout
-
-        C, known = self.components_, layout(F)
-        if known.columns != len(C):
-            raise InvalidInputError(f"weights must have {len(C)} columns, got {known.columns}")
-        return lazy_rows("mix", _mixed, F, C.shape[1], np.result_type(known.dtype, C.dtype), (C,))
 
     def score(self, X: Any, y: Any = None) -> float:
         """−‖X − F·C‖_F / ‖X‖_F: the closer to zero, the better; 0 for X = 0."""
@@ -252,25 +268,26 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if is_dask(X):
             self._check_collection(X, reset=reset)
             return open_matrix(X, signed=not reset)
-        names = None
-        if _unknown_to_sklearn(X):
-            matrix = open_matrix(X, signed=True, checked=False, name="X")
+        names, like = None, X
+        if _unknown_to_sklearn(X) or self.layer is not None:
+            matrix = open_matrix(X, signed=True, checked=False, name="X", layer=self.layer)
+            like = X.var.iloc[:, :0].T if package(X) == "anndata" else np.empty((0, matrix.shape[1]))  # with its genes
+            self._check_width(matrix.shape[1], like, reset=reset)
             if not isinstance(matrix, ArrayMatrix):
-                self._check_width(matrix.shape[1], np.empty((0, matrix.shape[1])), reset=reset)
                 return matrix
             X, names = matrix.data, matrix.row_names
-        else:
-            names = row_labels(X)
+        elif is_labelled(X):
+            X, names = take_labels(X, name="X")
+            like = X
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
-        data = validate_data(self, X, reset=reset, **options)
+        data = (
+            validate_data(self, X, reset=reset, **options) if like is X else check_array(X, estimator=self, **options)
+        )
         if sp.issparse(data):
             data = sp.csr_array(data)
         check_finite(data, signed=True, name="X")
         if reset:
-            try:
-                check_finite(data, name="X")
-            except InvalidInputError as error:
-                raise InvalidInputError(f"Negative values in data passed to SeparableNMF: {error}") from None
+            _check_signs(data)
         return ArrayMatrix(data, row_names=names)
 
     def _check_collection(self, X: Any, *, reset: bool) -> None:
@@ -300,20 +317,26 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise InvalidInputError(f"normalize must be 'l1' or None, got {self.normalize!r}")
         return "l1" if self.normalize else None
 
+    def _asked(self) -> int | None:
+        """How many anchors are asked for; None for "auto"."""
+        if isinstance(self.n_components, str):
+            if self.n_components != "auto":
+                raise InvalidInputError(f"n_components must be an integer or 'auto', got {self.n_components!r}")
+            return None
+        return check_size(self.n_components, name="n_components")
+
     def _select(
         self, matrix: RowMatrix, as_given: Callable[[NDArray[np.intp]], Rows], *, scaled: bool
     ) -> np.random.Generator:
         """Anchors of ``matrix``, components in the units of the rows as given, which it may show scaled to sum one."""
         solver = _solver(self.solver, self.selection)
         rng = as_generator(_as_rng(self.random_state))
-        if isinstance(self.n_components, str):
-            if self.n_components != "auto":
-                raise InvalidInputError(f"n_components must be an integer or 'auto', got {self.n_components!r}")
+        k = self._asked()
+        if k is None:
             self.rank_curve_ = rank_curve(matrix, k_max=min(50, _most(solver, matrix.shape)), rng=rng)
             result = _seek(solver, matrix, self.rank_curve_.k, rng)
         else:
             self.__dict__.pop("rank_curve_", None)  # of an earlier fit
-            k = check_size(self.n_components, name="n_components")
             if k > matrix.shape[0]:
                 raise InvalidInputError(
                     f"n_components = {k} anchors cannot be found among n_samples = {matrix.shape[0]} rows; "
@@ -351,7 +374,15 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 def _unknown_to_sklearn(X: Any) -> bool:
     """Whether this is no table that scikit-learn reads itself, with the names of its columns."""
-    return isinstance(X, RowMatrix | BlockSource | str | PathLike) or type(X).__module__.split(".")[0] == "anndata"
+    return isinstance(X, RowMatrix | BlockSource | str | PathLike) or package(X) == "anndata"
+
+
+def _check_signs(rows: Rows) -> None:
+    """No negative entries, in the words that scikit-learn looks for."""
+    try:
+        check_finite(rows, name="X")
+    except InvalidInputError as error:
+        raise InvalidInputError(f"Negative values in data passed to SeparableNMF: {error}") from None
 
 
 def _solver(solver: Any, selection: SelectionRule) -> Any:
@@ -377,10 +408,6 @@ def _seek(solver: Any, matrix: RowMatrix, k: int, rng: np.random.Generator) -> A
         if not 0 < error.rank < k:
             raise
         return solver.seek(matrix, error.rank, rng=rng)
-
-
-def _mixed(F: Rows, first_row: int, name: str, C: NDArray[Any]) -> Rows:
-    return F @ C
 
 
 def _as_rng(random_state: Any) -> RngLike:

@@ -86,7 +86,7 @@ def archetypes(
     components = np.asarray(points.toarray() if sp.issparse(points) else points, dtype=np.float64)
     shares = encode(cells, components, sum_to_one=True)
     missed = squared_error(cells, components, sum_to_one=True)
-    names = np.array([str(adata.obs_names[i]) for i in found.indices], dtype=object)
+    names = _names(adata.obs_names, found.indices)
 
     target = adata.copy() if copy else adata
     target.obsm[f"X_{key}"] = shares
@@ -101,6 +101,13 @@ def archetypes(
         "params": {"k": k, "solver": found.solver, "layer": layer or "X"},
     }
     return target if copy else None
+
+
+def _names(obs_names: Any, anchors: Any) -> Any:
+    """The names of the archetypes, which are categories: of cells with one name each gets its row number too."""
+    names = [str(obs_names[i]) for i in anchors]
+    twice = {name for name in names if names.count(name) > 1}
+    return np.array([f"{name} (row {i})" if name in twice else name for name, i in zip(names, anchors)], dtype=object)
 
 
 def _category(names: Any, codes: Any) -> Any:

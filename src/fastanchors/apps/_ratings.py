@@ -7,7 +7,7 @@ import gzip
 import math
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,9 @@ def _numbered(column: Any) -> tuple[NDArray[np.int64], list[Any]]:
     return np.array([numbers.setdefault(entry, len(numbers)) for entry in entries], dtype=np.int64), list(numbers)
 
 
-def read_ratings(path: str | Path) -> RatingsTable:
+def read_ratings(
+    path: str | Path, *, user: str | None = None, item: str | None = None, rating: str | None = None
+) -> RatingsTable:
     """Ratings from text, one per line: user, item, rating, and anything after that.
 
     Takes the layouts of MovieLens, ``u.data`` (tabs), ``ratings.csv`` (commas and a header) and ``ratings.dat``
@@ -115,7 +117,21 @@ def read_ratings(path: str | Path) -> RatingsTable:
     is a rating of zero, which could not be told from an absent one.
 
     One pass; 24 bytes for each line besides the table itself.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    user, item, rating : str or None
+        The heading of the column of users, items and ratings; None for the first, second and third column.
+
+    Returns
+    -------
+    RatingsTable
+        The ratings, with the ids of users and items.
     """
+    wanted = (user, item, rating)
+    places: tuple[int, ...] = (0, 1, 2)
     users: dict[str, int] = {}
     items: dict[str, int] = {}
     rows, columns, values = array("q"), array("q"), array("d")
@@ -124,7 +140,12 @@ def read_ratings(path: str | Path) -> RatingsTable:
     for number, line in _lines(Path(path)):
         if first:
             separator = next((mark for mark in _SEPARATORS if mark in line), None)
+            if wanted != (None, None, None):
+                places, first = _find_columns(_cut(line, separator), wanted, str(path)), False
+                continue
         fields = _cut(line, separator)
+        if wanted != (None, None, None):
+            fields = [fields[place] if place < len(fields) else "" for place in places]
         if not (first and _is_header(fields)):
             values.append(_rating(fields, f"{path}, line {number}"))
             rows.append(users.setdefault(fields[0], len(users)))
@@ -134,6 +155,18 @@ def read_ratings(path: str | Path) -> RatingsTable:
         raise InvalidInputError(f"{path} holds no ratings")
     A = _last_of_each(np.array(rows), np.array(columns), np.array(values), (len(users), len(items)))
     return RatingsTable(A, list(users), list(items))
+
+
+def _find_columns(heading: list[str], wanted: Sequence[str | None], name: str) -> tuple[int, ...]:
+    """Where the columns with those headings are; None stands for the column in its own place."""
+    for word in wanted:
+        if word is not None and word not in heading:
+            listed = ", ".join(map(repr, heading[:8]))
+            raise InvalidInputError(f"{name} has no column {word!r}{did_you_mean(word, heading)} (it has {listed})")
+    places = tuple(place if word is None else heading.index(word) for place, word in enumerate(wanted))
+    if len(set(places)) < len(places):
+        raise InvalidInputError(f"{name}: one column cannot be two of user, item and rating; name all three")
+    return places
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -11,6 +11,7 @@ __all__ = ["in_options"]
 _CALLS = (
     (r"\bfa\.build\([^)]*\)", "fastanchors build SOURCE STORE"),
     (r"\bfa\.verify\([^)]*\)", "fastanchors verify STORE"),
+    (r"\S*fastanchors-standard-input-\S*?standard-input(\.csv)?", "standard input"),  # a temporary file
 )
 _TABLES = (  # options whose names are not the library's
     (r"\brow_names=False\b", "--names-column none"),

@@ -21,19 +21,32 @@ _NAME_WIDTH = 38
 @click.option("--user", "users", multiple=True, required=True, help="A user as the file names them; may be repeated.")
 @click.option("-n", "count", type=click.IntRange(1), default=10, show_default=True, help="How many items.")
 @click.option("-k", "tastes", type=click.IntRange(1), help="How many tastes; by default 20, or fewer for small tables.")
+@click.option("--user-column", help="The heading of the column of users; by default the first.")
+@click.option("--item-column", help="The heading of the column of items; by default the second.")
+@click.option("--rating-column", help="The heading of the column of ratings; by default the third.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same answer.")
 @json_option
-def recommend(ratings: Path, users: tuple[str, ...], count: int, tastes: int | None, seed: int, as_json: bool) -> None:
+def recommend(
+    ratings: Path,
+    users: tuple[str, ...],
+    count: int,
+    tastes: int | None,
+    user_column: str | None,
+    item_column: str | None,
+    rating_column: str | None,
+    seed: int,
+    as_json: bool,
+) -> None:
     """Items that each USER has not rated yet, best first, beside the most popular ones.
 
-    RATINGS is text with a line for each rating: user, item, rating, as MovieLens gives them. Popularity is a strong
-    peer: where it does as well for your users, prefer it.
+    RATINGS is text with a line for each rating: user, item, rating, as MovieLens gives them, or columns of a table by
+    their headings. Popularity is a strong peer: where it does as well for your users, prefer it.
     """
     from ..apps import read_ratings
     from ..apps import recommend as run
 
     with working(f"reading {ratings.name}"):
-        table = read_ratings(ratings)
+        table = read_ratings(ratings, user=user_column, item=item_column, rating=rating_column)
         found = run(table, list(users), count, k=tastes, rng=seed)
         popular = table.popular(list(users), count)
     if as_json:

@@ -7,12 +7,14 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..errors import InvalidInputError
 from ..matrix.contract import Rows
-from .collection import Collection, as_block, check_length
+from .collection import Collection, as_block, check_length, layout
 from .tasks import Pool
 
-__all__ = ["lazy_rows", "stacked"]
+__all__ = ["lazy_mixtures", "lazy_rows", "stacked"]
 
 
 def lazy_rows(
@@ -30,6 +32,18 @@ def lazy_rows(
     tasks = collection.tasks(name, _on_rows, None, own, (function, shared, columns, dtype.str))
     shapes = [(np.nan if length is None else length, columns) for length in lengths]
     return stacked(tasks, shapes, np.empty((0, columns), dtype))
+
+
+def lazy_mixtures(F: Any, C: NDArray[Any]) -> Any:
+    """The rows F·C that lazy weights stand for, as a lazy Dask array."""
+    known = layout(F)
+    if known.columns != len(C):
+        raise InvalidInputError(f"weights must have {len(C)} columns, got {known.columns}")
+    return lazy_rows("mix", _mixed, F, C.shape[1], np.result_type(known.dtype, C.dtype), (C,))
+
+
+def _mixed(F: Rows, first_row: int, name: str, C: NDArray[Any]) -> Rows:
+    return F @ C
 
 
 def stacked(tasks: Sequence[Any], shapes: Sequence[tuple[float, int]], meta: Any) -> Any:

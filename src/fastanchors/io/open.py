@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
 import os
@@ -17,6 +18,7 @@ import scipy.sparse as sp
 from .._openers import opener
 from .._validate import is_dask
 from ..errors import InvalidTypeError, StoreError
+from ..matrix.frames import is_labelled, labelled, package
 from .addresses import STREAMED, RemotePath, path_of
 from .envi import find_header
 from .numbers import open_bytes
@@ -61,8 +63,9 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
     Parameters
     ----------
     source
-        a NumPy array, a SciPy sparse matrix, a Zarr array, a Dask array or data frame, an image of
-        ``spectral.open_image`` or an xarray cube (their pixels), a path, an iterator of row blocks, or a Source.
+        a NumPy array, a SciPy sparse matrix, a pandas or polars frame, AnnData, a Zarr array, a Dask array or data
+        frame, an image of ``spectral.open_image`` or an xarray cube (their pixels), a path, an iterator of row blocks,
+        or a Source.
     format
         The file format, where neither suffix nor content tells (see :func:`formats`).
     options
@@ -95,11 +98,8 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         from .zarr_array import zarr_source
 
         return _call(zarr_source, source, options)
-    if hasattr(source, "to_numpy") and hasattr(source, "columns"):  # a data frame brings its own names
-        if "row_names" not in options and hasattr(source, "index") and source.index.dtype.kind not in "iu":
-            options["row_names"] = list(source.index)
-        options.setdefault("column_names", [str(column) for column in source.columns])
-        return _call(arrays.from_array, source.to_numpy(), options)
+    if is_labelled(source):
+        return _labelled_source(source, options)
     if isinstance(source, list | tuple) and source and np.ndim(source[0]) == 1 and not sp.issparse(source[0]):
         return _call(arrays.from_array, arrays.plain_rows(source), options)
     if isinstance(source, Iterable):
@@ -108,6 +108,22 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         f"cannot read a matrix from {type(source).__name__}; give an array, a sparse matrix, a path "
         "or an iterator of row blocks"
     )
+
+
+def _labelled_source(source: Any, options: dict[str, Any]) -> Source:
+    """A frame or an AnnData object, which bring their own names; a backed one is read from its file."""
+    from . import arrays
+
+    layer = options.pop("layer", None) if package(source) == "anndata" else None
+    if package(source) == "anndata" and source.isbacked:
+        if not source.is_view:
+            with contextlib.suppress(StoreError):  # a file that is open for writing cannot be opened once more
+                return open_source(source.filename, format="h5ad", layer=layer, **options)
+        source = source.to_memory()
+    values, row_names, column_names = labelled(source, layer=layer, name="the matrix")
+    options.setdefault("row_names", row_names)
+    options.setdefault("column_names", column_names)
+    return _call(arrays.from_array, values, options)
 
 
 def _reader(name: str) -> Callable[..., Source]:

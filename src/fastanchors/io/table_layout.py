@@ -10,7 +10,8 @@ guess.
 
 Names of rows: the first column, if its cells are not numbers, if it has no heading (as pandas and R write an index),
 or, by a guess, if it holds whole numbers without repeats under a heading such as ``id``, ``index``, ``row``, ``name``.
-Whole numbers without repeats under a heading such as ``year``, or in even steps, are data, and a note says so.
+Whole numbers under a heading such as ``year`` or ``patient_id``, or without repeats in even steps, are data, and a note
+says so; in other columns than the first so do years and numbers under a heading that ends in ``_id``.
 """
 
 from __future__ import annotations
@@ -116,20 +117,42 @@ def _names_at(name: str, heading: list[str], rows: Sequence[list[str]], row_name
     if not heading[0]:
         return 0
     keys, word = [cells[0] for cells in rows], heading[0].lower()
-    if not all(map(is_whole, keys)) or len(set(keys)) < len(keys):
+    if not all(map(is_whole, keys)):
+        _note_labels(name, heading, rows)
         return None
-    if word in _LABELS or word.endswith(("_id", " id")) or (word not in _KEYS and len(keys) >= 3 and _is_scale(keys)):
-        _guessed(
-            f"{name}: the whole numbers of column {heading[0]!r} are taken as data; "
-            f"if they name the rows, give row_names={heading[0]!r}"
-        )
-    elif word in _KEYS:
+    unique = len(set(keys)) == len(keys)
+    if word in _LABELS or _is_id(word) or (unique and word not in _KEYS and len(keys) >= 3 and _is_scale(keys)):
+        _taken_as_data(name, heading[0])
+    elif unique and word in _KEYS:
         _guessed(
             f"{name}: the whole numbers of column {heading[0]!r} are taken as the names of the rows; "
             "if they are data, give row_names=False"
         )
         return 0
+    else:
+        _note_labels(name, heading, rows)
     return None
+
+
+def _note_labels(name: str, heading: list[str], rows: Sequence[list[str]]) -> None:
+    """Say so where a later column holds years or ids, which are hardly amounts of anything."""
+    for place, word in enumerate(heading[1:], start=1):
+        cells = [row[place] for row in rows if len(row) > place]
+        years = word.lower() == "year" and all(len(cell) == 4 for cell in cells)
+        if (years or _is_id(word.lower())) and all(map(is_whole, cells)):
+            _taken_as_data(name, word)
+            return
+
+
+def _is_id(word: str) -> bool:
+    return word.endswith(("_id", " id"))
+
+
+def _taken_as_data(name: str, column: str) -> None:
+    _guessed(
+        f"{name}: the whole numbers of column {column!r} are taken as data; "
+        f"if they name the rows, give row_names={column!r}"
+    )
 
 
 def _guessed(message: str) -> None:

@@ -13,6 +13,7 @@ from .._validate import as_matrix, check_size
 from ..errors import InvalidInputError
 from ..matrix.contract import Mutable, Rows
 from ..matrix.cost import Cost
+from ..matrix.frames import is_labelled, labelled
 from .access_guard import AccessGuard, Reading, reads, writes
 from .block_stack import BlockStack
 from .drawing import Draws
@@ -37,12 +38,13 @@ class SampleMatrix(BlockStack, Draws, Mutable):
     Parameters
     ----------
     A
-        Array or any SciPy sparse matrix. Sparse stays sparse, the type of the entries is kept, the data is copied.
+        Array, any SciPy sparse matrix, pandas or polars frame, or AnnData. Sparse stays sparse, the type of the entries
+        is kept, the data is copied.
     normalize
         ``"l1"`` shows each row divided by its l1 norm (and needs non-negative entries), without a scaled copy; a row of
         zeros stays zero. ``None`` shows A as it is, signs included.
     row_names, column_names
-        Optional names, one for each row and column.
+        Optional names, one for each row and column; by default those of a frame or of AnnData.
 
     Notes
     -----
@@ -74,6 +76,10 @@ class SampleMatrix(BlockStack, Draws, Mutable):
         column_names: Sequence[str] | None = None,
     ) -> None:
         self._set_normalize(normalize)
+        if is_labelled(A):
+            A, rows, columns = labelled(A)
+            row_names = rows if row_names is None else row_names
+            column_names = columns if column_names is None else column_names
         matrix = as_matrix(A, signed=normalize is None)
         check_squares(matrix)
         self._set_blocks([self._made(matrix)])

@@ -31,7 +31,7 @@ class Solver(Parameters, ABC):
     #: ``"rows"`` for those that find vertices of a hull or a cone, of which there can be more than columns (k ≤ m)
     _limit: ClassVar[Literal["rank", "rows"]] = "rank"
 
-    def seek(self, A: Any, k: int, *, rng: RngLike = None) -> Anchors:
+    def seek(self, A: Any, k: int, *, rng: RngLike = None, layer: str | None = None) -> Anchors:
         """Find ``k`` anchor rows of ``A``.
 
         Parameters
@@ -43,6 +43,8 @@ class Solver(Parameters, ABC):
             Number of anchors.
         rng : numpy.random.Generator, int or None
             Same seed, same answer.
+        layer : str or None
+            Which layer of AnnData, an object or a file; None for its ``X``.
 
         Returns
         -------
@@ -50,7 +52,7 @@ class Solver(Parameters, ABC):
             The anchors, what they cost, and how sure they are.
         """
         started = time.perf_counter()
-        data = MeteredMatrix(open_matrix(A, checked=not self._checks()))
+        data = MeteredMatrix(open_matrix(A, checked=not self._checks(), layer=layer))
         with data.reading():
             k = check_rank(k, data.shape, limit=self._limit)
             found = self._select(data, k, as_generator(rng))

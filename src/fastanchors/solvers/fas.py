@@ -12,7 +12,7 @@ from .._rng import RngLike, as_generator
 from .._validate import check_finite, check_rank
 from ..anchors import Anchors, Certificate, Selection
 from ..errors import InvalidInputError, InvalidTypeError
-from ..matrix import ArrayMatrix, MeteredMatrix, RowMatrix
+from ..matrix import ArrayMatrix, MeteredMatrix, RowMatrix, open_matrix
 from ._solver import Solver
 from .robust import Robust
 from .spa import SPA
@@ -127,12 +127,14 @@ class FAS(Solver):
         self._engine = _engine(variant, given)
 
     @overload
-    def seek(self, A: Any, k: int, *, rng: RngLike = None) -> Anchors: ...
+    def seek(self, A: Any, k: int, *, rng: RngLike = None, layer: str | None = None) -> Anchors: ...
 
     @overload
-    def seek(self, A: Any, k: Sequence[int], *, rng: RngLike = None) -> list[Anchors]: ...
+    def seek(self, A: Any, k: Sequence[int], *, rng: RngLike = None, layer: str | None = None) -> list[Anchors]: ...
 
-    def seek(self, A: Any, k: int | Sequence[int], *, rng: RngLike = None) -> Anchors | list[Anchors]:
+    def seek(
+        self, A: Any, k: int | Sequence[int], *, rng: RngLike = None, layer: str | None = None
+    ) -> Anchors | list[Anchors]:
         """Find ``k`` anchor rows of ``A``.
 
         Parameters
@@ -146,10 +148,12 @@ class FAS(Solver):
             rank is below the largest the whole call raises ``RankError``, unless ``allow_fewer=True``.
         rng : numpy.random.Generator, int or None
             Same seed, same answer.
+        layer : str or None
+            Which layer of AnnData, an object or a file; None for its ``X``.
         """
         started = time.perf_counter()
         generator = as_generator(rng)
-        data = self._engine.prepare(A)
+        data = self._engine.prepare(A if layer is None else open_matrix(A, layer=layer))
         k = k.tolist() if isinstance(k, np.ndarray) else k
         several = isinstance(k, Sequence) and not isinstance(k, str)
         sizes = self._sizes(k, data.shape_of_source) if several else [self._size(k, data.shape_of_source)]

@@ -1,0 +1,82 @@
+"""Numbers and names out of objects that carry both: pandas and polars frames, and AnnData."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._validate import is_dask
+from ..errors import InvalidInputError, InvalidTypeError
+from .contract import Rows
+
+__all__ = ["Labelled", "is_labelled", "labelled", "package", "take_labels"]
+
+
+class Labelled(NamedTuple):
+    """The numbers of a table, and the names of its rows and columns."""
+
+    values: Rows
+    row_names: list[str] | None
+    column_names: list[str] | None
+
+
+def package(source: Any) -> str:
+    """The package that the type of an object comes from; told without importing it."""
+    return type(source).__module__.split(".")[0]
+
+
+def is_labelled(source: Any) -> bool:
+    """Whether this is an AnnData object or a frame of pandas, polars or their like."""
+    kind = package(source)
+    is_frame = hasattr(type(source), "columns") and (kind == "polars" or hasattr(source, "to_numpy"))
+    return kind == "anndata" or (is_frame and not is_dask(source))
+
+
+def labelled(source: Any, *, layer: str | None = None, name: str = "A") -> Labelled:
+    """The numbers and names of what :func:`is_labelled`; ``layer`` is one of AnnData."""
+    if package(source) == "anndata":
+        names = [str(x) for x in source.obs_names], [str(x) for x in source.var_names]
+        return Labelled(_expression(source, layer), *names)
+    frame, row_names = take_labels(source, name=name)
+    return Labelled(_frame_values(frame), row_names, [str(column) for column in frame.columns])
+
+
+def take_labels(frame: Any, *, name: str = "A") -> tuple[Any, list[str] | None]:
+    """A frame of numbers, and the names of its rows.
+
+    These are the index of a pandas frame, unless that only counts the rows. Otherwise, and in a polars frame, which has
+    no index, they are the first column of text, as in a file; that column is left out of the numbers.
+    """
+    if hasattr(frame, "index"):
+        if type(frame.index).__name__ != "RangeIndex":
+            return frame, [str(label) for label in frame.index]
+        for place, dtype in enumerate(frame.dtypes):
+            if dtype.kind in "OU" and len(frame) and isinstance(frame.iloc[0, place], str):
+                rest = [column for column in range(frame.shape[1]) if column != place]
+                return frame.iloc[:, rest], [str(label) for label in frame.iloc[:, place]]
+        return frame, None
+    if package(frame) == "polars":
+        if not hasattr(frame, "to_numpy"):
+            raise InvalidTypeError(f"{name} is a polars {type(frame).__name__}; collect() it first")
+        for column, dtype in frame.schema.items():
+            if str(dtype) in ("String", "Utf8", "Categorical") or str(dtype).startswith("Enum"):
+                return frame.drop(column), [str(label) for label in frame[column].to_list()]
+    return frame, None
+
+
+def _expression(adata: Any, layer: str | None) -> Rows:
+    """The matrix of an AnnData object, or one of its layers."""
+    listed = ", ".join(adata.layers) or "none"
+    if layer is not None and layer not in adata.layers:
+        raise InvalidInputError(f"there is no layer {layer!r}; the layers are: {listed}")
+    if layer is None and adata.X is None:
+        raise InvalidInputError(f"the AnnData object has no X; name one of its layers with layer=… (layers: {listed})")
+    return adata.X if layer is None else adata.layers[layer]
+
+
+def _frame_values(frame: Any) -> Rows:
+    """The numbers of a frame; nullable columns of pandas become float64 with NaN for what is missing."""
+    if package(frame) == "pandas" and any(getattr(dtype, "na_value", None) is not None for dtype in frame.dtypes):
+        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    return frame.to_numpy()
