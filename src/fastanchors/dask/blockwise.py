@@ -29,7 +29,7 @@ def lazy_rows(
     lengths: Sequence[int | None] = collection.layout.lengths or [None] * collection.count
     starts = np.cumsum([0, *(length or 0 for length in lengths)], dtype=np.int64).tolist()
     own = [(i, start, length) for i, (start, length) in enumerate(zip(starts, lengths))]
-    tasks = collection.tasks(name, _on_rows, None, own, (function, shared, columns, dtype.str))
+    tasks = collection.tasks(name, _on_rows, range(collection.count), own, (function, shared, columns, dtype.str))
     shapes = [(np.nan if length is None else length, columns) for length in lengths]
     return stacked(tasks, shapes, np.empty((0, columns), dtype))
 

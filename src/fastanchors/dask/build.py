@@ -62,9 +62,10 @@ class DaskSource(Source):
 
     def __init__(self, lazy: Any, row_names: Any, column_names: Any) -> None:
         self.collection = Collection(lazy, Pool())
+        self.collection.know_lengths()
         known = self.collection.layout
         name, frame = known.name, is_frame(lazy)
-        self.starts = self.collection.starts()
+        self.starts = self.collection.starts
         self.names_inside = frame and row_names is None and lazy._meta.index.dtype.kind not in "iu"
         if frame and column_names is None:
             column_names = [str(column) for column in lazy.columns]
@@ -185,7 +186,7 @@ class DaskBuild(_Build):
 
     @property
     def bytes_moved(self) -> int:  # type: ignore[override]
-        return self.source.collection.pool.cost.bytes_moved
+        return self.source.collection.cost.bytes_moved
 
     def open(self, manifest: Manifest) -> Any:
         """The store in the making, for the sidecars: answered for by the workers, or by the threads of this process."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +10,10 @@ import scipy.sparse as sp
 
 from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix.contract import Rows
-from .tasks import Arguments, Pool, need_dask, pickled_bytes, run, token
+from .parts import TaskParts
+from .tasks import Pool, calls, on_block
 
 __all__ = ["Collection", "as_block", "check_length", "is_frame", "layout"]
-
-_SMALL = 1 << 23  # bytes of arguments that travel with the tasks of a batch, all together
 
 
 def is_frame(lazy: Any) -> bool:
@@ -77,8 +76,8 @@ def as_block(block: Any) -> Rows:
     return np.asarray(block.to_numpy() if hasattr(block, "to_numpy") else block)
 
 
-class Collection:
-    """A Dask array or data frame as blocks of whole rows.
+class Collection(TaskParts):
+    """A Dask array or data frame as blocks of whole rows, which are computed anew whenever they are asked.
 
     Attributes
     ----------
@@ -89,64 +88,21 @@ class Collection:
     """
 
     def __init__(self, lazy: Any, pool: Pool) -> None:
-        self.layout, self.pool = layout(lazy), pool
-        self._frame = is_frame(lazy)
+        self.layout, self._frame = layout(lazy), is_frame(lazy)
         self._lazy = lazy.to_delayed() if self._frame else lazy.rechunk({1: -1}) if lazy.numblocks[1] > 1 else lazy
         self.count: int = len(self._lazy) if self._frame else lazy.numblocks[0]
+        super().__init__(pool, [0, *np.cumsum(self.layout.lengths or [0] * self.count, dtype=np.int64).tolist()])
 
-    def starts(self) -> list[int]:
-        """The first row of each block, and the number of all rows; blocks of unknown length are counted."""
-        lengths = self.layout.lengths
-        if lengths is None:
-            lengths = self.each("length", _length)
-        return [0, *np.cumsum(lengths, dtype=np.int64).tolist()]
+    def know_lengths(self) -> None:
+        """Count the rows of blocks of unknown length."""
+        if self.layout.lengths is None:
+            self.starts = [0, *np.cumsum(self.each("length", _length), dtype=np.int64).tolist()]
 
-    def each(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        which: Sequence[int] | None = None,
-        own: Sequence[tuple[Any, ...]] | None = None,
-        shared: tuple[Any, ...] = (),
-    ) -> list[Any]:
-        """``function(block, *own[i], *shared)`` for those blocks (all of them by default); results in order."""
-        return self.pool.compute(self.tasks(name, function, which, own, shared), (own, shared))
-
-    def tasks(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        which: Sequence[int] | None = None,
-        own: Sequence[tuple[Any, ...]] | None = None,
-        shared: tuple[Any, ...] = (),
-    ) -> list[Any]:
-        """A task for each of those blocks; nothing is computed.
-
-        With small arguments Dask makes one task of a block and the function, so that no block waits to be moved. Large
-        arguments that all share are a node of their own, sent once to each worker.
-        """
+    def tasks(self, name: str, function: Any, which: Sequence[int], own: Any, shared: Any) -> list[Any]:
         if self._frame:
-            parts = self._lazy if which is None else [self._lazy[i] for i in which]
-            return self.pool.tasks(name, function, parts, own, shared)
-        blocks = self._lazy if which is None else self._lazy.blocks[list(which)]
-        count, mark = blocks.numblocks[0], token()
-        common: Any = Arguments(function, (own, shared))
-        if count * pickled_bytes((own, shared)) > _SMALL:
-            common = need_dask().delayed(common, name=f"fastanchors-shared-{mark}", traverse=False)
-        made = blocks.map_blocks(
-            _on_block,
-            common=common,
-            name=f"fastanchors-{name}-{mark}",
-            dtype=object,
-            meta=np.empty((0, 0), object),
-            chunks=((1,) * count, (1,)),
-        )
-        return list(made.to_delayed().reshape(-1))
-
-
-def _on_block(block: Any, common: Arguments, block_id: tuple[int, ...] = (0, 0)) -> Any:
-    own, shared = common.values
-    return run(block, Arguments(common.function, shared), Arguments(None, own[block_id[0]] if own else ()))
+            return calls(name, function, [self._lazy[i] for i in which], own, shared)
+        every = len(which) == self.count
+        return on_block(name, function, self._lazy if every else self._lazy.blocks[list(which)], own, shared)
 
 
 def _length(block: Any) -> int:

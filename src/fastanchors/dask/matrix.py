@@ -1,16 +1,10 @@
-"""``DaskMatrix``: rows that stay on workers, as a :class:`~fastanchors.matrix.RowMatrix`.
-
-The rows are in *parts*, each of which answers for its own rows where it is: a block of a Dask array, or a shard of a
-store. What crosses between processes is the question and the answer, never the part.
-"""
+"""``DaskMatrix``: rows that stay on workers, as a :class:`~fastanchors.matrix.RowMatrix`."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,54 +17,14 @@ from ..matrix.cost import Cost
 from ..matrix.scaled import scale_rows
 from ..sampling.gather import in_order
 from .collection import Collection, as_block, check_length
+from .parts import Parts, TaskParts
 from .sketches import RemoteSketch, sketched
-from .tasks import Pool
 
-__all__ = ["CollectionParts", "DaskMatrix", "Parts"]
+__all__ = ["BlockParts", "DaskMatrix"]
 
 _Result = TypeVar("_Result")
 Indices = NDArray[np.int64]
-
-
-class Parts(ABC):
-    """Consecutive rows in parts.
-
-    Attributes
-    ----------
-    pool
-        Pool
-    starts : sequence of int
-        The first row of each part, and the number of all rows.
-    """
-
-    pool: Pool
-    starts: Sequence[int]
-
-    @abstractmethod
-    def each(
-        self,
-        name: str,
-        function: Callable[..., _Result],
-        which: Sequence[int] | None = None,
-        own: Sequence[tuple[Any, ...]] | None = None,
-        shared: tuple[Any, ...] = (),
-    ) -> list[_Result]:
-        """``function(matrix, *own[i], *shared)`` for those parts (all by default), where they are; results in order.
-
-        ``matrix`` is the part as a RowMatrix that numbers its rows from 0.
-        """
-
-    @abstractmethod
-    def keep(self, name: str, function: Callable[..., Any], shared: tuple[Any, ...]) -> list[Any]:
-        """Tasks whose results stay on the workers."""
-
-    def holding(self, indices: Indices) -> Iterator[tuple[int, Indices]]:
-        """(part, places in ``indices`` of the rows it has)."""
-        which = np.searchsorted(self.starts, indices, side="right") - 1
-        order = np.argsort(which, kind="stable")
-        parts, begins = np.unique(which[order], return_index=True)
-        for p, low, high in zip(parts.tolist(), begins, [*begins[1:], len(order)]):
-            yield p, order[low:high]
+_TOGETHER = 4  # parts that are in this process at a time
 
 
 class DaskMatrix(RowMatrix):
@@ -96,7 +50,7 @@ class DaskMatrix(RowMatrix):
 
     @property
     def shape(self) -> tuple[int, int]:
-        return int(self._parts.starts[-1]), self._columns
+        return self._parts.starts[-1], self._columns
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -112,14 +66,14 @@ class DaskMatrix(RowMatrix):
 
     @property
     def cost(self) -> Cost:
-        return self._parts.pool.cost
+        return self._parts.cost
 
     @property
     def in_process(self) -> bool:
         return False
 
     def l1_scaled(self) -> RowMatrix:
-        if self._normalize == "l1" or not isinstance(self._parts, CollectionParts):
+        if self._normalize == "l1" or not isinstance(self._parts, BlockParts):
             return super().l1_scaled()
         dtype = np.dtype(np.float32 if self._dtype == np.float32 else np.float64)
         names = self.row_names, self.column_names
@@ -135,23 +89,26 @@ class DaskMatrix(RowMatrix):
 
     def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
         """One pass in order through this process, some parts at a time; :meth:`map_blocks` moves less."""
-        step, together = block_rows or self.default_block_rows(), self._parts.pool.threads()
-        starts = self._parts.starts
-        for first in range(0, len(starts) - 1, together):
-            which = range(first, min(first + together, len(starts) - 1))
-            self.cost.rows_read += starts[which[-1] + 1] - starts[first]
-            for p, rows in zip(which, self._parts.each("rows", _rows, which, [(None,)] * len(which))):
-                for low in range(0, rows.shape[0], step):
-                    yield starts[p] + low, rows[low : low + step]
+        step, starts = block_rows or self.default_block_rows(), self._parts.starts
+        bounds = [*starts[:-1:_TOGETHER], starts[-1]]
+        for start, stop in pairwise(bounds):
+            rows = self.rows(np.arange(start, stop))
+            for low in range(0, stop - start, step):
+                yield start + low, rows[low : low + step]
 
     def map_blocks(
         self, function: Callable[..., _Result], *shared: Any, block_rows: int | None = None
     ) -> list[_Result]:
-        self.cost.rows_read += self.shape[0]
-        own = [(start,) for start in self._parts.starts[:-1]]
         step = block_rows or self.default_block_rows()
-        found = self._parts.each(_named("map", function), _map_blocks, None, own, (function, shared, step))
+        found = self._each_part(_named("map", function), _map_blocks, function, shared, step)
         return [result for results in found for result in results]
+
+    def map_parts(self, function: Callable[..., _Result], *shared: Any) -> list[_Result]:
+        return self._each_part(_named("part", function), _map_part, function, shared)
+
+    def _each_part(self, name: str, function: Callable[..., Any], *shared: Any) -> list[Any]:
+        self.cost.rows_read += self.shape[0]
+        return self._parts.each(name, function, None, [(start,) for start in self._parts.starts[:-1]], shared)
 
     def map_rows(
         self, function: Callable[..., _Result], indices: NDArray[np.int64], *shared: Any, block_rows: int | None = None
@@ -160,15 +117,9 @@ class DaskMatrix(RowMatrix):
         self.cost.rows_read += indices.size
         asked = list(self._parts.holding(indices))
         own = [(self._parts.starts[p], indices[at]) for p, at in asked]
-        step = block_rows or self.default_block_rows()
-        which = [p for p, _ in asked]
-        found = self._parts.each(_named("map", function), _map_rows, which, own, (function, shared, step))
+        common = (function, shared, block_rows or self.default_block_rows())
+        found = self._parts.each(_named("map", function), _map_rows, [p for p, _ in asked], own, common)
         return [result for results in found for result in results]
-
-    def map_parts(self, function: Callable[..., _Result], *shared: Any) -> list[_Result]:
-        self.cost.rows_read += self.shape[0]
-        own = [(start,) for start in self._parts.starts[:-1]]
-        return self._parts.each(_named("part", function), _map_part, None, own, (function, shared))
 
     def transposed_dot(self, B: NDArray[np.float64]) -> NDArray[np.float64]:
         self.cost.rows_read += self.shape[0]
@@ -178,7 +129,8 @@ class DaskMatrix(RowMatrix):
     def sketch(self, V: NDArray[np.float64]) -> RemoteSketch:
         """The sketch of all rows, each part's where the part is."""
         self.cost.rows_read += self.shape[0]
-        return RemoteSketch(V, self._parts.pool, self._parts.keep("sketch", sketched, (V,)), list(self._parts.starts))
+        parts, count = self._parts, len(self._parts.starts) - 1
+        return RemoteSketch(V, parts.keep("sketch", sketched, range(count), [()] * count, (V,), parts.starts))
 
 
 @sketch_elsewhere.register
@@ -191,52 +143,25 @@ def _named(prefix: str, function: Callable[..., Any]) -> str:
     return f"{prefix}-{getattr(function, '__name__', 'function').strip('_<>').replace('_', '-')}"
 
 
-# --- blocks of a Dask array or data frame ----------------------------------------------------------------------------
-
-
-class _View(NamedTuple):
-    """How a block becomes a matrix: where it stands, and what is expected of it."""
-
-    number: int
-    start: int
-    length: int
-
-
-class CollectionParts(Parts):
+class BlockParts(TaskParts):
     """The blocks of a Dask array or data frame that have rows; each is checked whenever it is computed."""
 
     def __init__(self, collection: Collection, *, signed: bool, l1: bool) -> None:
-        self.pool, self._collection, self._options = collection.pool, collection, (signed, l1)
-        starts = collection.starts()
-        blocks = [_View(i, low, high - low) for i, (low, high) in enumerate(pairwise(starts)) if high > low]
-        self._views, self.starts = blocks, [*(view.start for view in blocks), starts[-1]]
+        collection.know_lengths()
+        bounds = list(enumerate(pairwise(collection.starts)))
+        self._blocks = [(number, low, high - low) for number, (low, high) in bounds if high > low]
+        super().__init__(collection.pool, [*(low for _, low, _ in self._blocks), collection.starts[-1]])
+        self._collection, self._signed, self._l1 = collection, signed, l1
 
-    def l1_scaled(self) -> CollectionParts:
+    def l1_scaled(self) -> BlockParts:
         """The same blocks with every row divided by its sum."""
-        scaled = copy(self)
-        scaled._options = (self._options[0], True)
-        return scaled
+        return BlockParts(self._collection, signed=self._signed, l1=True)
 
-    def _arguments(self, which: Sequence[int] | None, own: Any) -> tuple[list[int], list[tuple[Any, ...]]]:
-        chosen = range(len(self._views)) if which is None else which
-        views = [self._views[p] for p in chosen]
-        return [view.number for view in views], [(view, own[i] if own else ()) for i, view in enumerate(views)]
-
-    def each(
-        self,
-        name: str,
-        function: Callable[..., _Result],
-        which: Sequence[int] | None = None,
-        own: Sequence[tuple[Any, ...]] | None = None,
-        shared: tuple[Any, ...] = (),
-    ) -> list[_Result]:
-        numbers, places = self._arguments(which, own)
-        return self._collection.each(name, _ask, numbers, places, (function, shared, *self._options))
-
-    def keep(self, name: str, function: Callable[..., Any], shared: tuple[Any, ...]) -> list[Any]:
-        numbers, places = self._arguments(None, None)
-        tasks = self._collection.tasks(name, _ask, numbers, places, (function, shared, *self._options))
-        return self.pool.persist(tasks, (places, shared))
+    def tasks(self, name: str, function: Any, which: Sequence[int], own: Any, shared: Any) -> list[Any]:
+        blocks = [self._blocks[p] for p in which]
+        places = [(block, arguments) for block, arguments in zip(blocks, own, strict=True)]
+        common = (function, shared, self._signed, self._l1)
+        return self._collection.tasks(name, _ask, [number for number, *_ in blocks], places, common)
 
 
 # --- on the worker ---------------------------------------------------------------------------------------------------
@@ -244,28 +169,28 @@ class CollectionParts(Parts):
 
 def _ask(
     block: Any,
-    view: _View,
+    place: tuple[int, int, int],
     own: tuple[Any, ...],
     function: Callable[..., Any],
     shared: tuple[Any, ...],
     signed: bool,
     l1: bool,
 ) -> Any:
-    check_length(block, view.number, view.length, "X")
+    number, start, length = place
+    check_length(block, number, length, "X")
     rows = as_matrix(as_block(block), finite=False, name="the block")
-    check_finite(rows, signed=signed, first_row=view.start)
-    matrix = ArrayMatrix(scale_rows(rows) if l1 else rows, normalize="l1" if l1 else None)
-    return function(matrix, *own, *shared)
+    check_finite(rows, signed=signed, first_row=start)
+    return function(ArrayMatrix(scale_rows(rows) if l1 else rows, normalize="l1" if l1 else None), *own, *shared)
 
 
-def _rows(matrix: RowMatrix, indices: Indices | None) -> Rows:
-    return matrix.rows(np.arange(matrix.shape[0]) if indices is None else indices)
+def _rows(matrix: RowMatrix, indices: Indices) -> Rows:
+    return matrix.rows(indices)
 
 
 def _map_blocks(
     matrix: RowMatrix, start: int, function: Callable[..., Any], shared: tuple[Any, ...], step: int
 ) -> list[Any]:
-    return [function(start + low, block, *shared) for low, block in matrix.blocks(step)]
+    return matrix.map_blocks(lambda low, block: function(start + low, block, *shared), block_rows=step)
 
 
 def _map_part(matrix: RowMatrix, start: int, function: Callable[..., Any], shared: tuple[Any, ...]) -> Any:
@@ -280,8 +205,7 @@ def _map_rows(
     shared: tuple[Any, ...],
     step: int,
 ) -> list[Any]:
-    pieces = (indices[at : at + step] for at in range(0, indices.size, step))
-    return [function(piece, matrix.rows(piece - start), *shared) for piece in pieces]
+    return matrix.map_rows(lambda some, rows: function(some + start, rows, *shared), indices - start, block_rows=step)
 
 
 def _transposed_dot(matrix: RowMatrix, B: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from ..errors import InvalidInputError
 from ..io.row_source import numeric_dtype, read_names
 from ..matrix.contract import RowMatrix
 from .collection import Collection, is_frame
-from .matrix import CollectionParts, DaskMatrix
+from .matrix import BlockParts, DaskMatrix
 from .tasks import Pool
 
 __all__ = ["open_collection"]
@@ -29,8 +29,8 @@ def open_collection(
 
     Parameters
     ----------
-    source
-        Dask array or data frame Blocks may be dense or sparse.
+    source : Dask array or data frame
+        Blocks may be dense or sparse.
     normalize : "l1" or None
         ``"l1"`` divides every row by its sum, block by block.
     signed : bool
@@ -40,7 +40,7 @@ def open_collection(
     """
     collection = Collection(source, Pool())
     known = collection.layout
-    parts = CollectionParts(collection, signed=signed, l1=normalize == "l1")
+    parts = BlockParts(collection, signed=signed, l1=normalize == "l1")
     if parts.starts[-1] == 0:
         raise InvalidInputError(f"{known.name} has no rows; at least one is needed")
     if column_names is None and is_frame(source):

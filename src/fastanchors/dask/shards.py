@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,55 +13,92 @@ from ..sampling.dense_block import DenseBlock
 from ..sampling.matrix import SampleMatrix
 from ..sampling.row_block import Block
 from ..sampling.sparse_block import SparseBlock
-from ..store.manifest import Manifest
+from ..store.manifest import Manifest, Shard
 from ..store.names import Names
 from ..store.storage import Storage
-from .tasks import Kept
 
-__all__ = ["Shards"]
+__all__ = ["ShardGroup", "ShardMatrix"]
 
 
-class Shards(Kept):
-    """Shards ``low`` to ``high`` − 1 of a store. Moving it to another process moves the names of files."""
+class ShardGroup(NamedTuple):
+    """Which shards: what is sent to a worker in place of them."""
 
-    def __init__(self, storage: Storage, manifest: Manifest, low: int, high: int) -> None:
-        self.storage = storage
-        self.shards = manifest.shards[low:high]
-        self.columns, self.sparse, self.normalize = manifest.columns, manifest.sparse, manifest.normalize
-        self.fas = manifest.extras.get("fas")
+    storage: Storage
+    shards: list[Shard]
+    columns: int
+    dtype: str
+    sparse: bool
+    normalize: Any
+    fas: dict[str, Any] | None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in ("arrays", "blocks", "matrix")}
+    @classmethod
+    def of(cls, storage: Storage, manifest: Manifest, low: int, high: int) -> ShardGroup:
+        """Shards ``low`` to ``high`` − 1."""
+        known, fas = manifest, manifest.extras.get("fas")
+        return cls(storage, known.shards[low:high], known.columns, known.dtype, known.sparse, known.normalize, fas)
+
+    def open(self) -> ShardMatrix:
+        return ShardMatrix(self)
+
+
+class ShardMatrix(SampleMatrix):
+    """The rows of a group of shards, each of which is mapped when it is first needed."""
+
+    def __init__(self, group: ShardGroup) -> None:
+        self._set_normalize(group.normalize)
+        self.group, self.row_names, self.column_names = group, None, None
+        self._held = _Mapped(group)  # type: ignore[assignment]
+        self._starts = np.cumsum([0, *(shard.rows for shard in group.shards)])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self._starts[-1]), self.group.columns
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.group.dtype)
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.group.sparse
 
     @cached_property
-    def arrays(self) -> list[Any]:
-        """The arrays of each shard."""
-        return [self.storage.map(shard.data) for shard in self.shards]
-
-    @cached_property
-    def blocks(self) -> list[Block]:
-        """Each shard as a block of the sample model."""
-        kind = SparseBlock if self.sparse else DenseBlock
-        l1 = self.normalize == "l1"
-        pairs = zip(self.arrays, self.shards, strict=True)
-        return [kind.from_arrays(arrays, (shard.rows, self.columns), l1=l1) for arrays, shard in pairs]
-
-    @cached_property
-    def matrix(self) -> SampleMatrix:
-        """All these shards as one matrix."""
-        return SampleMatrix.from_blocks(self.blocks, self.normalize)  # type: ignore[arg-type]
-
     def kept_sketch(self) -> Sketch:
         """The sketch beside the shards."""
-        assert self.fas is not None
-        parts, start = [], 0
-        for shard in self.shards:
-            arrays = self.storage.map(shard.extras["fas"])
+        group = self.group
+        assert group.fas is not None
+        parts = []
+        for start, shard in zip(self._starts.tolist(), group.shards):
+            arrays = group.storage.map(shard.extras["fas"])
             parts.append(Part(start, *(np.asarray(arrays[name]) for name in ("coordinates", "left", "norms"))))
-            start += shard.rows
-        return Sketch(np.asarray(self.storage.map(self.fas)["V"]), parts)
+        return Sketch(np.asarray(group.storage.map(group.fas)["V"]), parts)
 
-    def name_of(self, b: int, row: int) -> str | None:
-        """The name of a row of a shard."""
-        arrays = self.arrays[b]
-        return Names([(self.shards[b].rows, arrays)])[row] if "names.ends" in arrays else None
+    def name_of(self, row: int) -> str | None:
+        """The name of a row."""
+        b = int(np.searchsorted(self._starts, row, side="right")) - 1
+        arrays = self.group.storage.map(self.group.shards[b].data)
+        return Names([(self.group.shards[b].rows, arrays)])[row - self._starts[b]] if "names.ends" in arrays else None
+
+
+class _Mapped(Sequence[Block]):
+    """The blocks of the shards."""
+
+    def __init__(self, group: ShardGroup) -> None:
+        self._group, self._open = group, [None] * len(group.shards)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Block]:
+        return (self[b] for b in range(len(self)))
+
+    def __getitem__(self, b: Any) -> Any:
+        block: Any = self._open[b]
+        if block is None:
+            group, shard = self._group, self._group.shards[b]
+            kind = SparseBlock if group.sparse else DenseBlock
+            block = kind.from_arrays(
+                group.storage.map(shard.data), (shard.rows, group.columns), l1=group.normalize == "l1"
+            )
+            self._open[b] = block
+        return block

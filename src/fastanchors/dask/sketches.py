@@ -1,12 +1,10 @@
 """Sketches that stay on workers: each bounds the rows it is made of, the largest bounds are merged here.
 
-A *part* is a task whose result holds consecutive rows: some shards of a store, or a block of a Dask array. What crosses
-per question is small: the largest bounds of each part, counts, numbers of rows near a threshold.
+What crosses per question is small: the largest bounds of each part, counts, numbers of rows near a threshold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -18,10 +16,9 @@ from ..fas.bounds import Scan, Sketch, Thresholds
 from ..fas.hull import mixtures
 from ..matrix.contract import RowMatrix
 from ..matrix.metered import MeteredMatrix
-from .shards import Shards
-from .tasks import Kept, Pool
+from .parts import Parts
 
-__all__ = ["Held", "Marks", "RemoteSketch", "sketched"]
+__all__ = ["Marks", "RemoteSketch", "sketched"]
 
 Indices = NDArray[np.int64]
 
@@ -29,51 +26,50 @@ Indices = NDArray[np.int64]
 class RemoteSketch(Sketch):
     """A sketch in parts: each bounds its rows, the largest bounds are merged here."""
 
-    def __init__(
-        self, V: NDArray[np.float64], pool: Pool, parts: list[Any], starts: list[int], threads: int = 1
-    ) -> None:
+    def __init__(self, V: NDArray[np.float64], parts: Parts) -> None:
         super().__init__(V, [])
-        self.rows, self.threads = starts[-1], threads
-        self.pool, self.places, self.starts = pool, parts, starts
+        self.rows, self._parts, self._starts = parts.starts[-1], parts, parts.starts
 
     def marks(self) -> Marks:
         return Marks()
 
     def gathered(self, rows: Indices) -> RemoteSketch:
-        bounds = np.searchsorted(rows, self.starts)
+        bounds = np.searchsorted(rows, self._starts)
         some = np.flatnonzero(np.diff(bounds))
-        own = [(_short(rows[bounds[p] : bounds[p + 1]] - self.starts[p]),) for p in some]
-        kept = self.pool.keep("near", _gathered, [self.places[p] for p in some], own)
-        return RemoteSketch(self.V, self.pool, kept, [0, *bounds[some + 1].tolist()], self.threads)
+        own = [(_short(rows[bounds[p] : bounds[p + 1]] - self._starts[p]),) for p in some]
+        starts = [0, *bounds[some + 1].tolist()]
+        return RemoteSketch(self.V, self._parts.keep("near", _gathered, some.tolist(), own, (), starts))
 
     def largest(self) -> int:
-        found = self._ask("largest", _largest)
-        best = max((norm, -start - row) for start, (norm, row) in zip(self.starts, found))
+        found = self._parts.each("largest", _largest)
+        best = max((norm, -start - row) for start, (norm, row) in zip(self._starts, found))
         return -best[1]
 
     def norm_outside(self, known: Any) -> float:
-        return max(self._ask("norm-outside", _norm_outside, self._own(known)))
+        return max(self._parts.each("norm-outside", _norm_outside, None, self._own(known)))
 
     def scan(self, thresholds: Thresholds, known: Any, top: int) -> RemoteScan:
         own = self._own(known)
-        found = self._ask("bounds", _scan, own, (thresholds, top))
+        found = self._parts.each("bounds", _scan, None, own, (thresholds, top))
         rows, bounds = _largest_of([x[1] for x in found], [x[2] for x in found], top)
         counts = np.sum([x[0] for x in found], axis=0)
         tied = np.max([x[3] for x in found], axis=0)
         return RemoteScan(np.zeros(0, np.int16), rows, bounds, tied, counts, self, thresholds, own)
 
+    def suspects(self, own: list[tuple[Any, ...]], thresholds: Thresholds, reach: int) -> Indices:
+        """Rows that come near a threshold."""
+        found = self._parts.each("suspects", _suspects, None, own, (thresholds, reach))
+        return np.concatenate([start + rows.astype(np.int64) for start, rows in zip(self._starts, found)])
+
     def mixed(self, points: NDArray[np.float64], known: Any, top: int) -> tuple[Indices, NDArray[np.float64]]:
         """As :func:`fastanchors.fas.hull.mixtures`, of each part where it is."""
-        found = self._ask("mixtures", _mixtures, self._own(known), (points, top))
+        found = self._parts.each("mixtures", _mixtures, None, self._own(known), (points, top))
         return _largest_of([rows for rows, _ in found], [values for _, values in found], top)
-
-    def _ask(self, name: str, function: Callable[..., Any], own: Any = None, shared: tuple[Any, ...] = ()) -> list[Any]:
-        return self.pool.each(name, function, self.places, own, shared, threads=self.threads)
 
     def _own(self, known: Any) -> list[tuple[Any, ...]]:
         """For each part its first row, and which of its rows are known (marks, or an array of booleans)."""
         known = known if isinstance(known, Marks) else Marks(np.flatnonzero(known))
-        return [(start, known.within(start, stop)) for start, stop in pairwise(self.starts)]
+        return [(start, known.within(start, stop)) for start, stop in pairwise(self._starts)]
 
 
 mixtures.register(RemoteSketch)(RemoteSketch.mixed)
@@ -93,9 +89,7 @@ class RemoteScan(Scan):
 
     def suspects(self, reach: int) -> Indices:
         """Asked for anew: the rows themselves are few, and nothing needs to be kept for them."""
-        sketch = self.sketch
-        found = sketch._ask("suspects", _suspects, self.own, (self.thresholds, reach))
-        return np.concatenate([start + rows.astype(np.int64) for start, rows in zip(sketch.starts, found)])
+        return self.sketch.suspects(self.own, self.thresholds, reach)
 
 
 class Marks:
@@ -134,45 +128,14 @@ def _largest_of(rows: list[Any], values: list[Any], top: int) -> tuple[Any, Any]
 # --- on the worker ---------------------------------------------------------------------------------------------------
 
 
-class Held(Kept):
-    """The sketch of some rows of a part, kept by the worker that made it.
-
-    Where the rows are those of shards, what Dask moves to another worker is only how to make it again: the names of the
-    files, the sketched space, the row numbers. A sketch of a block that nobody stores moves itself.
-    """
-
-    def __init__(self, part: Any, V: NDArray[np.float64] | None, rows: NDArray[Any] | None, sketch: Sketch) -> None:
-        self.part = part if isinstance(part, Shards) else None
-        self.V, self.rows = V, rows
-        self.sketch: Sketch | None = sketch
-        self.bytes = sum(int(array.nbytes) for part in sketch.parts for array in part[1:])
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | ({} if self.part is None else {"sketch": None})
-
-    def get(self) -> Sketch:
-        if self.sketch is None:  # it has moved
-            whole = _sketch_of(self.part) if self.V is None else _sketch(self.part, self.V)
-            self.sketch = whole if self.rows is None else whole.gathered(self.rows.astype(np.int64))
-        return self.sketch
-
-    def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self.bytes
+def sketched(matrix: RowMatrix, V: NDArray[np.float64]) -> Sketch:
+    """The sketch of the rows of a part."""
+    return Sketch.of(MeteredMatrix(matrix), V)
 
 
 def _sketch_of(part: Any) -> Sketch:
     """The sketch of a part: itself, or the one kept beside its shards."""
-    return part.get() if isinstance(part, Held) else part.kept_sketch()
-
-
-def _sketch(part: Any, V: NDArray[np.float64]) -> Sketch:
-    matrix: RowMatrix = part.matrix if isinstance(part, Shards) else part
-    return Sketch.of(MeteredMatrix(matrix), V)
-
-
-def sketched(part: Any, V: NDArray[np.float64]) -> Held:
-    """The sketch of the rows of a part: shards, or a block as a matrix."""
-    return Held(part, V, None, _sketch(part, V))
+    return part if isinstance(part, Sketch) else part.kept_sketch
 
 
 def _mask(sketch: Sketch, known: Indices) -> NDArray[np.bool_]:
@@ -181,12 +144,8 @@ def _mask(sketch: Sketch, known: Indices) -> NDArray[np.bool_]:
     return mask
 
 
-def _gathered(part: Any, rows: NDArray[Any]) -> Held:
-    """Of a part or of a whole sketch; those gathered are not gathered from again."""
-    some = _sketch_of(part).gathered(rows.astype(np.int64))
-    if isinstance(part, Held):
-        return Held(part.part, part.V, rows, some)
-    return Held(part, None, rows, some)
+def _gathered(part: Any, rows: NDArray[Any]) -> Sketch:
+    return _sketch_of(part).gathered(rows.astype(np.int64))
 
 
 def _largest(part: Any) -> tuple[float, int]:

@@ -1,21 +1,21 @@
-"""Tasks on Dask's workers: named, gathered, and what crosses between processes counted."""
+"""Where work runs: on the workers of Dask's client, or in this process; what crosses between processes is counted."""
 
 from __future__ import annotations
 
 import pickle
-import threading
 import uuid
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from .._parallel import one_thread, thread_count, use_threads
+from .._parallel import one_blas_thread, one_thread
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
 from ..matrix.cost import Cost
 
-__all__ = ["Arguments", "Kept", "Pool", "need_dask", "pickled_bytes", "run", "token"]
+__all__ = ["Pool", "calls", "need_dask", "on_block"]
 
 _IN_PROCESS = ("threads", "threading", "sync", "synchronous", "single-threaded")
+_SMALL = 1 << 23  # bytes of arguments that travel with the tasks of a batch, all together
 
 
 def need_dask() -> Any:
@@ -28,11 +28,6 @@ def need_dask() -> Any:
     return dask
 
 
-def token() -> str:
-    """Part of the names of the tasks of one batch, so that two batches never share a task."""
-    return uuid.uuid4().hex[:12]
-
-
 class Pool:
     """Where tasks run: the client given, or the current one, or Dask's scheduler in this process.
 
@@ -40,15 +35,13 @@ class Pool:
 
     Parameters
     ----------
-    client
-        Distributed.Client or None
-    cost : Cost or None
-        Where ``bytes_moved`` is counted.
+    client : distributed.Client or None
+        None takes the current one.
     """
 
-    def __init__(self, client: Any = None, cost: Cost | None = None) -> None:
+    def __init__(self, client: Any = None) -> None:
         dask = need_dask()
-        self.cost = Cost() if cost is None else cost
+        self.cost = Cost()
         scheduler = dask.config.get("scheduler", None) if client is None else client
         if scheduler in ("dask.distributed", "distributed"):
             scheduler = import_module("distributed").get_client()
@@ -60,139 +53,90 @@ class Pool:
         self._scheduler = scheduler or "threads"
         self._apart = self._scheduler not in (*_IN_PROCESS, dask.get)  # whether tasks run in other processes
 
-    def workers(self) -> list[str]:
-        """Addresses of the processes that work for the client; empty without a client."""
-        return [] if self.client is None else sorted(self.client.nthreads())
+    def workers(self) -> dict[str, int]:
+        """Addresses and numbers of threads of the processes that work for the client; empty without a client."""
+        return {} if self.client is None else dict(sorted(self.client.nthreads().items()))
 
-    def threads(self) -> int:
-        """How many tasks run at a time."""
-        return thread_count() if self.client is None else max(1, sum(self.client.nthreads().values()))
-
-    def task_threads(self) -> int:
-        """How many threads a task may use, where each worker gets one task."""
-        return 1 if self.client is None else max(1, min(self.client.nthreads().values(), default=1))
-
-    def each(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        parts: Sequence[Any],
-        own: Sequence[tuple[Any, ...]] | None = None,
-        shared: tuple[Any, ...] = (),
-        *,
-        threads: int = 1,
-    ) -> list[Any]:
-        """``function(part, *own[i], *shared)`` for every part, as one batch of tasks; results in order."""
-        tasks = self.tasks(name, function, parts, own, shared, threads=threads, call=_counted)
-        answers = self.compute(tasks, (own, shared))
-        self.cost.bytes_moved += sum(arrived for _, arrived in answers) if self._apart else 0
-        return [result for result, _ in answers]
-
-    def keep(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        parts: Sequence[Any],
-        own: Sequence[tuple[Any, ...]] | None = None,
-        shared: tuple[Any, ...] = (),
-        *,
-        threads: int = 1,
-    ) -> list[Any]:
-        """The same with results that stay where they were made: parts for later calls."""
-        return self.persist(self.tasks(name, function, parts, own, shared, threads=threads), (own, shared))
-
-    def persist(self, tasks: Sequence[Any], sent: tuple[Any, Any] = (None, ())) -> list[Any]:
-        """The same tasks with results that stay where they are computed."""
-        self._check_open()
-        self._count(len(tasks), *sent, [])
-        return list(need_dask().persist(*tasks, scheduler=self._scheduler)) if tasks else []
-
-    def lost(self, kept: Sequence[Any]) -> bool:
-        """Whether the cluster has forgotten what was kept, as after ``client.restart()``."""
-        futures = (value for task in kept for value in task.__dask_graph__().values())
-        return any(getattr(future, "status", None) in ("cancelled", "lost") for future in futures)
-
-    def tasks(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        parts: Sequence[Any],
-        own: Sequence[tuple[Any, ...]] | None = None,
-        shared: tuple[Any, ...] = (),
-        *,
-        threads: int = 1,
-        call: Callable[..., Any] | None = None,
-    ) -> list[Any]:
-        """The tasks of such a batch; nothing is computed.
-
-        What all tasks share is one node of the graph, sent once to each worker instead of once with each task.
-        """
-        delayed, mark = need_dask().delayed, token()
-        common = delayed(Arguments(function, shared, threads), name=f"fastanchors-shared-{mark}", traverse=False)
-        task = delayed(call or run, name=f"fastanchors-call-{mark}", traverse=False)
-        return [
-            task(part, common, Arguments(None, own[i] if own else ()), dask_key_name=f"fastanchors-{name}-{mark}-{i}")
-            for i, part in enumerate(parts)
-        ]
-
-    def compute(self, tasks: Sequence[Any], sent: tuple[Any, Any] = (None, ())) -> list[Any]:
-        """The results of tasks, in order; ``sent`` are the arguments of each and those all share, to be counted."""
-        self._check_open()
-        if not tasks:
-            return []
-        results = list(need_dask().compute(*tasks, scheduler=self._scheduler))
-        self._count(len(tasks), *sent, results)
-        return results
-
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise where the client was closed."""
         if self.client is not None and self.client.status == "closed":
             raise StoreError("the Dask client that this was made with is closed; connect with another")
 
-    def _count(self, tasks: int, own: Any, shared: Any, results: list[Any]) -> None:
+    def compute(self, tasks: Sequence[Any], sent: Any = ()) -> list[Any]:
+        """The results of tasks, in order; ``sent`` are their arguments, to be counted."""
+        self.check_open()
+        if not tasks:
+            return []
+        results = list(need_dask().compute(*tasks, scheduler=self._scheduler))
+        self.count(sent, results)
+        return results
+
+    def persist(self, tasks: Sequence[Any], sent: Any = ()) -> list[Any]:
+        """The same tasks with results that stay where they are computed."""
+        self.check_open()
+        self.count(sent)
+        return list(need_dask().persist(*tasks, scheduler=self._scheduler))
+
+    def count(self, *moved: Any) -> None:
+        """Count what goes to other processes or comes from there."""
         if self._apart:
-            copies = len(self.workers()) or tasks
-            moved = pickled_bytes(shared) * copies if shared else 0
-            self.cost.bytes_moved += moved + pickled_bytes(own) + pickled_bytes(results)
+            self.cost.bytes_moved += pickled_bytes(moved)
 
 
-class Arguments:
-    """A function and arguments that Dask passes on as they are, without looking inside for tasks."""
+def calls(
+    name: str, function: Callable[..., Any], parts: Sequence[Any], own: Sequence[tuple[Any, ...]], shared: Any
+) -> list[Any]:
+    """Tasks ``function(part, *own[i], *shared)`` for results of other tasks; nothing is computed.
 
-    def __init__(self, function: Callable[..., Any] | None, values: tuple[Any, ...], threads: int = 1) -> None:
-        self.function, self.values, self.threads = function, values, threads
-
-    def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + pickled_bytes(self.values)
-
-
-def run(part: Any, common: Arguments, own: Arguments) -> Any:
-    """The function of a batch for one part, in the one thread that Dask gives a task, or in those of its worker."""
-    assert common.function is not None
-    with one_thread() if common.threads == 1 else use_threads(common.threads):
-        return common.function(part, *own.values, *common.values)
-
-
-def _counted(part: Any, common: Arguments, own: Arguments) -> tuple[Any, int]:
-    """The same, and the bytes of what other workers have sent to this process meanwhile."""
-    global _arrived
-    result = run(part, common, own)
-    with _lock:
-        taken, _arrived = _arrived, 0
-    return result, taken
+    What all tasks share is one node of the graph, sent once to each worker instead of once with each task.
+    """
+    delayed, mark = need_dask().delayed, uuid.uuid4().hex[:12]
+    common = delayed(_Opaque((function, shared)), name=f"fastanchors-shared-{mark}", traverse=False)
+    task = delayed(_call, name=f"fastanchors-call-{mark}", traverse=False)
+    return [
+        task(part, common, _Opaque(own[i]), dask_key_name=f"fastanchors-{name}-{mark}-{i}")
+        for i, part in enumerate(parts)
+    ]
 
 
-_arrived = 0
-_lock = threading.Lock()
+def on_block(
+    name: str, function: Callable[..., Any], blocks: Any, own: Sequence[tuple[Any, ...]], shared: Any
+) -> list[Any]:
+    """The same for the blocks of rows of a Dask array.
+
+    With small arguments Dask makes one task of a block and the function, so that no block waits to be moved.
+    """
+    count, mark = blocks.numblocks[0], uuid.uuid4().hex[:12]
+    common: Any = _Opaque((function, own, shared))
+    if count * pickled_bytes((own, shared)) > _SMALL:
+        common = need_dask().delayed(common, name=f"fastanchors-shared-{mark}", traverse=False)
+    made = blocks.map_blocks(
+        _call_block,
+        common=common,
+        name=f"fastanchors-{name}-{mark}",
+        dtype=object,
+        meta=import_module("numpy").empty((0, 0), object),
+        chunks=((1,) * count, (1,)),
+    )
+    return list(made.to_delayed().reshape(-1))
 
 
-class Kept:
-    """Something that a worker keeps. Where Dask moves it to another worker, its bytes are counted."""
+class _Opaque:
+    """Arguments that Dask passes on as they are, without looking inside for tasks."""
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        global _arrived
-        self.__dict__.update(state)
-        with _lock:
-            _arrived += pickled_bytes(state)
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+
+def _call(part: Any, common: _Opaque, own: _Opaque) -> Any:
+    function, shared = common.values
+    with one_thread(), one_blas_thread():  # a task has one thread
+        return function(part, *own.values, *shared)
+
+
+def _call_block(block: Any, common: _Opaque, block_id: tuple[int, ...] = (0, 0)) -> Any:
+    function, own, shared = common.values
+    return _call(block, _Opaque((function, shared)), _Opaque(own[block_id[0]]))
 
 
 def pickled_bytes(value: Any) -> int:

@@ -172,6 +172,10 @@ class Sketch:
         #: ‖c − c̃‖ in units of ‖a‖: rounding to single precision, and that of the products
         self.slack = 1.01 * SINGLE + 2 * np.sqrt(d) * (n + 2) * DOUBLE + 1e-15
 
+    def __sizeof__(self) -> int:
+        """With its arrays: who moves objects between processes should know."""
+        return object.__sizeof__(self) + sum(int(array.nbytes) for part in self.parts for array in part[1:])
+
     @classmethod
     def of(cls, data: MeteredMatrix, V: NDArray[np.float64]) -> Sketch:
         """The sketch of all rows: one pass, O(nnz·d), where the rows are."""
