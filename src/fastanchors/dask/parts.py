@@ -15,10 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._parallel import one_blas_thread, use_threads
 from ..errors import StoreError
 from ..matrix.cost import Cost
-from .tasks import Pool, calls
+from .tasks import Pool, at_work, calls
 
 __all__ = ["HeldParts", "Parts", "TaskParts"]
 
@@ -193,7 +192,7 @@ class Holder:
         for old in dropped:
             self._made.pop(old, None)
         try:
-            with use_threads(self._threads), one_blas_thread():
+            with at_work(self._threads):
                 if not key and key not in self._made:
                     self._made[key] = self._described.open()
                 answer = function(self._made[key], *own, *shared)

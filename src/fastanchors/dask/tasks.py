@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import pickle
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from typing import Any
 
-from .._parallel import one_blas_thread, one_thread
+from .._parallel import one_blas_thread, one_thread, use_threads
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
 from ..matrix.cost import Cost
 
-__all__ = ["Pool", "calls", "need_dask", "on_block"]
+__all__ = ["Pool", "at_work", "calls", "need_dask", "on_block"]
 
 _IN_PROCESS = ("threads", "threading", "sync", "synchronous", "single-threaded")
+_TRIM = "MALLOC_TRIM_THRESHOLD_"
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of mallopt
 _SMALL = 1 << 23  # bytes of arguments that travel with the tasks of a batch, all together
 
 
@@ -121,6 +127,38 @@ def on_block(
     return list(made.to_delayed().reshape(-1))
 
 
+@contextmanager
+def at_work(threads: int | None) -> Iterator[None]:
+    """Inside, work uses that many threads, BLAS one, and memory is kept between one array and the next.
+
+    Dask's nanny sets ``MALLOC_TRIM_THRESHOLD_``. With it glibc maps every array of 128 KiB from the system and gives it
+    back at once, and the page faults take as long as the work, longer still on several workers. So here memory is given
+    back at the end.
+    """
+    heap = _heap()
+    with one_thread() if threads == 1 else use_threads(threads), one_blas_thread():
+        if heap is None:
+            yield
+            return
+        heap.mallopt(_MMAP_THRESHOLD, 1 << 25)
+        heap.mallopt(_TRIM_THRESHOLD, 1 << 28)
+        try:
+            yield
+        finally:
+            heap.mallopt(_MMAP_THRESHOLD, 1 << 17)
+            heap.mallopt(_TRIM_THRESHOLD, int(os.environ[_TRIM]))
+            heap.malloc_trim(0)
+
+
+@cache
+def _heap() -> Any:
+    """The C library of a worker whose memory Dask has limited so; None elsewhere."""
+    if not os.environ.get(_TRIM, "").isdigit():
+        return None
+    library = ctypes.CDLL(None)
+    return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None
+
+
 class _Opaque:
     """Arguments that Dask passes on as they are, without looking inside for tasks."""
 
@@ -130,7 +168,7 @@ class _Opaque:
 
 def _call(part: Any, common: _Opaque, own: _Opaque) -> Any:
     function, shared = common.values
-    with one_thread(), one_blas_thread():  # a task has one thread
+    with at_work(1):  # a task has one thread
         return function(part, *own.values, *shared)
 
 

@@ -248,4 +248,5 @@ def _look(
         at = np.flatnonzero(noted | np.isin(rows, drawn))
         return rows[at], values[at], left[at], sums[at], len(rows)
 
-    return _Notable(extremes, drawn, part.map_blocks(look))
+    step = max(1, part.default_block_rows() // 4)  # what is made of a block stays in the cache
+    return _Notable(extremes, drawn, part.map_blocks(look, block_rows=step))
