@@ -1,11 +1,12 @@
-"""Build and seek on a Dask cluster of 1 and of 2 processes on this machine: speed-up, bytes moved, equal results.
+"""Build, seek and encode on Dask clusters of 1 and 2 processes on this machine: speed-up, bytes moved, equal results.
 
-    python benchmarks/scale.py            # 400,000 × 200 of single precision in 16 blocks
+    python benchmarks/scale.py            # 1,000,000 × 200 of single precision in 16 blocks
     python benchmarks/scale.py --quick
 
+Each process has one thread. Both clusters are there all the time and take turns, and the best of the repeats counts.
 Blocks are made on the workers, so that what is measured is the work on them and not the shipping of one array. The peer
-is ``fa.build`` and ``FAS().seek`` in this process with all its threads. Every constant that the model of
-``docs/scale.md`` uses is measured here, and the model itself is worked out from them.
+is ``fa.build`` in this process with two threads. Every constant that the model of ``docs/scale.md`` uses is measured
+here, and the model itself is worked out from them.
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ from distributed import Client, LocalCluster
 
 import fastanchors as fa
 from _table import Report, arguments, peak_memory
-from fastanchors._parallel import one_blas_thread, one_thread
+from fastanchors._parallel import one_blas_thread, one_thread, use_threads
 from fastanchors.dask.build import _Plan, _prepare, _write_block
+from fastanchors.dask.parts import HeldParts, TaskParts
 from fastanchors.dask.remote_store import RemoteStore
-from fastanchors.dask.tasks import Pool
+from fastanchors.dask.tasks import Pool, calls
 from fastanchors.fas import sidecar as fas_store
 from fastanchors.fas.bounds import Part, Sketch
 from fastanchors.fas.coreset import Coreset
 from fastanchors.fas.hull import mixtures
+from fastanchors.greedy.summary import summarise
 from fastanchors.matrix import ArrayMatrix, MeteredMatrix
 from fastanchors.store.arrays_file import map_arrays
 from fastanchors.store.shard_rows import shard_bytes
@@ -78,25 +81,28 @@ def contents(folder):
 
 @contextmanager
 def batches(log):
-    """Note every batch of tasks: its name, how many tasks, the bytes that crossed, the rows that were named."""
-    each, keep = Pool.each, Pool.keep
+    """Note every question to the workers: its name, how many were asked, the bytes that crossed, the rows named."""
+    methods = [(HeldParts, "each"), (HeldParts, "keep"), (TaskParts, "each")]
+    before = [getattr(kind, name) for kind, name in methods]
 
     def noting(method):
-        def note(self, name, function, parts, own=None, shared=(), **options):
-            before = self.cost.bytes_moved
-            result = method(self, name, function, parts, own, shared, **options)
+        def note(self, name, function, which=None, own=None, *rest):
+            moved = self.cost.bytes_moved
+            result = method(self, name, function, which, own, *rest)
             named = result if name == "suspects" else [x[1] for x in own] if name == "look" else []
-            rows = sum(len(each) for each in named)
-            log.append((name, len(parts), self.cost.bytes_moved - before, rows))
+            asked = len(self.starts) - 1 if which is None else len(which)
+            log.append((name, asked, self.cost.bytes_moved - moved, sum(len(each) for each in named)))
             return result
 
         return note
 
-    Pool.each, Pool.keep = noting(each), noting(keep)
+    for (kind, name), method in zip(methods, before):
+        setattr(kind, name, noting(method))
     try:
         yield
     finally:
-        Pool.each, Pool.keep = each, keep
+        for (kind, name), method in zip(methods, before):
+            setattr(kind, name, method)
 
 
 def by_question(log):
@@ -117,31 +123,63 @@ def fresh_seek(store):
         RemoteStore.sidecar_arrays = read
 
 
-def on_cluster(processes, X, folder, name):
-    """Seconds and results of every step on so many processes, each step once after one small warm-up."""
-    found = {}
-    with (
-        LocalCluster(
+class OnCluster:
+    """The steps on a cluster of so many processes, each with the best of its times."""
+
+    def __init__(self, processes, X, folder):
+        self.cluster = LocalCluster(
             n_workers=processes, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
-        ) as cluster,
-        Client(cluster),
-    ):
-        warm_up(folder / f"warm-{name}")
-        found["control: a loop, 8 tasks"] = timed(lambda: dask.compute(*(dask.delayed(loop)(i) for i in range(8))))[1]
-        idle = [timed(lambda: Pool().each("nothing", nothing, range(1000)))[1] for _ in range(2)]
-        found["scheduler"] = min(idle) / 1000
-        found["log"] = []
-        with batches(found["log"]):
-            S, found["build"] = timed(lambda: fa.build(X, folder / name))
-        found["build bytes"] = S.cost.bytes_moved
-        fa.build(X, folder / f"{name}-bare", sidecars=())
-        remote, found["connect"] = timed(lambda: fa.dask.connect(folder / name))
-        found["kept"], found["seek, index kept"] = timed(lambda: fa.FAS(selection="spa").seek(remote, RANK, rng=0))
-        bare = fa.dask.connect(folder / f"{name}-bare")
-        found["pass"], found["seek, one pass"] = timed(lambda: fresh_seek(bare))
-        F = fa.encode(remote.to_dask(), remote.rows(found["kept"].indices))
-        _, found["encode"] = timed(lambda: F.sum().compute())
-    return found
+        )
+        self.client = Client(self.cluster, set_as_default=False)
+        self.X, self.folder, self.path = X, folder, folder / f"p{processes}"
+        self.seconds, self.found = {}, {"log": []}
+        with self.client.as_current(), dask.config.set(scheduler=self.client):
+            warm_up(folder / f"warm-{processes}")
+            fa.build(X, self.path.with_suffix(".bare"), sidecars=())
+
+    def steps(self):
+        """Name and task of every step, in order."""
+        found = self.found
+
+        def build():
+            found["log"] = []
+            with batches(found["log"]):
+                found["built"] = fa.build(self.X, self.path, overwrite=True)
+
+        def connect():
+            self.remote, self.bare = (fa.dask.connect(path) for path in (self.path, self.path.with_suffix(".bare")))
+
+        def encode():
+            return fa.encode(self.remote.to_dask(), self.remote.rows(found["kept"].indices)).sum().compute()
+
+        return {
+            "control: a loop, 8 tasks": lambda: dask.compute(*(dask.delayed(loop)(i) for i in range(8))),
+            "control: making the blocks": lambda: self.X.sum().compute(),
+            "build": build,
+            "connect": connect,
+            "seek, index kept": lambda: found.update(kept=fa.FAS(selection="spa").seek(self.remote, RANK, rng=0)),
+            "seek without an index": lambda: found.update({"pass": fresh_seek(self.bare)}),
+            "noise-aware coordinates": lambda: summarise(self.bare),
+            "encode": encode,
+        }
+
+    def measure(self, name):
+        """One step, once."""
+        with self.client.as_current(), dask.config.set(scheduler=self.client):
+            _, seconds = timed(self.steps()[name])
+        self.seconds[name] = min(seconds, self.seconds.get(name, seconds))
+
+    def scheduler(self):
+        """Seconds for a task that does nothing, of many, and for a question to all workers and back."""
+        with self.client.as_current(), dask.config.set(scheduler=self.client):
+            tasks = calls("nothing", nothing, [None] * 1000, [()] * 1000, ())
+            per_task = min(timed(lambda: Pool().compute(tasks))[1] for _ in range(2)) / 1000
+            parts = fa.dask.connect(self.path)._parts
+            return per_task, min(timed(lambda: parts.each("nothing", nothing))[1] for _ in range(50))
+
+    def close(self):
+        self.client.close()
+        self.cluster.close()
 
 
 def nothing(part):
@@ -154,34 +192,45 @@ def warm_up(path):
     fa.build(X, path)
     remote = fa.dask.connect(path)
     C = remote.rows(fresh_seek(remote).indices)
+    summarise(remote)
     fa.encode(remote.to_dask(), C).sum().compute()
 
 
 def main():
     options = arguments(__doc__)
-    blocks, rows, columns = (4, 20_000, 200) if options.quick else (16, 25_000, 200)
+    blocks, rows, columns, repeats = (4, 20_000, 200, 1) if options.quick else (16, 62_500, 200, 3)
     X = lazy_matrix(blocks, rows, columns)
     m, size = blocks * rows, 4 * blocks * rows * columns
-    report = Report("scale", "Build and seek on Dask", options, ("dask", "distributed"))
+    report = Report("scale", "Build, seek and encode on Dask", options, ("dask", "distributed"))
     report.text(f"Matrix: {m:,} × {columns}, float32, {size / 1e6:.0f} MB in {blocks} blocks; {RANK} anchors.")
     with tempfile.TemporaryDirectory() as place:
         measured = constants(Path(place))  # first, so that the peak of memory is its own
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        one, two = (on_cluster(p, X, folder, f"p{p}") for p in (1, 2))
-        A = X.compute(scheduler="synchronous")
-        with dask.config.set(scheduler="threads"):
-            _, here = timed(lambda: fa.build(X, folder / "here"))
-        _, array = timed(lambda: fa.build(A, folder / "array"))
+        clusters = one, two = [OnCluster(p, X, folder) for p in (1, 2)]
+        here = []
+        for name in one.steps():
+            for _ in range(repeats):
+                for cluster in clusters:
+                    cluster.measure(name)
+                if name == "build":
+                    with dask.config.set(scheduler="threads"), use_threads(2):
+                        here.append(timed(lambda: fa.build(X, folder / "here", overwrite=True))[1])
+        per_task, per_question = two.scheduler()
+        for cluster in clusters:
+            cluster.close()
         expected = fa.FAS(selection="spa").seek(fa.open(folder / "here"), RANK, rng=0)
-        steps = ("control: a loop, 8 tasks", "build", "seek, one pass", "encode", "connect", "seek, index kept")
         report.table(
             ("step", "1 process, s", "2 processes, s", "speed-up"),
-            [(step, one[step], two[step], one[step] / two[step]) for step in steps],
+            [
+                (step, one.seconds[step], two.seconds[step], one.seconds[step] / two.seconds[step])
+                for step in one.seconds
+            ],
         )
         report.text(
-            f"Building the same in this process: {here:.2f} s by Dask's threads, {array:.2f} s from an array in "
-            "memory. Blocks are made anew in each Dask build; shards are synced to disk in all of them."
+            f"Building the same in this process with 2 threads: {min(here):.2f} s, so that 2 processes reach "
+            f"{min(here) / two.seconds['build']:.2f} of its speed. Blocks are made anew in each build; shards are "
+            "synced to disk in all of them."
         )
         report.table(
             (
@@ -191,32 +240,31 @@ def main():
                 "matrix bytes, per byte",
             ),
             [
-                ("build", one["build bytes"], two["build bytes"], size / two["build bytes"]),
-                *(
-                    (f"seek, {what}", one[key].cost.bytes_moved, two[key].cost.bytes_moved, ratio(size, two[key]))
-                    for what, key in (("index kept", "kept"), ("one pass", "pass"))
-                ),
+                (what, *(each.found[key].cost.bytes_moved for each in clusters), ratio(size, two.found[key]))
+                for what, key in (("build", "built"), ("seek, index kept", "kept"), ("seek without an index", "pass"))
             ],
         )
+        sought = [each.found[key] for each in clusters for key in ("kept", "pass")]
         same = {
             "stores of 1 process, 2 processes and threads, all files": same_files(folder / "p1", folder / "p2")
             and same_files(folder / "p1", folder / "here"),
             "anchors of every seek and of the local store": all(
-                each[key].indices.tolist() == expected.indices.tolist()
-                for each in (one, two)
-                for key in ("kept", "pass")
+                each.indices.tolist() == expected.indices.tolist() for each in sought
             ),
-            "every certificate is exact": all(
-                each[key].certificate.kind == "exact" for each in (one, two) for key in ("kept", "pass")
-            ),
+            "every certificate is exact": all(each.certificate.kind == "exact" for each in sought),
         }
         report.table(("equal", "holds"), [(what, "yes" if holds else "NO") for what, holds in same.items()])
         whole = sum(path.stat().st_size for path in (folder / "p1").glob("whole-*"))
-        report.text(f"Encoding on one process: {m / one['encode']:,.0f} rows/s; the index takes {whole / 1e6:.1f} MB.")
-        report.text("What a build with its index asks of 2 processes, in how many batches of tasks:")
-        asked = by_question(two["log"])
-        report.table(("question", "batches", "tasks", "bytes", "rows named"), asked)
-    measured |= counts(asked, m) | {"Dask's scheduler and one idle process, ms a task": 1000 * one["scheduler"]}
+        report.text(
+            f"Encoding on one process: {m / one.seconds['encode']:,.0f} rows/s; the index takes {whole / 1e6:.1f} MB."
+        )
+        report.text("What a build with its index asks of 2 processes, in how many rounds:")
+        asked = by_question(two.found["log"])
+        report.table(("question", "rounds", "messages", "bytes", "rows named"), asked)
+    measured |= counts(asked, m) | {
+        "Dask's scheduler and two idle processes, ms a task": 1000 * per_task,
+        "a question to two workers and back, ms": 1000 * per_question,
+    }
     report.text("Constants; those of one core by processor time, without waiting for the disk:")
     report.table(("constant", "value"), measured.items())
     report.text(f"The model of docs/scale.md, {PAPER} from these constants:")
@@ -275,7 +323,7 @@ def counts(asked, m):
     return {
         "looks at bounds for an index": looks,
         "looks at mixtures for an index": found.get("mixtures", (0, 0))[0],
-        "batches of tasks for an index": sum(batches for batches, _ in found.values()) - 2,  # but those of the shards
+        "rounds of questions for an index": sum(found[name][0] for name in found if name not in ("prepare", "shard")),
         "rows near a threshold, %": 100 * found.get("suspects", (0, 0))[1] / m,
         "rows read again and checked exactly, %": 100 * found.get("look", (0, 0))[1] / m,
     }
@@ -287,7 +335,8 @@ ROWS, COLUMNS, MACHINES, CORES = 10**10, 200, 100, 16
 BLOCK, LIMIT = 500e6, 7 * 10**9  # bytes of a block; the memory_limit, for which it is one shard
 STORAGE, NETWORK = 1e9, 1.25e9  # bytes/s of each machine
 RENAMING = 16
-TASK, RENAME, SEEK = 1e-3, 1e-3, 1e-2  # seconds: of a busy scheduler; on shared storage, a rename and a row read alone
+TASK, MESSAGE = 1e-3, 1e-3  # seconds of a busy scheduler; see benchmarks/scale_simulation.py
+RENAME, SEEK = 1e-3, 1e-2  # seconds on shared storage: a rename, a row read alone
 PAPER = f"{ROWS:.0e} rows of {COLUMNS} columns on {MACHINES} machines of {CORES} cores,"
 
 
@@ -297,7 +346,7 @@ def model(c):
     size, cores = 4 * ROWS * COLUMNS, MACHINES * CORES
     blocks, parts = size / BLOCK, MACHINES  # a task for each worker
     shard, sketch = ROWS * value("shard"), ROWS * value("sketch of")
-    looks, mixes, steps = value("looks at bounds"), value("looks at mixtures"), value("batches")
+    looks, mixes, steps = value("looks at bounds"), value("looks at mixtures"), value("rounds")
     manifest = blocks * value("record")
     largest = parts * 16 * (25 * 33 * looks + 33 * 257 * mixes)
     near = 8 * min(ROWS * value("rows near") / 100, 1 << 25)
@@ -315,7 +364,7 @@ def model(c):
         ("read the sketches once", f"{sketch / MACHINES / 1e9:.0f} GB per machine", sketch / MACHINES / STORAGE),
         ("looks at bounds", f"{looks} · {million:.2f} million rows per core", looks * million / value("a look at a")),
         ("looks at mixtures", f"{mixes} · {million:.2f} million rows per core", mixes * million / value("a look at m")),
-        ("scheduler", f"{steps} batches of {parts:,} tasks", steps * parts * TASK),
+        ("questions to all workers", f"{steps} rounds of {parts:,} messages", steps * parts * MESSAGE),
         ("largest bounds and shares to the client", f"{largest / 1e9:.1f} GB", largest / NETWORK),
         ("numbers of rows near a threshold, there and back", f"{near / 1e9:.2f} GB", near / NETWORK),
         ("rows read again and checked", f"{checked:,.0f} rows over {MACHINES} machines", checked * SEEK / MACHINES),
