@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastanchors as fa
+from fastanchors.greedy.growing_set import growing_sets
 from fastanchors.greedy.nnls import NonnegativeSystem, principal_pivot
 from naive.encode import encode, encode_sum_to
 
@@ -236,3 +237,35 @@ def test_pivots_tell_dependence():
     )
     assert abs(smallest[0]) < 1e-15
     assert np.isfinite(U).all()
+
+
+@pytest.mark.parametrize("kind", UNIQUE + DEGENERATE)
+@pytest.mark.parametrize("sum_to", [None, 1.0])
+def test_growing_sets_give_the_same_in_every_case(kind, sum_to, monkeypatch):
+    rng = np.random.default_rng(11)
+    C = components_of(kind, rng)
+    X = rows_of(C, rng)
+    Q, R = np.linalg.qr(C.T)
+    cut = NonnegativeSystem(R, sum_to=sum_to).solve(X @ Q)
+    monkeypatch.setattr("fastanchors.greedy.nnls._MANY", 2)
+    grown = NonnegativeSystem(R, sum_to=sum_to).solve(X @ Q)
+    np.testing.assert_allclose(relative_errors(X, grown @ C), relative_errors(X, cut @ C), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("total", [np.nan, 1.0])
+def test_growing_sets_alone_are_optimal(total):
+    rng = np.random.default_rng(12)
+    R = rng.random((90, 80))
+    R /= np.linalg.norm(R, axis=0)
+    Y = np.vstack([rng.dirichlet(np.full(80, 0.05), 30) @ R.T, rng.standard_normal((30, 90))])
+    e = rng.uniform(0.5, 2.0, 80)
+    found = growing_sets(R.T @ R, Y @ R, e, total, np.full(len(Y), 1e-12))
+    assert found.min() >= 0
+    gradient = (Y - found @ R.T) @ R
+    multiplier = np.zeros((len(Y), 1))
+    if total == total:
+        np.testing.assert_allclose(found @ e, total)
+        taken = found > 0
+        multiplier = (np.where(taken, gradient / e, 0).sum(axis=1) / taken.sum(axis=1))[:, None]
+    np.testing.assert_allclose(np.where(found > 0, gradient - multiplier * e, 0), 0, atol=1e-9)
+    assert (gradient - multiplier * e).max() <= 1e-9

@@ -38,6 +38,7 @@ _OVERSAMPLING = 10
 _ROUNDS = 4
 _SAMPLE_ENTRIES = 1 << 22  # non-zero counts that the rounds look at
 _PIECE = 1 << 20  # non-zero counts worked on together
+_INDEPENDENT = 1e-4  # least pivot, relative to the largest, of a Gram matrix that gives an orthonormal basis
 _ZERO = 1e-9  # eigenvalue, relative to the largest, that counts as none
 
 
@@ -127,7 +128,7 @@ def word_space(H: sp.csr_array, k: int, directions: NDArray[np.float64] | None =
         if directions is None or directions.shape != (H.shape[1], min(H.shape[1], k + _OVERSAMPLING)):
             basis = _subspace(company, k)
         else:
-            basis = np.linalg.qr(company.dot(directions))[0]
+            basis = _orthonormal(company.dot(directions))
         values, B, rows, documents = _leading(company, basis, k)
     points = rows[words] / sums[words, None]
     squares = _squares(company, np.einsum("ij,ij->i", documents, documents), B)[words]
@@ -150,8 +151,20 @@ def _subspace(company: _Company, k: int) -> NDArray[np.float64]:
     width = min(company.scale.size, k + _OVERSAMPLING)
     basis = rng.standard_normal((company.scale.size, width))
     for _ in range(_ROUNDS):
-        basis = np.linalg.qr(part.dot(basis))[0]
-    return basis if part is company else np.linalg.qr(company.dot(basis))[0]
+        basis = _orthonormal(part.dot(basis))
+    return basis if part is company else _orthonormal(company.dot(basis))
+
+
+def _orthonormal(B: NDArray[np.float64]) -> NDArray[np.float64]:
+    """An orthonormal basis of the columns of B, by Cholesky where they are independent enough for that, else by QR."""
+    try:
+        factor = np.linalg.cholesky(B.T @ B)
+    except np.linalg.LinAlgError:
+        return np.linalg.qr(B)[0]
+    pivots = np.diag(factor)
+    if pivots.min() < _INDEPENDENT * pivots.max():
+        return np.linalg.qr(B)[0]
+    return np.asarray(B @ np.linalg.inv(factor).T)
 
 
 def _sampled(company: _Company, rng: np.random.Generator) -> _Company:

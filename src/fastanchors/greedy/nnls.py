@@ -8,6 +8,8 @@ Two methods, tried in this order, on columns scaled to unit length:
 
 1. *Block principal pivoting* (Kim & Park, SIAM J. Sci. Comput. 33, 2011), all rows side by side: exchange every
    variable of the wrong sign at once, solve anew, go on with the rows that still change; a few exchanges as a rule.
+   It starts from the solution without bounds; from more than 64 variables, of which few are positive as a rule, from
+   sets that grow one by one (:mod:`fastanchors.greedy.growing_set`).
    With p of k variables free this takes a Cholesky factor of p rows of the Gram matrix, or equally one of k − p rows
    of its inverse for the gradients of the others; the smaller is taken, the inverse only where the condition number is
    small. Where pivots show a condition number above 30 or so, the solution gets one step of refinement with the
@@ -33,6 +35,7 @@ from scipy.optimize import nnls
 
 from .._jit import jit
 from .active_set import active_set_rows
+from .growing_set import growing_sets
 
 __all__ = ["TOLERANCE", "NonnegativeSystem", "principal_pivot"]
 
@@ -44,6 +47,7 @@ _DOUBTFUL = 1e-8  # squared pivots below this are left to the active set
 _FAR = 1e10  # in units of the anchors: beyond, the nearest mixture is the vertex farthest in the row's direction
 _PATIENCE = 3  # block exchanges without progress before single ones
 _FEW = 1000
+_MANY = 64  # variables from which sets are grown rather than cut down
 
 _Array = NDArray[np.float64]
 _Flags = NDArray[np.bool_]
@@ -117,6 +121,8 @@ class NonnegativeSystem:
             Y = np.hstack([Y / near, np.full((len(near), 1), self._lift)])
         Y = np.ascontiguousarray(Y)
         limit = self.tol * np.sqrt(np.einsum("ij,ij->i", Y, Y))[:, None]
+        if X0 is None and self._R.shape[1] > _MANY:
+            X0 = growing_sets(self._matrices[0], Y @ self._R, self._scale, self.total, limit[:, 0])
         X, settled = self._pivot(Y, limit, None if X0 is None else np.asarray(X0) > 0)
         if not settled.all():
             rest = np.flatnonzero(~settled)
