@@ -16,6 +16,9 @@ from .._validate import as_matrix, check_rank
 from ..anchors import Certificate
 from ..encoder import encode
 from ..errors import InvalidInputError, InvalidTypeError
+from ..matrix import open_matrix
+from ..matrix.array import all_rows
+from ..matrix.frames import is_labelled, package
 
 __all__ = ["Representatives", "representatives"]
 
@@ -80,7 +83,8 @@ def representatives(
     Parameters
     ----------
     table
-        Pandas DataFrame (its index gives the names), array, or sparse matrix; rows are the things to choose from.
+        The rows to choose from: whatever :func:`fastanchors.open_matrix` opens. The index of a pandas frame gives the
+        names.
     k
         How many.
     scale
@@ -90,7 +94,7 @@ def representatives(
     non_numeric
         Refuse columns that are not numbers, or drop them.
     columns
-        Which columns of a DataFrame to use.
+        Which columns to use, by name.
     solver
         Name or solver object; SNPA by default, whose anchors may be more than there are columns.
     rng
@@ -99,7 +103,8 @@ def representatives(
     Notes
     -----
     Rows are compared as they are, not scaled to sum one: a large and a small row of the same proportions differ here.
-    Cost: that of the solver and of encoding; memory: one scaled copy of the table.
+    Cost: that of the solver and of encoding; memory: one scaled copy of the table, which may have 1 GiB where it is not
+    in memory already.
     """
     if scale not in ("range", "none"):
         raise InvalidInputError(f"scale must be 'range' or 'none', got {scale!r}")
@@ -126,21 +131,13 @@ def _numbers(
     table: Any, non_numeric: str, columns: Sequence[Hashable] | None
 ) -> tuple[list[Hashable] | None, list[Hashable] | None, Any]:
     """Names of rows, names of columns, and the numbers; only frames have names."""
-    if not (hasattr(table, "columns") and hasattr(table, "index")):
-        if columns is not None:
-            raise InvalidInputError("columns can be chosen by name in a DataFrame only; slice the array instead")
-        return None, None, as_matrix(table, signed=True, name="the table")
+    if package(table) != "pandas":
+        return _opened(table, non_numeric, columns)
     if columns is not None:
-        missing = [column for column in columns if column not in table.columns]
-        if missing:
-            raise InvalidInputError(f"the table has no column {missing[0]!r}; it has {_listed(list(table.columns))}")
+        _check_known(columns, list(table.columns))
         table = table[list(columns)]
     wrong = [name for name, kind in zip(table.columns, table.dtypes) if getattr(kind, "kind", "O") not in "iufb"]
-    if wrong and non_numeric == "raise":
-        raise InvalidTypeError(
-            f"columns {_listed(wrong)} do not hold numbers; choose others with columns=…, encode them, "
-            "or pass non_numeric='drop'"
-        )
+    _check_numeric(wrong, non_numeric)
     table = table.drop(columns=wrong)
     if table.shape[1] == 0:
         raise InvalidInputError("no column of the table holds numbers")
@@ -153,6 +150,42 @@ def _numbers(
             "drop or fill it first (dropna, fillna)"
         )
     return list(table.index), list(table.columns), as_matrix(values, signed=True, name="the table")
+
+
+def _opened(
+    table: Any, non_numeric: str, columns: Sequence[Hashable] | None
+) -> tuple[list[Hashable] | None, list[Hashable] | None, Any]:
+    """The same for everything but pandas frames; columns are chosen among those that have names."""
+    if is_labelled(table) and package(table) != "anndata":  # of polars, whose columns have types of their own
+        if columns is not None:
+            _check_known(columns, list(table.columns))
+            table, columns = table.select(list(columns)), None
+        wrong = [name for name, kind in table.schema.items() if not kind.is_numeric() and str(kind) != "Boolean"]
+        _check_numeric(wrong, non_numeric)
+        table = table.drop(wrong)
+    matrix = open_matrix(table, signed=True, name="the table")
+    rows, names, known = all_rows(matrix, "representatives"), matrix.row_names, matrix.column_names
+    used: list[Hashable] | None = None if known is None else list(known)
+    if columns is not None:
+        if used is None:
+            raise InvalidInputError("columns can be chosen by name where they have names; slice the array instead")
+        _check_known(columns, used)
+        rows, used = rows[:, [used.index(column) for column in columns]], list(columns)
+    return None if names is None else list(names), used, rows
+
+
+def _check_known(columns: Sequence[Hashable], known: list[Hashable]) -> None:
+    missing = [column for column in columns if column not in known]
+    if missing:
+        raise InvalidInputError(f"the table has no column {missing[0]!r}; it has {_listed(known)}")
+
+
+def _check_numeric(wrong: list[Hashable], non_numeric: str) -> None:
+    if wrong and non_numeric == "raise":
+        raise InvalidTypeError(
+            f"columns {_listed(wrong)} do not hold numbers; choose others with columns=…, encode them, "
+            "or pass non_numeric='drop'"
+        )
 
 
 def _listed(names: list[Any]) -> str:

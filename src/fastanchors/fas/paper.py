@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._validate import check_number, check_size
 from ..anchors import Certificate, Selection
-from ..errors import InvalidInputError, InvalidTypeError, RankError, TooLargeError
+from ..errors import InvalidInputError, RankError, TooLargeError
 from ..greedy.reader import Reader
 from ..greedy.successive import successive_projection
 from ..lowrank.factored import FactoredVectors
@@ -20,6 +20,7 @@ from ..lowrank.product import MAX_DRAWS, estimate_product
 from ..lowrank.rejection import Draws, draw_combination, expected_trials
 from ..lowrank.sampled_svd import fkv
 from ..matrix import ArrayMatrix, SampleAccess, open_matrix
+from ..matrix.array import all_rows
 from ..matrix.metered import MeteredMatrix
 from ..sampling.matrix import SampleMatrix
 
@@ -145,12 +146,11 @@ class PaperFAS:
             raise InvalidInputError('rows and columns cannot be given together with sizes="theorem"')
 
     def prepare(self, A: Any) -> MeteredMatrix:
-        """Sample access to ``A``; an array, a sparse matrix or a file is given one as it stands."""
+        """Sample access to ``A``; a matrix without it is given one as it stands, in memory."""
         matrix = open_matrix(A)
         if not isinstance(matrix, SampleAccess):
-            if not isinstance(matrix, ArrayMatrix):
-                raise InvalidTypeError(f"the paper's algorithm needs sample access, which a {type(A).__name__} lacks")
-            matrix = SampleMatrix(matrix.data, normalize=None, row_names=matrix.row_names)
+            rows = all_rows(matrix, "FAS(variant='paper') without a store (make one with fa.build)")
+            matrix = SampleMatrix(rows, normalize=None, row_names=matrix.row_names)
         return MeteredMatrix(matrix)
 
     def schedule(self, m: int, k: int, kappa: float) -> Schedule:

@@ -63,7 +63,7 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
     Parameters
     ----------
     source
-        a NumPy array, a SciPy sparse matrix, a pandas or polars frame, AnnData, a Zarr array, a Dask array or data
+        A NumPy array, a SciPy sparse matrix, a pandas or polars frame, AnnData, a Zarr array, a Dask array or data
         frame, an image of ``spectral.open_image`` or an xarray cube (their pixels), a path, an iterator of row blocks,
         or a Source.
     format

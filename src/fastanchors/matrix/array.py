@@ -9,11 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from ..errors import TooLargeError
 from .contract import RowMatrix, Rows
 from .cost import Cost
 from .scaled import scale_rows
 
-__all__ = ["ArrayMatrix", "LoadedMatrix"]
+__all__ = ["ArrayMatrix", "LoadedMatrix", "all_rows"]
+
+_IN_MEMORY = 1 << 30  # bytes of a matrix elsewhere that are brought into memory
 
 
 class ArrayMatrix(RowMatrix):
@@ -95,6 +98,21 @@ class ArrayMatrix(RowMatrix):
             block = self.data[start : start + step]
             self._cost.rows_read += block.shape[0]
             yield start, block
+
+
+def all_rows(matrix: RowMatrix, purpose: str) -> Rows:
+    """Every row, in memory; raises where a matrix that is elsewhere takes more than 1 GiB."""
+    if isinstance(matrix, ArrayMatrix):
+        return matrix.data
+    m, n = matrix.shape
+    size = 16 * matrix.nnz if matrix.is_sparse else matrix.dtype.itemsize * m * n
+    if size > _IN_MEMORY:
+        raise TooLargeError(
+            f"{purpose} holds all rows in memory: {size:,} bytes for {m:,} × {n:,}, where the limit is 1 GiB unless "
+            "they are in memory already; take fewer rows, or load them first"
+        )
+    blocks = [block for _, block in matrix.blocks()]
+    return sp.csr_array(sp.vstack(blocks, format="csr")) if matrix.is_sparse else np.concatenate(blocks)
 
 
 class LoadedMatrix(ArrayMatrix):
