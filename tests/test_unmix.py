@@ -75,7 +75,7 @@ def test_mixtures_within_their_noise_are_told_from_materials_that_vary(seed):
     bend = np.cumsum(rng.standard_normal((3600, 80)), axis=1) / 80  # smooth, another for every pixel
     gamma = np.exp(0.25 * rng.standard_normal((3600, 1)))
     for varied in (made.A * np.exp(bend), made.A**gamma):
-        assert fa.apps.unmix(varied, 4).method == "groups"
+        assert fa.apps.unmix(varied, 4).method == "refined"
     with pytest.raises(fa.errors.InvalidInputError, match="method must be"):
         fa.apps.unmix(made.cube, 4, method="best")
 

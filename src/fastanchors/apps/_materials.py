@@ -15,7 +15,7 @@ then wasted on errors of the instrument), the materials are groups of pixels ins
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -25,10 +25,10 @@ from ..encoder import encode
 from ..errors import RankError
 from ..greedy.anchoring import Found, find_anchors
 from ..greedy.coordinates import DIRECTIONS, Coordinates, coordinates
-from ..greedy.selection import smoothed_groups
 from ..matrix.array import ArrayMatrix
+from ._groups import extreme_groups, refined_spectra
 from ._outliers import ScaledPixels
-from ._smoothed import cores, nearest_to_means
+from ._smoothed import nearest_to_means
 
 __all__ = ["Materials", "find_materials"]
 
@@ -55,38 +55,54 @@ class Materials:
     anchors
         For each material the pixel most like it.
     method
-        ``"vertices"`` refined by all pixels, or ``"groups"`` of extreme ones.
+        ``"vertices"`` that explain all pixels, ``"refined"`` from groups of extreme pixels, or those ``"groups"``.
     """
 
     spectra: _Array
     groups: list[NDArray[np.intp]]
     anchors: NDArray[np.intp]
-    method: Literal["vertices", "groups"]
+    method: Literal["vertices", "refined", "groups"]
 
 
 def find_materials(X: NDArray[Any], sound: NDArray[np.bool_], k: int, count: int, method: str = "auto") -> Materials:
     """The k materials of pixels without outliers; only the ``sound`` bands say where, ``count`` pixels for each."""
-    points = _points(X, np.flatnonzero(sound), k)
-    groups = smoothed_groups(points, k, count)  # refuses pixels of a lower rank
+    pixels = ScaledPixels(X, np.flatnonzero(sound))
+    points = _points(pixels, k)
+    groups = extreme_groups(points, k, count)  # refuses pixels of a lower rank
     where = (
         coordinates(ArrayMatrix(X if sound.all() else X[:, sound]), max(DIRECTIONS, k))
         if k > 1 and method == "auto"
         else None
     )
     found = None if where is None else _vertices(where, k)
-    groups = cores(points, groups)
     spectra = np.array([np.median(X[group], axis=0) for group in groups], dtype=np.float64)
     grouped = Materials(spectra, groups, nearest_to_means(points, groups), "groups")
-    if where is None or found is None:
+    if where is None:
         return grouped
+    if found is None:
+        return _refined(grouped, X, pixels, sound, count)
     groups, anchors = _near(where, found.vertices, count)
     spectra = np.array([np.median(X[group], axis=0) for group in groups], dtype=np.float64)
     brightness = [np.median(where.sums[group]) for group in groups]
     spectra[:, sound] = found.profiles * np.array(brightness)[:, None]
     some = X[:: -(-len(X) // _JUDGES)][:, sound].astype(np.float64)
     if _missed(some, spectra[:, sound]) > _missed(some, grouped.spectra[:, sound]):
-        return grouped
+        return _refined(grouped, X, pixels, sound, count)
     return Materials(spectra, groups, anchors, "vertices")
+
+
+def _refined(
+    grouped: Materials, X: NDArray[Any], pixels: ScaledPixels, sound: NDArray[np.bool_], count: int
+) -> Materials:
+    """The spectra of groups refined by all pixels; in unsound bands, medians of the ``count`` purest pixels."""
+    spectra, shares = refined_spectra(pixels, grouped.spectra[:, sound], grouped.groups)
+    whole = grouped.spectra.copy()
+    if not sound.all():
+        for j, purest in enumerate(np.argpartition(-shares, count - 1, axis=0)[:count].T):
+            level = spectra[j].sum() / max(float(np.median(pixels.brightness[purest])), 1e-300)
+            whole[j, ~sound] = np.median(X[purest][:, ~sound], axis=0) * level
+    whole[:, sound] = spectra
+    return replace(grouped, spectra=whole, method="refined")
 
 
 def _missed(pixels: _Array, spectra: _Array) -> float:
@@ -139,11 +155,10 @@ def _near(where: Coordinates, vertices: _Array, count: int) -> tuple[list[NDArra
     return groups, anchors
 
 
-def _points(X: NDArray[Any], bands: NDArray[np.intp], k: int) -> _Array:
+def _points(pixels: ScaledPixels, k: int) -> _Array:
     """The pixels as k numbers each: over their brightness, in the leading directions."""
-    pixels = ScaledPixels(X, bands)
-    axes = pixels.axes(np.ones(len(X), dtype=bool))[1][:, :k]
-    points = np.empty((len(X), k))
+    axes = pixels.axes(np.ones(len(pixels.brightness), dtype=bool))[1][:, :k]
+    points = np.empty((len(pixels.brightness), k))
     for rows, block in pixels.blocks(_DARK):
         points[rows] = block @ axes
     return points

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._spikes import find_spikes, noisy_bands
+
 __all__ = ["ScaledPixels", "find_outliers"]
 
 _COMPANY = 4  # fewer pixels than these carry no direction of their own
@@ -71,13 +73,16 @@ class ScaledPixels:
 
 
 def find_outliers(X: NDArray[Any], k: int, count: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which pixels are outliers and which bands are hot, where ``count`` pixels speak for a material.
+    """Which pixels are outliers and which bands are bad, where ``count`` pixels speak for a material.
 
-    An outlier takes a direction from others, which then hide: what is found is left out until nothing more is found.
-    Three passes over the pixels a round; a clean scene takes one round.
+    Spikes come first (:mod:`fastanchors.apps._spikes`). An outlier takes a direction from others, which then hide: what
+    is found is left out until nothing more is found. Bands that are far noisier than the others come last. Three
+    passes over the pixels a round; a clean scene takes one round.
     """
-    outliers, hot = np.zeros(len(X), dtype=bool), np.zeros(X.shape[1], dtype=bool)
-    limit = 1 / min(_COMPANY, count)  # where single pixels are asked for, they are no outliers
+    outliers, hot = find_spikes(X)
+    if count == 1:  # where single pixels are asked for, they are no outliers
+        outliers[:] = False
+    limit = 1 / min(_COMPANY, count)
     pixels = ScaledPixels(X, np.flatnonzero(~hot))
     for _ in range(_ROUNDS):
         values, axes = pixels.axes(~outliers)
@@ -90,8 +95,11 @@ def find_outliers(X: NDArray[Any], k: int, count: int) -> tuple[NDArray[np.bool_
         if found.any():
             continue
         share = np.sum(axes[:, :k] ** 2, axis=1)
-        if share.size < _SPREAD * k or share.max() <= _HOT:
+        bad = share > _HOT if share.size >= _SPREAD * k else np.zeros(share.size, dtype=bool)
+        if not bad.any():
+            bad = noisy_bands(values, axes, int(np.count_nonzero(~outliers)))
+            hot[np.flatnonzero(~hot)[bad]] = True
             break
-        hot[np.flatnonzero(~hot)[share > _HOT]] = True
+        hot[np.flatnonzero(~hot)[bad]] = True
         pixels = ScaledPixels(X, np.flatnonzero(~hot))
     return outliers, hot

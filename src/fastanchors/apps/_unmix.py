@@ -42,7 +42,8 @@ class Unmixing:
         For each material the pixels that speak for it.
     method
         ``"vertices"`` where the pixels are mixtures within their noise: spectra are the vertices that explain all
-        pixels best, with the median brightness of their groups; else ``"groups"``: medians of the groups.
+        pixels best, with the median brightness of their groups; else ``"refined"``: medians of the groups, refined once
+        by all pixels; or ``"groups"``: these medians as they are, where the caller wanted them.
     abundances
         Pixels × k, the share of each material in each pixel; rows sum to one (with a shadow, at most), those of pixels
         left out are zero.
@@ -64,7 +65,8 @@ class Unmixing:
     dead_bands
         Bands without data in every pixel; their value in ``endmembers`` is zero.
     hot_bands
-        Bands whose errors would pass for a material; they have no say but in ``endmembers``.
+        Bands whose errors would pass for a material, or that are far noisier than the others; they have no say but in
+        ``endmembers``.
     relative_error
         ‖X − abundances·endmembers‖_F / ‖X‖_F over the pixels that hold data and are not outliers, without the hot
         bands.
@@ -177,7 +179,7 @@ def unmix(
     keep_outliers
         Let pixels that are like no others speak for a material too.
     method
-        ``"auto"``, or ``"groups"`` to leave out step 2 below.
+        ``"auto"``, or ``"groups"`` to leave out steps 2 and 7 below.
     shadow
         Add a shadow, a spectrum of zeros, as one more vertex: the abundances of a pixel sum to what is lit, and
         ``result.shadow`` is the rest. A pixel in half the light of its material is then half shadow; without it, it is
@@ -189,13 +191,15 @@ def unmix(
     -----
     How, and why:
 
-    1. Pixels that make a direction of the data with fewer than three others, and bands that make one alone, are set
-       aside (:mod:`fastanchors.apps._outliers`): errors of the instrument. They say nothing in steps 2 to 6.
+    1. Pixels with a spike in a band, those that make a direction of the data with fewer than three others, bands that
+       make one alone, have most of the spikes, or five times the noise of the median band, are set aside
+       (:mod:`fastanchors.apps._spikes`, :mod:`fastanchors.apps._outliers`): errors of the instrument. They say
+       nothing in steps 2 to 7.
     2. The noise-aware engine (:mod:`fastanchors.greedy.anchoring`) looks for the k vertices that explain all pixels as
        mixtures with noise. They are the spectra (``method="vertices"``), with the median brightness of the pixels
        nearest to them, if what k directions leave is white noise, no more than 2 % of the pixels stay unexplained,
        and a typical pixel is explained no worse than by the spectra of steps 3 to 6. If not, which is the rule where
-       spectra of a material vary, it is those (``method="groups"``).
+       spectra of a material vary, it is those of steps 3 to 7 (``method="refined"``).
     3. Pixels are divided by their l1 norm, so that a material in shade and in light is one point. Noise does not shrink
        with the light: scaled up, the darkest pixels would stick out everywhere. So brightness is divided out only
        down to a tenth of the median; what is darker stays short and is passed over.
@@ -203,12 +207,15 @@ def unmix(
        dropped. The directions are those of the pixels scaled to at most unit l1 norm, dark ones left dark, so
        that noise of dark pixels does not choose them.
     5. Smoothed SPA (:mod:`fastanchors.greedy.selection`) picks k groups of pixels whose means are extreme. Where a
-       material is rarer than the group is large, the pixels without it are dropped from the group.
+       quarter of a group's number of pixels lie farther outside the simplex of the means than the least of its vertices
+       is high, smaller groups are sought (:mod:`fastanchors.apps._groups`). Pixels without a group's material are
+       dropped from it.
     6. A material's spectrum is the median, band by band, of the group's pixels as they are: what outliers got into
        the group have no say in it. Its anchor is the pixel of the group nearest to the group's mean.
-    7. Abundances come from :func:`fastanchors.encode` with ``sum_to_one=True``.
+    7. One round of least squares over all pixels refines the spectra, which matters where no pixel is pure.
+    8. Abundances are least squares that are non-negative and sum to one, as of :func:`fastanchors.encode`.
 
-    Of a scene with more than 131,072 pixels, steps 1 to 6 see that many, drawn evenly with a fixed seed: the groups are
+    Of a scene with more than 131,072 pixels, steps 1 to 7 see that many, drawn evenly with a fixed seed: the groups are
     shares of the pixels, and a sample has them too. Outliers are then listed among those only.
 
     Cost: three passes over the scene, one of which encodes; five over the pixels searched (three more for each round in

@@ -1,0 +1,87 @@
+"""Spikes and noise in bands, seen from what their neighbours in the spectrum and all other bands say of them.
+
+Reflectance is smooth: a band that stands out of both its neighbours by more than a typical pixel's mean is an error of
+the instrument. Where such errors are spread over all bands it is pixels that are hot; where a few bands have most of
+them, it is these bands, as a rule at the edge of a gap where water vapour leaves no light.
+
+How noisy a band is shows in what the other bands cannot tell of it. With R the matrix of second moments of the pixels,
+the mean square of what least squares on all other bands leaves of band b is 1/(R⁻¹)_bb (Roger and Arnold, *Reliably
+estimating the noise in AVIRIS hyperspectral images*, Int. J. Remote Sens. 1996; HySime, Bioucas-Dias and Nascimento,
+IEEE TGRS 2008).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["find_spikes", "noisy_bands"]
+
+_SPIKE = 2.0  # times the mean of the pixel, or of a typical one, above the neighbours
+_LOOKED_AT = 4096  # pixels that tell how bands relate to their neighbours
+_FAIR = 4.0  # a band with so many times its share of all spikes is bad itself
+_CHANCE = 5.0  # ... beyond what chance gives, in standard deviations of a count
+_RARE = 1e-3  # ... and in at least this part of the pixels
+_MOST = 0.2  # of the pixels may be hot, and of the bands noisy; beyond that they are the scene
+_NOISY = 5.0  # times the noise of the median band
+_CLEAN = 0.01  # noise below this part of the band's size disturbs nobody
+_SUPPORT = 2  # pixels per band; with fewer, other bands explain everything
+_CHUNK = 1 << 14  # pixels at a time
+
+_Flags = NDArray[np.bool_]
+
+
+def find_spikes(X: NDArray[Any]) -> tuple[_Flags, _Flags]:
+    """Which pixels are hot in a band, and which bands are spiky in many pixels."""
+    m, n = X.shape
+    pixels, bands = np.zeros(m, dtype=bool), np.zeros(n, dtype=bool)
+    if n < 4:
+        return pixels, bands
+    some = X[:: max(1, m // _LOOKED_AT)].astype(np.float64)
+    middle = _neighbours(some)
+    ratios = np.divide(some, middle, out=np.ones_like(some), where=middle > 0)
+    usual, level = np.median(ratios, axis=0), float(np.median(some.mean(axis=1)))
+    found = []
+    for start in range(0, m, _CHUNK):
+        block = X[start : start + _CHUNK].astype(np.float64)
+        limit = _SPIKE * np.maximum(block.mean(axis=1), level)
+        gap = np.abs(block - usual * _neighbours(block))
+        rows, at = np.nonzero((gap > limit[:, None]) & _highest(gap))
+        found.append((rows + start, at))
+    rows, at = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    counts = np.bincount(at, minlength=n)
+    fair = counts.mean()
+    bands = counts > max(_FAIR * fair + _CHANCE * np.sqrt(fair + 1), _RARE * m)
+    pixels[rows[~bands[at]]] = True
+    return (pixels if np.count_nonzero(pixels) <= _MOST * m else np.zeros(m, dtype=bool)), bands
+
+
+def _neighbours(block: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For every entry the mean of those in the bands beside it."""
+    middle = np.empty_like(block)
+    middle[:, 1:-1] = (block[:, :-2] + block[:, 2:]) / 2
+    middle[:, 0], middle[:, -1] = block[:, 1], block[:, -2]
+    return middle
+
+
+def _highest(gap: NDArray[np.float64]) -> _Flags:
+    """Which entries are above those beside them: a spike leaves half its height in both neighbours."""
+    above = np.ones(gap.shape, dtype=bool)
+    above[:, 1:] &= gap[:, 1:] > gap[:, :-1]
+    above[:, :-1] &= gap[:, :-1] >= gap[:, 1:]
+    return above
+
+
+def noisy_bands(values: NDArray[np.float64], axes: NDArray[np.float64], pixels: int) -> _Flags:
+    """Bands whose noise is far above that of the others, from eigenvalues and eigenvectors of R, summed over pixels."""
+    n = len(values)
+    if pixels < _SUPPORT * n or n < 8:
+        return np.zeros(n, dtype=bool)
+    noise = 1 / np.sqrt(axes**2 @ (1 / np.maximum(values, 1e-12 * values[0])))
+    size = np.sqrt(axes**2 @ np.maximum(values, 0.0))
+    noisy = (noise > _NOISY * np.median(noise)) & (noise > _CLEAN * size)
+    if np.count_nonzero(noisy) > _MOST * n:
+        noisy &= noise >= np.sort(noise)[-max(1, int(_MOST * n))]
+    return np.asarray(noisy)

@@ -1,0 +1,102 @@
+"""What real scenes have: spikes, noisy bands, rare materials, no pure pixels; each part against a naive twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fastanchors as fa
+from fastanchors.apps._groups import extreme_groups, refined_spectra
+from fastanchors.apps._outliers import ScaledPixels
+from fastanchors.apps._spikes import find_spikes, noisy_bands
+from fastanchors.encoder import encode
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return fa.datasets.hyperspectral(40, 50, 60, 4, snr=30.0, rng=5)
+
+
+def angle(scene, result):
+    return fa.metrics.matched_spectral_angle(scene.components, result.endmembers).mean
+
+
+def test_hot_pixels_are_told_from_spiky_bands(scene):
+    rng = np.random.default_rng(0)
+    clean = [flags.sum() for flags in find_spikes(scene.A)]
+    assert clean == [0, 0]
+    hot, at = scene.A.copy(), rng.choice(2000, 80, replace=False)
+    hot[at, rng.integers(0, 60, 80)] = 5 * scene.A.max()
+    pixels, bands = find_spikes(hot)
+    assert sorted(np.flatnonzero(pixels)) == sorted(at)
+    assert not bands.any()
+    spiky = scene.A.copy()
+    spiky[rng.choice(2000, 300, replace=False), 20] += 5 * scene.A.max()
+    pixels, bands = find_spikes(spiky)
+    assert np.flatnonzero(bands).tolist() == [20]
+    assert not pixels.any()
+    assert [flags.sum() for flags in find_spikes(scene.A[:, :3])] == [0, 0]
+
+
+def test_noise_of_bands_is_what_the_others_leave(scene):
+    noisy = scene.A.copy()
+    noisy[:, [7, 31]] += 0.3 * np.random.default_rng(1).standard_normal((2000, 2))
+    values, axes = np.linalg.eigh(noisy.T @ noisy)
+    assert np.flatnonzero(noisy_bands(values[::-1], axes[:, ::-1], 2000)).tolist() == [7, 31]
+    left = [
+        np.linalg.norm(noisy[:, b] - np.delete(noisy, b, 1) @ np.linalg.lstsq(np.delete(noisy, b, 1), noisy[:, b])[0])
+        for b in range(60)
+    ]
+    assert np.flatnonzero(left > 5 * np.median(left)).tolist() == [7, 31]
+    np.testing.assert_allclose(1 / np.sqrt(axes**2 @ (1 / values)), left, rtol=1e-6)
+    assert not noisy_bands(values[::-1], axes[:, ::-1], 100).any()  # too few pixels to tell
+
+
+def test_the_result_lists_noisy_bands_and_its_spectra_have_them():
+    made = fa.datasets.hyperspectral(40, 50, 60, 4, spiky_gaps=2, rng=3)
+    result = fa.apps.unmix(made.cube, 4)
+    assert set(result.hot_bands) <= set(made.spiky_bands)
+    assert result.hot_bands.size >= 10
+    assert angle(made, result) < 0.03
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_become_smaller_where_a_material_is_rarer(seed):
+    rng = np.random.default_rng(seed)
+    common = rng.dirichlet([1, 1], 2000) @ np.array([[1.0, 0, 0], [0, 1, 0]])
+    points = np.vstack([common, np.tile([0.0, 0, 1], (12, 1))]) + 0.002 * rng.standard_normal((2012, 3))
+    groups = extreme_groups(points, 3, 168)
+    assert any(set(range(2000, 2012)) >= set(group) for group in groups)
+    assert [len(group) for group in extreme_groups(common[:, :2], 2, 100)] == [100, 100]
+
+
+def test_refined_spectra_equal_their_twin(scene):
+    pixels = ScaledPixels(scene.A, np.arange(60))
+    groups = [np.flatnonzero(scene.labels == j) for j in range(4)]
+    start = np.array([np.median(scene.A[group], axis=0) for group in groups])
+    found, shares = refined_spectra(pixels, start, groups)
+    brightness = scene.A.sum(axis=1)
+    middle = np.median(brightness)
+    rows = scene.A / np.maximum(brightness, 0.1 * middle)[:, None]
+    profiles = start / start.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(shares, encode(rows, profiles, sum_to_one=True))
+    main = shares.argmax(axis=1)
+    weights = np.minimum(1, brightness / middle) ** 2 * (500 / np.bincount(main))[main]
+    pure = [(np.eye(4)[j], profiles[j], weights[group].sum()) for j, group in enumerate(groups)]
+    left = np.vstack([shares, [f for f, _, _ in pure]])
+    right = np.vstack([rows, [p for _, p, _ in pure]])
+    root = np.sqrt(np.concatenate([weights, [w for _, _, w in pure]]))[:, None]
+    twin = np.linalg.lstsq(left * root, right * root)[0]
+    np.testing.assert_allclose(found / found.sum(axis=1, keepdims=True), twin / twin.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(found.sum(axis=1), start.sum(axis=1))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_spectra_without_pure_pixels_are_nearer_than_any_group(seed):
+    made, rng = fa.datasets.hyperspectral(50, 50, 60, 3, pure=1, snr=None, rng=seed), np.random.default_rng(seed)
+    shares = 0.8 * rng.dirichlet([0.5] * 3, 2500) + 0.2 / 3
+    varied = (shares * np.exp(0.05 * rng.standard_normal(shares.shape))) @ made.components
+    varied *= np.exp(0.02 * np.cumsum(rng.standard_normal((2500, 60)), axis=1) / np.sqrt(60))
+    auto, groups = fa.apps.unmix(varied, 3), fa.apps.unmix(varied, 3, method="groups")
+    assert auto.method == "refined"
+    assert angle(made, auto) < angle(made, groups)
