@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal, norm
 
 
 def naive_spa(points, k):
@@ -40,3 +43,38 @@ def naive_extremes(values, directions, depth):
         order = np.argsort(values @ (u / np.linalg.norm(u)), kind="stable")
         rows += [*order[:depth], *order[-depth:]]
     return rows
+
+
+def naive_log_likelihood(points, noise, vertices, rows, parts, widths):
+    """Of each point in a simplex with noise, all in double precision, one point and one anchor at a time."""
+    k, d = vertices.shape
+    A = np.linalg.inv(np.column_stack([np.ones(k), vertices]))
+    spread = 4 * np.atleast_2d(np.cov(points.T))
+    found = []
+    for y, tau in zip(points, noise, strict=True):
+        mixed = np.log(abs(np.linalg.det(A)))
+        for j in range(k):
+            w, sigma = A[0, j] + y @ A[1:, j], tau * np.linalg.norm(A[1:, j])
+            density = parts[j, 0] * norm.pdf(w / sigma) / sigma
+            for share, width in zip(parts[j, 1:], widths[1:], strict=True):
+                density += share * (norm.cdf(w / sigma) - norm.cdf((w - width) / sigma)) / width
+            mixed += np.log(max(density, 1e-30))
+        odd = multivariate_normal(np.median(points, axis=0), spread).logpdf(y)
+        copies = [multivariate_normal(v, tau**2 * np.eye(d)).logpdf(y) for v in vertices]
+        found.append(logsumexp(np.log(rows) + np.array([odd, mixed, *copies])))
+    return np.array(found)
+
+
+def naive_farthest_from_hull(points, corners):
+    """The point whose nearest mixture of the corners, by SLSQP, is farthest."""
+    gaps = []
+    for y in points:
+        k = len(corners)
+        found = minimize(
+            lambda x, y=y: np.sum((x @ corners - y) ** 2),
+            np.full(k, 1 / k),
+            bounds=[(0, 1)] * k,
+            constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
+        )
+        gaps.append(found.fun)
+    return int(np.argmax(gaps))

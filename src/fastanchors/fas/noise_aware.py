@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,20 +68,30 @@ def noise_aware(matrix: RowMatrix, k: int, rule: str, summary: Summary) -> Selec
     scale = np.ones(k) if matrix.normalize == "l1" else summary.scale(found)
     evidence = Evidence(summary, found, rule, scale, found.support)
     details = {"selection": rule, "coordinates": summary.coordinates.shape[1], **found.details()}
-    if summary.complete:
-        kind, words = "exact", f"the rule {rule!r} was applied to all rows"
-    else:
-        kind = "sampled"
-        words = (
-            f"the rule {rule!r} was applied to the {len(summary.candidates):,} most extreme rows and to "
-            f"{len(summary.sample):,} rows drawn evenly; this is no proof"
-        )
+    kind, words = _statement(summary, rule)
     words += f" (noise is {found.noise.relative:.2g} of the spread of the rows; anchors are points, not rows)"
     return Selection(
         found.indices,
-        Certificate("exact" if kind == "exact" else "sampled", words, details, evidence),
+        Certificate(kind, words, details, evidence),
         points=found.profiles * scale[:, None],
         support=found.support,
+    )
+
+
+def _statement(summary: Summary, rule: str) -> tuple[Literal["exact", "sampled"], str]:
+    """What a certificate says: the rule on large matrices is to look at all rows for the extreme ones and to draw a
+    sample by a fixed seed, so that its answer follows from all rows; after changes the rows drawn are older than they.
+    """
+    if summary.changed:
+        return "sampled", (
+            f"the rule {rule!r} was applied with directions and a sample that were chosen before {summary.changed:,} "
+            "rows changed; these were added to the candidates"
+        )
+    if summary.complete:
+        return "exact", f"the rule {rule!r} was applied to all rows"
+    return "exact", (
+        f"the rule {rule!r} was applied to all rows: its candidates are the {len(summary.candidates):,} most extreme "
+        f"of them, and its sample are {len(summary.sample):,} drawn by a fixed seed"
     )
 
 

@@ -17,11 +17,12 @@ from .selection import RULES, select
 
 __all__ = ["ALL", "SAMPLE", "Found", "WorkingRows", "copies", "find_anchors", "spread_of_noise", "working_rows"]
 
-ALL = 20_000  # up to here every row may be a vertex and speaks for them
+ALL = 6_000  # up to here every row may be a vertex and speaks for them
 SAMPLE = 6_000  # rows beyond the extreme ones that speak for the vertices of larger matrices
 _CLEAN = 3.0  # rows this many times as noisy as typical ones are no candidates
 _FEW = 0.1  # ... as long as no larger part of the rows is so noisy
 _EVEN = 2.0  # noise of most rows within this factor is even
+_STANDS, _BEYOND = 1.1, 4  # variance of a direction that is no noise, relative to the next so many
 _NEAR = 0.05  # copies of an anchor are this near, in edges, besides their noise
 
 _Array = NDArray[np.float64]
@@ -145,8 +146,15 @@ def find_anchors(
         points, each, rows = points[clean], each[clean], rows[clean]
     count = noise.neighbours(len(points), k) if neighbours is None else neighbours
     precision = 1.0 / np.maximum(each, 0.1 * noise.typical + 1e-300) ** 2
-    vertices = select(points, k, rule, neighbours=count, precision=precision)
-    refined = refine(sample, noise.each, vertices, rng) if rule == "auto" else None
+    shown = _directions_shown(coordinates, working.sample, noise, k) if rule == "auto" else k - 1
+    vertices = np.zeros((k, k - 1))
+    vertices[:, :shown] = select(points[:, :shown], k, rule, neighbours=count, precision=precision)
+    if rule != "auto":
+        refined = None
+    elif shown < k - 1:
+        refined = Refined(vertices, False, 0.0, 0.0, np.zeros(k), f"the rows show {shown} of {k - 1} directions")
+    else:
+        refined = refine(sample, noise.each, vertices, rng)
     vertices = vertices if refined is None else refined.vertices
     return Found(
         indices=_nearest_rows(points, rows, each, vertices),
@@ -159,6 +167,20 @@ def find_anchors(
         neighbours=count,
         refined=refined,
     )
+
+
+def _directions_shown(coordinates: Coordinates, sample: NDArray[np.intp], noise: Noise, k: int) -> int:
+    """How many of the k − 1 leading directions stand out of the noise; all, where that cannot be seen.
+
+    Noise alone gives much the same variance along the directions that follow.
+    """
+    values = coordinates.values[sample, : k - 1 + _BEYOND].astype(np.float64)
+    if values.shape[1] < k + 1 or not noise.seen:
+        return k - 1
+    typical = np.minimum(1.0, noise.typical / np.maximum(noise.each, 1e-300)) ** 2
+    variances = typical @ values**2
+    below = np.flatnonzero(variances[: k - 1] <= _STANDS * variances[k - 1 :].mean())
+    return int(below[0]) if len(below) and below[0] > 0 else k - 1
 
 
 def _profiles(coordinates: Coordinates, vertices: _Array, noise: Noise, sample: _Array, left: _Array) -> _Array:

@@ -9,7 +9,8 @@ things make them good directions:
 * columns are scaled by the power of their mean that the noise follows (0: equal noise, 1: counts, 2: multiplicative),
   which is a regression of what is left of each column on its mean (after Landa, Zhang and Kluger, *Biwhitening*,
   SIAM J. Math. Data Sci. 2022);
-* no row counts for more than a few typical ones, so that odd rows do not turn the directions.
+* no row counts for more than a few typical ones, so that odd rows do not turn the directions; but rows that lie
+  together within their noise, as the copies of an anchor do, count in full.
 
 Scaling a row changes none of this, so a matrix and its l1 view have the same coordinates. Directions come from a pilot
 of at most 2²³ entries, coordinates from one pass over all rows. Kept for d directions, they answer for any k ≤ d.
@@ -43,9 +44,11 @@ __all__ = [
 DIRECTIONS = 32  # kept by default
 PILOT_ENTRIES = 1 << 23
 _PILOT_ROWS = 2048  # at least
+_FEW_ENTRIES = 1 << 20  # entries of the part of the pilot that weights and scales are found on
 _GRAM_COLUMNS = 512  # up to here the directions come from a Gram matrix, above from subspace iteration
 _ROUNDS = 3  # of directions and weights in turns
 _CAP = 4.0  # a row counts for at most this many typical ones
+_COMPANY, _OTHERS = 3, 1000  # rows that lie together with a row, among so many others, for it to count in full
 _ITERATIONS = (8, 3)  # of subspace iteration: at first, and from a good start
 _FLAT = 0.2  # exponents of the noise below this are taken as zero
 _SMALL = 1e-2  # columns with a smaller share of the mean are scaled as if they had it
@@ -201,24 +204,21 @@ def fit_frame(
     noisy = max(1, min(DIRECTIONS, d, n // 2, m // 4))  # what these leave is noise
     rng = np.random.default_rng(0) if rng is None else rng
     scale, V, exponent = np.ones(n), rng.standard_normal((n, min(n, d + 8))), 0.0
-    base = {"poisson": sums, "none": np.ones(m), "auto": np.ones(m)}[weights] if isinstance(weights, str) else weights
-    w = np.asarray(base if isinstance(weights, str) else np.asarray(weights)[full], dtype=np.float64)
-    base, values = w, np.zeros(d)
-    for turn in range(_ROUNDS):
-        centre = _mean(profiles, w)
-        squares = _centred(profiles, centre, scale, np.zeros((n, 0)))[1]
-        energy = base * squares
-        typical = float(np.median(energy))
-        w = base * np.minimum(1.0, _CAP * typical / np.maximum(energy, 1e-300)) if typical > 0 else base
-        centre = _mean(profiles, w)
-        values, V, spread = _principal(profiles, w, centre, scale, V, d, _ITERATIONS[min(turn, 1)])
-        if turn == _ROUNDS - 1:
-            break
-        if isinstance(weights, str) and weights == "auto":
-            y, squares = _centred(profiles, centre, scale, V[:, :noisy])
-            left = np.maximum(squares - np.einsum("ij,ij->i", y, y), 0.0)
+    given = weights[full] if not isinstance(weights, str) else sums if weights == "poisson" else np.ones(m)
+    entries = profiles.nnz if sp.issparse(profiles) else m * n
+    step = min(max(1, entries // _FEW_ENTRIES), max(1, m // _PILOT_ROWS))
+    centre, values = _mean(profiles[::step], given[::step]), np.zeros(d)
+    for turn in range(_ROUNDS):  # the last on all rows, those before it on some
+        some = slice(None, None, step if turn < _ROUNDS - 1 else 1)
+        part, base = profiles[some], given[some]
+        at, squares = _centred(part, centre, scale, V[:, : noisy if turn else 0])
+        left = np.maximum(squares - np.einsum("ij,ij->i", at, at), 0.0)
+        if turn and isinstance(weights, str) and weights == "auto":
             base = 1.0 / (left + 0.1 * np.median(left) + 1e-12 * np.median(squares) + 1e-300)
-            w = base = base / base.mean()
+            base /= base.mean()
+        w = _capped(base, squares, at, float(np.median(left)) / max(1, n - 1 - noisy))
+        centre = _mean(part, w)
+        values, V, spread = _principal(part, w, centre, scale, V, d, _ITERATIONS[min(turn, 1)])
         if turn == 0:
             rest = spread - np.einsum("ij,j->i", V[:, :noisy] ** 2, values[:noisy])
             exponent = _noise_exponent(centre, rest, float(spread.sum()))
@@ -226,6 +226,28 @@ def fit_frame(
     rank = int(np.count_nonzero(values > 1e-13 * max(values[0], 1e-300)))
     nonzero = profiles.nnz if sp.issparse(profiles) else np.count_nonzero(profiles)
     return Frame(centre, scale, np.ascontiguousarray(V[:, :d]), exponent, rank, 1.0 - nonzero / (m * n))
+
+
+def _capped(base: _Array, squares: _Array, points: _Array, variance: float) -> _Array:
+    """Weights with which no row counts for more than a few typical ones, but for rows in company."""
+    energy = base * squares
+    typical = float(np.median(energy))
+    if not typical > 0:
+        return base
+    w: _Array = base * np.minimum(1.0, _CAP * typical / np.maximum(energy, 1e-300))
+    far = np.flatnonzero(energy > _CAP * typical)
+    if points.shape[1] and len(far) > _COMPANY:
+        far = far[_in_company(points[far], variance)]
+        w[far] = base[far]
+    return w
+
+
+def _in_company(points: _Array, variance: float) -> NDArray[np.bool_]:
+    """Which points have a few others so near that noise of that variance explains the distance."""
+    others = points[:: -(-len(points) // _OTHERS)]
+    squares = np.einsum("ij,ij->i", points, points)[:, None] - 2 * points @ others.T
+    squares += np.einsum("ij,ij->i", others, others)
+    return np.asarray(np.sum(squares <= 4 * points.shape[1] * variance, axis=1) > _COMPANY)
 
 
 def _profiles(rows: Rows) -> tuple[Any, _Array]:
@@ -258,7 +280,9 @@ def _principal(
     """Leading eigenvalues and eigenvectors of Zᵀ·diag(w)·Z / Σw, and its diagonal."""
     n, total = profiles.shape[1], w.sum()
     if n <= _GRAM_COLUMNS:
-        second = profiles.T @ (sp.diags_array(w) @ profiles if sp.issparse(profiles) else w[:, None] * profiles)
+        root = np.sqrt(w)
+        weighted = sp.diags_array(root) @ profiles if sp.issparse(profiles) else root[:, None] * profiles
+        second = weighted.T @ weighted
         second = second.toarray() if sp.issparse(second) else second
         gram = scale[:, None] * (second / total - np.outer(centre, centre)) * scale
         values, V = scipy.linalg.eigh(gram, subset_by_index=[n - d, n - 1])

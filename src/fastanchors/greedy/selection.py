@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from ..errors import RankError
+from .nnls import NonnegativeSystem
 
 __all__ = ["RULES", "Selection", "best_volume", "lifted", "select", "smoothed_groups", "successive_projection"]
 
@@ -39,6 +40,7 @@ _SHADOWS = 1 << 18  # points along directions looked at together
 _ROUNDS = 50
 _ZERO = 1e-10  # residual, relative to the first, that counts as none
 _ISOLATED = 5.0  # neighbours farther than this many times the median are no company
+_SWEEPS, _SPARE = 2, 4  # in which every corner of a hull is taken anew, where there are no more than so many extra ones
 _SWAPS = 3  # exchanges per vertex at most
 
 _Array = NDArray[np.float64]
@@ -58,6 +60,8 @@ def select(
     if rule == "smoothed":
         return np.array([points[group].mean(axis=0) for group in smoothed_groups(lifted(points), k, count, starts)])
     means = pseudo_points(points, count, np.ones(len(points)) if precision is None else precision)
+    if rule == "auto" and k > points.shape[1] + 1:
+        return means[hull_corners(means, k)]
     chosen = successive_projection(lifted(means), k)
     return means[best_volume(means, chosen)] if rule == "auto" else means[chosen]
 
@@ -101,6 +105,32 @@ def best_volume(points: _Array, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
             break
         chosen[vertex] = point
     return chosen
+
+
+def hull_corners(points: _Array, k: int) -> NDArray[np.intp]:
+    """k corners of the hull of points in fewer than k − 1 dimensions.
+
+    A simplex as far as the dimensions go, then each time the point farthest from the hull of those taken (Gillis,
+    *Successive nonnegative projection algorithm*, SIAM J. Imaging Sci. 2014); at last each is taken anew, given the
+    others.
+    """
+    simplex = points.shape[1] + 1
+    chosen = best_volume(points, successive_projection(lifted(points), simplex)).tolist()
+    for _ in range(k - simplex):
+        chosen.append(_farthest_from_hull(points, chosen))
+    for _ in range(_SWEEPS if k - simplex <= _SPARE else 0):
+        before = list(chosen)
+        for j in range(k):
+            chosen[j] = _farthest_from_hull(points, chosen[:j] + chosen[j + 1 :])
+        if chosen == before:
+            break
+    return np.array(chosen, dtype=np.intp)
+
+
+def _farthest_from_hull(points: _Array, corners: list[int]) -> int:
+    hull = points[corners]
+    gaps = points - NonnegativeSystem(hull.T, sum_to=1.0).solve(points) @ hull
+    return int(np.argmax(np.einsum("ij,ij->i", gaps, gaps)))
 
 
 def pseudo_points(points: _Array, count: int, precision: _Array) -> _Array:

@@ -36,6 +36,8 @@ class Summary:
         Number of rows of the matrix that are not zero.
     height
         Number of rows of the matrix.
+    changed
+        Number of rows that have changed or were appended since directions, candidates and sample were chosen.
     answers
         What was found, by k and rule.
     """
@@ -46,6 +48,7 @@ class Summary:
     sample: NDArray[np.intp]
     total: int
     height: int
+    changed: int = 0
     answers: dict[tuple[int, str], Found | None] = field(default_factory=dict, repr=False)
 
     @property
@@ -114,6 +117,7 @@ class Summary:
             np.flatnonzero(sampled & full),
             total,
             height,
+            self.changed + len(changed),
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -126,7 +130,7 @@ class Summary:
             "sums": self.coordinates.sums,
             "candidates": self.candidates.astype(np.int64),
             "sample": self.sample.astype(np.int64),
-            "numbers": np.array([self.total, self.height, frame.rank], dtype=np.int64),
+            "numbers": np.array([self.total, self.height, frame.rank, self.changed], dtype=np.int64),
             "shares": np.array([frame.exponent, frame.zeros]),
             "centre": frame.centre,
             "scale": frame.scale,
@@ -138,11 +142,11 @@ class Summary:
         """From a file."""
         a = {name: np.asarray(arrays[name]) for name in arrays}
         exponent, zeros = (float(x) for x in a["shares"])
-        total, height, rank = (int(x) for x in a["numbers"])
+        total, height, rank, *changed = (int(x) for x in a["numbers"])
         frame = Frame(a["centre"], a["scale"], a["directions"], exponent, rank, zeros)
         at = Coordinates(frame, a["values"], a["left"], a["sums"])
         places = [a[name].astype(np.intp) for name in ("rows", "candidates", "sample")]
-        return cls(places[0], at, places[1], places[2], total, height)
+        return cls(places[0], at, places[1], places[2], total, height, sum(changed))
 
 
 @dataclass
