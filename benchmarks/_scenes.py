@@ -33,7 +33,13 @@ class TrueScene:
     at: np.ndarray | None
 
     def only(self, pixels: np.ndarray) -> TrueScene:
-        return replace(self, X=self.X[pixels], shares=self.shares[pixels], at=None)
+        """Some of the pixels; where they are given as an image (numbers, height × width), they stay one."""
+        at = np.arange(pixels.size).reshape(pixels.shape) if pixels.ndim == 2 else None
+        return replace(self, X=self.X[pixels.ravel()], shares=self.shares[pixels.ravel()], at=at)
+
+    def image(self) -> np.ndarray:
+        """Height × width × bands where the pixels are an image, else pixels × bands."""
+        return self.X if self.at is None else self.X[self.at]
 
     def purest(self) -> np.ndarray:
         """The medians of the truly purest 1/(8·k) of the pixels: what a rule that averages so many could reach."""
@@ -90,10 +96,10 @@ def crops(scene: TrueScene, count: int) -> Iterator[TrueScene]:
     h, w = (int(np.ceil(size * np.sqrt(0.65))) for size in (height, width))
     for _ in range(count):
         top, left = rng.integers(height - h + 1), rng.integers(width - w + 1)
-        pixels = scene.at[top : top + h, left : left + w].ravel()
+        pixels = scene.at[top : top + h, left : left + w]
         if pixels.size > _LARGEST_CROP:
-            pixels = rng.choice(pixels, _LARGEST_CROP, replace=False)
-        yield scene.only(np.sort(pixels))
+            pixels = np.sort(rng.choice(pixels.ravel(), _LARGEST_CROP, replace=False))
+        yield scene.only(pixels)
 
 
 def _hot_pixels(scene: TrueScene, rng: np.random.Generator) -> TrueScene:

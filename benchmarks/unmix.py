@@ -8,6 +8,7 @@ projected spectra that it returns). Random ones are run with several seeds; the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -115,9 +116,14 @@ def peer(method: str, scene: TrueScene, seeds: int) -> float:
     return float(np.mean([angle(scene, values[chosen]) for chosen in runs]))
 
 
+def unmixed(scene: TrueScene, k: int, **options: Any) -> fa.apps.Unmixing:
+    return fa.apps.unmix(scene.image(), k, **options)
+
+
 def abundance_error(scene: TrueScene, result: fa.apps.Unmixing) -> float:
     match = fa.metrics.matched_spectral_angle(scene.spectra, result.endmembers)
-    return fa.metrics.abundance_rmse(scene.shares, result.abundances, match=match)
+    shares = scene.shares if scene.at is None else scene.shares[scene.at.ravel()]
+    return fa.metrics.abundance_rmse(shares, result.abundances, match=match)
 
 
 def main() -> None:
@@ -141,8 +147,8 @@ def main() -> None:
     cropped = []
     for name, scene in scenes.items():
         k, best = len(scene.spectra), angle(scene, scene.purest())
-        found = fa.apps.unmix(scene.X, k)
-        groups = fa.apps.unmix(scene.X, k, method="groups")
+        found = unmixed(scene, k)
+        groups = unmixed(scene, k, method="groups")
         ratios.append(angle(scene, found.endmembers) / best)
         peers = [peer(method, scene, seeds) for method in METHODS]
         own = (angle(scene, groups.endmembers), angle(scene, found.endmembers), ratios[-1], found.method)
@@ -150,7 +156,7 @@ def main() -> None:
         tried = []
         for crop in crops(scene, count):
             purest = angle(crop, crop.purest())
-            both = [fa.apps.unmix(crop.X, k, method=method) for method in ("groups", "auto")]
+            both = [unmixed(crop, k, method=method) for method in ("groups", "auto")]
             tried.append([angle(crop, each.endmembers) / purest for each in both] + [both[1].method == "vertices"])
         mean, worst = np.mean(tried, axis=0), np.max(tried, axis=0)
         cropped.append((name, mean[0], worst[0], mean[1], worst[1], f"{int(np.sum(tried, axis=0)[2])} of {count}"))
@@ -178,7 +184,7 @@ def spoiled_scenes(report: Report, scenes: dict[str, TrueScene], spoils: dict[st
         for spoil in spoils.values():
             case = spoil(scene, np.random.default_rng(0))
             k = len(scene.spectra)
-            own = [angle(case, fa.apps.unmix(case.X, k, method=method).endmembers) for method in ("groups", "auto")]
+            own = [angle(case, unmixed(case, k, method=method).endmembers) for method in ("groups", "auto")]
             cells.append(f"{peer('N-FINDR, raw pixels', case, 1):.3f} / {own[0]:.3f} / {own[1]:.3f}")
         rows.append((name, *cells))
     report.table(["scene", *spoils], rows)

@@ -131,8 +131,10 @@ def test_odd_pixels_would_take_the_place_of_materials(seed):
 def test_a_band_that_is_hot_in_a_whole_column_is_no_material(scene):
     cube = scene.cube.copy()
     cube[:, 7, 20] = 5 * cube.max()
-    result = fa.apps.unmix(cube, 3)
-    assert result.hot_bands.tolist() == [20]
+    image, result = fa.apps.unmix(cube, 3), fa.apps.unmix(cube.reshape(-1, 40), 3)
+    assert image.bad_columns.tolist() == [7]
+    assert angle(scene, image) < 0.02
+    assert result.hot_bands.tolist() == [20]  # where there is no image, there are no columns
     assert angle(scene, result) < 0.02
     match = fa.metrics.matched_spectral_angle(scene.components, result.endmembers)
     assert fa.metrics.abundance_rmse(scene.weights, result.abundances, match=match) < 0.06

@@ -100,3 +100,21 @@ def test_spectra_without_pure_pixels_are_nearer_than_any_group(seed):
     auto, groups = fa.apps.unmix(varied, 3), fa.apps.unmix(varied, 3, method="groups")
     assert auto.method == "refined"
     assert angle(made, auto) < angle(made, groups)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_columns_of_another_gain_are_found_and_set_aside(order):
+    made = fa.datasets.hyperspectral(60, 50, 60, 4, bad_columns=2, rng=0)
+    cube = made.cube.copy()
+    cube[3] = 0.0
+    flat = cube.reshape(-1, 60) if order == "C" else cube.transpose(1, 0, 2).reshape(-1, 60)
+    result = fa.apps.unmix(flat, 4, shape=(60, 50), order=order)
+    assert result.bad_columns.tolist() == made.bad_columns.tolist()
+    assert angle(made, result) < 0.02
+    columns = np.unravel_index(result.anchors, (60, 50), order=order)[1]
+    assert not set(columns) & set(made.bad_columns)
+    assert fa.apps.unmix(cube, 4, keep_outliers=True).bad_columns.size == 0
+    assert fa.apps.unmix(made.A, 4).bad_columns.size == 0  # no image, no columns
+    for seed in range(3):
+        clean = fa.datasets.hyperspectral(60, 50, 60, 4, rng=seed)
+        assert fa.apps.unmix(clean.cube, 4).bad_columns.size == 0

@@ -16,6 +16,7 @@ from .._openers import opener
 from .._validate import check_flag, check_number, check_rank, check_size
 from ..errors import InvalidInputError
 from ._abundances import check_output, fill_abundances
+from ._columns import find_bad_columns, pixels_in
 from ._cube import Cube, as_cube
 from ._materials import find_materials
 from ._outliers import find_outliers
@@ -67,6 +68,9 @@ class Unmixing:
     hot_bands
         Bands whose errors would pass for a material, or that are far noisier than the others; they have no say but in
         ``endmembers``.
+    bad_columns
+        Columns of the image whose detectors differ from their neighbours'; their pixels speak for no material, but have
+        abundances.
     relative_error
         ‖X − abundances·endmembers‖_F / ‖X‖_F over the pixels that hold data and are not outliers, without the hot
         bands.
@@ -92,6 +96,7 @@ class Unmixing:
     dropped_bands: NDArray[np.intp]
     dead_bands: NDArray[np.intp]
     hot_bands: NDArray[np.intp]
+    bad_columns: NDArray[np.intp]
     relative_error: float
     cube: Cube
     seconds: float
@@ -192,9 +197,10 @@ def unmix(
     How, and why:
 
     1. Pixels with a spike in a band, those that make a direction of the data with fewer than three others, bands that
-       make one alone, have most of the spikes, or five times the noise of the median band, are set aside
-       (:mod:`fastanchors.apps._spikes`, :mod:`fastanchors.apps._outliers`): errors of the instrument. They say
-       nothing in steps 2 to 7.
+       make one alone, have most of the spikes, or five times the noise of the median band, and columns of the image
+       that differ from their neighbours along their whole length, are set aside (:mod:`fastanchors.apps._spikes`,
+       :mod:`fastanchors.apps._outliers`, :mod:`fastanchors.apps._columns`): errors of the instrument. They say nothing
+       in steps 2 to 7.
     2. The noise-aware engine (:mod:`fastanchors.greedy.anchoring`) looks for the k vertices that explain all pixels as
        mixtures with noise. They are the spectra (``method="vertices"``), with the median brightness of the pixels
        nearest to them, if what k directions leave is white noise, no more than 2 % of the pixels stay unexplained,
@@ -235,7 +241,8 @@ def unmix(
     cube = _with_nodata(as_cube(scene, shape=shape, bands=bands, order=order or "C"), nodata)
     dropped = None if drop_bands is None else check_bands(drop_bands, cube.size[1])
     data = usable(cube, mask=None if mask is None else fit_mask(mask, cube), dropped=dropped, clip=clip)
-    searched = _sample(data.held)
+    columns = np.zeros(0, dtype=np.intp) if keep_outliers else find_bad_columns(data)
+    searched = _sample(data.held & ~pixels_in(columns, cube))
     check_rank(k, (searched.size, data.bands.size))
     part = 1 / (8 * k) if share is None else check_number(share, name="share", minimum=0.0, maximum=1.0)
     count = max(1, math.ceil(part * searched.size))
@@ -266,6 +273,7 @@ def unmix(
         dropped_bands=data.dropped,
         dead_bands=data.dead,
         hot_bands=data.bands[hot],
+        bad_columns=columns,
         relative_error=filled.relative_error,
         cube=cube,
         seconds=time.perf_counter() - started,

@@ -192,6 +192,7 @@ def _answer(result: Any, folder: Path, positions: Any, files: list[Path], pictur
         "dropped_bands": result.dropped_bands.tolist(),
         "dead_bands": result.dead_bands.tolist(),
         "hot_bands": result.hot_bands.tolist(),
+        "bad_columns": result.bad_columns.tolist(),
         "relative_error": result.relative_error,
         "seconds": result.seconds,
     }
@@ -220,6 +221,8 @@ def _tell(result: Any, positions: list[list[int]] | None) -> None:
     if result.has_shadow:
         print(f"  shadow: {1 - result.share.sum():6.1%} of the scene")
     print(f"Mixtures of these spectra miss {result.relative_error:.1%} of the scene.")
+    if result.method == "refined":
+        print("Spectra vary within the materials: the spectra are medians of groups of pixels, refined by all pixels.")
     if result.method == "vertices":
         print("The pixels are mixtures within their noise: the spectra are those that explain all of them best.")
     if result.searched < pixels - result.left_out.size:
@@ -231,10 +234,15 @@ def _tell(result: Any, positions: list[list[int]] | None) -> None:
     if result.outliers.size:
         kept = "--keep-outliers lets them make a material"
         print(f"{_some(result.outliers.size, 'pixel')} like no others ({kept}): set aside.")
+    if result.bad_columns.size:
+        listed = ", ".join(map(str, result.bad_columns[:10])) + (", …" if result.bad_columns.size > 10 else "")
+        print(
+            f"{_some(result.bad_columns.size, 'column')} unlike those beside: not used to find the materials: {listed}."
+        )
     for bands, what in (
         (result.dropped_bands, "left out: zero in the spectra"),
         (result.dead_bands, "without data: zero in the spectra"),
-        (result.hot_bands, "with errors, not used to find the materials"),
+        (result.hot_bands, "with errors or much noise, not used to find the materials"),
     ):
         if bands.size:
             listed = ", ".join(map(str, bands[:10])) + (", …" if bands.size > 10 else "")

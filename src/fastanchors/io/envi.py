@@ -42,7 +42,8 @@ class EnviImage:
 def read_envi(path: Path, *, row_names: Any = None, column_names: Any = None) -> Source:
     """An ENVI image as pixels × bands, pixels along its lines; ``path`` is the header or the raw file beside it."""
     image = open_envi(path)
-    return scene_source(
+    samples = image.cube.shape[1]
+    source = scene_source(
         str(path),
         lambda first, last: image.cube[first:last],
         image.cube.shape,
@@ -51,6 +52,8 @@ def read_envi(path: Path, *, row_names: Any = None, column_names: Any = None) ->
         row_names=row_names,
         column_names=column_names if column_names is not None else image.band_names,
     )
+    source.pick = lambda rows: image.cube[rows // samples, rows % samples]
+    return source
 
 
 def open_envi(path: Path) -> EnviImage:

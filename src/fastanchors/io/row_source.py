@@ -65,6 +65,8 @@ class Source(BlockSource):
         The file beside the data that the column names were found in, where nobody named it; or None.
     scene
         a :class:`~fastanchors.io.scene.SceneInfo` where rows are the pixels of an image; or None.
+    pick
+        A function that gives the rows of some numbers (as they are stored) without a pass over all; or None.
     is_file
         The rows come from a file, so that whatever goes wrong while they are read is the file's: a StoreError.
     """
@@ -88,6 +90,7 @@ class Source(BlockSource):
         self.column_names = column_names
         self.column_names_from: str | None = None
         self.scene: Any = None
+        self.pick: Callable[[Any], Any] | None = None
         self.is_file = False
         self._reader = reader
         if shape[1] < 1 or shape[0] == 0:
