@@ -2,7 +2,8 @@
 
 ``python benchmarks/right.py [--data DIR] [--seeds 20] [--only TEXT] [--methods fast]`` runs every rule on every family
 of ``_right_families.py`` (and the scenes in ``DIR/hyperspectral``, where it is given), writes the table to
-``benchmarks/results/right.md`` and the picture to ``docs/figures/right.png``.
+``benchmarks/results/right.md`` and the picture to ``docs/figures/right.png``. With ``--cache FILE`` it can be stopped
+and goes on where it was: first the rules of this library, then its other solvers and peers.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from fastanchors.matrix import open_matrix
 from unmix import nfindr, vca
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
-PEER_SEEDS = 1  # matrices of each family that the slow peers take
+PEER_SEEDS = 2  # matrices of each family that the slow peers take
+ONE_SCENE = ("scene samson", "scene moffett", "scene toy6")  # real, or given with their noise
 
 Method = Callable[[Any, int, Coordinates, int], np.ndarray]
 
@@ -134,29 +136,26 @@ def compare(found: np.ndarray, true: np.ndarray) -> tuple[float, float]:
     )
 
 
-def measure(make: Callable[[int], Any], seeds: int, methods: dict[str, Method]) -> tuple[dict[str, np.ndarray], list]:
-    """For each method the means of angle, part found and seconds; and (k, number chosen) for each seed."""
-    sums = {name: np.zeros(3) for name in methods}
-    runs = dict.fromkeys(methods, 0)
+def measure(make: Callable[[int], Any], seeds: int, methods: dict[str, Method]) -> tuple[dict[str, list[float]], list]:
+    """For each method the means of angle, part found and processor seconds; and (k, number chosen) for each seed."""
+    runs: dict[str, list[list[float]]] = {name: [] for name in methods}
     numbers = []
     for seed in range(seeds):
         X, H = make(seed)
-        start = time.perf_counter()
+        start = time.process_time()
         kept = coordinates(open_matrix(X))
-        spent = time.perf_counter() - start
-        numbers.append((len(H), how_many(coordinates(open_matrix(X), 64)).k))
+        spent = time.process_time() - start
+        if "auto" in methods:
+            numbers.append((len(H), how_many(coordinates(open_matrix(X), 64)).k))
         for name, method in methods.items():
-            if name in SLOW and seed >= PEER_SEEDS:
-                continue
-            start = time.perf_counter()
+            start = time.process_time()
             try:
                 angle, part = compare(method(X, len(H), kept, seed), H)
             except (FastAnchorsError, np.linalg.LinAlgError):
                 angle, part = np.pi / 2, 0.0
-            taken = time.perf_counter() - start + (spent if method.__qualname__.startswith("by_rule") else 0.0)
-            sums[name] += [angle, part, taken]
-            runs[name] += 1
-    return {name: total / runs[name] for name, total in sums.items()}, numbers
+            taken = time.process_time() - start + (spent if method.__qualname__.startswith("by_rule") else 0.0)
+            runs[name].append([angle, part, taken])
+    return {name: np.mean(each, axis=0).tolist() for name, each in runs.items()}, numbers
 
 
 def main() -> None:
@@ -173,43 +172,50 @@ def main() -> None:
     if options.half != "all":
         chosen = {name: f for name, f in chosen.items() if (name in DEVELOPMENT) == (options.half == "development")}
     chosen = {name: make for name, make in chosen.items() if options.only in name}
-    methods = FAST | (SLOW if options.methods == "all" else {})
     report = Report("right", "How near to the truth: rules and solvers on noisy data", options)
     report.text(
-        f"Means over {seeds} matrices of each family (three of a scene with simulated noise, one of a real scene), "
+        f"Means over {seeds} matrices of each family (three of a scene with simulated noise, one of other scenes), "
         f"{PEER_SEEDS} for SNPA and what stands right of it. The families are defined in "
         "`_right_families.py`. Gaussian noise is relative to the mean entry and clipped at zero."
     )
-    results: dict[str, dict[str, np.ndarray]] = {}
-    numbers: dict[str, list] = {}
-    cached = json.loads(options.cache.read_text()) if options.cache is not None and options.cache.exists() else {}
-    for name, make in chosen.items():
-        if name not in cached:
-            rounds = 1 if name in ("scene samson", "scene moffett", "scene toy6") else seeds
-            rounds = min(rounds, 3) if "scene" in name else rounds
-            found, sizes = measure(make, rounds, methods)
-            cached[name] = [{method: list(map(float, result)) for method, result in found.items()}, sizes]
-            if options.cache is not None:
-                options.cache.write_text(json.dumps(cached))
-        results[name] = {method: np.array(result) for method, result in cached[name][0].items()}
-        numbers[name] = cached[name][1]
-        angle = {method: result[0] for method, result in results[name].items()}
-        best = min(angle["ten lines"], angle["spa"])
-        ratio = angle["auto"] / best if best > 1e-6 else 0.0
-        near = np.mean([abs(k - number) <= 1 if number else 0.0 for k, number in numbers[name]])
-        print(
-            f"# {name:24} ratio {ratio:.2f} auto-k {near:.0%} {numbers[name][0]} s {results[name]['auto'][2]:.2f} |",
-            " ".join(f"{value:.4f}" for value in angle.values()),
-            flush=True,
-        )
+    known = json.loads(options.cache.read_text()) if options.cache is not None and options.cache.exists() else {}
+    for methods, most in ((FAST, seeds), (SLOW, PEER_SEEDS))[: 1 if options.methods == "fast" else 2]:
+        for name, make in chosen.items():
+            found, numbers = known.setdefault(name, [{}, []])
+            missing = {method: call for method, call in methods.items() if method not in found}
+            if missing:
+                rounds = 1 if name in ONE_SCENE else min(most, 3) if "scene" in name else most
+                results, sizes = measure(make, rounds, missing)
+                found |= results
+                numbers += sizes
+                if options.cache is not None:
+                    write_whole(options.cache, json.dumps(known))
+            tell(name, found, numbers)
+    results = {name: {method: np.array(result) for method, result in known[name][0].items()} for name in chosen}
+    numbers = {name: known[name][1] for name in chosen}
     write(report, results, numbers)
     if not options.quick and options.only == "" and options.half == "all":
         draw(results, FIGURES / "right.png")
     report.save()
 
 
+def write_whole(path: Path, text: str) -> None:
+    path.with_suffix(".new").write_text(text)
+    path.with_suffix(".new").replace(path)
+
+
+def tell(name: str, found: dict[str, list[float]], numbers: list) -> None:
+    angle = {method: result[0] for method, result in found.items()}
+    best = min(angle["ten lines"], angle["spa"])
+    ratio = angle["auto"] / best if best > 1e-6 else 0.0
+    near = np.mean([bool(number) and abs(k - number) <= 1 for k, number in numbers])
+    figures = " ".join(f"{value:.4f}" for value in angle.values())
+    print(f"# {name:24} ratio {ratio:.2f} auto-k {near:.0%} s {found['auto'][2]:.2f} | {figures}", flush=True)
+
+
 def write(report: Report, results: dict[str, dict[str, np.ndarray]], numbers: dict[str, list]) -> None:
-    methods = list(next(iter(results.values())))
+    methods = list(dict.fromkeys(method for result in results.values() for method in result))
+    results = {name: {m: result.get(m, np.full(3, np.nan)) for m in methods} for name, result in results.items()}
     for half, title in ((True, "chosen on"), (False, "reported on")):
         names = [name for name in results if (name in DEVELOPMENT) == half]
         if not names:
@@ -225,16 +231,21 @@ def write(report: Report, results: dict[str, dict[str, np.ndarray]], numbers: di
             best = min(angle["ten lines"], angle["spa"])
             near = np.mean([bool(n) and abs(k - n) <= 1 for k, n in numbers[name]])
             ratio = f"{angle['auto'] / best:.2f}" if best > 1e-6 else "–"
-            table.append([name, ratio, f"{near:.0%}", *(f"{angle[method]:.3f}" for method in methods)])
+            table.append(
+                [name, ratio, f"{near:.0%}", *("–" if np.isnan(angle[m]) else f"{angle[m]:.3f}" for m in methods)]
+            )
         report.table(["family", "ratio", "auto-k", *methods], table)
     report.text("## Part of the anchors found")
     report.text("A component is found if it is nearer to its own true one than half way to the next.")
     report.table(
         ["family", *methods],
-        [[name, *(f"{100 * result[m][1]:.0f} %" for m in methods)] for name, result in results.items()],
+        [
+            [name, *("–" if np.isnan(result[m][1]) else f"{100 * result[m][1]:.0f} %" for m in methods)]
+            for name, result in results.items()
+        ],
     )
-    report.text("## Seconds")
-    seconds = {m: float(np.mean([result[m][2] for result in results.values()])) for m in methods}
+    report.text("## Processor seconds")
+    seconds = {m: float(np.nanmean([result[m][2] for result in results.values()])) for m in methods}
     report.table(["method", "mean over all families"], list(seconds.items()))
 
 
@@ -249,7 +260,7 @@ def draw(results: dict[str, dict[str, np.ndarray]], path: Path) -> None:
     methods = list(results[names[0]])
     figure, axis = plt.subplots(figsize=(9, 0.24 * len(names) + 1.4))
     for method, mark in zip(methods, "o|xsv^<>DPX*h"):
-        angles = [max(results[name][method][0], 1e-3) for name in names]
+        angles = [max(results[name].get(method, [np.nan])[0], 1e-3) for name in names]
         strong = method in ("auto", "ten lines", "spa")
         axis.semilogx(
             angles,
