@@ -17,7 +17,8 @@ from .._openers import opener
 from .._validate import check_size
 from ..errors import InvalidInputError
 from ..greedy.nnls import NonnegativeSystem
-from ..greedy.selection import smoothed_groups
+from ..greedy.selection import Selection as SelectionRule
+from ..greedy.selection import check_selection, groups_by_rule
 from ..metrics import coherence_of, topic_uniqueness
 from ._cooccurrence import Cooccurrence
 from ._corpus import as_corpus, document_counts
@@ -144,6 +145,7 @@ def topics(
     vocabulary: Sequence[str] | None = None,
     min_documents: int | None = None,
     support: int = 3,
+    selection: SelectionRule = "auto",
     recovery: Literal["l2", "kl"] = "l2",
     refine: int | Literal["auto"] = 0,
     start: Topics | None = None,
@@ -168,6 +170,9 @@ def topics(
     support
         An anchor is the mean of the rows of so many words that are extreme together, so that one odd word makes no
         topic (smoothed SPA); 1 for single words.
+    selection : "auto", "spa", "smoothed", "pseudo-points", "lifted" or "whitened"
+        The rule that selects the anchors, as in :class:`fastanchors.FAS`. ``"auto"`` is ``"smoothed"``: the noise of a
+        word's row is known from its documents, and words too noisy are no candidates.
     recovery
         How a word's row is written as a mixture of the anchors' rows: ``"l2"`` by least squares on the simplex, or
         ``"kl"`` by least Kullback–Leibler divergence on all words, which takes much longer.
@@ -197,7 +202,7 @@ def topics(
     if recovery not in ("l2", "kl"):
         raise InvalidInputError(f"recovery must be 'l2' or 'kl', got {recovery!r}")
     directions = None if start is None else start.directions
-    choices = (k, min_documents, check_size(support, name="support"), recovery)
+    choices = (k, min_documents, check_size(support, name="support"), check_selection(selection), recovery)
     found = _fit(H, *choices, directions)
     law, share = found.law, found.share
     if refine == "auto":
@@ -240,13 +245,19 @@ class _Fit(NamedTuple):
 
 
 def _fit(
-    H: sp.csr_array, k: int, min_documents: int | None, support: int, recovery: str, directions: Any = None
+    H: sp.csr_array,
+    k: int,
+    min_documents: int | None,
+    support: int,
+    selection: str,
+    recovery: str,
+    directions: Any = None,
 ) -> _Fit:
     space = word_space(H, k, directions)
     documents = document_counts(H)[space.words]
     candidates = _candidates(space, documents, k, min_documents)
     points = space.points[candidates]
-    chosen = smoothed_groups(points, k, min(support, candidates.size))
+    chosen = groups_by_rule(points, k, min(support, candidates.size), selection)
     anchors, groups = candidates[nearest_to_means(points, chosen)], candidates[np.array(chosen)]
     weights = _recover(space, groups) if recovery == "l2" else _recover_divergence(H, space, groups)
     law, share = _bayes(space, weights)

@@ -75,6 +75,13 @@ def text_options(command: Any) -> Any:
 @text_options
 @click.option("--min-documents", type=click.IntRange(1), help="Documents an anchor needs; else by the words' noise.")
 @click.option("--support", type=click.IntRange(1), default=3, show_default=True, help="Words behind each anchor.")
+@click.option(
+    "--selection",
+    type=click.Choice(["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]),
+    default="auto",
+    show_default=True,
+    help="How anchors are selected; auto is smoothed.",
+)
 @click.option("--recovery", type=click.Choice(["l2", "kl"]), default="l2", show_default=True, help="Fit of the topics.")
 @click.option("--refine", type=_Sweeps(), default=0, help="Sweeps that raise the likelihood afterwards, or 'auto'.")
 @click.option("--words", "top", type=click.IntRange(1), default=10, show_default=True, help="Words shown of a topic.")
@@ -96,6 +103,7 @@ def topics(
     k: int | str,
     min_documents: int | None,
     support: int,
+    selection: str,
     recovery: Any,
     refine: Any,
     top: int,
@@ -130,8 +138,8 @@ def topics(
         if k == "auto":
             curve = apps.topic_curve(read)
         number: Any = k if curve is None else curve.chosen
-        choices = {"min_documents": min_documents, "support": support, "recovery": recovery, "refine": refine}
-        model = apps.topics(read, number, start=before, **choices)
+        choices = {"min_documents": min_documents, "support": support, "selection": selection, "recovery": recovery}
+        model = apps.topics(read, number, start=before, refine=refine, **choices)
     if out is not None:
         apps.save_topics(model, out, text_options=_kept(corpus, reading))
     if report is not None:

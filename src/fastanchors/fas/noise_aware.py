@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from ..anchors import Certificate, Selection
 from ..errors import InvalidInputError, RankError
 from ..greedy.coordinates import DIRECTIONS
-from ..greedy.selection import RULES
 from ..greedy.summary import Evidence, Summary, summarise
 from ..matrix import MeteredMatrix, Mutable, RowMatrix
 from ..sampling.row_block import Block
 from ..store.sidecars import Arrays, Sidecar, SidecarHost
 from .read_once import ReadOnce
 
-__all__ = ["CoordinatesSidecar", "can_see_noise", "check_rule", "explain_no_noise", "noise_aware", "summary_of"]
+__all__ = ["CoordinatesSidecar", "can_see_noise", "explain_no_noise", "noise_aware", "summary_of"]
 
 _SPARE = 4  # directions beyond those that k needs
 _IN_FLIGHT = 192 << 20  # bytes of blocks that threads work on, whatever the matrix
@@ -31,13 +30,6 @@ _MANY = 0.05  # part of the rows that may change before the coordinates are made
 
 _KEPT: weakref.WeakKeyDictionary[Any, tuple[Summary, int]] = weakref.WeakKeyDictionary()
 _KEEPING = threading.RLock()
-
-
-def check_rule(selection: Any) -> str:
-    """The name of a selection rule, checked."""
-    if selection not in RULES:
-        raise InvalidInputError(f"selection must be one of {', '.join(map(repr, RULES))}, got {selection!r}")
-    return str(selection)
 
 
 def can_see_noise(shape: tuple[int, int], k: int) -> bool:

@@ -25,10 +25,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from ..errors import RankError
+from ..errors import InvalidInputError, RankError
 from .nnls import NonnegativeSystem
 
-__all__ = ["RULES", "Selection", "best_volume", "lifted", "select", "smoothed_groups", "successive_projection"]
+__all__ = [
+    "RULES",
+    "Selection",
+    "best_volume",
+    "check_selection",
+    "groups_by_rule",
+    "lifted",
+    "select",
+    "smoothed_groups",
+    "successive_projection",
+]
 
 Selection = Literal["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]
 RULES = ("auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened")
@@ -44,6 +54,13 @@ _SWEEPS, _SPARE = 2, 4  # in which every corner of a hull is taken anew, where t
 _SWAPS = 3  # exchanges per vertex at most
 
 _Array = NDArray[np.float64]
+
+
+def check_selection(selection: object) -> str:
+    """The name of a rule, checked."""
+    if selection not in RULES:
+        raise InvalidInputError(f"selection must be one of {', '.join(map(repr, RULES))}, got {selection!r}")
+    return str(selection)
 
 
 def select(
@@ -64,6 +81,24 @@ def select(
         return means[hull_corners(means, k)]
     chosen = successive_projection(lifted(means), k)
     return means[best_volume(means, chosen)] if rule == "auto" else means[chosen]
+
+
+def groups_by_rule(points: _Array, k: int, count: int, rule: str) -> list[NDArray[np.intp]]:
+    """k groups of points that stand for the vertices a rule chooses, in the order of extraction.
+
+    Groups of ``count`` points for ``"auto"``, which is ``"smoothed"`` here, and ``"pseudo-points"``; single points
+    for the rules whose vertices are points.
+    """
+    if rule in ("auto", "smoothed"):
+        return smoothed_groups(points, k, count)
+    if rule == "spa":
+        return list(successive_projection(points, k)[:, None])
+    size = min(count, len(points)) if rule == "pseudo-points" else 1
+    groups = []
+    for vertex in select(points, k, rule, neighbours=size):
+        gaps = points - vertex
+        groups.append(_top(-np.einsum("ij,ij->i", gaps, gaps), size))
+    return groups
 
 
 def lifted(points: _Array) -> _Array:

@@ -221,9 +221,9 @@ class FAS(Solver):
 
 def _rule(rule: str, given: dict[str, Any]) -> str:
     """The selection rule; options of plain SPA turn "auto" into "spa"."""
-    from ..fas.noise_aware import check_rule
+    from ..greedy.selection import check_selection
 
-    rule = check_rule(rule)
+    rule = check_selection(rule)
     plain = [name for name in ("budget", "precondition", "robust", "tol", "allow_fewer") if name in given]
     if plain and rule not in ("auto", "spa"):
         raise InvalidTypeError(f"{plain[0]} is an option of plain SPA and does not go with selection={rule!r}")
