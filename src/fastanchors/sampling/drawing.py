@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._rng import RngLike, as_generator
 from .._validate import check_index, check_size
-from ..errors import InvalidInputError
+from ..errors import CorruptStoreError, InvalidInputError
 from .access_guard import reads
 from .block_stack_kernels import choose_blocks, split_uniforms
 from .queries import Queries
@@ -21,6 +21,7 @@ from .threads import in_chunks
 __all__ = ["Draws", "refuse_zero", "split"]
 
 _CHUNK = 1 << 20  # draws made together: bounds the memory besides the answer
+_ATTEMPTS = 10_000  # one is accepted with probability 1/16 at least
 _SUMS = 1 << 22  # weights of columns in blocks held together
 
 
@@ -181,10 +182,12 @@ def _until_accepted(attempt: Callable[[Array], tuple[Array, Array]], count: int)
     """One draw for each of ``count`` places: those that an attempt has not accepted are drawn anew."""
     pending = np.arange(count)
     out, accepted = attempt(pending)
-    while not accepted.all():
+    for _ in range(_ATTEMPTS):
+        if accepted.all():
+            return out
         pending = pending[~accepted]
         out[pending], accepted = attempt(pending)
-    return out
+    raise CorruptStoreError("its sums cannot be those of its entries; run fa.verify, and restore the store from a copy")
 
 
 def split(totals: Array, r: Array) -> tuple[Array, Array]:

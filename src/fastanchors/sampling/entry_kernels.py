@@ -35,18 +35,20 @@ def set_stored(
 ) -> int:
     """Set stored entries of a sparse block and every sum above them.
 
-    Returns −1, and has done nothing, where one of them is not stored; else what :func:`renew_sums` returns.
+    Returns −1, and has done nothing, where one of them is not stored, and −2 where the columns do not have it; else
+    what :func:`renew_sums` returns.
     """
-    at = np.empty(i.size, np.int64)
-    leaf = np.empty(i.size, np.int64)
+    at, leaf = np.empty(i.size, np.int64), np.empty(i.size, np.int64)
     if not find(rows.begin, rows.end, rows.other, i, j, at, leaf):
         return -1
+    if columns.sums.size > 0:
+        across, leaf_across = np.empty(i.size, np.int64), np.empty(i.size, np.int64)
+        if not find(columns.begin, columns.end, columns.other, j, i, across, leaf_across):
+            return -2
+        put(columns.data, across, x)
+        renew(columns, view.scale, j, leaf_across)
     view.counters[NONZERO] += put(rows.data, at, x)
     renew(rows, view.scale[:0], i, leaf)  # a row's own tree is of the entries as they are
-    if columns.sums.size > 0:
-        find(columns.begin, columns.end, columns.other, j, i, at, leaf)
-        put(columns.data, at, x)
-        renew(columns, view.scale, j, leaf)
     return renew_sums(i, j, rows, columns, view, loose, rewrite)
 
 

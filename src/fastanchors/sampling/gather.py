@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from .._jit import jit
 from ..matrix.contract import Rows
+from .row_block import refuse_unless
 from .segment_trees import Array
 from .sparse_kernels import count_rows, fill_rows
 
@@ -37,12 +38,15 @@ def gathered(parts: Sequence[Taken], shape: tuple[int, int], dtype: np.dtype[Any
     """One canonical CSR matrix, each of its rows in one of ``parts`` and written where it belongs."""
     indptr = np.zeros(shape[0] + 1, np.int64)
     counts = indptr[1:]
-    for begin, end, _, data, _, wanted, first, places, zeros in parts:
-        count_rows(begin, end, data if zeros else data[:0], wanted, first, places, counts)
+    sound = True
+    for begin, end, other, data, _, wanted, first, places, zeros in parts:
+        sound &= count_rows(begin, end, len(other), data if zeros else data[:0], wanted, first, places, counts)
+    refuse_unless(sound)
     np.cumsum(indptr, out=indptr)
     columns, values = np.empty(indptr[-1], parts[0].other.dtype), np.empty(indptr[-1], dtype)
     for part in parts:
-        fill_rows(*part[:8], indptr, columns, values)
+        sound &= fill_rows(*part[:8], shape[1], indptr, columns, values)
+    refuse_unless(sound)
     return _csr(values, columns, indptr, shape[1])
 
 

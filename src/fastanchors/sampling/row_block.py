@@ -26,11 +26,12 @@ from ..matrix.contract import Rows
 from .entry_kernels import NO_SUMS, LooseSums, renew_sums
 from .l1_view import DRIFTED, NONZERO, View, fresh_view, view_scale, view_weights, with_marks
 from .segment_trees import NO_SCALE, Array, Forest, build_leaves, lift
+from .sparse_kernels import within
 from .threads import in_threads, shares
 from .tree import Tree, build_tree, draw_from_tree, renew_tree
 from .tree_draws import draw
 
-__all__ = ["Block", "Sides"]
+__all__ = ["Block", "Sides", "drawn", "refuse_unless"]
 
 _CHUNK = 1 << 13  # entries written in one go: what they need in between stays in the cache
 
@@ -189,11 +190,11 @@ class Block(ABC):
 
     def draw_in_row(self, i: Array, r: Array) -> Array:
         """A column for each row ``i`` (of non-zero weight) and uniform ``r``."""
-        return draw(self.sides.rows, NO_SCALE, i, r * self.sides.rows.sums[i])
+        return drawn(self.sides.rows, NO_SCALE, i, r * self.sides.rows.sums[i], self.shape[1])
 
     def draw_in_column(self, j: Array, r: Array) -> Array:
         """A row for each column ``j``, by the stale weights: to be accepted with :meth:`acceptance`."""
-        return draw(self.sides.columns, self.view.scale, j, r * self.sides.columns.sums[j])
+        return drawn(self.sides.columns, self.view.scale, j, r * self.sides.columns.sums[j], self.shape[0])
 
     # --- updates ----------------------------------------------------------------------------------------------------
 
@@ -228,6 +229,12 @@ class Block(ABC):
         renew_tree(*self.view.totals, j)
 
 
+def refuse_unless(sound: bool) -> None:
+    """Raise where a kernel has met indices that lead outside their block: only a file can have them."""
+    if not sound:
+        raise CorruptStoreError("its entries lead outside the matrix; run fa.verify, and restore the store from a copy")
+
+
 def build_forest(forest: Forest, scale: Array) -> None:
     """Every tree of a forest of step 1, by segments in threads."""
     begin, end, other, data, nodes, sums, l1_nodes, l1_sums, width, _ = forest
@@ -259,6 +266,13 @@ def without_sums(forest: Forest) -> Forest:
     )
 
 
+def drawn(forest: Forest, scale: Array, s: Array, u: Array, limit: int) -> Array:
+    """One entry of each segment ``s``, by ``u`` in [0, sum of the segment): its other index, below ``limit``."""
+    found = draw(forest, scale, s, u)
+    refuse_unless(within(found, limit))
+    return found
+
+
 def view_arrays(view: View, *, own_weights: bool) -> dict[str, Array]:
     """The arrays of a pristine view; for ``normalize=None`` the weights are the row sums themselves."""
     arrays = {"weight_nodes": view.weights.nodes, "weight_total": view.weights.total, "counters": view.counters}
@@ -273,7 +287,9 @@ def view_from_arrays(arrays: Mapping[str, Array], row_sums: Array, column_sums: 
     none = np.zeros(0)
     weights = Tree(arrays.get("weights", row_sums), arrays["weight_nodes"], arrays["weight_total"])
     totals = Tree(column_sums, arrays.get("total_nodes", none), arrays.get("total", none))
-    return fresh_view(weights, totals, arrays.get("scale", none), 0)._replace(counters=arrays["counters"])
+    counters = arrays["counters"]
+    refuse_unless(0 <= counters[NONZERO] <= arrays["data"].size and counters[DRIFTED] == 0)
+    return fresh_view(weights, totals, arrays.get("scale", none), 0)._replace(counters=counters)
 
 
 def check_view(block: Block, column_sums: Array) -> None:

@@ -172,7 +172,10 @@ def weigh(
     """
     touched = 0.0
     stride = np.uint64(step)
+    rows = np.uint64(scale.size)
     for w in range(lanes):
+        if count[w] == 0:
+            continue
         at = np.uint64(first[w])
         last = np.uint64(count[w] - 1)
         for c in range(np.uint64(0), last, np.uint64(8) if step == 1 else np.uint64(1)):
@@ -193,12 +196,13 @@ def weigh(
                 weights[put + c] = abs(np.float64(data[at + c * stride]))
         elif other.size > 0:
             for c in range(size):
-                x = np.float64(data[at + c]) * scale[np.uint64(other[at + c])]
+                row = np.uint64(other[at + c])
+                x = np.float64(data[at + c]) * (scale[row] if row < rows else 0.0)
                 weights[put + c] = x * x
         else:
-            row = np.uint64(start[w])
+            top = np.uint64(start[w])
             for c in range(size):
-                x = np.float64(data[at + c * stride]) * scale[row + c]
+                x = np.float64(data[at + c * stride]) * scale[top + c]
                 weights[put + c] = x * x
     return touched
 
@@ -209,6 +213,7 @@ def locate(
     end: Array,
     width: Int,
     step: Int,
+    size: Int,
     s: Array,
     leaf: Array,
     group: Int,
@@ -217,13 +222,19 @@ def locate(
     start: Array,
     count: Array,
 ) -> None:
-    """Where leaf block ``leaf`` of segment ``s`` lies, for each lane of a group: what :func:`weigh` takes."""
+    """Where leaf block ``leaf`` of segment ``s`` lies, for each lane of a group: what :func:`weigh` takes.
+
+    No entries where it would lie outside the segment, or the segment outside the ``size`` entries that there are.
+    """
     for w in range(lanes):
         k = group + w
         start[w] = leaf[k] << LEAF_BITS
         if width == 0:
             first[w] = begin[s[k]] + start[w]
             count[w] = min(np.int64(LEAF), np.int64(end[s[k]]) - first[w])
+            if count[w] <= 0 or start[w] < 0 or begin[s[k]] < 0 or end[s[k]] > size:
+                first[w] = 0
+                count[w] = 0
         else:
             first[w] = s[k] * width + start[w] if step == 1 else s[k] + start[w] * step
             count[w] = min(np.int64(LEAF), width - start[w])
@@ -250,7 +261,7 @@ def renew_leaves(
     touched = 0.0
     for group in range(0, leaf.size, LANES):
         lanes = min(LANES, leaf.size - group)
-        locate(begin, end, width, step, s, leaf, group, lanes, first, start, count)
+        locate(begin, end, width, step, data.size, s, leaf, group, lanes, first, start, count)
         touched += weigh(data, other, scale, step, power, first, start, count, lanes, weights)
         for w in range(lanes):
             k = group + w
@@ -260,7 +271,8 @@ def renew_leaves(
             p = np.int64(begin[s[k]]) if width == 0 else s[k] * width
             length = np.int64(end[s[k]]) - p if width == 0 else width
             if length > LEAF:
-                nodes[(p >> FAN_BITS) + leaf[k]] = total
+                if count[w] > 0 and (p + length) >> FAN_BITS <= nodes.size:
+                    nodes[(p >> FAN_BITS) + leaf[k]] = total
             else:
                 sums[s[k]] = total
     return touched
@@ -272,11 +284,11 @@ def renew_above(begin: Array, end: Array, width: Int, nodes: Array, sums: Array,
     for k in range(leaf.size):
         p = np.int64(begin[s[k]]) if width == 0 else s[k] * width
         length = np.int64(end[s[k]]) - p if width == 0 else width
-        if length <= LEAF:
-            continue
         child = leaf[k]
         offset = p >> FAN_BITS
         count = ((length - 1) >> LEAF_BITS) + 1
+        if length <= LEAF or p < 0 or (p + length) >> FAN_BITS > nodes.size or not 0 <= child < count:
+            continue
         while count > FAN:
             child >>= FAN_BITS
             start = offset + (child << FAN_BITS)

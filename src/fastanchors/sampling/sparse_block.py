@@ -23,14 +23,15 @@ from .row_block import (
     build_forest,
     check_forest,
     check_view,
+    drawn,
+    refuse_unless,
     view_arrays,
     view_from_arrays,
     without_sums,
 )
 from .segment_trees import NO_SCALE, Array, Forest, fresh_nodes, renew
-from .sparse_kernels import find, put
+from .sparse_kernels import find, put, within
 from .tree import fresh_tree, renew_tree
-from .tree_draws import draw
 
 __all__ = ["SparseBlock"]
 
@@ -164,6 +165,7 @@ class SparseBlock(Block):
         total = 0.0
         for forest in forests:
             at = slice(forest.begin[j], forest.end[j])
+            refuse_unless(within(forest.other[at], self.shape[0]))
             total += float(((forest.data[at] * view_scale(self.l1_norms(forest.other[at]))) ** 2).sum())
         return total
 
@@ -205,12 +207,12 @@ class SparseBlock(Block):
     def draw_in_row(self, i: Array, r: Array) -> Array:
         if self.loose is None:
             return super().draw_in_row(i, r)
-        return _draw_tiers(self.sides.rows, self.loose.rows, NO_SCALE, i, r)
+        return _draw_tiers(self.sides.rows, self.loose.rows, NO_SCALE, i, r, self.shape[1])
 
     def draw_in_column(self, j: Array, r: Array) -> Array:
         if self.loose is None:
             return super().draw_in_column(j, r)
-        return _draw_tiers(self.sides.columns, self.loose.columns, self.view.scale, j, r)
+        return _draw_tiers(self.sides.columns, self.loose.columns, self.view.scale, j, r, self.shape[0])
 
     # --- updates ----------------------------------------------------------------------------------------------------
 
@@ -228,6 +230,7 @@ class SparseBlock(Block):
         """The whole of :meth:`_write` in one kernel where every entry has its place already; else nothing."""
         rewrite = np.empty(len(i), np.bool_)
         done = set_stored(i, j, x, *self.sides, self.view, self._loose_sums(), rewrite)
+        refuse_unless(done != -2)
         if done > 0:
             self._rewrite(i[rewrite])
         return bool(done >= 0)
@@ -248,12 +251,13 @@ class SparseBlock(Block):
                 return
             self._put_loose(i[~known], j[~known], x[~known])
             i, j, x, at, leaf = i[known], j[known], x[known], at[known], leaf[known]
+        if self.has_columns:
+            across, leaf_across, every = _find(columns, j, i)
+            refuse_unless(every)
+            columns.data[across] = x
+            renew(columns, self.view.scale, j, leaf_across)
         self.view.counters[NONZERO] += put(rows.data, at, x)
         renew(rows, NO_SCALE, i, leaf)
-        if self.has_columns:
-            at, leaf, _ = _find(columns, j, i)
-            columns.data[at] = x
-            renew(columns, self.view.scale, j, leaf)
 
     def _put_loose(self, i: Array, j: Array, x: Array) -> None:
         """Entries that the compressed arrays do not have."""
@@ -287,7 +291,9 @@ class SparseBlock(Block):
         renew(self.sides.columns, self.view.scale, j[known], leaf[known])
         if self.loose is not None:
             i, k = rows[~known], j[~known]
-            self.loose.columns.renew(self.view.scale, k, self.loose.find(i, k))
+            slots = self.loose.find(i, k)
+            refuse_unless(within(slots, self.loose.count))
+            self.loose.columns.renew(self.view.scale, k, slots)
         return j
 
     def _renew_totals(self, j: Array) -> None:
@@ -325,12 +331,12 @@ def _find(forest: Forest, s: Array, other: Array) -> tuple[Array, Array, bool]:
     return at, leaf, find(forest.begin, forest.end, forest.other, s, other, at, leaf)
 
 
-def _draw_tiers(base: Forest, pools: Pools, scale: Array, s: Array, r: Array) -> Array:
+def _draw_tiers(base: Forest, pools: Pools, scale: Array, s: Array, r: Array, limit: int) -> Array:
     """One entry of each segment ``s``, by the uniforms ``r``: first the tier, then the entry. Returns other indices."""
     sums, loose = base.sums[s], pools.forest.sums[s]
     u = r * (sums + loose)
     in_loose = (sums == 0) | ((u >= sums) & (loose > 0))
     out = np.empty(len(s), np.int64)
-    out[~in_loose] = draw(base, scale, s[~in_loose], u[~in_loose])
-    out[in_loose] = draw(pools.forest, scale, s[in_loose], (u - sums)[in_loose])
+    out[~in_loose] = drawn(base, scale, s[~in_loose], u[~in_loose], limit)
+    out[in_loose] = drawn(pools.forest, scale, s[in_loose], (u - sums)[in_loose], limit)
     return out

@@ -9,7 +9,7 @@ import numpy as np
 from .._jit import jit
 from .segment_trees import LANES, LEAF_BITS, Array, Int
 
-__all__ = ["count_rows", "fill_rows", "find", "put"]
+__all__ = ["count_rows", "fill_rows", "find", "put", "within"]
 
 
 @jit
@@ -27,8 +27,9 @@ def find(begin: Array, end: Array, other: Array, s: Array, sought: Array, at: Ar
         for w in range(lanes):
             low[w] = begin[s[group + w]]
             size[w] = np.int64(end[s[group + w]]) - low[w]
-            if size[w] == 0:
+            if size[w] <= 0 or low[w] < 0 or end[s[group + w]] > other.size:
                 low[w] = 0  # a place that can be read, if there is any
+                size[w] = 0
             longest = max(longest, size[w])
         while longest > 1:
             for w in range(lanes):
@@ -57,19 +58,24 @@ def put(data: Array, at: Array, x: Array) -> Any:
 
 
 @jit
-def count_rows(begin: Array, end: Array, data: Array, wanted: Array, first: Int, places: Array, counts: Array) -> None:
+def count_rows(
+    begin: Array, end: Array, size: Int, data: Array, wanted: Array, first: Int, places: Array, counts: Array
+) -> bool:
     """Non-zeros of the rows ``wanted[places]`` − ``first``, into ``counts`` at their places.
 
-    Without ``data`` every stored entry is one.
+    Without ``data`` every stored entry is one. False where a row leads outside the ``size`` entries.
     """
     for k in range(places.size):
         row = wanted[places[k]] - first
         low, high = np.int64(begin[row]), np.int64(end[row])
+        if low < 0 or high < low or high > size:
+            return False
         count = high - low
         if data.size > 0:
             for at in range(low, high):
                 count -= np.int64(data[at] == 0)
         counts[places[k]] = count
+    return True
 
 
 @jit
@@ -82,22 +88,39 @@ def fill_rows(
     wanted: Array,
     first: Int,
     places: Array,
+    columns: Int,
     indptr: Array,
     out_columns: Array,
     out_data: Array,
-) -> None:
+) -> bool:
     """The non-zeros of those rows as rows ``places`` of a compressed matrix, divided by their ``l1`` where given.
 
-    The quotient is taken in double precision whatever the type of the result.
+    The quotient is taken in double precision whatever the type of the result. False where an entry is beyond the
+    ``columns``, or a row has fewer non-zeros than were counted, or some where its norm is zero.
     """
+    sound = True
     for k in range(places.size):
         row = wanted[places[k]] - first
         put = indptr[places[k]]
         for at in range(begin[row], end[row]):
             if data[at] != 0:
+                sound &= 0 <= other[at] < columns
                 out_columns[put] = other[at]
                 if l1.size > 0:
+                    if l1[row] == 0:
+                        return False
                     out_data[put] = data[at] / l1[row]
                 else:
                     out_data[put] = data[at]
                 put += 1
+        sound &= put == indptr[places[k] + 1]
+    return sound
+
+
+@jit
+def within(indices: Array, limit: Int) -> bool:
+    """Whether all are from 0 to ``limit`` − 1."""
+    sound = True
+    for k in range(indices.size):
+        sound &= 0 <= indices[k] < limit
+    return sound

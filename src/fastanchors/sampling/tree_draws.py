@@ -33,7 +33,7 @@ def descend(begin: Array, end: Array, width: Int, nodes: Array, s: Array, u: Arr
             length = np.int64(end[s[k]]) - p if width == 0 else width
             depth = 0
             at = p >> FAN_BITS
-            if length > LEAF:
+            if length > LEAF and p >= 0 and (p + length) >> FAN_BITS <= nodes.size:
                 depth = 1
                 count = ((length - 1) >> LEAF_BITS) + 1
                 while count > FAN:
@@ -95,16 +95,20 @@ def pick_entries(
 ) -> float:
     """The entry of each leaf block that holds ``u``: its other index where there is one, else its place in the segment.
 
-    Weights are squares (``power`` 2) or absolute values (1), of the entries times the ``scale`` of their row.
+    Weights are squares (``power`` 2) or absolute values (1), of the entries times the ``scale`` of their row. −1 for a
+    segment that has no entries, or leads outside the arrays.
     """
     first, start, count = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int64)
     weights = np.empty(LANES * LEAF)
     touched = 0.0
     for group in range(0, u.size, LANES):
         lanes = min(LANES, u.size - group)
-        locate(begin, end, width, step, s, child, group, lanes, first, start, count)
+        locate(begin, end, width, step, data.size, s, child, group, lanes, first, start, count)
         touched += weigh(data, other, scale, step, power, first, start, count, lanes, weights)
         for w in range(lanes):
+            if count[w] == 0:
+                out[group + w] = -1
+                continue
             x = u[group + w]
             total = 0.0
             chosen = np.int64(0)

@@ -1,0 +1,168 @@
+"""Besiege the store: files that say what no writer wrote, with right checksums; the process never dies.
+
+    python benchmarks/siege_store.py --count 100000
+
+Small stores of six kinds (see ``tests/forgeries.py``) are changed by their meaning, then opened, verified, read, drawn
+from, sought in, changed, committed and compacted by a process of its own with 4 GiB of address space. What counts: what
+was refused and where, and everything else than an error of ours, a crash or a hang, which is a fault. With
+``NUMBA_BOUNDSCHECK=1`` a kernel that reads or writes beside an array is a fault too, even where nobody would notice.
+A store that ``fa.verify`` passes must answer a seek as its contents demand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from _table import Report, arguments
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+ADDRESS_SPACE = 4 << 30
+PATIENCE = 60  # seconds for one small store; the first one compiles kernels
+
+
+def batch(kind: str, first: int, count: int) -> None:
+    """In a process of its own: forge and use, one line of JSON before and after each."""
+    import fastanchors.store.store as store_module
+    from forgeries import Sample, forge, make, use
+
+    store_module.time = type("NoTime", (), {"sleep": staticmethod(lambda _: None)})  # nobody else is writing
+    warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 28, 1 << 28))
+    with tempfile.TemporaryDirectory(prefix="fastanchors-siege-", dir=_fast()) as folder:
+        path = Path(folder, "s")
+        make(path, kind)
+        sample = Sample(path)
+        use(path, 0)
+        for seed in range(first, first + count):
+            sample.restore()
+            said = ""
+            try:
+                said = forge(sample, np.random.default_rng([KINDS_SEED, hash_of(kind), seed]))
+                print(json.dumps({"seed": seed, "said": said}), flush=True)
+                found = use(path, seed)
+                fault = "" if "verify" in found else answers(path)
+            except Exception:
+                found, fault = {}, traceback.format_exc()
+            print(json.dumps({"seed": seed, "said": said, "found": sorted(found), "fault": fault}), flush=True)
+
+
+KINDS_SEED = 20_261
+
+
+def hash_of(kind: str) -> int:
+    return sum(map(ord, kind))
+
+
+def _fast() -> str | None:
+    """Where syncing costs nothing, if there is such a place."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def answers(path: Path) -> str:
+    """What is wrong with the answer of a store that is whole."""
+    import fastanchors as fa
+
+    try:
+        with fa.open(path) as S:
+            rows = S.rows(np.arange(S.shape[0]))
+            found = fa.FAS(selection="spa").seek(S, 3, rng=0)
+            want = fa.SPA().seek(rows, 3)
+    except fa.errors.FastAnchorsError:
+        return ""
+    wrong = found.certificate.kind == "exact" and found.indices.tolist() != want.indices.tolist()
+    return f"exact, but {found.indices.tolist()} in place of {want.indices.tolist()}" if wrong else ""
+
+
+class Worker:
+    """A process that works through a batch; restarted behind what killed it."""
+
+    def __init__(self, kind: str, first: int, last: int) -> None:
+        self.kind, self.at, self.last = kind, first, last
+
+    def run(self, tell) -> None:
+        while self.at < self.last:
+            command = [sys.executable, __file__, "--batch", self.kind, str(self.at), str(self.last - self.at)]
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            said, ended = self._follow(child, tell)
+            if ended and self.at < self.last:
+                tell({"seed": self.at, "said": said, "found": [], "fault": ended})
+                self.at += 1
+
+    def _follow(self, child, tell) -> tuple[str, str]:
+        said = ""
+        while True:
+            ready, _, _ = select.select([child.stdout], [], [], PATIENCE)
+            if not ready:
+                child.kill()
+                child.wait()
+                return said, f"no answer in {PATIENCE} s"
+            line = child.stdout.readline()
+            if not line:
+                break
+            result = json.loads(line)
+            said = result["said"]
+            if "fault" in result:
+                self.at = result["seed"] + 1
+                tell(result)
+            else:
+                self.at = result["seed"]
+        code = child.wait()
+        return said, f"the process ended with {code}: {child.stderr.read()[-300:]}" if code else ""
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--batch"]:
+        batch(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        return
+    from forgeries import KINDS
+
+    options = arguments(__doc__, count={"type": int, "default": 100_000}, first={"type": int, "default": 0})
+    count = (600 if options.quick else options.count) // len(KINDS)
+    report = Report("siege_store", "Forged stores", options)
+    start = time.perf_counter()
+    rows, faults = [], 0
+    for kind in KINDS:
+        tally: Counter[str] = Counter()
+
+        def tell(result, kind=kind, tally=tally) -> None:
+            tally["all"] += 1
+            tally["refused by verify"] += "verify" in result["found"]
+            tally["refused by open"] += "open" in result["found"]
+            tally["refused later"] += bool(set(result["found"]) - {"verify", "open", "open r+"})
+            if result["fault"]:
+                tally["faults"] += 1
+                lines = result["fault"].strip().splitlines()
+                where = [line.strip() for line in lines if line.startswith("  File") and "fastanchors/" in line][-1:]
+                print(f"FAULT {kind} {result['seed']}: {result['said']}: {lines[-1]} {where}", file=sys.stderr)
+
+        Worker(kind, options.first, options.first + count).run(tell)
+        columns = ("all", "refused by verify", "refused by open", "refused later", "faults")
+        rows.append((kind, *(tally[name] for name in columns)))
+        faults += tally["faults"]
+        print(rows[-1], file=sys.stderr)
+    checked = " with checked indices" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else ""
+    report.text(
+        f"{sum(row[1] for row in rows)} forged stores in {time.perf_counter() - start:.0f} s{checked}; {faults} faults."
+    )
+    report.table(["store", "forged", "refused by verify", "by open", "later", "faults"], rows)
+    report.save()
+    sys.exit(faults > 0)
+
+
+if __name__ == "__main__":
+    main()
