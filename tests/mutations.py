@@ -119,6 +119,11 @@ def _mat5(folder: Path, what: str) -> Path:
     return folder / "a.mat"
 
 
+def _mat4(folder: Path) -> Path:
+    scipy.io.savemat(folder / "a.mat", {"A": _sparse().tocsc()}, format="4")
+    return folder / "a.mat"
+
+
 def _mat73(folder: Path, what: str) -> Path:
     import h5py
 
@@ -262,6 +267,7 @@ SAMPLES: dict[str, Callable[[Path], Path]] = {
     "npz csc": lambda folder: _npz(folder, "csc"),
     "npz coo": lambda folder: _npz(folder, "coo"),
     "npz bsr": lambda folder: _npz(folder, "bsr"),
+    "mat 4 sparse": lambda folder: _mat4(folder),
     "mat 5": lambda folder: _mat5(folder, "dense"),
     "mat 5 sparse": lambda folder: _mat5(folder, "sparse"),
     "mat 5 cube": lambda folder: _mat5(folder, "cube"),

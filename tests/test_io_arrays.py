@@ -11,7 +11,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from fastanchors.errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
+from fastanchors.errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError, TooLargeError
 from fastanchors.io import open_source, register_object
 from fastanchors.io.matlab import open_mat
 from fastanchors.io.open import _OBJECTS
@@ -362,6 +362,25 @@ def test_mat_files_of_version_4(tmp_path):
     scipy.io.savemat(path, {"A": A, "B": B, "t": "text"}, format="4")
     assert np.array_equal(whole(open_source(path)), A)
     assert np.array_equal(whole(open_source(path, variable="B")), B)
+
+
+def test_sparse_matrices_of_version_4(tmp_path):
+    """A line (row, column, value) for each entry, counted from 1, and the shape at the end."""
+    path = tmp_path / "a.mat"
+    A = sp.random_array((30, 7), density=0.3, rng=np.random.default_rng(0), format="csc")
+    scipy.io.savemat(path, {"A": A, "B": np.ones((2, 2))}, format="4")
+    assert np.array_equal(whole(open_source(path)), A.toarray())
+    assert np.array_equal(whole(open_source(path, transpose=True)), A.toarray().T)
+    assert open_source(path).is_sparse
+    raw = path.read_bytes()
+    for bad, message in ((1.5, "not a whole number"), (0.0, "row index -1"), (31.0, "row index 30"), (np.nan, "whole")):
+        first = np.frombuffer(raw, "<f8", 1, raw.index(b"A\0") + 2)[0]
+        path.write_bytes(raw.replace(np.float64(first).tobytes(), np.float64(bad).tobytes(), 1))
+        with pytest.raises(StoreError, match=message):
+            whole(open_source(path))
+    path.write_bytes(raw[:22] + raw[22:].replace(np.float64(7).tobytes(), np.float64(1e12).tobytes()))
+    with pytest.raises(TooLargeError, match="claims 1,000,000,000,000 columns"):
+        whole(open_source(path))
 
 
 def test_structures_in_mat_files_of_version_7_3(tmp_path):

@@ -5,7 +5,12 @@ from __future__ import annotations
 import bz2
 import csv
 import io
+import os
 import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +31,7 @@ from fastanchors.errors import (
 )
 from fastanchors.io import open_source
 from fastanchors.io.records import record_chunks, split_fields
+from fastanchors.io.scratch import TemporaryFolder
 from fastanchors.io.text import read_texts
 
 MARKET = "%%MatrixMarket matrix coordinate real general\n"
@@ -419,3 +425,24 @@ def test_hostile_texts(tmp_path):
         (tmp_path / name).write_bytes(b"\x1f\x8bPAR1 nothing of the kind")
         with pytest.raises(StoreError, match="cannot read"):
             read_texts(tmp_path / name)
+
+
+def test_temporary_directories_of_killed_processes_are_removed_by_the_next(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    code = "import os, signal; from fastanchors.io.scratch import TemporaryFolder as T; t = T()"
+    code += "; print(t.name, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    killed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    left = Path(killed.stdout.strip())
+    assert left.parent == tmp_path
+    foreign = tmp_path / "fastanchors-of-somebody"
+    foreign.mkdir()
+    with TemporaryFolder() as living:
+        assert left.exists()  # it may be about to be locked
+        os.utime(left, (1, 1))
+        os.utime(living, (1, 1))
+        with TemporaryFolder() as other:
+            assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+                [Path(living).name, Path(other).name, foreign.name]
+            )
+    assert list(tmp_path.iterdir()) == [foreign]

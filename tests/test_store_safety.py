@@ -370,6 +370,7 @@ FORGERIES = {
     "journal of a neighbour": lambda c: c.update(journal="../victim.log"),
     "names elsewhere": lambda c: c["names"].update(file=".."),
     "extra elsewhere": lambda c: c["extras"].update(fas={"file": "../x", "bytes": 0, "arrays": {}}),
+    "extras of another kind": lambda c: c.update(extras=40),
     "many columns": lambda c: c.update(columns=10**12),
     "many rows": lambda c: (c.update(rows=10**9), c["shards"][0].update(rows=10**9)),
     "rows that do not add up": lambda c: c.update(rows=10**9),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from .._validate import check_finite, check_index
 from ..io import open_source
 from ..io.addresses import RemotePath, is_address, path_of
 from ..io.scene import SceneInfo
+from ..io.scratch import TemporaryFolder
 from ..matrix import ArrayMatrix, RowMatrix, dense, open_matrix
 from ..matrix.scaled import scale_rows
 from ..store import Store
@@ -40,9 +40,9 @@ class _Address(click.Path):
             self.fail("'-' reads standard input, which is a terminal; pipe a file into the command", param, ctx)
         if ctx.meta.setdefault(_STANDARD_INPUT, param) is not param:
             self.fail("'-' can be given once: standard input is read to its end", param, ctx)
-        folder = tempfile.mkdtemp(prefix=_STANDARD_INPUT)
-        ctx.call_on_close(lambda: shutil.rmtree(folder, ignore_errors=True))
-        path = Path(folder) / "standard-input"
+        folder = TemporaryFolder()
+        ctx.call_on_close(folder.cleanup)
+        path = Path(folder.name) / "standard-input"
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         with path.open("rb") as file:
@@ -52,7 +52,7 @@ class _Address(click.Path):
 
 PATH = click.Path(path_type=Path)
 ADDRESS = _Address(path_type=Path)
-_STANDARD_INPUT = "fastanchors-standard-input-"
+_STANDARD_INPUT = "fastanchors standard input"
 _MAGIC = (b"\x93NUMPY", b"PK\x03\x04", b"%%Matrix", b"PAR1", b"MATLAB", b"\x89HDF", b"\x1f\x8b")
 
 

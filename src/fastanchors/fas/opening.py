@@ -6,9 +6,7 @@ it is too large for that: most formats can only be read from their beginning.
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 import weakref
 from collections import deque
 from collections.abc import Iterator
@@ -23,6 +21,7 @@ from ..io import Source, open_source
 from ..io.addresses import path_of
 from ..io.numpy_files import map_npy
 from ..io.row_source import block_bytes, split
+from ..io.scratch import TemporaryFolder
 from ..matrix.array import ArrayMatrix, LoadedMatrix
 from ..matrix.contract import RowMatrix, Rows
 from ..matrix.scaled import scale_rows
@@ -137,13 +136,13 @@ def _built(source: Source, held: deque[Rows], rest: Iterator[Rows], normalize: L
 
     names: dict[str, Any] = {"row_names": source.row_names, "column_names": source.column_names}
     again = Source(source.name, source.shape, source.dtype, source.is_sparse, blocks, **names)
-    folder = tempfile.mkdtemp(prefix="fastanchors-")
+    folder = TemporaryFolder()
     try:
-        store = build(again, Path(folder) / "store", normalize=normalize, columns=False, sidecars=())
+        store = build(again, Path(folder.name) / "store", normalize=normalize, columns=False, sidecars=())
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.cleanup()
         raise
-    weakref.finalize(store, shutil.rmtree, folder, ignore_errors=True)
+    weakref.finalize(store, folder.cleanup)
     store.provenance = "built into a temporary store"
     store.rows_read_on_opening = store.shape[0]
     return store

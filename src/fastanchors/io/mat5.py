@@ -50,6 +50,10 @@ class _Part(NamedTuple):
             raise ValueError("the file is truncated")
         return data
 
+    def piece(self, at: int, size: int) -> _Part:
+        """``size`` of these bytes from ``at`` on."""
+        return _Part(self.file, self.start + at, size)
+
 
 class _Numbers:
     """A one-dimensional array in a file, by slices."""
@@ -75,13 +79,13 @@ class MatVariable:
     Attributes
     ----------
     kind
-        "numbers", "sparse", "text" or "other"
+        "numbers", "sparse", "triplets" (sparse, of level 4), "text" or "other"
     shape
         Of the array, in MATLAB's order of axes.
     values
         Its numbers in column-major order; of a sparse matrix those that are not zero.
     pointers, rows
-        Of a sparse matrix, by columns.
+        Of a sparse matrix, by columns; of triplets ``pointers`` are the columns themselves.
     """
 
     name: str
@@ -105,6 +109,20 @@ class MatVariable:
     def readers(self) -> tuple[SliceReader, SliceReader, SliceReader]:
         """Of the three arrays of a sparse matrix."""
         return SliceReader(self.pointers), SliceReader(self.rows), SliceReader(self.values)
+
+    def triplet_readers(self) -> tuple[SliceReader, SliceReader, SliceReader]:
+        """Of rows, columns (both from 0 on) and values of triplets."""
+        return _FromOne(self.rows), _FromOne(self.pointers), SliceReader(self.values)
+
+
+class _FromOne(SliceReader):
+    """Reads numbers that count from 1, kept as floating-point ones."""
+
+    def read(self, count: int) -> NDArray[Any]:
+        piece = super().read(count).astype(np.float64)
+        if not (np.abs(piece) <= 1 << 53).all() or (piece != np.rint(piece)).any():
+            raise ValueError("an index of a sparse matrix is not a whole number")
+        return piece.astype(np.int64) - 1
 
 
 def read_variables(path: Path, file: IO[bytes], opened: list[IO[bytes]]) -> dict[str, MatVariable]:
@@ -260,5 +278,22 @@ def _level_4(whole: _Part) -> Iterator[MatVariable]:
             yield MatVariable(name, "numbers", (m, n), values.dtype, values)
         elif what == 1:
             yield MatVariable(name, "text", (m, n), values.dtype, values)
+        elif what == 2 and not is_complex and n == 3 and m > 0:
+            yield _triplets(name, values, m)
         else:
             yield MatVariable(name, "other", (m, n))
+
+
+def _triplets(name: str, numbers: _Numbers, lines: int) -> MatVariable:
+    """A sparse matrix of level 4: a line (row, column, value) for each entry, and one with the shape at the end."""
+    rows, columns, values = (
+        _Numbers(numbers.part.piece(at * width, width), numbers.stored, numbers.dtype)
+        for width in [lines * numbers.stored.itemsize]
+        for at in range(3)
+    )
+    m, n = (float(side[lines - 1 :].tolist()[0]) for side in (rows, columns))
+    if not (0 <= m <= 1 << 53 and 0 <= n <= 1 << 53 and m.is_integer() and n.is_integer()):
+        raise ValueError(f"the sparse matrix {name!r} claims {m} × {n}")
+    for side in (rows, columns, values):
+        side.size = lines - 1
+    return MatVariable(name, "triplets", (int(m), int(n)), values.dtype, values, columns, rows)

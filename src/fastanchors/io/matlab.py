@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
 from .arrays import dense_source, rows_of_columns
-from .compressed import SliceReader, compressed_source
+from .compressed import SliceReader, compressed_source, coo_source
 from .hdf5 import check_stored, open_hdf5
 from .mat5 import MatVariable, read_variables
 from .row_source import Source, read_names, reading
@@ -138,7 +138,7 @@ def open_mat(path: Path) -> MatFile:
         opened.append(path.open("rb"))
         found = read_variables(path, opened[0], opened)
         arrays: dict[str, MatArray] = {
-            name: _Stored(each) for name, each in found.items() if each.kind in ("numbers", "sparse")
+            name: _Stored(each) for name, each in found.items() if each.kind in ("numbers", "sparse", "triplets")
         }
         texts = {name: each.text() for name, each in found.items() if each.kind == "text" and each.shape[0] == 1}
         return MatFile(arrays, texts, opened)
@@ -185,12 +185,25 @@ class _Stored(MatArray):
                 by_column=not transpose,
                 **names,
             )
+        if variable.kind == "triplets":
+            return self._triplets(name, transpose, names)
         rows, columns = math.prod(self.shape[:-1]), self.shape[-1]  # pixels × bands of a cube lie as a matrix does
         assert variable.values is not None
         if transpose:
             return dense_source(name, _ByColumn(variable, (columns, rows)), **names)
         read = partial(rows_of_columns, variable.values.take, (rows, columns), variable.dtype)
         return Source(name, (rows, columns), variable.dtype, False, read, **names)
+
+    def _triplets(self, name: str, transpose: bool, names: dict[str, Any]) -> Source:
+        variable = self.variable
+        assert variable.values is not None
+
+        def readers() -> tuple[SliceReader, SliceReader, SliceReader]:
+            rows, columns, values = variable.triplet_readers()
+            return (columns, rows, values) if transpose else (rows, columns, values)
+
+        shape = (self.shape[1], self.shape[0]) if transpose else (self.shape[0], self.shape[1])
+        return coo_source(name, shape, variable.dtype, readers, entries=variable.values.size, **names)
 
 
 class _ByColumn:

@@ -43,7 +43,6 @@ def check_manifest(content: Mapping[str, Any]) -> None:
         raise ValueError("it has no shards")
     for shard in _is(content["shards"], list, "shards"):
         check_shard(_is(shard, dict, "a shard"), content)
-    _check_numbers(content)
     if content["rows"] != sum(shard["rows"] for shard in content["shards"]):
         raise ValueError(f"its shards have not the {content['rows']!r} rows that it says")
     if content.get("names") is not None:
@@ -51,6 +50,7 @@ def check_manifest(content: Mapping[str, Any]) -> None:
     for description in _is(content.get("extras", {}), dict, "extras").values():
         check_description(description)
     _is(content.get("metadata", {}), dict, "metadata")
+    _check_numbers(content)
 
 
 def _check_numbers(content: Mapping[str, Any]) -> None:
