@@ -29,6 +29,14 @@ class Certificate:
     to be at least 1 − η of the largest), ``"sampled"`` (a statement with probability 1 − δ) or ``"none"``.
     ``statement`` says it in one sentence for people; ``details`` holds the figures behind it. ``evidence`` is what
     :attr:`stability` is computed from.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> X = fa.datasets.separable(200, 10, 4, rng=0).A
+    >>> certificate = fa.SPA().seek(X, 4).certificate
+    >>> certificate.kind
+    'exact'
     """
 
     kind: CertificateKind

@@ -38,7 +38,17 @@ def one_line(text: str, longest: int = _LONGEST) -> str:
 
 
 class FastAnchorsError(Exception):
-    """Base of all errors of fastanchors."""
+    """Base of all errors of fastanchors.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> try:
+    ...     fa.SPA().seek([[1.0, -1.0]], 1)
+    ... except fa.FastAnchorsError as error:
+    ...     print(type(error).__name__)
+    InvalidInputError
+    """
 
     def __str__(self) -> str:
         return one_line(super().__str__())

@@ -123,6 +123,13 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
     For sample access with more than ``rows`` rows the singular values are those of :func:`fastanchors.fkv`.
     Costs k_max non-negative least squares for ``rows`` rows at most (a few seconds), and k_max + 2 passes over a
     larger matrix.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> X = fa.datasets.separable(100, 10, 4, rng=0).A
+    >>> fa.rank_curve(X, 8).k
+    4
     """
     data = open_matrix(A)
     m = data.shape[0]

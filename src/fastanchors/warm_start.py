@@ -105,6 +105,14 @@ def nmf(
     ------
     RankError
         The rows hold fewer than k independent anchors; ask for a smaller k, or for another start.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> X = fa.datasets.separable(100, 10, 3, noise=0.02, rng=0).A
+    >>> factors = fa.nmf(X, 3, rng=0)
+    >>> factors.W.shape, factors.H.shape
+    ((100, 3), (3, 10))
     """
     if "random_state" in options:
         raise InvalidInputError("nmf takes its seed as rng, not random_state")

@@ -31,7 +31,15 @@ _BEGINNING = 400  # characters of a text that are kept to be shown
 
 @dataclass(frozen=True)
 class Corpus:
-    """Counts (documents × words, CSR), the words, and names and beginnings of the documents where there are any."""
+    """Counts (documents × words, CSR), the words, and names and beginnings of the documents where there are any.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> corpus = fa.apps.as_corpus(["cats purr", "dogs bark", "cats and dogs"], min_df=1)
+    >>> corpus.vocabulary
+    ['bark', 'cats', 'dogs', 'purr']
+    """
 
     counts: Any
     vocabulary: list[str] | None
@@ -90,6 +98,17 @@ def read_corpus(
         Whether tags are taken out of the texts.
     vectorizer
         Scikit-learn vectoriser or None Counts the words instead; stop words and n-grams are then its own affair.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import fastanchors as fa
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "texts.txt"
+    ...     _ = path.write_text("cats purr\\ndogs bark\\ncats and dogs\\n")
+    ...     print(fa.apps.read_corpus(path, min_df=1).counts.shape)
+    (3, 4)
     """
     given: dict[str, Any] = {"min_df": min_df, "max_df": max_df, "stop_words": stop_words}
     path = Path(path)
@@ -136,6 +155,13 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | None = None, **options
 
     Texts (a list of strings, a column of a frame) and paths take the ``options`` of :func:`read_corpus`. Counts (an
     array, sparse matrix, frame, store or sample matrix) are taken as they are, with the frame's columns as words.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> corpus = fa.apps.as_corpus(["cats purr", "dogs bark", "cats and dogs"], min_df=1)
+    >>> corpus.counts.shape
+    (3, 4)
     """
     if isinstance(source, Corpus):
         return source

@@ -38,6 +38,13 @@ class Cube:
         What the file tells: size of the image, wavelengths, bad bands, no-data value, scale factors, place.
     name
         What messages call it.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> result = fa.apps.unmix(fa.datasets.hyperspectral(12, 10, 30, 3, rng=0).A, 3, shape=(12, 10))
+    >>> result.cube.shape
+    (12, 10)
     """
 
     source: Source

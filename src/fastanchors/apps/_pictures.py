@@ -22,6 +22,16 @@ def save_pictures(result: Unmixing, folder: str | Path) -> list[Path]:
     """Write ``spectra.png`` and, where the size of the image is known, ``abundances.png`` and ``residual.png``.
 
     Returns the files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import fastanchors as fa
+    >>> scene = fa.datasets.hyperspectral(12, 10, 30, 3, rng=0)
+    >>> result = fa.apps.unmix(scene.A, 3, shape=(12, 10))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(sorted(path.name for path in fa.apps.save_pictures(result, folder)))
+    ['abundances.png', 'residual.png', 'spectra.png']
     """
     try:
         from matplotlib.figure import Figure

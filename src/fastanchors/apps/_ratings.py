@@ -35,6 +35,14 @@ class RatingsTable:
         CSR matrix, users × items
     users, items : list
         The ids of its rows and columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastanchors as fa
+    >>> table = fa.apps.RatingsTable(np.array([[5.0, 0.0], [3.0, 1.0]]), ["ann", "bob"], ["film", "book"])
+    >>> table.rows_of(["bob"]).tolist()
+    [1]
     """
 
     def __init__(self, A: Rows, users: list[Any], items: list[Any]) -> None:
@@ -129,6 +137,17 @@ def read_ratings(
     -------
     RatingsTable
         The ratings, with the ids of users and items.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import fastanchors as fa
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "ratings.csv"
+    ...     _ = path.write_text("user,item,rating\\nann,film,5\\nbob,film,3\\nbob,book,1\\n")
+    ...     print(fa.apps.read_ratings(path).items)
+    ['film', 'book']
     """
     wanted = (user, item, rating)
     places: tuple[int, ...] = (0, 1, 2)

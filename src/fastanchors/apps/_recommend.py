@@ -55,6 +55,14 @@ class Recommender:
     -----
     Cost: FKV and its p rows, for any number of users; O(n·k) memory for V with sample access. A user costs
     O(nnz(row)·k), a draw O(k²) on average, whatever the number of users or items; :meth:`top_n` over all items O(n·k).
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> ratings = fa.datasets.ratings(60, 40, 3, per_user=15, rng=0).A
+    >>> model = fa.apps.Recommender(ratings, 3, rng=0)
+    >>> model.top_n([0, 1], 5).shape
+    (2, 5)
     """
 
     def __init__(
@@ -237,6 +245,13 @@ def recommend(
     draws from the low-rank row of each user (Tang 2018), without forming it; the other ``options`` are those of
     :class:`Recommender`. For more than one question, or for ratings that go on arriving, make the :class:`Recommender`
     once.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> ratings = fa.datasets.ratings(60, 40, 3, per_user=15, rng=0).A
+    >>> fa.apps.recommend(ratings, [0, 1], 5, k=3, rng=0).shape
+    (2, 5)
     """
     if _package(S) in ("pandas", "polars"):
         S = RatingsTable.from_frame(S, user=user, item=item, rating=rating)

@@ -43,6 +43,14 @@ class Representatives:
         The columns that were used, or None for arrays.
     certificate
         How sure the solver is that these are the anchors.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> table = [[0, 10], [10, 0], [5, 5], [2, 8]]
+    >>> found = fa.apps.representatives(table, 2)
+    >>> found.nearest().shape, round(float(found.share.sum()), 6)
+    ((4,), 1.0)
     """
 
     names: list[Hashable]
@@ -105,6 +113,13 @@ def representatives(
     Rows are compared as they are, not scaled to sum one: a large and a small row of the same proportions differ here.
     Cost: that of the solver and of encoding; memory: one scaled copy of the table, which may have 1 GiB where it is not
     in memory already.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> table = [[0, 10], [10, 0], [5, 5], [2, 8]]
+    >>> sorted(fa.apps.representatives(table, 2).indices.tolist())
+    [0, 1]
     """
     if scale not in ("range", "none"):
         raise InvalidInputError(f"scale must be 'range' or 'none', got {scale!r}")

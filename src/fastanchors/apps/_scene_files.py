@@ -59,6 +59,16 @@ def read_cube(
         more like them; for matrices the axis that is not the pixels, and where the shape is unknown the shorter one.
     order
         Of the pixels of a matrix, ``"C"`` along rows or ``"F"`` down columns; by default ``"F"`` for ``.mat``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import fastanchors as fa
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(folder + "/scene.npy", np.ones((6, 5, 30)))
+    ...     print(fa.apps.read_cube(folder + "/scene.npy", bands="last").shape)
+    (6, 5)
     """
     path = Path(path)
     if not path.exists():
@@ -82,7 +92,20 @@ def read_cube(
 
 
 def read_mask(path: str | Path, cube: Cube) -> NDArray[np.bool_]:
-    """Which pixels of the scene are to be used: those where the image (or list) of one band in the file is not 0."""
+    """Which pixels of the scene are to be used: those where the image (or list) of one band in the file is not 0.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import fastanchors as fa
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(folder + "/scene.npy", np.ones((6, 5, 30)))
+    ...     np.save(folder + "/mask.npy", np.eye(6, 5))
+    ...     cube = fa.apps.read_cube(folder + "/scene.npy", bands="last")
+    ...     print(int(fa.apps.read_mask(folder + "/mask.npy", cube).sum()))
+    5
+    """
     path = Path(path)
     if path.suffix.lower() == ".npy" and path.exists():
         values = np.asarray(map_npy(path))

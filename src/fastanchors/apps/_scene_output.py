@@ -21,6 +21,16 @@ def save_spectra(result: Unmixing, folder: str | Path) -> list[Path]:
     """Write ``endmembers.csv`` (a row per band) and the ENVI spectral library ``endmembers.sli`` with its header.
 
     Bands that were left out are zero; wavelengths are given where the scene has them, else the numbers of the bands.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import fastanchors as fa
+    >>> scene = fa.datasets.hyperspectral(12, 10, 30, 3, rng=0)
+    >>> result = fa.apps.unmix(scene.A, 3, shape=(12, 10))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(sorted(path.name for path in fa.apps.save_spectra(result, folder)))
+    ['endmembers.csv', 'endmembers.hdr', 'endmembers.sli']
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -67,6 +77,16 @@ def save_maps(result: Unmixing, folder: str | Path, *, geotiff: bool = False) ->
     -------
     list of Path
         The files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import fastanchors as fa
+    >>> scene = fa.datasets.hyperspectral(12, 10, 30, 3, rng=0)
+    >>> result = fa.apps.unmix(scene.A, 3, shape=(12, 10))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(sorted(path.name for path in fa.apps.save_maps(result, folder)))
+    ['abundances.hdr', 'abundances.img', 'residual.hdr', 'residual.img']
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

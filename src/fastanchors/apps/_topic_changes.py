@@ -30,6 +30,14 @@ class TopicChanges:
         Topics before that none after is like.
     distances
         Total variation, 0 … 1, of each pair in ``same`` and ``moved``.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> counts = fa.datasets.topics(300, 80, 3, rng=0).A
+    >>> model = fa.apps.topics(counts, 3)
+    >>> fa.apps.topic_changes(model, model).same
+    ((0, 0), (1, 1), (2, 2))
     """
 
     same: tuple[tuple[int, int], ...]
@@ -40,7 +48,17 @@ class TopicChanges:
 
 
 def topic_changes(before: Topics, after: Topics) -> TopicChanges:
-    """Match the topics of two models of the same vocabulary by the total variation of their laws."""
+    """Match the topics of two models of the same vocabulary by the total variation of their laws.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> counts = fa.datasets.topics(300, 80, 3, rng=0).A
+    >>> before, after = fa.apps.topics(counts, 3), fa.apps.topics(counts[:200], 3)
+    >>> changes = fa.apps.topic_changes(before, after)
+    >>> len(changes.same) + len(changes.moved) + len(changes.gone)
+    3
+    """
     if before.topics.shape[1] != after.topics.shape[1]:
         words = f"{before.topics.shape[1]} and {after.topics.shape[1]}"
         raise InvalidInputError(f"the models have {words} words: they must be of one vocabulary")

@@ -31,6 +31,16 @@ def save_topics(model: Topics, path: str | os.PathLike[str], *, text_options: di
     """Write the model to an ``.npz`` file: arrays and one JSON record; complete or not at all.
 
     ``text_options`` are kept with it: how texts were split into words.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import fastanchors as fa
+    >>> model = fa.apps.topics(fa.datasets.topics(300, 80, 3, rng=0).A, 3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fa.apps.save_topics(model, folder + "/model.npz")
+    ...     print(os.listdir(folder))
+    ['model.npz']
     """
     path = Path(path)
     if path.suffix.lower() != ".npz":
@@ -55,7 +65,19 @@ def is_topics(path: str | os.PathLike[str]) -> bool:
 
 
 def load_topics(path: str | os.PathLike[str]) -> Topics:
-    """A model that :func:`save_topics` wrote."""
+    """A model that :func:`save_topics` wrote.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import fastanchors as fa
+    >>> model = fa.apps.topics(fa.datasets.topics(300, 80, 3, rng=0).A, 3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fa.apps.save_topics(model, folder + "/model.npz")
+    ...     again = fa.apps.load_topics(folder + "/model.npz")
+    >>> bool((again.topics == model.topics).all())
+    True
+    """
     if not is_topics(path):
         raise StoreError(f"{os.fspath(path)} is no topic model; one is written by fastanchors topics --out model.npz")
     try:
@@ -92,7 +114,20 @@ def save_table(
     columns: Sequence[str],
     corner: str = "document",
 ) -> None:
-    """A table with names of rows and columns as ``.csv`` or ``.parquet``; complete or not at all."""
+    """A table with names of rows and columns as ``.csv`` or ``.parquet``; complete or not at all.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import fastanchors as fa
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "t.csv"
+    ...     fa.apps.save_table(np.eye(2), path, rows=["a", "b"], columns=["x", "y"])
+    ...     print(path.read_text().splitlines()[0])
+    document,x,y
+    """
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".parquet"):

@@ -42,6 +42,14 @@ class TopicCurve:
         Their standard errors.
     chosen
         The smallest k whose score is within one standard error of the best.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> counts = fa.datasets.topics(300, 80, 3, rng=0).A
+    >>> curve = fa.apps.topic_curve(counts, (2, 3))
+    >>> curve.numbers, len(curve.scores)
+    ((2, 3), 2)
     """
 
     numbers: tuple[int, ...]
@@ -63,6 +71,13 @@ def topic_curve(
         The values of k to try; by default from 5 upwards until two in a row are no better than the best.
     rng
         Which documents are held out.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> counts = fa.datasets.topics(300, 80, 3, rng=0).A
+    >>> fa.apps.topic_curve(counts, (2, 3)).chosen in (2, 3)
+    True
     """
     H = as_corpus(source, vocabulary=vocabulary, **options).counts
     generator = as_generator(rng)

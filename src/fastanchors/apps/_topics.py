@@ -72,6 +72,16 @@ class Topics:
         What ``topics(..., start=...)`` goes on from.
     seconds
         Wall-clock time.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> counts = fa.datasets.topics(300, 80, 3, rng=0).A
+    >>> model = fa.apps.topics(counts, 3, vocabulary=[f"word{j}" for j in range(80)])
+    >>> len(model.words(5)), len(model.words(5)[0])
+    (3, 5)
+    >>> model.mixtures.shape
+    (300, 3)
     """
 
     topics: NDArray[np.float64]
@@ -194,6 +204,13 @@ def topics(
     Cost: two sparse products with the counts in each of 5 rounds; large corpora need 2 rounds, and a sample of the
     documents the others. Memory: three copies of the counts at most and some k numbers per word and per document; the
     words × words co-occurrence is never formed.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> counts = fa.datasets.topics(300, 80, 3, rng=0).A
+    >>> fa.apps.topics(counts, 3).topics.shape
+    (3, 80)
     """
     started = time.perf_counter()
     corpus = as_corpus(source, vocabulary=vocabulary, **options)

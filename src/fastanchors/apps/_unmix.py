@@ -80,6 +80,14 @@ class Unmixing:
         Wall-clock time.
     has_shadow
         Whether a shadow was one more vertex.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> scene = fa.datasets.hyperspectral(12, 10, 30, 3, rng=0)
+    >>> result = fa.apps.unmix(scene.A, 3, shape=(12, 10))
+    >>> result.endmembers.shape, result.maps.shape
+    ((3, 30), (12, 10, 3))
     """
 
     endmembers: NDArray[np.float64]
@@ -229,6 +237,13 @@ def unmix(
     for each, and the abundances, or no more than 1 GB with ``out`` on disk.
 
     Raises ``RankError`` when the scene holds fewer than k independent spectra.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> scene = fa.datasets.hyperspectral(12, 10, 30, 3, rng=0)
+    >>> fa.apps.unmix(scene.A, 3, shape=(12, 10)).abundances.shape
+    (120, 3)
     """
     started = time.perf_counter()
     k = check_size(k, name="k")

@@ -32,6 +32,14 @@ class DaskMatrix(RowMatrix):
 
     Every method runs where the rows are. Blocks of a Dask array are computed anew for every pass unless the array was
     persisted: ``X = X.persist()`` where the workers' memory holds it.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import fastanchors as fa
+    >>> matrix = fa.open_matrix(da.ones((6, 3), chunks=(2, 3)))
+    >>> type(matrix).__name__, matrix.shape
+    ('DaskMatrix', (6, 3))
     """
 
     def __init__(

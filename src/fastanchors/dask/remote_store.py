@@ -54,6 +54,17 @@ def connect(path: str | os.PathLike[str], client: Any = None) -> RemoteStore:
         It answers every reading call of a store with the same values and, for the same seed, the same draws, and every
         solver takes it: ``fa.FAS().seek(fa.dask.connect(path), 10)``. ``S.cost.bytes_moved`` counts what crossed
         between processes: pickled arguments, times the number of workers where all get them, and results.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import fastanchors as fa
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fa.build(np.eye(4), folder + "/eye.store").close()
+    ...     with fa.dask.connect(folder + "/eye.store") as S:
+    ...         print(fa.SPA().seek(S, 2).indices.shape)
+    (2,)
     """
     return RemoteStore(storage_of(path), Pool(client))
 
@@ -73,6 +84,17 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
     """A store for reading, whose shards are on workers. Made by :func:`connect`.
 
     Every draw is made from uniform numbers drawn here, so that it does not depend on which worker answers.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import fastanchors as fa
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fa.build(np.eye(4), folder + "/eye.store").close()
+    ...     with fa.dask.connect(folder + "/eye.store") as S:
+    ...         print(type(S).__name__, S.shape)
+    RemoteStore (4, 4)
     """
 
     rows_marked = 1 << 25  #: rows that are marked at a time, at most; those of a scan are marked where they are

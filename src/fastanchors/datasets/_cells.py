@@ -29,6 +29,13 @@ class Cells:
         The share of each programme in every cell, summing to one.
     labels : array of int
         Which programme a pure cell is of; −1 for mixtures.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> made = fa.datasets.cells(50, 30, 3, rng=0)
+    >>> made.A.shape, made.weights.shape
+    ((50, 30), (50, 3))
     """
 
     A: Rows

@@ -45,7 +45,14 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def family(name: str, *, noise: float = 0.0, rng: RngLike = None) -> Separable:
-    """One matrix of a family of the literature, by name (the keys of ``FAMILIES``), in the literature's sizes."""
+    """One matrix of a family of the literature, by name (the keys of ``FAMILIES``), in the literature's sizes.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> fa.datasets.family("well_conditioned_middle_points", rng=0).A.shape
+    (210, 200)
+    """
     if name not in FAMILIES:
         raise InvalidInputError(f"no family {name!r}; there are {', '.join(sorted(FAMILIES))}")
     generator, options = FAMILIES[name]
@@ -70,6 +77,12 @@ def dirichlet(
     The literature's M = W·[I … I H′] + N with a data point as a row. The Dirichlet parameters are ``alpha``, or
     uniform on [0, 1] when it is None. N = δ·randn with δ = ``noise``; with ``relative``, N is scaled so that
     ‖N‖_F = δ·‖W·H‖_F. Negative entries of the sum are clipped at zero. Rows come in random order.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> fa.datasets.dirichlet(50, 10, 4, rng=0).A.shape
+    (54, 10)
     """
     rng = as_generator(rng)
     mixtures, copies = check_size(mixtures, name="mixtures"), check_size(copies, name="copies")
@@ -92,6 +105,12 @@ def middle_points(
 
     Anchors keep their place; each middle point M_j moves outwards by δ·(M_j − w̄), w̄ the mean of the anchors and
     δ = ``noise``: the noise that hurts most. Negative entries are clipped at zero. Rows come in random order.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> fa.datasets.middle_points(10, 4, rng=0).A.shape
+    (10, 10)
     """
     rng = as_generator(rng)
     noise = check_number(noise, name="noise", minimum=0.0)

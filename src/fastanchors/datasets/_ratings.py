@@ -29,6 +29,13 @@ class Ratings:
         k × items, what each taste thinks of every item.
     weights
         Users × k, each user's mixture of tastes.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> made = fa.datasets.ratings(30, 20, 3, per_user=5, rng=0)
+    >>> made.A.shape, made.components.shape
+    ((30, 20), (3, 20))
     """
 
     A: Rows
@@ -51,6 +58,12 @@ def ratings(
 
     ``per_user`` is the mean number of ratings a user gives (geometric, at least one), ``popularity`` the exponent of
     the items' Zipf law, ``alpha`` the Dirichlet parameter of the users' tastes. Costs O(k) for each rating.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> fa.datasets.ratings(30, 20, 3, per_user=5, rng=0).A.shape
+    (30, 20)
     """
     users, items, k = (check_size(value, name=name) for value, name in ((users, "users"), (items, "items"), (k, "k")))
     per_user = check_number(per_user, name="per_user", minimum=1.0)

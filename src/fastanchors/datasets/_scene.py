@@ -46,6 +46,13 @@ class Scene:
         Indices of the pixels of the dark shore, and of those in shade.
     spiky_bands, bad_columns
         Bands with heavy-tailed noise; columns of the image with another gain in half of the bands.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> made = fa.datasets.hyperspectral(12, 10, 30, 3, rng=0)
+    >>> made.A.shape, made.height, made.width
+    ((120, 30), 12, 10)
     """
 
     A: NDArray[np.float64]

@@ -37,6 +37,13 @@ class Separable:
         The anchor rows without noise, k×n.
     weights
         F of A = F·A_R, m×k, rows on the simplex; an array or CSR, None where it was not kept.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> made = fa.datasets.separable(100, 8, 3, rng=0)
+    >>> made.anchors.shape, made.weights.shape
+    ((3,), (100, 3))
     """
 
     A: Rows
@@ -52,6 +59,13 @@ class SeparableBlocks:
 
     Every pass gives the same rows. ``components``, ``anchors`` and ``labels`` are as in :class:`Separable`;
     ``copies[a]`` are the rows that are copies of anchor a, sorted.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> blocks = fa.datasets.separable_blocks(1000, 8, 3, rng=0)
+    >>> blocks.shape, sum(len(block) for block in blocks)
+    ((1000, 8), 1000)
     """
 
     shape: tuple[int, int]
@@ -169,6 +183,13 @@ def separable_blocks(
     Notes
     -----
     Costs O(k·n + m·k) for each pass and the memory of one block of 4 million entries.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> blocks = fa.datasets.separable_blocks(1000, 8, 3, rng=0)
+    >>> next(iter(blocks)).shape[1]
+    8
     """
     m, n, k = (check_size(value, name=name) for value, name in ((m, "m"), (n, "n"), (k, "k")))
     copies, near_pure = check_size(copies, name="copies"), check_size(near_pure, name="near_pure", minimum=0)
@@ -235,7 +256,16 @@ def separable(
     keep_weights: bool = True,
     rng: RngLike = None,
 ) -> Separable:
-    """The matrix of :func:`separable_blocks` (same seed, same rows) held whole, with its weights where wanted."""
+    """The matrix of :func:`separable_blocks` (same seed, same rows) held whole, with its weights where wanted.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> import numpy as np
+    >>> made = fa.datasets.separable(100, 8, 3, rng=0)
+    >>> bool(np.allclose(made.weights @ made.A[made.anchors], made.A))
+    True
+    """
     source = separable_blocks(
         m,
         n,

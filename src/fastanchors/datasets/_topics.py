@@ -38,6 +38,13 @@ class Corpus:
         k × anchor_words_per_topic, words that occur in that topic only.
     vocabulary
         a name for every word.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> made = fa.datasets.topics(100, 40, 3, rng=0)
+    >>> made.topics.shape, made.anchor_words.shape
+    ((3, 40), (3, 3))
     """
 
     A: Rows
@@ -94,6 +101,12 @@ def topics(
     -----
     Costs O(tokens·log words) time; the memory of the result, the dense documents × k weights in float32, and one
     block of 8192 documents. Nothing of documents × words is ever dense.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> fa.datasets.topics(100, 40, 3, rng=0).A.shape
+    (100, 40)
     """
     documents, words, k = (
         check_size(value, name=name) for value, name in ((documents, "documents"), (words, "words"), (k, "k"))

@@ -22,6 +22,14 @@ def choose(squared_residuals: NDArray[np.float64], squared_norms: NDArray[np.flo
 
     A solver that looks at fewer rows chooses as full SPA does if it passes, in increasing order of index, every
     row whose squared residual is at least (1 − TIE) times the largest.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> import numpy as np
+    >>> squared_residuals, squared_norms = np.array([1.0, 4.0, 4.0]), np.array([1.0, 5.0, 9.0])
+    >>> fa.solvers.choose(squared_residuals, squared_norms)
+    2
     """
     if len(squared_residuals) == 1:
         return 0

@@ -48,12 +48,31 @@ _OBJECTS: list[tuple[Callable[[Any], bool], Callable[..., Source]]] = []
 
 
 def formats() -> dict[str, tuple[str, ...]]:
-    """Known file formats and their suffixes."""
+    """Known file formats and their suffixes.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> fa.io.formats()["parquet"]
+    ('.parquet', '.pq')
+    """
     return {name: suffixes for name, (_, _, suffixes) in _READERS.items()}
 
 
 def register_object(test: Callable[[Any], bool], reader: Callable[..., Source]) -> None:
-    """Teach :func:`open_source` a kind of object (a Dask array, say): ``reader(object, **options)`` reads it."""
+    """Teach :func:`open_source` a kind of object (a Dask array, say): ``reader(object, **options)`` reads it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastanchors as fa
+    >>> class Powers:
+    ...     pass
+    >>> read = lambda powers: fa.io.open_source(np.vander([2.0, 3.0], 3))
+    >>> fa.io.register_object(lambda source: type(source).__name__ == "Powers", read)
+    >>> fa.io.open_source(Powers()).shape
+    (2, 3)
+    """
     _OBJECTS.append((test, reader))
 
 
@@ -70,6 +89,14 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         The file format, where neither suffix nor content tells (see :func:`formats`).
     options
         The reader's own, such as ``row_names``, ``column_names``, ``variable``, ``layer``, ``vocab``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastanchors as fa
+    >>> source = fa.io.open_source(np.eye(3), row_names=["a", "b", "c"])
+    >>> list(source.row_names)
+    ['a', 'b', 'c']
     """
     if isinstance(source, Source):
         return source

@@ -69,6 +69,16 @@ class Source(BlockSource):
         A function that gives the rows of some numbers (as they are stored) without a pass over all; or None.
     is_file
         The rows come from a file, so that whatever goes wrong while they are read is the file's: a StoreError.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastanchors as fa
+    >>> source = fa.io.open_source(np.arange(12.0).reshape(4, 3))
+    >>> source.shape, source.is_sparse
+    ((4, 3), False)
+    >>> [block.shape for block in source.blocks(48)]
+    [(2, 3), (2, 3)]
     """
 
     def __init__(

@@ -34,6 +34,14 @@ class CUR:
         Which ones, distinct and in rising order.
     core
         U, len(columns) × len(rows).
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> X = fa.datasets.separable(300, 20, 3, rng=0).A
+    >>> found = fa.cur(X, 3, rows=40, columns=15, rng=0)
+    >>> found.shape
+    (300, 20)
     """
 
     def __init__(
@@ -114,6 +122,16 @@ def cur(
     ------
     RankError
         What was drawn has rank below k.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> import numpy as np
+    >>> X = fa.datasets.separable(300, 20, 3, rng=0).A
+    >>> found = fa.cur(X, 3, rng=0)
+    >>> approximation = X[:, found.columns] @ found.core @ X[found.rows]
+    >>> bool(np.linalg.norm(X - approximation) < 0.1 * np.linalg.norm(X))
+    True
     """
     access = as_access(S)
     k = check_rank(k, access.shape)

@@ -46,6 +46,16 @@ class FactoredVectors:
         p × k.
     singular_values
         The approximate singular values that FKV found, where it made the description.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> S = fa.SampleMatrix(fa.datasets.separable(300, 20, 3, rng=0).A, normalize=None)
+    >>> V = fa.fkv(S, 3, rng=0)
+    >>> V.query([0, 5]).shape
+    (2, 3)
+    >>> V.sample(0, 4, rng=0).shape
+    (4,)
     """
 
     def __init__(

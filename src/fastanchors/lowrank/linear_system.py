@@ -40,6 +40,15 @@ class LinearSolution:
         Those of A·V: all of A's where A has rank k and the regression was exact, estimates otherwise.
     residual_norm
         ‖A·x − b‖, an estimate unless the regression was exact.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> import numpy as np
+    >>> A = fa.datasets.separable(300, 20, 3, rng=0).A
+    >>> x = fa.lowrank.solve(A, A @ np.ones(20), 3, rng=0)
+    >>> x.query([0, 7]).shape, x.sample(5, rng=0).shape
+    ((2,), (5,))
     """
 
     def __init__(
@@ -144,6 +153,16 @@ def solve(
     ------
     RankError
         Fewer than k directions were found; ask for a smaller k.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> import numpy as np
+    >>> A = fa.datasets.separable(300, 20, 3, rng=0).A
+    >>> b = A @ np.ones(20)
+    >>> x = fa.lowrank.solve(A, b, 3, exact=True, rng=0)
+    >>> bool(np.linalg.norm(A @ x.query(np.arange(20)) - b) < 0.1 * np.linalg.norm(b))
+    True
     """
     access = as_access(S)
     right = _Right(b, access.shape[0])

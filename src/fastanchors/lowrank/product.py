@@ -74,6 +74,16 @@ def estimate_product(
     -----
     Costs two samples and one query per draw, and one look-up of L and of R (p queries for factored vectors) per
     distinct index in each batch. Raises ``TooLargeError`` above ``max_draws`` draws.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> import numpy as np
+    >>> X = np.ones((50, 30))
+    >>> left, right = np.ones((1, 50)), np.ones((30, 1))
+    >>> estimate = fa.estimate_product(left, X, right, draws=100, rng=0)
+    >>> round(float(estimate[0, 0]))
+    1500
     """
     access = as_access(S)
     if not access.frobenius_norm > 0:

@@ -61,6 +61,15 @@ def sample_combination(
     ------
     SamplingError
         Past ``max_trials`` trials per accepted draw; reports the acceptance rate seen.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> import numpy as np
+    >>> U = np.eye(5)[:, :2]
+    >>> drawn = fa.sample_combination(U, [3.0, 4.0], 1000, rng=0)
+    >>> np.unique(drawn).tolist()
+    [0, 1]
     """
     count = 1 if size is None else check_size(size, name="size", minimum=0)
     drawn = draw_combination(U, y, count, rng=rng, layers=layers, weights=weights, max_trials=max_trials).indices

@@ -53,6 +53,13 @@ def fkv_sample_size(k: int, eps: float, delta: float = 0.1, *, theorem: str = "s
 
     ``theorem="fkv"``: the order max(k⁴/ε³, k²/ε⁴) of Frieze, Kannan and Vempala (J. ACM 51, 2004) for the raw
     vectors, with the leading constant of their proof taken as 1: a lower bound on what they ask for.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> size = fa.fkv_sample_size(2, 0.5)
+    >>> size.rows > 1000
+    True
     """
     k = check_size(k, name="k")
     eps = _check_open_unit(eps, "eps")
@@ -106,6 +113,15 @@ def fkv(
         The theorem's size (or the one given) does not fit in memory; says how much it would take.
     RankError
         The sampled submatrix has rank below k.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> import numpy as np
+    >>> X = fa.datasets.separable(300, 20, 3, rng=0).A
+    >>> V = fa.fkv(X, 3, rows=100, columns=20, rng=0)
+    >>> bool(np.allclose(V.singular_values[0], np.linalg.svd(X)[1][0], rtol=0.1))
+    True
     """
     access = as_access(S)
     side = check_side(side)

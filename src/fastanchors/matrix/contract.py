@@ -52,6 +52,15 @@ class RowMatrix(ABC):
         How the rows are obtained, where a certificate should say so ("read into memory").
     rows_read_on_opening : int
         Rows of a file that were read to make this matrix; they are part of the cost of a seek.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> matrix = fa.open_matrix([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> isinstance(matrix, fa.RowMatrix), matrix.shape
+    (True, (3, 2))
+    >>> matrix.rows([2, 0]).tolist()
+    [[5.0, 6.0], [1.0, 2.0]]
     """
 
     row_names: Sequence[str] | None = None
@@ -232,6 +241,15 @@ class SampleAccess(RowMatrix):
     """The matrix sample model (Proposition 1 of Chen et al.): query, norms, and draws by squared entries.
 
     Index arguments are ints or arrays of ints; negative indices are refused.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> S = fa.SampleMatrix([[3.0, 0.0], [0.0, 4.0]], normalize=None)
+    >>> isinstance(S, fa.SampleAccess)
+    True
+    >>> float(S.row_norm(1)), float(S.frobenius_norm)
+    (4.0, 5.0)
     """
 
     @property

@@ -21,6 +21,15 @@ class Cost:
         Whole rows of the view read (a pass over the matrix counts every row).
     bytes_moved
         Bytes sent between processes; zero on one machine.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> S = fa.SampleMatrix([[1.0, 2.0], [3.0, 4.0]])
+    >>> before = S.cost.copy()
+    >>> _ = S.sample_rows(5, rng=0)
+    >>> (S.cost - before).samples
+    5
     """
 
     samples: int = 0

@@ -81,6 +81,15 @@ def write(
     Notes
     -----
     Costs the reading of a few thousand rows, a few seconds; the page stays below 3 MB.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import fastanchors as fa
+    >>> X = fa.datasets.separable(100, 8, 3, rng=0).A
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(fa.report.write(folder + "/page.html", X, fa.SPA().seek(X, 3)).name)
+    page.html
     """
     facts = gather(
         A,

@@ -45,7 +45,16 @@ class Picture:
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything on the page."""
+    """Everything on the page.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> X = fa.datasets.separable(100, 8, 3, rng=0).A
+    >>> facts = fa.report.gather(X, fa.SPA().seek(X, 3), title="made")
+    >>> facts.shape, len(facts.components)
+    ((100, 8), 3)
+    """
 
     title: str
     shape: tuple[int, int]
@@ -98,6 +107,13 @@ def gather(
     :func:`fastanchors.report.write` for the parameters; ``shown`` are those of :func:`~.look.look_at`. Where the
     anchors are not ``searched`` for among the rows by a solver, as topics are not, there is nothing to search again;
     ``noun`` is what one of them is called.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> X = fa.datasets.separable(100, 8, 3, rng=0).A
+    >>> fa.report.gather(X, fa.SPA().seek(X, 3), title="made").title
+    'made'
     """
     matrix = open_matrix(A, signed=True)
     look = look_at(A, matrix, **shown)

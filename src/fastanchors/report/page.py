@@ -24,7 +24,16 @@ _ADVICE = "; judge by the curve, or raise k_max"  # of the rank curve, to those 
 
 
 def page(facts: Facts) -> str:
-    """The whole document."""
+    """The whole document.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> X = fa.datasets.separable(100, 8, 3, rng=0).A
+    >>> html = fa.report.page(fa.report.gather(X, fa.SPA().seek(X, 3), title="made"))
+    >>> html[:15]
+    '<!DOCTYPE html>'
+    """
     body = [
         head(facts),
         "<main>",

@@ -52,6 +52,15 @@ def write_topics(
         The text of each document, or its beginning.
     seed
         Of all that is drawn at random.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import fastanchors as fa
+    >>> counts = fa.datasets.topics(300, 80, 3, rng=0).A
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(fa.report.write_topics(folder + "/page.html", fa.apps.topics(counts, 3), counts).name)
+    page.html
     """
     matrix = open_matrix(counts, normalize="l1", name="counts")
     if matrix.shape != (len(topics.mixtures), topics.topics.shape[1]):
@@ -132,6 +141,16 @@ def write_unmixing(
         What to call the scene.
     seed
         Of all that is drawn at random.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import fastanchors as fa
+    >>> scene = fa.datasets.hyperspectral(12, 10, 30, 3, rng=0)
+    >>> result = fa.apps.unmix(scene.A, 3, shape=(12, 10))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(fa.report.write_unmixing(folder + "/page.html", result).name)
+    page.html
     """
     cube, k = result.cube, len(result.endmembers)
     certificate = Certificate("none", _HOW[result.method])

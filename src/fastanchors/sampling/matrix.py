@@ -65,6 +65,18 @@ class SampleMatrix(BlockStack, Draws, Mutable):
 
     Any number of threads may read at once as long as none writes (the counters of :attr:`cost` may then miss some); a
     write beside them raises :class:`~fastanchors.errors.ConcurrentAccessError` and changes nothing.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> S = fa.SampleMatrix([[3.0, 1.0], [0.0, 4.0]])
+    >>> float(S[0, 0]), float(S.raw(0, 0))
+    (0.75, 3.0)
+    >>> S[1, 0] = 4.0
+    >>> float(S[1, 0])
+    0.5
+    >>> S.sample_in_row(1, 3, rng=0).shape
+    (3,)
     """
 
     def __init__(

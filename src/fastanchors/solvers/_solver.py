@@ -22,6 +22,18 @@ class Solver(Parameters, ABC):
 
     A subclass sets ``name``, takes its options as keywords of ``__init__``, checks them there and keeps them under the
     same names, and implements :meth:`_select`.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> import numpy as np
+    >>> class Tallest(fa.solvers.Solver):
+    ...     name = "tallest"
+    ...     def _select(self, data, k, rng):
+    ...         order = np.argsort(-data.squared_norms(), kind="stable")
+    ...         return fa.anchors.Selection(order[:k], fa.Certificate("none", "the k largest rows"))
+    >>> Tallest().seek([[1.0, 0.0], [3.0, 0.0], [2.0, 2.0]], 2).indices.tolist()
+    [1, 2]
     """
 
     #: the name used by ``SeparableNMF(solver=…)`` and on the command line

@@ -51,6 +51,13 @@ class AroraLP(Solver):
     Zero rows are never anchors; exact copies are removed before. k may exceed the number of columns. At least m
     programs with m + 2n variables and n + 1 equations: for a few thousand rows. Each program takes memory for about
     8·(n + 1)·(m + 2n) bytes a few times over. Equal distances: the row with the higher index is removed first.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> X = [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0], [0.3, 0.7]]
+    >>> sorted(fa.AroraLP().seek(X, 2).indices.tolist())
+    [0, 2]
     """
 
     name: ClassVar[str] = "arora-lp"

@@ -78,6 +78,13 @@ class DCA(Solver):
     planes, which show an anchor in any of their directions, in none. That is the default; ``dimension=1`` is two
     to three times faster on small matrices.
     Time O(nnz·s); memory one block of rows, 32 MB of projections and the rows with votes (at most 2s for lines).
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> X = fa.datasets.separable(200, 10, 4, rng=0).A
+    >>> len(fa.DCA().seek(X, 4, rng=0))
+    4
     """
 
     name: ClassVar[str] = "dca"

@@ -59,6 +59,13 @@ class Hottopixx(Solver):
     m·c + 2·m·n + c variables and m·c inequalities with c columns: all m with ``noise``, a few times k otherwise.
     :class:`TooLargeError` says how much memory would be needed when there is not enough. For hundreds of rows, or
     some thousand without ``noise``.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> X = [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0], [0.3, 0.7]]
+    >>> sorted(fa.Hottopixx().seek(X, 2).indices.tolist())
+    [0, 2]
     """
 
     name: ClassVar[str] = "hottopixx"

@@ -56,6 +56,14 @@ class QDCA(DCA):
     -----
     A simulator holds all 2^⌈log₂ m⌉ amplitudes and computes A·β, so this costs O(nnz·s) time like DCA, and more for the
     shots; it shows what the quantum algorithm does, not its speed. Rows up to 2^22.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> X = fa.datasets.separable(200, 10, 4, rng=0).A
+    >>> solver = fa.QDCA(projections=40, shots=1024)  # seek needs the extra 'quantum'
+    >>> solver.get_params()['shots']
+    1024
     """
 
     name: ClassVar[str] = "qdca"

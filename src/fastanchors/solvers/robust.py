@@ -58,6 +58,16 @@ class Robust:
         How near, relative to the residual of the candidate; between 0 and 1. At 0.5 only what stands quite alone is set
         aside. None looks at some rows and takes a quarter more than the usual one (the median) needs for its company,
         but 0.5 at least and 0.95 at most: rows of noisy or sparse tables lie far apart.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> import numpy as np
+    >>> X = np.repeat(np.eye(4), 5, axis=0)
+    >>> X[0] = [0, 9, 9, 9]  # an outlier
+    >>> plain, robust = fa.SPA(), fa.SPA(robust=fa.solvers.Robust(support=3))
+    >>> 0 in plain.seek(X, 3).indices, 0 in robust.seek(X, 3).indices
+    (True, False)
     """
 
     kind: Literal["neighbours", "average", "median"] = "neighbours"

@@ -35,6 +35,13 @@ class SNPA(Solver):
         a distance below ``tol`` times the largest row norm counts as zero; the default is rounding level, 1e-12.
     allow_fewer
         Return fewer than k anchors when every row lies in the hull, instead of raising ``RankError``.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> X = [[1.0, 0.0], [0.0, 1.0], [0.2, 0.2], [0.5, 0.5]]
+    >>> fa.SNPA().seek(X, 2).indices.tolist()
+    [0, 1]
     """
 
     name: ClassVar[str] = "snpa"

@@ -49,6 +49,13 @@ class XRAY(Solver):
     Notes
     -----
     Memory: 3 numbers per row.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> made = fa.datasets.separable(200, 10, 4, rng=0)
+    >>> set(fa.XRAY().seek(made.A, 4).indices) == set(made.anchors)
+    True
     """
 
     name: ClassVar[str] = "xray"

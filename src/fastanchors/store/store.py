@@ -80,6 +80,20 @@ class Store(SampleDelegate, SidecarHost):
     Made by :func:`fastanchors.build` and :func:`fastanchors.open`. Changes live in memory until :meth:`commit`; what is
     committed survives a crash. :meth:`close` and the end of a ``with`` block commit, except after an exception.
     Pickling sends the path: the other process opens what is committed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import fastanchors as fa
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with fa.build(np.eye(3), folder + "/eye.store", normalize=None) as S:
+    ...         S.append(np.ones((2, 3)))
+    ...         S[0, 1] = 7.0
+    ...         S.commit()
+    ...     with fa.open(folder + "/eye.store") as S:
+    ...         print(S.shape, S[0, 1])
+    (5, 3) 7.0
     """
 
     def __init__(

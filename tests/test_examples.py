@@ -1,0 +1,49 @@
+"""Every public name has an example in its docstring, and every example of the package runs."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+import fastanchors as fa
+
+PLACES = [fa, fa.apps, fa.dask, fa.datasets, fa.io, fa.lowrank, fa.metrics, fa.report, fa.solvers]
+NEEDS = {"fastanchors.dask": "dask", "fastanchors.cli": "click"}  # extras
+
+
+def public() -> dict[str, object]:
+    """The public classes and functions, by the name they are reached by. Errors share the example of their base."""
+    return {
+        f"{place.__name__}.{name}": getattr(place, name)
+        for place in PLACES
+        for name in place.__all__
+        if callable(getattr(place, name))
+    }
+
+
+def modules() -> list[str]:
+    found = pkgutil.walk_packages(fa.__path__, "fastanchors.")
+    return sorted(module.name for module in found if not module.name.endswith("__main__"))
+
+
+@pytest.mark.parametrize("name", public())
+def test_every_public_name_has_an_example(name):
+    said = inspect.getdoc(public()[name]) or ""
+    assert "Examples\n--------\n>>> " in said, f"{name} has no section of examples"
+
+
+@pytest.mark.parametrize("name", ["fastanchors", *modules()])
+def test_examples_run(name):
+    extra = next((extra for room, extra in NEEDS.items() if name.startswith(room)), None)
+    if extra is not None:
+        pytest.importorskip(extra)
+    module = importlib.import_module(name)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    told: list[str] = []
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs={"__name__": "__main__"}):
+        runner.run(test, out=told.append)
+    assert runner.failures == 0, "".join(told)
