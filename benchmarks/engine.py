@@ -1,7 +1,8 @@
 """The greedy engine against a plain NumPy (or SciPy sparse) SPA: processor time in one run, as ratios.
 
 The peer keeps no residual matrix: squared residuals, one product A·q per anchor, in the type of the array. Processor
-time counts all threads of the process; tasks take turns, and the median of the rounds counts.
+time counts all threads of the process; tasks take turns, each once the threads of BLAS that the one before has woken
+are asleep again, and the median of the rounds counts.
 """
 
 from __future__ import annotations
@@ -40,16 +41,29 @@ def plain_spa(A: Any, k: int) -> list[int]:
 
 
 def processor_time(tasks: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Median processor seconds of each task, after one unmeasured call each."""
+    """Median processor seconds of each task; short ones are repeated in every round, and called unmeasured first."""
     taken: dict[str, list[float]] = {name: [] for name in tasks}
-    for task in tasks.values():
-        task()
     for _ in range(rounds):
         for name, task in tasks.items():
+            settle()
+            calls, start = 0, time.perf_counter()
+            while calls == 0 or time.perf_counter() - start < 0.01:
+                task()
+                calls += 1
             start = time.process_time()
-            task()
-            taken[name].append(time.process_time() - start)
+            for _ in range(calls):
+                task()
+            taken[name].append((time.process_time() - start) / calls)
     return {name: statistics.median(each) for name, each in taken.items()}
+
+
+def settle() -> None:
+    """Wait until the threads of BLAS sleep: they spin for 0.1 s after a product, at the expense of who comes next."""
+    while True:
+        before = time.process_time()
+        time.sleep(0.005)
+        if time.process_time() - before < 0.001:
+            return
 
 
 def mixtures(m: int, n: int, k: int, rng: np.random.Generator) -> np.ndarray:

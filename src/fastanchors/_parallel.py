@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
@@ -35,7 +35,7 @@ _here = threading.local()
 _lock = threading.Lock()
 _pools: dict[int, ThreadPoolExecutor] = {}
 _inside_blas_limit = 0
-_blas_limit: Any = None
+_blas_limits: list[int | None] = []
 
 
 def thread_count(n_jobs: int | None = None) -> int:
@@ -216,11 +216,11 @@ if hasattr(os, "register_at_fork"):
 
 
 @cache
-def _blas() -> Any:
-    """Finding the loaded libraries takes milliseconds, so it is done once."""
+def _blas() -> list[Any]:
+    """The loaded libraries. Finding them takes milliseconds, so it is done once."""
     from threadpoolctl import ThreadpoolController  # comes with scikit-learn
 
-    return ThreadpoolController()
+    return [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
 
 
 @contextmanager
@@ -230,10 +230,11 @@ def one_blas_thread() -> Iterator[None]:
     Our threads and those of BLAS would wait for each other, and products would be summed in an order that depends on
     their number.
     """
-    global _inside_blas_limit, _blas_limit
+    global _inside_blas_limit, _blas_limits
     with _lock:
         if _inside_blas_limit == 0:
-            _blas_limit = _blas().limit(limits=1, user_api="blas")
+            _blas_limits = [library.get_num_threads() for library in _blas()]
+            _set_blas_threads([count and 1 for count in _blas_limits])
         _inside_blas_limit += 1
     try:
         yield
@@ -241,4 +242,10 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _inside_blas_limit -= 1
             if _inside_blas_limit == 0:
-                _blas_limit.restore_original_limits()
+                _set_blas_threads(_blas_limits)
+
+
+def _set_blas_threads(counts: Sequence[int | None]) -> None:
+    for library, count in zip(_blas(), counts):
+        if count is not None:  # a library that does not tell
+            library.set_num_threads(count)

@@ -1,7 +1,7 @@
 """Squared distances of all rows to the cone of the anchors, or to their convex hull with the origin.
 
 The residual a − h·A_R has a part outside the span of the anchors and one inside it, orthogonal to each other: the first
-is that of SPA (:mod:`fastanchors.greedy.residuals`), the second is ‖y − R·h‖ with the coordinates y of the row and R of
+is that of SPA (:mod:`fastanchors.greedy.span`), the second is ‖y − R·h‖ with the coordinates y of the row and R of
 the anchors in an orthonormal basis. So no residual matrix is formed, and the small least-squares problems see the
 condition number of the anchors once, not squared. Both kinds of distance fall as anchors join, so they are as lazy as
 SPA's: about one least-squares problem per row serves all steps.
@@ -16,7 +16,7 @@ from .._parallel import map_ranges
 from .lazy import Distances, Leaders
 from .nnls import NonnegativeSystem
 from .reader import Reader
-from .residuals import Residuals
+from .span import Span
 
 __all__ = ["ConeDistances"]
 
@@ -34,7 +34,7 @@ class ConeDistances(Distances):
     def __init__(self, reader: Reader, capacity: int, *, bounded: bool) -> None:
         super().__init__(reader)
         self.bounded = bounded
-        self.span = Residuals(reader, min(capacity, reader.shape[1]), lazy=True)
+        self.span = Span(reader, min(capacity, reader.shape[1]))
         self.points = np.zeros((0, reader.shape[1]))
         self._anchors = np.zeros((0, 0))  # R: anchors in the columns
         self._system: NonnegativeSystem | None = None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -21,13 +22,14 @@ from numpy.typing import NDArray
 from .reader import Reader
 from .ties import TIE
 
-__all__ = ["WORTH_TELLING", "Distances", "Leaders", "level"]
+__all__ = ["WORTH_TELLING", "Distances", "Leaders", "level", "seeds", "tell_apart"]
 
 _SEEDS = 64  # rows of largest bound that are looked at first
 _BLOCK_ROWS = 256  # of each so many rows the one of largest bound may be a seed
 _MARGIN = 1e-5  # of the largest squared distance: how near rows are brought up to date, ties and a little more
 WORTH_TELLING = 4096  # rows that are looked at again only to report a distance
-_SAMPLE = 2048  # bounds by which a level is judged
+_SAMPLE = 1024  # bounds by which a level is judged, at least
+_HITS = 64  # and so many of them are above it
 _GROWTH = 16  # contenders are told apart in groups that grow by this factor, farthest first
 
 
@@ -93,26 +95,11 @@ class Distances(ABC):
         """What the largest squared distance is at least, after a look at a few rows of largest bound."""
         if self._step == 0:
             return max(0.0, float(self._upper.max())) * (1 - 2.5 * self.reader.norm_error)
-        seeds = self._seeds()
-        if seeds.size == 0:
+        rows = seeds(self._upper)
+        if rows.size == 0:
             return 0.0
-        known = self._note(self.exact(seeds))
+        known = self._note(self.exact(rows))
         return max(0.0, float((known.values - known.errors).max()))
-
-    def _seeds(self) -> NDArray[np.intp]:
-        """Some rows of largest bound: the first of each block of rows, of the highest blocks."""
-        upper = self._upper
-        if upper.size <= 4 * _BLOCK_ROWS:
-            rows = upper.argpartition(max(0, upper.size - _SEEDS))[-_SEEDS:]
-        else:
-            whole = upper.size - upper.size % _BLOCK_ROWS
-            rows = upper[:whole].reshape(-1, _BLOCK_ROWS).argmax(axis=1)
-            rows += np.arange(0, whole, _BLOCK_ROWS)
-            if whole < upper.size:
-                rows = np.append(rows, whole + upper[whole:].argmax())
-            if rows.size > _SEEDS:
-                rows = rows[upper[rows].argpartition(rows.size - _SEEDS)[-_SEEDS:]]
-        return np.sort(rows[upper[rows] >= 0])
 
     def _bring_up_to_date(self, floor: float) -> float:
         """Look at all rows that have missed a step and may be tied with the largest; the floor after that.
@@ -152,24 +139,7 @@ class Distances(ABC):
     def _told_apart(self, floor: float, within: float) -> Leaders:
         """The rows within that fraction of the largest, told apart in double precision, farthest first."""
         pending = np.flatnonzero(self._upper >= (1 - within) * floor)
-        if pending.size > _SEEDS:
-            pending = pending[np.argsort(-self._upper[pending], kind="stable")]
-        found: list[Leaders] = []
-        size = _SEEDS
-        while pending.size:
-            looked = self._note(self.exact(np.sort(pending[:size])))
-            found.append(looked)
-            floor = max(floor, float((looked.values - looked.errors).max()))
-            pending = pending[size:]
-            pending = pending[self._upper[pending] >= (1 - within) * floor]
-            size *= _GROWTH
-        if not found:
-            return Leaders(pending, *(np.zeros(0),) * 3)
-        leaders = found[0] if len(found) == 1 else Leaders(*(np.concatenate(each) for each in zip(*found)))
-        near = np.flatnonzero(leaders.values + leaders.errors >= (1 - within) * floor)
-        if near.size < leaders.rows.size or len(found) > 1:
-            leaders = leaders.take(near[np.argsort(leaders.rows[near])])
-        return leaders
+        return tell_apart(pending, self._upper[pending], lambda rows: self._note(self.exact(rows)), floor, within)
 
     def _note(self, looked: Leaders) -> Leaders:
         """Keep what an exact look has shown."""
@@ -178,8 +148,58 @@ class Distances(ABC):
         return looked
 
 
+def tell_apart(
+    rows: NDArray[np.intp],
+    upper: NDArray[np.float64],
+    exact: Callable[[NDArray[np.intp]], Leaders],
+    floor: float,
+    within: float,
+) -> Leaders:
+    """Those of the rows that may be within that fraction of the largest, by exact looks, farthest first.
+
+    ``upper`` bounds their squared distances, the largest of which is at least ``floor``: what the first looks show may
+    settle the others unread.
+    """
+    if rows.size > _SEEDS:
+        order = np.argsort(-upper, kind="stable")
+        rows, upper = rows[order], upper[order]
+    found: list[Leaders] = []
+    size = _SEEDS
+    while rows.size:
+        looked = exact(np.sort(rows[:size]))
+        found.append(looked)
+        floor = max(floor, float((looked.values - looked.errors).max()))
+        left = np.flatnonzero(upper[size:] >= (1 - within) * floor) + size
+        rows, upper = rows[left], upper[left]
+        size *= _GROWTH
+    if not found:
+        return Leaders(rows, *(np.zeros(0),) * 3)
+    leaders = found[0] if len(found) == 1 else Leaders(*(np.concatenate(each) for each in zip(*found)))
+    near = np.flatnonzero(leaders.values + leaders.errors >= (1 - within) * floor)
+    if near.size < leaders.rows.size or len(found) > 1:
+        leaders = leaders.take(near[np.argsort(leaders.rows[near])])
+    return leaders
+
+
+def seeds(upper: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Some rows of largest bound: the first of each block of rows, of the highest blocks."""
+    if upper.size <= 4 * _BLOCK_ROWS:
+        rows = upper.argpartition(max(0, upper.size - _SEEDS))[-_SEEDS:]
+    else:
+        whole = upper.size - upper.size % _BLOCK_ROWS
+        rows = upper[:whole].reshape(-1, _BLOCK_ROWS).argmax(axis=1)
+        rows += np.arange(0, whole, _BLOCK_ROWS)
+        if whole < upper.size:
+            rows = np.append(rows, whole + upper[whole:].argmax())
+        if rows.size > _SEEDS:
+            rows = rows[upper[rows].argpartition(rows.size - _SEEDS)[-_SEEDS:]]
+    return np.sort(rows[upper[rows] > -np.inf])
+
+
 def level(values: NDArray[np.float64], count: int) -> float:
     """About the ``count``-th largest value, judged by some of them."""
-    some = values[:: max(1, values.size // _SAMPLE)]
+    if count >= values.size:
+        return -np.inf
+    some = values[:: max(1, values.size // max(_SAMPLE, _HITS * values.size // count))]
     at = min(max(1, count * some.size // values.size), some.size)
     return float(np.partition(some, some.size - at)[some.size - at])

@@ -17,18 +17,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._parallel import map_ordered, one_blas_thread
+from .._parallel import map_ranges, one_blas_thread
 from .._validate import check_finite
 from ..errors import InvalidInputError
 from ..matrix import ArrayMatrix, MeteredMatrix, RowMatrix
 from ..matrix.contract import DOUBLE, SINGLE, Rows, dense
 
-__all__ = ["DOUBLE", "SINGLE", "Reader", "too_large"]
+__all__ = ["DOUBLE", "SINGLE", "Reader", "row_sums_of_squares", "too_large"]
 
 _BLOCK = 1 << 17  # entries looked at together: they stay in the cache
-_PRODUCT_BLOCK = 1 << 15  # the same where they are multiplied by several directions: BLAS is fastest so
+_PRODUCTS = 1_000_000  # products of a block with all directions: OpenBLAS has its own quick way below that
 _WORTH_THREADS = 1 << 24  # entries from which threads pay
-_THREAD_BLOCK = 1 << 18  # entries multiplied together in each of them: fewer turns at the interpreter's lock
 _DENSE_ENOUGH = 0.2  # share of a range of rows that are wanted from which all of it is multiplied, to save a copy
 _TINY = 1 << 16  # entries of an array that is widened once, which is cheapest
 _SINGLE_RANGE = (1e-18, 1e30)  # largest squared norms for which single precision neither overflows nor vanishes
@@ -66,6 +65,8 @@ class Reader:
         Whether rows are sparse.
     terms : int
         The largest number of products that one A_(i)·q sums: what its rounding error grows with.
+    per_row : int
+        Entries of a row, on average.
     looks : int
         Rows that were brought up to date so far; the first look is not counted.
     """
@@ -78,6 +79,7 @@ class Reader:
         self._memory = inner if isinstance(inner, ArrayMatrix) else None
         self._matrix: Any = None if self._memory is None else self._memory.data
         self.sparse, self.nnz, self.terms = data.is_sparse, data.nnz, data.terms
+        self.per_row = max(1, self.nnz // self.shape[0]) if self.sparse else self.shape[1]
         self.single = self._matrix is not None and data.dtype.type in _FLOAT32_EXACT
         if self.single and self.nnz <= _TINY:
             self._matrix, self.single = _double(self._matrix), False
@@ -186,26 +188,29 @@ class Reader:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Squared norms of the rows (sorted; None for all), and squared lengths of their projections on the span.
 
-        In single precision the norms are those of the first look.
+        In single precision the norms are those of the first look, not to be changed.
         """
         if self._matrix is None:
             return self._removed_elsewhere(rows, directions)
-        squares = self.squared_norms.copy() if rows is None else self.squared_norms[rows]
-        removed = np.empty(squares.size)
+        count = self.shape[0] if rows is None else rows.size
+        squares = self._known_squares(rows) if single else np.empty(count)
+        removed: NDArray[Any] = np.empty(count, dtype=np.float32 if single else np.float64)
         Q = _columns(directions, single)
         Q = Q[:, 0] if len(directions) == 1 else Q
 
         def look(block: Rows, place: slice, pick: Any) -> None:
-            block = block if single else _double(block)
             if not single:
+                block = _double(block)
                 squares[place] = _squares(block)[pick]
-            products = block @ Q
-            products = products if pick is _ALL else products[pick]
-            removed[place] = products * products if Q.ndim == 1 else np.vecdot(products, products)
+            found = row_sums_of_squares(block @ Q)
+            removed[place] = found if pick is _ALL else found[pick]
 
-        self._count(squares.size)
+        self._count(count)
         self._in_blocks(look, rows, len(directions))
         return squares, removed
+
+    def _known_squares(self, rows: NDArray[np.intp] | None) -> NDArray[np.float64]:
+        return self.squared_norms if rows is None else self.squared_norms[rows]
 
     def _removed_elsewhere(
         self, rows: NDArray[np.intp] | None, directions: NDArray[np.float64]
@@ -240,12 +245,11 @@ class Reader:
 
         Ranges of rows are taken as they lie where most of them are wanted, else copies of rows.
         """
-        matrix, m = self._matrix, self.shape[0]
-        count = m if rows is None else rows.size
-        per_row = max(1, self.nnz // m) if self.sparse else self.shape[1]
-        threads = count * per_row >= _WORTH_THREADS
-        block = _THREAD_BLOCK if threads else _PRODUCT_BLOCK if directions > 2 else _BLOCK
-        step = max(1, block // per_row)
+        matrix = self._matrix
+        count = self.shape[0] if rows is None else rows.size
+        step = max(1, min(_BLOCK, _PRODUCTS // max(1, directions)) // self.per_row)
+        if rows is not None:  # so that a range that holds them is no larger
+            step = max(1, int(step * max(_DENSE_ENOUGH, count / self.shape[0])))
 
         def work(place: slice) -> None:
             if rows is None:
@@ -260,12 +264,15 @@ class Reader:
             else:
                 look(matrix[here] if self.sparse else matrix.take(here, axis=0), place, _ALL)
 
-        places = (slice(start, min(start + step, count)) for start in range(0, count, step))
-        if threads:
-            map_ordered(work, ((place,) for place in places))
+        def some(low: int, high: int) -> None:
+            for start in range(low * step, min(high * step, count), step):
+                work(slice(start, min(start + step, count)))
+
+        blocks = -(-count // step)
+        if count * self.per_row >= _WORTH_THREADS:
+            map_ranges(some, blocks)
         else:
-            for place in places:
-                work(place)
+            some(0, blocks)
 
 
 def _removed(_: Any, block: Rows, Q: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -273,6 +280,12 @@ def _removed(_: Any, block: Rows, Q: NDArray[np.float64]) -> NDArray[np.float64]
     block = _double(block)
     products = block @ Q
     return np.stack([_squares(block), np.einsum("ij,ij->i", products, products)])
+
+
+def row_sums_of_squares(products: NDArray[Any]) -> NDArray[Any]:
+    """The sum of squares of each short row, which are squared in place; BLAS adds them quicker than NumPy."""
+    products *= products
+    return products if products.ndim == 1 else products @ np.ones(products.shape[1], dtype=products.dtype)
 
 
 def _range(matrix: Any, first: int, last: int) -> Rows:

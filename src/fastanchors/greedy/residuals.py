@@ -1,12 +1,10 @@
-"""Squared distances of all rows to the span of the chosen directions: what SPA needs.
+"""Squared distances of all rows to the span of the chosen directions, known as well as SPA needs them.
 
-A rough look takes u = ‖a‖² − Σ (a·q_j)². With |fl(a·q) − a·q| ≤ δ·‖a‖ for unit q, where δ = (terms + 2)·(unit roundoff)
-whatever the order of the sum, u is known to within (2·√t·δ + t·δ²)·‖a‖² after t directions, and the error of ‖a‖² is
-added. An exact look projects the row out in double precision, twice, which leaves an error of about γ·(largest
-norm)·√u only. So the choice is that of exact arithmetic as long as √u is well above γ·(largest norm).
-
-A pool of the rows of largest bound is kept at hand and up to date. As long as the best of it is farther out than the
-largest bound outside (the *ceiling*), no other row is asked. A small matrix is all pool.
+Every row has a value from the last time it was looked at, which bounds its residual for good. The rows of largest
+value, a *pool*, are kept at hand and up to date. As long as the best of the pool is farther out than the largest value
+outside (the *ceiling*), no other row is asked. When it is not, the ceiling is lowered and more rows join the pool; when
+they would be too many, they are looked at where they lie (all rows, if they are many), and a new pool is taken. A small
+matrix is all pool.
 """
 
 from __future__ import annotations
@@ -17,22 +15,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .lazy import WORTH_TELLING, Distances, Leaders, level
-from .reader import DOUBLE, SINGLE, Reader
+from .lazy import WORTH_TELLING, Leaders, level, seeds, tell_apart
+from .reader import Reader, row_sums_of_squares
+from .span import NEGLIGIBLE, Span
 from .ties import TIE
 
 __all__ = ["Residuals"]
 
-_SMALL = 1 << 19  # entries of a matrix in memory that is all pool
-_POOL = (1 << 17, 1 << 18)  # fewest and most entries of a pool
-_POOL_SHARE = 64  # of so many entries one is in the pool
-_SMALL_ERROR = 1e-2  # the same where there is no rival
-_NEGLIGIBLE = 1e-9  # relative error of a squared residual that cannot matter beside TIE
-_CHUNK = 1 << 20  # entries in double precision projected out together
-_SHRUNK = 1e-5  # what is left of a point so small beside it is made orthogonal once more
+_SMALL = 1 << 17  # entries of a matrix in memory that is all pool
+_POOL = (1 << 15, 1 << 19)  # fewest and most entries of a full pool
+_POOL_SHARE = 32  # of so many entries one is in a full pool
+_FIRST = 2  # a new pool is that part of a full one; then it doubles
+_MOST = 0.5  # share of the rows from which all are looked at
+_LEAST = -1e308  # values of candidates are above
+_SMALL_ERROR = 1e-2  # relative error that does where there is no rival
 
 
-class Residuals(Distances):
+class Residuals(Span):
     """Squared distances of the rows to the span of the directions removed so far.
 
     Parameters
@@ -44,27 +43,23 @@ class Residuals(Distances):
     eager
         Keep every row up to date, in :attr:`values`.
     lazy
-        Keep no pool, however small the matrix.
+        Keep a pool of some rows, however small the matrix.
     """
 
-    _most = 0.5  # a look is cheap
-
     def __init__(self, reader: Reader, capacity: int, *, eager: bool = False, lazy: bool = False) -> None:
-        super().__init__(reader)
-        m, n = reader.shape
-        self._directions = np.empty((capacity, n))
+        super().__init__(reader, capacity)
+        self._values = self.squared_norms.copy()  # when a row was last looked at; −∞: not a candidate
+        self._values[self.squared_norms == 0] = -np.inf
+        self._seen: NDArray[np.int32] | int = 0  # directions taken out of the value: of all rows, or of each
+        self._single = reader.single
         self._pool: _Pool | None = None
+        self._ceiling = np.inf
         if eager or (reader.nnz <= _SMALL and reader.in_memory and not lazy):
             single = reader.single and not eager
-            self._pool = _Pool(np.arange(m), reader, self.squared_norms, reader.norm_error, single)
-            self._pool.values[self.squared_norms == 0] = -np.inf
-        self._ceiling = -np.inf if self._pool is not None else np.inf
+            rows = np.arange(reader.shape[0])
+            self._pool = _Pool(rows, reader, self._values, self.squared_norms, single, reader.norm_error)
+            self._ceiling = -np.inf
         self._all = self.squared_norms.copy() if eager else None
-
-    @property
-    def basis(self) -> NDArray[np.float64]:
-        """The removed directions, orthonormal, one per row."""
-        return self._directions[: self._step]
 
     @property
     def values(self) -> NDArray[np.float64]:
@@ -79,126 +74,63 @@ class Residuals(Distances):
 
     def upper(self) -> NDArray[np.float64]:
         """Upper bounds of the squared residuals of all candidates, as far as they are known; zero for other rows."""
-        upper = self._upper.copy()
+        upper = self._values + self._error(self._single)
         if self._pool is not None:
-            upper[self._pool.rows] = np.minimum(upper[self._pool.rows], self._pool.values + self._pool_error())
+            upper[self._pool.rows] = self._pool.values + self._pool_error()
         return np.maximum(upper, 0.0)
-
-    # --- looks ---------------------------------------------------------------------------------------------------
-
-    def slack(self, *, single: bool) -> float:
-        """What ‖a‖² − Σ (a·q)² may be wrong by, relative to ‖a‖²."""
-        unit = SINGLE if single else DOUBLE
-        delta, t = (self.reader.terms + 2) * unit, self._step
-        norm_error = self.reader.norm_error if single else delta
-        return 1.01 * (2 * math.sqrt(t) * delta + t * delta * delta + norm_error + (t + 2) * unit)
-
-    def _rough(self, rows: NDArray[np.intp] | None, floor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        slack = self.slack(single=True)
-        single = self.reader.single and 4 * slack * self.largest_norm**2 < floor
-        slack = slack if single else self.slack(single=False)
-        squares, removed = self.reader.removed(rows, self.basis, single=single)
-        return squares - removed, slack * squares
-
-    def exact(self, rows: NDArray[np.intp]) -> Leaders:
-        if not self.reader.sparse:
-            return self._projected_out(rows)
-        squares, removed = self.reader.removed(rows, self.basis, single=False)
-        looked = Leaders(rows, squares - removed, self.slack(single=False) * squares, squares)
-        doubtful = np.flatnonzero(looked.errors > _NEGLIGIBLE * looked.values)
-        if doubtful.size:
-            better = self._projected_out(rows[doubtful])
-            looked.values[doubtful], looked.errors[doubtful] = better.values, better.errors
-        return looked
-
-    def _projected_out(self, rows: NDArray[np.intp]) -> Leaders:
-        values, norms = np.empty(rows.size), np.empty(rows.size)
-        step = max(1, _CHUNK // self.reader.shape[1])
-        for start in range(0, rows.size, step):
-            place = slice(start, start + step)
-            points = self.reader.rows(rows[place])
-            norms[place] = np.einsum("ij,ij->i", points, points)
-            rest = self.off_basis(points)
-            values[place] = np.einsum("ij,ij->i", rest, rest)
-        gamma = self.gamma
-        return Leaders(rows, values, gamma * (2 * np.sqrt(values) + gamma), norms)
-
-    @property
-    def gamma(self) -> float:
-        """What an exact residual norm may be wrong by."""
-        return (self.reader.terms + 2 * self._step + 2) * DOUBLE * self.largest_norm
-
-    # --- directions ----------------------------------------------------------------------------------------------
-
-    def off_basis(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The points less their projection on the basis; done twice, which is enough (Kahan, Parlett)."""
-        basis = self.basis
-        if self._step:
-            for _ in range(2):
-                points = points - (points @ basis.T) @ basis
-        return points
-
-    def direction(self, point: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-        """The unit residual of a point, orthogonal to the basis to machine precision, and its size."""
-        rest = self.off_basis(point)
-        size = math.sqrt(rest @ rest)
-        q = rest / size
-        if size * size < _SHRUNK**2 * (point @ point):
-            q = self.off_basis(q)
-            q /= math.sqrt(q @ q)
-        return q, size
 
     def remove(self, q: NDArray[np.float64], projections: NDArray[np.float64] | None = None) -> None:
         """Take the unit direction ``q``, orthogonal to the basis, out of every row.
 
         ``projections`` are the products of all rows with it, in double precision, where they are known already.
         """
-        self._directions[self._step] = q
-        self._step += 1
+        super().remove(q)
         if self._pool is not None:
-            products = self._pool.project(q) if projections is None else projections
-            squares = products * products
+            squares = self._pool.project(q) if projections is None else projections.copy()
+            squares *= squares
             self._pool.values -= squares
             if self._all is not None:
                 self._all -= squares
 
     def bar(self, rows: NDArray[np.intp] | int) -> None:
-        super().bar(rows)
-        if self._pool is not None:
+        """Those rows are no longer candidates."""
+        self._values[rows] = -np.inf
+        if self._pool is not None and self._ceiling > -np.inf:
             self._pool.bar(rows)
 
     # --- leaders -------------------------------------------------------------------------------------------------
 
     def leaders(self, within: float = TIE, *, rough: bool = False) -> Leaders:
-        leaders = self._of_the_pool(within, rough)
-        if leaders is not None:
-            return leaders
-        floor = self._bring_up_to_date(self._first_floor())
-        if self._step == 0:  # the first direction is common to all rows: a pool of the longest would soon be empty
-            return self._told_apart(floor, within)
-        self._refill(floor)
-        leaders = self._of_the_pool(within, rough)
-        return self._told_apart(floor, within) if leaders is None else leaders
+        """Every row that may be ``within`` that fraction of the largest, with accurate distances.
+
+        The default is what the rule of :func:`~fastanchors.greedy.ties.choose` may look at. With ``rough`` the distance
+        of a row that has no rival may be less accurate, as its error bound says.
+        """
+        if self._pool is None and self._step == 0:
+            return self._told_apart(within, rough)
+        at = self._near_the_best(within)
+        if at is None:
+            if not self._gather(within):
+                return self._told_apart(within, rough)
+            at = self._near_the_best(within)
+        assert at is not None
+        return self._of_the_pool(at, within, rough)
 
     def largest(self) -> float:
-        near = self._near_the_best(TIE)
+        """The largest distance left among the candidates, or a bound of it where many rows would have to be read."""
+        near, pool = self._near_the_best(TIE), self._pool
         if near is None:
-            return super().largest()
-        if near.size > WORTH_TELLING:
-            assert self._pool is not None
-            return math.sqrt(self._pool.best() + self._pool_error())
+            floor = self._floor()
+            wanted = np.count_nonzero(self._values >= self._reach(floor, TIE))
+            if wanted > min(WORTH_TELLING, self._capacity()):
+                inside = -np.inf if pool is None else pool.best() + self._pool_error()
+                outside = min(self._ceiling, float(self._values.max())) + self._error(self._single)
+                return math.sqrt(max(0.0, inside, outside))
+        elif near.size > WORTH_TELLING:
+            assert pool is not None
+            return math.sqrt(pool.best() + self._pool_error())
         values = self.leaders().values
         return math.sqrt(values.max()) if values.size else 0.0
-
-    def _first_floor(self) -> float:
-        if self._pool is None or self._step == 0:
-            return super()._first_floor()
-        return max(0.0, self._pool.best() - self._pool_error())
-
-    def _pool_error(self) -> float:
-        """Of all squared residuals in the pool."""
-        assert self._pool is not None
-        return (self.slack(single=self._pool.single) + self._pool.norm_error) * self.largest_norm**2
 
     def _near_the_best(self, within: float) -> NDArray[np.intp] | None:
         """Places in the pool that may be within that fraction of the largest; None where others may be as well."""
@@ -206,45 +138,147 @@ class Residuals(Distances):
         if pool is None:
             return None
         error, best = self._pool_error(), pool.best()
-        bound = (1 - within) * (best - error) - error
-        if self._ceiling > bound:
+        bound = (1 - within) * (best - error)
+        if self._ceiling + self._error(self._single) > bound:
             return None
-        return (pool.values >= bound).nonzero()[0] if best > -np.inf else np.zeros(0, dtype=np.intp)
+        return (pool.values >= bound - error).nonzero()[0] if best > -np.inf else np.zeros(0, dtype=np.intp)
 
-    def _of_the_pool(self, within: float, rough: bool) -> Leaders | None:
-        """The leaders, where the pool has them all."""
-        at, pool = self._near_the_best(within), self._pool
-        if at is None or pool is None:
-            return None
+    def _of_the_pool(self, at: NDArray[np.intp], within: float, rough: bool) -> Leaders:
+        """The rows at those places of the pool, with accurate distances."""
+        pool = self._pool
+        assert pool is not None
         rows, values, error = pool.rows[at], pool.values[at], self._pool_error()
         if at.size == 0:
             return Leaders(rows, values, values, values)
-        if at.size == 1 and error <= (_SMALL_ERROR if rough else _NEGLIGIBLE) * values[0]:
+        if at.size == 1 and error <= (_SMALL_ERROR if rough else NEGLIGIBLE) * values[0]:
             return Leaders(rows, values, np.array([error]), pool.norms[at])
         looked = self.exact(rows)
         floor = (looked.values - looked.errors).max()
         return looked.take(looked.values + looked.errors >= (1 - within) * floor)
 
-    def _refill(self, floor: float) -> None:
-        """Take the rows of largest bound into the pool."""
-        m, n = self.reader.shape
-        per_row = max(1, self.reader.nnz // m) if self.reader.sparse else n
-        count = min(max(_POOL[0], m * per_row // _POOL_SHARE), _POOL[1]) // per_row
-        rows = np.flatnonzero(self._upper >= max(0.0, level(self._upper, count)))
-        if rows.size > 4 * count:  # too many are alike
-            self._pool, self._ceiling = None, np.inf
-            return
-        single = self.reader.single and 64 * self.slack(single=True) * self.largest_norm**2 < floor
+    def _told_apart(self, within: float, rough: bool) -> Leaders:
+        """The same without a pool: all rows whose value is near the largest are looked at."""
+        error = self._error(self._single)
+        floor = max(0.0, float(self._values.max()) - error)  # the largest values are up to date
+        pending = np.flatnonzero(self._values >= (1 - within) * floor - error)
+        if rough and pending.size == 1 and error <= _SMALL_ERROR * floor:
+            values = self._values[pending]
+            return Leaders(pending, values, np.array([error]), self.squared_norms[pending])
+        return tell_apart(pending, self._values[pending] + error, self.exact, floor, within)
+
+    # --- the pool ------------------------------------------------------------------------------------------------
+
+    def _error(self, single: bool) -> float:
+        """Of all squared residuals that were found in that precision."""
+        return self.slack(single=single) * self.largest_norm**2
+
+    def _pool_error(self) -> float:
+        """Of all squared residuals in the pool."""
+        assert self._pool is not None
+        return (self.slack(single=self._pool.single) + self._pool.norm_error) * self.largest_norm**2
+
+    def _capacity(self) -> int:
+        """Rows of a full pool."""
+        per_row, most = self.reader.per_row, self.reader.nnz // _POOL_SHARE
+        return max(1, min(max(_POOL[0], most), _POOL[1]) // per_row)
+
+    def _floor(self) -> float:
+        """What the largest squared residual is at least."""
+        if self._pool is not None:
+            return max(0.0, self._pool.best() - self._pool_error())
+        rows = seeds(self._values)
+        if rows.size == 0:
+            return 0.0
+        known = self.exact(rows)
+        return max(0.0, float((known.values - known.errors).max()))
+
+    def _reach(self, floor: float, within: float) -> float:
+        """Rows of at least this value must be in the pool, where the largest squared residual is at least ``floor``."""
+        pool_error = self._error(self._in_single(floor))
+        return (1 - within) * (floor - 2 * pool_error) - 2 * self._error(self._single)
+
+    def _in_single(self, floor: float) -> bool:
+        """Whether a pool in single precision is good enough where the largest squared residual is about ``floor``."""
+        return self._single and 64 * self._error(True) < floor
+
+    def _gather(self, within: float) -> bool:
+        """A pool that has all leaders; False where there are too many for one."""
+        # The first direction is common to all rows: dense ones at hand are looked at without asking which.
+        common = self._step == 1 and self._pool is None and self.reader.in_memory and not self.reader.sparse
+        size = 0 if self._pool is None else len(self._pool.rows)
+        capacity, floor = self._capacity(), np.inf if common else self._floor()
+        while True:
+            reach = -np.inf if floor == np.inf else self._reach(floor, within)
+            wanted = None if floor == np.inf else np.flatnonzero(self._values >= reach)
+            if wanted is not None and wanted.size <= capacity:
+                break
+            best = self._look(wanted, floor)
+            if best is None:
+                self._pool, self._ceiling = None, np.inf
+                return False
+            size, floor = 0, max(0.0, best - self._error(self._single))
+        some = level(self._values, min(capacity, max(1, 2 * size, capacity // _FIRST)))
+        rows = wanted if some >= reach else np.flatnonzero(self._values >= max(some, _LEAST))
+        if rows.size > 2 * capacity:  # many are alike
+            some, rows = reach, wanted
+        self._fill(rows, self._in_single(floor))
+        self._ceiling = min(reach, some)
+        return True
+
+    def _look(self, rows: NDArray[np.intp] | None, floor: float) -> float | None:
+        """Bring the values of those rows (None: all) up to date; the largest of them, None if all were so before.
+
+        All rows are taken where most are wanted, which costs no more.
+        """
+        single = self._single and 4 * self._error(True) < floor
+        if rows is not None and single == self._single:
+            if isinstance(self._seen, int):
+                rows = rows if self._seen < self._step else rows[:0]
+            else:
+                rows = rows[self._seen[rows] < self._step]
+            if rows.size == 0:
+                return None
+            if rows.size < self._most() * self._values.size:
+                return self._look_at_some(rows, single)
+        if isinstance(self._seen, int) and single == self._single:
+            missed = self._directions[self._seen : self._step]
+            self._values -= self.reader.removed(None, missed, single=single)[1]
+        else:
+            squares, removed = self.reader.removed(None, self.basis, single=single)
+            barred = self._values == -np.inf
+            self._values = squares - removed
+            self._values[barred] = -np.inf
+        self._seen, self._single = self._step, single
+        return float(self._values.max())
+
+    def _most(self) -> float:
+        """Share of the rows from which all are looked at: dense rows at hand are read in order at little cost."""
+        if self.reader.sparse or not self.reader.in_memory:
+            return _MOST
+        return 1 / (2 + len(self._directions) - self._step)  # the steps that are left will want others
+
+    def _look_at_some(self, rows: NDArray[np.intp], single: bool) -> float:
+        squares, removed = self.reader.removed(rows, self.basis, single=single)
+        values = squares - removed
+        self._values[rows] = values
+        if isinstance(self._seen, int):
+            self._seen = np.full(self._values.size, self._seen, dtype=np.int32)
+        self._seen[rows] = self._step
+        return float(values.max())
+
+    def _rough(self, rows: NDArray[np.intp], floor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Squared distances of those rows and their error bounds; much below ``floor`` none need be good."""
+        single = self.reader.single and 4 * self._error(True) < floor
+        squares, removed = self.reader.removed(rows, self.basis, single=single)
+        return squares - removed, self.slack(single=single) * squares
+
+    def _fill(self, rows: NDArray[np.intp], single: bool) -> None:
+        """Make those rows the pool, up to date."""
+        self.reader.looks += rows.size
         matrix = self.reader.raw(rows, single=single)
         norms = self.squared_norms[rows] if single else _squared_norms(matrix)
-        norm_error = self.reader.norm_error if single else (self.reader.terms + 2) * DOUBLE
-        self._pool = _Pool(rows, matrix, norms, norm_error, single)
-        if self._step:
-            self._pool.values -= _squared_norms(matrix @ np.ascontiguousarray(self.basis.T, dtype=matrix.dtype))
-        kept = self._upper[rows]
-        self._upper[rows] = -np.inf
-        self._ceiling = float(self._upper.max())
-        self._upper[rows] = kept
+        products = matrix @ np.ascontiguousarray(self.basis.T, dtype=matrix.dtype)
+        self._pool = _Pool(rows, matrix, norms - row_sums_of_squares(products), norms, single)
 
 
 class _Pool:
@@ -254,15 +288,15 @@ class _Pool:
         self,
         rows: NDArray[np.intp],
         matrix: Any,
+        values: NDArray[np.float64],
         norms: NDArray[np.float64],
-        norm_error: float,
-        single: bool = False,
+        single: bool,
+        norm_error: float = 0.0,  # beyond that of the precision of its products
     ) -> None:
-        self.rows, self.norms, self.norm_error, self.single = rows, norms, norm_error, single
-        self.values = norms.copy()
+        self.rows, self.values, self.norms, self.single, self.norm_error = rows, values, norms, single, norm_error
         self._matrix = matrix
 
-    def project(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
+    def project(self, q: NDArray[np.float64]) -> NDArray[Any]:
         """a·q of its rows."""
         if isinstance(self._matrix, Reader):
             return self._matrix.project_all(q, single=self.single)
@@ -273,11 +307,12 @@ class _Pool:
         return float(self.values[self.values.argmax()]) if self.values.size else -np.inf
 
     def bar(self, rows: NDArray[np.intp] | int) -> None:
-        if isinstance(self._matrix, Reader):
-            self.values[rows] = -np.inf
+        at = self.rows.searchsorted(rows)
+        if isinstance(rows, int):
+            if at < len(self.rows) and self.rows[at] == rows:
+                self.values[at] = -np.inf
         else:
-            rows = np.atleast_1d(rows)
-            at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+            at = np.minimum(at, len(self.rows) - 1)
             self.values[at[self.rows[at] == rows]] = -np.inf
 
 

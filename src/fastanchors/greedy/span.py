@@ -1,0 +1,109 @@
+"""The span of the chosen directions, and the distances of rows to it.
+
+A rough look takes u = ‖a‖² − Σ (a·q_j)². With |fl(a·q) − a·q| ≤ δ·‖a‖ for unit q, where δ = (terms + 2)·(unit roundoff)
+whatever the order of the sum, u is known to within (2·√t·δ + t·δ²)·‖a‖² after t directions, and the error of ‖a‖² is
+added. An exact look projects the row out in double precision, twice, which leaves an error of about γ·(largest
+norm)·√u only. So the choice is that of exact arithmetic as long as √u is well above γ·(largest norm).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .lazy import Leaders
+from .reader import DOUBLE, SINGLE, Reader
+
+__all__ = ["NEGLIGIBLE", "Span"]
+
+NEGLIGIBLE = 1e-9  # relative error of a squared residual that cannot matter beside TIE
+_CHUNK = 1 << 20  # entries in double precision projected out together
+_SHRUNK = 1e-5  # what is left of a point so small beside it is made orthogonal once more
+
+
+class Span:
+    """An orthonormal basis that grows, and squared distances of rows to its span.
+
+    Parameters
+    ----------
+    reader
+        The rows.
+    capacity
+        The largest number of directions.
+    """
+
+    def __init__(self, reader: Reader, capacity: int) -> None:
+        self.reader = reader
+        self.squared_norms = reader.squared_norms
+        self.largest_norm = reader.largest
+        self._directions = np.empty((capacity, reader.shape[1]))
+        self._step = 0
+
+    @property
+    def basis(self) -> NDArray[np.float64]:
+        """The removed directions, orthonormal, one per row."""
+        return self._directions[: self._step]
+
+    def remove(self, q: NDArray[np.float64]) -> None:
+        """Take in the unit direction ``q``, orthogonal to the basis."""
+        self._directions[self._step] = q
+        self._step += 1
+
+    def off_basis(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The points less their projection on the basis; done twice, which is enough (Kahan, Parlett)."""
+        if self._step:
+            basis = self.basis
+            across = basis.T
+            points = points - (points @ across) @ basis
+            points -= (points @ across) @ basis
+        return points
+
+    def direction(self, point: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        """The unit residual of a point, orthogonal to the basis to machine precision, and its size."""
+        rest = self.off_basis(point)
+        size = math.sqrt(rest @ rest)
+        q = rest / size
+        if size * size < _SHRUNK**2 * (point @ point):
+            q = self.off_basis(q)
+            q /= math.sqrt(q @ q)
+        return q, size
+
+    # --- looks ---------------------------------------------------------------------------------------------------
+
+    def slack(self, *, single: bool) -> float:
+        """What ‖a‖² − Σ (a·q)² may be wrong by, relative to ‖a‖²."""
+        unit = SINGLE if single else DOUBLE
+        delta, t = (self.reader.terms + 2) * unit, self._step
+        norm_error = self.reader.norm_error if single else delta
+        return 1.01 * (2 * math.sqrt(t) * delta + t * delta * delta + norm_error + (t + 2) * unit)
+
+    def exact(self, rows: NDArray[np.intp]) -> Leaders:
+        """Those rows with distances as good as double precision gives them."""
+        if not self.reader.sparse:
+            return self._projected_out(rows)
+        squares, removed = self.reader.removed(rows, self.basis, single=False)
+        looked = Leaders(rows, squares - removed, self.slack(single=False) * squares, squares)
+        doubtful = np.flatnonzero(looked.errors > NEGLIGIBLE * looked.values)
+        if doubtful.size:
+            better = self._projected_out(rows[doubtful])
+            looked.values[doubtful], looked.errors[doubtful] = better.values, better.errors
+        return looked
+
+    def _projected_out(self, rows: NDArray[np.intp]) -> Leaders:
+        values, norms = np.empty(rows.size), np.empty(rows.size)
+        step = max(1, _CHUNK // self.reader.shape[1])
+        for start in range(0, rows.size, step):
+            place = slice(start, start + step)
+            points = self.reader.rows(rows[place])
+            norms[place] = np.einsum("ij,ij->i", points, points)
+            rest = self.off_basis(points)
+            values[place] = np.einsum("ij,ij->i", rest, rest)
+        gamma = self.gamma
+        return Leaders(rows, values, gamma * (2 * np.sqrt(values) + gamma), norms)
+
+    @property
+    def gamma(self) -> float:
+        """What an exact residual norm may be wrong by."""
+        return (self.reader.terms + 2 * self._step + 2) * DOUBLE * self.largest_norm
