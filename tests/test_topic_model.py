@@ -271,6 +271,34 @@ def test_after_new_documents_a_fit_goes_on_from_the_last(corpus):
     assert not changes.gone
 
 
+def test_anchors_stay_until_new_documents_are_unlike_the_old_ones():
+    made = fa.datasets.topics(1600, 500, 6, length=60, anchor_words=5, rng=8)
+    largest = np.asarray(made.weights).argmax(axis=1)
+    last = np.asarray(made.weights)[:, 5] > 0.1
+    old, new = np.flatnonzero(~last), np.flatnonzero(last & (largest == 5))
+    H = sp.csr_array(made.A)
+    first = fa.apps.topics(H[old[:-100]], 5)
+    alike = fa.apps.topics(H[old], 5, start=first)
+    assert alike.anchors.tolist() == first.anchors.tolist()
+    assert len(fa.apps.topic_changes(first, alike).same) == 5
+    np.testing.assert_allclose(alike.mixtures.sum(axis=1), 1)
+    before = fa.apps.topics(H[old], 6)
+    grown = fa.apps.topics(H[np.concatenate([old, new[:100]])], 6, start=before)
+    gaps = [np.abs(made.topics[5] - model.topics).sum(axis=1).min() / 2 for model in (before, grown)]
+    assert gaps[0] > 0.5  # total variation: there was no such topic
+    assert gaps[1] < 0.3
+    assert fa.apps.topic_changes(before, grown).new
+
+
+def test_changes_are_told_where_texts_have_brought_new_words(texts):
+    first = fa.apps.topics(texts[:80], 3)
+    later = fa.apps.topics([*texts[:80], *[f"{text} novelty" for text in texts[80:100]]], 3, start=first)
+    assert "novelty" in set(later.vocabulary) - set(first.vocabulary)
+    changes = fa.apps.topic_changes(first, later)
+    assert len(changes.same) + len(changes.moved) + len(changes.gone) == 3
+    assert all(0 <= gap <= 1 for gap in changes.distances.values())
+
+
 def test_new_and_gone_topics_are_told(corpus):
     made = fa.datasets.topics(900, 400, 4, length=60, anchor_words=5, rng=6)
     before, after = fa.apps.topics(corpus.A, 4), fa.apps.topics(made.A, 4)

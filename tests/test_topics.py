@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors.apps._cooccurrence import Cooccurrence
-from fastanchors.apps._mixtures import fit_proportions, log_likelihood, mixtures
+from fastanchors.apps._mixtures import fit_proportions, mixtures
+from fastanchors.apps._topic_refine import _halves, completion, document_scores
 from fastanchors.apps._topics import _recover_divergence
 from fastanchors.apps._word_space import word_space
 from naive.apps import cautious_npmi, cooccurrence, divergence, posterior, scaled_space
@@ -169,13 +170,21 @@ def test_mixtures_do_not_depend_on_threads_and_pass_over_unknown_words(corpus, m
     )
 
 
-def test_log_likelihood_is_the_sum_over_tokens(corpus):
-    H, weights = sp.csr_array(corpus.A)[:30], np.asarray(corpus.weights[:30], dtype=np.float64)
-    law = weights @ corpus.topics
-    counts = H.toarray()
-    total, tokens = log_likelihood(H, corpus.topics, weights)
-    assert tokens == counts.sum()
-    assert total == pytest.approx(float(np.sum(counts[counts > 0] * np.log(np.maximum(law[counts > 0], 1e-300)))))
+def test_scores_of_documents_are_sums_over_the_tokens_that_are_hidden(corpus):
+    H = sp.csr_array(corpus.A)[:5]
+    share = np.full(5, 0.2)
+    seen, hidden = _halves(H, np.random.default_rng(3))
+    assert (seen + hidden - H).nnz == 0
+    weights = mixtures(seen, corpus.topics, share)
+    scores, tokens = document_scores(H, corpus.topics, share, rng=3)
+    for d in range(5):
+        counts = hidden[[d]].toarray()[0]
+        at = counts > 0
+        assert scores[d] == pytest.approx(counts[at] @ np.log(weights[d] @ corpus.topics[:, at]))
+        assert tokens[d] == counts.sum()
+    mean, error = completion(H, corpus.topics, share, rng=3)
+    assert mean == pytest.approx(scores.sum() / tokens.sum())
+    assert error == pytest.approx(np.linalg.norm(scores - mean * tokens) / tokens.sum())
 
 
 @pytest.mark.parametrize("recovery", ["l2", "kl"])

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from .._jit import jit
 from .._parallel import map_ranges
 
-__all__ = ["PRIOR_TOKENS", "fit_proportions", "log_likelihood", "mixtures", "word_probabilities"]
+__all__ = ["PRIOR_TOKENS", "fit_proportions", "mixtures", "word_probabilities"]
 
 PRIOR_TOKENS = 1.0  # the prior of a document's mixture weighs as much as one token of the corpus at large
 _ROUNDS = 100
@@ -31,7 +31,12 @@ _ENTRIES = 1 << 16  # non-zero counts looked at together
 
 
 def mixtures(
-    counts: sp.csr_array, topics: NDArray[np.float64], share: NDArray[np.float64], *, gap: float = _GAP
+    counts: sp.csr_array,
+    topics: NDArray[np.float64],
+    share: NDArray[np.float64],
+    *,
+    gap: float = _GAP,
+    start: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """documents × k, rows sum to one; zero rows for documents without words that any topic has.
 
@@ -45,10 +50,15 @@ def mixtures(
         Ndarray k, sums to one; the prior is :data:`PRIOR_TOKENS` tokens shared out like this.
     gap : float
         How far below its maximum the log-likelihood may stay, per token.
+    start : ndarray
+        Mixtures of the first documents to start from; the others start from the shares.
     """
     laws = np.ascontiguousarray(topics.T, dtype=np.float64)
     share = np.asarray(share, dtype=np.float64)
     result = np.tile(share, (counts.shape[0], 1))
+    if start is not None and start.shape[1:] == share.shape:
+        rows = np.flatnonzero(start.min(axis=1) > 0)  # a weight of zero would stay
+        result[rows] = start[rows]
     prior = PRIOR_TOKENS * share
 
     def part(low: int, high: int) -> None:
@@ -129,14 +139,3 @@ def word_probabilities(
 
     map_ranges(part, counts.nnz, smallest=_ENTRIES)
     return result
-
-
-def log_likelihood(
-    counts: sp.csr_array, topics: NDArray[np.float64], weights: NDArray[np.float64]
-) -> tuple[float, float]:
-    """The log-likelihood of the tokens, and how many there are; words that no topic has are left out of both."""
-    known = topics.max(axis=0) > 0
-    at = known[counts.indices] & (counts.data > 0)
-    probability = word_probabilities(counts, topics, weights)[at]
-    tokens = counts.data[at].astype(np.float64)
-    return float(tokens @ np.log(np.maximum(probability, 1e-300))), float(tokens.sum())

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ..errors import InvalidInputError
+from ._topic_update import same_words
 from ._topics import Topics
 
 __all__ = ["TopicChanges", "topic_changes"]
@@ -48,7 +49,9 @@ class TopicChanges:
 
 
 def topic_changes(before: Topics, after: Topics) -> TopicChanges:
-    """Match the topics of two models of the same vocabulary by the total variation of their laws.
+    """Match the topics of two models by the total variation of their laws.
+
+    Words are matched by name; those that only one of the models has count as the difference they are.
 
     Examples
     --------
@@ -59,10 +62,15 @@ def topic_changes(before: Topics, after: Topics) -> TopicChanges:
     >>> len(changes.same) + len(changes.moved) + len(changes.gone)
     3
     """
-    if before.topics.shape[1] != after.topics.shape[1]:
-        words = f"{before.topics.shape[1]} and {after.topics.shape[1]}"
-        raise InvalidInputError(f"the models have {words} words: they must be of one vocabulary")
-    gaps = np.array([np.abs(law - after.topics).sum(axis=1) / 2 for law in before.topics])
+    sizes = (before.topics.shape[1], after.topics.shape[1])
+    place = same_words(before.vocabulary, after.vocabulary, sizes)
+    if place is None or not (place >= 0).any():
+        raise InvalidInputError(f"the models have {sizes[0]} and {sizes[1]} words: they must be of one vocabulary")
+    known = place >= 0
+    laws = np.zeros((len(before.topics), sizes[1]))
+    laws[:, place[known]] = before.topics[:, known]
+    lost = 1 - laws.sum(axis=1)  # on words that the other model lacks
+    gaps = np.array([(np.abs(law - after.topics).sum(axis=1) + rest) / 2 for law, rest in zip(laws, lost, strict=True)])
     old, new = linear_sum_assignment(gaps)
     pairs = {(int(i), int(j)): float(gaps[i, j]) for i, j in zip(old, new, strict=True) if gaps[i, j] < _OTHER}
     same = tuple(pair for pair, gap in pairs.items() if gap <= _SAME)

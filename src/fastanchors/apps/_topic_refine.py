@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from .._rng import RngLike, as_generator
 from .._validate import check_size
-from ._mixtures import log_likelihood, mixtures, word_probabilities
+from ._mixtures import mixtures, word_probabilities
 
-__all__ = ["best_sweeps", "completion", "refined"]
+__all__ = ["best_sweeps", "completion", "document_scores", "refined"]
 
 _SWEEPS = 20  # of refine="auto", at most
 _HELD = 0.1  # share of the documents it is judged on
@@ -30,18 +30,27 @@ def completion(
     The halves are drawn word by word. Returns the mean and its standard error over documents. Words that no topic has
     are left out.
     """
+    each, tokens = document_scores(counts, topics, share, rng=rng)
+    if tokens.sum() == 0:
+        return float("nan"), float("nan")
+    mean = float(each.sum() / tokens.sum())
+    left = each - mean * tokens
+    return mean, float(np.sqrt(left @ left) / tokens.sum())
+
+
+def document_scores(
+    counts: sp.csr_array, topics: NDArray[np.float64], share: NDArray[np.float64], *, rng: RngLike = 0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For each document the log-likelihood of the half of its words that is scored, and how many these are."""
     seen, hidden = _halves(counts, as_generator(rng))
     weights = mixtures(seen, topics, share)
     weights[~weights.any(axis=1)] = share
-    total, tokens = log_likelihood(hidden, topics, weights)
-    if tokens == 0:
-        return float("nan"), float("nan")
     known = topics.max(axis=0) > 0
-    probability = np.log(np.maximum(word_probabilities(hidden, topics, weights), 1e-300))
-    terms = np.where(known[hidden.indices], hidden.data * (probability - total / tokens), 0.0)
+    tokens = np.where(known[hidden.indices], hidden.data, 0).astype(np.float64)
+    terms = tokens * np.log(np.maximum(word_probabilities(hidden, topics, weights), 1e-300))
     documents = np.repeat(np.arange(hidden.shape[0]), np.diff(hidden.indptr))
-    each = np.bincount(documents, terms, minlength=hidden.shape[0])
-    return total / tokens, float(np.sqrt(each @ each)) / tokens
+    each, many = (np.bincount(documents, part, minlength=hidden.shape[0]) for part in (terms, tokens))
+    return each.astype(np.float64), many.astype(np.float64)
 
 
 def _halves(counts: sp.csr_array, rng: np.random.Generator) -> tuple[sp.csr_array, sp.csr_array]:

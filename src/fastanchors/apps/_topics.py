@@ -25,6 +25,7 @@ from ._corpus import as_corpus, document_counts
 from ._mixtures import fit_proportions, mixtures
 from ._smoothed import nearest_to_means
 from ._topic_refine import best_sweeps, refined
+from ._topic_update import Earlier, earlier
 from ._topic_words import RELEVANCE, SHOWN, relevant_words, telling_words
 from ._word_space import WordSpace, word_space
 
@@ -190,8 +191,9 @@ def topics(
         Sweeps of expectation–maximisation over the documents after that, or ``"auto"`` for as many as make unseen
         documents more likely. They fit the words of documents better; top words of the topics often cohere less.
     start
-        Topics found before documents were added to the same counts: a fraction of the work is left to do. See
-        :func:`fastanchors.apps.topic_changes` for what has changed.
+        Topics found before documents were added after the others. Their directions and mixtures are where the search
+        starts, and their anchors stay as long as the new documents are few and as likely under the old topics as the
+        old ones are. See :func:`fastanchors.apps.topic_changes` for what has changed.
 
     Notes
     -----
@@ -218,12 +220,12 @@ def topics(
     k = check_size(k, name="k", minimum=2)
     if recovery not in ("l2", "kl"):
         raise InvalidInputError(f"recovery must be 'l2' or 'kl', got {recovery!r}")
-    directions = None if start is None else start.directions
+    known = None if start is None else earlier(start, H, words)
     choices = (k, min_documents, check_size(support, name="support"), check_selection(selection), recovery)
-    found = _fit(H, *choices, directions)
+    found = _fit(H, *choices, known)
     law, share = found.law, found.share
     if refine == "auto":
-        refine = best_sweeps(H, lambda rest: _fit(rest, *choices, directions)[:2])
+        refine = best_sweeps(H, lambda rest: _fit(rest, *choices, known)[:2])
     if refine != 0:
         law, share = refined(H, law, share, refine)
     tokens = float(H.sum())
@@ -234,7 +236,7 @@ def topics(
         anchors=found.space.words[found.anchors],
         groups=found.space.words[found.groups],
         share=share,
-        mixtures=mixtures(H, law, share),
+        mixtures=mixtures(H, law, share, start=None if known is None else known.mixtures),
         vocabulary=words,
         documents=corpus.documents,
         tokens=tokens,
@@ -268,17 +270,29 @@ def _fit(
     support: int,
     selection: str,
     recovery: str,
-    directions: Any = None,
+    known: Earlier | None = None,
 ) -> _Fit:
-    space = word_space(H, k, directions)
+    given: Any = {} if known is None else {"directions": known.directions, "stay": known.groups is not None}
+    space = word_space(H, k, **given)
     documents = document_counts(H)[space.words]
     candidates = _candidates(space, documents, k, min_documents)
-    points = space.points[candidates]
-    chosen = groups_by_rule(points, k, min(support, candidates.size), selection)
-    anchors, groups = candidates[nearest_to_means(points, chosen)], candidates[np.array(chosen)]
+    groups = None if known is None or known.groups is None else _places(space, known.groups, (k, support))
+    if groups is not None and known is not None:
+        anchors = np.searchsorted(space.words, known.anchors)
+    else:
+        points = space.points[candidates]
+        chosen = groups_by_rule(points, k, min(support, candidates.size), selection)
+        anchors, groups = candidates[nearest_to_means(points, chosen)], candidates[np.array(chosen)]
     weights = _recover(space, groups) if recovery == "l2" else _recover_divergence(H, space, groups)
     law, share = _bayes(space, weights)
     return _Fit(law, share, space, anchors, groups, candidates.size, int(documents[candidates].min()))
+
+
+def _places(space: WordSpace, groups: NDArray[np.intp], shape: tuple[int, int]) -> NDArray[np.intp] | None:
+    """Words as places in the space; None where there are other numbers of them, or one has no point."""
+    return (
+        np.searchsorted(space.words, groups) if groups.shape == shape and np.isin(groups, space.words).all() else None
+    )
 
 
 def _candidates(space: WordSpace, documents: NDArray[np.intp], k: int, min_documents: int | None) -> NDArray[np.intp]:

@@ -104,11 +104,13 @@ class _Company:
         return self.raw(B * self.scale[:, None])[0] * self.scale[:, None]
 
 
-def word_space(H: sp.csr_array, k: int, directions: NDArray[np.float64] | None = None) -> WordSpace:
+def word_space(
+    H: sp.csr_array, k: int, directions: NDArray[np.float64] | None = None, *, stay: bool = False
+) -> WordSpace:
     """Points of the words of a corpus (documents × words, whole numbers) in k coordinates.
 
-    ``directions``, those of the same corpus before documents were added, save all rounds but one. The draws are fixed:
-    the same counts give the same points.
+    ``directions``, those of the same corpus before documents were added, save all rounds but one, and that too if they
+    are to ``stay``. The draws are fixed: the same counts give the same points.
     """
     if H.data.dtype.kind == "f" and np.any(H.data != np.floor(H.data)):
         raise InvalidInputError("counts must be whole numbers of occurrences; weights such as tf-idf are not")
@@ -128,7 +130,7 @@ def word_space(H: sp.csr_array, k: int, directions: NDArray[np.float64] | None =
         if directions is None or directions.shape != (H.shape[1], min(H.shape[1], k + _OVERSAMPLING)):
             basis = _subspace(company, k)
         else:
-            basis = _orthonormal(company.dot(directions))
+            basis = _orthonormal(directions if stay else company.dot(directions))
         values, B, rows, documents = _leading(company, basis, k)
     points = rows[words] / sums[words, None]
     squares = _squares(company, np.einsum("ij,ij->i", documents, documents), B)[words]
