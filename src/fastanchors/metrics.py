@@ -50,6 +50,13 @@ def anchor_recovery(found: ArrayLike, labels: ArrayLike) -> float:
     ``labels`` gives for every row the number of the anchor it is a copy of, −1 for other rows
     (``datasets.Separable.labels``, or :func:`anchor_labels`). 1.0 is full recovery.
 
+    Parameters
+    ----------
+    found
+        Indices of the rows found.
+    labels
+        For each row the anchor it is a copy of, or −1.
+
     Examples
     --------
     >>> import fastanchors as fa
@@ -70,6 +77,15 @@ def anchor_labels(A: Any, anchors: ArrayLike, *, tolerance: float = 0.0) -> NDAr
     """For each row of ``A`` the nearest anchor row within ``tolerance`` (Euclidean, relative to the anchor's norm).
 
     Zero tolerance finds exact copies, up to rounding. −1 marks rows that are no copy. O(m·n·k) in blocks.
+
+    Parameters
+    ----------
+    A
+        Array or sparse matrix.
+    anchors
+        Indices of the anchor rows.
+    tolerance
+        Distance up to which a row counts as its anchor; −1 marks the others.
 
     Examples
     --------
@@ -124,6 +140,11 @@ def spectral_angles(X: ArrayLike, Y: ArrayLike) -> NDArray[np.float64]:
     From the chord between unit vectors, 2·arcsin(‖x − y‖/2), which keeps its digits for small angles where the
     arc cosine loses half of them.
 
+    Parameters
+    ----------
+    X, Y
+        Spectra, one in each row.
+
     Examples
     --------
     >>> import fastanchors as fa
@@ -147,6 +168,11 @@ def matched_spectral_angle(true: ArrayLike, found: ArrayLike) -> Match:
 
     ``match.mean`` is the usual score. With unequal numbers the smaller side is matched wholly.
 
+    Parameters
+    ----------
+    true, found
+        Spectra, one in each row.
+
     Examples
     --------
     >>> import fastanchors as fa
@@ -162,6 +188,13 @@ def abundance_rmse(true: ArrayLike, found: ArrayLike, *, match: Match | None = N
     """Root mean square error of abundances (rows × k), after matching the materials.
 
     ``match`` is one from :func:`matched_spectral_angle`; without it the columns are matched by least error.
+
+    Parameters
+    ----------
+    true, found
+        Abundances, rows × k.
+    match
+        How materials were matched; by default to the least error.
 
     Examples
     --------
@@ -228,8 +261,12 @@ def reconstruction_error(
         F, m×k; left out, the rows looked at are encoded (non-negative least squares, ``sum_to_one`` or not).
     rows
         How many rows to draw, with probability ‖A_(i)‖²/‖A‖_F² and replacement; None looks at every row.
+    sum_to_one
+        Whether the weights of a row must sum to one.
     confidence
         Of the interval ``low`` … ``high`` when sampling.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
 
     Notes
     -----
@@ -367,6 +404,13 @@ def _npmi(joint: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.floa
 
 def topic_uniqueness(topics: ArrayLike, *, top: int = 10) -> float:
     """Mean over topics and their top words of 1/(topics that have the word among their top): 1/k … 1.
+
+    Parameters
+    ----------
+    topics
+        Topics × words.
+    top
+        How many of the largest entries of a topic are its top words.
 
     Examples
     --------

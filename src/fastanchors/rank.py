@@ -102,10 +102,10 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
     k_max
         Largest number of anchors tried; by default 50, or the number of rows if that is less.
     rows
-        a matrix with more rows than this is judged by as many, drawn with probability ‖A_(i)‖²/‖A‖_F², and by the
+        A matrix with more rows than this is judged by as many, drawn with probability ‖A_(i)‖²/‖A‖_F², and by the
         anchors that SPA finds among all.
     rng
-        a ``numpy.random.Generator``, an int seed or None.
+        A ``numpy.random.Generator``, an int seed or None.
 
     Notes
     -----

@@ -91,20 +91,22 @@ def nmf(
     anchor_solver
         Which finds the anchors, a name or an object; they are sought among rows scaled to sum one.
     max_iter, tol
-        Stop after so many iterations, or when ten of them improve the error by less than ``tol``·‖X‖_F. (scikit-learn's
-        own rule compares with the first iteration, and so asks the more of a start the better it is.)
+        Stop after so many iterations, or when ten of them improve the error by less than ``tol``·‖X‖_F. The rule of
+        scikit-learn compares with the first iteration, and so asks the more of a start the better it is.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
     **options
         Others of scikit-learn's NMF: ``solver``, ``alpha_W``, ``alpha_H``, ``l1_ratio``, ``shuffle``.
-
-    Notes
-    -----
-    Costs one seek and one encoding, O(nnz·k), before the iterations of O(nnz·k) each. With ``solver="mu"`` zeros of the
-    start stay zeros, so they are raised to a thousandth of the mean.
 
     Raises
     ------
     RankError
         The rows hold fewer than k independent anchors; ask for a smaller k, or for another start.
+
+    Notes
+    -----
+    Costs one seek and one encoding, O(nnz·k), before the iterations of O(nnz·k) each. With ``solver="mu"`` zeros of the
+    start stay zeros, so they are raised to a thousandth of the mean.
 
     Examples
     --------

@@ -83,6 +83,8 @@ def read_corpus(
         For counts, the words: a file with one per line, or a sequence. Without it the file of the usual name beside
         the counts is taken (``vocab.txt``, ``<name>.vocab``, ``vocab.<rest>`` of ``docword.<rest>``) if its words fit
         the counts; the ``notes`` of the corpus tell.
+    format
+        The format, where the name of the file does not tell.
     encoding, errors : str
         Of texts and tables. Bytes that are not in the encoding are refused, or with ``errors="replace"`` replaced and
         counted in the notes.
@@ -155,6 +157,15 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | None = None, **options
 
     Texts (a list of strings, a column of a frame) and paths take the ``options`` of :func:`read_corpus`. Counts (an
     array, sparse matrix, frame, store or sample matrix) are taken as they are, with the frame's columns as words.
+
+    Parameters
+    ----------
+    source
+        Texts, a path, counts, or a :class:`Corpus`.
+    vocabulary
+        A name for each column of counts.
+    **options
+        Those of :func:`read_corpus`, for texts and paths.
 
     Examples
     --------

@@ -23,6 +23,13 @@ def save_pictures(result: Unmixing, folder: str | Path) -> list[Path]:
 
     Returns the files.
 
+    Parameters
+    ----------
+    result
+        What :func:`unmix` found.
+    folder
+        Where to write; made where it is missing.
+
     Examples
     --------
     >>> import tempfile

@@ -29,6 +29,13 @@ _SEPARATORS = ("::", "\t", ",", ";")  # tried in this order; blanks otherwise
 class RatingsTable:
     """Ratings with the ids of users and items.
 
+    Parameters
+    ----------
+    A
+        Ratings, users × items; zero where there is none.
+    users, items
+        Their ids, in the order of rows and columns.
+
     Attributes
     ----------
     A

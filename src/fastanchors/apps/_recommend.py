@@ -50,6 +50,8 @@ class Recommender:
     refresh
         Tastes are found anew when users holding this share of ‖A‖_F² have changed; before that a new rating counts for
         its user at once, and for the tastes not yet.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
 
     Notes
     -----
@@ -245,6 +247,27 @@ def recommend(
     draws from the low-rank row of each user (Tang 2018), without forming it; the other ``options`` are those of
     :class:`Recommender`. For more than one question, or for ratings that go on arriving, make the :class:`Recommender`
     once.
+
+    Parameters
+    ----------
+    S
+        Ratings: a matrix, a :class:`RatingsTable`, or a long frame.
+    users
+        Rows of the matrix, or ids of users.
+    n
+        Number of items for each.
+    k
+        Number of tastes; by default 20, or as many as a smaller table allows.
+    exclude_seen
+        Leave out what a user has rated.
+    draws
+        Rank only so many draws from the low-rank row of each user.
+    user, item, rating
+        Names of the columns of a frame.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
+    **options
+        Those of :class:`Recommender`.
 
     Examples
     --------

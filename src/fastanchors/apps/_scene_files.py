@@ -94,6 +94,13 @@ def read_cube(
 def read_mask(path: str | Path, cube: Cube) -> NDArray[np.bool_]:
     """Which pixels of the scene are to be used: those where the image (or list) of one band in the file is not 0.
 
+    Parameters
+    ----------
+    path
+        The file of the mask.
+    cube
+        The scene it belongs to.
+
     Examples
     --------
     >>> import tempfile

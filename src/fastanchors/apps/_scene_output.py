@@ -22,6 +22,13 @@ def save_spectra(result: Unmixing, folder: str | Path) -> list[Path]:
 
     Bands that were left out are zero; wavelengths are given where the scene has them, else the numbers of the bands.
 
+    Parameters
+    ----------
+    result
+        What :func:`unmix` found.
+    folder
+        Where to write; made where it is missing.
+
     Examples
     --------
     >>> import tempfile

@@ -53,6 +53,11 @@ def topic_changes(before: Topics, after: Topics) -> TopicChanges:
 
     Words are matched by name; those that only one of the models has count as the difference they are.
 
+    Parameters
+    ----------
+    before, after
+        The two models.
+
     Examples
     --------
     >>> import fastanchors as fa

@@ -32,6 +32,15 @@ def save_topics(model: Topics, path: str | os.PathLike[str], *, text_options: di
 
     ``text_options`` are kept with it: how texts were split into words.
 
+    Parameters
+    ----------
+    model
+        What :func:`topics` found.
+    path
+        The file to write.
+    text_options
+        How texts were counted, kept for new documents.
+
     Examples
     --------
     >>> import os, tempfile
@@ -66,6 +75,11 @@ def is_topics(path: str | os.PathLike[str]) -> bool:
 
 def load_topics(path: str | os.PathLike[str]) -> Topics:
     """A model that :func:`save_topics` wrote.
+
+    Parameters
+    ----------
+    path
+        The ``.npz`` file.
 
     Examples
     --------
@@ -115,6 +129,17 @@ def save_table(
     corner: str = "document",
 ) -> None:
     """A table with names of rows and columns as ``.csv`` or ``.parquet``; complete or not at all.
+
+    Parameters
+    ----------
+    values
+        The numbers, rows × columns.
+    path
+        The file to write; its suffix tells the format.
+    rows, columns
+        Names of rows and columns.
+    corner
+        Heading of the column of row names.
 
     Examples
     --------
@@ -170,6 +195,15 @@ def _distinct(names: Sequence[str], taken: str) -> list[str]:
 
 def pyldavis(model: Topics, source: Any, **options: Any) -> dict[str, Any]:
     """The arguments of ``pyLDAvis.prepare`` for a model and the corpus it was fitted to.
+
+    Parameters
+    ----------
+    model
+        What :func:`topics` found.
+    source
+        The documents it was made of.
+    **options
+        Those of :func:`read_corpus`.
 
     Examples
     --------

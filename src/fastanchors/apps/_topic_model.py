@@ -71,6 +71,10 @@ def topic_curve(
         The values of k to try; by default from 5 upwards until two in a row are no better than the best.
     rng
         Which documents are held out.
+    vocabulary
+        A name for each column of counts.
+    **options
+        Those of :func:`read_corpus`, for texts and paths.
 
     Examples
     --------

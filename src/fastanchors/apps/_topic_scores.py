@@ -53,6 +53,15 @@ def compare_topics(model: Topics, counts: Any, *, rng: RngLike = 0) -> list[Topi
     those of the model itself also as :meth:`Topics.top` shows them.
     Costs what the two fits cost: LDA takes ten passes of online variational Bayes, usually the longest.
 
+    Parameters
+    ----------
+    model
+        What :func:`topics` found.
+    counts
+        The counts it was made of, documents × words.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
+
     Examples
     --------
     >>> import fastanchors as fa

@@ -172,7 +172,7 @@ def topics(
     k
         Number of topics.
     vocabulary
-        a name for each word.
+        A name for each word.
     min_documents
         Only words that occur in at least so many documents may be anchors. By default those whose row is known well
         enough: its noise is at most half the spread of all words (or the 2·k words known best, where fewer than that
@@ -194,6 +194,8 @@ def topics(
         Topics found before documents were added after the others. Their directions and mixtures are where the search
         starts, and their anchors stay as long as the new documents are few and as likely under the old topics as the
         old ones are. See :func:`fastanchors.apps.topic_changes` for what has changed.
+    **options
+        Those of :func:`read_corpus`, for texts and paths.
 
     Notes
     -----

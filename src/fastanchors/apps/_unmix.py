@@ -169,12 +169,14 @@ def unmix(
         xarray ``DataArray``, the path of a file, or a :class:`Cube` (see :func:`read_cube`).
     k
         Number of materials.
-    shape, order
-        For pixels × bands: the size (height, width) of the image and whether its pixels run along its rows (``"C"``,
-        the default but for ``.mat`` files) or down its columns (``"F"``, MATLAB's order).
+    shape
+        For pixels × bands: the size (height, width) of the image.
     bands
         Which axis of an array or file the bands are: ``"first"``, ``"middle"`` or ``"last"``; by default the last, or
         what the file tells.
+    order
+        For pixels × bands: whether the pixels run along the rows of the image (``"C"``, the default but for ``.mat``
+        files) or down its columns (``"F"``, MATLAB's order).
     share
         A material is sought as the mean of this share of the pixels, between 0 and 1; by default 1/(8·k), an eighth of
         what a material would cover if all covered the same (about 4 % for three materials). Less finds rarer materials,

@@ -24,6 +24,15 @@ def nonnegative_components(
     condition number (1000 becomes about 15); so the two projections, on the spectrum and on the non-negative
     matrices, alternate until both hold. Costs some hundred SVDs of a k×n matrix.
 
+    Parameters
+    ----------
+    k, n
+        Numbers of rows and columns.
+    condition
+        Condition number; None for uniform entries.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
+
     Examples
     --------
     >>> import fastanchors as fa

@@ -47,6 +47,15 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 def family(name: str, *, noise: float = 0.0, rng: RngLike = None) -> Separable:
     """One matrix of a family of the literature, by name (the keys of ``FAMILIES``), in the literature's sizes.
 
+    Parameters
+    ----------
+    name
+        A key of ``FAMILIES``.
+    noise
+        Size of the noise.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
+
     Examples
     --------
     >>> import fastanchors as fa
@@ -78,6 +87,23 @@ def dirichlet(
     uniform on [0, 1] when it is None. N = δ·randn with δ = ``noise``; with ``relative``, N is scaled so that
     ‖N‖_F = δ·‖W·H‖_F. Negative entries of the sum are clipped at zero. Rows come in random order.
 
+    Parameters
+    ----------
+    mixtures, n, k
+        Numbers of mixtures, columns and anchors.
+    copies
+        Copies of each anchor.
+    alpha
+        Parameter of the Dirichlet distribution; None draws one for each anchor.
+    condition
+        Condition number of the anchors; None for uniform entries.
+    noise
+        Size of the noise.
+    relative
+        Whether ``noise`` is relative to the norm of the data.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
+
     Examples
     --------
     >>> import fastanchors as fa
@@ -105,6 +131,17 @@ def middle_points(
 
     Anchors keep their place; each middle point M_j moves outwards by δ·(M_j − w̄), w̄ the mean of the anchors and
     δ = ``noise``: the noise that hurts most. Negative entries are clipped at zero. Rows come in random order.
+
+    Parameters
+    ----------
+    n, k
+        Numbers of columns and anchors.
+    condition
+        Condition number of the anchors; None for uniform entries.
+    noise
+        Size of the noise, which moves the middle points away from the anchors' mean.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
 
     Examples
     --------

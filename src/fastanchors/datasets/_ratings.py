@@ -59,6 +59,21 @@ def ratings(
     ``per_user`` is the mean number of ratings a user gives (geometric, at least one), ``popularity`` the exponent of
     the items' Zipf law, ``alpha`` the Dirichlet parameter of the users' tastes. Costs O(k) for each rating.
 
+    Parameters
+    ----------
+    users, items, k
+        Numbers of users, items and tastes.
+    per_user
+        Mean number of ratings of a user.
+    alpha
+        Parameter of the Dirichlet distribution of a user's tastes.
+    noise
+        Standard deviation of the noise, in stars.
+    popularity
+        Exponent with which items differ in how often they are rated.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
+
     Examples
     --------
     >>> import fastanchors as fa

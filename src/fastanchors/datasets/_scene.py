@@ -105,6 +105,8 @@ def hyperspectral(
 
     Parameters
     ----------
+    height, width, bands, k
+        Size of the image, numbers of bands and materials.
     pure
         Pixels of each material (those richest in it) that are made wholly of it.
     snr
@@ -127,6 +129,8 @@ def hyperspectral(
         Share of the pixels that have any of the last material, such as 0.005.
     bad_columns
         Columns of the image with another gain (0.7 or 1.3) in half of the bands.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
 
     Examples
     --------

@@ -179,6 +179,10 @@ def separable_blocks(
         Anchors in one mixture; None means all of them (3 for ``sparse``).
     sparse
         Share of non-zeros of an anchor; the blocks are then CSR. None for dense.
+    dtype
+        Type of the entries.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
 
     Notes
     -----
@@ -257,6 +261,17 @@ def separable(
     rng: RngLike = None,
 ) -> Separable:
     """The matrix of :func:`separable_blocks` (same seed, same rows) held whole, with its weights where wanted.
+
+    Parameters
+    ----------
+    m, n, k
+        Numbers of rows, columns and anchors.
+    noise, condition, copies, near_pure, alpha, mixing, sparse, dtype
+        As in :func:`separable_blocks`.
+    keep_weights
+        Whether the result holds the weights F.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
 
     Examples
     --------

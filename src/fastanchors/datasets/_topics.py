@@ -37,7 +37,7 @@ class Corpus:
     anchor_words
         k × anchor_words_per_topic, words that occur in that topic only.
     vocabulary
-        a name for every word.
+        A name for every word.
 
     Examples
     --------
@@ -96,6 +96,8 @@ def topics(
         Words for each topic that occur in no other, of middling frequency.
     pure
         Documents wholly about each topic, at random places.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
 
     Notes
     -----

@@ -23,6 +23,13 @@ def choose(squared_residuals: NDArray[np.float64], squared_norms: NDArray[np.flo
     A solver that looks at fewer rows chooses as full SPA does if it passes, in increasing order of index, every
     row whose squared residual is at least (1 − TIE) times the largest.
 
+    Parameters
+    ----------
+    squared_residuals
+        Of the candidates, in the order of their indices.
+    squared_norms
+        Squared norms of the same rows.
+
     Examples
     --------
     >>> import fastanchors as fa

@@ -62,6 +62,13 @@ def formats() -> dict[str, tuple[str, ...]]:
 def register_object(test: Callable[[Any], bool], reader: Callable[..., Source]) -> None:
     """Teach :func:`open_source` a kind of object (a Dask array, say): ``reader(object, **options)`` reads it.
 
+    Parameters
+    ----------
+    test
+        Tells whether an object is of that kind.
+    reader
+        Makes a :class:`Source` of it.
+
     Examples
     --------
     >>> import numpy as np
@@ -87,7 +94,7 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         or a Source.
     format
         The file format, where neither suffix nor content tells (see :func:`formats`).
-    options
+    **options
         The reader's own, such as ``row_names``, ``column_names``, ``variable``, ``layer``, ``vocab``.
 
     Examples

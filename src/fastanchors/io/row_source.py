@@ -64,7 +64,7 @@ class Source(BlockSource):
     column_names_from
         The file beside the data that the column names were found in, where nobody named it; or None.
     scene
-        a :class:`~fastanchors.io.scene.SceneInfo` where rows are the pixels of an image; or None.
+        A :class:`~fastanchors.io.scene.SceneInfo` where rows are the pixels of an image; or None.
     pick
         A function that gives the rows of some numbers (as they are stored) without a pass over all; or None.
     is_file

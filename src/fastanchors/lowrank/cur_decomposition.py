@@ -111,17 +111,19 @@ def cur(
         ``"sampled"`` inverts the intersection W of the sampled rows and columns, scaled to unit lengths and cut at rank
         k: U = D_c·(D_r·W·D_c)_k⁺·D_r. ``"exact"`` takes the best core of rank k there is for these rows and columns, U
         = R_C⁻¹·(Q_Cᵀ·A·Q_R)_k·R_R⁻ᵀ with C = Q_C·R_C and Rᵀ = Q_R·R_R, in one pass over A.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
+
+    Raises
+    ------
+    RankError
+        What was drawn has rank below k.
 
     Notes
     -----
     Costs r + c samples and r·c queries for ``"sampled"``, whatever m and n; ``"exact"`` takes O(nnz·r) time and holds
     (m + n)·max(r, c) numbers. Unlike singular vectors, the factors are rows and columns of the data: sparse
     where the data are, non-negative, and with names.
-
-    Raises
-    ------
-    RankError
-        What was drawn has rank below k.
 
     Examples
     --------

@@ -136,6 +136,13 @@ def solve(
         How many FKV draws; by default 20·k of each.
     exact
         Solve the k × k regression on all rows, in one pass over A and b, instead of the sampled ones.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
+
+    Raises
+    ------
+    RankError
+        Fewer than k directions were found; ask for a smaller k.
 
     Notes
     -----
@@ -148,11 +155,6 @@ def solve(
     p rows only, which costs an error of the order √(k/p)·‖r‖/σ_k. No method that reads p of the m entries of b can do
     much better, as the others may hold anything; orthonormal vectors do not change that. ``exact=True`` removes this
     error for the price of the pass, and ``residual_norm`` estimates ‖r‖.
-
-    Raises
-    ------
-    RankError
-        Fewer than k directions were found; ask for a smaller k.
 
     Examples
     --------

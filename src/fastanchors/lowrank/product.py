@@ -62,13 +62,23 @@ def estimate_product(
     Parameters
     ----------
     L
-        a k₁ × m array; factored vectors of the left side, Û standing for L = Ûᵀ; or a callable that takes row indices
+        A k₁ × m array; factored vectors of the left side, Û standing for L = Ûᵀ; or a callable that takes row indices
         of A and returns len(indices) × k₁ values.
     S
         An object with sample access to A; an array or sparse matrix is given one, as it stands.
     R
         An n × k₂ array; factored vectors of the right side; or a callable that takes column indices and returns
         len(indices) × k₂ values.
+    zeta
+        Error allowed, relative to ‖A‖_F‖L‖_F‖R‖_F.
+    eta
+        Probability with which it may be exceeded.
+    draws
+        Number of draws, instead of that which ``zeta`` and ``eta`` ask for.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
+    max_draws
+        Raise where more draws would be needed.
 
     Notes
     -----

@@ -49,18 +49,24 @@ def sample_combination(
         k coefficients.
     size
         Number of draws; None for a single int.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
+    layers
+        ``"one"`` or ``"two"`` layers of rejection, as the paper writes it.
+    weights
+        How a vector is proposed: by its norm, or evenly.
     max_trials
         Bound on the trials per accepted draw.
-
-    Notes
-    -----
-    Costs one sample and p queries per trial; :func:`expected_trials` says how many trials. The draws are exact:
-    no norm and no orthonormality of U is assumed.
 
     Raises
     ------
     SamplingError
         Past ``max_trials`` trials per accepted draw; reports the acceptance rate seen.
+
+    Notes
+    -----
+    Costs one sample and p queries per trial; :func:`expected_trials` says how many trials. The draws are exact:
+    no norm and no orthonormality of U is assumed.
 
     Examples
     --------

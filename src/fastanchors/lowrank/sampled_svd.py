@@ -54,6 +54,17 @@ def fkv_sample_size(k: int, eps: float, delta: float = 0.1, *, theorem: str = "s
     ``theorem="fkv"``: the order max(k⁴/ε³, k²/ε⁴) of Frieze, Kannan and Vempala (J. ACM 51, 2004) for the raw
     vectors, with the leading constant of their proof taken as 1: a lower bound on what they ask for.
 
+    Parameters
+    ----------
+    k
+        Number of vectors.
+    eps
+        Error allowed.
+    delta
+        Probability with which it may be exceeded.
+    theorem
+        Which statement: ``"span"`` or ``"fkv"``.
+
     Examples
     --------
     >>> import fastanchors as fa
@@ -96,16 +107,15 @@ def fkv(
         An object with sample access; an array or sparse matrix (signs allowed) is given one, as it stands.
     k
         Number of vectors.
+    side
+        ``"right"`` for vectors in the space of the rows, ``"left"`` for Û.
     rows, columns
         How many to draw. The default, 20·k of each, is what works in practice once the vectors are orthonormalised; it
         is not the theorem's size.
     eps, delta
         Ask for the size of :func:`fkv_sample_size` instead (δ = 0.1 unless given).
-
-    Notes
-    -----
-    Costs at most p·q queries and p norms, p + q samples, and the SVD of a p × q matrix; nothing grows with m or n.
-    The vectors are far from orthonormal unless p is very large: see :meth:`FactoredVectors.orthonormalize`.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
 
     Raises
     ------
@@ -113,6 +123,11 @@ def fkv(
         The theorem's size (or the one given) does not fit in memory; says how much it would take.
     RankError
         The sampled submatrix has rank below k.
+
+    Notes
+    -----
+    Costs at most p·q queries and p norms, p + q samples, and the SVD of a p × q matrix; nothing grows with m or n.
+    The vectors are far from orthonormal unless p is very large: see :meth:`FactoredVectors.orthonormalize`.
 
     Examples
     --------

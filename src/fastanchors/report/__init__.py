@@ -62,11 +62,13 @@ def write(
         where ``image`` is given, cells for AnnData, spectra for dense rows that are smooth over the columns, words for
         sparse rows whose columns are named by words.
     image
-        (height, width), where the rows are the pixels of an image; ``order="F"`` if they run down its columns.
+        (height, width), where the rows are the pixels of an image.
+    order
+        ``"F"`` if the pixels of the image run down its columns.
     embedding
         Rows × 2, where to draw each row; of AnnData by default ``.obsm["X_umap"]`` or a like one.
     texts
-        a text for each row, such as documents, shown with it.
+        A text for each row, such as documents, shown with it.
     steps
         The results for 1, 2, … anchors, ending with ``anchors``, such as ``FAS().seek(A, range(1, k + 1))``. By default
         the first 1, 2, … of ``anchors``; noise-aware anchors of ``FAS()`` depend on k and are sought again, for at most

@@ -108,6 +108,25 @@ def gather(
     anchors are not ``searched`` for among the rows by a solver, as topics are not, there is nothing to search again;
     ``noun`` is what one of them is called.
 
+    Parameters
+    ----------
+    A
+        Whatever :func:`fastanchors.open_matrix` opens.
+    anchors
+        The result of a solver's ``seek``.
+    title
+        What to call the data.
+    normalize, curve, solver, steps
+        As in :func:`write`.
+    searched
+        Whether anchors are sought among the rows, so that some can be held back.
+    noun
+        What to call an anchor.
+    seed
+        Of all that is drawn at random.
+    **shown
+        How rows and columns are shown: the other options of :func:`write`.
+
     Examples
     --------
     >>> import fastanchors as fa

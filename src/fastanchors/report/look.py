@@ -40,7 +40,7 @@ class Look:
     embedding
         Rows × 2, where each row lies in a plane, or None.
     texts
-        a text for each row, or None.
+        A text for each row, or None.
     anchor_names
         Names of anchors by their row, where they have others than their rows.
     """

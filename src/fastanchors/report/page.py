@@ -26,6 +26,11 @@ _ADVICE = "; judge by the curve, or raise k_max"  # of the rank curve, to those 
 def page(facts: Facts) -> str:
     """The whole document.
 
+    Parameters
+    ----------
+    facts
+        What :func:`gather` found.
+
     Examples
     --------
     >>> import fastanchors as fa

@@ -47,7 +47,7 @@ def write_topics(
     title
         What to call the corpus.
     documents
-        a name for each document.
+        A name for each document.
     texts
         The text of each document, or its beginning.
     seed

@@ -57,6 +57,17 @@ def anchor_shares(A: Any, components: _Array, *, rows: int = 1000, rng: RngLike 
     Drawn so, the mean of f_j·⟨c_j, a⟩/‖a‖² over the draws is an unbiased estimate, with a standard error below
     0.5/√rows. Reads those rows only, besides the norms.
 
+    Parameters
+    ----------
+    A
+        Whatever :func:`fastanchors.open_matrix` opens.
+    components
+        The anchors, k × n.
+    rows
+        How many rows to look at.
+    rng
+        A ``numpy.random.Generator``, an int seed or None.
+
     Examples
     --------
     >>> import fastanchors as fa

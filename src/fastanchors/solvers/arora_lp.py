@@ -38,7 +38,7 @@ class AroraLP(Solver):
     geometry
         ``"hull"`` takes rows as points, ``"cone"`` as rays (rows scaled to unit l1 norm).
     tolerance
-        a row nearer than this to the hull, relative to the largest l1 norm of a row, lies in it.
+        A row nearer than this to the hull, relative to the largest l1 norm of a row, lies in it.
     max_work
         Refuse with :class:`TooLargeError` when the m programs of m×n entries together have more entries.
 

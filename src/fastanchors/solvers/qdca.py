@@ -39,7 +39,7 @@ class QDCA(DCA):
 
     Parameters
     ----------
-    projections, geometry, directions, delta, allow_fewer
+    projections
         As in :class:`~fastanchors.DCA`, on lines.
     shots
         Measurements of each state. Where the largest share of D_{Aβ} is c/m and the next (c − g)/m, the most frequent
@@ -51,6 +51,8 @@ class QDCA(DCA):
     preparation
         ``"state"`` sets the simulator's amplitudes; ``"gates"`` prepares them by rotations and CNOTs from ``|0…0⟩``, as
         a device would, up to 2^14 rows.
+    geometry, directions, delta, allow_fewer
+        As in :class:`~fastanchors.DCA`, on lines.
 
     Notes
     -----

@@ -32,7 +32,7 @@ class SNPA(Solver):
     Parameters
     ----------
     tol
-        a distance below ``tol`` times the largest row norm counts as zero; the default is rounding level, 1e-12.
+        A distance below ``tol`` times the largest row norm counts as zero; the default is rounding level, 1e-12.
     allow_fewer
         Return fewer than k anchors when every row lies in the hull, instead of raising ``RankError``.
 

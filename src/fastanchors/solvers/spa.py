@@ -41,7 +41,7 @@ class SPA(Solver):
         near neighbours, so that isolated outliers are passed over. With ``precondition`` too, the rows set aside by a
         first robust SPA stay out of the final one (the singular vectors still see them).
     tol
-        a residual below ``tol`` times the largest row norm counts as zero; the default is the rounding level of double
+        A residual below ``tol`` times the largest row norm counts as zero; the default is the rounding level of double
         precision.
     allow_fewer
         Return fewer than k anchors when the residual reaches zero, instead of raising ``RankError``.

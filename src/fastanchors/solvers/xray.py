@@ -42,7 +42,7 @@ class XRAY(Solver):
         first two cost a pass per anchor, and about one least-squares problem per row in all; the last two the products
         of all pairs of rows (m²·n).
     tol
-        a residual below ``tol`` times the largest row norm counts as zero; the default is rounding level, 1e-12.
+        A residual below ``tol`` times the largest row norm counts as zero; the default is rounding level, 1e-12.
     allow_fewer
         Return fewer than k anchors when every row lies in the cone, instead of raising ``RankError``.
 
