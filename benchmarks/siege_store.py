@@ -23,6 +23,7 @@ import traceback
 import warnings
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,8 @@ from _table import Report, arguments
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 ADDRESS_SPACE = 4 << 30
+PIECE = 1500
+COLUMNS = ("forged", "refused by verify", "by open", "later", "faults")
 PATIENCE = 60  # seconds for one small store; the first one compiles kernels
 
 
@@ -131,37 +134,44 @@ def main() -> None:
         return
     from forgeries import KINDS
 
-    options = arguments(__doc__, count={"type": int, "default": 100_000}, first={"type": int, "default": 0})
+    options = arguments(
+        __doc__,
+        count={"type": int, "default": 100_000},
+        first={"type": int, "default": 0, "help": "seed of the first forgery"},
+        minutes={"type": float, "default": 1e9, "help": "stop after the piece in which this time is over"},
+    )
     count = (600 if options.quick else options.count) // len(KINDS)
     report = Report("siege_store", "Forged stores", options)
     start = time.perf_counter()
-    rows, faults = [], 0
-    for kind in KINDS:
-        tally: Counter[str] = Counter()
-
-        def tell(result, kind=kind, tally=tally) -> None:
-            tally["all"] += 1
-            tally["refused by verify"] += "verify" in result["found"]
-            tally["refused by open"] += "open" in result["found"]
-            tally["refused later"] += bool(set(result["found"]) - {"verify", "open", "open r+"})
-            if result["fault"]:
-                tally["faults"] += 1
-                lines = result["fault"].strip().splitlines()
-                where = [line.strip() for line in lines if line.startswith("  File") and "fastanchors/" in line][-1:]
-                print(f"FAULT {kind} {result['seed']}: {result['said']}: {lines[-1]} {where}", file=sys.stderr)
-
-        Worker(kind, options.first, options.first + count).run(tell)
-        columns = ("all", "refused by verify", "refused by open", "refused later", "faults")
-        rows.append((kind, *(tally[name] for name in columns)))
-        faults += tally["faults"]
-        print(rows[-1], file=sys.stderr)
+    tallies: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+    for first in range(options.first, options.first + count, PIECE):
+        for kind in KINDS:
+            if time.perf_counter() - start < 60 * options.minutes:
+                last = min(first + PIECE, options.first + count)
+                Worker(kind, first, last).run(lambda result, kind=kind: note(result, kind, tallies[kind]))
+                print(kind, last, dict(tallies[kind]), file=sys.stderr, flush=True)
+    rows = [(kind, *(tallies[kind][name] for name in COLUMNS)) for kind in KINDS]
+    faults = sum(row[-1] for row in rows)
     checked = " with checked indices" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else ""
     report.text(
         f"{sum(row[1] for row in rows)} forged stores in {time.perf_counter() - start:.0f} s{checked}; {faults} faults."
     )
-    report.table(["store", "forged", "refused by verify", "by open", "later", "faults"], rows)
+    report.table(["store", *COLUMNS], rows)
     report.save()
     sys.exit(faults > 0)
+
+
+def note(result: dict[str, Any], kind: str, tally: Counter[str]) -> None:
+    """Count a result; a fault is printed."""
+    tally["forged"] += 1
+    tally["refused by verify"] += "verify" in result["found"]
+    tally["by open"] += "open" in result["found"]
+    tally["later"] += bool(set(result["found"]) - {"verify", "open", "open r+"})
+    if result["fault"]:
+        tally["faults"] += 1
+        lines = result["fault"].strip().splitlines()
+        where = [line.strip() for line in lines if line.startswith("  File") and "fastanchors/" in line][-1:]
+        print(f"FAULT {kind} {result['seed']}: {result['said']}: {lines[-1]} {where}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

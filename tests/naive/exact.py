@@ -32,7 +32,11 @@ def choose(values: list[Fraction], norms: list[Fraction]) -> int:
 
 def spa(A: np.ndarray, k: int) -> list[int]:
     """The first k anchors; fewer where nothing at all is left."""
-    rest = fractions(A)
+    return spa_of(fractions(A), k)
+
+
+def spa_of(rest: list[list[Fraction]], k: int) -> list[int]:
+    """The same of rows given as fractions."""
     norms = [dot(row, row) for row in rest]
     chosen: list[int] = []
     while len(chosen) < k:
@@ -46,7 +50,11 @@ def spa(A: np.ndarray, k: int) -> list[int]:
 
 def shortfalls(A: np.ndarray, chosen: list[int]) -> list[float]:
     """For each choice, by what fraction its squared residual is below the largest, given those before it."""
-    rest = fractions(A)
+    return shortfalls_of(fractions(A), chosen)
+
+
+def shortfalls_of(rest: list[list[Fraction]], chosen: list[int]) -> list[float]:
+    """The same of rows given as fractions."""
     result = []
     for i in chosen:
         values = [dot(row, row) for row in rest]
