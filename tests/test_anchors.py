@@ -87,5 +87,7 @@ def test_plot(X, anchors):
     assert len(ax.lines) == 3
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), X[anchors[0]])
     assert len(anchors.plot().patches) == 3  # the residuals
+    for source in (pd.DataFrame(X), sp.csr_array(X), fa.SampleMatrix(X, normalize=None)):
+        np.testing.assert_allclose(anchors.plot(source).lines[1].get_ydata(), X[anchors[1]])
     with pytest.raises(InvalidInputError, match="give the matrix"):
         dataclasses.replace(anchors, residuals=None).plot()

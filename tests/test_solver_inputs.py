@@ -142,3 +142,24 @@ def test_same_anchors_and_residuals_on_any_number_of_threads(counts, solver, kin
             found = SOLVERS[solver]().seek(A, 4)
         assert found.indices.tolist() == alone.indices.tolist()
         assert found.residuals.tolist() == alone.residuals.tolist()
+
+
+OF_INDEXED = (
+    "variant",
+    "selection",
+    "budget",
+    "precondition",
+    "robust",
+    "tol",
+    "allow_fewer",
+)  # the others: the paper's
+
+
+@pytest.mark.parametrize("name", solvers.SOLVERS)
+@pytest.mark.parametrize("wrong", [object(), "nonsense", -1, float("nan")], ids=["object", "word", "negative", "nan"])
+def test_every_option_is_checked_when_the_solver_is_made(name, wrong):
+    kind = solvers.SOLVERS[name]
+    for option in kind().get_params():
+        variant = {"variant": "paper"} if name == "fas" and option not in OF_INDEXED else {}
+        with pytest.raises((InvalidInputError, InvalidTypeError)):
+            kind(**{option: wrong, **variant})

@@ -23,6 +23,7 @@ __all__ = [
     "check_rank",
     "check_size",
     "check_sparse",
+    "check_tolerance",
     "is_dask",
     "numeric",
 ]
@@ -283,6 +284,15 @@ def check_number(value: Any, *, name: str, minimum: float = -np.inf, maximum: fl
     if not (np.isfinite(number) and minimum <= number <= maximum):
         raise InvalidInputError(f"{name} must be a finite number between {minimum:g} and {maximum:g}, got {value}")
     return number
+
+
+def check_tolerance(tol: Any) -> float | None:
+    """``tol`` as a number from 0 up to but not including 1, or None."""
+    if tol is None:
+        return None
+    if not 0 <= check_number(tol, name="tol") < 1:
+        raise InvalidInputError(f"tol must lie between 0 and 1, got {tol}")
+    return float(tol)
 
 
 def check_index(index: Any, length: int, *, name: str) -> NDArray[np.intp]:

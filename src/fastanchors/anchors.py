@@ -10,11 +10,11 @@ from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 
 from ._openers import opener
 from .errors import InvalidInputError, MissingExtraError
 from .matrix.cost import Cost
+from .matrix.door import open_matrix
 
 __all__ = ["Anchors", "Certificate", "CertificateKind", "Selection"]
 
@@ -200,7 +200,7 @@ class Anchors(Sequence[int]):
 
         Parameters
         ----------
-        X : array or None
+        X : array, sparse matrix, frame, AnnData, SampleMatrix, store, path or None
             The matrix they were found in; needed where ``points`` is None to show the anchors themselves.
         ax : matplotlib axes or None
             Where to draw; by default new ones.
@@ -215,9 +215,9 @@ class Anchors(Sequence[int]):
             raise MissingExtraError("plot needs matplotlib: pip install 'fastanchors[report]'") from error
         ax = plt.figure(figsize=(7, 4)).add_subplot() if ax is None else ax
         labels = [f"row {i}" for i in self] if self.names is None else list(self.names)
-        points: Any = self.points if X is None else X[self.indices]
+        points = self.points if X is None else open_matrix(X, signed=True).dense_rows(self.indices)
         if points is not None:
-            for label, point in zip(labels, np.asarray(points.toarray() if issparse(points) else points)):
+            for label, point in zip(labels, points):
                 ax.plot(point, label=label)
             ax.set(xlabel="column", ylabel="value")
             ax.legend()

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import check_number, check_size
+from .._validate import check_flag, check_number, check_size
 from ..anchors import Certificate, Selection
 from ..errors import InvalidInputError, RankError, TooLargeError
 from ..greedy.reader import Reader
@@ -135,6 +135,7 @@ class PaperFAS:
             value = getattr(self, name)
             if value is not None:
                 check_size(value, name=name)
+        check_flag(self.orthonormalize, name="orthonormalize")
         for name, choices in (
             ("sizes", ("practical", "theorem")),
             ("rule", ("most-frequent", "largest")),

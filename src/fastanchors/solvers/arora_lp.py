@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import check_number
+from .._validate import check_flag, check_number
 from ..anchors import Certificate
 from ..errors import FastAnchorsError, RankError, TooLargeError
 from ..matrix import RowMatrix
@@ -79,8 +79,8 @@ class AroraLP(Solver):
         self.radius = radius
         self.geometry = geometry
         self.tolerance = tolerance
-        self.max_work = max_work
-        self.allow_fewer = allow_fewer
+        self.max_work = max_work if max_work == np.inf else check_number(max_work, name="max_work", minimum=0.0)
+        self.allow_fewer = check_flag(allow_fewer, name="allow_fewer")
 
     def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
         tolerance = self.tolerance

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import check_number, check_size
+from .._validate import check_flag, check_number, check_size
 from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError
 from ..greedy.nnls import NonnegativeSystem
@@ -116,7 +116,7 @@ class DCA(Solver):
         self.geometry = geometry
         self.directions = directions
         self.delta = delta
-        self.allow_fewer = allow_fewer
+        self.allow_fewer = check_flag(allow_fewer, name="allow_fewer")
 
     def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
         s = self._count(k)

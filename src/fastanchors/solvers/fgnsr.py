@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .._jit import jit
 from .._parallel import one_blas_thread
-from .._validate import check_number, check_size
+from .._validate import check_flag, check_number, check_size
 from ..anchors import Certificate
 from ..fas.coreset import residual_bounds
 from ..fas.index import build_index
@@ -93,7 +93,7 @@ class FGNSR(Solver):
         self.candidates = candidates
         self.iterations = iterations
         self.tol = tol
-        self.allow_fewer = allow_fewer
+        self.allow_fewer = check_flag(allow_fewer, name="allow_fewer")
 
     def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
         limit, iterations, tol = self.candidates, self.iterations, self.tol

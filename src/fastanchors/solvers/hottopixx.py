@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import check_number
+from .._validate import check_flag, check_number
 from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError
 from ..matrix import RowMatrix
@@ -78,9 +78,9 @@ class Hottopixx(Solver):
         if noise is not None:
             check_number(noise, name="noise", minimum=0.0)
         self.noise = noise
-        self.robust = robust
+        self.robust = check_flag(robust, name="robust")
         self.geometry = geometry
-        self.allow_fewer = allow_fewer
+        self.allow_fewer = check_flag(allow_fewer, name="allow_fewer")
 
     def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
         rows, points = distinct_points(data, 1 if self.allow_fewer else k, self.geometry)

@@ -25,6 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .._validate import check_number
 from ..errors import InvalidInputError, InvalidTypeError
 from ..greedy.residuals import Residuals
 from ..greedy.successive import Step
@@ -77,6 +78,9 @@ class Robust:
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
             raise InvalidInputError(f"robust must be None or one of {', '.join(map(repr, _KINDS))}, got {self.kind!r}")
+        for name in ("support", "radius"):
+            if getattr(self, name) is not None:
+                check_number(getattr(self, name), name=name)
         if self.support is not None and not 0 < self.support < 1 and (self.support < 2 or self.support % 1):
             raise InvalidInputError(f"support must be None, a fraction or a count of at least 2, got {self.support}")
         if self.radius is not None and not 0 < self.radius < 1:

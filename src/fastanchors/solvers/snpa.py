@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._validate import check_flag, check_tolerance
 from ..anchors import Certificate
-from ..errors import InvalidInputError, RankError
+from ..errors import RankError
 from ..greedy.cone import ConeDistances
 from ..greedy.reader import Reader
 from ..greedy.ties import choose
@@ -48,10 +49,8 @@ class SNPA(Solver):
     _limit = "rows"
 
     def __init__(self, *, tol: float | None = None, allow_fewer: bool = False) -> None:
-        if tol is not None and not 0 <= tol < 1:
-            raise InvalidInputError(f"tol must lie between 0 and 1, got {tol}")
-        self.tol = tol
-        self.allow_fewer = allow_fewer
+        self.tol = check_tolerance(tol)
+        self.allow_fewer = check_flag(allow_fewer, name="allow_fewer")
 
     def _checks(self) -> bool:
         return True

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import check_number
+from .._validate import check_flag, check_tolerance
 from ..anchors import Certificate
-from ..errors import InvalidInputError, InvalidTypeError
+from ..errors import InvalidInputError
 from ..greedy.reader import Reader
 from ..greedy.successive import Path, certified, successive_projection
 from ..greedy.ties import EQUAL, TIE, choose
@@ -71,14 +71,10 @@ class SPA(Solver):
             raise InvalidInputError(
                 f"precondition must be None or one of {', '.join(map(repr, METHODS))}, got {precondition!r}"
             )
-        if not isinstance(allow_fewer, bool | np.bool_):
-            raise InvalidTypeError(f"allow_fewer must be True or False, got {allow_fewer!r}")
-        if tol is not None and not 0 <= check_number(tol, name="tol") < 1:
-            raise InvalidInputError(f"tol must lie between 0 and 1, got {tol}")
         self.precondition = precondition
         self.robust = as_robust(robust)
-        self.tol = tol
-        self.allow_fewer = allow_fewer
+        self.tol = check_tolerance(tol)
+        self.allow_fewer = check_flag(allow_fewer, name="allow_fewer")
 
     def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
         if self.precondition is None:

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._validate import check_flag, check_tolerance
 from ..errors import InvalidInputError
 from ..greedy.cone import ConeDistances
 from ..greedy.lazy import Leaders
@@ -70,11 +71,9 @@ class XRAY(Solver):
     ) -> None:
         if selection not in SELECTIONS:
             raise InvalidInputError(f"selection must be one of {', '.join(map(repr, SELECTIONS))}, got {selection!r}")
-        if tol is not None and not 0 <= tol < 1:
-            raise InvalidInputError(f"tol must lie between 0 and 1, got {tol}")
         self.selection = selection
-        self.tol = tol
-        self.allow_fewer = allow_fewer
+        self.tol = check_tolerance(tol)
+        self.allow_fewer = check_flag(allow_fewer, name="allow_fewer")
 
     def _checks(self) -> bool:
         return True
