@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
+from fastanchors._parallel import use_threads
 from fastanchors.errors import InvalidInputError, InvalidTypeError
 
 
@@ -78,3 +79,27 @@ def test_bad_selections():
         fa.FAS(selection="lifted", budget=10)
     with pytest.raises(InvalidInputError, match="goes with solver='fas'"):
         fa.SeparableNMF(3, solver="spa", selection="lifted").fit(counts()[0])
+
+
+def test_the_rule_for_many_rows_is_stated_and_its_answer_is_exact():
+    X, _ = counts(rows=9000, columns=40)
+    with use_threads(1):
+        found = fa.FAS().seek(X, 4)
+    assert found.certificate.kind == "exact"
+    assert "drawn by a fixed seed" in found.certificate.statement
+    with use_threads(2):
+        again = fa.FAS().seek(X, 4)
+    np.testing.assert_array_equal(again.indices, found.indices)
+    np.testing.assert_array_equal(again.points, found.points)
+    assert fa.FAS().seek(X[:900], 4).certificate.statement.startswith("the rule 'auto' was applied to all rows (")
+
+
+def test_the_certificate_says_that_rows_have_changed():
+    X, _ = counts()
+    S = fa.SampleMatrix(X)
+    assert fa.FAS().seek(S, 4).certificate.kind == "exact"
+    S[5, 7] = 3.0
+    after = fa.FAS().seek(S, 4)
+    assert after.cost.rows_read == 1
+    assert after.certificate.kind == "sampled"
+    assert "before 1 rows changed" in after.certificate.statement

@@ -145,7 +145,7 @@ def find_anchors(
     if few and clean.sum() > 4 * k:
         points, each, rows = points[clean], each[clean], rows[clean]
     count = noise.neighbours(len(points), k) if neighbours is None else neighbours
-    precision = 1.0 / np.maximum(each, 0.1 * noise.typical + 1e-150) ** 2
+    precision = 1.0 / np.maximum(each, 0.1 * noise.typical) ** 2 if noise.seen else np.ones(len(points))
     shown = _directions_shown(coordinates, working.sample, noise, k) if rule == "auto" else k - 1
     vertices = np.zeros((k, k - 1))
     vertices[:, :shown] = select(points[:, :shown], k, rule, neighbours=count, precision=precision)
