@@ -1,0 +1,71 @@
+"""Leave one scene out: the constants of unmixing chosen from small grids on all other scenes, and what they give on it.
+
+A constant is varied with the others at their defaults, and the value with the least mean ratio over the other scenes is
+taken. The scene left out is then unmixed with all values that were taken. What this cannot undo: the rules themselves
+were written with all scenes in sight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+
+import numpy as np
+
+# Constant -> where it stands, and the grid; the default is the middle one.
+GRID: dict[str, tuple[tuple[str, ...], tuple[float, ...]]] = {
+    "share of a group, 1/(c·k)": (("share",), (4, 8, 16)),
+    "brightness floor": (("_materials._DARK", "_groups._DARK"), (0.05, 0.1, 0.2)),
+    "smaller groups beyond": (("_groups._MISSED",), (0.5, 1.0, 2.0)),
+    "noisy bands beyond": (("_spikes._NOISY",), (3.0, 5.0, 10.0)),
+    "white within": (("_materials._WHITE",), (1.5, 2.0, 3.0)),
+    "part unexplained": (("_materials._UNEXPLAINED",), (0.01, 0.02, 0.05)),
+}
+DEFAULTS = {name: grid[1] for name, (_, grid) in GRID.items()}
+
+Values = dict[str, float]
+Ratio = Callable[[str, float], float]  # scene, c of the share -> ratio
+
+
+@contextmanager
+def constants(values: Values) -> Iterator[float]:
+    """Meanwhile, unmixing works with these constants; gives c of the share."""
+    before = []
+    for name, value in values.items():
+        for place in GRID[name][0]:
+            if place != "share":
+                module, _, attribute = place.partition(".")
+                found = import_module(f"fastanchors.apps.{module}")
+                before.append((found, attribute, getattr(found, attribute)))
+                setattr(found, attribute, value)
+    try:
+        yield values["share of a group, 1/(c·k)"]
+    finally:
+        for found, attribute, value in before:
+            setattr(found, attribute, value)
+
+
+def leave_one_out(scenes: list[str], ratio: Ratio) -> list[tuple[str, float, float, str]]:
+    """For each scene the ratio with the defaults, with the constants of the others, and what these changed."""
+
+    def measured(values: Values, names: list[str]) -> np.ndarray:
+        with constants(values) as c:
+            return np.array([ratio(name, c) for name in names])
+
+    usual = measured(DEFAULTS, scenes)
+    tried = {
+        (name, value): usual if value == DEFAULTS[name] else measured(DEFAULTS | {name: value}, scenes)
+        for name, (_, grid) in GRID.items()
+        for value in grid
+    }
+    rows = []
+    for at, scene in enumerate(scenes):
+        others = np.arange(len(scenes)) != at
+        chosen = {
+            name: min(sorted(grid, key=lambda v: v != DEFAULTS[name]), key=lambda v: tried[name, v][others].mean())
+            for name, (_, grid) in GRID.items()
+        }
+        changed = ", ".join(f"{name} {value:g}" for name, value in chosen.items() if value != DEFAULTS[name])
+        rows.append((scene, float(usual[at]), float(measured(chosen, [scene])[0]), changed or "none"))
+    return rows
