@@ -179,9 +179,7 @@ def main() -> None:
 
 def spoiled_scenes(report: Report, scenes: dict[str, TrueScene], spoils: dict[str, Callable[..., TrueScene]]) -> None:
     """What real scenes have besides mixtures, put into each scene."""
-    report.text(
-        "## Spoiled scenes: mean spectral angle of unmix, and of the best of N-FINDR (N), VCA (V) and SPA (S), raw pixels"
-    )
+    report.text("## Spoiled scenes: angle of unmix, and of the best of N-FINDR (N), VCA (V) and SPA (S) on raw pixels")
     rows = []
     for name, scene in scenes.items():
         cells = []

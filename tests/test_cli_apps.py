@@ -215,9 +215,10 @@ def test_representatives_for_people(table, tmp_path):
 
 
 @pytest.mark.parametrize(("command", "things"), [("representatives", "representatives"), ("unmix", "materials")])
-def test_auto_is_answered_with_advice(table, command, things):
-    result = run(command, table, "-k", "auto")
-    assert result.exit_code == 2
+def test_auto_is_answered_with_advice(tmp_path, command, things):
+    np.savetxt(tmp_path / "x.csv", np.random.default_rng(0).random((60, 4)), delimiter=",")
+    result = run(command, tmp_path / "x.csv", "-k", "auto")
+    assert result.exit_code == 2, result.output
     assert f"the number of {things} is yours to choose" in result.stderr
 
 
@@ -292,3 +293,20 @@ def test_unmix_leaves_out_what_it_is_told_to(tmp_path, scene):
     }
     assert run(*command, "--drop-bands", "8-7").exit_code == 2
     assert run(*command, "--drop-bands", "x").exit_code == 2
+
+
+def test_unmix_shows_what_speaks_for_each_number(tmp_path):
+    made = fa.datasets.hyperspectral(40, 40, 60, 4, snr=30.0, rng=0)
+    np.save(tmp_path / "x.npy", made.cube)
+    told = run("unmix", tmp_path / "x.npy", "-k", "auto", "-o", tmp_path / "out", "--no-pictures")
+    assert told.exit_code == 0, told.output
+    assert "speaks for 4 materials" in told.stdout
+    assert "found again" in told.stdout
+    answer = json.loads(run("unmix", tmp_path / "x.npy", "-k", "auto", "-o", tmp_path / "out", "--json").stdout)
+    assert answer["curve"]["chosen"] == len(answer["anchors"]) == 4
+    bend = np.cumsum(np.random.default_rng(0).standard_normal((40, 40, 60)), axis=2) / 20
+    np.save(tmp_path / "y.npy", made.cube * np.exp(bend))
+    refused = run("unmix", tmp_path / "y.npy", "-k", "auto", "-o", tmp_path / "none")
+    assert refused.exit_code == 2
+    assert "yours to choose" in refused.output
+    assert not (tmp_path / "none").exists()

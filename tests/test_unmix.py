@@ -71,7 +71,7 @@ def test_mixtures_within_their_noise_are_told_from_materials_that_vary(seed):
     made, rng = fa.datasets.hyperspectral(60, 60, 80, 4, snr=30.0, pure=1, rng=seed), np.random.default_rng(seed)
     auto, groups = fa.apps.unmix(made.cube, 4), fa.apps.unmix(made.cube, 4, method="groups")
     assert (auto.method, groups.method) == ("vertices", "groups")
-    assert angle(made, auto) < 0.6 * angle(made, groups)
+    assert angle(made, auto) < 0.65 * angle(made, groups)  # groups that are smaller where a vertex would be missed
     bend = np.cumsum(rng.standard_normal((3600, 80)), axis=1) / 80  # smooth, another for every pixel
     gamma = np.exp(0.25 * rng.standard_normal((3600, 1)))
     for varied in (made.A * np.exp(bend), made.A**gamma):

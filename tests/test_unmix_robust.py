@@ -118,3 +118,27 @@ def test_columns_of_another_gain_are_found_and_set_aside(order):
     for seed in range(3):
         clean = fa.datasets.hyperspectral(60, 50, 60, 4, rng=seed)
         assert fa.apps.unmix(clean.cube, 4).bad_columns.size == 0
+
+
+def test_the_curve_over_k_says_what_speaks_for_each():
+    made = fa.datasets.hyperspectral(40, 40, 60, 4, snr=30.0, rng=0)
+    curve = fa.apps.material_curve(made.cube, 6)
+    assert curve.k.tolist() == [2, 3, 4, 5, 6]
+    assert curve.chosen == curve.told == 4
+    assert "speaks for 4 materials, and all of them would be found again" in curve.statement
+    assert curve.missed[2] < 0.6 * curve.missed[0]
+    assert curve.missed[4] > 0.8 * curve.missed[2]
+    assert curve.as_dict()["chosen"] == 4
+    few = fa.apps.material_curve(made.cube, 3)
+    assert few.chosen is None
+    assert "more than were tried" in few.statement
+
+
+def test_no_number_is_guessed_where_spectra_vary():
+    made, rng = fa.datasets.hyperspectral(40, 40, 60, 4, snr=30.0, rng=0), np.random.default_rng(0)
+    bend = np.cumsum(rng.standard_normal((1600, 60)), axis=1) / 20
+    curve = fa.apps.material_curve(made.A * np.exp(bend), 5)
+    assert curve.chosen is None
+    plain = fa.apps.material_curve(fa.datasets.hyperspectral(20, 20, 30, 3, snr=None, rng=0).cube, 5)
+    assert plain.told == 3
+    assert plain.firm[1] == 3

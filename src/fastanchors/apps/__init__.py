@@ -6,6 +6,7 @@ from __future__ import annotations
 from ._archetypes import archetypes
 from ._corpus import Corpus, as_corpus, read_corpus
 from ._cube import Cube
+from ._material_curve import MaterialCurve, material_curve
 from ._pictures import save_pictures
 from ._ratings import RatingsTable, read_ratings
 from ._recommend import Recommender, recommend
@@ -22,6 +23,7 @@ from ._unmix import Unmixing, unmix
 __all__ = [
     "Corpus",
     "Cube",
+    "MaterialCurve",
     "RatingsTable",
     "Recommender",
     "Representatives",
@@ -35,6 +37,7 @@ __all__ = [
     "as_corpus",
     "compare_topics",
     "load_topics",
+    "material_curve",
     "pyldavis",
     "read_corpus",
     "read_cube",

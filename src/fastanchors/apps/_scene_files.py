@@ -20,6 +20,7 @@ from ..io.open import open_source
 from ..io.row_source import reading
 from ..io.scene import BAND_AXES, SceneInfo, cube_source
 from ..io.words import missing
+from ..matrix.contract import dense
 from ._cube import Cube, as_cube, doubt, matrix_cube
 
 __all__ = ["read_cube", "read_mask"]
@@ -84,6 +85,8 @@ def read_cube(
         return _npz_cube(path, file, variable, shape, bands, order or "C")
     given = {"variable": variable, "bands": bands}
     source = open_source(path, **{name: value for name, value in given.items() if value is not None})
+    if source.shape[0] is None:  # a table tells how many rows it has when it has been read
+        source = dense_source(str(path), np.concatenate([dense(block) for block in source.blocks()]))
     if source.scene is None:
         return matrix_cube(source, shape, order or "C", str(path), sure=False)
     if shape is not None and shape != source.scene.shape:

@@ -21,7 +21,7 @@ from ._cube import Cube, as_cube
 from ._materials import find_materials
 from ._outliers import find_outliers
 from ._scene_files import fit_mask, read_cube
-from ._usable import usable
+from ._usable import Usable, usable
 
 __all__ = ["Unmixing", "unmix"]
 
@@ -168,7 +168,7 @@ def unmix(
         Height × width × bands array, pixels × bands array (masked ones too), an image of ``spectral.open_image``, an
         xarray ``DataArray``, the path of a file, or a :class:`Cube` (see :func:`read_cube`).
     k
-        Number of materials.
+        Number of materials; :func:`material_curve` helps to choose it.
     shape
         For pixels × bands: the size (height, width) of the image.
     bands
@@ -252,14 +252,11 @@ def unmix(
     check_flag(shadow, name="shadow")
     if method not in ("auto", "groups"):
         raise InvalidInputError(f"method must be 'auto' or 'groups', got {method!r}")
-    if isinstance(scene, str | os.PathLike):
-        scene = read_cube(Path(scene), shape=shape, bands=bands, order=order)
-        shape = bands = None
-    cube = _with_nodata(as_cube(scene, shape=shape, bands=bands, order=order or "C"), nodata)
-    dropped = None if drop_bands is None else check_bands(drop_bands, cube.size[1])
-    data = usable(cube, mask=None if mask is None else fit_mask(mask, cube), dropped=dropped, clip=clip)
+    given = {"shape": shape, "bands": bands, "order": order, "nodata": nodata, "mask": mask}
+    data = usable_pixels(scene, **given, drop_bands=drop_bands, clip=clip)
+    cube = data.cube
     columns = np.zeros(0, dtype=np.intp) if keep_outliers else find_bad_columns(data)
-    searched = _sample(data.held & ~pixels_in(columns, cube))
+    searched = sample_pixels(data.held & ~pixels_in(columns, cube), _SEARCHED)
     check_rank(k, (searched.size, data.bands.size))
     part = 1 / (8 * k) if share is None else check_number(share, name="share", minimum=0.0, maximum=1.0)
     count = max(1, math.ceil(part * searched.size))
@@ -298,6 +295,26 @@ def unmix(
     )
 
 
+def usable_pixels(
+    scene: Any,
+    *,
+    shape: tuple[int, int] | None = None,
+    bands: Any = None,
+    order: Any = None,
+    nodata: float | None = None,
+    mask: Any = None,
+    drop_bands: Any = None,
+    clip: bool = False,
+) -> Usable:
+    """The part of a scene that is data; the options are those of :func:`unmix`."""
+    if isinstance(scene, str | os.PathLike):
+        scene = read_cube(Path(scene), shape=shape, bands=bands, order=order)
+        shape = bands = None
+    cube = _with_nodata(as_cube(scene, shape=shape, bands=bands, order=order or "C"), nodata)
+    dropped = None if drop_bands is None else check_bands(drop_bands, cube.size[1])
+    return usable(cube, mask=None if mask is None else fit_mask(mask, cube), dropped=dropped, clip=clip)
+
+
 def check_bands(bands: Any, count: int) -> NDArray[np.intp]:
     """Indices of bands."""
     at = np.atleast_1d(np.asarray(bands))
@@ -316,12 +333,12 @@ def _with_nodata(cube: Cube, nodata: float | None) -> Cube:
     return cube if ignore == cube.info.ignore else replace(cube, info=replace(cube.info, ignore=ignore))
 
 
-def _sample(held: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Pixels in which materials are sought: all that are held, or some of them drawn evenly; in rising order."""
+def sample_pixels(held: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
+    """All pixels that are held, or ``most`` of them drawn evenly with a fixed seed; in rising order."""
     count = int(np.count_nonzero(held))
-    if count <= _SEARCHED:
+    if count <= most:
         return np.flatnonzero(held)
-    ranks = np.sort(np.random.default_rng(0).choice(count, _SEARCHED, replace=False))
+    ranks = np.sort(np.random.default_rng(0).choice(count, most, replace=False))
     found, before = [], 0
     for start in range(0, len(held), _RANKED):
         here = np.flatnonzero(held[start : start + _RANKED])

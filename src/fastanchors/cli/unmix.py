@@ -13,7 +13,6 @@ import numpy as np
 
 from .._validate import check_rank, check_size
 from ..errors import MissingExtraError
-from ._count import Count
 from ._files import replacing
 from ._options import same_file
 from ._terminal import working
@@ -22,13 +21,21 @@ from .app import emit, json_option, say
 __all__ = ["unmix"]
 
 
-_ADVICE = "no rule finds it reliably on real scenes; try a few and look at the maps and at what the mixtures miss"
-
 _FILES = (
     *("abundances.npy", "abundances.img", "abundances.hdr", "endmembers.csv", "endmembers.sli", "endmembers.hdr"),
     *("residual.img", "residual.hdr", "abundances.tif", "residual.tif"),
     *("spectra.png", "abundances.png", "residual.png", "report.html"),
 )
+
+
+class _Number(click.IntRange):
+    """A number from 1 on, or ``auto``."""
+
+    def __init__(self) -> None:
+        super().__init__(min=1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == "auto" else super().convert(value, param, ctx)
 
 
 class _Shape(click.ParamType):  # type: ignore[type-arg]
@@ -56,7 +63,9 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
 
 @click.command()
 @click.argument("cube", type=click.Path(path_type=Path))
-@click.option("-k", "k", type=Count(1, "materials", _ADVICE), required=True, help="Number of materials.")
+@click.option(
+    "-k", "k", type=_Number(), required=True, help="Number of materials, or 'auto': shows what speaks for each."
+)
 @click.option(
     "-o", "--out", "folder", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to; CUBE-unmixed."
 )
@@ -93,7 +102,7 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
 @json_option
 def unmix(
     cube: Path,
-    k: int,
+    k: Any,
     folder: Path | None,
     variable: str | None,
     shape: tuple[int, int] | None,
@@ -127,7 +136,8 @@ def unmix(
         scene = read_cube(cube, variable=variable, shape=shape, bands=bands, order=order)
         if mask is not None:
             options["mask"] = read_mask(mask, scene)
-        result = _run(scene, k, folder, options)
+        curve = _choose(scene, options) if k == "auto" else None
+        result = _run(scene, k if curve is None else curve.chosen, folder, options)
     files = save_spectra(result, folder)
     if scene.shape is not None:
         files += save_maps(result, folder, geotiff=geotiff)
@@ -136,10 +146,32 @@ def unmix(
         pictures.append(result.report(folder / "report.html", title=cube.name))
     positions = None if scene.shape is None else [list(place) for place in result.positions()]
     if as_json:
-        emit(_answer(result, folder, positions, files, pictures))
+        told = {} if curve is None else {"curve": curve.as_dict()}
+        emit(_answer(result, folder, positions, files, pictures) | told)
         return
+    if curve is not None:
+        print("\n".join(_curve_lines(curve)))
     _tell(result, positions)
     print(f"Written to {folder}: " + ", ".join(["abundances.npy", *(path.name for path in files + pictures)]))
+
+
+def _choose(scene: Any, options: dict[str, Any]) -> Any:
+    """The curve over k; an error with all of it where it does not speak for one number."""
+    from ..apps import material_curve
+
+    kept = {name: options[name] for name in ("nodata", "mask", "drop_bands", "clip") if options.get(name) is not None}
+    curve = material_curve(scene, **kept)
+    if curve.chosen is None:
+        listed = "\n".join(_curve_lines(curve))
+        raise click.UsageError(f"the number of materials is yours to choose, give -k:\n{listed}")
+    return curve
+
+
+def _curve_lines(curve: Any) -> list[str]:
+    lines = ["materials  mixtures miss  found again  largest move"]
+    for k, missed, firm, move in zip(curve.k, curve.missed, curve.firm, curve.moves, strict=True):
+        lines.append(f"{k:9d}  {missed:13.2%}  {f'{firm} of {k}':>11}  {move:8.3f} rad")
+    return [*lines, f"{curve.statement[0].upper()}{curve.statement[1:]}."]
 
 
 def _run(scene: Any, k: int, folder: Path, options: dict[str, Any]) -> Any:

@@ -1,0 +1,156 @@
+"""How many materials a scene has: a curve over k, and what the noise and the stability of the vertices say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._validate import check_size
+from ..encoder import encode
+from ..errors import FastAnchorsError
+from ..greedy.anchoring import find_anchors, working_rows
+from ..greedy.coordinates import Coordinates, coordinates
+from ..greedy.how_many import DIRECTIONS, HowMany, how_many
+from ..greedy.stability import stability
+from ..matrix.array import ArrayMatrix
+from ._outliers import find_outliers
+from ._unmix import sample_pixels, usable_pixels
+
+__all__ = ["MaterialCurve", "material_curve"]
+
+_PIXELS = 1 << 13  # that are looked at
+_JUDGES = 2048  # of these, for what mixtures miss
+_USUAL = 6  # materials for which outliers are sought
+
+
+@dataclass(frozen=True)
+class MaterialCurve:
+    """What speaks for each number of materials.
+
+    Attributes
+    ----------
+    k
+        Numbers of materials, rising.
+    missed
+        For each, what non-negative mixtures of the vertices miss of a typical pixel, relative to its norm.
+    firm
+        For each, how many of its materials would be found again in other pixels of the scene.
+    moves
+        For each, the largest angle by which a material moves when half of the pixels, or noise, are drawn again.
+    told
+        The number of directions that stand out of the noise, plus one; None where it cannot be told.
+    statement
+        What follows, in words.
+    """
+
+    k: NDArray[np.intp]
+    missed: NDArray[np.float64]
+    firm: NDArray[np.intp]
+    moves: NDArray[np.float64]
+    told: int | None
+    statement: str
+
+    @property
+    def chosen(self) -> int | None:
+        """The number that the noise tells, where all its materials are firm; else None: choose it by the curve."""
+        if self.told is None or self.told not in self.k:
+            return None
+        at = int(np.flatnonzero(self.k == self.told)[0])
+        return self.told if self.firm[at] == self.told else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain Python values, ready for JSON."""
+        return {
+            "k": self.k.tolist(),
+            "missed": self.missed.tolist(),
+            "firm": self.firm.tolist(),
+            "moves": self.moves.tolist(),
+            "told": self.told,
+            "chosen": self.chosen,
+            "statement": self.statement,
+        }
+
+
+def material_curve(scene: Any, most: int = 10, **options: Any) -> MaterialCurve:
+    """What speaks for 2, 3, … ``most`` materials in a scene.
+
+    Parameters
+    ----------
+    scene
+        As for :func:`unmix`.
+    most
+        The largest number to try.
+    options
+        Those of :func:`unmix` that say what is data: ``shape``, ``bands``, ``order``, ``nodata``, ``mask``,
+        ``drop_bands``, ``clip``.
+
+    Notes
+    -----
+    Looks at 8,192 pixels at most, drawn evenly. The number that the noise tells is that of
+    :mod:`fastanchors.greedy.how_many`, firm is what :mod:`fastanchors.greedy.stability` finds firm; the vertices are
+    those of the noise-aware engine. Real materials vary, and each way to vary is a direction too: where the curve has
+    no end, the number of materials is a question of how much detail is wanted, and nobody guesses it here.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> scene = fa.datasets.hyperspectral(40, 40, 60, 4, snr=30, rng=0)
+    >>> fa.apps.material_curve(scene.cube, 6).chosen
+    4
+    """
+    most = check_size(most, name="most", minimum=2)
+    data = usable_pixels(scene, **options)
+    pixels = data.take(sample_pixels(data.held, _PIXELS))
+    outliers, hot = find_outliers(pixels, min(_USUAL, most, pixels.shape[1], len(pixels)), len(pixels))
+    X = pixels[~outliers][:, ~hot].astype(np.float64)
+    most = min(most, *X.shape)
+    where = coordinates(ArrayMatrix(X), max(DIRECTIONS, most))
+    told = how_many(where)
+    numbers, missed, firm, moves = [], [], [], []
+    some = X[:: -(-len(X) // _JUDGES)]
+    sizes = np.linalg.norm(some, axis=1)
+    for k in range(2, most + 1):
+        try:
+            profiles, count, move = _vertices(where, X, k)
+        except FastAnchorsError:
+            break
+        gap = np.linalg.norm(some - encode(some, profiles) @ profiles, axis=1)
+        numbers.append(k)
+        missed.append(float(np.median(gap / sizes)))
+        firm.append(count)
+        moves.append(move)
+    tried, firms = np.array(numbers, dtype=np.intp), np.array(firm, dtype=np.intp)
+    return MaterialCurve(tried, np.array(missed), firms, np.array(moves), told.k, _statement(told, tried, firms))
+
+
+def _vertices(where: Coordinates, X: NDArray[np.float64], k: int) -> tuple[NDArray[np.float64], int, float]:
+    """The vertices as profiles, how many of them are firm, and the largest angle by which one moves."""
+    working = working_rows(where)
+    found = find_anchors(where, k, "auto", working=working)
+    if found is None:  # no noise is seen: the same rows would be taken again
+        from ..solvers.spa import SPA
+
+        return X[SPA().seek(X / X.sum(axis=1, keepdims=True), k).indices], k, 0.0
+    stable = stability(where, found, working)
+    return found.profiles, stable.verdicts.count("firm"), float(stable.angles.max())
+
+
+def _statement(told: HowMany, k: NDArray[np.intp], firm: NDArray[np.intp]) -> str:
+    all_firm = k[firm == k]
+    known = (
+        f"all materials are firm for k = {', '.join(map(str, all_firm))}" if all_firm.size else "for no k are all firm"
+    )
+    if told.k is None:
+        return f"the number of materials cannot be told: {told.reason}; {known}"
+    if told.k not in k:
+        return f"{told.reason}, which speaks for {told.k} materials, more than were tried or than there are; {known}"
+    count = int(firm[k == told.k][0])
+    if count == told.k:
+        return f"{told.reason}, which speaks for {told.k} materials, and all of them would be found again; {known}"
+    return (
+        f"{told.reason}, which speaks for {told.k} materials, but only {count} of them would be found again: "
+        f"choose by the curve and the maps; {known}"
+    )
