@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from .._lazy import load, names
 from ..errors import InvalidInputError, InvalidTypeError
 
-# What type checkers and editors see; a test keeps it equal to the table below.
+# What type checkers and editors see; a test keeps it equal to the tables below.
 if TYPE_CHECKING:
     from ._solver import Solver as Solver
     from .arora_lp import AroraLP as AroraLP
@@ -29,33 +29,25 @@ if TYPE_CHECKING:
     from .spa import choose as choose
     from .xray import XRAY as XRAY
 
-# Class -> the module it lives in; ``_NAMES`` below: how a solver is asked for by name.
+# How a solver is asked for by name -> its class, and the module that is in.
+_SOLVERS = {
+    "fas": ("FAS", "fas"),
+    "spa": ("SPA", "spa"),
+    "snpa": ("SNPA", "snpa"),
+    "xray": ("XRAY", "xray"),
+    "dca": ("DCA", "dca"),
+    "arora-lp": ("AroraLP", "arora_lp"),
+    "hottopixx": ("Hottopixx", "hottopixx"),
+    "qdca": ("QDCA", "qdca"),
+    "fgnsr": ("FGNSR", "fgnsr"),
+}
 _HOME = {
-    "FAS": "fas",
-    "SPA": "spa",
-    "SNPA": "snpa",
-    "XRAY": "xray",
-    "DCA": "dca",
-    "AroraLP": "arora_lp",
-    "Hottopixx": "hottopixx",
-    "QDCA": "qdca",
-    "FGNSR": "fgnsr",
+    **dict(_SOLVERS.values()),
     "Solver": "_solver",
     "Robust": "robust",
     "EQUAL": "spa",
     "TIE": "spa",
     "choose": "spa",
-}
-_NAMES = {
-    "fas": "FAS",
-    "spa": "SPA",
-    "snpa": "SNPA",
-    "xray": "XRAY",
-    "dca": "DCA",
-    "arora-lp": "AroraLP",
-    "hottopixx": "Hottopixx",
-    "qdca": "QDCA",
-    "fgnsr": "FGNSR",
 }
 
 __all__ = [
@@ -84,13 +76,13 @@ class _Solvers(Mapping[str, "type[Solver]"]):
     """Name -> solver class, each imported when it is asked for."""
 
     def __getitem__(self, name: str) -> type[Solver]:
-        return load(__name__, _HOME, _NAMES[name])
+        return load(__name__, _HOME, _SOLVERS[name][0])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_NAMES)
+        return iter(_SOLVERS)
 
     def __len__(self) -> int:
-        return len(_NAMES)
+        return len(_SOLVERS)
 
 
 #: Name -> solver class, for every solver of the library.
@@ -125,10 +117,10 @@ def get(solver: Any) -> Any:
     SPA(precondition=None, robust=None, tol=None, allow_fewer=False)
     """
     if isinstance(solver, str):
-        if solver not in _NAMES:
-            close = difflib.get_close_matches(solver.lower().replace("_", "-"), _NAMES, n=1)
+        if solver not in _SOLVERS:
+            close = difflib.get_close_matches(solver.lower().replace("_", "-"), _SOLVERS, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise InvalidInputError(f"unknown solver {solver!r}{hint} (solvers: {', '.join(_NAMES)})")
+            raise InvalidInputError(f"unknown solver {solver!r}{hint} (solvers: {', '.join(_SOLVERS)})")
         return SOLVERS[solver]()
     if isinstance(solver, type):
         solver = solver()
