@@ -204,6 +204,20 @@ def test_stop_words_by_language_with_a_note_where_they_do_not_fit():
 # --- on disk ----------------------------------------------------------------------------------------------------------
 
 
+def test_what_is_no_vectoriser_or_no_column_is_told(texts):
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+
+    with pytest.raises(fa.errors.InvalidTypeError, match=r"such as CountVectorizer\(\), not the class"):
+        fa.apps.topics(texts, 2, vectorizer=CountVectorizer)
+    with pytest.raises(fa.errors.InvalidInputError, match="alternate_sign=False and norm=None"):
+        fa.apps.topics(texts, 2, vectorizer=HashingVectorizer())
+    hashed = HashingVectorizer(n_features=512, alternate_sign=False, norm=None)
+    assert fa.apps.topics(texts, 2, vectorizer=hashed).topics.shape == (2, 512)
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(fa.errors.InvalidTypeError, match="give the column that holds them"):
+        fa.apps.topics(pandas.DataFrame({"id": ["a", "b", "c"], "body": texts[:3]}), 2)
+
+
 def test_a_saved_model_is_the_same_again(tmp_path, corpus):
     model = fa.apps.topics(corpus.A, 4, vocabulary=corpus.vocabulary)
     fa.apps.save_topics(model, tmp_path / "m.npz")

@@ -17,8 +17,8 @@ from ..errors import InvalidInputError, InvalidTypeError
 from ..io import open_source
 from ..io.text import holds_texts, read_texts
 from ..io.words import missing
-from ..matrix import RowMatrix, open_matrix
-from ._stop_words import likely_language, stop_word_list
+from ..matrix import ArrayMatrix, RowMatrix, open_matrix
+from ._stop_words import LANGUAGES, likely_language, stop_word_list
 from ._tokens import Tokenizer, count_texts, count_with, strip_html
 
 __all__ = ["Corpus", "as_corpus", "beginnings", "document_counts", "is_texts", "read_corpus"]
@@ -183,7 +183,12 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | None = None, **options
         return _of_texts(texts, None, "the texts", 0, **options)
     if options:
         raise InvalidTypeError(f"{next(iter(options))!r} is an option for texts, and these are counts")
-    matrix = open_matrix(source, name="counts")
+    try:
+        matrix = open_matrix(source, name="counts")
+    except InvalidTypeError as error:
+        if hasattr(source, "columns"):
+            raise InvalidTypeError(f"{error}; of a frame with texts, give the column that holds them") from None
+        raise
     counts = _stored_counts(matrix)
     words = _names(vocabulary if vocabulary is not None else matrix.column_names)
     if words is not None and len(words) != counts.shape[1]:
@@ -234,7 +239,8 @@ def _empty(counts: sp.csr_array) -> list[str]:
 
 def _language_notes(texts: list[str], stop_words: str | Path | None, html: bool) -> list[str]:
     """What to say where the stop words are not those of the texts' language."""
-    if stop_words is None or stop_words == "none":
+    given = str(stop_words).lower()
+    if given not in LANGUAGES:  # none, or a list of one's own
         return []
     step = max(1, len(texts) // _LOOKED_AT)
     split, seen = Tokenizer(html=html), {}  # type: tuple[Tokenizer, dict[str, float]]
@@ -246,13 +252,15 @@ def _language_notes(texts: list[str], stop_words: str | Path | None, html: bool)
     language = likely_language(seen)
     if language is None:
         return ["no list of stop words fits the language of these texts; give a file of them, or none"]
-    if str(stop_words).lower() in ("english", language) and language != str(stop_words).lower():
+    if language != given:
         return [f"the texts look {language.capitalize()}: its stop words are left out with stop words {language!r}"]
     return []
 
 
 def _stored_counts(matrix: RowMatrix) -> sp.csr_array:
     """The counts of a matrix, as stored: those of an l1 view are divided by nothing again."""
+    if isinstance(matrix, ArrayMatrix) and matrix.is_sparse and matrix.checked and matrix.normalize is None:
+        return sp.csr_array(matrix.data)  # without a copy
     blocks = []
     for start, block in matrix.blocks():
         part = sp.csr_array(block)

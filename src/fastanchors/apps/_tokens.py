@@ -73,8 +73,12 @@ def count_vocabulary(
 
 def count_with(vectorizer: Any, texts: Sequence[str], *, fit: bool) -> tuple[sp.csr_array, list[str] | None]:
     """Counts by a scikit-learn vectoriser; of one with weights (tf-idf) the counts beneath them are taken."""
-    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
+    if isinstance(vectorizer, type):
+        raise InvalidTypeError(f"vectorizer must be an object, such as {vectorizer.__name__}(), not the class itself")
+    if isinstance(vectorizer, HashingVectorizer) and (vectorizer.alternate_sign or vectorizer.norm is not None):
+        raise InvalidInputError("a HashingVectorizer counts words with alternate_sign=False and norm=None only")
     if isinstance(vectorizer, CountVectorizer):  # TfidfVectorizer is one
         counted = (CountVectorizer.fit_transform if fit else CountVectorizer.transform)(vectorizer, texts)
     elif hasattr(vectorizer, "transform"):

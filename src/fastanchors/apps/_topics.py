@@ -230,7 +230,7 @@ def topics(
         refine = best_sweeps(H, lambda rest: _fit(rest, *choices, known)[:2])
     if refine != 0:
         law, share = refined(H, law, share, refine)
-    tokens = float(H.sum())
+    tokens = float(H.data.sum(dtype=np.float64))
     telling = telling_words(H, law, share @ law, tokens)
     shown = telling.together[:, :SHOWN, :SHOWN]
     return Topics(

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,6 +39,7 @@ _OVERSAMPLING = 10
 _ROUNDS = 4
 _SAMPLE_ENTRIES = 1 << 22  # non-zero counts that the rounds look at
 _PIECE = 1 << 20  # non-zero counts worked on together
+_DOCUMENTS = 1 << 13  # documents looked at together
 _INDEPENDENT = 1e-4  # least pivot, relative to the largest, of a Gram matrix that gives an orthonormal basis
 _ZERO = 1e-9  # eigenvalue, relative to the largest, that counts as none
 
@@ -94,8 +96,8 @@ class _Company:
 
     def raw(self, B: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Q·B, and the documents H·B it is made from, times their weights."""
-        documents = _product(self.counts, B)
-        documents *= self.weights[:, None]
+        documents = _product(self.counts, B, keep=True)
+        documents *= self.weights[:, None].astype(documents.dtype)
         rows = _product(self.transposed, documents)
         rows -= self.diagonal[:, None] * B
         return rows, documents
@@ -114,13 +116,13 @@ def word_space(
     """
     if H.data.dtype.kind == "f" and np.any(H.data != np.floor(H.data)):
         raise InvalidInputError("counts must be whole numbers of occurrences; weights such as tf-idf are not")
-    lengths = np.asarray(H.sum(axis=1, dtype=np.float64)).reshape(-1)
+    lengths = _product(H, np.ones((H.shape[1], 1)), exact=True)[:, 0]  # its own sum would take a copy
     paired = lengths >= 2
     if not paired.any():
         raise InvalidInputError("no document has two words or more: there is no co-occurrence")
     weights = np.divide(1.0, lengths - 1, out=np.zeros(lengths.size), where=paired)
     transposed = sp.csr_array(H.T)
-    sums = _product(transposed, paired[:, None].astype(np.float64))[:, 0]
+    sums = _product(transposed, paired[:, None].astype(np.float64), exact=True)[:, 0]
     words = np.flatnonzero(sums > 0)
     _check_rank(min(int(np.count_nonzero(paired)), words.size), k, "at most ")
     scale = np.zeros(sums.size)
@@ -131,9 +133,9 @@ def word_space(
             basis = _subspace(company, k)
         else:
             basis = _orthonormal(directions if stay else company.dot(directions))
-        values, B, rows, documents = _leading(company, basis, k)
+        values, B, rows, norms = _leading(company, basis, k)
     points = rows[words] / sums[words, None]
-    squares = _squares(company, np.einsum("ij,ij->i", documents, documents), B)[words]
+    squares = _squares(company, norms, B)[words]
     effective = sums[words] ** 2 / squares[:, 1]
     scatter = squares[:, 0] / sums[words] ** 2 - np.einsum("ij,ij->i", points, points) / effective
     one_document = float(np.maximum(scatter, 0.0) * effective @ sums[words] / sums.sum())
@@ -154,7 +156,10 @@ def _subspace(company: _Company, k: int) -> NDArray[np.float64]:
     basis = rng.standard_normal((company.scale.size, width))
     for _ in range(_ROUNDS):
         basis = _orthonormal(part.dot(basis))
-    return basis if part is company else _orthonormal(company.dot(basis))
+    if part is company:
+        return basis
+    del part  # room for the product with all documents
+    return _orthonormal(company.dot(basis))
 
 
 def _orthonormal(B: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -187,7 +192,7 @@ def _sampled(company: _Company, rng: np.random.Generator) -> _Company:
 def _leading(
     company: _Company, basis: NDArray[np.float64], k: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """The leading k eigenvalues, their scaled vectors B, Q·B and the weighted H·B (Rayleigh–Ritz)."""
+    """The leading k eigenvalues, their scaled vectors B, Q·B and squared norms of the weighted H·B (Rayleigh–Ritz)."""
     scaled = basis * company.scale[:, None]
     rows, documents = company.raw(scaled)
     inner = scaled.T @ rows
@@ -196,7 +201,11 @@ def _leading(
     _check_rank(int(np.count_nonzero(present)), k)
     order = np.argsort(np.where(present, -values, np.inf), kind="stable")[:k]  # negative ones in tiny corpora only
     turn = turn[:, order]
-    return values[order], scaled @ turn, rows @ turn, documents @ turn
+    lengths = np.empty(len(documents))
+    for start in range(0, len(documents), _DOCUMENTS):
+        part = documents[start : start + _DOCUMENTS] @ turn.astype(documents.dtype)
+        lengths[start : start + _DOCUMENTS] = np.einsum("ij,ij->i", part, part)
+    return values[order], scaled @ turn, rows @ turn, lengths
 
 
 def _squares(company: _Company, lengths: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -210,14 +219,17 @@ def _squares(company: _Company, lengths: NDArray[np.float64], B: NDArray[np.floa
     return np.column_stack([np.maximum(sums[:, 0] - own * sums[:, 1], 0.0), sums[:, 2]])
 
 
-def _product(matrix: sp.csr_array, B: NDArray[np.float64], *, squared: bool = False) -> NDArray[np.float64]:
+def _product(
+    matrix: sp.csr_array, B: NDArray[Any], *, squared: bool = False, exact: bool = False, keep: bool = False
+) -> NDArray[Any]:
     """The matrix, or the squares of its entries, times B; a bounded number of entries at a time, in threads.
 
-    In single precision where the corpus is large: sampling errors are far above its rounding.
+    In single precision where the corpus is large, unless it is to be ``exact``: sampling errors are far above its
+    rounding. The result is then in double precision all the same, or ``keep``s the single one.
     """
-    kind = np.float32 if matrix.nnz > _SAMPLE_ENTRIES and not squared else np.float64
+    kind = np.float32 if matrix.nnz > _SAMPLE_ENTRIES and not squared and not exact else np.float64
     B = B.astype(kind, copy=False)
-    result = np.empty((matrix.shape[0], B.shape[1]))
+    result = np.empty((matrix.shape[0], B.shape[1]), kind if keep else np.float64)
     steps = np.arange(_PIECE, matrix.nnz, _PIECE)
     bounds = np.unique(np.concatenate([[0], np.searchsorted(matrix.indptr, steps), [matrix.shape[0]]]))
 
