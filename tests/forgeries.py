@@ -257,6 +257,8 @@ def _record(sample: Sample, manifest: Any, content: Any, changed: Any, rng: Any)
 def _record_body(sample: Sample, manifest: Any, content: Any, changed: Any, rng: Any) -> str:
     """The arrays of an operation."""
     record = _pick(rng, content)
+    if not record:
+        return "nothing"
     at = int(rng.integers(len(record)))
     kind, head, body = record[at]
     if len(body) < 8:
