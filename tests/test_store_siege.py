@@ -54,17 +54,7 @@ def test_entries_that_lead_outside_are_refused_where_they_are_followed(tmp_path,
     rng = np.random.default_rng(0)
     fa.build(sp.csr_array(rng.integers(1, 5, (90, 40)).astype(float)), path, sidecars=()).close()
     name, at, value = ARRAYS[what]
-    manifest = json.loads((path / "manifest.json").read_bytes())
-    description = manifest["shards"][0]["data"]
-    raw = bytearray((path / description["file"]).read_bytes())
-    entry = description["arrays"][name]
-    np.frombuffer(raw, entry["dtype"], entry["shape"][0], entry["offset"])[at] = value
-    (path / description["file"]).write_bytes(raw)
-    entries = sorted(description["arrays"].values(), key=lambda entry: entry["offset"])
-    for entry, end in zip(entries, [e["offset"] for e in entries[1:]] + [len(raw)], strict=True):
-        entry["crc32"] = zlib.crc32(raw[entry["offset"] : end])
-    manifest["crc32"] = "0" * 8
-    (path / "manifest.json").write_text(_stamp((json.dumps(manifest, indent=1) + "\n").encode()))
+    forge_array(path, name, at, value)
     with pytest.raises(CorruptStoreError):
         fa.verify(path)
     i, j = np.indices((90, 40))
@@ -85,3 +75,37 @@ def test_entries_that_lead_outside_are_refused_where_they_are_followed(tmp_path,
         except CorruptStoreError:
             refused += 1
     assert refused
+
+
+@pytest.mark.parametrize("name", ["row_nodes", "l1_nodes", "column_nodes"])
+def test_trees_that_are_left_out_are_missed(tmp_path, name):
+    """A file may leave out trees that are not needed; rows and columns as long as these need theirs."""
+    path = tmp_path / "s"
+    fa.build(sp.csr_array(np.random.default_rng(0).random((90, 40))), path, sidecars=()).close()
+    forge_array(path, name, None, None)
+    with pytest.raises(CorruptStoreError, match=r"the trees of the (rows|columns) are missing"):
+        fa.verify(path)
+    with fa.open(path, mode="r+") as S:
+        S.sample_in_row(np.arange(90), rng=0)
+        S.update(np.arange(40), np.arange(40), np.ones(40))
+        with pytest.raises(CorruptStoreError):
+            S.check()
+        S.close(commit=False)
+
+
+def forge_array(path, name, at, value):
+    """Change a number of an array of the first shard (None: leave the array out), with right checksums."""
+    manifest = json.loads((path / "manifest.json").read_bytes())
+    description = manifest["shards"][0]["data"]
+    raw = bytearray((path / description["file"]).read_bytes())
+    entry = description["arrays"][name]
+    if at is None:
+        del description["arrays"][name]
+    else:
+        np.frombuffer(raw, entry["dtype"], entry["shape"][0], entry["offset"])[at] = value
+    (path / description["file"]).write_bytes(raw)
+    entries = sorted(description["arrays"].values(), key=lambda entry: entry["offset"])
+    for entry, end in zip(entries, [e["offset"] for e in entries[1:]] + [len(raw)], strict=True):
+        entry["crc32"] = zlib.crc32(raw[entry["offset"] : end])
+    manifest["crc32"] = "0" * 8
+    (path / "manifest.json").write_text(_stamp((json.dumps(manifest, indent=1) + "\n").encode()))

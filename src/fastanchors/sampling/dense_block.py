@@ -129,7 +129,9 @@ def _sides(data: Array, sums: Mapping[str, Array], shape: tuple[int, int]) -> Si
     m, n = shape
     part: Any = {name: sums.get(name, NO_SCALE) for name in ("l1_nodes", "l1_sums", "column_nodes", "column_sums")}
     none = (NO_INDEX, NO_INDEX, NO_INDEX)
-    rows = Forest(*none, data, sums["row_nodes"], sums["row_sums"], part["l1_nodes"], part["l1_sums"], n, 1)
+    rows = Forest(
+        *none, data, sums.get("row_nodes", NO_SCALE), sums["row_sums"], part["l1_nodes"], part["l1_sums"], n, 1
+    )
     columns = Forest(*none, data, part["column_nodes"], part["column_sums"], NO_SCALE, NO_SCALE, m, n)
     return Sides(rows, columns)
 

@@ -285,7 +285,7 @@ def view_arrays(view: View, *, own_weights: bool) -> dict[str, Array]:
 
 def view_from_arrays(arrays: Mapping[str, Array], row_sums: Array, column_sums: Array) -> View:
     none = np.zeros(0)
-    weights = Tree(arrays.get("weights", row_sums), arrays["weight_nodes"], arrays["weight_total"])
+    weights = Tree(arrays.get("weights", row_sums), arrays.get("weight_nodes", none), arrays["weight_total"])
     totals = Tree(column_sums, arrays.get("total_nodes", none), arrays.get("total", none))
     counters = arrays["counters"]
     refuse_unless(0 <= counters[NONZERO] <= arrays["data"].size and counters[DRIFTED] == 0)

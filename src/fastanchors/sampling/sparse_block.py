@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 import scipy.sparse as sp
 
+from ..errors import CorruptStoreError
 from ..matrix.contract import Rows
 from .entry_kernels import NO_SUMS, LooseSums, set_stored
 from .gather import Taken, gathered
@@ -29,7 +30,7 @@ from .row_block import (
     view_from_arrays,
     without_sums,
 )
-from .segment_trees import NO_SCALE, Array, Forest, fresh_nodes, renew
+from .segment_trees import FAN_BITS, LEAF, NO_SCALE, Array, Forest, fresh_nodes, renew
 from .sparse_kernels import find, put, within
 from .tree import fresh_tree, renew_tree
 
@@ -78,7 +79,7 @@ class SparseBlock(Block):
             indptr[1:],
             arrays["indices"],
             arrays["data"],
-            arrays["row_nodes"],
+            arrays.get("row_nodes", NO_SCALE),
             arrays["row_sums"],
             arrays.get("l1_nodes", NO_SCALE),
             arrays.get("l1_sums", NO_SCALE),
@@ -302,6 +303,8 @@ class SparseBlock(Block):
         renew_tree(*self.view.totals, j)
 
     def check(self) -> None:
+        check_segments(self.sides.rows, self.shape[1], "rows")
+        check_segments(self.sides.columns, self.shape[0], "columns")
         tiers = [("rows", self.sides.rows, NO_SCALE), ("columns", self.sides.columns, self.view.scale)]
         if self.loose is not None:
             tiers += [("new rows", self.loose.rows.forest, NO_SCALE)]
@@ -312,6 +315,20 @@ class SparseBlock(Block):
             check_forest(forest, fresh, name)
         loose = self.loose.columns.forest.sums if self.loose is not None else 0.0
         check_view(self, self.sides.columns.sums + loose)
+
+
+def check_segments(side: Forest, width: int, what: str) -> None:
+    """Raise where segments or indices lead outside the arrays: a build of trees, which does not look, follows them."""
+    begin, end, other = side.begin, side.end, side.other
+    if begin.size == 0:
+        return
+    length = end - begin
+    whole = begin[0] == 0 and end[-1] == other.size and length.min() >= 0
+    if not whole or not within(other, width):
+        raise CorruptStoreError(f"the {what} are not those of a sparse matrix; restore it from a copy")
+    kept = [side.nodes, *([side.l1_nodes] if side.l1_sums.size else [])]
+    if length.max() > LEAF and min(nodes.size for nodes in kept) < other.size >> FAN_BITS:
+        raise CorruptStoreError(f"the trees of the {what} are missing; restore it from a copy")
 
 
 def _index_type(index: Array, bound: int) -> Array:

@@ -12,8 +12,6 @@ import numpy as np
 from ..errors import CorruptStoreError
 from ..io.addresses import local_path
 from ..sampling.row_block import Block
-from ..sampling.segment_trees import FAN_BITS, LEAF, Forest
-from ..sampling.sparse_block import SparseBlock
 from .arrays_file import check_arrays, map_arrays
 from .journal import read_journal
 from .manifest import Manifest, Shard
@@ -108,25 +106,9 @@ def _check_descriptions(folder: Path, descriptions: list[dict[str, Any]]) -> Non
 def _check_block(block: Block, place: Path) -> None:
     """The trees of a block as it is on disk."""
     try:
-        if isinstance(block, SparseBlock):
-            _check_segments(block.sides.rows, block.shape[1], "rows")
-            _check_segments(block.sides.columns, block.shape[0], "columns")
         block.check()
     except CorruptStoreError as error:
         raise CorruptStoreError(f"{place}: {error}") from None
-
-
-def _check_segments(side: Forest, width: int, what: str) -> None:
-    """Raise where segments or indices lead outside the arrays: kernels, which do not look, follow them."""
-    begin, end, other = side.begin, side.end, side.other
-    if begin.size == 0:
-        return
-    length = end - begin
-    whole = begin[0] == 0 and end[-1] == other.size and length.min() >= 0
-    if not whole or (other.size and not 0 <= other.min() <= other.max() < width):
-        raise CorruptStoreError(f"the {what} are not those of a sparse matrix; restore it from a copy")
-    if side.nodes.size == 0 and other.size >> FAN_BITS and length.max() > LEAF:
-        raise CorruptStoreError(f"the trees of the {what} are missing; restore it from a copy")
 
 
 def _check_current(store: Store, journal: Path) -> None:
