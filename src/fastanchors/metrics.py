@@ -20,7 +20,6 @@ from ._rng import RngLike, as_generator
 from ._types import Rows
 from ._validate import as_matrix, check_index, check_number, check_size
 from .anchors import Anchors
-from .encoder import components_of, dense_components
 from .errors import InvalidInputError
 from .matrix import RowMatrix, open_matrix
 from .matrix.drawing import draw_rows
@@ -282,6 +281,8 @@ def reconstruction_error(
     0.0
     """
     confidence = check_number(confidence, name="confidence", minimum=0.0, maximum=1.0 - 1e-12)
+    from .encoder import components_of, dense_components  # start-up: other scores need no kernel
+
     matrix = open_matrix(A, signed=True)
     W = components_of(matrix, components) if isinstance(components, Anchors) else dense_components(components)
     m, n = matrix.shape
@@ -326,7 +327,7 @@ def _sampled_error(
 def _lost(block: Rows, W: NDArray[np.float64], F: Any, sum_to_one: bool) -> NDArray[np.float64]:
     """‖A_(i) − F_(i)·W‖² for the rows of a block."""
     if F is None:
-        from .encoder import encode  # the encoder compiles on use; scores that need none stay light
+        from .encoder import encode  # start-up: other scores need no kernel
 
         F = encode(block, W, sum_to_one=sum_to_one)
     lost = np.empty(block.shape[0])

@@ -25,6 +25,7 @@ from .greedy.how_many import DIRECTIONS, HowMany, how_many
 from .greedy.reader import Reader
 from .matrix import ArrayMatrix, RowMatrix, SampleAccess, open_matrix
 from .matrix.drawing import draw_rows
+from .solvers.spa import SPA
 
 __all__ = ["RankCurve", "rank_curve"]
 
@@ -191,8 +192,6 @@ def _by_directions(data: RowMatrix, rng: np.random.Generator) -> HowMany | None:
 
 def _draw(data: RowMatrix, K: int, size: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], _Array]:
     """Rows to judge by, and weights w with E[Σ w_i·f(A_(i))] = Σ f(A_(i)): SPA's anchors among them, with weight 0."""
-    from .solvers.spa import SPA
-
     drawn, total = draw_rows(data, size, rng)
     drawn = drawn if total > 0 else np.arange(size)
     rows, counts = np.unique(drawn, return_counts=True)
@@ -236,7 +235,7 @@ def _extract(points: _Array, weights: _Array, K: int) -> tuple[NDArray[np.intp],
 
 def _sampled_spectrum(S: SampleAccess, K: int, rng: np.random.Generator) -> tuple[_Array, float, tuple[int, int]]:
     """FKV's singular values, the energy they are part of, and the shape of the sampled matrix."""
-    from .lowrank.sampled_svd import fkv
+    from .lowrank.sampled_svd import fkv  # start-up: a plain array needs no sample access
 
     k = min(K + 1, *S.shape)
     size = max(20 * k, 200)

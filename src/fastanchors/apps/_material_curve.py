@@ -16,6 +16,7 @@ from ..greedy.coordinates import Coordinates, coordinates
 from ..greedy.how_many import DIRECTIONS, HowMany, how_many
 from ..greedy.stability import stability
 from ..matrix.array import ArrayMatrix
+from ..solvers.spa import SPA
 from ._outliers import find_outliers
 from ._unmix import sample_pixels, usable_pixels
 
@@ -131,8 +132,6 @@ def _vertices(where: Coordinates, X: NDArray[np.float64], k: int) -> tuple[NDArr
     working = working_rows(where)
     found = find_anchors(where, k, "auto", working=working)
     if found is None:  # no noise is seen: the same rows would be taken again
-        from ..solvers.spa import SPA
-
         return X[SPA().seek(X / X.sum(axis=1, keepdims=True), k).indices], k, 0.0
     stable = stability(where, found, working)
     return found.profiles, stable.verdicts.count("firm"), float(stable.angles.max())

@@ -19,10 +19,12 @@ from .._openers import opener
 from .._validate import is_dask
 from ..errors import InvalidTypeError, StoreError
 from ..matrix.frames import is_labelled, labelled, package
+from . import arrays
 from .addresses import STREAMED, RemotePath, path_of
 from .envi import find_header
 from .numbers import open_bytes
 from .row_source import Source, reading
+from .scene_objects import is_scene_object, scene_object
 
 __all__ = ["formats", "open_source", "register_object"]
 
@@ -121,9 +123,6 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
             found = _call(_reader(kind), path, options)
         found.is_file = True
         return found
-    from . import arrays
-    from .scene_objects import is_scene_object, scene_object
-
     if is_scene_object(source):
         return _call(scene_object, source, options)
     if isinstance(source, np.ndarray) or sp.issparse(source):
@@ -146,8 +145,6 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
 
 def _labelled_source(source: Any, options: dict[str, Any]) -> Source:
     """A frame or an AnnData object, which bring their own names; a backed one is read from its file."""
-    from . import arrays
-
     layer = options.pop("layer", None) if package(source) == "anndata" else None
     if package(source) == "anndata" and source.isbacked:
         if not source.is_view:

@@ -29,7 +29,7 @@ def as_access(S: Any) -> SampleAccess:
     """``S`` itself if it offers sample access; an array or sparse matrix (signs allowed) is given one, as it stands."""
     if isinstance(S, SampleAccess):
         return S
-    from ..sampling.matrix import SampleMatrix
+    from ..sampling.matrix import SampleMatrix  # start-up: its kernels
 
     return SampleMatrix(as_matrix(S, signed=True, name="S"), normalize=None)
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .._parallel import LargePieces, one_blas_thread, use_threads
 from .._validate import check_size
@@ -27,9 +27,7 @@ from .manifest import Manifest, Shard
 from .names import encode_names
 from .shard_rows import SMALLEST_LIMIT, block_of, check_rows, check_width, shard_bytes, shards_at_once, write_shard
 from .sidecars import Sidecar, write_whole
-
-if TYPE_CHECKING:
-    from .store import Store
+from .store import Store
 
 __all__ = ["Progress", "build"]
 
@@ -96,8 +94,6 @@ def build(
     -------
     The store, open for reading; the first change takes the writer's lock.
     """
-    from .store import Store
-
     check_platform()
     if normalize not in ("l1", None):
         raise InvalidInputError(f"normalize must be 'l1' or None, got {normalize!r}")
@@ -192,8 +188,6 @@ class _Build:
 
     def open(self, manifest: Manifest) -> Any:
         """The store in the making, for the sidecars; its manifest is not written yet."""
-        from .store import Store
-
         return Store.unwritten(self.folder, manifest, self.memory_limit)
 
     def _prepare(self, rows: Rows) -> Block:
