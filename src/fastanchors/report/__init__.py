@@ -72,7 +72,7 @@ def write(
     steps
         The results for 1, 2, … anchors, ending with ``anchors``, such as ``FAS().seek(A, range(1, k + 1))``. By default
         the first 1, 2, … of ``anchors``; noise-aware anchors of ``FAS()`` depend on k and are sought again, for at most
-        a dozen values of it.
+        50 values of it.
     curve
         The rank curve, where there is one already.
     solver

@@ -40,8 +40,8 @@ __all__ = [
 _NUMBERS = 220_000  # products of rows and anchors in the page, 4 bytes each
 _ROWS, _PIXELS = 1500, 10_000  # rows kept at most
 _FEWEST = 300
-_SOUGHT = 12  # values of k for which noise-aware anchors are sought
-_STEADY = 2000  # rows up to which the stability for every k is looked at; of more, that for the chosen k
+_SOUGHT = 50  # values of k for which noise-aware anchors are sought
+_STEADY_ROWS, _STEADY_K = 2000, 15  # up to either, the stability for every k is looked at; beyond, for the chosen k
 _FIRST = "the first of the anchors that were found for a larger number"
 _POINTS = 400  # different anchors over all k
 _TEXTS = 500_000  # characters of texts
@@ -61,7 +61,7 @@ class Kept:
 def results_for_every_k(matrix: RowMatrix, anchors: Anchors, seed: int | None) -> list[Anchors]:
     """Results for fewer anchors, ending with the one given: the first 1, 2, … of it, or sought where these differ.
 
-    Noise-aware anchors are points that depend on k. They are sought for at most a dozen values of k.
+    Noise-aware anchors are points that depend on k. They are sought for at most 50 values of k.
     """
     k = len(anchors)
     if anchors.solver != "fas" or anchors.points is None or anchors.support is None:
@@ -124,10 +124,10 @@ def explorer_data(
     noun
         What an anchor is called.
     stability
-        Whether to look at how far the anchors move in other data; of many rows only for the largest k.
+        Whether to look at how far the anchors move in other data; of many rows and anchors only for the largest k.
     """
     points = pool.points
-    every = matrix.shape[0] <= _STEADY
+    every = matrix.shape[0] <= _STEADY_ROWS or max(pool.chosen) <= _STEADY_K
     steady = {k for k in pool.chosen if stability and (every or k == max(pool.chosen))}
     kept = keep(matrix, look, len(points), rng)
     sampled = matrix.shape[0] > judged[0].shape[0]
