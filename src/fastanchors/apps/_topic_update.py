@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,15 +11,31 @@ from numpy.typing import NDArray
 
 from ._topic_refine import document_scores
 
-if TYPE_CHECKING:
-    from ._topics import Topics
-
 __all__ = ["Earlier", "earlier", "same_words"]
 
 _GROWN = 0.2  # new documents, relative to the old ones, from which anchors are sought anew
 _UNLIKELY = 0.05  # the least likely part of the old documents;
 _MORE = 2.0  # anchors are sought anew where this many times more of the new ones are as unlikely, and
 _SURE = 3.0  # by as many standard errors more
+
+
+class Fitted(Protocol):
+    """What is looked at of the earlier model, a :class:`~fastanchors.apps.Topics`."""
+
+    @property
+    def topics(self) -> NDArray[np.float64]: ...
+    @property
+    def anchors(self) -> NDArray[np.intp]: ...
+    @property
+    def groups(self) -> NDArray[np.intp]: ...
+    @property
+    def share(self) -> NDArray[np.float64]: ...
+    @property
+    def mixtures(self) -> NDArray[np.float64]: ...
+    @property
+    def directions(self) -> NDArray[np.float64]: ...
+    @property
+    def vocabulary(self) -> list[str] | None: ...
 
 
 class Earlier(NamedTuple):
@@ -41,7 +57,7 @@ class Earlier(NamedTuple):
     mixtures: NDArray[np.float64]
 
 
-def earlier(start: Topics, counts: sp.csr_array, words: Sequence[str] | None) -> Earlier | None:
+def earlier(start: Fitted, counts: sp.csr_array, words: Sequence[str] | None) -> Earlier | None:
     """What a model of the first documents saves for all of them; None where it is of other words.
 
     Its anchors stay where the new documents are few and about as likely under its topics as the old ones: a new topic
@@ -69,7 +85,7 @@ def same_words(
     return np.array([places.get(word, -1) for word in before], dtype=np.intp)
 
 
-def _explained(start: Topics, counts: sp.csr_array, place: NDArray[np.intp]) -> bool:
+def _explained(start: Fitted, counts: sp.csr_array, place: NDArray[np.intp]) -> bool:
     """Whether the documents after the first ones are as likely under the old topics as those were."""
     old, new = len(start.mixtures), counts.shape[0] - len(start.mixtures)
     if new <= 0 or new > _GROWN * old:
