@@ -298,24 +298,33 @@ def test_gradient_of_the_likelihood() -> None:
 def test_rows_that_vary_by_more_than_their_noise_are_recognised() -> None:
     points, _, corners = cloud(7, rows=3000)
     start = corners * 1.1
-    told = refine(points, np.full(3000, 0.02), start, np.random.default_rng(0))  # the noise is 0.1
+    told = refine(points, np.full(3000, 0.02), start[None], np.random.default_rng(0))  # the noise is 0.1
     assert told.kept
     assert 4 <= told.variation <= 8
     assert np.linalg.norm(told.vertices - corners) < 0.6 * np.linalg.norm(start - corners)
-    assert refine(points, np.full(3000, 0.1), start, np.random.default_rng(0)).variation == 1
+    assert refine(points, np.full(3000, 0.1), start[None], np.random.default_rng(0)).variation == 1
 
 
 def test_refinement_is_refused_where_rows_are_no_mixtures() -> None:
     rng = np.random.default_rng(6)
     ball = rng.standard_normal((2000, 3))
     start = ball[successive_projection(lifted(ball), 4)]
-    refined = refine(ball, np.full(2000, 0.01), start, np.random.default_rng(0))
+    refined = refine(ball, np.full(2000, 0.01), start[None], np.random.default_rng(0))
     assert not refined.kept
     np.testing.assert_array_equal(refined.vertices, start)
 
 
+def test_the_likelier_start_is_taken() -> None:
+    points, _, corners = cloud(8, rows=2000)
+    inside = corners.mean(axis=0) + 0.3 * (corners - corners.mean(axis=0))
+    noise = np.full(2000, 0.1)
+    told = refine(points, noise, np.array([inside, corners]), np.random.default_rng(0))
+    alone = refine(points, noise, corners[None], np.random.default_rng(0))
+    np.testing.assert_array_equal(told.vertices, alone.vertices)
+
+
 def test_too_few_rows_are_not_refined() -> None:
-    refined = refine(np.eye(3)[:, :2], np.ones(3), np.eye(3)[:, :2], np.random.default_rng(0))
+    refined = refine(np.eye(3)[:, :2], np.ones(3), np.eye(3)[None, :, :2], np.random.default_rng(0))
     assert "too few" in refined.reason
 
 

@@ -117,7 +117,8 @@ def find_anchors(
     k
         Int
     rule : "auto", "smoothed", "pseudo-points", "lifted" or "whitened"
-        ``"auto"`` takes pseudo-points, enlarges their simplex and refines it where rows held out agree.
+        ``"auto"`` takes pseudo-points, or rows where these make all rows far more likely, enlarges their simplex and
+        refines it where rows held out agree.
     working : WorkingRows
         Which rows to work on; :func:`working_rows` by default.
     neighbours : int
@@ -154,7 +155,8 @@ def find_anchors(
     elif shown < k - 1:
         refined = Refined(vertices, False, 0.0, 0.0, np.zeros(k), f"the rows show {shown} of {k - 1} directions")
     else:
-        refined = refine(sample, noise.each, vertices, rng)
+        starts = [vertices] if count < 2 else [vertices, select(points, k, "auto", neighbours=1)]
+        refined = refine(sample, noise.each, np.array(starts), rng)
     vertices = vertices if refined is None else refined.vertices
     return Found(
         indices=_nearest_rows(points, rows, each, vertices),

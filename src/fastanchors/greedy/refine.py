@@ -24,6 +24,7 @@ _FIRST, _AGAIN = 4, 2  # turns of the proportions: at the start, and after each 
 _FAR = 0.05  # a move by more than this part of an edge is believed only where…
 _ODD = 0.02  # …no more rows than this are odd…
 _ODD_YET = 0.1  # …or than this, where the noise was doubled until rows held out were explained best
+_CLEARLY = 1.0  # log-likelihood per row by which another start than the first must be better
 _DOUBLINGS = 4  # of the noise at most
 
 _Array = NDArray[np.float64]
@@ -75,7 +76,7 @@ class _Fit:
         return float(self.proportions.rows[0])
 
 
-def refine(points: _Array, noise: _Array, start: _Array, rng: np.random.Generator, *, limit: int = 3000) -> Refined:
+def refine(points: _Array, noise: _Array, starts: _Array, rng: np.random.Generator, *, limit: int = 3000) -> Refined:
     """Refine vertices on two thirds of (at most ``limit``) points; keep them if the other third agrees, and go on with
     all.
 
@@ -85,21 +86,23 @@ def refine(points: _Array, noise: _Array, start: _Array, rng: np.random.Generato
         Rows in the leading coordinates.
     noise : m positive numbers
         Standard deviation of each point in each coordinate.
-    start : k × (k − 1) array
-        Vertices to start from.
+    starts : s × k × (k − 1) array
+        Vertices to start from: the first, or those that make the points clearly more likely.
     rng : numpy.random.Generator
         Chooses the rows that are held out.
     limit : int
         How many points to look at.
     """
-    k = len(start)
+    k = len(starts[0])
     order = rng.permutation(len(points))[:limit]
     cut = max(1, len(order) // 3)
     nothing = np.zeros(k)
     if k < 2 or len(order) - cut < 10 * k:
-        return Refined(start, False, 0.0, 0.0, nothing, "too few rows to refine the vertices")
-    if abs(np.linalg.det(_flat(start))) <= 0 or np.linalg.cond(_flat(start / np.abs(start).max())) > 1e8:
-        return Refined(start, False, 0.0, 0.0, nothing, "the vertices at the start are dependent")
+        return Refined(starts[0], False, 0.0, 0.0, nothing, "too few rows to refine the vertices")
+    sound = [start for start in starts if _independent(start)]
+    if not sound:
+        return Refined(starts[0], False, 0.0, 0.0, nothing, "the vertices at the start are dependent")
+    start = _likeliest(points[order[cut:]], noise[order[cut:]], sound)
     fit = _best_fit(points[order], noise[order], start, cut)
     gain = fit.held - fit.held_at_start
     edges = np.linalg.norm(start[:, None] - start[None], axis=2)
@@ -113,6 +116,24 @@ def refine(points: _Array, noise: _Array, start: _Array, rng: np.random.Generato
     vertices = _climb(whole, fit.vertices, fit.proportions, _LAST)
     reason = "rows held out are explained better by refined vertices"
     return Refined(vertices, True, *told, reason, fit.variation)
+
+
+def _independent(start: _Array) -> bool:
+    flat = _flat(start)
+    return abs(np.linalg.det(flat)) > 0 and np.linalg.cond(_flat(start / np.abs(start).max())) <= 1e8
+
+
+def _likeliest(points: _Array, noise: _Array, starts: list[_Array]) -> _Array:
+    """The first start, or the one that makes the points clearly more likely."""
+    if len(starts) == 1:
+        return starts[0]
+    model = SimplexLikelihood(points, noise)
+    likely = []
+    for start in starts:
+        found = model.proportions(start, Proportions.first(len(start)), _FIRST)
+        likely.append(float(model.of_points(start, found).mean()))
+    best = int(np.argmax(likely))
+    return starts[best if likely[best] > likely[0] + _CLEARLY else 0]
 
 
 def _best_fit(points: _Array, noise: _Array, start: _Array, cut: int) -> _Fit:
