@@ -111,4 +111,7 @@ def _cut(name: str, counts: Any, labels: Any = None, truth: Any = None, sizes: t
     cut = round(0.8 * order.size)
     fitted, held = np.sort(order[:cut]), np.sort(order[cut:])
     kept = None if labels is None else np.unique(np.asarray(labels)[fitted], return_inverse=True)[1]
-    return Labelled(name, sp.csr_array(H[fitted]), sp.csr_array(H[held]), kept, truth, sizes)
+    parts = [sp.csr_array(H[rows]) for rows in (fitted, held)]
+    for part in parts:
+        part.sort_indices()  # the same draws whatever was asked of the matrix before
+    return Labelled(name, parts[0], parts[1], kept, truth, sizes)

