@@ -214,7 +214,7 @@ def tell(name: str, found: dict[str, list[float]], numbers: list) -> None:
 
 
 def write(report: Report, results: dict[str, dict[str, np.ndarray]], numbers: dict[str, list]) -> None:
-    methods = list(dict.fromkeys(method for result in results.values() for method in result))
+    methods = [method for method in FAST | SLOW if any(method in result for result in results.values())]
     results = {name: {m: result.get(m, np.full(3, np.nan)) for m in methods} for name, result in results.items()}
     for half, title in ((True, "chosen on"), (False, "reported on")):
         names = [name for name in results if (name in DEVELOPMENT) == half]
@@ -257,7 +257,7 @@ def draw(results: dict[str, dict[str, np.ndarray]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     names = list(results)[::-1]
-    methods = list(results[names[0]])
+    methods = [method for method in FAST | SLOW if any(method in result for result in results.values())]
     figure, axis = plt.subplots(figsize=(9, 0.24 * len(names) + 1.4))
     for method, mark in zip(methods, "o|xsv^<>DPX*h"):
         angles = [max(results[name].get(method, [np.nan])[0], 1e-3) for name in names]

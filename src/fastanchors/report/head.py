@@ -14,7 +14,7 @@ from .facts import Facts
 __all__ = ["head"]
 
 _SURE = {
-    "exact": ("Proved.", "These are exactly what the rule selects from all rows; no sampling luck is involved."),
+    "exact": ("Proved.", "These are exactly what the stated rule selects from all rows."),
     "near": ("Proved up to a factor.", "Each chosen row is as far out as any row, up to the factor stated."),
     "sampled": ("Checked on a sample.", "The statement below says what was looked at."),
     "none": ("Not proved.", "These rows come without a proof; judge them by what they explain."),
