@@ -115,7 +115,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     n_topics : int or "auto"
         How many; ``"auto"`` takes the smallest number that unseen documents find about as likely as the best
         (:func:`fastanchors.apps.topic_curve`).
-    support, min_documents, recovery, refine
+    support, min_documents, selection, recovery, refine
         As in :func:`fastanchors.apps.topics`.
     vectorizer
         Scikit-learn vectoriser or None Counts the words of texts; None takes the library's own way.
@@ -150,6 +150,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         *,
         support: int = 3,
         min_documents: int | None = None,
+        selection: str = "auto",
         recovery: str = "l2",
         refine: int | str = 0,
         vectorizer: Any = None,
@@ -162,6 +163,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.n_topics = n_topics
         self.support = support
         self.min_documents = min_documents
+        self.selection = selection
         self.recovery = recovery
         self.refine = refine
         self.vectorizer = vectorizer
@@ -178,7 +180,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if k == "auto":
             self.curve_ = topic_curve(corpus)
             k = self.curve_.chosen
-        choices: Any = {"recovery": self.recovery, "refine": self.refine}
+        choices: Any = {"selection": self.selection, "recovery": self.recovery, "refine": self.refine}
         self.topics_ = topics(corpus, k, min_documents=self.min_documents, support=self.support, **choices)
         self._take(self.topics_)
         return self
