@@ -12,6 +12,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from .._parallel import one_blas_thread, one_thread, use_threads
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
 from ..matrix.cost import Cost
@@ -92,13 +94,9 @@ class Pool:
 def calls(
     name: str, function: Callable[..., Any], parts: Sequence[Any], own: Sequence[tuple[Any, ...]], shared: Any
 ) -> list[Any]:
-    """Tasks ``function(part, *own[i], *shared)`` for results of other tasks; nothing is computed.
-
-    What all tasks share is one node of the graph, sent once to each worker instead of once with each task.
-    """
-    delayed, mark = need_dask().delayed, uuid.uuid4().hex[:12]
-    common = delayed(_Opaque((function, shared)), name=f"fastanchors-shared-{mark}", traverse=False)
-    task = delayed(_call, name=f"fastanchors-call-{mark}", traverse=False)
+    """Tasks ``function(part, *own[i], *shared)`` for results of other tasks; nothing is computed."""
+    task, mark = need_dask().delayed(_call, traverse=False), uuid.uuid4().hex[:12]
+    common = _common(mark, (function, shared), len(parts) * pickled_bytes(shared))
     return [
         task(part, common, _Opaque(own[i]), dask_key_name=f"fastanchors-{name}-{mark}-{i}")
         for i, part in enumerate(parts)
@@ -113,18 +111,26 @@ def on_block(
     With small arguments Dask makes one task of a block and the function, so that no block waits to be moved.
     """
     count, mark = blocks.numblocks[0], uuid.uuid4().hex[:12]
-    common: Any = _Opaque((function, own, shared))
-    if count * pickled_bytes((own, shared)) > _SMALL:
-        common = need_dask().delayed(common, name=f"fastanchors-shared-{mark}", traverse=False)
     made = blocks.map_blocks(
         _call_block,
-        common=common,
+        common=_common(mark, (function, own, shared), count * pickled_bytes((own, shared))),
         name=f"fastanchors-{name}-{mark}",
         dtype=object,
-        meta=import_module("numpy").empty((0, 0), object),
+        meta=np.empty((0, 0), object),
         chunks=((1,) * count, (1,)),
     )
     return list(made.to_delayed().reshape(-1))
+
+
+def _common(mark: str, values: Any, size: int) -> Any:
+    """What all tasks share: with each of them, or, where it is large, a node of its own, sent once to each worker.
+
+    A node has a price: Dask puts the tasks that need it where it is, until it sees that other workers are idle.
+    """
+    common = _Opaque(values)
+    if size <= _SMALL:
+        return common
+    return need_dask().delayed(common, name=f"fastanchors-shared-{mark}", traverse=False)
 
 
 @contextmanager
