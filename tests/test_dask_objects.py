@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
 import os
@@ -13,9 +14,12 @@ import fsspec
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from click.testing import CliRunner
 from distributed import Client, LocalCluster
 
 import fastanchors as fa
+from fastanchors.cli.app import app
+from fastanchors.store import storage
 from fastanchors.store.storage import ObjectStorage
 from naive.fas import noisy, separable
 
@@ -220,3 +224,59 @@ def test_workers_build_and_answer_at_an_address(address):
         assert found.indices.tolist() == fa.SPA().seek(fa.SampleMatrix(A), 6).indices.tolist()
         F = fa.encode(S.to_dask(), S.rows(np.arange(3)))
         assert F.compute().shape == (6000, 3)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("normalize", ["l1", None])
+def test_few_rows_are_read_by_ranges(address, tmp_path, monkeypatch, sparse, normalize):
+    """A row takes a request or two and a small part of its shard, and is what the whole shard says."""
+    monkeypatch.setattr(storage, "_PIECE", 1 << 12)
+    A = matrix(sparse=sparse)
+    fa.build(A, address, normalize=normalize, sidecars=()).close()
+    some = [5999, 3, 3000, 3]
+    S = fa.open(address)
+    expected = fa.SampleMatrix(A, normalize).rows(some)
+    opened = S.storage.requests
+    for _ in range(2):
+        found = S.rows(some)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found.toarray() if sparse else found, expected.toarray() if sparse else expected)
+    assert S.storage.requests - opened <= 3 * (3 if sparse else 1)  # the second time they come from the cache
+    cached = sum(file.stat().st_size for file in (tmp_path / "cache").iterdir())
+    assert 0 < cached < S.manifest.shards[0].data["bytes"] // 4
+    np.testing.assert_array_equal(
+        abs(S.rows(np.arange(6000))).sum(), abs(fa.SampleMatrix(A, normalize).rows(np.arange(6000))).sum()
+    )
+
+
+def test_replacing_a_store_removes_the_old_one(address):
+    A = matrix(900)
+    with fa.build(A, address) as S:
+        S.append(A[:100])
+    fa.build(A[:300], address, overwrite=True).close()
+    S = fa.open(address)
+    assert S.generation == 3
+    assert objects(address) == {*S.manifest.files(), "000003.json", "manifest.json"}
+    assert fa.verify(address)["rows"] == 300
+
+
+def test_stores_at_addresses_on_the_command_line(address, tmp_path):
+    A = matrix()
+    np.save(tmp_path / "x.npy", A)
+    np.save(tmp_path / "more.npy", A[:50])
+
+    def run(*arguments):
+        result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    assert run("build", tmp_path / "x.npy", address, "--json")["rows"] == 6000
+    found = run("seek", address, "-k", 6, "--json")
+    assert found["anchors"] == fa.FAS().seek(fa.open(address), 6).indices.tolist()
+    (tmp_path / "anchors.json").write_text(json.dumps(found))
+    run("encode", address, tmp_path / "anchors.json", "-o", tmp_path / "weights.npy", "--json")
+    assert np.load(tmp_path / "weights.npy").shape == (6000, 6)
+    assert run("append", address, tmp_path / "more.npy", "--json")["rows"] == 6050
+    assert run("verify", address, "--json")["rows"] == 6050
+    assert run("info", address, "--json")["rows"] == 6050
+    assert fa.FAS(selection="spa").seek(address, 3).indices.shape == (3,)

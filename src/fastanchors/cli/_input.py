@@ -20,7 +20,7 @@ from ..io.scene import SceneInfo
 from ..io.scratch import TemporaryFolder
 from ..matrix import ArrayMatrix, RowMatrix, dense, open_matrix
 from ..matrix.scaled import scale_rows
-from ..store import Store
+from ..store import SidecarHost, Store
 from ._options import FORMAT, reader_arguments, table_options
 
 __all__ = ["ADDRESS", "PATH", "Input", "input_options"]
@@ -97,7 +97,7 @@ class Input:
                 given = "normalize" if normalize is not None else next(iter(self._options)).replace("_", "-")
                 raise click.UsageError(f"--{given} is for files: the store {path} has its own view and names")
             self._source: Any = None
-            self._hold(open_matrix(path))
+            self._hold(open_matrix(path if isinstance(path, Path) else str(path)))
         else:
             self._source = open_source(path, **self._options)
             self.shape = self._source.shape
@@ -116,7 +116,7 @@ class Input:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        if isinstance(self._matrix, Store):
+        if isinstance(self._matrix, SidecarHost):
             self._matrix.close()
         self._matrix = None
 

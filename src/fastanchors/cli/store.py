@@ -12,10 +12,12 @@ from typing import IO, Any
 import click
 import numpy as np
 
-from .. import store as stores
 from ..errors import InvalidInputError
+from ..fas import stores
 from ..io.addresses import is_address, local_path
 from ..io.numbers import open_bytes
+from ..store import Store
+from ..store.storage import is_object_address
 from ._input import ADDRESS
 from ._options import FORMAT, reader_arguments, table_options
 from ._terminal import BYTES, progress_bar, shown_bytes
@@ -27,10 +29,20 @@ __all__ = ["append", "build", "info", "update", "verify"]
 _LEADING = 10  # singular values that are estimated
 
 
+class _StoreAddress(str):
+    """The address of a store in object storage."""
+
+    @property
+    def name(self) -> str:
+        return self.rstrip("/").rpartition("/")[2]
+
+
 class _StorePath(click.Path):
-    """The directory of a store; ``file://`` is one too, and another address an error."""
+    """The directory of a store (``file://`` is one too), or its address."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if is_object_address(value):
+            return _StoreAddress(value)
         return local_path(value) if is_address(value) else super().convert(value, param, ctx)
 
 
@@ -88,7 +100,7 @@ def build(
             progress=lambda state: bar(state.rows, state.total_rows),
             **reader_arguments(options),
         )
-    result = {"path": str(store), **_facts(S), "seconds": time.perf_counter() - start}
+    result = {"path": str(store), **_facts(S, all_of_it=False), "seconds": time.perf_counter() - start}
     _answer(result, as_json, f"built {S!r}: {shown_bytes(result['bytes'])} in {result['seconds']:.1f} s")
 
 
@@ -117,19 +129,25 @@ def info(store: Path, top: int, as_json: bool) -> None:
     _answer({"path": str(store), **facts}, as_json, _described(store, facts))
 
 
-def _facts(S: stores.Store) -> dict[str, Any]:
+def _facts(S: Any, *, all_of_it: bool = True) -> dict[str, Any]:
     m, n = S.shape
+    local = isinstance(S, Store)
+    nonzeros = S.nnz if local or all_of_it else None  # at an address every shard would be fetched for it
+    if local:
+        size = sum(file.stat().st_size for file in S.path.iterdir())
+    else:
+        size = sum(description["bytes"] for description in S.manifest.descriptions())
     return {
         "rows": m,
         "columns": n,
-        "nonzeros": S.nnz,
-        "density": S.nnz / (m * n),
+        "nonzeros": nonzeros,
+        "density": None if nonzeros is None else nonzeros / (m * n),
         "sparse": S.is_sparse,
         "dtype": str(S.dtype),
         "normalize": S.normalize,
         "column_side": S.manifest.column_side,
-        "bytes": sum(file.stat().st_size for file in S.path.iterdir()),
-        "shards": len(S._blocks),
+        "bytes": size,
+        "shards": len(S.manifest.shards),
         "generation": S.generation,
         "row_names": S.row_names is not None,
         "column_names": S.column_names is not None,
@@ -149,7 +167,7 @@ def _heaviest(norm: Any, length: int, names: Any, top: int) -> list[dict[str, An
     ]
 
 
-def _singular_values(S: stores.Store, rows: int = 256, count: int = _LEADING) -> list[float]:
+def _singular_values(S: Store, rows: int = 256, count: int = _LEADING) -> list[float]:
     """Estimates of the leading singular values of the view, from rows drawn by their squared norms.
 
     Each drawn row is scaled to length ‖A‖_F / √p, which makes the Gram matrix of the p rows an estimate of A's.

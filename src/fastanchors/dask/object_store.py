@@ -221,10 +221,12 @@ def _publish(storage: ObjectStorage, folder: Path, before: int) -> None:
             description["generation"] = generation
     try:
         _upload(storage, folder, manifest.descriptions())
-        _commit(storage, replace(manifest, generation=generation))
+        committed = _commit(storage, replace(manifest, generation=generation))
     except BaseException:
         storage.remove([description["file"] for description in manifest.descriptions()])
         raise
+    if before:
+        storage.remove_before(generation, committed.files())
 
 
 def _commit(storage: ObjectStorage, manifest: Manifest) -> Manifest:

@@ -7,17 +7,24 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..fas.bounds import Part, Sketch
+from ..matrix.contract import Rows
+from ..sampling.block_stack import by_block
 from ..sampling.dense_block import DenseBlock
+from ..sampling.gather import in_order
 from ..sampling.matrix import SampleMatrix
 from ..sampling.row_block import Block
+from ..sampling.segment_trees import Array
 from ..sampling.sparse_block import SparseBlock
 from ..store.manifest import Manifest, Shard
 from ..store.names import Names
-from ..store.storage import Storage
+from ..store.storage import Directory, ObjectStorage, Storage
 
 __all__ = ["ShardGroup", "ShardMatrix"]
+
+_FEW = 64  # rows of a shard in object storage are read one by one where no more than one in so many is wanted
 
 
 class ShardGroup(NamedTuple):
@@ -61,6 +68,42 @@ class ShardMatrix(SampleMatrix):
     @property
     def is_sparse(self) -> bool:
         return self.group.sparse
+
+    def _gather(self, rows: Array, *, view: bool) -> Rows:
+        if isinstance(self.group.storage, Directory) or len(rows) == 0:
+            return super()._gather(rows, view=view)
+        found, places = [], []
+        for b, at in by_block(self._holding(rows), len(self._held)):
+            local = rows[at].astype(np.int64) - self._starts[b]
+            few = self._few(b, local)
+            block, which = (self._held[b], local) if few is None else (few, np.arange(len(local)))
+            found.append(block.rows(which, view=view))
+            places.append(at)
+        return in_order(found, places, len(rows))
+
+    def _few(self, b: int, rows: Array) -> Block | None:
+        """Those rows of a shard in object storage as a block of their own; None where the shard is read whole."""
+        storage, shard = self.group.storage, self.group.shards[b]
+        assert isinstance(storage, ObjectStorage)
+        if len(rows) * _FEW > shard.rows or storage.holds(shard.data):
+            return None
+        arrays = shard.data["arrays"]
+
+        def read(name: str, low: Array, high: Array) -> list[Any]:
+            """Entries low … high − 1 of an array, for each pair of them."""
+            dtype, begin = np.dtype(arrays[name]["dtype"]), arrays[name]["offset"]
+            bounds = zip((begin + low * dtype.itemsize).tolist(), (begin + high * dtype.itemsize).tolist())
+            return [np.frombuffer(content, dtype) for content in storage.ranges(shard.data, list(bounds))]
+
+        n = self.group.columns
+        if not self.is_sparse:
+            matrix: Any = np.stack(read("data", rows * n, (rows + 1) * n))
+            return DenseBlock.build(matrix, l1=self.normalize == "l1", columns=False)
+        ends = np.stack(read("indptr", rows, rows + 2)).astype(np.int64)
+        entries = [np.concatenate(read(name, ends[:, 0], ends[:, 1])) for name in ("data", "indices")]
+        indptr = np.cumsum([0, *np.diff(ends, axis=1)[:, 0]])
+        matrix = sp.csr_array((*entries, indptr), shape=(len(rows), n))
+        return SparseBlock.build(matrix, l1=self.normalize == "l1", columns=False)
 
     @cached_property
     def kept_sketch(self) -> Sketch:

@@ -70,6 +70,8 @@ def open_file(
         mapped = _mapped(path)
         if mapped is not None:
             return mapped
+    if not isinstance(path, Path) and (path / MANIFEST).exists():
+        return open_store(str(path), **options)
     opened = open_source(path if isinstance(path, Path) else str(path), **options)
     return _read(opened, normalize, signed, budget, in_memory)
 

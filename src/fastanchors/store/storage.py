@@ -19,10 +19,11 @@ import secrets
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from .._replacing import replacing
 from ..errors import MissingExtraError, StoreError
 from ..io.addresses import is_address, local_path
 from .arrays_file import map_arrays
@@ -33,6 +34,7 @@ __all__ = ["Directory", "ObjectStorage", "Storage", "is_object_address", "storag
 
 _GENERATIONS = "generations"
 _RANGE = 1 << 26  # bytes that one request reads
+_PIECE = 1 << 18  # bytes of a piece of a file, where only some rows of it are read
 _CACHE_BYTES = 1 << 34
 
 
@@ -150,14 +152,50 @@ class ObjectStorage(Storage):
         return map_arrays(file.parent, {**description, "file": file.name})
 
     def fetch(self, description: Mapping[str, Any]) -> Path:
-        """A local copy of a file; it is named by what it holds, so that it is never another file's."""
-        key = hashlib.sha256(f"{self.address}\n{json.dumps(description, sort_keys=True)}".encode()).hexdigest()[:32]
-        file = self.cache / f"{key}.bin"
+        """A local copy of a whole file."""
+        file = self._cached(description)
         try:
             os.utime(file)  # used now
         except FileNotFoundError:
             self._download(description["file"], description["bytes"], file)
         return file
+
+    def holds(self, description: Mapping[str, Any]) -> bool:
+        """Whether the whole file is in the cache."""
+        return self._cached(description).exists()
+
+    def ranges(self, description: Mapping[str, Any], spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes (start, stop) of a file, from pieces of 256 KiB; those that are missing are fetched together."""
+        every = [range(start // _PIECE, -(-stop // _PIECE)) for start, stop in spans]
+        numbers = sorted({number for some in every for number in some})
+        files = {number: self._cached(description, f"-{number}") for number in numbers}
+        found = {}
+        for number, file in files.items():
+            with contextlib.suppress(FileNotFoundError):
+                found[number] = file.read_bytes()
+                os.utime(file)  # used now
+        missing = [number for number in numbers if number not in found]
+        ends = [min(description["bytes"], (number + 1) * _PIECE) for number in missing]
+        if missing:
+            self.requests += len(missing) - 1
+            self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with self._errors("read", description["file"]):
+                path = f"{self._root}/{description['file']}"
+                fetched = self._system.cat_ranges([path] * len(missing), [n * _PIECE for n in missing], ends)
+            for number, content in zip(missing, fetched, strict=True):
+                found[number] = bytes(content)
+                with replacing(files[number]) as aside:
+                    aside.write_bytes(found[number])
+            self._make_room(files[missing[-1]])
+        return [
+            b"".join(found[number] for number in some)[start - some.start * _PIECE : stop - some.start * _PIECE]
+            for some, (start, stop) in zip(every, spans)
+        ]
+
+    def _cached(self, description: Mapping[str, Any], more: str = "") -> Path:
+        """Where a copy lies: named by what it holds, so that it is never another file's."""
+        key = hashlib.sha256(f"{self.address}\n{json.dumps(description, sort_keys=True)}".encode()).hexdigest()[:32]
+        return self.cache / f"{key}{more}.bin"
 
     def _download(self, name: str, size: int, file: Path) -> None:
         """In ranges, under another name until it is whole."""
@@ -202,6 +240,16 @@ class ObjectStorage(Storage):
         for name in names:
             with contextlib.suppress(Exception):
                 self._system.rm_file(f"{self._root}/{name}")
+
+    def remove_before(self, generation: int, files: set[str]) -> None:
+        """Remove what only the states before a generation have referred to, as far as that succeeds."""
+        with contextlib.suppress(Exception):
+            names = self._system.ls(f"{self._root}/{_GENERATIONS}", detail=False, refresh=True)
+            old = sorted(PurePosixPath(name).name for name in names)
+            old = [f"{_GENERATIONS}/{name}" for name in old if int(PurePosixPath(name).stem) < generation]
+            for name in old:
+                self.remove(sorted(Manifest._decode(self.read(name), Path(name)).files() - files))
+            self.remove(old)
 
     def remove_prefix(self, prefix: str) -> None:
         """Remove all objects whose names begin so, as far as that succeeds."""
