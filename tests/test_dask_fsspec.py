@@ -156,7 +156,9 @@ def test_addresses_on_the_command_line(put, tmp_path):
     one, other = (json.loads(each.stdout) for each in sought)
     assert one["anchors"] == other["anchors"]
     assert one["source"] == address
-    refused = run("build", address, "memory://data/s")
-    assert refused.exit_code == 1
-    assert "is an address" in str(refused.exception)
+    assert run("build", address, "memory://data/s").exit_code == 0
+    assert json.loads(run("seek", "memory://data/s", "-k", "3", "--json").stdout)["anchors"] == one["anchors"]
+    again = run("build", address, "memory://data/s")
+    assert again.exit_code == 1
+    assert "exists already" in str(again.exception)
     assert "gcsfs" in str(run("build", "gs://bucket/x.npy", str(tmp_path / "t")).exception)
