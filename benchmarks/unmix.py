@@ -19,6 +19,7 @@ from _table import Report, arguments
 
 SEEDS = 5
 CROPS = 10
+HELD_OUT = 4000  # pixels of each scene on which constants are chosen
 
 
 def scaled(X: np.ndarray) -> np.ndarray:
@@ -127,10 +128,14 @@ def abundance_error(scene: TrueScene, result: fa.apps.Unmixing) -> float:
     return fa.metrics.abundance_rmse(shares, result.abundances, match=match)
 
 
+PARTS = ("scenes", "held-out", "spoiled", "crops")
+
+
 def main() -> None:
     options = arguments(
         __doc__,
-        spoil={"nargs": "*", "choices": [name.replace(" ", "-") for name in SPOILED], "help": "only these, no others"},
+        only={"nargs": "*", "choices": PARTS, "default": PARTS, "help": "parts to make; each is a page of its own"},
+        spoil={"nargs": "*", "choices": [name.replace(" ", "-") for name in SPOILED], "help": "only these, no page"},
     )
     folder = None if options.data is None else options.data / "hyperspectral"
     if folder is None or not folder.is_dir():
@@ -142,10 +147,24 @@ def main() -> None:
         chosen = {name: spoil for name, spoil in SPOILED.items() if name.replace(" ", "-") in options.spoil}
         spoiled_scenes(Report("unmix", "Unmixing spoiled scenes", options), scenes, chosen)
         return
-    report = Report("unmix", "Unmixing scenes", options)
     seeds, count = (1, 2) if options.quick else (SEEDS, CROPS)
+    for part in options.only:
+        name = "unmix" if part == "scenes" else f"unmix_{part.replace('-', '_')}"
+        report = Report(name, f"Unmixing scenes: {part}", options)
+        if part == "scenes":
+            nine_scenes(report, scenes, seeds)
+        elif part == "held-out":
+            held_out(report, scenes)
+        elif part == "spoiled":
+            spoiled_scenes(report, scenes, SPOILED)
+        else:
+            cropped_scenes(report, scenes, count)
+        report.save()
+
+
+def nine_scenes(report: Report, scenes: dict[str, TrueScene], seeds: int) -> None:
+    """Every scene as it is, beside the peers."""
     rows, ratios = [], []
-    cropped = []
     for name, scene in scenes.items():
         k, best = len(scene.spectra), angle(scene, scene.purest())
         found = unmixed(scene, k)
@@ -154,13 +173,6 @@ def main() -> None:
         peers = [peer(method, scene, seeds) for method in METHODS]
         own = (angle(scene, groups.endmembers), angle(scene, found.endmembers), ratios[-1], found.method)
         rows.append((name, k, *peers, *own, abundance_error(scene, found), found.seconds))
-        tried = []
-        for crop in crops(scene, count):
-            purest = angle(crop, crop.purest())
-            both = [unmixed(crop, k, method=method) for method in ("groups", "auto")]
-            tried.append([angle(crop, each.endmembers) / purest for each in both] + [both[1].method == "vertices"])
-        mean, worst = np.mean(tried, axis=0), np.max(tried, axis=0)
-        cropped.append((name, mean[0], worst[0], mean[1], worst[1], f"{int(np.sum(tried, axis=0)[2])} of {count}"))
     report.text("## Nine scenes: mean spectral angle, radians")
     columns = ["scene", "k", *METHODS, "unmix, groups only", "unmix", "ratio", "method", "abundance RMSE", "seconds"]
     report.table(columns, rows)
@@ -170,11 +182,21 @@ def main() -> None:
         "RMSE of abundances that are non-negative and sum to one; the truth of Samson follows another "
         "rule (spectra scaled to maximum one)."
     )
+
+
+def cropped_scenes(report: Report, scenes: dict[str, TrueScene], count: int) -> None:
+    """Crops of every scene."""
+    rows = []
+    for name, scene in scenes.items():
+        k, tried, vertices = len(scene.spectra), [], 0
+        for crop in crops(scene, count):
+            found = unmixed(crop, k)
+            tried.append(angle(crop, found.endmembers) / angle(crop, crop.purest()))
+            vertices += found.method == "vertices"
+        rows.append((name, float(np.mean(tried)), float(np.max(tried)), f"{vertices} of {count}"))
+        print(rows[-1], flush=True)
     report.text(f"## {count} crops of 65 % of each scene: that ratio")
-    report.table(["scene", "groups only, mean", "worst", "unmix, mean", "worst", "by vertices"], cropped)
-    held_out(report, scenes)
-    spoiled_scenes(report, scenes, SPOILED)
-    report.save()
+    report.table(["scene", "mean", "worst", "by vertices"], rows)
 
 
 def spoiled_scenes(report: Report, scenes: dict[str, TrueScene], spoils: dict[str, Callable[..., TrueScene]]) -> None:
@@ -197,7 +219,11 @@ def spoiled_scenes(report: Report, scenes: dict[str, TrueScene], spoils: dict[st
 
 def held_out(report: Report, scenes: dict[str, TrueScene]) -> None:
     """Constants chosen without the scene that they are reported on."""
-    small = {name: next(iter(crops(scene, 1))) if len(scene.X) > 20_000 else scene for name, scene in scenes.items()}
+    rng = np.random.default_rng(0)
+    small = {
+        name: scene.only(np.sort(rng.choice(len(scene.X), min(len(scene.X), HELD_OUT), replace=False)))
+        for name, scene in scenes.items()
+    }
 
     def ratio(name: str, c: float) -> float:
         scene = small[name]
@@ -210,7 +236,7 @@ def held_out(report: Report, scenes: dict[str, TrueScene]) -> None:
     means, worst = (np.round(f([row[1:3] for row in rows], axis=0), 2) for f in (np.mean, np.max))
     report.text(
         f"Mean {means[0]} with the defaults and {means[1]} with the constants of the others; worst {worst[0]} and "
-        f"{worst[1]}. Of Urban and Washington DC 20,000 pixels of a crop."
+        f"{worst[1]}. {HELD_OUT} pixels of each scene, drawn evenly, without their image."
     )
 
 

@@ -142,3 +142,24 @@ def test_no_number_is_guessed_where_spectra_vary():
     plain = fa.apps.material_curve(fa.datasets.hyperspectral(20, 20, 30, 3, snr=None, rng=0).cube, 5)
     assert plain.told == 3
     assert plain.firm[1] == 3
+
+
+@pytest.mark.parametrize("interleave", ["bsq", "bil", "bip"])
+@pytest.mark.parametrize("spoil", ["nothing", "a zero pixel", "a zero band", "a gap"])
+def test_mapped_images_are_looked_at_as_arrays_are(tmp_path, interleave, spoil):
+    cube = np.round(fa.datasets.hyperspectral(20, 25, 12, 3, rng=0).cube * 1000 + 5).astype(np.int16)
+    if spoil == "a zero pixel":
+        cube[7, 9] = 0
+    elif spoil == "a zero band":
+        cube[:, :, 4] = 0
+    elif spoil == "a gap":
+        cube[7, 9, 3] = -9999
+    axes = {"bsq": (2, 0, 1), "bil": (0, 2, 1), "bip": (0, 1, 2)}[interleave]
+    cube.transpose(axes).tofile(tmp_path / "x.img")
+    text = f"ENVI\nsamples = 25\nlines = 20\nbands = 12\ndata type = 2\ninterleave = {interleave}\n"
+    (tmp_path / "x.hdr").write_text(text + "data ignore value = -9999\n")
+    mapped, array = fa.apps.unmix(tmp_path / "x.img", 3), fa.apps.unmix(cube, 3, nodata=-9999)
+    for name in ("empty", "incomplete", "dead_bands", "anchors"):
+        np.testing.assert_array_equal(getattr(mapped, name), getattr(array, name))
+    np.testing.assert_allclose(mapped.abundances, array.abundances, atol=1e-9)
+    assert mapped.empty.size + mapped.incomplete.size + mapped.dead_bands.size == (spoil != "nothing")

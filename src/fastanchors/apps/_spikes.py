@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._parallel import map_ordered
+
 __all__ = ["find_spikes", "noisy_bands"]
 
 _SPIKE = 2.0  # times the mean of the pixel, or of a typical one, above the neighbours
@@ -28,7 +30,7 @@ _MOST = 0.2  # of the pixels may be hot, and of the bands noisy; beyond that the
 _NOISY = 5.0  # times the noise of the median band
 _CLEAN = 0.01  # noise below this part of the band's size disturbs nobody
 _SUPPORT = 2  # pixels per band; with fewer, other bands explain everything
-_CHUNK = 1 << 14  # pixels at a time
+_CHUNK = 1 << 13  # pixels at a time
 
 _Flags = NDArray[np.bool_]
 
@@ -43,13 +45,15 @@ def find_spikes(X: NDArray[Any]) -> tuple[_Flags, _Flags]:
     middle = _neighbours(some)
     ratios = np.divide(some, middle, out=np.ones_like(some), where=middle > 0)
     usual, level = np.median(ratios, axis=0), float(np.median(some.mean(axis=1)))
-    found = []
-    for start in range(0, m, _CHUNK):
+
+    def look(start: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         block = X[start : start + _CHUNK].astype(np.float64)
         limit = _SPIKE * np.maximum(block.mean(axis=1), level)
         gap = np.abs(block - usual * _neighbours(block))
         rows, at = np.nonzero((gap > limit[:, None]) & _highest(gap))
-        found.append((rows + start, at))
+        return rows + start, at
+
+    found = map_ordered(look, ((start,) for start in range(0, m, _CHUNK)))
     rows, at = (np.concatenate(parts) for parts in zip(*found, strict=True))
     counts = np.bincount(at, minlength=n)
     fair = counts.mean()

@@ -17,6 +17,7 @@ __all__ = ["Usable", "usable"]
 
 # Negative values that producers write for missing data; what atmospheric correction leaves behind is none of them.
 _MARKS = (-9999.0, -999.0, -32768.0, -32767.0, -2147483648.0, -1e34, float(np.finfo(np.float32).min))
+_LINE_BYTES = 1 << 25  # of an image at a time
 _MOST = 0.5  # of the pixels with data may have gaps; with more it is the bands that are bad
 
 
@@ -128,6 +129,9 @@ class _Look:
         self.empty = np.zeros(cube.size[0], dtype=bool)
         self.incomplete = np.zeros(cube.size[0], dtype=bool)
         self.negative: _Negative | None = None
+        if mask is None and bands.size == cube.size[1] and self._plain():
+            self.seen[:] = True
+            return
         for seen, gaps, negative in map_ordered(self._block, cube.blocks()):
             self.seen |= seen
             self.gaps += gaps
@@ -154,6 +158,16 @@ class _Look:
         if values.dtype.kind != "u" and not self.signed:
             negative = self._find_negative(rows.start, values, ~(empty | incomplete))
         return ~(nothing | empty[:, None]).all(axis=0), gone.sum(axis=0), negative
+
+    def _plain(self) -> bool:
+        """Whether a mapped image holds positive measurements only, seen in the order it is stored in."""
+        image = self.cube.source.mapped
+        if image is None:
+            return False
+        step = max(1, _LINE_BYTES // (image[0].size * image.itemsize))
+        parts = [(image[first : first + step],) for first in range(0, len(image), step)]
+        ends = (parts[0], parts[-1])  # most scenes with a border show it here
+        return all(self._all_positive(*part) for part in ends) and all(map_ordered(self._all_positive, parts))
 
     def _all_positive(self, stored: NDArray[Any]) -> bool:
         """Whether every entry is a positive measurement, which takes two looks at a block and is the rule."""

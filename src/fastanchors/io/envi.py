@@ -53,6 +53,7 @@ def read_envi(path: Path, *, row_names: Any = None, column_names: Any = None) ->
         column_names=column_names if column_names is not None else image.band_names,
     )
     source.pick = lambda rows: image.cube[rows // samples, rows % samples]
+    source.mapped = image.cube
     return source
 
 

@@ -67,6 +67,8 @@ class Source(BlockSource):
         A :class:`~fastanchors.io.scene.SceneInfo` where rows are the pixels of an image; or None.
     pick
         A function that gives the rows of some numbers (as they are stored) without a pass over all; or None.
+    mapped
+        All rows in one mapped array whose last axis are the columns, of an image lines × samples × bands; or None.
     is_file
         The rows come from a file, so that whatever goes wrong while they are read is the file's: a StoreError.
 
@@ -101,6 +103,7 @@ class Source(BlockSource):
         self.column_names_from: str | None = None
         self.scene: Any = None
         self.pick: Callable[[Any], Any] | None = None
+        self.mapped: Any = None
         self.is_file = False
         self._reader = reader
         if shape[1] < 1 or shape[0] == 0:
