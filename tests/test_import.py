@@ -56,6 +56,11 @@ assert not any(kernel.signatures for kernel in kernels)
     assert "sklearn" not in modules_after(code)
 
 
+def test_plain_spa_needs_no_numba():
+    loaded = modules_after("import fastanchors as fa\nfa.SPA().seek([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], 2)")
+    assert "numba" not in loaded
+
+
 def test_a_star_import_and_dir_offer_the_public_names():
     assert "VectorSampler" in dir(fa)
     assert "VectorSampler" in fa.__all__

@@ -21,9 +21,8 @@ from ..greedy.reader import Reader
 from ..greedy.successive import successive_projection
 from ..matrix import ArrayMatrix, RowMatrix
 
-__all__ = ["METHODS", "minimum_volume_ellipsoid", "preconditioner", "singular_space"]
+__all__ = ["minimum_volume_ellipsoid", "preconditioner", "singular_space"]
 
-METHODS = ("spa", "svd", "mve")
 
 _OVERSAMPLING = 10
 _ITERATIONS = 30

@@ -15,10 +15,11 @@ from ..greedy.successive import Path, certified, successive_projection
 from ..greedy.ties import EQUAL, TIE, choose
 from ..matrix import ArrayMatrix, RowMatrix
 from ._solver import Selection, Solver
-from .precondition import METHODS, preconditioner
 from .robust import Robust, Supported, as_robust
 
 __all__ = ["EQUAL", "SPA", "TIE", "certified", "choose"]
+
+_METHODS = ("spa", "svd", "mve")  # of preconditioning
 
 
 class SPA(Solver):
@@ -67,9 +68,9 @@ class SPA(Solver):
         tol: float | None = None,
         allow_fewer: bool = False,
     ) -> None:
-        if precondition is not None and precondition not in METHODS:
+        if precondition is not None and precondition not in _METHODS:
             raise InvalidInputError(
-                f"precondition must be None or one of {', '.join(map(repr, METHODS))}, got {precondition!r}"
+                f"precondition must be None or one of {', '.join(map(repr, _METHODS))}, got {precondition!r}"
             )
         self.precondition = precondition
         self.robust = as_robust(robust)
@@ -101,6 +102,8 @@ class SPA(Solver):
         return path, [] if rule is None else rule.set_aside
 
     def _preconditioned(self, data: RowMatrix, k: int) -> tuple[Path, list[int]]:
+        from .precondition import preconditioner  # start-up: plain SPA has no kernels
+
         assert self.precondition is not None
         anchors = None
         outliers: list[int] = []
@@ -114,6 +117,8 @@ class SPA(Solver):
 
     def after_first(self, data: RowMatrix, k: int, anchors: NDArray[np.float64]) -> Selection:
         """The final SPA of ``precondition="spa"``, where the anchors of the first one are known."""
+        from .precondition import preconditioner
+
         T = preconditioner("spa", data, k, anchors=anchors)
         path, _ = self._path(Reader(ArrayMatrix(data.dot(T))), T.shape[1])
         return Selection(path.indices, self._certificate(path, []), path.residuals)
