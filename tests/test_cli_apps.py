@@ -163,7 +163,7 @@ def test_seek_points_to_topics_where_documents_stay_unexplained(tmp_path):
     np.save(tmp_path / "noise.npy", np.eye(40) + 1e-3)
     assert "no mixtures of a few" in run("seek", tmp_path / "noise.npy", "-k", 2).stdout
     alone = run("seek", tmp_path / "counts.npz", "-k", 3, "--robust", "average", "--radius", 0.01)
-    assert "300 rows were set aside for want of near neighbours" in str(alone.exception)
+    assert "300 rows were set aside: too few near neighbours" in str(alone.exception)
     assert run("seek", tmp_path / "counts.npz", "-k", 3, "--robust", "average").exit_code == 0
 
 

@@ -1,4 +1,4 @@
-"""Robust selection: outliers without company are passed over, clean data is not touched, averages average."""
+"""Robust selection: outliers without near neighbours are passed over, clean data is not touched, averages average."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_more_outliers_than_a_batch_are_all_set_aside():
 
 def test_nothing_left_is_said():
     A = np.eye(5)
-    with pytest.raises(RankError, match=r"only 0 of 2 anchors.*5 rows were set aside for want of near neighbours"):
+    with pytest.raises(RankError, match=r"only 0 of 2 anchors.*5 rows were set aside: too few near neighbours"):
         fa.SPA(robust="neighbours").seek(A, 2)
 
 

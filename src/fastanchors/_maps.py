@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["let_go"]
+__all__ = ["release_pages"]
 
 
-def let_go(array: NDArray[Any]) -> None:
+def release_pages(array: NDArray[Any]) -> None:
     """Give back the memory of the whole map that ``array`` lies in; nothing where it lies in no map.
 
     The pages stay in the cache of the system and come back when touched. Only for maps that were not written to: what

@@ -69,7 +69,7 @@ class InvalidTypeError(FastAnchorsError, TypeError):
 class RankError(InvalidInputError):
     """The matrix has fewer independent anchors than were asked for; ``rank`` says where it stopped.
 
-    ``set_aside`` rows were no candidates for want of near neighbours.
+    ``set_aside`` is the number of rows that were excluded because they have too few near neighbours.
     """
 
     def __init__(self, message: str, rank: int, set_aside: int = 0) -> None:

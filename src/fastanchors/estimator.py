@@ -64,7 +64,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Threads, as everywhere in scikit-learn. Results do not depend on it.
     selection : "auto", "spa", "smoothed", "pseudo-points", "lifted" or "whitened"
         How ``solver="fas"`` selects anchors (see :class:`fastanchors.FAS`). By default the noise of the rows decides:
-        without any the components are rows of X, with noise they are points that many rows speak for.
+        without any the components are rows of X, with noise they are points that many rows support.
     layer : str or None
         Which layer of AnnData, an object or a file; None for its ``X``.
 

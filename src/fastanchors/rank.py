@@ -111,15 +111,15 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
     Notes
     -----
     The choice. Let e_k be the largest residual with k anchors. A fall e_(k−1)/e_k of at least 2 is a gap and the
-    largest one chooses k, unless it is below 10 and the singular values speak for more. These are tested one
+    largest one chooses k, unless it is below 10 and the singular values indicate more. These are tested one
     by one: were the energy left after r of them noise spread evenly over all entries, the next one would be about
     (√m + √n) times its standard deviation; the first r for which it is no larger is the rank (as in Kritchman and
     Nadler 2008). If there is neither gap nor such an r, the largest fall is taken, and ``reason`` says so.
     Where the rows are noisy and their directions tell signal from noise (:mod:`fastanchors.greedy.how_many`), that
     number is taken instead.
-    A fall to nothing but rounding ends the matter, unless the anchors are dependent or all the rows there are: noisy
+    A fall to nothing but rounding settles the choice, unless the anchors are dependent or all the rows there are: noisy
     copies may have been taken one by one until none was left. An earlier gap is taken then where the singular values
-    agree with it, or where it is at least 10, the anchors are dependent and the singular values do not speak for more.
+    agree with it, or where it is at least 10, the anchors are dependent and the singular values do not indicate more.
 
     For sample access with more than ``rows`` rows the singular values are those of :func:`fastanchors.fkv`.
     Costs k_max non-negative least squares for ``rows`` rows at most (a few seconds), and k_max + 2 passes over a

@@ -92,7 +92,7 @@ def nmf(
         Which finds the anchors, a name or an object; they are sought among rows scaled to sum one.
     max_iter, tol
         Stop after so many iterations, or when ten of them improve the error by less than ``tol``·‖X‖_F. The rule of
-        scikit-learn compares with the first iteration, and so asks the more of a start the better it is.
+        scikit-learn compares with the first iteration, and so is stricter for a better start.
     rng
         A ``numpy.random.Generator``, an int seed or None.
     **options

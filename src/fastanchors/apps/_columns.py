@@ -18,7 +18,7 @@ __all__ = ["bad_columns", "find_bad_columns", "pixels_in"]
 _PIXELS = 1 << 16  # that are looked at, in whole lines
 _LINES = 16  # at least, to tell
 _FAR = 6.0  # times the difference of the median column
-_SLIGHT = 0.02  # relative differences below this disturb nobody
+_SLIGHT = 0.02  # relative differences below this do not matter
 _MOST = 0.1  # of the columns may be bad; beyond that it is the scene
 
 

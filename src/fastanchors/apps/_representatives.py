@@ -96,7 +96,7 @@ def representatives(
     k
         How many.
     scale
-        ``"range"`` maps every column to 0 … 1, so that units do not matter and negative values are welcome; ``"none"``
+        ``"range"`` maps every column to 0 … 1, so that units do not matter and negative values are allowed; ``"none"``
         takes non-negative columns as they are (counts, shares: things of one unit). A sparse matrix needs ``"none"``
         unless it is non-negative: its columns are divided by their maxima, zero stays zero.
     non_numeric

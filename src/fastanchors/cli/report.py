@@ -96,10 +96,10 @@ def report(
     elif data is not None:
         raise click.UsageError("--data is for results: SOURCE is the data already")
     with Input(data or source, **options) as rows, working(f"looking at {(data or source).name}"):
-        company = {"robust": robust, "radius": radius, "support": support, "selection": selection}
-        again = make_solver(solver, precondition=precondition, **company)
+        rule = {"robust": robust, "radius": radius, "support": support, "selection": selection}
+        again = make_solver(solver, precondition=precondition, **rule)
         if found is None:
-            engine = make_solver(solver, budget=budget, precondition=precondition, **company)
+            engine = make_solver(solver, budget=budget, precondition=precondition, **rule)
             anchors, curve = seek_anchors(engine, rows, size or "auto", seed)
         else:
             anchors = _anchors(found, rows, source)

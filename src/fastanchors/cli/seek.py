@@ -114,11 +114,11 @@ def seek_options(command: Any) -> Any:
 def make_solver(name: str, **options: Any) -> Any:
     """The solver of that name with the options that were given."""
     given = {key: value for key, value in options.items() if value is not None}
-    company = {key: given.pop(key) for key in ("radius", "support") if key in given}
-    if company:
+    neighbourhood = {key: given.pop(key) for key in ("radius", "support") if key in given}
+    if neighbourhood:
         if "robust" not in given:
-            raise click.UsageError(f"--{next(iter(company))} goes with --robust")
-        given["robust"] = solvers.Robust(given["robust"], **company)
+            raise click.UsageError(f"--{next(iter(neighbourhood))} goes with --robust")
+        given["robust"] = solvers.Robust(given["robust"], **neighbourhood)
     both = {"precondition", "robust"}
     takes = {"fas": both | {"budget", "selection"}, "spa": both}.get(name, set())
     for key in given:
@@ -160,14 +160,14 @@ def seek(
     again at a cost that hardly grows with its size; a file is read whole each time.
     """
     check_output(out, SUFFIXES, "--out", source, options["row_names"], options["column_names"])
-    company = {"robust": robust, "radius": radius, "support": support, "selection": selection}
-    engine = make_solver(solver, budget=budget, precondition=precondition, **company)
+    rule = {"robust": robust, "radius": radius, "support": support, "selection": selection}
+    engine = make_solver(solver, budget=budget, precondition=precondition, **rule)
     with Input(source, **options) as data:
         with working(f"seeking anchors of {source.name}"):
             anchors, curve = seek_anchors(engine, data, size, seed)
             components = anchors.points if anchors.points is not None else data.pick(anchors.indices)
             record = record_of(data, anchors, seed, curve, components if shares else None)
-            record["options"] = {"budget": budget, "precondition": precondition, **company}
+            record["options"] = {"budget": budget, "precondition": precondition, **rule}
         if out is not None:
             save(record, components, out, escape=escape_formulas)
     if as_json:

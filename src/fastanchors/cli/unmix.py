@@ -64,7 +64,7 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
 @click.command()
 @click.argument("cube", type=click.Path(path_type=Path))
 @click.option(
-    "-k", "k", type=_Number(), required=True, help="Number of materials, or 'auto': shows what speaks for each."
+    "-k", "k", type=_Number(), required=True, help="Number of materials, or 'auto': shows the evidence for each."
 )
 @click.option(
     "-o", "--out", "folder", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to; CUBE-unmixed."
@@ -156,7 +156,7 @@ def unmix(
 
 
 def _choose(scene: Any, options: dict[str, Any]) -> Any:
-    """The curve over k; an error with all of it where it does not speak for one number."""
+    """The curve over k; an error with all of it where it does not point to one number."""
     from ..apps import material_curve
 
     kept = {name: options[name] for name in ("nodata", "mask", "drop_bands", "clip") if options.get(name) is not None}

@@ -189,7 +189,7 @@ class DaskBuild(_Build):
         return self.source.collection.cost.bytes_moved
 
     def open(self, manifest: Manifest) -> Any:
-        """The store in the making, for the sidecars: answered for by the workers, or by the threads of this process."""
+        """The store in the making, for the sidecars: read by the workers, or by the threads of this process."""
         return RemoteStore(Directory(self.folder), self.source.collection.pool, self.memory_limit, manifest)
 
 

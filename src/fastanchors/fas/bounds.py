@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import jit
-from .._maps import let_go
+from .._maps import release_pages
 from .._parallel import map_ordered
 from .._validate import check_finite
 from ..errors import InvalidTypeError
@@ -203,7 +203,7 @@ class Sketch:
             few.coordinates[low:high] = part.coordinates[at]
             few.left[low:high] = part.left[at]
             few.norms[low:high] = part.norms[at]
-            let_go(part.norms)
+            release_pages(part.norms)
         return Sketch(self.V, [few])
 
     def marks(self) -> Any:
@@ -215,7 +215,7 @@ class Sketch:
         best = (-1.0, 0)
         for part in self.parts:
             best = max(best, (float(part.norms.max()), -part.start - int(part.norms.argmax())))
-            let_go(part.norms)
+            release_pages(part.norms)
         return -best[1]
 
     def norm_outside(self, known: NDArray[np.bool_]) -> float:
@@ -224,7 +224,7 @@ class Sketch:
         for part in self.parts:
             outside = ~known[part.start : part.start + len(part.norms)]
             largest = max(largest, float(part.norms[outside].max(initial=0.0)))
-            let_go(part.norms)
+            release_pages(part.norms)
         return largest * (1 + 1e-9)
 
     def scan(self, thresholds: Thresholds, known: NDArray[np.bool_], top: int) -> Scan:
@@ -250,7 +250,7 @@ class Sketch:
                 there = slice(rows.start, rows.start + len(rows.norms))
                 some = rough.doubtful(rows, known[there], largest.bounds[:, -1], first[there])
                 _scan(some, rows, steps, first[there], largest)
-            let_go(part.norms)
+            release_pages(part.norms)
             return largest
 
         pieces = ((part, low) for part in self.parts for low in range(0, len(part.norms), _SCAN_CHUNK))

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._jit import jit
-from .._maps import let_go
+from .._maps import release_pages
 from .._parallel import map_ordered
 from ..matrix.contract import DOUBLE, Rows
 from .bounds import Sketch, keep_largest
@@ -88,7 +88,7 @@ def mixtures(
             shares = np.maximum(some.coordinates @ M, np.float32(0))
             skipped = known[some.start : some.start + len(some.norms)]
             _mix(some, shares, shares @ H, skipped, off, sketch.slack, unit, rows, values)
-        let_go(part.norms)
+        release_pages(part.norms)
         return rows, values
 
     pieces = ((part, low) for part in sketch.parts for low in range(0, len(part.norms), _CHUNK))

@@ -48,7 +48,7 @@ def noise_aware(matrix: RowMatrix, k: int, rule: str, summary: Summary) -> Selec
         if rule == "auto":
             return None
         rank = summary.coordinates.frame.rank + 1
-        raise RankError(f"the rows speak for {rank} anchors at most, not for {k}; ask for k ≤ {rank}", rank)
+        raise RankError(f"the rows support at most {rank} anchors, not {k}; ask for k ≤ {rank}", rank)
     try:
         found = summary.find(k, rule)
     except (RankError, np.linalg.LinAlgError):
@@ -88,7 +88,7 @@ def _statement(summary: Summary, rule: str) -> tuple[Literal["exact", "sampled"]
 
 
 def explain_no_noise(summary: Summary, selection: Selection) -> Selection:
-    """SPA's answer with what was learnt on the way: its support, and no noise where none was seen."""
+    """SPA's answer with its support, and with a noise of zero where none was seen."""
     indices = np.asarray(selection.indices, dtype=np.intp)
     if len(indices) - 1 > summary.coordinates.shape[1] or summary.noise(len(indices)).seen:
         return selection

@@ -191,7 +191,7 @@ def block_coordinates(start: int, block: Rows, frame: Frame) -> tuple[NDArray[np
 def fit_frame(
     rows: Rows, directions: int = DIRECTIONS, *, weights: Weights = "auto", rng: np.random.Generator | None = None
 ) -> Frame:
-    """The frame that a pilot of rows speaks for."""
+    """The frame that a pilot of rows gives."""
     if (rows.data if sp.issparse(rows) else rows).min(initial=0) < 0:
         raise InvalidInputError("the rows have negative entries; anchors need non-negative entries: clip or shift them")
     profiles, sums = _profiles(rows)

@@ -78,7 +78,7 @@ def how_many(coordinates: Coordinates, *, rows: int = _ROWS) -> HowMany:
 
 
 def _judged(variances: _Array) -> HowMany:
-    """The number that sorted variances speak for."""
+    """The number that sorted variances indicate."""
     d = len(variances)
     place = np.arange(1, d + 1) ** (2 / 3)
     slope, edge = np.polyfit(place[d // 2 :], variances[d // 2 :], 1)

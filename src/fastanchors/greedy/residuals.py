@@ -1,6 +1,6 @@
 """Squared distances of all rows to the span of the chosen directions, known as well as SPA needs them.
 
-Every row has a value from the last time it was looked at, which bounds its residual for good. The rows of largest
+Every row has a value from the last time it was looked at, which bounds its residual from then on. The rows of largest
 value, a *pool*, are kept at hand and up to date. As long as the best of the pool is farther out than the largest value
 outside (the *ceiling*), no other row is asked. When it is not, the ceiling is lowered and more rows join the pool; when
 they would be too many, they are looked at where they lie (all rows, if they are many), and a new pool is taken. A small

@@ -146,7 +146,7 @@ def rank_error(rank: int, k: int, set_aside: Sequence[int] = ()) -> RankError:
         return RankError("every row of A is zero: it has no anchors", 0)
     if len(set_aside):
         cure = f"lower support, raise radius, or ask for k ≤ {rank}" if rank else "lower support or raise radius"
-        aside = f"{len(set_aside)} rows were set aside for want of near neighbours"
+        aside = f"{len(set_aside)} rows were set aside: too few near neighbours"
         return RankError(
             f"only {rank} of {k} anchors found: {aside}, and nothing is left; {cure}", rank, len(set_aside)
         )

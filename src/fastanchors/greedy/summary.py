@@ -151,7 +151,7 @@ class Summary:
 
 @dataclass
 class Evidence:
-    """What the stability of an answer is computed from, when somebody asks."""
+    """What the stability of an answer is computed from, when it is asked for."""
 
     summary: Summary
     found: Found | None

@@ -25,7 +25,7 @@ class ArrayMatrix(RowMatrix):
     Parameters
     ----------
     data : ndarray or csr_array
-        C-ordered or canonical, as :func:`fastanchors._validate.as_matrix` returns it. Whoever makes the object has
+        C-ordered or canonical, as :func:`fastanchors._validate.as_matrix` returns it. The caller has
         checked the entries, or sets ``checked=False`` and leaves that to the first pass over them.
     normalize : "l1" or None
         ``"l1"`` says that the rows of ``data`` were divided by their sums.

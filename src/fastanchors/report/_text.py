@@ -6,7 +6,7 @@ import unicodedata
 
 __all__ = ["GIVEN", "clean", "count", "duration", "percent", "plural", "sentence", "short", "uncounted"]
 
-GIVEN = "given"  # in the place of a solver: somebody chose the anchors, and does not say how
+GIVEN = "given"  # in the place of a solver: the caller gave the anchors
 
 
 def clean(name: object, width: int = 160) -> str:

@@ -110,7 +110,7 @@ def _how_sure(facts: Facts) -> str:
 
 
 def _how_stable(facts: Facts) -> str:
-    """Whether the anchors are those of the source or of this sample of it; empty where nobody looked."""
+    """Whether the anchors are those of the source or of this sample of it; empty where that was not checked."""
     told = facts.anchors.certificate.stability
     if told is None:
         return ""

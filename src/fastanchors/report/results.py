@@ -97,8 +97,8 @@ def _most_typical(mixtures: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 _HOW = {
-    "groups": "materials are medians of the pixels that speak for them",
-    "refined": "materials are medians of the pixels that speak for them, refined once by least squares over all pixels",
+    "groups": "materials are medians of the pixels chosen for them",
+    "refined": "materials are medians of the pixels chosen for them, refined once by least squares over all pixels",
     "vertices": "materials are the spectra that explain all pixels best as mixtures with noise",
 }
 

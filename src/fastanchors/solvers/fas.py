@@ -34,7 +34,7 @@ class FAS(Solver):
 
     The default variant is the best this library has. It looks at the noise of the rows first: where there is none,
     the answer is SPA's, proved, at a cost that hardly grows with the matrix; where there is, anchors are points that
-    many rows speak for (``Anchors.points``), with the row nearest to each as its index. ``variant="paper"`` is
+    many rows support (``Anchors.points``), with the row nearest to each as its index. ``variant="paper"`` is
     Algorithm 1 of the paper line by line. None for an option of the paper means the
     paper's own choice (:class:`fastanchors.fas.paper.PaperFAS`).
 

@@ -173,7 +173,7 @@ def self_expression(points: NDArray[np.float64], k: int, iterations: int, tol: f
         joining = worth_joining(active, gain, price if taken else float(best[0]), k)
         if len(joining):
             active, X = widened(active, X, joining)
-        patience = _ROUND if len(joining) else 2 * patience  # nobody waits outside: let the steps gather speed
+        patience = _ROUND if len(joining) else 2 * patience  # no row is to join: longer rounds
         steps = min(patience, iterations - taken)
         X, price = descend(P, active, X, w, k, steps)
         taken += steps

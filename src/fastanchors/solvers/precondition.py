@@ -42,7 +42,7 @@ def preconditioner(
     """The n×k map T of the method; ``"spa"`` needs the ``anchors`` of the first SPA, as points.
 
     The ellipsoid leaves out the rows ``outliers``.
-    Fewer columns come back if the matrix has rank below k and ``allow_fewer`` says that is welcome.
+    Fewer columns come back if the matrix has rank below k and ``allow_fewer`` allows it.
     """
     if method == "spa":
         assert anchors is not None

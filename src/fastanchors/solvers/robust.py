@@ -1,13 +1,13 @@
-"""Anchors that more than one row speaks for: selection that isolated outliers cannot mislead.
+"""Robust selection: anchors need near neighbours, so that isolated outliers are not selected.
 
 SPA takes the row farthest from the span of what it has, so one bad row (a dead pixel, a dark pixel blown up by
-l1 scaling, a mistyped document) is an anchor to it. Real anchors have company: rows nearly equal to them. At each
-step the residuals r_j of all rows are compared with that of the candidate i; its *near neighbours* are the rows with
+l1 scaling, a mistyped document) is an anchor to it. Real anchors have near neighbours: rows nearly equal to them. At
+each step the residuals r_j of all rows are compared with that of the candidate i; its *near neighbours* are the rows with
 
     ‖r_i − r_j‖ ≤ radius·‖r_i‖.
 
 ``"neighbours"`` takes the candidate only if it has at least ``support`` of them (itself included); otherwise the row is
-set aside for good and the next largest is tried. ``"average"`` and ``"median"`` do so too, and replace the
+excluded from then on and the next largest is tried. ``"average"`` and ``"median"`` do so too, and replace the
 candidate by the mean (or the entry-wise median) of its ``support`` nearest neighbours, which also averages the noise:
 the smoothed SPA of Nadisic, Gillis and Kervazo (2023), after Bhattacharyya and Kannan's latent k-simplex (2020).
 
@@ -43,7 +43,7 @@ _BATCH = 32  # candidates tested in one pass after the first has failed
 
 @dataclass(frozen=True)
 class Robust:
-    """How much company an anchor needs.
+    """How many near neighbours an anchor needs.
 
     Parameters
     ----------
@@ -57,8 +57,7 @@ class Robust:
         this is an outlier by this definition.
     radius
         How near, relative to the residual of the candidate; between 0 and 1. At 0.5 only what stands quite alone is set
-        aside. None looks at some rows and takes a quarter more than the usual one (the median) needs for its company,
-        but 0.5 at least and 0.95 at most: rows of noisy or sparse tables lie far apart.
+        aside. None looks at some rows and takes a quarter more than the usual one (the median) needs, but 0.5 at least and 0.95 at most: rows of noisy or sparse tables lie far apart.
 
     Examples
     --------
@@ -112,7 +111,7 @@ def as_robust(robust: Any) -> Robust | None:
 
 
 class Supported:
-    """The rule of selection: the largest residual that has company; rows without are added to ``set_aside``."""
+    """The rule of selection: the largest residual that has near neighbours; rows without are added to ``set_aside``."""
 
     def __init__(self, robust: Robust, outliers: Sequence[int] = ()) -> None:
         self.robust = robust

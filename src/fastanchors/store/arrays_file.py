@@ -1,8 +1,8 @@
 """Named flat arrays in one file, checked and mapped.
 
 Arrays lie one after the other, little-endian, each beginning at a multiple of 64 bytes, so that NumPy (or anything that
-knows a type, a length and an offset) can map them. What is where, and a CRC-32 for every array, is kept by whoever
-refers to the file (the manifest, or a record of the journal): see ``docs/format.md``.
+knows a type, a length and an offset) can map them. What is where, and a CRC-32 for every array, is kept where
+the file is referred to (in the manifest, or in a record of the journal): see ``docs/format.md``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sidecars: further files of a store, such as an index, made from the same blocks of rows in the same pass.
 
 The store knows nothing of what a sidecar is for. A build is given the sidecars to make (:class:`Sidecar` objects), a
-writer the kinds that it can keep up to date (:class:`Sidecar` classes); a sidecar that nobody keeps up to date is left
+writer the kinds that it can keep up to date (:class:`Sidecar` classes); a sidecar that is not kept up to date is left
 out of new shards, and what it said about the whole store is removed by the next compaction.
 
 A sidecar has three kinds of arrays: those shared by all shards, those of each shard, and those about the whole store.

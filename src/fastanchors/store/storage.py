@@ -231,7 +231,7 @@ class ObjectStorage(Storage):
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def put(self, file: Path, name: str) -> None:
-        """Write a local file as an object; it is seen by nobody before a manifest refers to it."""
+        """Write a local file as an object; it is not part of the store before a manifest refers to it."""
         with self._errors("write", name):
             self._system.put_file(str(file), f"{self._root}/{name}")
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._maps import let_go
+from .._maps import release_pages
 from .._rng import RngLike
 from .._validate import check_size
 from ..errors import CorruptStoreError, InvalidInputError, StoreError
@@ -355,7 +355,7 @@ class Store(SampleDelegate, SidecarHost):
             self._matrix.shape  # noqa: B018 - raises
 
     def close(self, *, commit: bool = True) -> None:
-        """Commit (unless told not to) and let go of the files and the writer's lock; harmless when repeated."""
+        """Commit (by default) and release the files and the writer's lock; repeated calls do nothing."""
         if self._closed:
             return
         try:
@@ -445,7 +445,7 @@ class Store(SampleDelegate, SidecarHost):
             parts.append(self.rows(some))
             touched = np.unique(np.searchsorted(self._starts, some, side="right") - 1)
             for number in np.setdiff1d(touched, changed).tolist():
-                let_go(next(iter(self._blocks[number].arrays().values())))
+                release_pages(next(iter(self._blocks[number].arrays().values())))
         return stacked(parts)
 
     def __repr__(self) -> str:

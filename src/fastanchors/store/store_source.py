@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._maps import let_go
+from .._maps import release_pages
 from ..io import Source
 from ..io.addresses import is_address
 from ..io.row_source import read_names, row_slices
@@ -46,6 +46,6 @@ def matrix_source(source: Any, *, row_names: Any = None, column_names: Any = Non
             for start, stop in row_slices(block.shape[0], block.nbytes // block.shape[0], max_bytes):
                 yield block.rows(np.arange(start, stop), view=False)
             if unchanged:  # it will not be read again
-                let_go(next(iter(block.arrays().values())))
+                release_pages(next(iter(block.arrays().values())))
 
     return Source(name, matrix.shape, matrix.dtype, matrix.is_sparse, blocks, **names)
