@@ -74,9 +74,9 @@ class DCA(Solver):
     and where noise gives other rows votes nothing shows that it is missing. Lines in gaussian directions, as published,
     lost an anchor in 29 of 320 matrices of the rank-deficient and the ill-conditioned families
     (:mod:`fastanchors.datasets`, k = 20, low noise), always because an anchor got no vote: a flat hull hides anchors
-    from gaussian directions, and whitened ones, as good as their pilot, look away from others. Both together lost one in 4, and on
-    planes, which show an anchor in any of their directions, in none. That is the default; ``dimension=1`` is two
-    to three times faster on small matrices.
+    from gaussian directions, and whitened ones, as good as their pilot, look away from others. Both together lost
+    one in 4, and on planes, which show an anchor in any of their directions, in none. That is the default;
+    ``dimension=1`` is two to three times faster on small matrices.
     Time O(nnz·s); memory one block of rows, 32 MB of projections and the rows with votes (at most 2s for lines).
 
     Examples

@@ -2,7 +2,8 @@
 
 SPA takes the row farthest from the span of what it has, so one bad row (a dead pixel, a dark pixel blown up by
 l1 scaling, a mistyped document) is an anchor to it. Real anchors have near neighbours: rows nearly equal to them. At
-each step the residuals r_j of all rows are compared with that of the candidate i; its *near neighbours* are the rows with
+each step the residuals r_j of all rows are compared with that of the candidate i; its *near neighbours* are the
+rows with
 
     ‖r_i − r_j‖ ≤ radius·‖r_i‖.
 
@@ -57,7 +58,8 @@ class Robust:
         this is an outlier by this definition.
     radius
         How near, relative to the residual of the candidate; between 0 and 1. At 0.5 only what stands quite alone is set
-        aside. None looks at some rows and takes a quarter more than the usual one (the median) needs, but 0.5 at least and 0.95 at most: rows of noisy or sparse tables lie far apart.
+        aside. None looks at some rows and takes a quarter more than the usual one (the median) needs, but 0.5 at
+        least and 0.95 at most: rows of noisy or sparse tables lie far apart.
 
     Examples
     --------
