@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,9 @@ _PRIOR = 4.0  # dimensions that the typical row counts for in the estimate of ea
 
 _ZEROS = 0.005  # part of the entries that must be zero before clipping is suspected
 _AGREE = 0.05  # how well predicted and observed parts of zeros must agree
-_GRID = np.linspace(-8.0, 8.0, 1601)  # means in units of the noise
+_STEPS = 512  # of the grid of ratios in one unit
+_RATIOS = np.linspace(0.0, 8.0, 8 * _STEPS + 1)  # entries without their noise, in units of the noise
+_HALVINGS = 16  # of the interval that the noise is sought in
 
 _Array = NDArray[np.float64]
 
@@ -76,28 +79,39 @@ def clipped_noise(profiles: _Array, zeros: float, variance: float) -> float:
     """
     if zeros < _ZEROS or variance <= 0:
         return 0.0
-    mean, spread, _ = _clipped()
+    _, spread, zero = _by_ratio()
     low, high = 0.0, float(np.sqrt(variance / profiles.shape[1]) * 4)
-    for _ in range(25):
+    for _ in range(_HALVINGS):
         sigma = (low + high) / 2
-        total = sigma**2 * float(np.interp(profiles / sigma, mean, spread).sum(axis=1).mean())
+        total = sigma**2 * float(_looked_up(spread, profiles / sigma).sum(axis=1).mean())
         low, high = (sigma, high) if total < variance else (low, sigma)
-    predicted = float(ndtr(-np.interp(profiles / sigma, mean, _GRID)).mean())
+    predicted = float(_looked_up(zero, profiles / sigma).mean())
     return sigma if abs(predicted - zeros) <= _AGREE else 0.0
 
 
 def without_clipping(profiles: _Array, sigma: float) -> _Array:
     """Profiles before the noise of their rows was clipped at zero."""
-    mean, _, _ = _clipped()
+    z, _, _ = _by_ratio()
     ratio = profiles / sigma
-    z = np.where(ratio < mean[-1], np.interp(ratio, mean, _GRID), ratio)
-    found = np.maximum(z * sigma, 0.0)
+    found = np.maximum(np.where(ratio < _RATIOS[-1], _looked_up(z, ratio), ratio) * sigma, 0.0)
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
-def _clipped() -> tuple[_Array, _Array, _Array]:
-    """Mean and variance of max(z + N(0, 1), 0) over the grid, and the probability of zero."""
-    bell = np.exp(-0.5 * _GRID**2) / np.sqrt(2 * np.pi)
-    above = ndtr(_GRID)
-    mean = _GRID * above + bell
-    return mean, np.maximum((_GRID**2 + 1) * above + _GRID * bell - mean**2, 0.0), 1.0 - above
+@cache
+def _by_ratio() -> tuple[_Array, _Array, _Array]:
+    """For means r of x = max(z + N(0, 1), 0) on an even grid: z, the variance of x, and the probability of x = 0."""
+    grid = np.linspace(-8.0, 9.0, 3401)
+    bell = np.exp(-0.5 * grid**2) / np.sqrt(2 * np.pi)
+    above = ndtr(grid)
+    mean = grid * above + bell
+    variance = np.maximum((grid**2 + 1) * above + grid * bell - mean**2, 0.0)
+    z = np.interp(_RATIOS, mean, grid)
+    return z, np.interp(_RATIOS, mean, variance), ndtr(-z)
+
+
+def _looked_up(table: _Array, ratios: _Array) -> _Array:
+    """Values of a table over the grid of ratios, by linear interpolation; the last beyond it."""
+    at = np.minimum(ratios * _STEPS, len(table) - 1.0)
+    below = np.minimum(at.astype(np.intp), len(table) - 2)
+    part = at - below
+    return np.asarray(table[below] * (1.0 - part) + table[below + 1] * part)

@@ -130,7 +130,7 @@ def _likeliest(points: _Array, noise: _Array, starts: list[_Array]) -> _Array:
     model = SimplexLikelihood(points, noise)
     likely = []
     for start in starts:
-        found = model.proportions(start, Proportions.first(len(start)), _FIRST)
+        found = model.proportions(start, Proportions.first(len(start)), _AGAIN)
         likely.append(float(model.of_points(start, found).mean()))
     best = int(np.argmax(likely))
     return starts[best if likely[best] > likely[0] + _CLEARLY else 0]
