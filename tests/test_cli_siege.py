@@ -19,7 +19,9 @@ pytest.importorskip("click", reason="extra cli")
 pytest.importorskip("rich", reason="extra cli")
 
 from fastanchors.cli._files import replacing
+from fastanchors.cli._weights import WeightsFile
 from fastanchors.cli.app import run
+from fastanchors.errors import StoreError
 
 TABLE = "a,b\n1,2\n3,1\n"
 
@@ -188,7 +190,9 @@ def test_a_request_to_end_leaves_nothing_behind(tmp_path):
     code = """
 import sys, time
 import fastanchors.fas.opening as used
+from fastanchors.cli._weights import WeightsFile
 from fastanchors.cli.app import run
+from fastanchors.errors import StoreError
 
 def slow(source, place, **options):
     place.mkdir()
@@ -218,3 +222,26 @@ def test_a_hostile_name_in_an_error_of_the_library():
     with pytest.raises(fa.FastAnchorsError) as raised:
         fa.build(f"/no/such/{EVIL}.csv", "s")
     assert str(raised.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["w.npy", "w.npz", "w.csv"])
+@pytest.mark.parametrize("rows", [4, 4000])
+def test_a_full_disk_leaves_no_half_of_a_file_and_is_named(tmp_path, name, rows):
+    """A limit on the size of files stands for the disk: small files fail when they are closed, large ones before."""
+    resource = pytest.importorskip("resource", reason="no limits here")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    weights = np.random.default_rng(0).random((rows, 3))
+
+    def write():
+        with WeightsFile(tmp_path / name, np.float64, ["a", "b", "c"]) as file:
+            file.write(weights)
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60, hard))
+    try:
+        with pytest.raises(StoreError, match=rf"cannot write .*{name}: the file would be too large"):
+            write()
+        with pytest.raises(StoreError, match=r"cannot write .*x.txt"), replacing(tmp_path / "x.txt") as partial:
+            partial.write_bytes(bytes(100))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import fastanchors as fa
 from fastanchors._validate import as_matrix, check_finite, check_index, check_number, check_rank, check_size
-from fastanchors.errors import InvalidInputError, InvalidTypeError
+from fastanchors.errors import FastAnchorsError, InvalidInputError, InvalidTypeError
 
 DENSE = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
@@ -212,3 +213,21 @@ def test_a_size_beyond_all_indices_is_one_clear_error():
     for wrong in (2**63, 10**400, 10**5000):  # the last has more digits than Python prints
         with pytest.raises(InvalidInputError, match=r"s must be below 2\^63, got an integer of \d+ bits"):
             check_size(wrong, name="s")
+
+
+@pytest.mark.parametrize("path", [None, 3, [], np.ones((2, 2)), b"x", "a\0b", "\ud800"], ids=repr)
+def test_what_is_no_path_is_refused_at_every_door(path):
+    for door in (fa.open, fa.verify, lambda path: fa.build(np.eye(3), path)):
+        with pytest.raises(FastAnchorsError, match="path"):
+            door(path)
+
+
+def test_rows_of_different_lengths_are_refused():
+    for A in ([[1, 2], [3]], [[1.0], [[2.0]]]):
+        with pytest.raises(InvalidInputError, match="A cannot be made an array"):
+            fa.FAS().seek(A, 1)
+
+
+def test_numbers_below_the_smallest_normal_one_are_encoded():
+    A = np.full((4, 3), 5e-324)
+    assert np.isfinite(fa.encode(A, A[:1])).all()

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["replacing"]
+from .errors import FastAnchorsError, StoreError
+
+__all__ = ["full_disk_errors", "replacing"]
+
+_REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the file would be too large for this disk or limit",
+    errno.EROFS: "the disk is read-only",
+}
+
+
+@contextmanager
+def full_disk_errors(path: Path) -> Iterator[None]:
+    """An error of a disk that takes no more names the file; as Python raises it, it names none."""
+    try:
+        yield
+    except FastAnchorsError:
+        raise
+    except OSError as error:
+        if error.errno not in _REASONS:
+            raise
+        raise StoreError(f"cannot write {path}: {_REASONS[error.errno]}") from error
 
 
 @contextmanager
@@ -15,7 +38,8 @@ def replacing(path: Path) -> Iterator[Path]:
     """A file beside ``path`` to write to; it takes the name ``path`` at the end, and is removed after an exception."""
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:
-        yield partial
-        os.replace(partial, path)
+        with full_disk_errors(path):
+            yield partial
+            os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)

@@ -58,7 +58,10 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
                 f"{int(np.ma.getmaskarray(A).sum())} entries of {name} are masked, and what lies under the mask is not "
                 f"to be taken for numbers; fill them first, with {name}.filled(0) for example"
             )
-        matrix = np.asarray(A)
+        try:
+            matrix = np.asarray(A)
+        except (ValueError, OverflowError) as error:
+            raise InvalidInputError(f"{name} cannot be made an array: {one_line(str(error))}") from None
         if matrix.ndim != 2:
             hint = "; use x.reshape(1, -1) for one row" if matrix.ndim == 1 else ""
             raise InvalidInputError(f"{name} must be two-dimensional, got shape {matrix.shape}{hint}")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._replacing import full_disk_errors
 from ._files import TableWriter
 
 __all__ = ["SUFFIXES", "WeightsFile"]
@@ -42,11 +43,12 @@ class WeightsFile:
 
     def write(self, weights: NDArray[Any], names: Sequence[str] | None = None) -> None:
         """The next rows; ``names`` are used by ``.csv``, the number of the row otherwise."""
-        if self._text:
-            labels = range(self.rows, self.rows + len(weights)) if names is None else names
-            self._table.write([name, *row] for name, row in zip(labels, weights.tolist(), strict=True))
-        else:
-            self._file.write(np.ascontiguousarray(weights, dtype=self.dtype).tobytes())
+        with full_disk_errors(self.path):
+            if self._text:
+                labels = range(self.rows, self.rows + len(weights)) if names is None else names
+                self._table.write([name, *row] for name, row in zip(labels, weights.tolist(), strict=True))
+            else:
+                self._file.write(np.ascontiguousarray(weights, dtype=self.dtype).tobytes())
         self.rows += len(weights)
 
     def _write_header(self) -> None:
@@ -61,10 +63,13 @@ class WeightsFile:
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         try:
-            if kind is None:
-                self._finish()
+            with full_disk_errors(self.path):
+                try:
+                    if kind is None:
+                        self._finish()
+                finally:
+                    self._file.close()  # writes what it still holds
         finally:
-            self._file.close()
             self._partial.unlink(missing_ok=True)
 
     def _finish(self) -> None:

@@ -90,7 +90,7 @@ class NonnegativeSystem:
         units = np.divide(R, largest, out=np.zeros_like(R), where=largest > 0)  # whose squares do not vanish
         norms = largest * np.sqrt((units * units).sum(axis=0))
         # A zero column can improve nothing: its gradient is always 0 and it never becomes free.
-        self._scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+        self._scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms >= np.finfo(np.float64).tiny)
         self._R = np.ascontiguousarray(R * self._scale)
         self._prepare()
 

@@ -5,10 +5,11 @@ fsspec opens them; readers read the blocks they need, as from a local file, and 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
-from ..errors import MissingExtraError, StoreError
+from ..errors import InvalidTypeError, MissingExtraError, StoreError
 
 __all__ = ["RemotePath", "is_address", "local_path", "openable", "path_of"]
 
@@ -30,10 +31,23 @@ def _file_path(address: str) -> Path:
     return path if path.exists() else Path(unquote(written))
 
 
+def _plain_path(path: Any) -> Path:
+    """A path that the system can take."""
+    try:
+        plain = Path(path)
+        if b"\0" in os.fsencode(plain):
+            raise StoreError(f"{str(path)!r} is no path: it holds a null character")
+    except TypeError:
+        raise InvalidTypeError(f"a path is expected, got {type(path).__name__}") from None
+    except UnicodeEncodeError:
+        raise StoreError(f"{str(path)!r} is no path: it holds half a character") from None
+    return plain
+
+
 def local_path(path: Any) -> Path:
     """The directory of a store: a path, or ``file://…``; another address is an error, not a directory of that name."""
     if not is_address(path):
-        return Path(path)
+        return _plain_path(path)
     if path.lower().startswith("file://"):
         return _file_path(path)
     raise StoreError(
