@@ -62,8 +62,8 @@ def fill_row(S: fa.SampleMatrix, n: int) -> None:
     block = S._blocks[0]
     for j in range(1, n):
         block.sides, block.view = counted(block.sides), counted(block.view)
-        if block.loose is not None:
-            for pools in (block.loose.rows, block.loose.columns):
+        if block.inserted is not None:
+            for pools in (block.inserted.rows, block.inserted.columns):
                 pools.forest = counted(pools.forest)
         S[0, j] = 1.0
 

@@ -267,7 +267,7 @@ def test_last_duplicate_wins_and_add_sums_them(kind):
 
 
 def test_many_new_non_zeros_are_consolidated():
-    """More than the loose tier may hold, in batches: the block is rebuilt on the way, and nothing is lost."""
+    """More entries than the second tier may hold, in batches: the block is rebuilt on the way, and nothing is lost."""
     shape = (300, 400)
     stored = example(1, shape) * (np.arange(shape[1]) % 9 == 0)
     S = fa.SampleMatrix(sp.csr_array(stored))

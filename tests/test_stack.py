@@ -103,7 +103,7 @@ def test_one_kernel_sets_what_many_do(normalize, columns, dtype):
         i, j = np.searchsorted(A.indptr, entry, side="right") - 1, A.indices[entry].astype(np.int64)
         x = rng.integers(0, 40 if step < 3 else 2, len(i)).astype(dtype)
         for block in (fast, slow):
-            if step == 3:  # a loose tier from here on
+            if step == 3:  # inserted entries from here on
                 block.write(np.arange(40), np.full(40, 7), np.full(40, 3, dtype))
             block.write(i, j, x)
         for one, other in zip(_everything(fast), _everything(slow), strict=True):
@@ -114,13 +114,13 @@ def test_one_kernel_sets_what_many_do(normalize, columns, dtype):
     assert not fast._set_stored(np.append(i, 0), np.append(j, absent), np.append(x, dtype(1)))
     assert all(map(np.array_equal, before, _everything(fast)))  # nothing done where an entry has no place
     assert fast._set_stored(i, j, x)
-    assert fast.loose is not None
+    assert fast.inserted is not None
 
 
 def _everything(block: Block):
     view = block.view
     arrays = [*block.sides.rows[:8], *block.sides.columns[:8], *view.weights, *view.totals, *view[2:]]
-    return arrays + (block.loose.arrays() if block.loose is not None else [])
+    return arrays + (block.inserted.arrays() if block.inserted is not None else [])
 
 
 # --- answers of many blocks -------------------------------------------------------------------------------------------

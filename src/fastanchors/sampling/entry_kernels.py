@@ -15,10 +15,10 @@ from .segment_trees import NO_SCALE, Array, Forest, renew
 from .sparse_kernels import find, put
 from .tree import renew_tree
 
-__all__ = ["NO_SUMS", "LooseSums", "renew_sums", "set_stored"]
+__all__ = ["NO_SUMS", "InsertedSums", "renew_sums", "set_stored"]
 
 
-class LooseSums(NamedTuple):
+class InsertedSums(NamedTuple):
     """Sums of the entries that a sparse block did not have when it was built; empty where there are none."""
 
     squares: Array
@@ -26,12 +26,12 @@ class LooseSums(NamedTuple):
     columns: Array
 
 
-NO_SUMS = LooseSums(NO_SCALE, NO_SCALE, NO_SCALE)
+NO_SUMS = InsertedSums(NO_SCALE, NO_SCALE, NO_SCALE)
 
 
 @jit
 def set_stored(
-    i: Array, j: Array, x: Array, rows: Forest, columns: Forest, view: View, loose: LooseSums, rewrite: Array
+    i: Array, j: Array, x: Array, rows: Forest, columns: Forest, view: View, inserted: InsertedSums, rewrite: Array
 ) -> int:
     """Set stored entries of a sparse block and every sum above them.
 
@@ -49,25 +49,27 @@ def set_stored(
         renew(columns, view.scale, j, leaf_across)
     view.counters[NONZERO] += put(rows.data, at, x)
     renew(rows, view.scale[:0], i, leaf)  # a row's own tree is of the entries as they are
-    return renew_sums(i, j, rows, columns, view, loose, rewrite)
+    return renew_sums(i, j, rows, columns, view, inserted, rewrite)
 
 
 @jit
-def renew_sums(i: Array, j: Array, rows: Forest, columns: Forest, view: View, loose: LooseSums, rewrite: Array) -> int:
+def renew_sums(
+    i: Array, j: Array, rows: Forest, columns: Forest, view: View, inserted: InsertedSums, rewrite: Array
+) -> int:
     """The weights of rows ``i`` and the totals of columns ``j`` from their sums, and the trees over these.
 
     Returns 1 where rows are marked in ``rewrite``, whose entries in the column trees must be rewritten with a new
     scale; else 0.
     """
     squares = rows.sums[i]
-    if loose.squares.size > 0:
-        squares += loose.squares[i]
+    if inserted.squares.size > 0:
+        squares += inserted.squares[i]
     weights = view.weights
     some = False
     if view.scale.size > 0:
         l1 = rows.l1_sums[i]
-        if loose.l1.size > 0:
-            l1 += loose.l1[i]
+        if inserted.l1.size > 0:
+            l1 += inserted.l1[i]
         some = renew_rows(view, i, squares, l1, rewrite)
     else:
         for k in range(i.size):
@@ -75,8 +77,8 @@ def renew_sums(i: Array, j: Array, rows: Forest, columns: Forest, view: View, lo
     renew_tree(weights.data, weights.nodes, weights.total, i)
     if columns.sums.size > 0:
         totals = view.totals
-        if loose.columns.size > 0:
+        if inserted.columns.size > 0:
             for k in range(j.size):
-                totals.data[j[k]] = columns.sums[j[k]] + loose.columns[j[k]]
+                totals.data[j[k]] = columns.sums[j[k]] + inserted.columns[j[k]]
         renew_tree(totals.data, totals.nodes, totals.total, j)
     return 1 if some else 0

@@ -1,4 +1,4 @@
-"""Entries that a sparse block did not have when it was built: the loose tier.
+"""Entries that a sparse block did not have when it was built: the second tier of the block.
 
 The compressed arrays of a block never move. A new non-zero gets a *slot*, found again by a hash table from (row,
 column), and a place in a *pool* of its row and in one of its column: segments with room to grow, which move to twice
@@ -16,7 +16,7 @@ import numpy as np
 from .._jit import jit
 from .segment_trees import LEAF, LEAF_BITS, NO_SCALE, Array, Forest, Int, fresh_nodes, renew
 
-__all__ = ["Loose", "Pools"]
+__all__ = ["InsertedEntries", "Pools"]
 
 _ROOM = 64
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -86,8 +86,8 @@ class Pools:
         return [*self.forest[:8], self.length, self.slot, self.place]
 
 
-class Loose:
-    """The loose tier of a block with ``rows`` rows and ``columns`` columns (0: no column side)."""
+class InsertedEntries:
+    """The inserted entries of a block with ``rows`` rows and ``columns`` columns (0: no column side)."""
 
     def __init__(self, rows: Forest, columns: Forest, n: int) -> None:
         self._n = n

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..errors import CorruptStoreError
 from ..matrix.contract import Rows
-from .entry_kernels import NO_SUMS, LooseSums, renew_sums
+from .entry_kernels import NO_SUMS, InsertedSums, renew_sums
 from .l1_view import DRIFTED, NONZERO, View, fresh_view, view_scale, view_weights, with_marks
 from .segment_trees import NO_SCALE, Array, Forest, build_leaves, lift
 from .sparse_kernels import within
@@ -212,10 +212,10 @@ class Block(ABC):
         """The entries and the trees over rows and columns, then what depends on the sums of rows and of columns."""
         self._put(i, j, x)
         rewrite = np.empty(len(i), np.bool_)
-        if renew_sums(i, j, *self.sides, self.view, self._loose_sums(), rewrite):
+        if renew_sums(i, j, *self.sides, self.view, self._inserted_sums(), rewrite):
             self._rewrite(i[rewrite])
 
-    def _loose_sums(self) -> LooseSums:
+    def _inserted_sums(self) -> InsertedSums:
         """Sums that are kept apart from those of the sides."""
         return NO_SUMS
 

@@ -1,7 +1,7 @@
 """A sparse block: the matrix by row and by column (CSR and CSC), and a forest of sum trees over each side.
 
 The two sides hold the same entries, so that drawing inside a column is as fast as inside a row. Neither ever moves:
-an entry set to zero keeps its place with weight zero, a new non-zero goes to the loose tier
+an entry set to zero keeps its place with weight zero, a new non-zero goes to the inserted entries
 (:mod:`.inserted_entries`), and when that has grown to 1/24 of the block, the block is rebuilt.
 """
 
@@ -14,9 +14,9 @@ import scipy.sparse as sp
 
 from ..errors import CorruptStoreError
 from ..matrix.contract import Rows
-from .entry_kernels import NO_SUMS, LooseSums, set_stored
+from .entry_kernels import NO_SUMS, InsertedSums, set_stored
 from .gather import Taken, gathered
-from .inserted_entries import Loose, Pools
+from .inserted_entries import InsertedEntries, Pools
 from .l1_view import NONZERO, View, fresh_view, view_dtype, view_scale, view_weights, with_marks
 from .row_block import (
     Block,
@@ -37,7 +37,7 @@ from .tree import fresh_tree, renew_tree
 __all__ = ["SparseBlock"]
 
 _LOOSE_AT_LEAST = 4096
-_LOOSE_SHARE = 24  # rebuild when there is one loose entry to this many others
+_INSERTED_SHARE = 24  # rebuild when there is one inserted entry to this many others
 
 
 class SparseBlock(Block):
@@ -48,7 +48,7 @@ class SparseBlock(Block):
     def __init__(self, shape: tuple[int, int], view: View, sides: Sides, indptrs: tuple[Array, Array]) -> None:
         super().__init__(shape, view, sides)
         self._indptrs = indptrs
-        self.loose: Loose | None = None
+        self.inserted: InsertedEntries | None = None
 
     @classmethod
     def build(cls, A: Rows, *, l1: bool, columns: bool = True) -> SparseBlock:
@@ -123,7 +123,7 @@ class SparseBlock(Block):
 
     @property
     def pristine(self) -> bool:
-        return not self.drifted and self.loose is None
+        return not self.drifted and self.inserted is None
 
     def rebuilt(self) -> SparseBlock:
         stored = self.rows(np.arange(self.shape[0]), view=False)
@@ -135,7 +135,7 @@ class SparseBlock(Block):
         # ``end`` is ``begin`` moved by one: the same memory.
         held = [rows.begin, columns.begin, *rows[2:8], *columns[2:8]]
         held += [*self.view.weights, *self.view.totals, *self.view[2:]]
-        held += self.loose.arrays() if self.loose is not None else []
+        held += self.inserted.arrays() if self.inserted is not None else []
         return sum({id(a): a.nbytes for a in held}.values())
 
     # --- queries ----------------------------------------------------------------------------------------------------
@@ -148,21 +148,21 @@ class SparseBlock(Block):
         known = at >= 0
         out = np.zeros(len(i), self.dtype)
         out[known] = rows.data[at[known]]
-        if self.loose is not None:
-            slot = self.loose.find(i, j)
-            out[slot >= 0] = self.loose.values[slot[slot >= 0]]
+        if self.inserted is not None:
+            slot = self.inserted.find(i, j)
+            out[slot >= 0] = self.inserted.values[slot[slot >= 0]]
         return out
 
     def squares(self, i: Array) -> Array:
         sums = self.sides.rows.sums[i]
-        return sums if self.loose is None else sums + self.loose.rows.forest.sums[i]
+        return sums if self.inserted is None else sums + self.inserted.rows.forest.sums[i]
 
     def l1_norms(self, i: Array) -> Array:
         sums = self.sides.rows.l1_sums[i]
-        return sums if self.loose is None else sums + self.loose.rows.forest.l1_sums[i]
+        return sums if self.inserted is None else sums + self.inserted.rows.forest.l1_sums[i]
 
     def _column_anew(self, j: int) -> float:
-        forests = [self.sides.columns, *([self.loose.columns.forest] if self.loose is not None else [])]
+        forests = [self.sides.columns, *([self.inserted.columns.forest] if self.inserted is not None else [])]
         total = 0.0
         for forest in forests:
             at = slice(forest.begin[j], forest.end[j])
@@ -179,23 +179,23 @@ class SparseBlock(Block):
     def taken(self, wanted: Array, first: int, places: Array, *, view: bool) -> Taken:
         """Rows ``wanted[places]`` − ``first`` for :func:`.gather.gathered`."""
         rows = self.sides.rows
-        if self.loose is None:
+        if self.inserted is None:
             zeros = bool(self.view.counters[NONZERO] < len(rows.data))
             l1 = rows.l1_sums if view else NO_SCALE
             return Taken(rows.begin, rows.end, rows.other, rows.data, l1, wanted, first, places, zeros)
         indices = wanted[places] - first
-        merged = self._with_loose(indices)
+        merged = self._with_inserted(indices)
         l1 = self.l1_norms(indices) if view and self.l1 else NO_SCALE
         numbers = np.empty(len(wanted), np.int64)
         numbers[places] = np.arange(len(places))
         return Taken(merged.indptr[:-1], merged.indptr[1:], merged.indices, merged.data, l1, numbers, 0, places)
 
-    def _with_loose(self, indices: Array) -> Rows:
-        """Those rows as stored, the loose entries among the others."""
-        assert self.loose is not None
-        rows, pools, places = self.sides.rows, self.loose.rows, np.arange(len(indices))
+    def _with_inserted(self, indices: Array) -> Rows:
+        """Those rows as stored, the inserted entries among the others."""
+        assert self.inserted is not None
+        rows, pools, places = self.sides.rows, self.inserted.rows, np.arange(len(indices))
         begin = pools.forest.begin
-        values = self.loose.values[pools.slot[: pools.used[0]]]
+        values = self.inserted.values[pools.slot[: pools.used[0]]]
         own = Taken(rows.begin, rows.end, rows.other, rows.data, NO_SCALE, indices, 0, places)
         new = own._replace(begin=begin, end=begin + pools.length, other=pools.forest.other, data=values)
         base, more = (gathered([tier], (len(indices), self.shape[1]), self.dtype) for tier in (own, new))
@@ -206,41 +206,41 @@ class SparseBlock(Block):
     # --- draws ------------------------------------------------------------------------------------------------------
 
     def draw_in_row(self, i: Array, r: Array) -> Array:
-        if self.loose is None:
+        if self.inserted is None:
             return super().draw_in_row(i, r)
-        return _draw_tiers(self.sides.rows, self.loose.rows, NO_SCALE, i, r, self.shape[1])
+        return _draw_tiers(self.sides.rows, self.inserted.rows, NO_SCALE, i, r, self.shape[1])
 
     def draw_in_column(self, j: Array, r: Array) -> Array:
-        if self.loose is None:
+        if self.inserted is None:
             return super().draw_in_column(j, r)
-        return _draw_tiers(self.sides.columns, self.loose.columns, self.view.scale, j, r, self.shape[0])
+        return _draw_tiers(self.sides.columns, self.inserted.columns, self.view.scale, j, r, self.shape[0])
 
     # --- updates ----------------------------------------------------------------------------------------------------
 
     def _write(self, i: Array, j: Array, x: Array) -> None:
         if not self._set_stored(i, j, x):
             super()._write(i, j, x)
-        if self.loose is not None and self.loose.count > max(
-            _LOOSE_AT_LEAST, len(self.sides.rows.data) // _LOOSE_SHARE
+        if self.inserted is not None and self.inserted.count > max(
+            _LOOSE_AT_LEAST, len(self.sides.rows.data) // _INSERTED_SHARE
         ):
             fresh = self.rebuilt()
-            self.sides, self.view, self.loose = fresh.sides, with_marks(fresh.view), None
+            self.sides, self.view, self.inserted = fresh.sides, with_marks(fresh.view), None
             self._indptrs = fresh._indptrs
 
     def _set_stored(self, i: Array, j: Array, x: Array) -> bool:
         """The whole of :meth:`_write` in one kernel where every entry has its place already; else nothing."""
         rewrite = np.empty(len(i), np.bool_)
-        done = set_stored(i, j, x, *self.sides, self.view, self._loose_sums(), rewrite)
+        done = set_stored(i, j, x, *self.sides, self.view, self._inserted_sums(), rewrite)
         refuse_unless(done != -2)
         if done > 0:
             self._rewrite(i[rewrite])
         return bool(done >= 0)
 
-    def _loose_sums(self) -> LooseSums:
-        loose = self.loose
-        if loose is None:
+    def _inserted_sums(self) -> InsertedSums:
+        inserted = self.inserted
+        if inserted is None:
             return NO_SUMS
-        return LooseSums(loose.rows.forest.sums, loose.rows.forest.l1_sums, loose.columns.forest.sums)
+        return InsertedSums(inserted.rows.forest.sums, inserted.rows.forest.l1_sums, inserted.columns.forest.sums)
 
     def _put(self, i: Array, j: Array, x: Array) -> None:
         rows, columns = self.sides
@@ -248,9 +248,9 @@ class SparseBlock(Block):
         if not every:
             known = at >= 0
             if not known.any():
-                self._put_loose(i, j, x)
+                self._put_inserted(i, j, x)
                 return
-            self._put_loose(i[~known], j[~known], x[~known])
+            self._put_inserted(i[~known], j[~known], x[~known])
             i, j, x, at, leaf = i[known], j[known], x[known], at[known], leaf[known]
         if self.has_columns:
             across, leaf_across, every = _find(columns, j, i)
@@ -260,24 +260,24 @@ class SparseBlock(Block):
         self.view.counters[NONZERO] += put(rows.data, at, x)
         renew(rows, NO_SCALE, i, leaf)
 
-    def _put_loose(self, i: Array, j: Array, x: Array) -> None:
+    def _put_inserted(self, i: Array, j: Array, x: Array) -> None:
         """Entries that the compressed arrays do not have."""
-        if self.loose is None:
+        if self.inserted is None:
             if not x.any():
                 return
-            self._start_loose()
-        assert self.loose is not None
-        slots = self.loose.enter(i, j, x, self.view.scale)
+            self._start_inserted()
+        assert self.inserted is not None
+        slots = self.inserted.enter(i, j, x, self.view.scale)
         held = slots >= 0
         i, j, x, slots = i[held], j[held], x[held], slots[held]
-        self.view.counters[NONZERO] += put(self.loose.values, slots, x)
-        for pools, scale, s in ((self.loose.rows, NO_SCALE, i), (self.loose.columns, self.view.scale, j)):
+        self.view.counters[NONZERO] += put(self.inserted.values, slots, x)
+        for pools, scale, s in ((self.inserted.rows, NO_SCALE, i), (self.inserted.columns, self.view.scale, j)):
             if pools.length.size:
                 pools.forest.data[pools.place[slots]] = x
                 pools.renew(scale, s, slots)
 
-    def _start_loose(self) -> None:
-        self.loose = Loose(*self.sides, self.shape[1])
+    def _start_inserted(self) -> None:
+        self.inserted = InsertedEntries(*self.sides, self.shape[1])
         # Totals have two parts from now on, and so have the row weights of ``normalize=None``: arrays of their own.
         weights, totals = self.view.weights, self.view.totals
         if not self.l1:
@@ -290,31 +290,31 @@ class SparseBlock(Block):
         at, leaf, _ = _find(self.sides.columns, j, rows)
         known = at >= 0
         renew(self.sides.columns, self.view.scale, j[known], leaf[known])
-        if self.loose is not None:
+        if self.inserted is not None:
             i, k = rows[~known], j[~known]
-            slots = self.loose.find(i, k)
-            refuse_unless(within(slots, self.loose.count))
-            self.loose.columns.renew(self.view.scale, k, slots)
+            slots = self.inserted.find(i, k)
+            refuse_unless(within(slots, self.inserted.count))
+            self.inserted.columns.renew(self.view.scale, k, slots)
         return j
 
     def _renew_totals(self, j: Array) -> None:
-        if self.loose is not None:
-            self.view.totals.data[j] = self.sides.columns.sums[j] + self.loose.columns.forest.sums[j]
+        if self.inserted is not None:
+            self.view.totals.data[j] = self.sides.columns.sums[j] + self.inserted.columns.forest.sums[j]
         renew_tree(*self.view.totals, j)
 
     def check(self) -> None:
         check_segments(self.sides.rows, self.shape[1], "rows")
         check_segments(self.sides.columns, self.shape[0], "columns")
         tiers = [("rows", self.sides.rows, NO_SCALE), ("columns", self.sides.columns, self.view.scale)]
-        if self.loose is not None:
-            tiers += [("new rows", self.loose.rows.forest, NO_SCALE)]
-            tiers += [("new columns", self.loose.columns.forest, self.view.scale)]
+        if self.inserted is not None:
+            tiers += [("new rows", self.inserted.rows.forest, NO_SCALE)]
+            tiers += [("new columns", self.inserted.columns.forest, self.view.scale)]
         for name, forest, scale in tiers:
             fresh = without_sums(forest)
             build_forest(fresh, scale)
             check_forest(forest, fresh, name)
-        loose = self.loose.columns.forest.sums if self.loose is not None else 0.0
-        check_view(self, self.sides.columns.sums + loose)
+        inserted = self.inserted.columns.forest.sums if self.inserted is not None else 0.0
+        check_view(self, self.sides.columns.sums + inserted)
 
 
 def check_segments(side: Forest, width: int, what: str) -> None:
@@ -350,10 +350,10 @@ def _find(forest: Forest, s: Array, other: Array) -> tuple[Array, Array, bool]:
 
 def _draw_tiers(base: Forest, pools: Pools, scale: Array, s: Array, r: Array, limit: int) -> Array:
     """One entry of each segment ``s``, by the uniforms ``r``: first the tier, then the entry. Returns other indices."""
-    sums, loose = base.sums[s], pools.forest.sums[s]
-    u = r * (sums + loose)
-    in_loose = (sums == 0) | ((u >= sums) & (loose > 0))
+    sums, inserted = base.sums[s], pools.forest.sums[s]
+    u = r * (sums + inserted)
+    is_inserted = (sums == 0) | ((u >= sums) & (inserted > 0))
     out = np.empty(len(s), np.int64)
-    out[~in_loose] = drawn(base, scale, s[~in_loose], u[~in_loose], limit)
-    out[in_loose] = drawn(pools.forest, scale, s[in_loose], (u - sums)[in_loose], limit)
+    out[~is_inserted] = drawn(base, scale, s[~is_inserted], u[~is_inserted], limit)
+    out[is_inserted] = drawn(pools.forest, scale, s[is_inserted], (u - sums)[is_inserted], limit)
     return out

@@ -104,6 +104,8 @@ class FAS(Solver):
         layers: Literal["one", "two"] | None = None,
         max_draws: int | None = None,
     ) -> None:
+        # Flat and by name, though the options of one variant are errors in the other: so that help, type checkers,
+        # get_params and GridSearchCV see all of them.
         if variant not in _VARIANTS:
             raise InvalidInputError(f"variant must be one of {', '.join(map(repr, _VARIANTS))}, got {variant!r}")
         options = {name: value for name, value in locals().items() if name not in ("self", "variant")}
