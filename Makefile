@@ -34,5 +34,5 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs site
 
 clean:
-	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site docs/generated .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

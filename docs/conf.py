@@ -12,14 +12,24 @@ release = version = installed("fastanchors")
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
 ]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
-source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build", "theory/tables"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+templates_path = ["templates"]
+exclude_patterns = ["_build", "templates", "theory/tables"]
 
+# Pages of names that differ in their case alone, for disks that do not tell them apart.
+autosummary_filename_map = {
+    f"fastanchors.{name}": f"fastanchors.{name}-result"
+    for name in (
+        *("apps.Representatives", "apps.Topics", "datasets.Cells", "datasets.Ratings", "datasets.Separable"),
+        *("lowrank.CUR", "metrics.ReconstructionError"),
+    )
+}
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False

@@ -34,6 +34,7 @@ def main(path: str) -> None:
     left.scatter(*places.T, s=4, c=[COLOURS[j] for j in nearest], alpha=0.5, linewidths=0)
     for j, row in enumerate(found.indices):
         left.scatter(*places[row], s=130, marker="*", color=COLOURS[j], edgecolors="black", zorder=3)
+    left.locator_params(axis="x", nbins=5)
     left.set(title="cells by their nearest archetype (stars)", xlabel="first principal axis", ylabel="second")
     for j in range(4):
         right.scatter(cells.weights[:, programme[j]], shares[:, j], s=4, color=COLOURS[j], alpha=0.4, linewidths=0)

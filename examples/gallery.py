@@ -25,7 +25,8 @@ def main(folder: Path) -> None:
     namespace: dict[str, object] = {}
     for code in blocks:
         exec(compile(code, "gallery.md", "exec"), namespace)
-    shutil.rmtree("live.store", ignore_errors=True)
+    for store in ("live.store", "many.store"):
+        shutil.rmtree(store, ignore_errors=True)
 
 
 if __name__ == "__main__":

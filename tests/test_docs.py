@@ -1,8 +1,8 @@
 """Every code block of the README and the documentation runs.
 
 Python blocks of a page run in order in one namespace, in a directory of their own. Of shell blocks, the lines that
-call ``fastanchors`` run there too. A block of text right below a Python block is what that one prints. A comment
-``<!-- python … -->`` is run as well: it makes what a block takes for granted.
+call ``fastanchors`` run there too. The block of text right below a Python block is what that one prints. A comment
+``<!-- python … -->`` is run as well: it makes what a block takes for granted, and prints nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import fastanchors as fa
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -52,10 +54,44 @@ def test_page_runs(page, tmp_path, monkeypatch, recwarn, capsys):
             capsys.readouterr()
             exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)
             printed = capsys.readouterr().out
-            assert output is None or tidy(printed) == tidy(output), f"{page.name}:{line} prints\n{printed}"
+            assert tidy(printed) == tidy(output or ""), f"{page.name}:{line} prints\n{printed}"
         else:
             for command in commands(code):
                 words = shlex.split(command, comments=True)
                 script = [sys.executable, "-c", "from fastanchors.cli import main; main()", *words[1:]]
                 done = subprocess.run(script, capture_output=True, text=True, check=False)
                 assert done.returncode == 0, f"{page.name}:{line}: {command}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_code_is_in_blocks_that_run_and_show_their_output(page):
+    kinds = set(re.findall(r"^```(\w+)$", page.read_text(encoding="utf-8"), re.MULTILINE))
+    assert kinds <= {"python", "bash", "text", "json"}
+    silent = [line for line in shown_python(page) if line[1] is None]
+    assert not silent, f"blocks of {page.name} without output, at lines {[line for line, _ in silent]}"
+
+
+def shown_python(page: Path) -> list[tuple[int, str | None]]:
+    """(line, output) of the Python blocks that readers see."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        (text.count("\n", 0, found.start()) + 1, found[3]) for found in BLOCK.finditer(text) if found[1] == "python"
+    ]
+
+
+def test_every_public_name_has_a_page():
+    listed = set(re.findall(r"^   fastanchors\.(\S+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.M))
+    named = {name for name in fa.__all__ if callable(getattr(fa, name)) and name != "FastAnchorsError"}
+    for place in ("apps", "dask", "datasets", "io", "lowrank", "metrics", "report", "solvers"):
+        room = getattr(fa, place)
+        named |= {
+            f"{place}.{name}" for name in room.__all__ if callable(getattr(room, name)) and name not in fa.__all__
+        }
+    assert named - {"apps.TopicModel"} == listed - {"fas.seek.IndexedFAS", "fas.paper.PaperFAS"}
+
+
+def test_pictures_are_there_and_said_in_words():
+    for page in PAGES:
+        for words, path in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+            assert len(words) > 20, f"{page.name}: {path} needs words for those who do not see it"
+            assert (page.parent / path).is_file(), f"{page.name}: there is no {path}"

@@ -44,8 +44,6 @@ class RowMatrix(ABC):
 
     Attributes
     ----------
-    cost : Cost
-        Running counters of what was read. An algorithm reports the difference between its end and its start.
     row_names, column_names : sequence of str or None
         Names, where the source has any.
     provenance : str or None
@@ -88,7 +86,7 @@ class RowMatrix(ABC):
     @property
     @abstractmethod
     def cost(self) -> Cost:
-        """Running counters."""
+        """Running counters of what was read; an algorithm reports the difference between its end and its start."""
 
     @abstractmethod
     def rows(self, indices: ArrayLike) -> Rows:
@@ -206,7 +204,7 @@ class RowMatrix(ABC):
     def project(self, indices: NDArray[np.int64], Q: NDArray[np.float64]) -> NDArray[np.float64]:
         """A_(i)·q_j for those rows (sorted) and the directions in the rows of Q: len(indices) × len(Q).
 
-        In double precision: |error| ≤ (terms + 2)·DOUBLE·‖A_(i)‖·‖q_j‖, in whatever order products are summed.
+        In double precision: errors are at most (terms + 2)·DOUBLE·‖A_(i)‖·‖q_j‖, in any order of the sums.
         """
         found = self.map_rows(_project, np.asarray(indices, dtype=np.int64), Q)
         return np.concatenate(found) if found else np.zeros((0, len(Q)))
