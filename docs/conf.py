@@ -26,7 +26,14 @@ exclude_patterns = ["_build", "templates", "theory/tables"]
 autosummary_filename_map = {
     f"fastanchors.{name}": f"fastanchors.{name}-result"
     for name in (
-        *("apps.Representatives", "apps.Topics", "datasets.Cells", "datasets.Ratings", "datasets.Separable"),
+        *(
+            "apps.Representatives",
+            "apps.MaterialCurve",
+            "apps.Topics",
+            "datasets.Cells",
+            "datasets.Ratings",
+            "datasets.Separable",
+        ),
         *("lowrank.CUR", "metrics.ReconstructionError"),
     )
 }
