@@ -1,4 +1,4 @@
-"""The only door to numba.
+"""The only module that imports numba.
 
 Kernels are plain functions on NumPy arrays, decorated with :func:`jit`. They compile on their first call (no
 eager signatures, so importing compiles nothing), release the GIL, and are cached on disk where a cache can be

@@ -1,4 +1,4 @@
-"""Who opens which kind of source, and who writes reports.
+"""Registry of functions that lower rooms call in higher ones: openers of sources, and writers of reports.
 
 :func:`fastanchors.matrix.open_matrix` lies below the rooms that open files, stores and Dask collections and must not
 name them; results lie below the room that writes reports on them. The root of the package, which lies above all,

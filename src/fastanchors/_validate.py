@@ -1,4 +1,4 @@
-"""Checks at the door: each public function validates once, here, and computes on clean arrays afterwards."""
+"""Validation of arguments: each public function checks them once, and its private twin computes on clean arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many anchors are there? What a person needs to judge, and a choice.
+"""The number of anchors: figures to judge it by, and a choice.
 
 Anchors are taken greedily, each time the row farthest from the cone of those taken (as in SNPA and XRAY), so the
 curve counts extreme rows, of which there may be more than the rank. While true anchors are missing, the farthest row is

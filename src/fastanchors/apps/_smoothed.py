@@ -1,4 +1,4 @@
-"""What groups of points stand for whose means are vertices (``fastanchors.greedy.selection.smoothed_groups``)."""
+"""Rows that represent the groups of points whose means are vertices (:mod:`fastanchors.greedy.selection`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: ``fastanchors COMMAND``. One module per group of commands; this one only opens the door."""
+"""The command line: ``fastanchors COMMAND``. One module per group of commands; this one starts it."""
 
 from __future__ import annotations
 

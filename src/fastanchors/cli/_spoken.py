@@ -1,4 +1,4 @@
-"""What the library says to those who call it, as the command line says it."""
+"""Messages of the library in the terms of the command line: options in place of keyword arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store whose shards are answered for by Dask's workers: the sample model and the seek, without moving the matrix."""
+"""A store whose shards are read by Dask's workers: the sample model and the seek, without moving the matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping the index of FAS true while rows change: what changed is read, nothing else.
+"""Updates of the index of FAS when rows change: only the changed rows are read.
 
 A changed or new row leaves a proved sequence as it is if it stays below every step's threshold and no row tied with
 an anchor has changed. Otherwise SPA runs again on the coreset and the changed rows, and the tails prove the new

@@ -1,4 +1,4 @@
-"""A few rows (or columns) of a matrix with sample access: what every description is a combination of.
+"""A few rows (or columns) of a matrix with sample access, of which factored vectors are combinations.
 
 ``side="right"`` speaks of rows, which are vectors of length n; ``side="left"`` of columns, of length m. The
 algorithms above this file are written once, for "lines" and "places" on them.

@@ -1,4 +1,4 @@
-"""Who is extreme in a projection: the ends of lines and the corners of planar hulls, kept over blocks of rows."""
+"""Extreme rows in projections: the ends of lines and the corners of planar hulls, kept over blocks of rows."""
 
 from __future__ import annotations
 

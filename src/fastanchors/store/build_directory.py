@@ -1,4 +1,4 @@
-"""Where a build works, and how its store takes its place: beside the target, and then in one step.
+"""The temporary directory of a build, beside the target, and the one step in which it becomes the store.
 
 A build works in ``.NAME.building-XXXXXXXX`` and holds its lock, so that the next one knows the living from the dead. To
 replace a store it holds that one's lock too, from the beginning: no writer can lose what it commits meanwhile.

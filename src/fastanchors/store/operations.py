@@ -1,4 +1,4 @@
-"""What a commit is made of: entries set, rows appended (in the journal itself, or as a shard file of their own)."""
+"""The operations of a commit: entries set, rows appended (in the journal itself, or as a shard file of their own)."""
 
 from __future__ import annotations
 
