@@ -34,6 +34,7 @@ DEVELOPMENT = (
     "rare, 10 copies",
     "Dirichlet 1",
     "k = 10",
+    "k = 30",  # showed that means of neighbours are a poor start for many anchors
     "condition 10",
     "Dirichlet 2",
     "k = 20",

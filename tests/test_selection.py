@@ -45,9 +45,14 @@ def test_a_store_answers_without_reading_and_follows_changes(tmp_path):
         assert fa.FAS().seek(S, 4).cost.rows_read == 20
         S.append(np.tile(np.eye(1, 60, 7) * 500, (30, 1)))  # a fifth kind of row: other directions are needed
         assert fa.FAS().seek(S, 5).points[:, 7].max() > 0.8
+        S.append(X[:5])
+        assert fa.FAS().seek(S, 5).certificate.kind == "sampled"
         S.compact()
+        compacted = fa.FAS().seek(S, 5)
+        assert compacted.certificate.kind == "exact"
     with fa.open(tmp_path / "s") as S:
         assert fa.FAS().seek(S, 5).cost.rows_read == 0
+        assert fa.FAS().seek(S, 5) == compacted
     fa.verify(tmp_path / "s")
 
 

@@ -129,9 +129,10 @@ def summary_of(matrix: RowMatrix, k: int) -> Summary:
 
 def _recalled(source: Any) -> tuple[Summary, int] | None:
     kept = _KEPT.get(source)
-    if kept is None and isinstance(source, SidecarHost):
+    if isinstance(source, SidecarHost) and (kept is None or kept[0].changed):  # a store makes it anew when it compacts
         written = source.sidecar_arrays(CoordinatesSidecar.name)
-        kept = None if written is None else (Summary.load(written[0]), written[1])
+        if written is not None and (kept is None or written[1] >= kept[1]):
+            kept = (Summary.load(written[0]), written[1])
     return kept
 
 

@@ -79,6 +79,7 @@ class Found:
         figures: dict[str, Any] = {"noise": self.noise.relative, "neighbours": self.neighbours}
         if self.refined is not None:
             figures |= {"refined": self.refined.kept, "refinement": self.refined.reason, "odd": self.refined.odd}
+            figures["variation"] = self.refined.variation
         return figures
 
 
