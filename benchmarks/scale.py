@@ -201,8 +201,8 @@ def warm_up(path):
 
 
 def main():
-    options = arguments(__doc__)
-    blocks, rows, columns, repeats = (4, 20_000, 200, 1) if options.quick else (16, 62_500, 200, 3)
+    options = arguments(__doc__, repeats={"type": int, "default": 3, "help": "times that each step is measured"})
+    blocks, rows, columns = (4, 20_000, 200) if options.quick else (16, 62_500, 200)
     X = lazy_matrix(blocks, rows, columns)
     m, size = blocks * rows, 4 * blocks * rows * columns
     report = Report("scale", "Build, seek and encode on Dask", options, ("dask", "distributed"))
@@ -214,7 +214,7 @@ def main():
         clusters = one, two = [OnCluster(p, X, folder) for p in (1, 2)]
         here = []
         for name in one.steps():
-            for _ in range(repeats):
+            for _ in range(options.repeats):
                 for cluster in clusters:
                     cluster.measure(name)
                 if name == "build":
