@@ -29,7 +29,7 @@ _USUAL = 6  # materials for which outliers are sought
 
 @dataclass(frozen=True)
 class MaterialCurve:
-    """What speaks for each number of materials.
+    """The evidence for each number of materials.
 
     Attributes
     ----------
@@ -45,6 +45,13 @@ class MaterialCurve:
         The number of directions that stand out of the noise, plus one; None where it cannot be told.
     statement
         What follows, in words.
+
+    Examples
+    --------
+    >>> import fastanchors as fa
+    >>> scene = fa.datasets.hyperspectral(40, 40, 60, 4, snr=30, rng=0)
+    >>> fa.apps.material_curve(scene.cube, 5).k.tolist()
+    [2, 3, 4, 5]
     """
 
     k: NDArray[np.intp]
@@ -76,7 +83,7 @@ class MaterialCurve:
 
 
 def material_curve(scene: Any, most: int = 10, **options: Any) -> MaterialCurve:
-    """What speaks for 2, 3, … ``most`` materials in a scene.
+    """The evidence for 2, 3, … ``most`` materials in a scene.
 
     Parameters
     ----------
@@ -84,7 +91,7 @@ def material_curve(scene: Any, most: int = 10, **options: Any) -> MaterialCurve:
         As for :func:`unmix`.
     most
         The largest number to try.
-    options
+    **options
         Those of :func:`unmix` that say what is data: ``shape``, ``bands``, ``order``, ``nodata``, ``mask``,
         ``drop_bands``, ``clip``.
 
@@ -93,7 +100,7 @@ def material_curve(scene: Any, most: int = 10, **options: Any) -> MaterialCurve:
     Looks at 8,192 pixels at most, drawn evenly. The number that the noise tells is that of
     :mod:`fastanchors.greedy.how_many`, firm is what :mod:`fastanchors.greedy.stability` finds firm; the vertices are
     those of the noise-aware engine. Real materials vary, and each way to vary is a direction too: where the curve has
-    no end, the number of materials is a question of how much detail is wanted, and nobody guesses it here.
+    no end, the number of materials depends on how much detail is wanted, and is not guessed.
 
     Examples
     --------
