@@ -13,12 +13,14 @@ What is kept does not grow with the matrix: the coreset, the proved sequence wit
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._parallel import one_blas_thread
+from ..greedy.lazy import level
 from ..greedy.reader import Reader
 from ..greedy.residuals import Residuals
 from ..greedy.successive import default_tolerance
@@ -28,7 +30,17 @@ from .bounds import Scan, Sketch, Thresholds, row_space
 from .coreset import Coreset, Decision, Run, next_choice, residual_bounds, squared_norms_of
 from .hull import Hull, mixtures
 
-__all__ = ["PILOT", "SPARE", "Index", "build_index", "extend_index", "index_of_sketch", "pilot_draws", "pilot_rows"]
+__all__ = [
+    "PILOT",
+    "SPARE",
+    "Index",
+    "build_index",
+    "extend_index",
+    "index_of_sketch",
+    "lazy_index",
+    "pilot_draws",
+    "pilot_rows",
+]
 
 PILOT = 2000  # rows looked at first
 SPARE = 4  # dimensions of the sketch beyond the number of anchors
@@ -368,6 +380,7 @@ def extend_index(data: MeteredMatrix, index: Index, steps: int, *, tol: float | 
     decisions: list[Decision] = []
     tied: list[NDArray[np.int64]] = []
     ends: list[float] = []
+    spares: list[NDArray[np.intp]] = []  # rows that join the coreset, read together where no budget counts them
     exhausted = False
     q = np.zeros(0)
     while len(run) + len(found) < steps:
@@ -384,14 +397,15 @@ def extend_index(data: MeteredMatrix, index: Index, steps: int, *, tol: float | 
             upper = np.where(outside, residuals.upper(), 0.0)
             spare = np.union1d(near[decision.tied], _largest(upper, _spares(data.shape[0])))
             spare = spare[outside[spare]]
-            if spare.size:
+            q, size = residuals.direction(residuals.reader.row(place))
+            if data.budget is not None:  # what is begun can be ended
                 coreset = coreset.merged(Coreset.read(data, spare))
         except BudgetExceeded:
             break
+        spares.append(spare)
         outside[spare] = False
         upper[spare] = 0.0
         ends.append(float(np.sqrt(upper.max())) * (1 + 1e-12))
-        q, size = residuals.direction(coreset.points(np.array([place]))[0])
         residuals.bar(place)
         found.append(place)
         sizes.append(size)
@@ -399,11 +413,27 @@ def extend_index(data: MeteredMatrix, index: Index, steps: int, *, tol: float | 
         tied.append(near[decision.tied].astype(np.int64))
     if not (found or exhausted):
         return index
+    if spares and data.budget is None:
+        coreset = coreset.merged(Coreset.read(data, np.concatenate(spares)))
     Q = np.vstack([residuals.basis, q])[: len(run) + len(found)] if found else residuals.basis.copy()
     more = Run.of(found, sizes, Q, decisions, tied, exhausted=exhausted)
     whole = run.followed_by(more)
     tails = np.append(index.tails[: len(run)], ends)
-    return Index(whole, len(whole), coreset, tails, index.norm, index.rows, True, whole.exhausted, index.hull)
+    norm = min(index.norm, math.sqrt(residuals.squared_norms[outside].max(initial=0.0)) * (1 + 1e-9))
+    return Index(whole, len(whole), coreset, tails, norm, index.rows, True, whole.exhausted, index.hull)
+
+
+def lazy_index(data: MeteredMatrix, steps: int) -> Index | None:
+    """The index by one run of the lazy engine over all rows, whose bounds are the tails: no sketch, no hull.
+
+    Cheap where norms are known and few rows need a look, as in sparse matrices with heavy tails. None where rounding
+    could change a choice.
+    """
+    n = data.shape[1]
+    nothing = Coreset(np.zeros(0, np.int64), data.rows(np.zeros(0, np.int64)), np.zeros(0))
+    run = Run.of([], [], np.zeros((0, n)), [], [], exhausted=False)
+    empty = Index(run, 0, nothing, np.zeros(0), np.inf, data.shape[0], False)
+    return extend_index(data, empty, steps)
 
 
 def _spares(m: int) -> int:
@@ -415,5 +445,8 @@ def _largest(values: NDArray[np.float64], count: int) -> NDArray[np.intp]:
     """The places of about the ``count`` largest positive values."""
     if values.size <= count:
         return np.flatnonzero(values > 0)
+    likely = np.flatnonzero(values >= level(values, 4 * count))
+    if count < likely.size < values.size:
+        return likely[_largest(values[likely], count)]
     some = np.argpartition(values, values.size - count)[values.size - count :]
     return some[values[some] > 0]

@@ -80,9 +80,9 @@ class Reader:
         self._matrix: Any = None if self._memory is None else self._memory.data
         self.sparse, self.nnz, self.terms = data.is_sparse, data.nnz, data.terms
         self.per_row = max(1, self.nnz // self.shape[0]) if self.sparse else self.shape[1]
-        self.single = self._matrix is not None and data.dtype.type in _FLOAT32_EXACT
+        self.single = data.in_process and data.dtype.type in _FLOAT32_EXACT
         if self.single and self.nnz <= _TINY:
-            self._matrix, self.single = _double(self._matrix), False
+            self._matrix, self.single = None if self._matrix is None else _double(self._matrix), False
         self.looks = 0
         if squared_norms is None:
             self.squared_norms, self.norm_error = self._first_look()
@@ -132,9 +132,10 @@ class Reader:
     def raw(self, rows: NDArray[np.intp], *, single: bool = False) -> Rows:
         """Those rows in double precision or in single, sparse ones sparse."""
         if self._matrix is None:
-            return _double(self.data.rows(rows))
-        self._charge(rows.size)
-        found = self._matrix[rows] if self.sparse else self._matrix.take(rows, axis=0)
+            found = self.data.rows(rows)
+        else:
+            self._charge(rows.size)
+            found = self._matrix[rows] if self.sparse else self._matrix.take(rows, axis=0)
         return found.astype(np.float32 if single else np.float64, copy=False)
 
     def row(self, index: int) -> NDArray[np.float64]:
@@ -191,7 +192,7 @@ class Reader:
         In single precision the norms are those of the first look, not to be changed.
         """
         if self._matrix is None:
-            return self._removed_elsewhere(rows, directions)
+            return self._removed_elsewhere(rows, directions, single)
         count = self.shape[0] if rows is None else rows.size
         squares = self._known_squares(rows) if single else np.empty(count)
         removed: NDArray[Any] = np.empty(count, dtype=np.float32 if single else np.float64)
@@ -213,19 +214,21 @@ class Reader:
         return self.squared_norms if rows is None else self.squared_norms[rows]
 
     def _removed_elsewhere(
-        self, rows: NDArray[np.intp] | None, directions: NDArray[np.float64]
+        self, rows: NDArray[np.intp] | None, directions: NDArray[np.float64], single: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The same by the contract: in one pass where most rows are wanted."""
         self.looks += self.shape[0] if rows is None else rows.size
-        Q = np.ascontiguousarray(directions.T)
+        Q = _columns(directions, single)
         if rows is None:
             found = self.data.map_blocks(_removed, Q)
+        elif rows.size * self.per_row <= _BLOCK and self.data.in_process:  # too few for threads
+            found = [_removed(None, self.data.rows(rows), Q)]
         else:
             found = self.data.map_rows(_removed, rows.astype(np.int64, copy=False), Q)
         if not found:
             return np.zeros(0), np.zeros(0)
         squares, removed = np.concatenate(found, axis=1)
-        return squares, removed
+        return self._known_squares(rows) if single else squares, removed
 
     # --- blocks of a matrix in memory ------------------------------------------------------------------------------
 
@@ -275,11 +278,19 @@ class Reader:
             some(0, blocks)
 
 
-def _removed(_: Any, block: Rows, Q: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Squared norms and squared lengths of projections of a block, wherever it is."""
-    block = _double(block)
-    products = block @ Q
-    return np.stack([_squares(block), np.einsum("ij,ij->i", products, products)])
+def _removed(_: Any, block: Rows, Q: NDArray[Any]) -> NDArray[np.float64]:
+    """Squared norms (in double precision only) and squared lengths of projections of a block, wherever it is."""
+    m, n = block.shape
+    found = np.zeros((2, m))
+    per_row = max(1, block.nnz // max(1, m)) if sp.issparse(block) else n
+    step = max(1, min(_BLOCK, _PRODUCTS // max(1, Q.shape[1])) // per_row)
+    for start in range(0, m, step):
+        place = slice(start, min(start + step, m))
+        part = _range(block, place.start, place.stop).astype(Q.dtype, copy=False)
+        if Q.dtype == np.float64:
+            found[0, place] = _squares(part)
+        found[1, place] = row_sums_of_squares(part @ Q)
+    return found
 
 
 def row_sums_of_squares(products: NDArray[Any]) -> NDArray[Any]:
