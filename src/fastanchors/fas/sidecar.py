@@ -140,7 +140,7 @@ class FasSidecar(Sidecar):
         if index is None or index.proved < len(index.run):
             allowance = min(most, 4096 + m // 64)
             if store.is_sparse and data.in_process:
-                renewed = lazy_index(data, min(STEPS, m, n))
+                renewed = lazy_index(ReadOnce(store, max(STEPS, most // 16)), min(STEPS, m, n))
             else:
                 renewed = renew_index(data, STEPS, np.random.default_rng(_SEED), allowance=allowance)
             index = index if renewed is None else renewed

@@ -29,6 +29,7 @@ _BLOCK = 1 << 17  # entries looked at together: they stay in the cache
 _PRODUCTS = 1_000_000  # products of a block with all directions: OpenBLAS has its own quick way below that
 _WORTH_THREADS = 1 << 24  # entries from which threads pay
 _DENSE_ENOUGH = 0.2  # share of a range of rows that are wanted from which all of it is multiplied, to save a copy
+_FEW = 64  # rows of a store that are multiplied here and now
 _TINY = 1 << 16  # entries of an array that is widened once, which is cheapest
 _SINGLE_RANGE = (1e-18, 1e30)  # largest squared norms for which single precision neither overflows nor vanishes
 _VANISHING = 1e-290  # squared norms below this lose digits
@@ -221,7 +222,7 @@ class Reader:
         Q = _columns(directions, single)
         if rows is None:
             found = self.data.map_blocks(_removed, Q)
-        elif rows.size * self.per_row <= _BLOCK and self.data.in_process:  # too few for threads
+        elif rows.size <= _FEW and self.data.in_process:  # too few for threads
             found = [_removed(None, self.data.rows(rows), Q)]
         else:
             found = self.data.map_rows(_removed, rows.astype(np.int64, copy=False), Q)

@@ -203,8 +203,10 @@ class Residuals(Span):
 
     def _gather(self, within: float) -> bool:
         """A pool that has all leaders; False where there are too many for one."""
-        # The first direction is common to all rows: dense ones at hand are looked at without asking which.
-        common = self._step == 1 and self._pool is None and self.reader.in_memory and not self.reader.sparse
+        # The first direction is common to all rows: dense ones are looked at without asking which, unless on disk.
+        reader = self.reader
+        at_hand = not reader.sparse and (reader.in_memory or not reader.data.in_process)
+        common = self._step == 1 and self._pool is None and at_hand
         size = 0 if self._pool is None else len(self._pool.rows)
         capacity, floor = self._capacity(), np.inf if common else self._floor()
         while True:
