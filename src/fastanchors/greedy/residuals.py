@@ -257,7 +257,8 @@ class Residuals(Span):
         """Share of the rows from which all are looked at: dense rows at hand are read in order at little cost."""
         if self.reader.sparse or not self.reader.in_memory:
             return _MOST
-        return 1 / (2 + len(self._directions) - self._step)  # the steps that are left will want others
+        last = self._step >= len(self._directions) - 1
+        return _MOST if last else 0.0  # further steps would want others
 
     def _look_at_some(self, rows: NDArray[np.intp], single: bool) -> float:
         squares, removed = self.reader.removed(rows, self.basis, single=single)
