@@ -89,6 +89,32 @@ def update(X: Any) -> None:
     matrix.sample_rows(100, rng=0)
 
 
+def arrive(X: Any) -> None:
+    model = fa.SeparableNMF(10, random_state=0)
+    for first in (0, 600, 900):
+        model.partial_fit(X[first : first + 300])
+
+
+def change_store(m: int, n: int) -> Call:
+    X, folder, names = rows(m, n), tempfile.mkdtemp(), iter("abc")
+
+    def call() -> None:
+        with fa.build(X, os.path.join(folder, next(names))) as store:
+            store[3, 4] = 2.0
+            store.append(X[:5])
+            store.commit()
+            fa.FAS().seek(store, 10, rng=0)
+
+    return call
+
+
+def rate(X: Any) -> None:
+    model = fa.apps.Recommender(X, 5, rng=0)
+    model.top_n([0, 1], 5)
+    model.rate([0], [7], [5.0])
+    model.top_n([0, 1], 5)
+
+
 CALLS: dict[str, Callable[[], Call]] = {
     "FAS().seek, 100,000 × 100": seek("FAS", 100_000, 100),
     "encode, 1,000 × 50": of_rows(lambda X: fa.encode(X, X[:10])),
@@ -112,6 +138,19 @@ CALLS: dict[str, Callable[[], Call]] = {
     "VectorSampler and draws, 1,000": of_rows(lambda X: fa.VectorSampler(X[:, 0]).sample(100, rng=0)),
     "fkv, 1,000 × 50": of_rows(lambda X: fa.fkv(fa.SampleMatrix(X), 5, rows=200, columns=40, rng=0)),
     "cur, 1,000 × 50": of_rows(lambda X: fa.cur(X, 5, rng=0)),
+    "SeparableNMF.partial_fit, 1,000 × 50, three times": of_rows(arrive),
+    "build, a change, commit and seek, 1,000 × 50": lambda: change_store(1000, 50),
+    "lowrank.solve, 1,000 × 50": of_rows(
+        lambda X: fa.lowrank.solve(X, X @ np.ones(50), 5, rows=200, columns=40, rng=0)
+    ),
+    "AroraLP().seek, 50 × 20": seek("AroraLP", 50, 20),
+    "Hottopixx().seek, 50 × 20": seek("Hottopixx", 50, 20),
+    "apps.topics, 1,000 documents of 300 words": of_rows(
+        lambda X: fa.apps.topics(np.random.default_rng(0).poisson(20 * X), 5), 1000, 300
+    ),
+    "apps.representatives, 1,000 × 50": of_rows(lambda X: fa.apps.representatives(X, 5)),
+    "apps.Recommender, 1,000 × 50, with a new rating": of_rows(rate),
+    "report.gather, 1,000 × 50": of_rows(lambda X: fa.report.gather(X, fa.FAS().seek(X, 10, rng=0), title="rows")),
     "apps.unmix, 50 × 40 × 50": of_rows(lambda X: fa.apps.unmix(X.reshape(50, 40, 50), 5), 2000),
 }
 
