@@ -156,10 +156,9 @@ def index_of_a_store(report: Report, rng: np.random.Generator) -> None:
         build = seconds["without"]
         rows.append([name, build, seconds["with"] / build - 1, seconds["run"] / build])
     report.text(
-        "Processor seconds of a build, what its index adds to it (by sketches where rows are dense, by a lazy run where "
-        "they are sparse), and what one lazy run takes, as shares of the build."
+        "Processor seconds of a build, what its index by sketches adds, and what one lazy run takes, as shares of it."
     )
-    report.table(["store", "build, s", "index as built", "lazy run"], rows)
+    report.table(["store", "build, s", "index by sketches", "lazy run"], rows)
 
 
 if __name__ == "__main__":

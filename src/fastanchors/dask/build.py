@@ -204,8 +204,6 @@ def _begin(
 def _prepare(rows: Rows, plan: _Plan, sidecars: list[Sidecar]) -> _Head:
     sparse, dtype = sp.issparse(rows), numeric_dtype(rows.dtype, plan.name)
     shared = {}
-    for sidecar in sidecars:
-        sidecar.remote = True
     if sidecars:
         with one_blas_thread():  # as everywhere in a build: the same bytes on every machine of a kind
             piece = next(_pieces(rows, sparse, dtype, plan, 0))

@@ -29,7 +29,7 @@ from .bounds import Sketch, Thresholds, row_space
 from .changes import absorb
 from .coreset import Coreset, Run
 from .hull import Hull
-from .index import PILOT, SPARE, Index, index_of_sketch, lazy_index, pilot_rows
+from .index import PILOT, SPARE, Index, index_of_sketch, pilot_rows
 from .read_once import ReadOnce
 from .sketch import Part, empty_part, padded, sketch_rows
 
@@ -88,9 +88,6 @@ class FasSidecar(Sidecar):
         """The sketched space, from rows of the first block."""
         rng = np.random.default_rng(_SEED)
         m, n = block.shape
-        if isinstance(block, SparseBlock) and not self.remote:
-            self.temporary = True  # one lazy run in the end is cheaper
-            return {}
         some = np.sort(rng.choice(m, min(m, PILOT), replace=False))
         self.V = row_space(block.rows(some, view=True), min(STEPS + SPARE, n), rng)
         share = self.shares[isinstance(block, SparseBlock)]
@@ -99,8 +96,7 @@ class FasSidecar(Sidecar):
 
     def add_block(self, block: Block, first_row: int) -> dict[str, NDArray[Any]]:
         """The sketch of a block: a pass over rows that are in memory, as they are stored."""
-        if self.V is None:
-            return {}
+        assert self.V is not None
         m, n = block.shape
         part = empty_part(m, self.V.shape[1])
         arrays = block.arrays()
@@ -139,10 +135,7 @@ class FasSidecar(Sidecar):
         index = keep(store, kept.current(data)).index if kept is not None else None
         if index is None or index.proved < len(index.run):
             allowance = min(most, 4096 + m // 64)
-            if store.is_sparse and data.in_process:
-                renewed = lazy_index(ReadOnce(store, max(STEPS, most // 16)), min(STEPS, m, n))
-            else:
-                renewed = renew_index(data, STEPS, np.random.default_rng(_SEED), allowance=allowance)
+            renewed = renew_index(data, STEPS, np.random.default_rng(_SEED), allowance=allowance)
             index = index if renewed is None else renewed
         if index is None or index.proved == 0:
             return None

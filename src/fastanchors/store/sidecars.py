@@ -40,13 +40,10 @@ class Sidecar(ABC):
         Short, stable, fit for a file name; the same for all sidecars of a kind.
     temporary : bool
         Whether the arrays of the shards serve the build alone: they are then not made durable.
-    remote : bool
-        Whether the shards are written and held by other processes. Set before :meth:`begin`.
     """
 
     name: str
     temporary: bool = False
-    remote: bool = False
 
     @classmethod
     @abstractmethod
