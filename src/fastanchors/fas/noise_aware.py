@@ -24,7 +24,7 @@ __all__ = ["CoordinatesSidecar", "can_see_noise", "explain_no_noise", "noise_awa
 _SPARE = 4  # directions beyond those that k needs
 _IN_FLIGHT = 192 << 20  # bytes of blocks that threads work on, whatever the matrix
 _PILOT_ROWS = 2048
-_FREE, _SHARE = 1 << 18, 0.1  # bytes that they may take in any store, and part of the bytes of the rows
+_FREE, _SHARE = 1 << 18, 0.08  # bytes that they may take in any store, and part of the bytes of the rows
 _OFF, _KIND = 9.0, 3  # so many rows with so many times the typical rest need directions of their own
 _MANY = 0.05  # part of the rows that may change before the coordinates are made anew
 
