@@ -205,7 +205,8 @@ def test_an_array_on_workers_is_sought_and_encoded_there(client):
     X = da.from_array(A, chunks=(1500, 20)).persist()
     model, twin = (fa.SeparableNMF(5, random_state=0).fit(each) for each in (X, A))
     assert model.anchors_.tolist() == twin.anchors_.tolist()
-    np.testing.assert_allclose(model.transform(X).compute(), twin.transform(A), atol=1e-9)
+    # Points are refined by a likelihood in single precision, whose sums depend on the blocks of the rows.
+    np.testing.assert_allclose(model.transform(X).compute(), twin.transform(A), rtol=0, atol=1e-6)
 
 
 def test_a_worker_killed_during_a_build(client, tmp_path):

@@ -99,7 +99,9 @@ def _build(address, path, flag):
         try:
             fa.build(lazy(), path, sidecars=[Trouble(stopped, flag)] if flag else None).close()
         except fa.errors.StoreError as error:
-            os._exit(3 if "exists already" in str(error) else 4)
+            # Before it has begun, or when it is about to appear.
+            told = ("exists already", "has been made by another build meanwhile; it stays")
+            os._exit(3 if any(words in str(error) for words in told) else 4)
 
 
 def test_a_client_that_is_killed_leaves_nothing_to_see(client, tmp_path):

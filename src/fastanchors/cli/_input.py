@@ -40,7 +40,7 @@ class _Address(click.Path):
             self.fail("'-' reads standard input, which is a terminal; pipe a file into the command", param, ctx)
         if ctx.meta.setdefault(_STANDARD_INPUT, param) is not param:
             self.fail("'-' can be given once: standard input is read to its end", param, ctx)
-        folder = TemporaryFolder()
+        folder = TemporaryFolder("standard-input")
         ctx.call_on_close(folder.cleanup)
         path = Path(folder.name) / "standard-input"
         with path.open("wb") as file:
@@ -172,7 +172,7 @@ class Input:
     @property
     def address(self) -> str:
         """Where the rows come from: a whole path, an address, or ``-`` for standard input."""
-        standard = isinstance(self.path, Path) and self.path.parent.name.startswith(_STANDARD_INPUT)
+        standard = isinstance(self.path, Path) and self.path.parent.name.startswith("fastanchors-standard-input-")
         return "-" if standard else str(self.path.absolute())
 
     @property

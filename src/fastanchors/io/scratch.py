@@ -50,11 +50,17 @@ def scratch_folder() -> tempfile.TemporaryDirectory[str]:
 
 
 class TemporaryFolder(tempfile.TemporaryDirectory[str]):
-    """A directory in the system's temporary directory; those of processes that were killed are removed first."""
+    """A directory in the system's temporary directory; those of processes that were killed are removed first.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    purpose : str
+        What its name says besides: ``fastanchors-purpose-…``.
+    """
+
+    def __init__(self, purpose: str = "") -> None:
         _remove_dead()
-        super().__init__(prefix=_PREFIX)
+        super().__init__(prefix=f"{_PREFIX}{purpose}-" if purpose else _PREFIX)
         self._alive = _locked(Path(self.name), os.O_CREAT)
 
     def cleanup(self) -> None:
