@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .._parallel import one_blas_thread
 from ..anchors import Certificate, Selection
 from ..errors import InvalidInputError, RankError
 from ..greedy.coordinates import DIRECTIONS
@@ -38,6 +39,7 @@ def can_see_noise(shape: tuple[int, int], k: int) -> bool:
     return 2 <= k <= min(m, n - 3)
 
 
+@one_blas_thread()  # many small products
 def noise_aware(matrix: RowMatrix, k: int, rule: str, summary: Summary) -> Selection | None:
     """Anchors by a rule on the coordinates; None where ``"auto"`` leaves them to plain SPA.
 
@@ -101,6 +103,7 @@ def explain_no_noise(summary: Summary, selection: Selection) -> Selection:
     return Selection(indices, certificate, selection.residuals, selection.points, np.maximum(support, 1))
 
 
+@one_blas_thread()
 def summary_of(matrix: RowMatrix, k: int) -> Summary:
     """What is kept of the matrix, brought up to date, or made now in one pass."""
     source = matrix.matrix if isinstance(matrix, MeteredMatrix) else matrix

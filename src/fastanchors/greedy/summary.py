@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._parallel import one_blas_thread
 from ..matrix import RowMatrix, Rows
 from .anchoring import ALL, SAMPLE, Found, WorkingRows, copies, find_anchors, spread_of_noise
 from .coordinates import DIRECTIONS, PILOT_ENTRIES, Coordinates, Frame, block_coordinates, pilot_frame
@@ -166,9 +167,10 @@ class Evidence:
             if self.found is None:
                 self._known = no_noise(len(self.support), self.support)
             else:
-                self._known = stability(
-                    self.summary.coordinates, self.found, self.summary.working, rule=self.rule, scale=self.scale
-                )
+                with one_blas_thread():  # many small products
+                    self._known = stability(
+                        self.summary.coordinates, self.found, self.summary.working, rule=self.rule, scale=self.scale
+                    )
         return self._known
 
 
