@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
@@ -280,10 +281,19 @@ def renew_index(
             parts.append(empty_part(stop - start, V.shape[1], start))  # all of it is read with the changed rows
         else:
             return None
-    first = pilot_rows(data, pilot, rng)
+    first = Coreset.read(data, _pilot(parts, pilot, rng))
     fresh = Coreset.read(data, changed) if changed.size else None
     sketch = Sketch(V, parts)
     return index_of_sketch(data, sketch, first, steps, tol=tol, allowance=allowance, changed=fresh)
+
+
+def _pilot(parts: Sequence[Part], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows drawn by the squared norms that the sketches keep: the kernels of the trees take long to compile."""
+    norms = np.concatenate([part.norms for part in parts]).astype(np.float64)
+    if not norms.max() > 0:
+        return rng.choice(len(norms), size, replace=False)
+    cumulative = np.cumsum((norms / norms.max()) ** 2)
+    return np.minimum(np.searchsorted(cumulative, rng.random(size) * cumulative[-1], "right"), len(cumulative) - 1)
 
 
 def _encode(index: Index) -> dict[str, NDArray[Any]]:
