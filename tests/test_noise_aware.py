@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+import fastanchors as fa
 from fastanchors.errors import InvalidInputError, RankError
 from fastanchors.greedy import extremes
 from fastanchors.greedy.anchoring import ALL, find_anchors, working_rows
@@ -424,3 +425,11 @@ def test_anchors_beyond_the_true_number_are_called_noise() -> None:
         assert told.verdicts.count("firm") <= 5
         assert bool(told.warnings) == (k > 5)
         np.testing.assert_array_equal(told.angles, stability(at, found, working).angles)
+
+
+@pytest.mark.parametrize("rule", ["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"])
+def test_one_anchor_by_every_rule(rule):
+    A = fa.datasets.separable(300, 20, 4, noise=0.02, rng=0).A
+    one, two = fa.FAS(selection=rule).seek(A, [1, 2], rng=0)
+    assert len(one) == 1
+    assert len(two) == 2

@@ -87,6 +87,8 @@ def test_topics_write_their_report(tmp_path, corpus):
     assert len({anchor["row"] for anchor in data["anchors"]}) == 3
     with pytest.raises(fa.errors.InvalidInputError, match="the counts are 10 × 120"):
         found.report(tmp_path / "t.html", counts[:10])
+    assert repr(found).splitlines()[0] == "3 topics of 300 documents"
+    assert len(repr(found).splitlines()) == 4
     shown = found._repr_html_()
     assert shown.count("<tr>") == 4
     assert found.anchor_words[0] in shown
@@ -105,6 +107,8 @@ def test_a_scene_writes_its_report(tmp_path):
     assert data["rows"]["colours"].startswith("Bands")
     shown = found._repr_html_()
     assert "2 materials" in shown
+    assert repr(found).splitlines()[0].startswith("2 materials, relative error")
+    assert len(repr(found)) < 200
     assert shown.count("<path") == 2
     picture = base64.b64decode(re.search(r"base64,([^\"]+)", shown)[1])
     image = matplotlib.image.imread(io.BytesIO(picture), format="png")

@@ -145,6 +145,12 @@ class Topics:
         written: Path = opener("topics report")(path, self, counts, **options)
         return written
 
+    def __repr__(self) -> str:
+        lines = [f"{len(self.topics)} topics of {len(self.mixtures):,} documents"]
+        for j, (share, words) in enumerate(zip(self.share, self.words(8), strict=True), start=1):
+            lines.append(f"{j:>3}  {share:>6.1%}  {', '.join(words)}")
+        return "\n".join(lines)
+
     def _repr_html_(self) -> str:
         return str(opener("notebook form")(self))
 

@@ -188,7 +188,8 @@ class FAS(Solver):
 
         if isinstance(data.matrix, ArrayMatrix) and not data.matrix.checked:
             check_finite(data.matrix.data)
-        visible = [size for size in sizes if self._rule != "auto" or can_see_noise(data.shape, size)]
+        # One anchor has no directions to be selected in: it is the farthest row, by every rule.
+        visible = [size for size in sizes if size > 1 and (self._rule != "auto" or can_see_noise(data.shape, size))]
         summary = summary_of(data, max(visible)) if visible else None
         results = []
         for size in sizes:
