@@ -21,7 +21,8 @@ import scipy.sparse as sp
 import fastanchors as fa
 from _table import Report, arguments
 from fastanchors._parallel import one_blas_thread
-from fastanchors.fas.index import lazy_index
+from fastanchors.fas.coreset import Coreset, Run
+from fastanchors.fas.index import Index, extend_index
 from fastanchors.fas.read_once import ReadOnce
 from fastanchors.fas.sidecar import FasSidecar
 from fastanchors.greedy.reader import Reader
@@ -132,6 +133,19 @@ def in_memory(report: Report, rng: np.random.Generator, few: int) -> None:
     report.table(columns, rows)
     report.text("BLAS with one thread:")
     report.table(columns, alone)
+
+
+def lazy_index(data: ReadOnce, steps: int) -> Index | None:
+    """The index by one run of the lazy engine over all rows, whose bounds are the tails: no sketch, no hull.
+
+    Cheap where norms are known and few rows need a look, as in sparse matrices with heavy tails. None where rounding
+    could change a choice.
+    """
+    n = data.shape[1]
+    nothing = Coreset(np.zeros(0, np.int64), data.rows(np.zeros(0, np.int64)), np.zeros(0))
+    run = Run.of([], [], np.zeros((0, n)), [], [], exhausted=False)
+    empty = Index(run, 0, nothing, np.zeros(0), np.inf, data.shape[0], False)
+    return extend_index(data, empty, steps)
 
 
 def index_of_a_store(report: Report, rng: np.random.Generator) -> None:

@@ -139,14 +139,16 @@ class Unmixing:
         written: Path = opener("scene report")(path, self, **options)
         return written
 
+    @property
+    def brightest(self) -> list[str]:
+        """The wavelength at which each material is brightest, or its band where wavelengths are not known."""
+        waves, peaks = self.cube.wavelengths, self.endmembers.argmax(axis=1)
+        return [f"band {peak}" if waves is None else f"{waves[peak]:g}" for peak in peaks]
+
     def __repr__(self) -> str:
-        waves, lines = (
-            self.cube.wavelengths,
-            [f"{len(self.endmembers)} materials, relative error {self.relative_error:.3g}"],
-        )
-        for j, (share, peak) in enumerate(zip(self.share, self.endmembers.argmax(axis=1), strict=True)):
-            at = f"band {peak}" if waves is None else f"{waves[peak]:g}"
-            lines.append(f"{j + 1:>3}  {share:>6.1%}  pixel {self.anchors[j]}, brightest at {at}")
+        lines = [f"{len(self.endmembers)} materials, relative error {self.relative_error:.3g}"]
+        for j, at in enumerate(self.brightest):
+            lines.append(f"{j + 1:>3}  {self.share[j]:>6.1%}  pixel {self.anchors[j]}, brightest at {at}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ from typing import Any, Literal
 from .._parallel import one_blas_thread
 from .._validate import check_size, is_dask
 from ..errors import InvalidInputError, StoreError
-from ..io.scratch import scratch_in
+from ..io.scratch import TemporaryFolder, scratch_in
 from ..store.build import DEFAULT_MEMORY, Progress, build
 from ..store.journal import Journal
 from ..store.manifest import Manifest, Shard
@@ -65,7 +64,7 @@ class ObjectStore(RemoteStore):
         first_row = self.shape[0] + sum(shard.rows for shard in self._pending)
         sidecars = loaded(self._kinds, self, self.manifest, shards=True)
         try:
-            with tempfile.TemporaryDirectory(prefix="fastanchors-") as place, scratch_in(Path(place)):
+            with TemporaryFolder() as place, scratch_in(Path(place)):
                 for part, names in new_rows(rows, self, options):
                     block = block_of(part, self.normalize, self.manifest.column_side)
                     with one_blas_thread():
@@ -123,7 +122,7 @@ def verify_objects(address: str, **options: Any) -> dict[str, Any]:
     """``fa.verify`` of an address: of a copy on disk, which is removed afterwards."""
     storage = ObjectStorage(address)
     manifest = storage.manifest()
-    with tempfile.TemporaryDirectory(prefix="fastanchors-") as place:
+    with TemporaryFolder() as place:
         for description in manifest.descriptions():
             shutil.copyfile(storage.fetch(description), Path(place) / description["file"])
         Journal.create(Path(place) / manifest.journal, manifest.generation)
@@ -153,7 +152,7 @@ def build_objects(
     before = storage.generation()
     if before and not overwrite:
         raise StoreError(f"{address} exists already; give overwrite=True to replace it, or another address")
-    with tempfile.TemporaryDirectory(prefix="fastanchors-") as place:
+    with TemporaryFolder() as place:
         folder = Path(place) / "store"
         if is_dask(source):
             opened = dask_source(source, **options)
@@ -231,7 +230,7 @@ def _publish(storage: ObjectStorage, folder: Path, before: int) -> None:
 
 def _commit(storage: ObjectStorage, manifest: Manifest) -> Manifest:
     """Make a manifest the newest state, with an empty journal: a copy on disk can then be written to."""
-    with tempfile.TemporaryDirectory(prefix="fastanchors-") as place:
+    with TemporaryFolder() as place:
         journal = {"file": "journal.log"}
         Journal.create(Path(place) / journal["file"], manifest.generation)
         _upload(storage, Path(place), [journal])

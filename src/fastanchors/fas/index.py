@@ -37,7 +37,6 @@ __all__ = [
     "build_index",
     "extend_index",
     "index_of_sketch",
-    "lazy_index",
     "pilot_draws",
     "pilot_rows",
 ]
@@ -421,19 +420,6 @@ def extend_index(data: MeteredMatrix, index: Index, steps: int, *, tol: float | 
     tails = np.append(index.tails[: len(run)], ends)
     norm = min(index.norm, math.sqrt(residuals.squared_norms[outside].max(initial=0.0)) * (1 + 1e-9))
     return Index(whole, len(whole), coreset, tails, norm, index.rows, True, whole.exhausted, index.hull)
-
-
-def lazy_index(data: MeteredMatrix, steps: int) -> Index | None:
-    """The index by one run of the lazy engine over all rows, whose bounds are the tails: no sketch, no hull.
-
-    Cheap where norms are known and few rows need a look, as in sparse matrices with heavy tails. None where rounding
-    could change a choice.
-    """
-    n = data.shape[1]
-    nothing = Coreset(np.zeros(0, np.int64), data.rows(np.zeros(0, np.int64)), np.zeros(0))
-    run = Run.of([], [], np.zeros((0, n)), [], [], exhausted=False)
-    empty = Index(run, 0, nothing, np.zeros(0), np.inf, data.shape[0], False)
-    return extend_index(data, empty, steps)
 
 
 def _spares(m: int) -> int:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ..errors import CorruptStoreError
 from ..matrix.contract import Mutable, Rows
+from ..matrix.drawing import draw_by_weight
 from ..matrix.metered import MeteredMatrix
 from ..sampling.row_block import Block
 from ..sampling.sparse_block import SparseBlock
@@ -292,8 +293,7 @@ def _pilot(parts: Sequence[Part], size: int, rng: np.random.Generator) -> NDArra
     norms = np.concatenate([part.norms for part in parts]).astype(np.float64)
     if not norms.max() > 0:
         return rng.choice(len(norms), size, replace=False)
-    cumulative = np.cumsum((norms / norms.max()) ** 2)
-    return np.minimum(np.searchsorted(cumulative, rng.random(size) * cumulative[-1], "right"), len(cumulative) - 1)
+    return draw_by_weight((norms / norms.max()) ** 2, size, rng)
 
 
 def _encode(index: Index) -> dict[str, NDArray[Any]]:

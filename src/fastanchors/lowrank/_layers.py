@@ -23,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, SamplingError
+from ..matrix.drawing import draw_by_weight
 from ._lines import Lines
 
-__all__ = ["Draws", "Weights", "one_layer", "one_layer_bound", "pick", "two_layers", "two_layers_bound"]
+__all__ = ["Draws", "Weights", "one_layer", "one_layer_bound", "two_layers", "two_layers_bound"]
 
 Weights: TypeAlias = Literal["norm", "squared"]
 _Floats: TypeAlias = NDArray[np.float64]
@@ -45,14 +46,6 @@ class Draws:
         return self.trials / max(1, len(self.indices))
 
 
-def pick(weights: _Floats, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Indices with probability proportional to ``weights``, never one of weight zero."""
-    cumulative = np.cumsum(weights)
-    drawn = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
-    last = int(np.flatnonzero(weights)[-1])  # rounding may push a draw past the end
-    return np.minimum(drawn, last).astype(np.intp, copy=False)
-
-
 def one_layer(
     lines: Lines, w: _Floats, size: int, rng: np.random.Generator, max_trials: int, weights: Weights = "norm"
 ) -> Draws:
@@ -65,7 +58,7 @@ def one_layer(
     share, total = _divide(w**2, c), float(c.sum())
 
     def propose(batch: int) -> tuple[NDArray[np.intp], _Floats, NDArray[np.bool_]]:
-        places = lines.draw(pick(line_weights, batch, rng), rng)
+        places = lines.draw(draw_by_weight(line_weights, batch, rng), rng)
         entries = lines.entries(places)
         values = entries @ w
         accepted = rng.random(batch) * (total * (entries**2 @ share)) < values**2
@@ -91,7 +84,7 @@ def two_layers(
     p, k = int(np.count_nonzero(norms)), int(np.count_nonzero(y))
 
     def propose(batch: int) -> tuple[NDArray[np.intp], _Floats, NDArray[np.bool_]]:
-        line, vector = np.divmod(pick(pair_weights.ravel(), batch, rng), len(y))
+        line, vector = np.divmod(draw_by_weight(pair_weights.ravel(), batch, rng), len(y))
         places = lines.draw(line, rng)
         entries = lines.entries(places)
         vectors = entries @ coefficients

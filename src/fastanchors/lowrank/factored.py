@@ -11,7 +11,8 @@ from .._rng import RngLike, as_generator
 from .._validate import check_index, check_size
 from ..errors import InvalidInputError, RankError
 from ..matrix.contract import SampleAccess
-from ._layers import one_layer, pick
+from ..matrix.drawing import draw_by_weight
+from ._layers import one_layer
 from ._lines import Lines, Side, as_access, check_side
 
 __all__ = ["FactoredVectors", "as_described"]
@@ -167,7 +168,7 @@ class FactoredVectors:
         gram = np.zeros((k, k))
         for start in range(0, draws, lines.batch):
             batch = min(lines.batch, draws - start)
-            entries = lines.entries(lines.draw(pick(weights, batch, rng), rng))
+            entries = lines.entries(lines.draw(draw_by_weight(weights, batch, rng), rng))
             V = entries @ self.coefficients
             gram += (V / (entries**2 @ squares)[:, None]).T @ V
         gram *= total / draws

@@ -7,7 +7,15 @@ from numpy.typing import NDArray
 
 from .contract import RowMatrix, SampleAccess
 
-__all__ = ["draw_rows", "squared_frobenius_norm"]
+__all__ = ["draw_by_weight", "draw_rows", "squared_frobenius_norm"]
+
+
+def draw_by_weight(weights: NDArray[np.float64], size: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Indices with replacement and probability proportional to ``weights``, never one of weight zero."""
+    cumulative = np.cumsum(weights)
+    drawn = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
+    last = int(np.flatnonzero(weights)[-1])  # rounding may push a draw past the end
+    return np.minimum(drawn, last).astype(np.intp, copy=False)
 
 
 def squared_frobenius_norm(matrix: RowMatrix) -> float:
@@ -26,8 +34,8 @@ def draw_rows(matrix: RowMatrix, size: int, rng: np.random.Generator) -> tuple[N
         total = matrix.frobenius_norm**2
         drawn = np.asarray(matrix.sample_rows(size, rng=rng)) if total > 0 else np.zeros(0)
         return drawn.astype(np.intp), total
-    cumulative = np.cumsum(matrix.squared_norms())
-    total = float(cumulative[-1])
+    weights = matrix.squared_norms()
+    total = float(np.cumsum(weights)[-1])
     if total <= 0:
         return np.zeros(0, dtype=np.intp), 0.0
-    return np.searchsorted(cumulative, rng.random(size) * total, side="right").astype(np.intp), total
+    return draw_by_weight(weights, size, rng), total

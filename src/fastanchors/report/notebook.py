@@ -59,10 +59,8 @@ def _topics(topics: Topics) -> str:
 
 
 def _materials(found: Unmixing) -> str:
-    waves, peaks = found.cube.wavelengths, found.endmembers.argmax(axis=1)
-    at = [f"band {peak}" if waves is None else f"{waves[peak]:g}" for peak in peaks]
     head = ["", "share", "pixel", "brightest at", "spectrum"]
-    columns: list[Sequence[str]] = [_shares(found.share), [f"{index:,}" for index in found.anchors], at]
+    columns: list[Sequence[str]] = [_shares(found.share), [f"{index:,}" for index in found.anchors], found.brightest]
     columns.append([_line(row, found.endmembers) for row in found.endmembers])
     if found.cube.shape is not None:
         head.append("where")
