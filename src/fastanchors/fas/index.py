@@ -31,12 +31,14 @@ from .coreset import Coreset, Decision, Run, next_choice, residual_bounds, squar
 from .hull import Hull, mixtures
 
 __all__ = [
+    "NARROW",
     "PILOT",
     "SPARE",
     "Index",
     "build_index",
     "extend_index",
     "index_of_sketch",
+    "lazy_index",
     "pilot_draws",
     "pilot_rows",
 ]
@@ -52,7 +54,7 @@ _NEAR = 0.99  # of a threshold: which few
 _MOST_NEAR = 1 << 25  # of these, so that they can be listed in one place however large the matrix
 _STANDS_OUT = 1.25  # times the largest bound of a few rows at the level of the noise
 _FLAT = 1e-4  # anchors with residuals below this fraction of the first do not span a hull worth having
-_NARROW = 0.01  # largest distance from the hull, beside the last residual, that is of use
+NARROW = 0.01  # largest distance from the hull, beside the last residual, that is of use
 _CHECK_BYTES = 1 << 22  # rows checked exactly at a time, in each thread
 
 
@@ -336,11 +338,11 @@ class _Proof:
             return None
         points = self.coreset.points(vertices.indices)
         spares = int(np.clip(self.data.shape[0] // 400, *_MIXED))
-        if not self._near_hull(points, _NARROW * vertices.residuals[-1]):
+        if not self._near_hull(points, NARROW * vertices.residuals[-1]):
             return None
         rows, values = mixtures(self.sketch, points, self.known, spares + 1)
         gap = float(values[-1, -1])
-        if gap > _NARROW * vertices.residuals[-1]:
+        if gap > NARROW * vertices.residuals[-1]:
             return None
         wanted = rows[:, :-1][values[:, :-1] > np.append(np.full(len(points), 0.5), gap)[:, None]]
         enough = self.join(wanted)
@@ -356,16 +358,33 @@ class _Proof:
         return bool(values[-1, -1] <= gap)
 
 
+def lazy_index(data: MeteredMatrix, steps: int, *, tol: float | None = None) -> Index:
+    """The index by one run of the lazy engine: no sketch, no hull, and rows that matter are read more than once.
+
+    Cheap where norms are known and rows at hand. It ends where rounding could change a choice, or with the budget.
+    """
+    n = data.shape[1]
+    nothing = Coreset(np.zeros(0, np.int64), data.rows(np.zeros(0, np.int64)), np.zeros(0))
+    run = Run.of([], [], np.zeros((0, n)), [], [], exhausted=False)
+    return _extended(data, Index(run, 0, nothing, np.zeros(0), np.inf, data.shape[0], False), steps, tol)[0]
+
+
 def extend_index(data: MeteredMatrix, index: Index, steps: int, *, tol: float | None = None) -> Index | None:
     """Go on from the proved prefix with full SPA: one pass for the norms, and looks at rows that may matter.
 
     Within a budget as far as it goes, without beginning what it cannot end. None where rounding could change a choice:
     then only SPA itself can say what SPA chooses.
     """
+    longer, doubtful = _extended(data, index, steps, tol)
+    return None if doubtful else longer
+
+
+def _extended(data: MeteredMatrix, index: Index, steps: int, tol: float | None) -> tuple[Index, bool]:
+    """The same, and whether it ended because rounding could change the next choice."""
     run = index.run.cut(index.proved)
     basis = run.thresholds.basis[: len(run)]
-    if 2 * data.shape[0] > data.left:
-        return index
+    if not data.norms_known and 2 * data.shape[0] > data.left:
+        return index, False
     residuals = Residuals(Reader(data), steps)
     floor = residuals.largest_norm * (default_tolerance(data.shape[1]) if tol is None else tol)
     for q in basis:
@@ -380,7 +399,7 @@ def extend_index(data: MeteredMatrix, index: Index, steps: int, *, tol: float | 
     tied: list[NDArray[np.int64]] = []
     ends: list[float] = []
     spares: list[NDArray[np.intp]] = []  # rows that join the coreset, read together where no budget counts them
-    exhausted = False
+    exhausted = doubtful = False
     q = np.zeros(0)
     while len(run) + len(found) < steps:
         try:
@@ -388,13 +407,12 @@ def extend_index(data: MeteredMatrix, index: Index, steps: int, *, tol: float | 
                 residuals.remove(q)
             step = next_choice(residuals, floor)
             if isinstance(step, str):
-                if step == "doubt":
-                    return None
-                exhausted = True
+                exhausted, doubtful = step == "zero", step == "doubt"
                 break
             place, decision, near = step
-            upper = np.where(outside, residuals.upper(), 0.0)
-            spare = np.union1d(near[decision.tied], _largest(upper, _spares(data.shape[0])))
+            rows, upper, others = residuals.front()
+            rows, upper = rows[outside[rows]], upper[outside[rows]]
+            spare = np.union1d(near[decision.tied], rows[_largest(upper, _spares(data.shape[0]))])
             spare = spare[outside[spare]]
             q, size = residuals.direction(residuals.reader.row(place))
             if data.budget is not None:  # what is begun can be ended
@@ -403,15 +421,14 @@ def extend_index(data: MeteredMatrix, index: Index, steps: int, *, tol: float | 
             break
         spares.append(spare)
         outside[spare] = False
-        upper[spare] = 0.0
-        ends.append(float(np.sqrt(upper.max())) * (1 + 1e-12))
+        ends.append(math.sqrt(max(others, upper[outside[rows]].max(initial=0.0))) * (1 + 1e-12))
         residuals.bar(place)
         found.append(place)
         sizes.append(size)
         decisions.append(decision)
         tied.append(near[decision.tied].astype(np.int64))
     if not (found or exhausted):
-        return index
+        return index, doubtful
     if spares and data.budget is None:
         coreset = coreset.merged(Coreset.read(data, np.concatenate(spares)))
     Q = np.vstack([residuals.basis, q])[: len(run) + len(found)] if found else residuals.basis.copy()
@@ -419,7 +436,7 @@ def extend_index(data: MeteredMatrix, index: Index, steps: int, *, tol: float | 
     whole = run.followed_by(more)
     tails = np.append(index.tails[: len(run)], ends)
     norm = min(index.norm, math.sqrt(residuals.squared_norms[outside].max(initial=0.0)) * (1 + 1e-9))
-    return Index(whole, len(whole), coreset, tails, norm, index.rows, True, whole.exhausted, index.hull)
+    return Index(whole, len(whole), coreset, tails, norm, index.rows, True, whole.exhausted, index.hull), doubtful
 
 
 def _spares(m: int) -> int:

@@ -81,7 +81,8 @@ def _mapped(path: Path) -> ArrayMatrix | None:
     array = map_npy(path)
     if array.ndim != 2 or not array.flags.c_contiguous or array.dtype.kind not in "iuf":
         return None
-    return ArrayMatrix(as_matrix(np.asarray(array), finite=False), provenance="streamed from the file", checked=False)
+    rows = as_matrix(np.asarray(array), finite=False)
+    return ArrayMatrix(rows, provenance="streamed from the file", checked=False, on_disk=True)
 
 
 def _read(

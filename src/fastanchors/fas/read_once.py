@@ -48,6 +48,13 @@ class ReadOnce(MeteredMatrix):
             return super().map_blocks(function, *shared, block_rows=block_rows)
         return RowMatrix.map_blocks(self, function, *shared, block_rows=block_rows)  # by blocks() above
 
+    def map_stored(
+        self, function: Callable[..., _Result], *shared: Any, block_rows: int | None = None
+    ) -> list[_Result]:
+        if self._most_rows is None or not self.in_process:
+            return super().map_stored(function, *shared, block_rows=block_rows)
+        return RowMatrix.map_stored(self, function, *shared, block_rows=block_rows)  # by blocks() above
+
     def map_rows(
         self, function: Callable[..., _Result], indices: NDArray[np.int64], *shared: Any, block_rows: int | None = None
     ) -> list[_Result]:

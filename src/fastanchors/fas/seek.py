@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,12 +19,15 @@ from ..matrix.array import LoadedMatrix
 from ..matrix.metered import BudgetExceeded, MeteredMatrix
 from .certificate import FEWEST, near_or_sampled, of_a_beginning
 from .changes import without
-from .index import PILOT, Index, build_index, extend_index
-from .sidecar import SMALL, Kept, keep, mutable, recall, renew_index
+from .index import PILOT, Index, build_index, extend_index, lazy_index
+from .sidecar import SMALL, Kept, at_hand, keep, mutable, noisy, recall, renew_index
 
 __all__ = ["IndexedFAS"]
 
 _SMALL_ARRAY = 1 << 21  # entries of an array on which SPA is quicker than an index that is not kept
+_USUAL_MEMORY = 8 << 30  # where the system does not say how much it has
+_FEW_OF = 64  # of so many rows one may be read, so that it pays to ask for all norms
+_LEAST = 32  # rows for each anchor that the engine is begun with where a budget does not allow a pass
 _LEAST_PILOT = 4  # rows for each anchor that a pass is begun with
 
 
@@ -102,7 +106,7 @@ class _Seek:
         keeps = isinstance(self.data.matrix, Mutable)
         if m * n <= (SMALL if keeps else _SMALL_ARRAY) or m <= 8 * self.k:
             return self._full("the matrix is small", self._at_hand()) if m <= self.data.left else None
-        if not keeps and self.data.in_process and self.data.budget is None:
+        if not keeps and self.data.in_process and self.data.budget is None and not _beyond_memory(self.data.matrix):
             return self._full("nothing is kept with an array")
         if keeps:
             found = self._from_kept()
@@ -128,14 +132,31 @@ class _Seek:
             index = renew_index(self.data, steps, self.rng, tol=self.tol)
             made = "made now from sketches"
             if index is None or index.proved < self.k:
-                passed = self._in_one_pass(steps)
-                index, made = (index, made) if passed is None else (passed, "made now in one pass")
+                index, made = self._made_now(steps) or (index, made)
             if index is not None and (kept is None or index.proved > kept.index.proved):
                 kept, how = keep(source, Kept(index, cursor, self.tol)), made
             elif index is not None and kept is not None:  # no better: only passes can prove more, if that is why
                 kept = keep(source, replace(kept, index=replace(kept.index, stuck=index.stuck)))
         self.kept = kept
         return None if kept is None else self._answer(kept.index, how)
+
+    def _made_now(self, steps: int) -> tuple[Index, str] | None:
+        """An index made now, and how; None where the budget is not enough.
+
+        By the engine where the rows are at hand and noisy, or else a pass is beyond the budget and norms are known: it
+        begins with the largest and may need few. In one pass where rows are many to read twice, or have a hull.
+        """
+        data, m = self.data, self.data.shape[0]
+        if data.budget is None and at_hand(data.matrix) and noisy(data, self.rng):
+            return lazy_index(data, steps, tol=self.tol), "made now by the engine"
+        index = self._in_one_pass(steps)
+        if index is not None:
+            return index, "made now in one pass"
+        if not data.norms_known or not data.in_process or data.left < max(m // _FEW_OF, _LEAST * steps):
+            return None
+        part = MeteredMatrix(data.matrix, data.left // 2)  # the other half is for draws
+        index = lazy_index(part, steps, tol=self.tol)
+        return (index, "made now by the engine") if index.proved else None
 
     def _in_one_pass(self, steps: int, *, keep: bool = True) -> Index | None:
         """An index made now; None where the budget is not enough for a pass, a pilot and as much for what it shows."""
@@ -235,3 +256,11 @@ class _Seek:
 
         certificate = prefix_certificate(len(path.indices))
         return Selection(path.indices, certificate, path.residuals, prefix_certificate=prefix_certificate)
+
+
+def _beyond_memory(matrix: RowMatrix) -> bool:
+    """Whether every pass reads the rows from the disk: the file is too large for the system to hold on to it."""
+    if not isinstance(matrix, ArrayMatrix) or not matrix.on_disk:
+        return False
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else _USUAL_MEMORY
+    return bool(matrix.data.nbytes > memory // 2)

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..errors import CorruptStoreError
-from ..matrix.contract import Mutable, Rows
+from ..matrix.contract import Mutable, RowMatrix, Rows
 from ..matrix.drawing import draw_by_weight
 from ..matrix.metered import MeteredMatrix
 from ..sampling.row_block import Block
@@ -31,11 +31,11 @@ from .bounds import Sketch, Thresholds, row_space
 from .changes import absorb
 from .coreset import Coreset, Run
 from .hull import Hull
-from .index import PILOT, SPARE, Index, index_of_sketch, pilot_rows
+from .index import NARROW, PILOT, SPARE, Index, index_of_sketch, lazy_index, pilot_rows
 from .read_once import ReadOnce
 from .sketch import Part, empty_part, padded, sketch_rows
 
-__all__ = ["SMALL", "STEPS", "FasSidecar", "Kept", "keep", "recall", "renew_index"]
+__all__ = ["SMALL", "STEPS", "FasSidecar", "Kept", "at_hand", "keep", "noisy", "recall", "renew_index"]
 
 STEPS = 20  # anchors that a build prepares for
 _SEED = 20  # of the pilot: a build gives the same files each time
@@ -43,6 +43,8 @@ _PIECE_BYTES = 1 << 19  # rows in double precision and their coordinates stay in
 SMALL = 1 << 16  # entries of a matrix that is read whole faster than through an index
 _SPARSE_SHARE, _DENSE_SHARE = 0.02, 0.1  # of the bytes of the shards that sketches may add
 _WHOLE_SHARE, _WHOLE_FREE = 0.1, 1 << 22  # of the bytes of the shards that the index may add; bytes that never matter
+_AT_HAND = 1 << 30  # bytes of rows that a pass takes little time for
+_FEW = 500  # rows by which it is judged how noisy they are
 _MANY_CHANGED = 1 << 25  # bytes of changed rows above which a fresh pass is better than holding them all
 
 
@@ -87,18 +89,24 @@ class FasSidecar(Sidecar):
             raise ValueError("its anchors are not those of its coreset")
 
     def begin(self, block: Block) -> dict[str, NDArray[Any]]:
-        """The sketched space, from rows of the first block."""
-        rng = np.random.default_rng(_SEED)
-        m, n = block.shape
-        some = np.sort(rng.choice(m, min(m, PILOT), replace=False))
-        self.V = row_space(block.rows(some, view=True), min(STEPS + SPARE, n), rng)
+        """The sketched space, from rows of the first block; nothing where :meth:`finish` needs no sketches.
+
+        Sketches are for rows that are many to read again, and for the hull of rows that nearly are mixtures.
+        """
+        m = block.shape[0]
+        if self.rows_at_hand and _has_no_hull(block.rows(_some_rows(m, _FEW), view=True), np.random.default_rng(_SEED)):
+            self.temporary = True
+            return {}
+        pilot = block.rows(_some_rows(m, PILOT), view=True)
+        self.V = row_space(pilot, min(STEPS + SPARE, block.shape[1]), np.random.default_rng(_SEED))
         share = self.shares[isinstance(block, SparseBlock)]
         self.temporary = sum(x.nbytes for x in empty_part(m, self.V.shape[1])[1:]) > share * block.nbytes
         return {"V": self.V}
 
     def add_block(self, block: Block, first_row: int) -> dict[str, NDArray[Any]]:
         """The sketch of a block: a pass over rows that are in memory, as they are stored."""
-        assert self.V is not None
+        if self.V is None:
+            return {}
         m, n = block.shape
         part = empty_part(m, self.V.shape[1])
         arrays = block.arrays()
@@ -138,6 +146,8 @@ class FasSidecar(Sidecar):
         if index is None or index.proved < len(index.run):
             allowance = min(most, 4096 + m // 64)
             renewed = renew_index(data, STEPS, np.random.default_rng(_SEED), allowance=allowance)
+            if renewed is None and (self.rows_at_hand or at_hand(store)):
+                renewed = lazy_index(data, STEPS)
             index = index if renewed is None else renewed
         if index is None or index.proved == 0:
             return None
@@ -151,6 +161,29 @@ class FasSidecar(Sidecar):
         parts = [0 if self.V is None else self.V.nbytes]
         parts += [shard.extras[self.name]["bytes"] for shard in store.manifest.shards]
         return sum(parts) <= self.shares[store.is_sparse] * sum(shard.data["bytes"] for shard in store.manifest.shards)
+
+
+def at_hand(matrix: RowMatrix) -> bool:
+    """Whether a pass over the rows costs little: they are here, and not many bytes."""
+    size = matrix.dtype.itemsize + (4 if matrix.is_sparse else 0)
+    return matrix.in_process and size * matrix.nnz <= _AT_HAND
+
+
+def noisy(data: MeteredMatrix, rng: np.random.Generator) -> bool:
+    """Whether a few rows say that there is no hull worth keeping."""
+    return _has_no_hull(data.rows(_some_rows(data.shape[0], _FEW)), rng)
+
+
+def _some_rows(m: int, count: int) -> NDArray[np.int64]:
+    return np.sort(np.random.default_rng(_SEED).choice(m, min(m, count), replace=False))
+
+
+def _has_no_hull(rows: Rows, rng: np.random.Generator) -> bool:
+    """Whether rows are farther from the space of a few anchors than the hull of these may be from rows of use."""
+    V = row_space(rows, min(STEPS + SPARE, rows.shape[1]), rng)
+    part = empty_part(rows.shape[0], V.shape[1])
+    sketch_rows(rows, padded(V) if sp.issparse(rows) else V, part, 0)
+    return bool(np.median(part.left) > NARROW)
 
 
 def _stored(arrays: Arrays, shape: tuple[int, int], start: int, stop: int) -> Rows:
@@ -259,7 +292,7 @@ def renew_index(
     """The index of a store from its sketches, without a pass over its rows; None where they do not cover it."""
     store: Any = data.matrix
     shared = store.shared_arrays(FasSidecar.name) if isinstance(store, SidecarHost) else None
-    if shared is None:
+    if shared is None or "V" not in shared:
         return None
     V = np.asarray(shared["V"])
     if steps + SPARE > max(STEPS + SPARE, V.shape[1]):

@@ -21,7 +21,7 @@ from .._parallel import map_ranges, one_blas_thread
 from .._validate import check_finite
 from ..errors import InvalidInputError
 from ..matrix import ArrayMatrix, MeteredMatrix, RowMatrix
-from ..matrix.contract import DOUBLE, SINGLE, Rows, dense
+from ..matrix.contract import DOUBLE, SINGLE, Rows, SampleAccess, dense
 
 __all__ = ["DOUBLE", "SINGLE", "Reader", "row_sums_of_squares", "too_large"]
 
@@ -32,6 +32,7 @@ _DENSE_ENOUGH = 0.2  # share of a range of rows that are wanted from which all o
 _FEW = 64  # rows of a store that are multiplied here and now
 _TINY = 1 << 16  # entries of an array that is widened once, which is cheapest
 _SINGLE_RANGE = (1e-18, 1e30)  # largest squared norms for which single precision neither overflows nor vanishes
+_SUM_RANGE = (1e-12, 1e15)  # sums of rows whose products need not be divided before they are taken
 _VANISHING = 1e-290  # squared norms below this lose digits
 _FLOAT32_EXACT = (np.float32, np.uint8, np.int8, np.uint16, np.int16)  # types that single precision holds exactly
 _ALL = slice(None)
@@ -84,6 +85,8 @@ class Reader:
         self.single = data.in_process and data.dtype.type in _FLOAT32_EXACT
         if self.single and self.nnz <= _TINY:
             self._matrix, self.single = None if self._matrix is None else _double(self._matrix), False
+        # Norms that are kept of rows before a view rounds them do for single precision.
+        self._kept = inner if isinstance(inner, SampleAccess) and inner.rounded else None
         self.looks = 0
         if squared_norms is None:
             self.squared_norms, self.norm_error = self._first_look()
@@ -95,6 +98,8 @@ class Reader:
         """Squared norms, and the check of the entries, in one pass."""
         m = self.shape[0]
         if self._memory is None:
+            if self.single and self._kept is not None:
+                return np.asarray(self._kept.row_norm(np.arange(m))) ** 2, (self.terms + 4) * SINGLE
             return self.data.squared_norms(), (self.terms + 2) * DOUBLE
         self._charge(m)
         squares = np.empty(m)
@@ -221,7 +226,7 @@ class Reader:
         self.looks += self.shape[0] if rows is None else rows.size
         Q = _columns(directions, single)
         if rows is None:
-            found = self.data.map_blocks(_removed, Q)
+            found = self.data.map_stored(_removed_of_stored, Q) if single else self.data.map_blocks(_removed, Q)
         elif rows.size <= _FEW and self.data.in_process:  # too few for threads
             found = [_removed(None, self.data.rows(rows), Q)]
         else:
@@ -290,7 +295,19 @@ def _removed(_: Any, block: Rows, Q: NDArray[Any]) -> NDArray[np.float64]:
         part = _range(block, place.start, place.stop).astype(Q.dtype, copy=False)
         if Q.dtype == np.float64:
             found[0, place] = _squares(part)
-        found[1, place] = row_sums_of_squares(part @ Q)
+        found[1, place] = row_sums_of_squares(part @ (Q[:, 0] if Q.shape[1] == 1 else Q))
+    return found
+
+
+def _removed_of_stored(_: Any, block: Rows, sums: NDArray[np.float64] | None, Q: NDArray[Any]) -> NDArray[np.float64]:
+    """The same of rows as they are stored, in single precision."""
+    if sums is None:
+        return _removed(None, block, Q)
+    by = np.where(sums > 0, sums, 1.0)
+    if not _SUM_RANGE[0] < by.min(initial=1.0) <= by.max(initial=1.0) < _SUM_RANGE[1]:
+        return _removed(None, (block / by[:, None]).astype(np.float32), Q)
+    found = _removed(None, block, Q)
+    found[1] /= by**2
     return found
 
 

@@ -72,12 +72,14 @@ class Residuals(Span):
         assert self._pool is not None
         return self._pool.values
 
-    def upper(self) -> NDArray[np.float64]:
-        """Upper bounds of the squared residuals of all candidates, as far as they are known; zero for other rows."""
-        upper = self._values + self._error(self._single)
-        if self._pool is not None:
-            upper[self._pool.rows] = self._pool.values + self._pool_error()
-        return np.maximum(upper, 0.0)
+    def front(self) -> tuple[NDArray[np.intp], NDArray[np.float64], float]:
+        """Some candidates, upper bounds of their squared residuals, and one of those of all other candidates."""
+        pool = self._pool
+        if pool is None:
+            rows = np.flatnonzero(self._values > -np.inf)
+            return rows, self._values[rows] + self._error(self._single), 0.0
+        at = np.flatnonzero(pool.values > -np.inf)
+        return pool.rows[at], pool.values[at] + self._pool_error(), self._ceiling + self._error(self._single)
 
     def remove(self, q: NDArray[np.float64], projections: NDArray[np.float64] | None = None) -> None:
         """Take the unit direction ``q``, orthogonal to the basis, out of every row.

@@ -75,7 +75,7 @@ class Span:
     def slack(self, *, single: bool) -> float:
         """What ‖a‖² − Σ (a·q)² may be wrong by, relative to ‖a‖²."""
         unit = SINGLE if single else DOUBLE
-        delta, t = (self.reader.terms + 2) * unit, self._step
+        delta, t = (self.reader.terms + 4) * unit, self._step  # two more where a view rounds its rows
         norm_error = self.reader.norm_error if single else delta
         return 1.01 * (2 * math.sqrt(t) * delta + t * delta * delta + norm_error + (t + 2) * unit)
 

@@ -29,6 +29,8 @@ class ArrayMatrix(RowMatrix):
         checked the entries, or sets ``checked=False`` and leaves that to the first pass over them.
     normalize : "l1" or None
         ``"l1"`` says that the rows of ``data`` were divided by their sums.
+    on_disk : bool
+        Whether ``data`` is mapped from a file, so that every pass may read it from the disk.
     """
 
     def __init__(
@@ -40,8 +42,9 @@ class ArrayMatrix(RowMatrix):
         provenance: str | None = None,
         checked: bool = True,
         normalize: Literal["l1"] | None = None,
+        on_disk: bool = False,
     ) -> None:
-        self.data = data
+        self.data, self.on_disk = data, on_disk
         self.row_names, self.column_names = row_names, column_names
         self.provenance = provenance
         self.checked = checked

@@ -151,6 +151,16 @@ class RowMatrix(ABC):
         step = block_rows or self.default_block_rows()
         return map_ordered(lambda start, block: function(start, block, *shared), self.blocks(step))
 
+    def map_stored(
+        self, function: Callable[..., _Result], *shared: Any, block_rows: int | None = None
+    ) -> list[_Result]:
+        """``function(start, block, sums, *shared)`` as :meth:`map_blocks`, with rows as stored and not to be changed.
+
+        Rows of the view are those of the block divided by ``sums``, where these are given, and rounded to the type of
+        the view. For what does not need the quotients themselves.
+        """
+        return self.map_blocks(_as_stored, function, *shared, block_rows=block_rows)
+
     def map_rows(
         self, function: Callable[..., _Result], indices: NDArray[np.int64], *shared: Any, block_rows: int | None = None
     ) -> list[_Result]:
@@ -217,6 +227,10 @@ def squared_norms_of(block: Rows) -> NDArray[np.float64]:
         return np.asarray(block.multiply(block).sum(axis=1)).reshape(-1)
     block = block.astype(np.float64, copy=False)
     return np.asarray(np.einsum("ij,ij->i", block, block))
+
+
+def _as_stored(start: int, block: Rows, function: Callable[..., _Result], *shared: Any) -> _Result:
+    return function(start, block, None, *shared)
 
 
 def _squared_norms(start: int, block: Rows) -> NDArray[np.float64]:

@@ -121,6 +121,12 @@ class MeteredMatrix(RowMatrix):
         self.check(self.shape[0])
         return self.matrix.map_blocks(function, *shared, block_rows=block_rows)
 
+    def map_stored(
+        self, function: Callable[..., _Result], *shared: Any, block_rows: int | None = None
+    ) -> list[_Result]:
+        self.check(self.shape[0])
+        return self.matrix.map_stored(function, *shared, block_rows=block_rows)
+
     def map_rows(
         self, function: Callable[..., _Result], indices: NDArray[np.int64], *shared: Any, block_rows: int | None = None
     ) -> list[_Result]:

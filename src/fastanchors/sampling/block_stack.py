@@ -12,7 +12,7 @@ from ..matrix.contract import Rows
 from ..matrix.cost import Cost
 from .access_guard import AccessGuard, reads
 from .block_stack_kernels import count_blocks, holding_blocks, place_blocks
-from .gather import gathered, in_order
+from .gather import gathered, in_order, is_range
 from .l1_view import view_dtype
 from .row_block import Block
 from .segment_trees import Array
@@ -71,6 +71,14 @@ class BlockStack:
     def nnz(self) -> int:
         """Number of entries that are not zero."""
         return sum(block.nnz for block in self._blocks)
+
+    @property
+    @reads
+    def terms(self) -> int:
+        """The largest number of entries of a row, or a bound of it."""
+        if not self.is_sparse:
+            return self.shape[1]
+        return max(block.longest for block in cast(list[SparseBlock], self._blocks))
 
     @property
     @reads
@@ -149,6 +157,8 @@ class BlockStack:
     def _gather(self, rows: Array, *, view: bool) -> Rows:
         if len(self._blocks) == 1 or len(rows) == 0:
             return self._blocks[0].rows(rows, view=view)
+        if not self.is_sparse and is_range(rows):
+            return self._range(int(rows[0]), int(rows[-1]) + 1, view=view)
         groups = list(by_block(self._holding(rows), len(self._blocks)))
         if not self.is_sparse:
             parts = [self._blocks[b].rows(rows[at] - self._starts[b], view=view) for b, at in groups]
@@ -157,6 +167,16 @@ class BlockStack:
         taken = [blocks[b].taken(rows, starts[b], at, view=view) for b, at in groups]
         dtype = view_dtype(self.dtype) if view and blocks[0].l1 else self.dtype
         return gathered(taken, (len(rows), self.shape[1]), dtype)
+
+    def _range(self, start: int, stop: int, *, view: bool) -> Rows:
+        """Rows ``start`` … ``stop`` − 1 of dense blocks."""
+        first, last = np.searchsorted(self._starts, [start, stop - 1], side="right").tolist()
+        parts = []
+        for b in range(first - 1, last):
+            low, high = int(self._starts[b]), int(self._starts[b + 1])
+            own = np.arange(max(start, low) - low, min(stop, high) - low)
+            parts.append(self._blocks[b].rows(own, view=view))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def by_block(which: Array, blocks: int) -> Iterator[tuple[int, Array]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,8 @@ from ..matrix.cost import Cost
 from .matrix import SampleMatrix
 
 __all__ = ["SampleDelegate"]
+
+_Result = TypeVar("_Result")
 
 
 class SampleDelegate(SampleAccess, Mutable):
@@ -46,6 +48,11 @@ class SampleDelegate(SampleAccess, Mutable):
     def nnz(self) -> int:
         """Number of entries that are not zero."""
         return self._matrix.nnz
+
+    @property
+    def terms(self) -> int:
+        """The largest number of entries of a row, or a bound of it."""
+        return self._matrix.terms
 
     @property
     def memory(self) -> int:
@@ -89,6 +96,12 @@ class SampleDelegate(SampleAccess, Mutable):
     def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
         """One pass over the view in order: (first row, block of rows)."""
         return self._matrix.blocks(block_rows)
+
+    def map_stored(
+        self, function: Callable[..., _Result], *shared: Any, block_rows: int | None = None
+    ) -> list[_Result]:
+        """``function(start, block, sums, *shared)`` with rows as they are stored."""
+        return self._matrix.map_stored(function, *shared, block_rows=block_rows)
 
     def sample_rows(self, size: int | None = None, *, rng: RngLike = None) -> Any:
         """Rows with probability ‖A_(i)‖² / ‖A‖_F². O(log m) each."""

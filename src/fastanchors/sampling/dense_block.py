@@ -12,6 +12,7 @@ import numpy as np
 
 from ..matrix.contract import Rows
 from .dense_kernels import build_column_leaves
+from .gather import is_range
 from .l1_view import NONZERO, fresh_view, view_dtype, view_scale, view_weights
 from .row_block import (
     Block,
@@ -92,7 +93,8 @@ class DenseBlock(Block):
         return self._matrix[i, j]
 
     def rows(self, indices: Array, *, view: bool) -> Array:
-        taken = self._matrix[indices]
+        in_order = is_range(indices)
+        taken = self._matrix[indices[0] : indices[-1] + 1].copy() if in_order else self._matrix[indices]
         if not (view and self.l1):
             return taken
         taken = taken.astype(view_dtype(self.dtype), copy=False)

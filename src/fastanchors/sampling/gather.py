@@ -14,7 +14,12 @@ from .row_block import refuse_unless
 from .segment_trees import Array
 from .sparse_kernels import count_rows, fill_rows
 
-__all__ = ["Taken", "gathered", "in_order"]
+__all__ = ["Taken", "gathered", "in_order", "is_range"]
+
+
+def is_range(rows: Array) -> bool:
+    """Whether those are consecutive rows, in order."""
+    return bool(rows.size > 0 and rows[-1] - rows[0] == rows.size - 1 and (rows[1:] - rows[:-1] == 1).all())
 
 
 class Taken(NamedTuple):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from .._parallel import map_ordered
 from .._validate import as_matrix, check_size
 from ..errors import InvalidInputError
 from ..matrix.contract import Mutable, Rows
@@ -25,6 +26,8 @@ from .segment_trees import Array
 from .write_log import Entries, WriteLog
 
 __all__ = ["SampleMatrix"]
+
+_Result = TypeVar("_Result")
 
 _BLOCK_ENTRIES = 1 << 22  # entries of a block of rows where the caller does not say
 
@@ -146,6 +149,31 @@ class SampleMatrix(BlockStack, Draws, Mutable):
         step = check_size(block_rows, name="block_rows")
         for start in range(0, m, step):
             yield start, self.rows(np.arange(start, min(start + step, m)))
+
+    def map_stored(
+        self,
+        function: Callable[..., _Result],
+        *shared: Any,
+        block_rows: int | None = None,
+        passed: Callable[[int], None] | None = None,
+    ) -> list[_Result]:
+        """Dense rows where they lie; ``passed`` is told the number of each block that the pass has come through."""
+        if self.is_sparse:
+            return super().map_stored(function, *shared, block_rows=block_rows)
+        step = block_rows or self.default_block_rows()
+        with self.reading():
+            return map_ordered(lambda *piece: function(*piece, *shared), self._stored(step, passed))
+
+    def _stored(self, step: int, passed: Callable[[int], None] | None) -> Iterator[tuple[int, Rows, Array | None]]:
+        """(first row, rows as stored, their l1 norms where the view divides by them)."""
+        for b, block in enumerate(self._blocks):
+            matrix, first = block.entries.reshape(block.shape), int(self._starts[b])
+            for start in range(0, len(matrix), step):
+                rows = matrix[start : start + step]
+                self._cost.rows_read += len(rows)
+                yield first + start, rows, block.l1_norms(slice(start, start + step)) if block.l1 else None
+            if passed is not None:
+                passed(b)
 
     # --- updates ----------------------------------------------------------------------------------------------------
 

@@ -140,7 +140,7 @@ class Block(ABC):
         """Squared norms of the stored rows."""
         return self.sides.rows.sums[i]
 
-    def l1_norms(self, i: Array) -> Array:
+    def l1_norms(self, i: Array | slice) -> Array:
         """l1 norms of the stored rows; kept for an l1 view only."""
         return self.sides.rows.l1_sums[i]
 

@@ -140,6 +140,12 @@ class SparseBlock(Block):
 
     # --- queries ----------------------------------------------------------------------------------------------------
 
+    @property
+    def longest(self) -> int:
+        """An upper bound of the entries of a row."""
+        new = 0 if self.inserted is None else int(self.inserted.rows.length.max(initial=0))
+        return min(self.shape[1], int(np.diff(self._indptrs[0]).max(initial=0)) + new)
+
     def raw(self, i: Array, j: Array) -> Array:
         rows = self.sides.rows
         at, _, every = _find(rows, i, j)
@@ -157,7 +163,7 @@ class SparseBlock(Block):
         sums = self.sides.rows.sums[i]
         return sums if self.inserted is None else sums + self.inserted.rows.forest.sums[i]
 
-    def l1_norms(self, i: Array) -> Array:
+    def l1_norms(self, i: Array | slice) -> Array:
         sums = self.sides.rows.l1_sums[i]
         return sums if self.inserted is None else sums + self.inserted.rows.forest.l1_sums[i]
 

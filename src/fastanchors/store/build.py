@@ -32,6 +32,8 @@ from .store import Store
 __all__ = ["Progress", "build"]
 
 DEFAULT_MEMORY = 1 << 30
+_AT_HAND = 1 << 30  # bytes of rows that are read again at little cost
+_PER_ROW = 256  # bytes of memory for each row, where sidecars make use of that
 
 
 class Progress(NamedTuple):
@@ -194,8 +196,16 @@ class _Build:
         """What sidecars share is made from the first block."""
         block = block_of(rows, self.normalize, self.columns)
         for sidecar in self.sidecars:
+            sidecar.rows_at_hand = self._at_hand(rows)
             self.shared[sidecar.name] = write_arrays(self.folder / f"{sidecar.name}.bin", sidecar.begin(block))
         return block
+
+    def _at_hand(self, rows: Rows) -> bool:
+        """Whether the whole, of which these are the first rows, is so small that the system still has it at the end."""
+        m = self.source.shape[0]
+        if m is None:
+            return False
+        return block_bytes(rows) / rows.shape[0] * m <= _AT_HAND and m * _PER_ROW <= self.memory_limit
 
     def _shard(
         self, number: int, first_row: int, rows: Rows, names: Sequence[str] | None, made: Block | None

@@ -40,10 +40,13 @@ class Sidecar(ABC):
         Short, stable, fit for a file name; the same for all sidecars of a kind.
     temporary : bool
         Whether the arrays of the shards serve the build alone: they are then not made durable.
+    rows_at_hand : bool
+        Whether :meth:`finish` may read the rows again at little cost; a build says so before :meth:`begin`.
     """
 
     name: str
     temporary: bool = False
+    rows_at_hand: bool = False
 
     @classmethod
     @abstractmethod

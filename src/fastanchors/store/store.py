@@ -12,9 +12,9 @@ import itertools
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,6 +44,8 @@ from .writer import Writer
 __all__ = ["Store", "open"]
 
 _ATTEMPTS = 20  # a reader that meets a compaction starts again
+_Result = TypeVar("_Result")
+
 _PAGES = 1 << 22  # bytes of mapped pages that a row read here and there may bring in, as systems map in advance
 _INLINE_ROWS = 1 << 20  # bytes of appended rows that are kept in the journal; larger pieces get a shard file at once
 
@@ -438,15 +440,31 @@ class Store(SampleDelegate, SidecarHost):
     def rows_once(self, indices: ArrayLike) -> Rows:
         """As :meth:`rows`, without holding on to the mapped pages they lie in: for much reading in little memory."""
         rows = np.asarray(indices, dtype=np.int64).reshape(-1)
-        changed = np.unique(np.searchsorted(self._starts, self.changed_rows, side="right") - 1)
+        changed = self._changed_blocks()
         parts, step = [], max(1, self.memory_limit // _PAGES)
         for at in range(0, max(1, rows.size), step):
             some = rows[at : at + step]
             parts.append(self.rows(some))
             touched = np.unique(np.searchsorted(self._starts, some, side="right") - 1)
-            for number in np.setdiff1d(touched, changed).tolist():
+            for number in set(touched.tolist()) - changed:
                 release_pages(next(iter(self._blocks[number].arrays().values())))
         return stacked(parts)
+
+    def map_stored(
+        self, function: Callable[..., _Result], *shared: Any, block_rows: int | None = None
+    ) -> list[_Result]:
+        """As of any matrix; pages of shards that the pass has come through are given back."""
+        changed = self._changed_blocks()
+
+        def passed(number: int) -> None:
+            if number not in changed:
+                release_pages(self._blocks[number].entries)
+
+        return self._matrix.map_stored(function, *shared, block_rows=block_rows, passed=passed)
+
+    def _changed_blocks(self) -> set[int]:
+        """Numbers of the blocks that are not what their files say."""
+        return set((np.searchsorted(self._starts, self.changed_rows, side="right") - 1).tolist())
 
     def __repr__(self) -> str:
         if self._closed:
