@@ -251,7 +251,9 @@ def _look(
     def look(start: int, block: Rows) -> tuple[Any, ...]:
         rows, values, left, sums = _filled_rows(first + start, block, frame)
         noted = extremes.look(values, spread_of_noise(frame, left), rows)
-        at = np.flatnonzero(noted | np.isin(rows, drawn))
+        here = slice(*np.searchsorted(drawn, [first + start, first + start + block.shape[0]]))
+        noted[np.isin(rows, drawn[here], assume_unique=True)] = True
+        at = np.flatnonzero(noted)
         return rows[at], values[at], left[at], sums[at], len(rows)
 
     step = max(1, part.default_block_rows() // 4)  # what is made of a block stays in the cache

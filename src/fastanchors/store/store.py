@@ -28,6 +28,7 @@ from ..io.scratch import scratch_in
 from ..matrix.contract import Rows
 from ..sampling.access_guard import AccessGuard, writes
 from ..sampling.delegate import SampleDelegate
+from ..sampling.gather import is_range
 from ..sampling.row_block import Block
 from ..sampling.write_log import Entries, WriteLog, joined
 from .compact import compact, moved_on, remove_leftovers, worth_compacting
@@ -441,11 +442,11 @@ class Store(SampleDelegate, SidecarHost):
         """As :meth:`rows`, without holding on to the mapped pages they lie in: for much reading in little memory."""
         rows = np.asarray(indices, dtype=np.int64).reshape(-1)
         changed = self._changed_blocks()
-        parts, step = [], max(1, self.memory_limit // _PAGES)
+        parts, step = [], max(1, rows.size if is_range(rows) else self.memory_limit // _PAGES)
         for at in range(0, max(1, rows.size), step):
             some = rows[at : at + step]
             parts.append(self.rows(some))
-            touched = np.unique(np.searchsorted(self._starts, some, side="right") - 1)
+            touched = np.searchsorted(self._starts, some, side="right") - 1
             for number in set(touched.tolist()) - changed:
                 release_pages(next(iter(self._blocks[number].arrays().values())))
         return stacked(parts)
