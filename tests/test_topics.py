@@ -370,16 +370,16 @@ def test_the_table_beside_scikit_learn(corpus):
 def test_words_shown_are_the_relevant_ones_that_occur_together(corpus):
     model = fa.apps.topics(corpus.A, 5, vocabulary=corpus.vocabulary)
     H = sp.csr_array(corpus.A)
-    relevant = model.top(20, 1 / 3)
+    relevant = model.top(30, 1 / 3)
     for t in range(5):
         left = relevant[t].tolist()
         while len(left) > 10:
             company = [sum(cautious_npmi(H, v, w) for w in left if w != v) for v in left]
             left.pop(int(np.argmin(company)))
         assert model.top()[t].tolist() == left
-        assert model.top(20)[t].tolist() == left + [word for word in relevant[t] if word not in left]
-    assert np.array_equal(model.top(30)[:, :20], model.telling)
-    assert np.array_equal(np.sort(model.top(30)), np.sort(model.top(30, 1 / 3)))
+        assert model.top(30)[t].tolist() == left + [word for word in relevant[t] if word not in left]
+    assert np.array_equal(model.top(40)[:, :30], model.telling)
+    assert np.array_equal(np.sort(model.top(40)), np.sort(model.top(40, 1 / 3)))
     assert model.npmi.mean() >= fa.metrics.topic_coherence(relevant[:, :10], H, measure="npmi").mean()
 
 

@@ -66,10 +66,10 @@ def leverages(rows: np.ndarray, d: int) -> np.ndarray:
 
 
 def cautious_npmi(counts, v, w):
-    """NPMI of sharing a document, with j − √j for the number j of documents shared."""
+    """NPMI of sharing a document, with j − 1.28·√j for the number j of documents shared."""
     A = np.asarray(counts.toarray()) > 0
     n, joint = len(A), int(np.sum(A[:, v] & A[:, w]))
-    sure = joint - np.sqrt(joint)
+    sure = joint - 1.28 * np.sqrt(joint)
     if sure <= 0:
         return -1.0
     return np.log((sure / n) / (A[:, v].mean() * A[:, w].mean())) / -np.log(sure / n)

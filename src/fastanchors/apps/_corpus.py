@@ -18,12 +18,13 @@ from ..io import open_source
 from ..io.text import holds_texts, read_texts
 from ..io.words import missing
 from ..matrix import ArrayMatrix, RowMatrix, open_matrix
+from ..matrix.frames import is_labelled
 from ._stop_words import LANGUAGES, likely_language, stop_word_list
 from ._tokens import Tokenizer, count_texts, count_with, strip_html
 
-__all__ = ["Corpus", "as_corpus", "beginnings", "document_counts", "is_texts", "read_corpus"]
+__all__ = ["Corpus", "as_corpus", "as_texts", "beginnings", "document_counts", "is_texts", "read_corpus"]
 
-_FEW = 10  # documents, too few to leave out words for being in one only
+_FEW = 10  # documents, too few to leave out words for being in one only; columns, too few for words
 _ENTRIES = 1 << 22
 _LOOKED_AT = 2000  # documents from which the language is told
 _BEGINNING = 400  # characters of a text that are kept to be shown
@@ -145,18 +146,23 @@ def is_texts(source: Any) -> bool:
     if isinstance(source, str | bytes | os.PathLike) or sp.issparse(source):
         return False
     if isinstance(source, list | tuple):
-        return len(source) > 0 and isinstance(source[0], str)
+        return _begins_with_texts(source)
     if getattr(source, "ndim", None) == 1 or (hasattr(source, "to_list") and not hasattr(source, "columns")):
-        values = np.asarray(source, dtype=object)
-        return values.size > 0 and isinstance(values[0], str)
+        return _begins_with_texts(np.asarray(source, dtype=object))
     return False
+
+
+def _begins_with_texts(values: Any) -> bool:
+    """Whether there is a text among the first values; some may be missing."""
+    return any(isinstance(value, str) for value in values[:_FEW])
 
 
 def as_corpus(source: Any, *, vocabulary: Sequence[str] | None = None, **options: Any) -> Corpus:
     """The corpus that ``source`` stands for.
 
-    Texts (a list of strings, a column of a frame) and paths take the ``options`` of :func:`read_corpus`. Counts (an
-    array, sparse matrix, frame, store or sample matrix) are taken as they are, with the frame's columns as words.
+    Texts (a list of strings, a column of a frame) and paths take the ``options`` of :func:`read_corpus`; so does a
+    frame with its ``column`` of texts, and perhaps their ``title``. Counts (an array, sparse matrix, frame, store or
+    sample matrix) are taken as they are, with the frame's columns as words.
 
     Parameters
     ----------
@@ -178,17 +184,19 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | None = None, **options
         return source
     if isinstance(source, str | os.PathLike):
         return read_corpus(os.fspath(source), vocab=vocabulary, **options)
+    names = None
+    if "column" in options and is_labelled(source):
+        title = options.pop("title", None)
+        names = None if title is None else _names(_frame_column(source, title))
+        source = _frame_column(source, options.pop("column"))
     if is_texts(source):
-        texts = [_text(text, at) for at, text in enumerate(source)]
-        return _of_texts(texts, None, "the texts", 0, **options)
+        return _of_texts(as_texts(source), names, "the texts", 0, **options)
+    if isinstance(source, list | tuple) and len(source) == 0:
+        raise InvalidInputError("there are no documents: the list is empty")
+    _refuse_frame_of_texts(source)
     if options:
         raise InvalidTypeError(f"{next(iter(options))!r} is an option for texts, and these are counts")
-    try:
-        matrix = open_matrix(source, name="counts")
-    except InvalidTypeError as error:
-        if hasattr(source, "columns"):
-            raise InvalidTypeError(f"{error}; of a frame with texts, give the column that holds them") from None
-        raise
+    matrix = open_matrix(source, name="counts")
     counts = _stored_counts(matrix)
     words = _names(vocabulary if vocabulary is not None else matrix.column_names)
     if words is not None and len(words) != counts.shape[1]:
@@ -196,10 +204,44 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | None = None, **options
     return Corpus(counts, words, _names(matrix.row_names), "the counts")
 
 
-def _text(text: Any, at: int) -> str:
-    if not isinstance(text, str):
-        raise InvalidTypeError(f"document {at} is no text but a {type(text).__name__}; put '' for what is missing")
-    return text
+def _refuse_frame_of_texts(source: Any) -> None:
+    """Raise where a frame has a column of texts. One column of names beside many numbers is a table of counts."""
+    if not is_labelled(source) or not hasattr(source, "columns"):
+        return
+    names = [str(name) for name in source.columns]
+    texts = [names[place] for place in _text_columns(source)]
+    if len(texts) > 1 or (texts and len(names) - 1 < _FEW):
+        listed = ", ".join(map(repr, texts[:_FEW]))
+        raise InvalidTypeError(
+            f"the frame holds texts ({listed}) and not counts of words; give the column of the documents: "
+            f"frame[{texts[0]!r}], or topics(frame, k, column={texts[0]!r})"
+        )
+
+
+def _text_columns(frame: Any) -> list[int]:
+    """Places of the columns that hold texts."""
+    if hasattr(frame, "schema"):
+        return [place for place, kind in enumerate(frame.schema.values()) if str(kind) in ("String", "Utf8")]
+    kinds = [getattr(kind, "kind", "O") for kind in frame.dtypes]
+    return [at for at, kind in enumerate(kinds) if kind in "OU" and _begins_with_texts(list(frame.iloc[:_FEW, at]))]
+
+
+def _frame_column(frame: Any, column: str | int) -> Any:
+    """A column by its name, or by its number from 0."""
+    names = list(frame.columns)
+    if column not in names and isinstance(column, int) and 0 <= column < len(names):
+        column = names[column]
+    if column not in names:
+        raise InvalidInputError(f"the frame has no column {column!r}; its columns are {', '.join(map(str, names))}")
+    return frame[column]
+
+
+def as_texts(source: Any) -> list[str]:
+    """The texts of what :func:`is_texts`; something else among them is refused."""
+    for at, text in enumerate(source):
+        if not isinstance(text, str):
+            raise InvalidTypeError(f"document {at} is no text but a {type(text).__name__}; put '' for what is missing")
+    return list(source)
 
 
 def _of_texts(

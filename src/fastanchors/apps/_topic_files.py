@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .._replacing import replacing
 from ..errors import InvalidInputError, MissingExtraError, StoreError
 from ._corpus import as_corpus
-from ._topic_words import relevant_words
+from ._topic_words import POOL, relevant_words
 from ._topics import Topics
 
 __all__ = ["is_topics", "load_topics", "pyldavis", "save_table", "save_topics"]
@@ -107,7 +107,7 @@ def load_topics(path: str | os.PathLike[str]) -> Topics:
         numbers = {name: record[name] for name in _NUMBERS}
         if record["format"] == 1:
             law, share = arrays["topics"], arrays["share"]
-            arrays["telling"] = relevant_words(law, share @ law, numbers["tokens"], 20)
+            arrays["telling"] = relevant_words(law, share @ law, numbers["tokens"], POOL)
     except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise StoreError(f"{os.fspath(path)} is damaged: {error}") from error
     return Topics(**arrays, **lists, **numbers)

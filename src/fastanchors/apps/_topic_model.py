@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._rng import RngLike, as_generator
 from ..errors import InvalidInputError, RankError
-from ..matrix import RowMatrix, open_matrix
-from ._corpus import Corpus, as_corpus, is_texts
+from ..matrix import open_matrix
+from ..matrix.frames import is_labelled
+from ._corpus import Corpus, as_corpus, as_texts, is_texts
 from ._mixtures import mixtures
 from ._stop_words import stop_word_list
 from ._tokens import Tokenizer, count_vocabulary, count_with
@@ -234,15 +235,14 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _counts(self, X: Any) -> sp.csr_array:
         """Counts of the words of the model."""
         if is_texts(X):
-            texts = [str(text) for text in X]
+            texts = as_texts(X)
             if getattr(self, "vectorizer_", None) is not None:
                 return count_with(self.vectorizer_, texts, fit=False)[0]
             if self.vocabulary_ is None:
                 raise InvalidInputError("the model was fitted to counts without words: texts cannot be counted for it")
             tokenizer = Tokenizer(stop_word_list(self.stop_words), ngrams=self.ngrams, html=self.html)
             return count_vocabulary(texts, tokenizer, self.vocabulary_)
-        matrix: RowMatrix = open_matrix(X, name="counts")
-        counts = as_corpus(matrix).counts
+        counts = as_corpus(X if is_labelled(X) else open_matrix(X, name="counts")).counts
         if counts.shape[1] != self.n_features_in_:
             raise InvalidInputError(f"the counts have {counts.shape[1]} words, the model {self.n_features_in_}")
         return counts

@@ -10,11 +10,23 @@ from numpy.typing import NDArray
 
 from .._validate import check_number
 
-__all__ = ["RELEVANCE", "SHOWN", "Telling", "by_company", "company_of", "meetings", "relevant_words", "telling_words"]
+__all__ = [
+    "POOL",
+    "RELEVANCE",
+    "SHOWN",
+    "Telling",
+    "by_company",
+    "company_of",
+    "meetings",
+    "relevant_words",
+    "telling_words",
+]
 
 RELEVANCE = 1 / 3
-SHOWN = 10  # words that stand for a topic, chosen among twice as many
+SHOWN = 10  # words that stand for a topic,
+POOL = 30  # chosen among so many
 RARE = 30.0  # tokens: a word seen less often than this is not yet known to belong to one topic
+_CAUTION = 1.28  # standard errors: a count is larger than so many below the one seen nine times out of ten
 
 
 def relevant_words(
@@ -39,7 +51,7 @@ def relevant_words(
 
 
 class Telling(NamedTuple):
-    """Words that show what topics are about (k × 20), and the number of documents that each two share (k × 20 × 20)."""
+    """Words that show what topics are about (k × 30), and the number of documents that each two share."""
 
     words: NDArray[np.intp]
     together: NDArray[np.float64]
@@ -48,13 +60,13 @@ class Telling(NamedTuple):
 def telling_words(
     counts: sp.csr_array, topics: NDArray[np.float64], probability: NDArray[np.float64], tokens: float
 ) -> Telling:
-    """Of the 20 most relevant words of topics first the ten that keep each other's company, then the others.
+    """Of the 30 most relevant words of topics first the ten that keep each other's company, then the others.
 
     Relevance looks at one word at a time. A list that makes sense has words that occur together, so the word with the
     least :func:`company_of` those that are left is dropped until ten are (after Lau, Newman, Karimi and Baldwin, *Best
     topic word selection for topic labelling*, COLING 2010). Both parts are in the order of relevance.
     """
-    words = relevant_words(topics, probability, tokens, 2 * SHOWN)
+    words = relevant_words(topics, probability, tokens, POOL)
     together = meetings(counts, words)
     order = by_company(together, counts.shape[0], np.take_along_axis(topics, words, axis=1) <= 0)
     turned = together[np.arange(len(words))[:, None, None], order[:, :, None], order[:, None, :]]
@@ -87,11 +99,11 @@ def meetings(counts: sp.csr_array, words: NDArray[np.intp]) -> NDArray[np.float6
 def company_of(together: NDArray[np.float64], documents: int) -> NDArray[np.float64]:
     """How much company words keep, from the documents that each two share: a cautious NPMI, −1 … 1; 0 with itself.
 
-    Normalised pointwise mutual information of sharing a document, with j − √j in place of the j shared documents: a
-    number of meetings is known to about its root, and one meeting may be chance.
+    Normalised pointwise mutual information of sharing a document, with j − 1.28·√j in place of the j shared documents:
+    a number of meetings is known to about its root, and one meeting may be chance.
     """
     alone = np.diagonal(together, axis1=-2, axis2=-1)
-    sure = together - np.sqrt(together)
+    sure = together - _CAUTION * np.sqrt(together)
     with np.errstate(divide="ignore", invalid="ignore"):
         score = np.log(sure * documents / (alone[..., None] * alone[..., None, :])) / np.log(documents / sure)
     score[~(sure > 0)] = -1.0

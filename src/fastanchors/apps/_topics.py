@@ -68,7 +68,7 @@ class Topics:
     min_documents
         The smallest number of documents of a candidate anchor; candidates, how many there were.
     telling
-        k × 20, the words that :meth:`top` shows; see :func:`fastanchors.apps._topic_words.telling_words`.
+        k × 30, the words that :meth:`top` shows; see :func:`fastanchors.apps._topic_words.telling_words`.
     directions
         What ``topics(..., start=...)`` goes on from.
     seconds
@@ -289,7 +289,7 @@ def _fit(
         anchors = np.searchsorted(space.words, known.anchors)
     else:
         points = space.points[candidates]
-        chosen = groups_by_rule(points, k, min(support, candidates.size), selection)
+        chosen = groups_by_rule(points, k, min(support, candidates.size), selection, starts="points")
         anchors, groups = candidates[nearest_to_means(points, chosen)], candidates[np.array(chosen)]
     weights = _recover(space, groups) if recovery == "l2" else _recover_divergence(H, space, groups)
     law, share = _bayes(space, weights)

@@ -83,14 +83,14 @@ def select(
     return means[best_volume(means, chosen)] if rule == "auto" else means[chosen]
 
 
-def groups_by_rule(points: _Array, k: int, count: int, rule: str) -> list[NDArray[np.intp]]:
+def groups_by_rule(points: _Array, k: int, count: int, rule: str, starts: str = "many") -> list[NDArray[np.intp]]:
     """k groups of points that stand for the vertices a rule chooses, in the order of extraction.
 
     Groups of ``count`` points for ``"auto"``, which is ``"smoothed"`` here, and ``"pseudo-points"``; single points
     for the rules whose vertices are points.
     """
     if rule in ("auto", "smoothed"):
-        return smoothed_groups(points, k, count)
+        return smoothed_groups(points, k, count, starts)
     if rule == "spa":
         return list(successive_projection(points, k)[:, None])
     size = min(count, len(points)) if rule == "pseudo-points" else 1
@@ -186,8 +186,8 @@ def smoothed_groups(points: _Array, k: int, count: int, starts: str = "many") ->
     SPA on the hull of the means of any ``count`` points: in direction u its farthest point is the mean of the
     ``count`` points farthest along u. From each start, u is replaced by the direction of that mean until it stays.
 
-    Costs k·(16 + 2·d) products and partial sorts of m numbers for m points in d dimensions, k·16 where d is above 64;
-    memory: one copy.
+    Costs k·(16 + 2·d) products and partial sorts of m numbers for m points in d dimensions, k·16 where d is above 64
+    or ``starts="points"`` leaves out the principal axes; memory: one copy.
     """
     residuals = points.copy()
     groups: list[NDArray[np.intp]] = []
@@ -211,7 +211,7 @@ def _farthest_mean(residuals: _Array, count: int, starts: str) -> tuple[NDArray[
         farthest_point = residuals[np.argmax(np.einsum("ij,ij->i", residuals, residuals))]
         group = _top(residuals @ farthest_point, count)
         return group, float(np.linalg.norm(residuals[group].mean(axis=0)))
-    directions = _directions(residuals)
+    directions = _directions(residuals, axes=starts == "many" and residuals.shape[1] <= _AXES)
     sizes = _mean_lengths(residuals, directions, count)
     best, farthest = np.arange(count), -1.0
     for start in np.argsort(-sizes, kind="stable")[:_CLIMBS]:
@@ -244,13 +244,13 @@ def _climb(residuals: _Array, direction: _Array, count: int) -> tuple[NDArray[np
     return group, size
 
 
-def _directions(residuals: _Array) -> _Array:
-    """Where to start: towards the farthest points and along the principal axes, both ways."""
+def _directions(residuals: _Array, *, axes: bool) -> _Array:
+    """Where to start: towards the farthest points and perhaps along the principal axes, both ways."""
     squares = np.einsum("ij,ij->i", residuals, residuals)
     starts = residuals[_top(squares, min(_STARTS, squares.size))]
-    if residuals.shape[1] <= _AXES:
-        axes = np.linalg.eigh(residuals.T @ residuals)[1].T
-        starts = np.concatenate([starts, axes, -axes])
+    if axes:
+        main = np.linalg.eigh(residuals.T @ residuals)[1].T
+        starts = np.concatenate([starts, main, -main])
     lengths = np.linalg.norm(starts, axis=1)
     return np.asarray(starts[lengths > 0] / lengths[lengths > 0, None])
 
