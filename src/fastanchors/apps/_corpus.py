@@ -208,22 +208,21 @@ def _refuse_frame_of_texts(source: Any) -> None:
     """Raise where a frame has a column of texts. One column of names beside many numbers is a table of counts."""
     if not is_labelled(source) or not hasattr(source, "columns"):
         return
-    names = [str(name) for name in source.columns]
-    texts = [names[place] for place in _text_columns(source)]
-    if len(texts) > 1 or (texts and len(names) - 1 < _FEW):
-        listed = ", ".join(map(repr, texts[:_FEW]))
+    texts = _text_columns(source)
+    if len(texts) > 1 or (texts and len(source.columns) - 1 < _FEW):
+        longest = max(texts, key=lambda name: sum(len(str(text)) for text in list(source[name])[:_FEW]))
         raise InvalidTypeError(
-            f"the frame holds texts ({listed}) and not counts of words; give the column of the documents: "
-            f"frame[{texts[0]!r}], or topics(frame, k, column={texts[0]!r})"
+            f"the frame holds texts ({', '.join(map(repr, texts[:_FEW]))}) and not counts of words; give the column "
+            f"that holds them: frame[{longest!r}], or topics(frame, k, column={longest!r})"
         )
 
 
-def _text_columns(frame: Any) -> list[int]:
-    """Places of the columns that hold texts."""
+def _text_columns(frame: Any) -> list[Any]:
+    """Names of the columns that hold texts."""
     if hasattr(frame, "schema"):
-        return [place for place, kind in enumerate(frame.schema.values()) if str(kind) in ("String", "Utf8")]
-    kinds = [getattr(kind, "kind", "O") for kind in frame.dtypes]
-    return [at for at, kind in enumerate(kinds) if kind in "OU" and _begins_with_texts(list(frame.iloc[:_FEW, at]))]
+        return [name for name, kind in frame.schema.items() if str(kind) in ("String", "Utf8")]
+    maybe = [at for at, kind in enumerate(frame.dtypes) if getattr(kind, "kind", "O") in "OU"]
+    return [frame.columns[at] for at in maybe if _begins_with_texts(list(frame.iloc[:_FEW, at]))]
 
 
 def _frame_column(frame: Any, column: str | int) -> Any:
