@@ -14,33 +14,32 @@ from importlib import import_module
 import numpy as np
 
 # Constant -> where it stands, and the grid; the default is the middle one.
-GRID: dict[str, tuple[tuple[str, ...], tuple[float, ...]]] = {
-    "share of a group, 1/(c·k)": (("share",), (4, 8, 16)),
-    "brightness floor": (("_materials._DARK", "_groups._DARK"), (0.05, 0.1, 0.2)),
-    "smaller groups beyond": (("_groups._MISSED",), (0.5, 1.0, 2.0)),
-    "noisy bands beyond": (("_spikes._NOISY",), (3.0, 5.0, 10.0)),
-    "white within": (("_materials._WHITE",), (1.5, 2.0, 3.0)),
-    "part unexplained": (("_materials._UNEXPLAINED",), (0.01, 0.02, 0.05)),
+GRID: dict[str, tuple[str, tuple[float, ...]]] = {
+    "largest group": ("_groups._LARGEST", (1, 2, 4)),
+    "brightness floor": ("_groups.DARK", (0.05, 0.1, 0.2)),
+    "rare material beyond": ("_groups._MISSED", (0.5, 1.0, 2.0)),
+    "rare material gains": ("_groups._GAIN", (0.02, 0.05, 0.1)),
+    "noisy bands beyond": ("_spikes._NOISY", (3.0, 5.0, 10.0)),
+    "white within": ("_materials._WHITE", (1.5, 2.0, 3.0)),
+    "part unexplained": ("_materials._UNEXPLAINED", (0.01, 0.02, 0.05)),
 }
 DEFAULTS = {name: grid[1] for name, (_, grid) in GRID.items()}
 
 Values = dict[str, float]
-Ratio = Callable[[str, float], float]  # scene, c of the share -> ratio
+Ratio = Callable[[str], float]
 
 
 @contextmanager
-def constants(values: Values) -> Iterator[float]:
-    """Meanwhile, unmixing works with these constants; gives c of the share."""
+def constants(values: Values) -> Iterator[None]:
+    """Meanwhile, unmixing works with these constants."""
     before = []
     for name, value in values.items():
-        for place in GRID[name][0]:
-            if place != "share":
-                module, _, attribute = place.partition(".")
-                found = import_module(f"fastanchors.apps.{module}")
-                before.append((found, attribute, getattr(found, attribute)))
-                setattr(found, attribute, value)
+        module, _, attribute = GRID[name][0].partition(".")
+        found = import_module(f"fastanchors.apps.{module}")
+        before.append((found, attribute, getattr(found, attribute)))
+        setattr(found, attribute, value)
     try:
-        yield values["share of a group, 1/(c·k)"]
+        yield
     finally:
         for found, attribute, value in before:
             setattr(found, attribute, value)
@@ -50,8 +49,8 @@ def leave_one_out(scenes: list[str], ratio: Ratio) -> list[tuple[str, float, flo
     """For each scene the ratio with the defaults, with the constants of the others, and what these changed."""
 
     def measured(values: Values, names: list[str]) -> np.ndarray:
-        with constants(values) as c:
-            return np.array([ratio(name, c) for name in names])
+        with constants(values):
+            return np.array([ratio(name) for name in names])
 
     usual = measured(DEFAULTS, scenes)
     tried = {

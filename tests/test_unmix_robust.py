@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 
 import fastanchors as fa
-from fastanchors.apps._groups import extreme_groups, refined_spectra
+from fastanchors.apps._groups import Judge, Pixels, best_groups, refined_spectra
 from fastanchors.apps._outliers import ScaledPixels
+from fastanchors.apps._smoothed import cores
 from fastanchors.apps._spikes import find_spikes, noisy_bands
 from fastanchors.encoder import encode
+from fastanchors.greedy.selection import smoothed_groups
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +63,51 @@ def test_the_result_lists_noisy_bands_and_its_spectra_have_them():
     assert angle(made, result) < 0.03
 
 
+def test_a_judge_is_least_squares_pixel_by_pixel(scene):
+    judge = Judge(scene.A, np.arange(60) != 5)
+    pixels, spectra = np.delete(scene.A, 5, axis=1)[:40], np.delete(scene.components[:3], 5, axis=1)
+    left = [nnls(spectra.T, pixel)[1] for pixel in pixels]
+    np.testing.assert_allclose(judge.missed(spectra)[:40], (left / np.linalg.norm(pixels, axis=1)) ** 2, atol=1e-12)
+
+
+def test_spectra_become_as_bright_as_makes_shares_sum_to_one(scene):
+    judge = Judge(scene.A, np.ones(60, dtype=bool))
+    dim = scene.components * np.array([[0.8], [1.0], [1.25], [1.1]])
+    np.testing.assert_allclose(judge.as_bright(dim) * dim, scene.components, rtol=0.02)
+    wrong = scene.components[[0, 1, 2, 2]] * np.array([[1.0], [1.0], [1.0], [0.9]])
+    factors = judge.as_bright(wrong)  # kept where pixels are explained no worse
+    before, after = (np.sqrt(judge.missed(each, sum_to_one=True).mean()) for each in (wrong, wrong * factors))
+    assert after <= 1.1 * before
+
+
+def grouped(X, k, count, **options):
+    sound = np.ones(X.shape[1], dtype=bool)
+    return best_groups(Pixels.of(X, sound, ScaledPixels(X, np.flatnonzero(sound)), k), k, count, **options)
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_groups_become_smaller_where_a_material_is_rarer(seed):
+def test_a_rare_material_takes_the_place_of_a_group(seed):
     rng = np.random.default_rng(seed)
-    common = rng.dirichlet([1, 1], 2000) @ np.array([[1.0, 0, 0], [0, 1, 0]])
-    points = np.vstack([common, np.tile([0.0, 0, 1], (12, 1))]) + 0.002 * rng.standard_normal((2012, 3))
-    groups = extreme_groups(points, 3, 168)
+    spectra = fa.datasets.hyperspectral(8, 8, 40, 3, rng=0).components
+    shares = np.vstack([np.column_stack([rng.dirichlet([1, 1], 2000), np.zeros(2000)]), np.tile([0, 0, 1], (12, 1))])
+    X = np.maximum(shares @ spectra + 0.002 * rng.standard_normal((2012, 40)), 0)
+    groups = grouped(X, 3, 168)
     assert any(set(range(2000, 2012)) >= set(group) for group in groups)
-    assert [len(group) for group in extreme_groups(common[:, :2], 2, 100)] == [100, 100]
+    assert max(map(len, groups)) > 12  # the others keep their size
+    assert [len(group) for group in grouped(X[:2000], 2, 100, exactly=True)] == [100, 100]
+
+
+def test_the_pixels_choose_between_scaled_and_raw_geometry(scene):
+    """Shade makes raw pixels short, noise of dark pixels makes scaled ones long: whichever explains more is taken."""
+    rng = np.random.default_rng(0)
+    for light in (np.ones(2000), rng.uniform(0.05, 1, 2000)):
+        X = np.maximum(scene.A * light[:, None], 0)
+        judge = Judge(X, np.ones(60, dtype=bool))
+        pixels = Pixels.of(X, np.ones(60, dtype=bool), ScaledPixels(X, np.arange(60)), 4)
+        best = judge.missed(pixels.spectra(best_groups(pixels, 4, 60, exactly=True))).mean()
+        for points in (pixels.scaled, pixels.raw):
+            tried = judge.missed(pixels.spectra(cores(points, smoothed_groups(points, 4, 60)))).mean()
+            assert best <= tried * (1 + 1e-12)
 
 
 def test_refined_spectra_equal_their_twin(scene):

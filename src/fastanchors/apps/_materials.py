@@ -9,34 +9,32 @@ real material vary, though, and vertices that explain each of them are too far o
   a few directions with far more;
 * the likelihood has a part for rows that no mixture explains.
 
-Where either is more than a little, or where mixtures of the groups' spectra miss less of a typical pixel (vertices are
+Where either is more than a little, or where mixtures of the groups' spectra miss less of the pixels (vertices are
 then wasted on errors of the instrument), the materials are groups of pixels instead, whose means are extreme.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..encoder import encode
 from ..errors import RankError
 from ..greedy.anchoring import Found, find_anchors
 from ..greedy.coordinates import DIRECTIONS, Coordinates, coordinates
 from ..matrix.array import ArrayMatrix
-from ._groups import extreme_groups, refined_spectra
+from ..solvers.spa import SPA
+from ._groups import Judge, Pixels, best_groups, refined_spectra
 from ._outliers import ScaledPixels
 from ._smoothed import nearest_to_means
 
 __all__ = ["Materials", "find_materials"]
 
-_DARK = 0.1  # pixels below this share of the median brightness are not scaled all the way up
 _UNEXPLAINED = 0.02  # part of the pixels beyond which they are no mixtures; as in greedy.refine
 _WHITE = 2.0  # times the edge of the Marchenko-Pastur law is still white
 _MEDIAN = 0.4549  # of the square of a standard normal variable
-_JUDGES = 4096  # pixels that judge between vertices and groups
 _TIP = 0.9  # quantile of the shares in a group that stands for its pure pixels
 
 _Array = NDArray[np.float64]
@@ -55,39 +53,69 @@ class Materials:
     anchors
         For each material the pixel most like it.
     method
-        ``"vertices"`` that explain all pixels, ``"refined"`` from groups of extreme pixels, or those ``"groups"``.
+        ``"vertices"`` that explain all pixels, ``"refined"`` from groups of extreme pixels, or those ``"groups"``; or
+        the rule that was asked for.
     """
 
     spectra: _Array
     groups: list[NDArray[np.intp]]
     anchors: NDArray[np.intp]
-    method: Literal["vertices", "refined", "groups"]
+    method: str
 
 
-def find_materials(X: NDArray[Any], sound: NDArray[np.bool_], k: int, count: int, method: str = "auto") -> Materials:
-    """The k materials of pixels without outliers; only the ``sound`` bands say where, ``count`` pixels for each."""
+def find_materials(
+    X: NDArray[Any],
+    sound: NDArray[np.bool_],
+    k: int,
+    count: int,
+    method: str = "auto",
+    *,
+    selection: str = "auto",
+    exactly: bool = False,
+) -> Materials:
+    """The k materials of pixels without outliers; only the ``sound`` bands say where.
+
+    About ``count`` pixels speak for each, or ``exactly`` so many. A ``selection`` other than ``"auto"`` is that rule of
+    the engine alone.
+    """
+    if selection != "auto":
+        return _by_rule(X, sound, k, count, selection)
     pixels = ScaledPixels(X, np.flatnonzero(sound))
-    points = _points(pixels, k)
-    groups = extreme_groups(points, k, count)  # refuses pixels of a lower rank
-    where = (
-        coordinates(ArrayMatrix(X if sound.all() else X[:, sound]), max(DIRECTIONS, k))
-        if k > 1 and method == "auto"
-        else None
-    )
-    found = None if where is None else _vertices(where, k)
-    spectra = np.array([np.median(X[group], axis=0) for group in groups], dtype=np.float64)
-    grouped = Materials(spectra, groups, nearest_to_means(points, groups), "groups")
-    if where is None:
+    points = Pixels.of(X, sound, pixels, k)
+    groups = best_groups(points, k, count, exactly=exactly)  # refuses pixels of a lower rank
+    grouped = Materials(points.spectra(groups), groups, nearest_to_means(points.scaled, groups), "groups")
+    if k == 1 or method != "auto":
         return grouped
-    if found is None:
-        return _refined(grouped, X, pixels, sound, count)
+    where = _coordinates(X, sound, k)
+    found = _vertices(where, k)
+    judge = Judge(X, sound)
+    materials = None if found is None else _at_vertices(X, sound, where, found, count)
+    if materials is None or _missed(judge, materials, sound) > _missed(judge, grouped, sound):
+        materials = _refined(grouped, X, pixels, sound, count)
+    return replace(materials, spectra=materials.spectra * judge.as_bright(materials.spectra[:, sound]))
+
+
+def _coordinates(X: NDArray[Any], sound: NDArray[np.bool_], k: int) -> Coordinates:
+    return coordinates(ArrayMatrix(X if sound.all() else X[:, sound]), max(DIRECTIONS, k))
+
+
+def _by_rule(X: NDArray[Any], sound: NDArray[np.bool_], k: int, count: int, rule: str) -> Materials:
+    """The pixels that plain SPA selects, or the vertices of another rule of the engine."""
+    if rule == "spa":
+        anchors = SPA().seek(X if sound.all() else X[:, sound], k).indices
+        return Materials(X[anchors].astype(np.float64), list(anchors[:, None]), anchors, "spa")
+    where = _coordinates(X, sound, k)
+    found = find_anchors(where, k, rule, rng=np.random.default_rng(0))
+    assert found is not None  # rules with a name always find
+    return replace(_at_vertices(X, sound, where, found, count), method=rule)
+
+
+def _at_vertices(X: NDArray[Any], sound: NDArray[np.bool_], where: Coordinates, found: Found, count: int) -> Materials:
+    """The spectra of vertices, as bright as the pixels near them."""
     groups, anchors = _near(where, found.vertices, count)
     spectra = np.array([np.median(X[group], axis=0) for group in groups], dtype=np.float64)
     brightness = [np.median(where.sums[group]) for group in groups]
     spectra[:, sound] = found.profiles * np.array(brightness)[:, None]
-    some = X[:: -(-len(X) // _JUDGES)][:, sound].astype(np.float64)
-    if _missed(some, spectra[:, sound]) > _missed(some, grouped.spectra[:, sound]):
-        return _refined(grouped, X, pixels, sound, count)
     return Materials(spectra, groups, anchors, "vertices")
 
 
@@ -105,10 +133,9 @@ def _refined(
     return replace(grouped, spectra=whole, method="refined")
 
 
-def _missed(pixels: _Array, spectra: _Array) -> float:
-    """What non-negative mixtures of the spectra miss of a typical pixel."""
-    gap = pixels - encode(pixels, spectra) @ spectra
-    return float(np.median(np.linalg.norm(gap, axis=1) / np.linalg.norm(pixels, axis=1)))
+def _missed(judge: Judge, materials: Materials, sound: NDArray[np.bool_]) -> float:
+    """What non-negative mixtures of the spectra miss of the pixels."""
+    return float(judge.missed(materials.spectra[:, sound]).mean())
 
 
 def _vertices(where: Coordinates, k: int) -> Found | None:
@@ -153,12 +180,3 @@ def _near(where: Coordinates, vertices: _Array, count: int) -> tuple[list[NDArra
         own = shares[group, j] >= np.quantile(shares[group, j], _TIP, method="lower") / 2
         groups.append(np.union1d(group[own], anchors[j : j + 1]))
     return groups, anchors
-
-
-def _points(pixels: ScaledPixels, k: int) -> _Array:
-    """The pixels as k numbers each: over their brightness, in the leading directions."""
-    axes = pixels.axes(np.ones(len(pixels.brightness), dtype=bool))[1][:, :k]
-    points = np.empty((len(pixels.brightness), k))
-    for rows, block in pixels.blocks(_DARK):
-        points[rows] = block @ axes
-    return points

@@ -43,10 +43,14 @@ class ScaledPixels:
 
     def blocks(self, least: float) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """What is darker than ``least`` times the median is not scaled up beyond that: it stays short."""
-        floor = max(least * self._median, np.finfo(np.float64).tiny)
+        divisors = self.divisors(least)
         for rows, block in self._raw():
-            block /= np.maximum(self.brightness[rows], floor)[:, None]
+            block /= divisors[rows, None]
             yield rows, block
+
+    def divisors(self, least: float) -> NDArray[np.float64]:
+        """What each pixel is divided by."""
+        return np.maximum(self.brightness, max(least * self._median, np.finfo(np.float64).tiny))
 
     def axes(self, kept: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Squared singular values, falling, and right singular vectors of the pixels ``kept``, dark ones left dark."""

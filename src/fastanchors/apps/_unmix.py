@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from .._openers import opener
 from .._validate import check_flag, check_number, check_rank, check_size
 from ..errors import InvalidInputError
+from ..greedy.selection import Selection, check_selection
 from ._abundances import check_output, fill_abundances
 from ._columns import find_bad_columns, pixels_in
 from ._cube import Cube, as_cube
@@ -44,7 +45,8 @@ class Unmixing:
     method
         ``"vertices"`` where the pixels are mixtures within their noise: spectra are the vertices that explain all
         pixels best, with the median brightness of their groups; else ``"refined"``: medians of the groups, refined once
-        by all pixels; or ``"groups"``: these medians as they are, where the caller wanted them.
+        by all pixels; or ``"groups"``: these medians as they are, where the caller wanted them. With a ``selection``
+        other than ``"auto"``, that rule.
     abundances
         Pixels × k, the share of each material in each pixel; rows sum to one (with a shadow, at most), those of pixels
         left out are zero.
@@ -169,6 +171,7 @@ def unmix(
     clip: bool = False,
     keep_outliers: bool = False,
     method: str = "auto",
+    selection: Selection = "auto",
     shadow: bool = False,
     out: NDArray[Any] | None = None,
 ) -> Unmixing:
@@ -190,9 +193,9 @@ def unmix(
         For pixels × bands: whether the pixels run along the rows of the image (``"C"``, the default but for ``.mat``
         files) or down its columns (``"F"``, MATLAB's order).
     share
-        A material is sought as the mean of this share of the pixels, between 0 and 1; by default 1/(8·k), an eighth of
-        what a material would cover if all covered the same (about 4 % for three materials). Less finds rarer materials,
-        more averages out more noise. Never less than one pixel.
+        A material is sought as the mean of this share of the pixels, between 0 and 1; by default 1/(4·k), a quarter of
+        what a material would cover if all covered the same (about 8 % for three materials), and less where that
+        explains the pixels better. Less finds rarer materials, more averages out more noise. Never less than one pixel.
     nodata
         The stored value that marks missing data, instead of the one in the header; NaN for none. Pixels that have it,
         NaN or 0 in all bands are empty; those that have it or NaN in some are incomplete. Both are left out.
@@ -207,6 +210,11 @@ def unmix(
         Let pixels that are like no others speak for a material too.
     method
         ``"auto"``, or ``"groups"`` to leave out steps 2 and 7 below.
+    selection
+        The rule that selects materials, as for :class:`fastanchors.FAS`: ``"auto"`` is the steps below. The others are
+        for comparison, and replace steps 2 to 7: ``"spa"`` takes the pixels that plain SPA selects, as they are;
+        ``"smoothed"``, ``"pseudo-points"``, ``"lifted"`` and ``"whitened"`` take vertices by these rules of the engine
+        (:mod:`fastanchors.greedy.selection`), as bright as the median of the pixels near them.
     shadow
         Add a shadow, a spectrum of zeros, as one more vertex: the abundances of a pixel sum to what is lit, and
         ``result.shadow`` is the rest. A pixel in half the light of its material is then half shadow; without it, it is
@@ -226,7 +234,7 @@ def unmix(
     2. The noise-aware engine (:mod:`fastanchors.greedy.anchoring`) looks for the k vertices that explain all pixels as
        mixtures with noise. They are the spectra (``method="vertices"``), with the median brightness of the pixels
        nearest to them, if what k directions leave is white noise, no more than 2 % of the pixels stay unexplained,
-       and a typical pixel is explained no worse than by the spectra of steps 3 to 6. If not, which is the rule where
+       and the pixels are explained no worse than by the spectra of steps 3 to 6. If not, which is the rule where
        spectra of a material vary, it is those of steps 3 to 7 (``method="refined"``).
     3. Pixels are divided by their l1 norm, so that a material in shade and in light is one point. Noise does not shrink
        with the light: scaled up, the darkest pixels would stick out everywhere. So brightness is divided out only
@@ -234,13 +242,16 @@ def unmix(
     4. Spectra are projected on the leading k singular directions, where the mixtures lie; noise across them is
        dropped. The directions are those of the pixels scaled to at most unit l1 norm, dark ones left dark, so
        that noise of dark pixels does not choose them.
-    5. Smoothed SPA (:mod:`fastanchors.greedy.selection`) picks k groups of pixels whose means are extreme. Where a
-       quarter of a group's number of pixels lie farther outside the simplex of the means than the least of its vertices
-       is high, smaller groups are sought (:mod:`fastanchors.apps._groups`). Pixels without a group's material are
-       dropped from it.
+    5. Smoothed SPA (:mod:`fastanchors.greedy.selection`) picks k groups of pixels whose means are extreme: groups of
+       several sizes, of the pixels as scaled in step 3 and as they are. Of these, the set is taken whose spectra miss
+       least of the pixels. Where pixels lie farther outside the simplex of the means than the least of its vertices is
+       high, they are tried in the place of each group: a rare material (:mod:`fastanchors.apps._groups`). Pixels
+       without a group's material are dropped from it.
     6. A material's spectrum is the median, band by band, of the group's pixels as they are: what outliers got into
        the group have no say in it. Its anchor is the pixel of the group nearest to the group's mean.
-    7. One round of least squares over all pixels refines the spectra, which matters where no pixel is pure.
+    7. One round of least squares over all pixels refines the spectra, which matters where no pixel is pure. Vertices
+       and refined spectra are then made as bright as lets the shares in mixtures sum to one, unless such mixtures
+       explain the pixels clearly worse.
     8. Abundances are least squares that are non-negative and sum to one, as of :func:`fastanchors.encode`.
 
     Of a scene with more than 131,072 pixels, steps 1 to 7 see that many, drawn evenly with a fixed seed: the groups are
@@ -264,6 +275,9 @@ def unmix(
     check_flag(shadow, name="shadow")
     if method not in ("auto", "groups"):
         raise InvalidInputError(f"method must be 'auto' or 'groups', got {method!r}")
+    rule = check_selection(selection)
+    if rule != "auto" and method != "auto":
+        raise InvalidInputError(f"method={method!r} is for selection='auto'; with selection={rule!r} leave it out")
     given = {"shape": shape, "bands": bands, "order": order, "nodata": nodata, "mask": mask}
     data = usable_pixels(scene, **given, drop_bands=drop_bands, clip=clip)
     cube = data.cube
@@ -277,7 +291,7 @@ def unmix(
     used = searched[~outlier]
     if outlier.any():
         pixels = pixels[~outlier]
-    found = find_materials(pixels, ~hot, k, min(used.size, count), method)
+    found = find_materials(pixels, ~hot, k, min(used.size, count), method, selection=rule, exactly=share is not None)
     del pixels
     outliers = searched[outlier]
     abundances = check_output(out, (cube.size[0], k))

@@ -75,7 +75,11 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
     "--bands", type=click.Choice(["first", "middle", "last"]), help="Which axis of the array holds the bands."
 )
 @click.option("--order", type=click.Choice(["C", "F"]), help="Pixels of a matrix run along rows (C) or columns (F).")
-@click.option("--share", type=click.FloatRange(0, 1), help="Share of the pixels averaged for a spectrum; 1/(8·k).")
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1),
+    help="Share of the pixels averaged for a spectrum; chosen by the pixels, at most 1/(4·k).",
+)
 @click.option(
     "--nodata", "--ignore", "nodata", type=float, help="Value that marks missing data (NaN always does); nan for none."
 )
@@ -94,6 +98,12 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
     type=click.Choice(["auto", "groups"]),
     default="auto",
     help="groups: spectra are medians of pixels, also where all pixels could tell.",
+)
+@click.option(
+    "--selection",
+    type=click.Choice(["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]),
+    default="auto",
+    help="Rule that selects the materials; all but auto are for comparison.",
 )
 @click.option("--shadow", is_flag=True, help="A shadow is one more vertex: abundances sum to what is lit.")
 @click.option("--geotiff", is_flag=True, help="Also write the maps as GeoTIFF (extra geo).")
@@ -257,6 +267,10 @@ def _tell(result: Any, positions: list[list[int]] | None) -> None:
         print("Spectra vary within the materials: the spectra are medians of groups of pixels, refined by all pixels.")
     if result.method == "vertices":
         print("The pixels are mixtures within their noise: the spectra are those that explain all of them best.")
+    if result.method == "spa":
+        print("The spectra are those of the pixels that plain SPA selects.")
+    elif result.method not in ("refined", "vertices", "groups"):
+        print(f"The spectra are vertices by the rule {result.method!r}.")
     if result.searched < pixels - result.left_out.size:
         print(f"The materials were sought in {result.searched} pixels drawn evenly.")
     if result.empty.size:
