@@ -23,6 +23,7 @@ _CLEAN = 3.0  # rows this many times as noisy as typical ones are no candidates
 _FEW = 0.1  # ... as long as no larger part of the rows is so noisy
 _EVEN = 2.0  # noise of most rows within this factor is even
 _STANDS, _BEYOND = 1.1, 4  # variance of a direction that is no noise, relative to the next so many
+_TAILS = 4.0  # kurtosis above which what varies along a direction is no noise: that of a bell curve is 3
 _NEAR = 0.05  # copies of an anchor are this near, in edges, besides their noise
 
 _Array = NDArray[np.float64]
@@ -175,10 +176,14 @@ def find_anchors(
 def _directions_shown(coordinates: Coordinates, sample: NDArray[np.intp], noise: Noise, k: int) -> int:
     """How many of the k − 1 leading directions stand out of the noise; all, where that cannot be seen.
 
-    Noise alone gives much the same variance along the directions that follow.
+    Noise alone gives much the same variance along the directions that follow, and a bell curve along each: where they
+    have long tails, as those of texts do, they are no noise to compare with.
     """
     values = coordinates.values[sample, : k - 1 + _BEYOND].astype(np.float64)
     if values.shape[1] < k + 1 or not noise.seen:
+        return k - 1
+    beyond = values[:, k - 1 :] / noise.each[:, None]
+    if np.median(np.mean(beyond**4, axis=0) / np.mean(beyond**2, axis=0) ** 2) > _TAILS:
         return k - 1
     typical = np.minimum(1.0, noise.typical / np.maximum(noise.each, 1e-300)) ** 2
     variances = typical @ values**2

@@ -49,6 +49,7 @@ _GRAM_COLUMNS = 512  # up to here the directions come from a Gram matrix, above 
 _ROUNDS = 3  # of directions and weights in turns
 _CAP = 4.0  # a row counts for at most this many typical ones
 _COMPANY, _OTHERS = 3, 1000  # rows that lie together with a row, among so many others, for it to count in full
+_NEAR = 0.3  # ... and nearer than this part of its distance to the centre
 _ITERATIONS = (8, 3)  # of subspace iteration: at first, and from a good start
 _FLAT = 0.2  # exponents of the noise below this are taken as zero
 _SMALL = 1e-2  # columns with a smaller share of the mean are scaled as if they had it
@@ -214,6 +215,7 @@ def fit_frame(
         at, squares = _centred(part, centre, scale, V[:, : noisy if turn else 0])
         left = np.maximum(squares - np.einsum("ij,ij->i", at, at), 0.0)
         if turn and isinstance(weights, str) and weights == "auto":
+            left /= (1.0 - _leverage(at)) ** 2
             base = 1.0 / (left + 0.1 * np.median(left) + 1e-12 * np.median(squares) + 1e-300)
             base /= base.mean()
         w = _capped(base, squares, at, float(np.median(left)) / max(1, n - 1 - noisy))
@@ -229,25 +231,41 @@ def fit_frame(
 
 
 def _capped(base: _Array, squares: _Array, points: _Array, variance: float) -> _Array:
-    """Weights with which no row counts for more than a few typical ones, but for rows in company."""
-    energy = base * squares
-    typical = float(np.median(energy))
-    if not typical > 0:
-        return base
-    w: _Array = base * np.minimum(1.0, _CAP * typical / np.maximum(energy, 1e-300))
-    far = np.flatnonzero(energy > _CAP * typical)
+    """Weights with which no row counts for more than a few typical ones, but for rows in company.
+
+    Neither in all it is made of nor in what the leading directions see of it, ``points``.
+    """
+    times = _times_typical(base * squares)
+    if points.shape[1]:
+        times = np.maximum(times, _times_typical(base * np.einsum("ij,ij->i", points, points)))
+    w: _Array = base * np.minimum(1.0, _CAP / np.maximum(times, 1e-300))
+    far = np.flatnonzero(times > _CAP)
     if points.shape[1] and len(far) > _COMPANY:
         far = far[_in_company(points[far], variance)]
         w[far] = base[far]
     return w
 
 
+def _times_typical(energy: _Array) -> _Array:
+    """How many times the median; zeros where that is zero."""
+    typical = float(np.median(energy))
+    return energy / typical if typical > 0 else np.zeros_like(energy)
+
+
+def _leverage(points: _Array) -> _Array:
+    """How far each row has turned the directions to itself: 0 for not at all, towards 1 for a direction of its own."""
+    squares = points**2
+    return np.minimum(np.einsum("ij,j->i", squares, 1.0 / np.maximum(squares.sum(axis=0), 1e-300)), 0.99)
+
+
 def _in_company(points: _Array, variance: float) -> NDArray[np.bool_]:
-    """Which points have a few others so near that noise of that variance explains the distance."""
+    """Which points have a few others so near that noise of that variance explains the distance, and near for their size."""
     others = points[:: -(-len(points) // _OTHERS)]
-    squares = np.einsum("ij,ij->i", points, points)[:, None] - 2 * points @ others.T
+    sizes = np.einsum("ij,ij->i", points, points)
+    squares = sizes[:, None] - 2 * points @ others.T
     squares += np.einsum("ij,ij->i", others, others)
-    return np.asarray(np.sum(squares <= 4 * points.shape[1] * variance, axis=1) > _COMPANY)
+    near = np.minimum(4 * points.shape[1] * variance, _NEAR**2 * sizes)
+    return np.asarray(np.sum(squares <= near[:, None], axis=1) > _COMPANY)
 
 
 def _profiles(rows: Rows) -> tuple[Any, _Array]:
