@@ -14,12 +14,12 @@ from scipy.optimize import linear_sum_assignment
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, RankError
 from fastanchors.greedy import extremes
-from fastanchors.greedy.anchoring import ALL, find_anchors, working_rows
-from fastanchors.greedy.coordinates import Coordinates, _in_company, coordinates
+from fastanchors.greedy.anchoring import ALL, _directions_shown, find_anchors, working_rows
+from fastanchors.greedy.coordinates import Coordinates, _in_company, _leverage, coordinates
 from fastanchors.greedy.extremes import Extremes, extreme_rows, towards
 from fastanchors.greedy.how_many import how_many
 from fastanchors.greedy.likelihood import WIDTHS, Proportions, SimplexLikelihood
-from fastanchors.greedy.noise import clipped_noise, estimate_noise, without_clipping
+from fastanchors.greedy.noise import Noise, clipped_noise, estimate_noise, without_clipping
 from fastanchors.greedy.refine import refine
 from fastanchors.greedy.selection import (
     _farthest_from_hull,
@@ -182,6 +182,39 @@ def test_directions_of_noise_are_not_searched() -> None:
     assert found.refined is not None
     assert found.refined.reason == "the rows show 3 of 5 directions"
     assert angle(found.profiles, H) < 0.2 * angle(np.roll(H, 1, axis=0)[[0, 0, 2, 2, 4, 4]], H)
+
+
+def documents(seed: int, number: int, length: int) -> sp.csr_array:
+    """Documents on four subjects, most of their words rare; the first has two words, of which one is in two others."""
+    rng = np.random.default_rng(seed)
+    subjects = rng.gamma(0.3, size=(4, 3000)) / np.arange(1, 3001)
+    subjects /= subjects.sum(axis=1, keepdims=True)
+    A = np.array([rng.multinomial(length, subjects[i % 4]) for i in range(number)])
+    A[0] = 0
+    A[0, 2994] = 1
+    A[:3, 2995] = 1
+    return sp.csr_array(A.astype(float))
+
+
+def test_no_row_has_a_direction_of_its_own() -> None:
+    """What such a direction leaves of its row says nothing of the row's noise."""
+    values = kept(documents(0, 800, 30)).values.astype(float)
+    axes = np.linalg.qr(values)[0]
+    hat = values @ np.linalg.inv(values.T @ values) @ values.T
+    np.testing.assert_allclose(_leverage(axes), np.diag(hat), rtol=1e-9)
+    assert np.max(values**2 / np.sum(values**2, axis=0)) < 0.1
+
+
+def test_directions_with_long_tails_are_no_noise_to_compare_with() -> None:
+    """Three of five directions stand out; what follows is as large as the other two, and a bell curve or not."""
+    rng = np.random.default_rng(15)
+    noise, rows = Noise(np.ones(2000), 1.0, 0.5, True), np.arange(2000)
+    shown = []
+    for drawn in (rng.standard_normal((2000, 12)), rng.laplace(size=(2000, 12)) / np.sqrt(2)):
+        drawn[:, :3] *= 5
+        at = Coordinates(kept(mixed(16)[0]).frame, drawn.astype(np.float32), np.ones(2000), np.ones(2000))
+        shown.append(_directions_shown(at, rows, noise, 6))
+    assert shown == [3, 5]
 
 
 def test_copies_of_anchors_count_in_full_and_odd_rows_do_not() -> None:

@@ -5,7 +5,8 @@ fills all of them. Principal directions of the profiles keep the simplex and lea
 things make them good directions:
 
 * rows are weighted by how noisy they are. What the leading directions leave of a row is its noise, so the weights
-  follow from the rows themselves (``weights="auto"``); ``"poisson"`` takes the row sums, as counts have it;
+  follow from the rows themselves (``weights="auto"``); a row that has turned a direction to itself leaves little
+  there, which is allowed for by its leverage. ``"poisson"`` takes the row sums, as counts have it;
 * columns are scaled by the power of their mean that the noise follows (0: equal noise, 1: counts, 2: multiplicative),
   which is a regression of what is left of each column on its mean (after Landa, Zhang and Kluger, *Biwhitening*,
   SIAM J. Math. Data Sci. 2022);
@@ -259,7 +260,7 @@ def _leverage(points: _Array) -> _Array:
 
 
 def _in_company(points: _Array, variance: float) -> NDArray[np.bool_]:
-    """Which points have a few others so near that noise of that variance explains the distance, and near for their size."""
+    """Which points have a few others near for their size, and so near that noise of that variance explains it."""
     others = points[:: -(-len(points) // _OTHERS)]
     sizes = np.einsum("ij,ij->i", points, points)
     squares = sizes[:, None] - 2 * points @ others.T
