@@ -136,7 +136,7 @@ class TestAnnData:
             )
             model = fa.SeparableNMF(4, layer="other", random_state=0).fit(source)
             assert set(model.anchors_) == set(fa.SeparableNMF(4, random_state=0).fit(adata.X[::-1]).anchors_)
-        with pytest.raises(InvalidTypeError, match="'layer' is no option of a"):
+        with pytest.raises(InvalidTypeError, match="'layer' is not an option for a"):
             fa.FAS().seek(adata.X, 4, layer="other")
         with pytest.raises(InvalidInputError, match="no layer 'none'"):
             fa.SeparableNMF(4, layer="none").fit(adata)

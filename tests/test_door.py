@@ -163,7 +163,7 @@ def test_what_cannot_be_opened_is_refused():
         open_matrix(A, normalize="l2")
     with pytest.raises(InvalidTypeError, match=r"iterator.*fa\.build"):
         open_matrix(iter([A]))
-    with pytest.raises(InvalidTypeError, match="'layer' is no option of a ndarray"):
+    with pytest.raises(InvalidTypeError, match="'layer' is not an option for a ndarray"):
         open_matrix(A, layer="counts")
     with pytest.raises(InvalidInputError, match=r"A\[1, 2\] is negative"):
         open_matrix(np.where(A == 7, -1.0, A))

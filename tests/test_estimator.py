@@ -34,7 +34,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.filterwarnings("ignore:n_components = 10, but the data hold only")
+@pytest.mark.filterwarnings("ignore:n_components = 10, but the data have only")
 @parametrize_with_checks([fa.SeparableNMF(solver="spa")])
 def test_scikit_learn_checks_with_more_components_than_features(estimator, check):
     check(estimator)
@@ -196,7 +196,7 @@ def test_auto(data):
 
 def test_fewer_anchors_than_asked_for_warns(data):
     X = data[0]
-    with pytest.warns(UserWarning, match=r"n_components = 7, but the data hold only 4"):
+    with pytest.warns(UserWarning, match=r"n_components = 7, but the data have only 4"):
         model = fa.SeparableNMF(7, solver="spa").fit(X)
     assert model.n_components_ == model._n_features_out == 4
     with pytest.warns(UserWarning, match="only 3"):

@@ -255,7 +255,7 @@ def test_extreme_options_overflow_nothing():
     assert 0 < tiny.gamma < tiny.eta < 1e-30
     with pytest.raises(TooLargeError, match="directions cannot be tried"):
         PaperFAS(alpha=1e-320).schedule(1000, 3, 2.0)
-    with pytest.raises(TooLargeError, match=r"eps = .* asks for more than"):
+    with pytest.raises(TooLargeError, match=r"eps = .* needs more than"):
         fa.FAS(variant="paper", sizes="theorem", kappa=1e100).seek(separable()[0], 3, rng=0)
 
 

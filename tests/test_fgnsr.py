@@ -156,11 +156,11 @@ def test_the_certificate_says_whether_the_steps_sufficed():
     short = fa.FGNSR(iterations=2, tol=1e-9).seek(A, 3, rng=0).certificate
     assert not short.details["converged"]
     assert short.details["iterations"] == 2
-    assert "1e-09 was asked for" in short.statement
+    assert "1e-09 was requested" in short.statement
     loose = fa.FGNSR(tol=10.0).seek(A, 3, rng=0).certificate
     assert loose.details["converged"]
     assert loose.details["gap"] <= 10.0
-    assert "asked for" not in loose.statement
+    assert "requested" not in loose.statement
 
 
 def test_one_distinct_row():

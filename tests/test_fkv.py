@@ -130,9 +130,9 @@ def test_a_size_that_cannot_be_held_says_how_much_it_takes():
     with pytest.raises(TooLargeError, match="draws"):
         fa.fkv(small, 3, rows=10**9, columns=10**9)
     assert small.cost.samples == 0
-    with pytest.raises(TooLargeError, match="eps = 1e-170 asks for more than"):
+    with pytest.raises(TooLargeError, match="eps = 1e-170 needs more than"):
         fa.fkv(small, 3, eps=1e-170)
-    with pytest.raises(TooLargeError, match="eps = 1e-100 asks for more than"):
+    with pytest.raises(TooLargeError, match="eps = 1e-100 needs more than"):
         fa.fkv_sample_size(3, 1e-100, theorem="fkv")
 
 

@@ -220,7 +220,7 @@ def test_solvers_by_name():
         solvers.get("SNAP")
     with pytest.raises(InvalidInputError, match=r"unknown solver .nmf. .solvers: fas, spa"):
         solvers.get("nmf")
-    with pytest.raises(InvalidTypeError, match=r"a solver is a name or an object with .seek"):
+    with pytest.raises(InvalidTypeError, match=r"a solver must be a name or an object with .seek"):
         solvers.get(3)
 
 

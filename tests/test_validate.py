@@ -224,7 +224,7 @@ def test_what_is_no_path_is_refused_at_every_door(path):
 
 def test_rows_of_different_lengths_are_refused():
     for A in ([[1, 2], [3]], [[1.0], [[2.0]]]):
-        with pytest.raises(InvalidInputError, match="A cannot be made an array"):
+        with pytest.raises(InvalidInputError, match="A cannot be converted to an array"):
             fa.FAS().seek(A, 1)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._lazy import load, names
+from ._lazy_names import load, names
 from ._openers import register
 from ._version import __version__
 from .errors import FastAnchorsError
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from .store.store import Store as Store
     from .warm_start import nmf as nmf
 
-# Public name -> the module it lives in. A name that lives in itself is a module (``fa.metrics``).
+# Public name -> its module. A name that equals its module is the module (``fa.metrics``).
 _HOME = {
     "VectorSampler": "sampling.vector",
     "SampleMatrix": "sampling.matrix",
@@ -96,7 +96,7 @@ _HOME = {
     },
 }
 
-# Kinds of source that ``open_matrix`` cannot open by itself, and who opens them.
+# Functions of higher rooms that lower rooms call through the registry, first those that open, build or verify sources.
 register("file", lambda: load(f"{__name__}.fas", {"open_file": "opening"}, "open_file"))
 register("dask", lambda: load(f"{__name__}.dask", {"open_collection": "opening"}, "open_collection"))
 register("object build", lambda: load(f"{__name__}.dask", {"build_objects": "object_store"}, "build_objects"))
@@ -104,7 +104,7 @@ register("object store", lambda: load(f"{__name__}.dask", {"open_objects": "obje
 register("object verify", lambda: load(f"{__name__}.dask", {"verify_objects": "object_store"}, "verify_objects"))
 register("dask rows", lambda: load(f"{__name__}.dask", {"dask_source": "build"}, "dask_source"))
 
-# Results that can write a report on themselves lie below the room that does so.
+# Results write reports, but their modules lie below ``report``.
 register("report", lambda: load(__name__, _HOME, "report").write)
 register("topics report", lambda: load(__name__, _HOME, "report").write_topics)
 register("scene report", lambda: load(__name__, _HOME, "report").write_unmixing)
@@ -157,7 +157,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # to a type checker a name that is not listed above is an error
+if not TYPE_CHECKING:  # type checkers report every name that is not listed above
 
     def __getattr__(name: str) -> Any:
         return load(__name__, _HOME, name)

@@ -1,15 +1,12 @@
-"""The only module that imports numba.
+"""Compile kernels with numba; no other module imports numba.
 
-Kernels are plain functions on NumPy arrays, decorated with :func:`jit`. They compile on their first call (no
-eager signatures, so importing compiles nothing), release the GIL, and are cached on disk where a cache can be
-written; where it cannot (a read-only install and no home directory) they compile in memory instead.
-No ``parallel=True`` and no ``fastmath``: parallelism is by chunks of rows in threads, and sums keep their order.
+Kernels are plain functions on NumPy arrays, decorated with :func:`jit`. They compile on their first call, release the
+GIL, and are cached on disk. Where no cache can be written (a read-only install and no home directory), they compile in
+memory. ``parallel=True`` and ``fastmath`` are not used: threads work on chunks of rows, and sums keep their order.
 
-numba renews a cached kernel when the kernel's own file changes, but not when a kernel or a constant it took from
-another file does: it would go on running the old code. :func:`jit` therefore widens the stamp that numba keeps with
-the cache by the files of all kernels the function calls, at any depth, and by the constants it uses.
-
-Only modules that hold kernels import this one; :mod:`fastanchors` itself loads them on use.
+numba recompiles a cached kernel when its own file changes, but not when a kernel or constant imported from another
+file changes. :func:`jit` therefore adds to the cache stamp the state of the files of all kernels called, at any depth,
+and the values of the constants used.
 """
 
 from __future__ import annotations
@@ -22,6 +19,7 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba.core import event
 
 __all__ = ["jit", "watch_compiling"]
 
@@ -36,8 +34,8 @@ def jit(function: _Function) -> _Function:
     parts = _parts(function)
     try:
         compiled: Any = numba.njit(nogil=True, cache=True)(function)
-        _tend_cache(compiled._cache, parts)
-    except (RuntimeError, AttributeError):  # no place to write a cache to, or a numba whose cache we do not know
+        _extend_cache(compiled._cache, parts)
+    except (RuntimeError, AttributeError):  # no writable cache directory, or an unknown version of numba's cache
         compiled = numba.njit(nogil=True)(function)
     compiled.parts = parts
     if hasattr(compiled, "get_call_template"):  # a plain function where NUMBA_DISABLE_JIT is set
@@ -46,10 +44,7 @@ def jit(function: _Function) -> _Function:
 
 
 def _one_signature(compiled: Any) -> None:
-    """Let a kernel that calls this one with ``0``, or with a variable that began as 0, not compile it for that number.
-
-    numba would compile it once for the literal type and once more for integers; many kernels compiled twice.
-    """
+    """Do not compile this kernel a second time for literal arguments such as ``0``; use the plain integer type."""
     resolve = compiled.get_call_template
     plain: Callable[[Any], Any] = numba.types.unliteral
 
@@ -60,37 +55,36 @@ def _one_signature(compiled: Any) -> None:
 
 
 @contextlib.contextmanager
-def watch_compiling(tell: Callable[[bool], object]) -> Iterator[None]:
-    """Call ``tell(True)`` when a kernel begins to be compiled meanwhile, ``tell(False)`` when it is ready."""
-    from numba.core import event
+def watch_compiling(notify: Callable[[bool], object]) -> Iterator[None]:
+    """Inside this context, call ``notify(True)`` when compilation starts and ``notify(False)`` when it ends."""
 
     class Watcher(event.Listener):
-        depth = 0  # kernels compile the kernels they call
+        depth = 0  # compiling a kernel compiles the kernels it calls
 
         def on_start(self, _: Any) -> None:
             self.depth += 1
             if self.depth == 1:
-                tell(True)
+                notify(True)
 
         def on_end(self, _: Any) -> None:
             self.depth -= 1
             if self.depth == 0:
-                tell(False)
+                notify(False)
 
     with event.install_listener("numba:compile", Watcher()):
         yield
 
 
-def _tend_cache(cache: Any, parts: frozenset[tuple[str, str]]) -> None:
-    """Widen the stamp of numba's cache by ``parts``, and let a full disk or a stale cache cost time but not the call.
+def _extend_cache(cache: Any, parts: frozenset[tuple[str, str]]) -> None:
+    """Add ``parts`` to the stamp of numba's cache, and recompile instead of failing on a full disk or a stale cache.
 
-    Types that kernels were compiled for may be gone in another version of this library; what numba raises then while it
-    reads its cache empties the cache.
+    A cache written by another version of this library may refer to types that no longer exist. An error while reading
+    it empties the cache.
     """
     cache._cache_file._source_stamp = (cache._cache_file._source_stamp, sorted(parts))
     save, load = cache.save_overload, cache.load_overload
 
-    def load_or_forget(signature: Any, context: Any) -> Any:
+    def load_or_clear(signature: Any, context: Any) -> Any:
         try:
             return load(signature, context)
         except (ImportError, AttributeError, EOFError, ValueError, pickle.UnpicklingError):
@@ -98,15 +92,15 @@ def _tend_cache(cache: Any, parts: frozenset[tuple[str, str]]) -> None:
                 cache.flush()
             return None
 
-    def save_or_go_without(signature: Any, result: Any) -> None:
+    def save_if_possible(signature: Any, result: Any) -> None:
         with contextlib.suppress(OSError):
             save(signature, result)
 
-    cache.save_overload, cache.load_overload = save_or_go_without, load_or_forget
+    cache.save_overload, cache.load_overload = save_if_possible, load_or_clear
 
 
 def _parts(function: Callable[..., Any]) -> frozenset[tuple[str, str]]:
-    """What the compiled code is made of: the state of the file of each kernel in it, the value of each constant."""
+    """What the compiled code depends on: the state of the file of each kernel, and the value of each constant."""
     file = function.__code__.co_filename
     parts = set()
     if os.path.exists(file):

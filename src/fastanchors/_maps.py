@@ -1,4 +1,4 @@
-"""Pages of mapped files: a process that has passed over a map need not go on holding it."""
+"""Release the resident pages of memory-mapped files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["release_pages"]
 
 
 def release_pages(array: NDArray[Any]) -> None:
-    """Give back the memory of the whole map that ``array`` lies in; nothing where it lies in no map.
+    """Drop the resident pages of the whole memory map behind ``array``; do nothing if it is not mapped.
 
-    The pages stay in the cache of the system and come back when touched. Only for maps that were not written to: what
-    was changed in a copy-on-write map would be lost.
+    The pages stay in the page cache and are loaded again on access. Use it only for maps that were not written to:
+    changes in a copy-on-write map would be lost.
     """
     base: Any = array
     while isinstance(base, np.ndarray) and base.base is not None:

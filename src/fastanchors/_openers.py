@@ -1,8 +1,8 @@
-"""Registry of functions that lower rooms call in higher ones: openers of sources, and writers of reports.
+"""Registry of functions that lower packages call in higher ones: openers of sources, and writers of reports.
 
-:func:`fastanchors.matrix.open_matrix` lies below the rooms that open files, stores and Dask collections and must not
-name them; results lie below the room that writes reports on them. The root of the package, which lies above all,
-registers functions here under a name. They are imported on first use.
+:func:`fastanchors.matrix.open_matrix` must not import the packages above it that open files, stores and Dask
+collections, and results must not import ``report``. ``fastanchors/__init__.py`` registers these functions here under a
+name. They are imported on first use.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _openers: dict[str, Callable[[], Callable[..., Any]]] = {}
 
 
 def register(kind: str, load: Callable[[], Callable[..., Any]]) -> None:
-    """``load()`` returns the function: for a kind of source, the one that opens it as a ``RowMatrix``."""
+    """Register a function under the name ``kind``; ``load()`` imports and returns it."""
     _openers[kind] = load
 
 
 def opener(kind: str) -> Callable[..., Any]:
-    """The function registered under that name."""
+    """The function registered under the name ``kind``."""
     return _openers[kind]()

@@ -1,7 +1,7 @@
-"""The one thread pool: work on blocks of rows in as many threads as the process may use.
+"""The thread pool: process blocks of rows in as many threads as the process may use.
 
-Threads are never nested: work that already runs in the pool, or inside :func:`one_thread`, is done in its own thread.
-Results do not depend on the number of threads: pieces are fixed by the caller, and results come back in their order.
+Threads are never nested: work submitted from inside the pool, or inside :func:`one_thread`, runs in the calling thread.
+Results do not depend on the number of threads: the caller fixes the pieces, and results keep their order.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
+
+from threadpoolctl import ThreadpoolController
 
 from .errors import InvalidInputError, InvalidTypeError
 
@@ -60,7 +62,7 @@ def thread_count(n_jobs: int | None = None) -> int:
 
 @contextmanager
 def use_threads(n_jobs: int | None) -> Iterator[None]:
-    """Inside, work of this thread uses that many threads (see :func:`thread_count`); None changes nothing."""
+    """Inside this context, the calling thread uses ``n_jobs`` threads (see :func:`thread_count`); None is no change."""
     before = getattr(_here, "limit", None)
     _here.limit = before if n_jobs is None else thread_count(n_jobs)
     try:
@@ -81,7 +83,7 @@ def threads_allowed() -> bool:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Inside, work of this thread stays in it. Results are the same either way."""
+    """Inside this context, the calling thread does all work itself. Results are the same."""
     before = getattr(_here, "single", False)
     _here.single = True
     try:
@@ -95,8 +97,8 @@ def map_ordered(
 ) -> list[_Result]:
     """``function(*piece)`` for every piece; results in the order of the pieces.
 
-    At most two pieces per thread wait at any time, so ``pieces`` may be an iterator over a file larger than memory. The
-    first exception ends the work and is raised here. BLAS uses one thread meanwhile.
+    At most two pieces per thread are queued, so ``pieces`` may be an iterator over a file larger than memory. The first
+    exception stops the work and is raised here. BLAS uses one thread meanwhile.
     """
     threads = thread_count(n_jobs)
     if threads == 1 or not threads_allowed():
@@ -115,7 +117,7 @@ def map_ordered(
         finally:
             for future in waiting:
                 future.cancel()
-            for future in waiting:  # no piece runs on after this function has returned
+            for future in waiting:  # no piece may still run after this function has returned
                 if not future.cancelled():
                     future.exception()
     return results
@@ -126,7 +128,7 @@ def map_ranges(
 ) -> list[_Result]:
     """``function(low, high)`` over equal ranges of ``count`` items, one per thread.
 
-    A range has at least ``smallest`` items, so that little work stays in this thread. What is computed for an item must
+    A range has at least ``smallest`` items, so a small amount of work stays in this thread. The result for an item must
     not depend on its range.
     """
     parts = max(1, min(thread_count(n_jobs), count // max(1, smallest)))
@@ -135,17 +137,17 @@ def map_ranges(
 
 
 class LargePieces(Generic[_Result]):
-    """Work on pieces of which only a few fit in memory: handed to the pool while there is room for more.
+    """Process pieces of which only a few fit in memory: a piece is submitted when there is room for it.
 
-    Used in a ``with`` statement, which ends when nothing is under way any more; on an exception, what has not begun is
-    cancelled. With one thread each piece is worked on when it is submitted.
+    Use it in a ``with`` statement, which waits for all running pieces at its end; on an exception, pieces that have not
+    started are cancelled. With one thread, each piece is processed when it is submitted.
 
     Parameters
     ----------
     most : int
-        How many pieces may be under way; never more than there are threads.
+        How many pieces may run at a time; never more than there are threads.
     room : int or None
-        How many bytes they may have together; a larger piece is worked on alone.
+        How many bytes they may have together; a larger piece runs alone.
     """
 
     def __init__(self, most: int, room: int | None = None) -> None:
@@ -163,7 +165,7 @@ class LargePieces(Generic[_Result]):
         wait(self.under_way)
 
     def submit(self, size: int, function: Callable[..., _Result], *arguments: Any) -> Future[_Result]:
-        """Hand over a piece of ``size`` bytes, for which :meth:`finished` has made room."""
+        """Submit a piece of ``size`` bytes; call :meth:`finished` first to make room for it."""
         future: Future[_Result]
         if self.threads > 1:
             future = _pool(self.threads).submit(_alone, function, arguments)
@@ -177,7 +179,7 @@ class LargePieces(Generic[_Result]):
         return future
 
     def finished(self, size: int | None = None) -> list[Future[_Result]]:
-        """Wait until there is room for a piece of ``size`` bytes, or with None for all; what has ended meanwhile."""
+        """Wait until there is room for ``size`` bytes (None: until all are done); return what finished meanwhile."""
         ended: list[Future[_Result]] = []
         while self.under_way and (size is None or self._is_full(size)):
             done, _ = wait(self.under_way, return_when=FIRST_COMPLETED)
@@ -217,18 +219,15 @@ if hasattr(os, "register_at_fork"):
 
 @cache
 def _blas() -> list[Any]:
-    """The loaded libraries. Finding them takes milliseconds, so it is done once."""
-    from threadpoolctl import ThreadpoolController  # comes with scikit-learn
-
+    """The loaded BLAS libraries. Finding them takes milliseconds, so it is done once."""
     return [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread while any thread of the process is inside; then restore its limit.
+    """Limit BLAS to one thread while any thread of the process is inside this context; then restore its limit.
 
-    Our threads and those of BLAS would wait for each other, and products would be summed in an order that depends on
-    their number.
+    More BLAS threads would compete with ours for cores, and the order of summation would depend on their number.
     """
     global _inside_blas_limit, _blas_limits
     with _lock:
@@ -247,5 +246,5 @@ def one_blas_thread() -> Iterator[None]:
 
 def _set_blas_threads(counts: Sequence[int | None]) -> None:
     for library, count in zip(_blas(), counts):
-        if count is not None:  # a library that does not tell
+        if count is not None:  # None: the library does not report its number of threads
             library.set_num_threads(count)

@@ -1,4 +1,4 @@
-"""Options of an object as scikit-learn reaches them: ``get_params``, ``set_params`` and a readable ``repr``."""
+"""Base class that gives objects scikit-learn's ``get_params`` and ``set_params``, and a readable ``repr``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Self = TypeVar("_Self", bound="Parameters")
 class Parameters:
     """Base of objects whose options are the keywords of their ``__init__``, kept under the same names.
 
-    With it ``sklearn.base.clone`` copies a solver, and ``GridSearchCV`` reaches its options (``solver__robust``).
+    ``sklearn.base.clone`` can then copy a solver, and ``GridSearchCV`` can set its options (``solver__robust``).
     """
 
     @classmethod
@@ -24,11 +24,11 @@ class Parameters:
         return [p.name for p in signature.parameters.values() if p.name != "self" and p.kind is not p.VAR_KEYWORD]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options by name. ``deep`` is accepted for scikit-learn; options have none of their own."""
+        """The options by name. ``deep`` is accepted for scikit-learn and has no effect."""
         return {name: getattr(self, name) for name in self._option_names()}
 
     def set_params(self: _Self, **params: Any) -> _Self:
-        """Change options; all of them are checked as when the object was made, and nothing changes on an error."""
+        """Change options; all of them are checked as in ``__init__``, and nothing changes on an error."""
         options = self.get_params()
         for name in params:
             if name not in options:

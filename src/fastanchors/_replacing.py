@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Write files atomically: complete or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REASONS = {
 
 @contextmanager
 def full_disk_errors(path: Path) -> Iterator[None]:
-    """An error of a disk that takes no more names the file; as Python raises it, it names none."""
+    """Turn errors of a full or read-only disk into a ``StoreError`` that names the file."""
     try:
         yield
     except FastAnchorsError:
@@ -35,7 +35,7 @@ def full_disk_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file beside ``path`` to write to; it takes the name ``path`` at the end, and is removed after an exception."""
+    """A temporary file beside ``path`` to write to; it replaces ``path`` at the end and is removed on an exception."""
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:
         with full_disk_errors(path):

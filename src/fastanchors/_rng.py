@@ -15,7 +15,7 @@ RngLike: TypeAlias = np.random.Generator | np.random.SeedSequence | int | None
 
 
 def as_generator(rng: RngLike = None) -> np.random.Generator:
-    """Return the generator that ``rng`` stands for; a Generator is passed through and advanced by its use."""
+    """``rng`` as a generator; a Generator is returned as it is, so that using it advances it."""
     if isinstance(rng, np.random.Generator):
         return rng
     if isinstance(rng, numbers.Integral) and not isinstance(rng, bool):
@@ -28,5 +28,5 @@ def as_generator(rng: RngLike = None) -> np.random.Generator:
 
 
 def spawn(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
-    """``n`` independent child generators: one per chunk, so that results do not depend on who runs which."""
+    """``n`` independent child generators, one per chunk: results do not depend on which thread runs which chunk."""
     return rng.spawn(n)

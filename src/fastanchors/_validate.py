@@ -1,4 +1,4 @@
-"""Validation of arguments: each public function checks them once, and its private twin computes on clean arrays."""
+"""Validate arguments: each public function checks them once, and private functions compute on clean arrays."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ __all__ = [
 ]
 
 _LARGEST = 2**63 - 1
-_CHUNK_ENTRIES = 1 << 22  # entries looked at together, so that checking needs little extra memory
-_ANY_EXTENT = 1 << 25  # rows or columns that any sparse matrix may have, however empty
-_EMPTY_PER_ENTRY = 256  # and for each of its entries so many more: beyond that the size is taken for an error
+_CHUNK_ENTRIES = 1 << 22  # entries checked at a time, to bound the extra memory
+_ANY_EXTENT = 1 << 25  # rows or columns that any sparse matrix may have, even an empty one
+_EMPTY_PER_ENTRY = 256  # additional rows or columns allowed per entry; a larger size is taken for an error
 
 
 def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = "A") -> Rows:
     """``A`` as a C-ordered numeric 2-D array or as canonical CSR (sorted, no duplicates), checked.
 
-    Sparse input stays sparse, numeric types are kept (bool becomes uint8, float16 float32, objects are refused).
-    Raises on NaN, infinities, an empty or non-2-D shape and, unless ``signed``, on negative entries, with the
-    row and column of the first offender. The caller's data is never changed; it is copied only where it must be.
-    ``finite=False`` leaves the entries unread, for callers whose first pass over them tells (:func:`check_finite`).
+    Sparse input stays sparse, and numeric types are kept (bool becomes uint8, float16 float32, objects float64).
+    Raises on an empty or non-2-D shape and on the first NaN, infinite or, unless ``signed``, negative entry; the error
+    names its row and column. The caller's data is never changed, and copied only where necessary. ``finite=False``
+    skips the check of the entries, for callers that check them in their first pass (:func:`check_finite`).
     """
     if isinstance(A, str | os.PathLike):
         raise InvalidTypeError(
@@ -55,13 +55,13 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
             A = np.asarray(A)
         if isinstance(A, np.ma.MaskedArray) and np.ma.is_masked(A):
             raise InvalidInputError(
-                f"{int(np.ma.getmaskarray(A).sum())} entries of {name} are masked, and what lies under the mask is not "
-                f"to be taken for numbers; fill them first, with {name}.filled(0) for example"
+                f"{int(np.ma.getmaskarray(A).sum())} entries of {name} are masked; fill them first, for example with "
+                f"{name}.filled(0)"
             )
         try:
             matrix = np.asarray(A)
         except (ValueError, OverflowError) as error:
-            raise InvalidInputError(f"{name} cannot be made an array: {one_line(str(error))}") from None
+            raise InvalidInputError(f"{name} cannot be converted to an array: {one_line(str(error))}") from None
         if matrix.ndim != 2:
             hint = "; use x.reshape(1, -1) for one row" if matrix.ndim == 1 else ""
             raise InvalidInputError(f"{name} must be two-dimensional, got shape {matrix.shape}{hint}")
@@ -87,13 +87,13 @@ def _canonical(A: Any, name: str) -> sp.csr_array:
     check_sparse(A, name)
     check_extent(A.shape, A.nnz, name)
     csr = sp.csr_array(A)
-    if A.format != "csr":  # lists of Python numbers, say, are checked as what they became
+    if A.format != "csr":  # formats that check_sparse does not cover, such as lil, are checked after conversion
         check_sparse(csr, name)
     if csr.nnz == A.nnz and _is_canonical(csr):
         return csr
-    small = A.dtype.kind in "iu" and A.dtype.itemsize < 8  # sums would wrap
+    small = A.dtype.kind in "iu" and A.dtype.itemsize < 8  # sums of duplicates could overflow
     csr = sp.csr_array(A.astype(np.int64) if small else A, copy=True)
-    csr.has_canonical_format = csr.has_sorted_indices = False  # whatever was said of it before
+    csr.has_canonical_format = csr.has_sorted_indices = False  # flags copied from A may be stale
     csr.sum_duplicates()
     if small and csr.nnz:
         limits = np.iinfo(A.dtype)
@@ -103,9 +103,9 @@ def _canonical(A: Any, name: str) -> sp.csr_array:
 
 
 def check_sparse(A: Any, name: str = "A") -> None:
-    """Raise unless the index arrays of a sparse matrix are right: compiled code follows them without a look.
+    """Raise unless the index arrays of a sparse matrix are valid: compiled code uses them without bounds checks.
 
-    A few vectorised passes over the indices, no copies of them.
+    Takes a few vectorised passes over the indices, without copies.
     """
     if A.ndim != 2:
         raise InvalidInputError(f"{name} must be two-dimensional, got {A.ndim} dimension(s)")
@@ -130,7 +130,7 @@ def check_sparse(A: Any, name: str = "A") -> None:
 
 
 def _check_pointers(indptr: NDArray[Any], major: int, name: str) -> int:
-    """The number of entries that the pointers speak of."""
+    """The number of entries that ``indptr`` refers to."""
     if indptr.dtype.kind not in "iu" or indptr.shape != (major + 1,):
         raise InvalidInputError(
             f"{name} is damaged: indptr must hold {major + 1} integers, got {indptr.dtype} of shape {indptr.shape}"
@@ -147,45 +147,45 @@ def _check_pointers(indptr: NDArray[Any], major: int, name: str) -> int:
 def _check_indices(index: NDArray[Any], length: int, what: str, count: int, name: str) -> None:
     if index.dtype.kind not in "iu" or index.shape != (count,):
         raise InvalidInputError(
-            f"{name} is damaged: {count} integers must be the {what} indices, got {index.dtype} of shape {index.shape}"
+            f"{name} is damaged: expected {count} integer {what} indices, got {index.dtype} of shape {index.shape}"
         )
-    # Seen as unsigned numbers, negative ones are beyond all others.
+    # Viewed as unsigned, negative numbers are larger than all others.
     if count and int(index.view(index.dtype.str.replace("i", "u")).max()) >= length:
         bad = int(index.min()) if int(index.min()) < 0 else int(index.max())
         raise InvalidInputError(f"{name} is damaged: {what} index {bad} is outside 0 … {length - 1}")
 
 
 def _is_canonical(csr: sp.csr_array) -> bool:
-    """Whether columns strictly rise within every row, looked at anew: a kept flag may be out of date."""
+    """Whether columns strictly increase within every row. SciPy's own flag may be stale."""
     indices, indptr = csr.indices[: csr.nnz], csr.indptr
     for start in range(0, indices.size - 1, _CHUNK_ENTRIES):
         part = indices[start : start + _CHUNK_ENTRIES + 1]
         fall = np.flatnonzero(part[1:] <= part[:-1]) + (start + 1)
-        if fall.size and not np.array_equal(indptr[np.searchsorted(indptr, fall)], fall):  # only rows may begin there
+        if fall.size and not np.array_equal(indptr[np.searchsorted(indptr, fall)], fall):  # not the start of a row
             return False
     return True
 
 
 def check_extent(shape: tuple[int, int], entries: int, name: str) -> None:
-    """Raise where a sparse matrix is so much larger than what it holds that its size must be an error.
+    """Raise where a sparse matrix has so many empty rows or columns that its shape must be an error.
 
-    Every row and column costs memory and disk, empty ones too: a file of 60 bytes can claim 10¹² of them.
+    Empty rows and columns cost memory and disk too, and a file of 60 bytes can claim 10¹² of them.
     """
     for size, what in zip(shape, ("rows", "columns"), strict=True):
         if size > _ANY_EXTENT + _EMPTY_PER_ENTRY * entries:
             raise TooLargeError(
-                f"{name} claims {size:,} {what} but holds {entries:,} entries; if that is no mistake, leave out the "
-                f"empty {what}"
+                f"{name} claims {size:,} {what} but holds {entries:,} entries; if that is correct, remove the empty "
+                f"{what}"
             )
 
 
 def is_dask(A: Any) -> bool:
-    """Whether ``A`` is a Dask array or data frame; told by its looks, so that Dask is not imported."""
+    """Whether ``A`` is a Dask array or data frame, determined from its attributes so that Dask is not imported."""
     return hasattr(A, "__dask_graph__") and hasattr(A, "to_delayed")
 
 
 def numeric(values: NDArray[Any], name: str) -> NDArray[Any]:
-    """The values in a native type that is computed with: integers, float32, float64; objects as float64."""
+    """The values in a supported native type: an integer type, float32 or float64; objects become float64."""
     kind = values.dtype.kind
     if kind == "b":
         return values.astype(np.uint8)
@@ -204,7 +204,7 @@ def numeric(values: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def _no_number(values: NDArray[Any], name: str) -> str:
-    """Which object cannot be taken for a number."""
+    """Error message that names the first object that is not a number."""
     for place, value in np.ndenumerate(values):
         try:
             float(value)
@@ -218,7 +218,7 @@ def _no_number(values: NDArray[Any], name: str) -> str:
 
 
 def check_flag(value: Any, *, name: str) -> bool:
-    """``value`` where it is True or False; words such as "yes" are refused."""
+    """``value`` as a bool; anything but True and False is refused."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidTypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
@@ -282,7 +282,7 @@ def check_number(value: Any, *, name: str, minimum: float = -np.inf, maximum: fl
         raise InvalidTypeError(f"{name} must be a real number, got {value!r}")
     try:
         number = float(value)
-    except OverflowError:  # an integer beyond all doubles
+    except OverflowError:  # an integer larger than any float
         number = np.inf
     if not (np.isfinite(number) and minimum <= number <= maximum):
         raise InvalidInputError(f"{name} must be a finite number between {minimum:g} and {maximum:g}, got {value}")

@@ -1,4 +1,4 @@
-"""The result of a solver: which rows, at what cost, and how sure."""
+"""The result of a solver: the anchors, their cost, and the certificate of the answer."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CertificateKind: TypeAlias = Literal["exact", "near", "sampled", "none"]
 
 @dataclass(frozen=True)
 class Certificate:
-    """How sure the answer is, and why.
+    """What is known about the correctness of an answer.
 
     ``kind`` is ``"exact"`` (proved equal to what full SPA selects), ``"near"`` (every chosen residual is proved
     to be at least 1 − η of the largest), ``"sampled"`` (a statement with probability 1 − δ) or ``"none"``.
-    ``statement`` says it in one sentence for people; ``details`` holds the figures behind it. ``evidence`` is what
+    ``statement`` explains it in one sentence; ``details`` holds the numbers behind it. ``evidence`` is the data that
     :attr:`stability` is computed from.
 
     Examples
@@ -46,18 +46,18 @@ class Certificate:
 
     @property
     def stability(self) -> Any:
-        """How far each anchor would move in other data from the same source; None where the solver cannot tell.
+        """How far each anchor would move in other data from the same source; None where the solver has no estimate.
 
-        A :class:`~fastanchors.greedy.stability.Stability`, computed when it is first asked for (a few hundred
-        milliseconds): the anchors are sought again in two halves of the rows and with noise drawn anew.
+        A :class:`~fastanchors.greedy.stability.Stability`, computed on first access (a few hundred milliseconds): the
+        anchors are computed again from two halves of the rows and with new noise.
         """
         return None if self.evidence is None else self.evidence.stability
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.statement}"
 
-    def told(self, provenance: str | None) -> Certificate:
-        """The same, with a word on how the rows were obtained where there is one."""
+    def with_provenance(self, provenance: str | None) -> Certificate:
+        """The same certificate with a note on how the rows were obtained; None adds no note."""
         if provenance is None:
             return self
         statement = f"{self.statement}; its rows were {provenance}"
@@ -66,9 +66,9 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a solver's own code returns; :meth:`fastanchors.solvers.Solver.seek` makes the result of it.
+    """What a solver's ``_select`` returns; :meth:`fastanchors.solvers.Solver.seek` turns it into :class:`Anchors`.
 
-    ``prefix_certificate`` is given where the first k of the anchors are the answer for k: it returns their certificate.
+    ``prefix_certificate(k)`` returns the certificate of the first k anchors; None where these are not the answer for k.
     """
 
     indices: ArrayLike
@@ -81,10 +81,10 @@ class Selection:
 
 @dataclass(frozen=True, eq=False)
 class Anchors(Sequence[int]):
-    """The anchors that a solver found: a sequence of row indices, with what is known about them.
+    """The anchors that a solver found: a sequence of row indices, with cost and certificate.
 
     ``X[anchors]`` are the anchor rows of an array, ``fa.encode(X, anchors)`` writes every row as a mixture of them.
-    Two results are equal if solver, indices, names, residuals and points are; cost and time do not count.
+    Two results are equal if solver, indices, names, residuals and points are equal; cost and time are not compared.
 
     Attributes
     ----------
@@ -93,19 +93,19 @@ class Anchors(Sequence[int]):
     solver : str
         Name of the solver.
     cost : Cost
-        What was read and drawn.
+        Counts of rows read, entries queried and samples drawn.
     seconds : float
         Wall-clock time of the seek.
     certificate : Certificate
-        How sure the answer is.
+        What is known about the correctness of the answer.
     residuals : ndarray or None
-        For solvers that extract one anchor at a time, the size of the residual at each choice.
+        For solvers that extract one anchor at a time, the size of the residual when each was chosen.
     names : tuple of str or None
         Names of the anchor rows, where the source has any.
     points : ndarray or None
-        What stands for each anchor, in the units of the data (k × n), where that is not simply the row.
+        Denoised or averaged anchors in the units of the data (k × n); None where the anchors are the rows themselves.
     support : ndarray of int or None
-        How many rows are copies of each anchor within their noise, where that was looked at.
+        How many rows are copies of each anchor within the noise, where that was determined.
 
     Examples
     --------
@@ -163,10 +163,10 @@ class Anchors(Sequence[int]):
     def __hash__(self) -> int:
         return hash((self.solver, self.indices.tobytes()))
 
-    # --- for people -------------------------------------------------------------------------------------------------
+    # --- display ----------------------------------------------------------------------------------------------------
 
     def _columns(self) -> dict[str, list[Any]]:
-        """What a table of the anchors shows: column by column."""
+        """The columns of a table of the anchors."""
         columns: dict[str, list[Any]] = {"row": self.indices.tolist()}
         if self.names is not None:
             columns["name"] = list(self.names)
@@ -188,7 +188,7 @@ class Anchors(Sequence[int]):
         return str(opener("notebook form")(self))
 
     def to_frame(self) -> Any:
-        """The anchors as a pandas data frame, one line each."""
+        """The anchors as a pandas data frame, one row each."""
         try:
             import pandas as pd
         except ImportError as error:
@@ -196,14 +196,14 @@ class Anchors(Sequence[int]):
         return pd.DataFrame(self._columns())
 
     def plot(self, X: Any = None, *, ax: Any = None) -> Any:
-        """Draw the anchors as lines over the columns, or the residuals where their values are not known.
+        """Plot the anchors as lines over the columns, or the residuals where ``X`` and ``points`` are both None.
 
         Parameters
         ----------
         X : array, sparse matrix, frame, AnnData, SampleMatrix, store, path or None
-            The matrix they were found in; needed where ``points`` is None to show the anchors themselves.
+            The matrix they were found in; where ``points`` is None it is needed to plot the anchors themselves.
         ax : matplotlib axes or None
-            Where to draw; by default new ones.
+            Where to plot; by default new axes.
 
         Returns
         -------
@@ -229,16 +229,16 @@ class Anchors(Sequence[int]):
         return ax
 
     def report(self, path: str | os.PathLike[str], X: Any, **options: Any) -> Path:
-        """Write a page to explore these anchors: one HTML file that needs nothing else.
+        """Write a report on these anchors: one self-contained HTML file.
 
         Parameters
         ----------
         path : str or path
-            The file to write; it is replaced whole.
+            The file to write; it is replaced atomically.
         X : array, sparse matrix, frame, AnnData, SampleMatrix, store or path
             The matrix they were found in.
         **options
-            Those of :func:`fastanchors.report.write`, such as ``title``, ``kind`` or ``row_names``.
+            Options of :func:`fastanchors.report.write`, such as ``title``, ``kind`` or ``row_names``.
 
         Returns
         -------

@@ -1,8 +1,8 @@
-"""Write every row as a non-negative mixture of the anchors: A ≈ F·A_R with F ≥ 0, all rows at once.
+"""Write every row as a non-negative mixture of the anchors: A ≈ F·A_R with F ≥ 0.
 
-The anchors C = A_R are factored once, C = Rᵀ·Qᵀ; a row a then matters only through its k numbers y = Qᵀ·a, one
-matrix product for a chunk of rows, and ‖f·C − a‖ is least where ‖R·f − y‖ is. Working with R instead of the Gram
-matrix C·Cᵀ = Rᵀ·R keeps the condition number of the anchors instead of squaring it.
+The anchors C = A_R are factored once, C = Rᵀ·Qᵀ. A row a enters only through its k coordinates y = Qᵀ·a, which take one
+matrix product per chunk of rows: ‖f·C − a‖ and ‖R·f − y‖ have the same minimiser. Working with R instead of the Gram
+matrix C·Cᵀ = Rᵀ·R avoids squaring the condition number.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ def encode(
         Rows of any sign; whatever :func:`fastanchors.open_matrix` opens. For a Dask collection the result is a lazy
         Dask array.
     components : array of shape (k, n) or Anchors
-        The anchors; a solver's result stands for its points, or for those rows of ``X``. They may be dependent, then a
-        row has a solution with independent anchors.
+        The anchors. For a solver's result these are its ``points``, or else its rows of ``X``. They may be linearly
+        dependent.
     sum_to_one : bool
-        Also ask that every row of F sums to one (fully constrained unmixing), exactly.
+        Require that every row of F sums to one exactly (fully constrained unmixing).
     out : floating array of shape (m, k) or None
-        Where to write, such as a memory map; by default a new array, float32 for float32 rows and float64 otherwise.
-        Either way the computation is in float64.
+        Array to write to, such as a memory map; by default a new array, float32 for float32 rows, else float64. The
+        computation is always in float64.
     n_jobs : int or None
-        Threads, each with a chunk of rows at a time, as in scikit-learn. The result does not depend on it.
+        Number of threads, as in scikit-learn. The result does not depend on it.
 
     Returns
     -------
     ndarray of shape (m, k)
-        F, which is ``out`` where that was given.
+        F; the same array as ``out`` if that was given.
 
     Notes
     -----
-    Costs O(nnz·k) for the products and a few k³ operations per row. Besides the result it holds an n × k factor of the
-    anchors and about 16 MB per thread (more only if a single row is larger). The solution agrees with
+    Costs O(nnz·k) for the products and a few k³ operations per row. Besides the result it needs an n × k factor of the
+    anchors and about 16 MB per thread (more if a single row is larger). The solution agrees with
     :func:`scipy.optimize.nnls`.
 
     Examples
@@ -68,7 +68,7 @@ def encode(
     check_flag(sum_to_one, name="sum_to_one")
     if is_dask(X):
         if out is not None or n_jobs is not None:
-            raise InvalidInputError("out and n_jobs are for matrices of this process; a Dask array has its own")
+            raise InvalidInputError("out and n_jobs are not supported for Dask collections; remove them")
         if isinstance(components, Anchors):
             components = components_of(open_matrix(X, signed=True), components)
         return _encode_lazily(X, dense_components(components), sum_to_one)
@@ -106,7 +106,7 @@ def _encode_lazy_block(rows: Rows, first_row: int, name: str, C: NDArray[np.floa
 
 
 def dense_components(components: Any) -> NDArray[np.float64]:
-    """The anchors, checked, as a dense array."""
+    """The anchors as a dense array, checked."""
     C = as_matrix(components, signed=True, name="components")
     C = np.asarray(C.toarray() if sp.issparse(C) else C, dtype=np.float64)
     if np.abs(C).max() > 1e150:
@@ -115,14 +115,14 @@ def dense_components(components: Any) -> NDArray[np.float64]:
 
 
 def components_of(matrix: RowMatrix, anchors: Anchors) -> NDArray[np.float64]:
-    """What stands for each anchor: its point, or its row of the matrix."""
+    """The point of each anchor, or else its row of the matrix."""
     return dense_components(matrix.rows(anchors.indices) if anchors.points is None else anchors.points)
 
 
 def encode_rows(
     matrix: RowMatrix, C: NDArray[np.float64], out: NDArray[Any], *, sum_to_one: bool, error: bool = False
 ) -> float:
-    """The computing twin of :func:`encode` on clean input; with ``error`` also returns ‖out·C − matrix‖_F²."""
+    """:func:`encode` without validation; with ``error`` it returns ‖out·C − matrix‖_F², else 0."""
     step = _chunk_rows(matrix, len(C))
     if not matrix.in_process:
         total = 0.0
@@ -130,7 +130,7 @@ def encode_rows(
             out[start : start + len(F)] = F
             total += block_error
         return total
-    with one_blas_thread():  # the same products in the same order, whatever the number of threads
+    with one_blas_thread():  # the order of summation must not depend on the number of threads
         system = AnchorSystem(C, sum_to_one)
 
         def solve(start: int, block: Rows) -> float:
@@ -151,10 +151,10 @@ def _block_weights(
 
 
 def squared_error(matrix: RowMatrix, C: NDArray[np.float64], *, sum_to_one: bool) -> float:
-    """‖F·C − matrix‖_F² for the best F ≥ 0. One number per block leaves the place where the rows are.
+    """‖F·C − matrix‖_F² for the best F ≥ 0. Workers return one number per block.
 
-    For sparse rows the error is ‖a‖² − ‖y‖² + ‖R·f − y‖², which keeps them sparse and cannot tell less than
-    about 1e-8·‖a‖ from zero.
+    For sparse rows the error is computed as ‖a‖² − ‖y‖² + ‖R·f − y‖², which keeps them sparse but resolves errors only
+    down to about 1e-8·‖a‖.
     """
     with one_blas_thread():
         step = _chunk_rows(matrix, len(C))
@@ -180,7 +180,7 @@ class AnchorSystem:
         with np.errstate(all="ignore"):
             Y = block @ self.Q
             finite = np.isfinite(np.einsum("ij,ij->", Y, Y))
-        if not finite:  # every bad entry of a row shows in its products
+        if not finite:  # a NaN or infinite entry makes a product of its row NaN or infinite
             check_finite(block, signed=True, name="X", first_row=start)
             raise InvalidInputError("X has entries so large that their squares overflow; rescale it")
         return block, Y, self.system.solve(Y)
@@ -195,14 +195,14 @@ class AnchorSystem:
     def squared_errors(
         self, squares: NDArray[np.float64], Y: NDArray[np.float64], F: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """‖a − f·C‖² of each row from its ``squares`` ‖a‖²: it reads no row, and cannot tell 1e-15·‖a‖² from zero."""
+        """‖a − f·C‖² of each row from its ``squares`` ‖a‖², without the row itself; accurate to about 1e-15·‖a‖²."""
         gap = Y - F @ self.R.T
         outside = squares - np.einsum("ij,ij->i", Y, Y)
         return np.asarray(np.maximum(outside + np.einsum("ij,ij->i", gap, gap), 0.0))
 
 
 def _chunk_rows(matrix: RowMatrix, k: int) -> int:
-    """Rows of a chunk. It follows from the shape alone, so that rounding does not depend on anything else."""
+    """Rows of a chunk. It depends on the matrix only, so that rounding does not depend on the number of threads."""
     m, n = matrix.shape
     per_row = 16 * (matrix.nnz // m + 1) if matrix.is_sparse else 8 * n
     return max(1, _CHUNK_BYTES // (per_row + 32 * k))

@@ -1,9 +1,9 @@
-"""Every error this library raises on purpose.
+"""The exceptions and warnings of this library.
 
-All derive from :class:`FastAnchorsError`, and also from the built-in class a user would expect to catch
-(``ValueError`` for a bad value, ``TypeError`` for a wrong kind of object, ``OSError`` for files).
-A message names the offending place and the cure. As text it is one line of at most 500 characters without control
-characters, whatever the names in it are: they come from files.
+All exceptions derive from :class:`FastAnchorsError`, and also from the built-in class a user would expect to catch
+(``ValueError`` for a bad value, ``TypeError`` for a wrong type, ``OSError`` for files). A message says what is wrong,
+where, and what to do. It is one line of at most 500 characters without control characters, even where it quotes names
+from files.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = [
     "one_line",
 ]
 
-_LONGEST = 480  # characters of a message; the command line puts its own name before it
-_TAIL = 140  # of these at the end, where the cure is
+_LONGEST = 480  # characters of a message; the command line adds its own name as a prefix
+_TAIL = 140  # characters kept at the end, where the message says what to do
 
 
 def one_line(text: str, longest: int = _LONGEST) -> str:
-    """``text`` on one line, control characters and half characters escaped, cut in the middle where it is too long."""
+    """``text`` on one line: control characters and lone surrogates escaped, the middle cut out if it is too long."""
     line = " ".join(text.split())
     if not line.isprintable():
         line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
@@ -38,7 +38,7 @@ def one_line(text: str, longest: int = _LONGEST) -> str:
 
 
 class FastAnchorsError(Exception):
-    """Base of all errors of fastanchors.
+    """Base class of all errors of fastanchors.
 
     Examples
     --------
@@ -55,19 +55,19 @@ class FastAnchorsError(Exception):
 
 
 class GuessWarning(UserWarning):
-    """A file was read by a guess that could be wrong; the message says what was taken and which option settles it."""
+    """The layout of a file was guessed; the message says what was assumed and which option overrides it."""
 
 
 class InvalidInputError(FastAnchorsError, ValueError):
-    """A value is outside what the function accepts: NaN, negative, wrong shape, k too large."""
+    """A value is not accepted: NaN, negative, wrong shape, k too large."""
 
 
 class InvalidTypeError(FastAnchorsError, TypeError):
-    """An object of the wrong kind was passed."""
+    """An object of the wrong type was passed."""
 
 
 class RankError(InvalidInputError):
-    """The matrix has fewer independent anchors than were asked for; ``rank`` says where it stopped.
+    """The matrix has fewer independent anchors than requested; ``rank`` is the number found.
 
     ``set_aside`` is the number of rows that were excluded because they have too few near neighbours.
     """
@@ -78,15 +78,15 @@ class RankError(InvalidInputError):
 
 
 class TooLargeError(FastAnchorsError, MemoryError):
-    """The request would take more memory or more samples than can be held; the message says how much."""
+    """The request would need too much memory or too many samples; the message says how much."""
 
 
 class SamplingError(FastAnchorsError, RuntimeError):
-    """A random procedure did not finish within its bound on trials; the message reports the rate seen."""
+    """A random procedure did not finish within its limit of trials; the message reports the acceptance rate."""
 
 
 class ConcurrentAccessError(FastAnchorsError, RuntimeError):
-    """One thread changes a matrix while another uses it."""
+    """A thread changed a matrix while another thread was using it."""
 
 
 class StoreError(FastAnchorsError, OSError):
@@ -94,7 +94,7 @@ class StoreError(FastAnchorsError, OSError):
 
 
 class CorruptStoreError(StoreError):
-    """A file of a store does not hold what its manifest says."""
+    """A file of a store does not match its manifest."""
 
 
 class StoreLockedError(StoreError):

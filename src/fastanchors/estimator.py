@@ -1,4 +1,4 @@
-"""Separable NMF with scikit-learn's conventions: fit finds the anchors, transform encodes rows in them."""
+"""``SeparableNMF``, a scikit-learn estimator: ``fit`` finds the anchors, ``transform`` encodes rows in them."""
 
 from __future__ import annotations
 
@@ -37,58 +37,58 @@ _SAMPLED_ROWS = 4096  # rows of a store that the reconstruction error is estimat
 
 
 class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """X ≈ F·X_R: non-negative mixtures of a few rows of X itself, the anchors.
+    """Separable NMF: X ≈ F·X_R, where every row is a non-negative mixture of a few rows of X, the anchors.
 
-    X is whatever :func:`fastanchors.open_matrix` opens: an array, a sparse matrix (never made dense), a pandas or
-    polars frame, AnnData, a sample matrix, a store, the path of a store or file, or a Dask collection, whose weights
-    are then lazy. Fitting an array with ``normalize="l1"`` takes the memory of one scaled copy.
+    X is anything that :func:`fastanchors.open_matrix` opens: an array, a sparse matrix (never made dense), a pandas or
+    polars frame, AnnData, a sample matrix, a store, the path of a store or file, or a Dask collection, for which the
+    weights are lazy. Fitting an array with ``normalize="l1"`` needs memory for one scaled copy.
 
     Parameters
     ----------
     n_components : int or "auto"
-        Number of anchors, or ``"auto"`` to choose it by :func:`fastanchors.rank_curve`. More than there are rows is an
-        error. Where the data hold fewer independent anchors than asked for, there is a warning, all of them are taken,
-        and ``n_components_`` tells how many.
+        Number of anchors, or ``"auto"`` to choose it with :func:`fastanchors.rank_curve`. More anchors than rows is an
+        error. If the data have fewer independent anchors than requested, all of them are used with a warning, and
+        ``n_components_`` is their number.
     solver : str or solver
         ``"fas"``, ``"spa"``, ``"snpa"``, ``"xray"``, ``"dca"``, ``"arora-lp"``, ``"hottopixx"``, ``"qdca"``,
         ``"fgnsr"``, or an object such as ``fa.SPA(robust="average")``.
     normalize : "l1" or None
-        ``"l1"`` looks for anchors among the rows scaled to sum one, so that a row's length does not make it an anchor
-        (zero rows stay zero); None takes the rows as they are. Weights are always for the rows as given. A sample
-        matrix or a store is taken as its view shows it, whatever this says.
+        ``"l1"`` searches for anchors among the rows scaled to unit sum, so that a row is not chosen for its length
+        (zero rows stay zero); None uses the rows as they are. Weights always refer to the rows as given. It has no
+        effect on a sample matrix or a store, which keep the normalisation they were built with.
     sum_to_one : bool
         Whether the weights of each row must sum to one.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        Same seed, same answer.
+        Seed of the solver; the same seed gives the same result.
     n_jobs : int or None
-        Threads, as everywhere in scikit-learn. Results do not depend on it.
+        Number of threads, as in scikit-learn. Results do not depend on it.
     selection : "auto", "spa", "smoothed", "pseudo-points", "lifted" or "whitened"
-        How ``solver="fas"`` selects anchors (see :class:`fastanchors.FAS`). By default the noise of the rows decides:
-        without any the components are rows of X, with noise they are points that many rows support.
+        How ``solver="fas"`` selects anchors (see :class:`fastanchors.FAS`). By default it depends on the noise of the
+        rows: without noise the components are rows of X, with noise they are averages of many rows.
     layer : str or None
-        Which layer of AnnData, an object or a file; None for its ``X``.
+        Layer of AnnData (object or file) to read; None for its ``X``.
 
     Attributes
     ----------
     anchors_ : ndarray of int
         Indices of the anchor rows, in the order of extraction.
     components_ : ndarray
-        The anchor rows of X, as given; where X is noisy or the solver averages, the points that stand for them.
+        The anchor rows of X as given; if X is noisy or the solver averages, the denoised anchors.
     n_components_ : int
-        How many there are.
+        Number of anchors found.
     reconstruction_err_ : float
-        ‖X − F·C‖_F, C the components. For a sample matrix or a store with more than 4096 rows it is estimated from as
-        many rows drawn by the sample model, so that fitting a store does not read it all.
+        ‖X − F·C‖_F, where C are the components. For a sample matrix or a store with more than 4096 rows it is estimated
+        from 4096 sampled rows, so that fitting does not read the whole store.
     certificate_ : Certificate
-        How sure the solver is that these are the anchors.
+        What is known about the correctness of the anchors.
     result_ : Anchors
-        The solver's whole result; ``result_.names`` are the row labels of a frame, or the names of cells.
+        The solver's result; ``result_.names`` are the row labels of a frame or the cell names of AnnData.
     rank_curve_ : RankCurve
-        What ``n_components="auto"`` was decided on; only then.
+        The curves behind the choice of ``n_components="auto"``; set only then.
     n_samples_seen_ : int
-        How many rows :meth:`partial_fit` was given so far; only then.
+        Number of rows passed to :meth:`partial_fit` so far; set only then.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn; the names are those of a frame's columns or of the genes of AnnData.
+        As in scikit-learn; the names are the columns of a frame or the genes of AnnData.
 
     Examples
     --------
@@ -135,18 +135,18 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> SeparableNMF:
-        """Find the anchors among the rows of ``X`` and all rows given to ``partial_fit`` before.
+        """Find the anchors among the rows of ``X`` and all rows passed to ``partial_fit`` before.
 
-        The answer is that of a fit of all these rows. They are kept in a :class:`fastanchors.SampleMatrix` (about three
-        times their memory), whose index follows what arrives: with ``selection="spa"`` a call looks at little more than
-        the new rows. The other rules weigh all rows against each other, and a call costs about as much as a fit.
-        ``anchors_`` counts the rows in the order they arrived. The first call needs at least ``n_components`` rows.
-        :meth:`fit` keeps no rows: after it, the first call begins anew. A call with wrong rows or options takes none.
+        The result is that of a fit on all these rows. They are kept in a :class:`fastanchors.SampleMatrix` (about three
+        times their memory) with an index that is updated: with ``selection="spa"`` a call reads little more than the
+        new rows. The other rules compare all rows, and a call costs about as much as a fit. ``anchors_`` are positions
+        in the order of arrival. The first call needs at least ``n_components`` rows. :meth:`fit` discards the rows of
+        earlier calls. A call that fails validation adds no rows.
 
         Parameters
         ----------
         X : array, sparse matrix, frame or AnnData
-            Rows that have arrived, of one width. Rows in a store are appended there, and the store is fitted again.
+            New rows, all with the same number of columns. For a store, append the rows to it and call ``fit``.
         y : ignored
 
         Returns
@@ -165,16 +165,16 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         100
         """
         seen: SampleMatrix | None = self.__dict__.get("_seen")
-        _solver(self.solver, self.selection), self._asked()  # what is wrong is said before any row is taken
-        arrived = self._matrix(X, reset=seen is None)
-        if not isinstance(arrived, ArrayMatrix):
+        _solver(self.solver, self.selection), self._requested()  # validate the options before any row is added
+        new = self._matrix(X, reset=seen is None)
+        if not isinstance(new, ArrayMatrix):
             raise InvalidTypeError(
                 f"partial_fit takes rows in memory, not a {type(X).__name__}; append rows to a store and fit the store"
             )
         if seen is None:
-            seen = SampleMatrix(arrived.data, self._check_normalize(), row_names=arrived.row_names)
+            seen = SampleMatrix(new.data, self._check_normalize(), row_names=new.row_names)
         else:
-            self._append(seen, arrived)
+            self._append(seen, new)
         with use_threads(self.n_jobs):
             rng = self._select(seen, seen.raw_rows, scaled=seen.normalize == "l1")
             m = seen.shape[0]
@@ -184,20 +184,20 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._seen, self.n_samples_seen_ = seen, m
         return self
 
-    def _append(self, seen: SampleMatrix, arrived: ArrayMatrix) -> None:
-        """Rows that have arrived, if they go with those seen so far."""
+    def _append(self, seen: SampleMatrix, new: ArrayMatrix) -> None:
+        """Append rows to those seen so far, after checking that they are compatible."""
         if seen.normalize != self.normalize:
             raise InvalidInputError(f"normalize was {seen.normalize!r} for the rows so far, now {self.normalize!r}")
-        if (seen.row_names is None) != (arrived.row_names is None):
-            have, new = ("no names", "names") if seen.row_names is None else ("names", "none")
+        if (seen.row_names is None) != (new.row_names is None):
+            before, now = ("no names", "names") if seen.row_names is None else ("names", "none")
             raise InvalidInputError(
-                f"the rows so far have {have}, these have {new}: give frames with an index each time"
+                f"the rows so far have {before}, these have {now}; always pass frames with an index"
             )
-        _check_signs(arrived.data)
+        _check_signs(new.data)
         with np.errstate(over="ignore"):
-            rows = arrived.data.astype(seen.dtype, copy=False)
+            rows = new.data.astype(seen.dtype, copy=False)
         check_finite(rows, name=f"X.astype({seen.dtype})")
-        seen.append(rows, row_names=arrived.row_names)
+        seen.append(rows, row_names=new.row_names)
 
     def _forget(self) -> None:
         """Drop the rows of earlier calls of partial_fit."""
@@ -205,7 +205,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self.__dict__.pop(name, None)
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
-        """:meth:`fit` and :meth:`transform` in one pass; the error is exact for every kind of ``X``."""
+        """:meth:`fit` and :meth:`transform` together; ``reconstruction_err_`` is exact for every kind of ``X``."""
         matrix = self._matrix(X, reset=True)
         self._forget()
         with use_threads(self.n_jobs):
@@ -232,7 +232,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return F
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """The rows F·C (C the components) that the weights in ``X`` stand for."""
+        """The rows F·C for the weights F in ``X``, where C are the components."""
         check_is_fitted(self)
         if is_dask(X):
             from .dask.blockwise import lazy_mixtures
@@ -244,7 +244,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return F @ self.components_
 
     def score(self, X: Any, y: Any = None) -> float:
-        """−‖X − F·C‖_F / ‖X‖_F: the closer to zero, the better; 0 for X = 0."""
+        """−‖X − F·C‖_F / ‖X‖_F, at most 0, higher is better; 0 for X = 0."""
         check_is_fitted(self)
         matrix = self._matrix(X, reset=False)
         with use_threads(self.n_jobs):
@@ -263,7 +263,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return tags
 
     def _matrix(self, X: Any, *, reset: bool) -> RowMatrix:
-        """``X`` checked and opened; scikit-learn's own checks see what scikit-learn knows."""
+        """Open ``X`` and check it, with scikit-learn's own checks for the types that scikit-learn supports."""
         check_flag(self.sum_to_one, name="sum_to_one")
         if is_dask(X):
             self._check_collection(X, reset=reset)
@@ -271,7 +271,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         names, like = None, X
         if _unknown_to_sklearn(X) or self.layer is not None:
             matrix = open_matrix(X, signed=True, checked=False, name="X", layer=self.layer)
-            like = X.var.iloc[:, :0].T if package(X) == "anndata" else np.empty((0, matrix.shape[1]))  # with its genes
+            like = X.var.iloc[:, :0].T if package(X) == "anndata" else np.empty((0, matrix.shape[1]))  # columns: genes
             self._check_width(matrix.shape[1], like, reset=reset)
             if not isinstance(matrix, ArrayMatrix):
                 return matrix
@@ -291,14 +291,14 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return ArrayMatrix(data, row_names=names)
 
     def _check_collection(self, X: Any, *, reset: bool) -> None:
-        """Width and names of a Dask array or data frame, of which nothing is computed."""
+        """Check width and column names of a Dask collection, without computing anything."""
         from .dask.collection import is_frame, layout
 
         columns = layout(X).columns
         self._check_width(columns, X._meta if is_frame(X) else np.empty((0, columns)), reset=reset)
 
     def _check_width(self, columns: int, like: Any, *, reset: bool) -> None:
-        """Width (and names, where ``like`` has any) of rows that are not looked at."""
+        """Check the number of columns, and their names if ``like`` has any, without reading the rows."""
         if not reset and columns != self.n_features_in_:
             raise InvalidInputError(
                 f"X has {columns} features, but SeparableNMF is expecting {self.n_features_in_} features"
@@ -306,7 +306,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         validate_data(self, like, reset=reset, skip_check_array=True)
 
     def _find(self, matrix: RowMatrix) -> np.random.Generator:
-        """Everything fitted but the error; returns the generator for what else is random."""
+        """Set all fitted attributes but the error; returns the random generator for further use."""
         seen = matrix
         if self._check_normalize() == "l1" and not isinstance(matrix, SampleAccess):
             seen = matrix.l1_scaled()
@@ -317,8 +317,8 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise InvalidInputError(f"normalize must be 'l1' or None, got {self.normalize!r}")
         return "l1" if self.normalize else None
 
-    def _asked(self) -> int | None:
-        """How many anchors are asked for; None for "auto"."""
+    def _requested(self) -> int | None:
+        """The requested number of anchors; None for "auto"."""
         if isinstance(self.n_components, str):
             if self.n_components != "auto":
                 raise InvalidInputError(f"n_components must be an integer or 'auto', got {self.n_components!r}")
@@ -328,24 +328,24 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _select(
         self, matrix: RowMatrix, as_given: Callable[[NDArray[np.intp]], Rows], *, scaled: bool
     ) -> np.random.Generator:
-        """Anchors of ``matrix``, components in the units of the rows as given, which it may show scaled to sum one."""
+        """Find the anchors of ``matrix``; ``scaled`` says that its rows are ``as_given`` divided by their sums."""
         solver = _solver(self.solver, self.selection)
         rng = as_generator(_as_rng(self.random_state))
-        k = self._asked()
+        k = self._requested()
         if k is None:
             self.rank_curve_ = rank_curve(matrix, k_max=min(50, _most(solver, matrix.shape)), rng=rng)
             result = _seek(solver, matrix, self.rank_curve_.k, rng)
         else:
-            self.__dict__.pop("rank_curve_", None)  # of an earlier fit
+            self.__dict__.pop("rank_curve_", None)  # set by an earlier fit
             if k > matrix.shape[0]:
                 raise InvalidInputError(
                     f"n_components = {k} anchors cannot be found among n_samples = {matrix.shape[0]} rows; "
-                    "ask for fewer, or for n_components='auto'"
+                    "request fewer, or use n_components='auto'"
                 )
             result = _seek(solver, matrix, k, rng)
             if len(result) < k:
                 warnings.warn(
-                    f"n_components = {k}, but the data hold only {len(result)} independent anchors; these are taken",
+                    f"n_components = {k}, but the data have only {len(result)} independent anchors; these are used",
                     stacklevel=4,  # the caller of fit
                 )
         self.result_ = result
@@ -357,7 +357,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if result.points is not None:
             size = row_sums(rows)[:, None] if scaled else 1.0
             components = (result.points * size).astype(components.dtype, copy=False)
-        # Whole numbers become doubles, as everywhere in scikit-learn.
+        # Integers become float64, as in scikit-learn.
         self.components_ = components if components.dtype.kind == "f" else components.astype(np.float64)
         return rng
 
@@ -373,12 +373,12 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 
 def _unknown_to_sklearn(X: Any) -> bool:
-    """Whether this is no table that scikit-learn reads itself, with the names of its columns."""
+    """Whether scikit-learn's ``validate_data`` cannot handle ``X``."""
     return isinstance(X, RowMatrix | BlockSource | str | PathLike) or package(X) == "anndata"
 
 
 def _check_signs(rows: Rows) -> None:
-    """No negative entries, in the words that scikit-learn looks for."""
+    """Raise on negative entries, with the message that scikit-learn's estimator checks expect."""
     try:
         check_finite(rows, name="X")
     except InvalidInputError as error:
@@ -395,12 +395,12 @@ def _solver(solver: Any, selection: SelectionRule) -> Any:
 
 
 def _most(solver: Any, shape: tuple[int, int]) -> int:
-    """How many anchors the solver can find at most."""
+    """The largest number of anchors that the solver can find."""
     return solver.most(shape) if isinstance(solver, solvers.Solver) else min(shape)
 
 
 def _seek(solver: Any, matrix: RowMatrix, k: int, rng: np.random.Generator) -> Anchors:
-    """k anchors, or all there are."""
+    """k anchors, or all of them if there are fewer."""
     k = min(k, _most(solver, matrix.shape))
     try:
         return solver.seek(matrix, k, rng=rng)

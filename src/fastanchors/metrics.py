@@ -1,7 +1,7 @@
-"""The scores of this field: anchors found, spectra matched, rows reconstructed, topics that cohere.
+"""Scores: anchor recovery, spectral angles, abundance and reconstruction errors, topic coherence.
 
-Where a score compares k found things with k true ones in unknown order, they are matched by the assignment
-(Hungarian) algorithm, which costs O(k³).
+Scores that compare k results with k true ones in unknown order match them with the Hungarian algorithm, which costs
+O(k³).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ._validate import as_matrix, check_index, check_number, check_size
 from .anchors import Anchors
 from .errors import InvalidInputError
 from .matrix import RowMatrix, open_matrix
-from .matrix.drawing import draw_rows
+from .matrix.norm_draws import draw_rows
 
 __all__ = [
     "Match",
@@ -44,7 +44,7 @@ _CHUNK_ENTRIES = 1 << 22
 
 
 def anchor_recovery(found: ArrayLike, labels: ArrayLike) -> float:
-    """Share of the true anchors among the found rows; any copy of an anchor counts as that anchor, once.
+    """Fraction of the true anchors among the found rows; any copy of an anchor counts as that anchor, once.
 
     ``labels`` gives for every row the number of the anchor it is a copy of, −1 for other rows
     (``datasets.Separable.labels``, or :func:`anchor_labels`). 1.0 is full recovery.
@@ -54,7 +54,7 @@ def anchor_recovery(found: ArrayLike, labels: ArrayLike) -> float:
     found
         Indices of the rows found.
     labels
-        For each row the anchor it is a copy of, or −1.
+        For each row the number of the anchor it is a copy of, or −1.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def anchor_recovery(found: ArrayLike, labels: ArrayLike) -> float:
 def anchor_labels(A: Any, anchors: ArrayLike, *, tolerance: float = 0.0) -> NDArray[np.int32]:
     """For each row of ``A`` the nearest anchor row within ``tolerance`` (Euclidean, relative to the anchor's norm).
 
-    Zero tolerance finds exact copies, up to rounding. −1 marks rows that are no copy. O(m·n·k) in blocks.
+    Zero tolerance finds copies that are exact up to rounding. Costs O(m·n·k), in blocks.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def anchor_labels(A: Any, anchors: ArrayLike, *, tolerance: float = 0.0) -> NDAr
     anchors
         Indices of the anchor rows.
     tolerance
-        Distance up to which a row counts as its anchor; −1 marks the others.
+        Distance up to which a row counts as a copy of its anchor; −1 marks the other rows.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def anchor_labels(A: Any, anchors: ArrayLike, *, tolerance: float = 0.0) -> NDAr
 
 @dataclass(frozen=True)
 class Match:
-    """Found things matched with true ones: ``found[p]`` goes with ``true[p]`` at ``values[p]``.
+    """A one-to-one matching: ``found[p]`` is matched with ``true[p]`` at the score ``values[p]``.
 
     Examples
     --------
@@ -136,8 +136,8 @@ class Match:
 def spectral_angles(X: ArrayLike, Y: ArrayLike) -> NDArray[np.float64]:
     """Angles in radians between every row of ``X`` and every row of ``Y``; the angle to a zero row is π/2.
 
-    From the chord between unit vectors, 2·arcsin(‖x − y‖/2), which keeps its digits for small angles where the
-    arc cosine loses half of them.
+    Computed from the chord between unit vectors, 2·arcsin(‖x − y‖/2), which is accurate for small angles, where the
+    arc cosine loses half of the digits.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def spectral_angles(X: ArrayLike, Y: ArrayLike) -> NDArray[np.float64]:
 def matched_spectral_angle(true: ArrayLike, found: ArrayLike) -> Match:
     """Spectral angles (radians) of the best one-to-one matching of found spectra (rows) with true ones.
 
-    ``match.mean`` is the usual score. With unequal numbers the smaller side is matched wholly.
+    ``match.mean`` is the usual score. If the numbers differ, every spectrum of the smaller set is matched.
 
     Parameters
     ----------
@@ -186,14 +186,12 @@ def matched_spectral_angle(true: ArrayLike, found: ArrayLike) -> Match:
 def abundance_rmse(true: ArrayLike, found: ArrayLike, *, match: Match | None = None) -> float:
     """Root mean square error of abundances (rows × k), after matching the materials.
 
-    ``match`` is one from :func:`matched_spectral_angle`; without it the columns are matched by least error.
-
     Parameters
     ----------
     true, found
         Abundances, rows × k.
     match
-        How materials were matched; by default to the least error.
+        Matching of the materials, from :func:`matched_spectral_angle`; by default the one with the least error.
 
     Examples
     --------
@@ -218,7 +216,7 @@ def abundance_rmse(true: ArrayLike, found: ArrayLike, *, match: Match | None = N
 
 @dataclass(frozen=True)
 class ReconstructionError:
-    """‖A − F·A_R‖_F, absolute and relative to ‖A‖_F; ``low`` and ``high`` bound ``relative`` when rows were sampled.
+    """‖A − F·A_R‖_F, absolute and relative to ‖A‖_F; ``low`` … ``high`` is the confidence interval of ``relative``.
 
     Examples
     --------
@@ -248,30 +246,30 @@ def reconstruction_error(
     confidence: float = 0.95,
     rng: RngLike = None,
 ) -> ReconstructionError:
-    """How well the anchors explain ``A``: on all rows, or on ``rows`` rows drawn by the sample model.
+    """The error of writing ``A`` in its anchors: of all rows, or estimated from ``rows`` sampled rows.
 
     Parameters
     ----------
     A
         Anything that :func:`fastanchors.open_matrix` opens.
     components
-        Anchor rows, k×n; a solver's result stands for its points, or for those rows of ``A``.
+        Anchor rows, k×n. For a solver's result these are its ``points``, or else its rows of ``A``.
     weights
-        F, m×k; left out, the rows looked at are encoded (non-negative least squares, ``sum_to_one`` or not).
+        F, m×k; None encodes the rows (non-negative least squares, with ``sum_to_one`` or without).
     rows
-        How many rows to draw, with probability ‖A_(i)‖²/‖A‖_F² and replacement; None looks at every row.
+        How many rows to draw with replacement and probability ‖A_(i)‖²/‖A‖_F²; None uses every row.
     sum_to_one
         Whether the weights of a row must sum to one.
     confidence
-        Of the interval ``low`` … ``high`` when sampling.
+        Confidence level of the interval ``low`` … ``high`` when sampling.
     rng
         A ``numpy.random.Generator``, an int seed or None.
 
     Notes
     -----
-    Drawn so, the mean of ‖r_i‖²/‖A_(i)‖² is an unbiased estimate of the squared relative error, each term within
-    [0, 1] for the best weights. The interval is normal on that mean. Sampling reads ``rows`` rows only (and for a plain
-    matrix its row norms).
+    For rows drawn this way the mean of ‖r_i‖²/‖A_(i)‖² is an unbiased estimate of the squared relative error, and each
+    term is within [0, 1] for the best weights. The interval assumes a normal distribution of the mean. Sampling reads
+    ``rows`` rows only (plus one pass for the norms if the matrix has no sample access).
 
     Examples
     --------
@@ -331,7 +329,7 @@ def _lost(block: Rows, W: NDArray[np.float64], F: Any, sum_to_one: bool) -> NDAr
 
         F = encode(block, W, sum_to_one=sum_to_one)
     lost = np.empty(block.shape[0])
-    for start, part in _blocks(block):  # sparse rows are made dense a few at a time
+    for start, part in _blocks(block):  # a few sparse rows at a time are made dense
         stop = start + part.shape[0]
         gap = _dense(part).astype(np.float64) - F[start:stop] @ W
         lost[start:stop] = np.einsum("ij,ij->i", gap, gap)
@@ -344,7 +342,7 @@ def _lost(block: Rows, W: NDArray[np.float64], F: Any, sum_to_one: bool) -> NDAr
 def topic_coherence(
     topics: ArrayLike, counts: Any, *, measure: Literal["umass", "npmi"] = "umass", top: int = 10
 ) -> NDArray[np.float64]:
-    """Coherence of each topic from how often its top words share documents; higher is better.
+    """Coherence of each topic from the co-occurrence of its top words in documents; higher is better.
 
     Parameters
     ----------
@@ -355,9 +353,9 @@ def topic_coherence(
         Documents × words, array or sparse; only whether a word occurs in a document matters.
     measure
         ``"umass"`` (Mimno et al. 2011): mean over pairs i > j of log((D(w_i, w_j) + 1)/D(w_j)); ``"npmi"`` (Bouma
-        2009): mean over pairs of log(p(i,j)/(p(i)p(j)))/−log p(i,j), −1 for pairs that never meet.
+        2009): mean over pairs of log(p(i,j)/(p(i)p(j)))/−log p(i,j), −1 for pairs that never co-occur.
     top
-        Words looked at in each topic.
+        Number of top words used in each topic.
 
     Examples
     --------
@@ -386,8 +384,8 @@ def topic_coherence(
 
 
 def coherence_of(together: NDArray[np.float64], documents: int, measure: str) -> float:
-    """Coherence of words from how many of the documents each two of them share; on the diagonal those of each word."""
-    alone = np.maximum(np.diag(together), 1.0)  # a word of no document meets none
+    """Coherence from co-document counts of word pairs; the diagonal holds the document counts of the words."""
+    alone = np.maximum(np.diag(together), 1.0)  # avoids division by zero for words that occur nowhere
     later, earlier = np.tril_indices(len(together), -1)
     pair = together[later, earlier]
     if measure == "umass":
@@ -404,14 +402,14 @@ def _npmi(joint: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.floa
 
 
 def topic_uniqueness(topics: ArrayLike, *, top: int = 10) -> float:
-    """Mean over topics and their top words of 1/(topics that have the word among their top): 1/k … 1.
+    """Mean over topics and their top words of 1/(number of topics that have this top word): between 1/k and 1.
 
     Parameters
     ----------
     topics
         Topics × words.
     top
-        How many of the largest entries of a topic are its top words.
+        Number of top words of a topic, those of largest weight.
 
     Examples
     --------
@@ -426,7 +424,7 @@ def topic_uniqueness(topics: ArrayLike, *, top: int = 10) -> float:
 
 
 def _top_words(topics: ArrayLike, vocabulary: int | None, top: int) -> NDArray[np.intp]:
-    """k × top words: an integer array as it stands, weights by falling weight and rising index."""
+    """k × top words: an integer array as it is, weights sorted by decreasing weight, then by index."""
     array = np.asarray(topics)
     if array.ndim != 2 or 0 in array.shape:
         raise InvalidInputError(f"topics must be two-dimensional and not empty, got shape {array.shape}")

@@ -1,9 +1,9 @@
-"""The number of anchors: figures to judge it by, and a choice.
+"""Choose the number of anchors from curves of residuals, errors and singular values.
 
-Anchors are taken greedily, each time the row farthest from the cone of those taken (as in SNPA and XRAY), so the
-curve counts extreme rows, of which there may be more than the rank. While true anchors are missing, the farthest row is
-far; once all are there, only noise is left and the curve falls by a large factor to a flat floor. Where noise
-blurs this fall, the singular values decide: how many are larger than noise of the remaining energy would make them.
+Anchors are selected greedily: each is the row farthest from the cone of those before it (as in SNPA and XRAY). The
+curve therefore counts extreme rows, of which there may be more than the rank. While true anchors are missing, the
+farthest row is far; once all are found, only noise is left and the curve drops to a flat floor. Where noise blurs this
+drop, the singular values decide: it counts how many are larger than noise of the remaining energy would produce.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .greedy.coordinates import coordinates
 from .greedy.how_many import DIRECTIONS, HowMany, how_many
 from .greedy.reader import Reader
 from .matrix import ArrayMatrix, RowMatrix, SampleAccess, open_matrix
-from .matrix.drawing import draw_rows
+from .matrix.norm_draws import draw_rows
 from .solvers.spa import SPA
 
 __all__ = ["RankCurve", "rank_curve"]
 
-_CLEAR = 2.0  # a fall of the residual by this factor is a gap
-_STRONG = 10.0  # … and by this one outweighs singular values that say otherwise
-_EDGE = 1.05  # singular values above the edge of the noise by less than this may be noise
+_CLEAR = 2.0  # a drop of the residual by this factor is a gap
+_STRONG = 10.0  # a gap of this factor overrides the singular values
+_EDGE = 1.05  # a singular value must exceed the noise edge by this factor to count as signal
 _JUDGED = 4000  # rows whose directions are compared with their noise
-_DEPENDENT = 1e-12  # a singular value this small against the largest is rounding
-_ZERO = 1e-13  # a residual this small against the largest row is rounding
+_DEPENDENT = 1e-12  # singular values below this fraction of the largest are rounding
+_ZERO = 1e-13  # residuals below this fraction of the largest row are rounding
 
 _Array = NDArray[np.float64]
 
@@ -50,19 +50,19 @@ class RankCurve:
     reason
         Why, in one sentence.
     ks
-        1, 2, … up to the largest number tried (fewer where nothing was left).
+        1, 2, … up to the largest number tried (fewer if the residual became zero).
     residuals
         For each k, the largest distance of a row from the cone of the first k anchors.
     errors
-        For each k, ‖A − F·A_R‖_F / ‖A‖_F with these anchors and the best F ≥ 0.
+        For each k, ‖A − F·A_R‖_F / ‖A‖_F with the first k anchors and the best F ≥ 0.
     falls
-        For each k, by what factor the k-th anchor lowered ``residuals``.
+        For each k, the factor by which the k-th anchor reduced ``residuals``.
     singular_values
-        The leading ones, of A or estimated.
+        The leading singular values of A, exact or estimated.
     anchors
-        Row indices, in the order taken.
+        Row indices, in the order of selection.
     rows
-        How many rows were looked at.
+        Number of rows used.
     """
 
     k: int
@@ -98,31 +98,33 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
     Parameters
     ----------
     A
-        Array or sparse matrix, taken as it stands (scale its rows first where their length means nothing), or an object
-        with sample access, taken as its view shows it.
+        Anything that :func:`fastanchors.open_matrix` opens. An array or sparse matrix is used as it is; scale its rows
+        first if their length has no meaning.
     k_max
-        Largest number of anchors tried; by default 50, or the number of rows if that is less.
+        Largest number of anchors to try; by default 50, or the number of rows if that is smaller.
     rows
-        A matrix with more rows than this is judged by as many, drawn with probability ‖A_(i)‖²/‖A‖_F², and by the
-        anchors that SPA finds among all.
+        Number of rows to use. From a larger matrix that many rows are drawn with probability ‖A_(i)‖²/‖A‖_F², and the
+        anchors that SPA finds among all rows are added.
     rng
         A ``numpy.random.Generator``, an int seed or None.
 
     Notes
     -----
-    The choice. Let e_k be the largest residual with k anchors. A fall e_(k−1)/e_k of at least 2 is a gap and the
-    largest one chooses k, unless it is below 10 and the singular values indicate more. These are tested one
-    by one: were the energy left after r of them noise spread evenly over all entries, the next one would be about
-    (√m + √n) times its standard deviation; the first r for which it is no larger is the rank (as in Kritchman and
-    Nadler 2008). If there is neither gap nor such an r, the largest fall is taken, and ``reason`` says so.
-    Where the rows are noisy and their directions tell signal from noise (:mod:`fastanchors.greedy.how_many`), that
-    number is taken instead.
-    A fall to nothing but rounding settles the choice, unless the anchors are dependent or all the rows there are: noisy
-    copies may have been taken one by one until none was left. An earlier gap is taken then where the singular values
-    agree with it, or where it is at least 10, the anchors are dependent and the singular values do not indicate more.
+    Let e_k be the largest residual with k anchors. A drop e_(k−1)/e_k of at least 2 is a gap. The largest gap gives k,
+    unless it is below 10 and the singular values indicate more anchors. The singular values are tested one by one: if
+    the energy left after r of them were noise spread evenly over all entries, the next one would be about (√m + √n)
+    times the standard deviation of that noise. The first r for which it is no larger is the rank (as in Kritchman and
+    Nadler 2008). If there is neither a gap nor such an r, the largest drop is used, and ``reason`` says so.
 
-    For sample access with more than ``rows`` rows the singular values are those of :func:`fastanchors.fkv`.
-    Costs k_max non-negative least squares for ``rows`` rows at most (a few seconds), and k_max + 2 passes over a
+    If the rows are noisy and their directions separate signal from noise (:mod:`fastanchors.greedy.how_many`), that
+    estimate is used instead.
+
+    A drop to rounding error ends the search, unless the anchors are dependent or all rows were selected: then noisy
+    copies may have been selected one by one. In that case an earlier gap is used if the singular values agree with it,
+    or if it is at least 10, the anchors are dependent and the singular values do not indicate more.
+
+    For sample access with more than ``rows`` rows the singular values are those of :func:`fastanchors.fkv`. The cost is
+    k_max non-negative least-squares problems for at most ``rows`` rows (a few seconds), and k_max + 2 passes over a
     larger matrix.
 
     Examples
@@ -160,9 +162,9 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
         dependent=bool(len(taken) > np.count_nonzero(values > _DEPENDENT * values[0])),
         everything=len(taken) == m,
     )
-    told = None if _settled(reason) else _by_directions(data, rng)
-    if told is not None and told.k is not None and told.k <= len(taken):
-        k, reason = told.k, f"{told.reason}: {told.k} anchors"
+    estimate = None if _settled(reason) else _by_directions(data, rng)
+    if estimate is not None and estimate.k is not None and estimate.k <= len(taken):
+        k, reason = estimate.k, f"{estimate.reason}: {estimate.k} anchors"
     return RankCurve(
         k=k,
         reason=reason,
@@ -177,21 +179,21 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
 
 
 def _settled(reason: str) -> bool:
-    """Whether nothing but rounding is left, so that there is no noise to ask about."""
+    """Whether only rounding error is left, so that there is no noise to estimate."""
     return "nothing but rounding" in reason
 
 
 def _by_directions(data: RowMatrix, rng: np.random.Generator) -> HowMany | None:
-    """What the directions of the rows that stand out of their noise say; None where no noise is seen."""
+    """The number of anchors estimated from the directions that exceed the noise; None if there is no noise."""
     m = data.shape[0]
     some = np.arange(m) if m <= _JUDGED else np.sort(rng.choice(m, _JUDGED, replace=False))
     at = coordinates(ArrayMatrix(data.rows(some)), DIRECTIONS)
-    told = how_many(at)
-    return told if float(at.left.sum()) > 0 and "no noise" not in told.reason else None
+    estimate = how_many(at)
+    return estimate if float(at.left.sum()) > 0 and "no noise" not in estimate.reason else None
 
 
 def _draw(data: RowMatrix, K: int, size: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], _Array]:
-    """Rows to judge by, and weights w with E[Σ w_i·f(A_(i))] = Σ f(A_(i)): SPA's anchors among them, with weight 0."""
+    """Sampled rows with weights w such that E[Σ w_i·f(A_(i))] = Σ f(A_(i)), and SPA's anchors with weight 0."""
     drawn, total = draw_rows(data, size, rng)
     drawn = drawn if total > 0 else np.arange(size)
     rows, counts = np.unique(drawn, return_counts=True)
@@ -204,7 +206,7 @@ def _draw(data: RowMatrix, K: int, size: int, rng: np.random.Generator) -> tuple
 
 
 def _points(data: RowMatrix, chosen: NDArray[np.intp]) -> _Array:
-    """Those rows; where there are more columns than rows, in coordinates with the same inner products."""
+    """The chosen rows; if there are many more columns than rows, in coordinates with the same inner products."""
     m, n = len(chosen), data.shape[1]
     if n <= 2 * m:
         return data.dense_rows(chosen)
@@ -216,7 +218,7 @@ def _points(data: RowMatrix, chosen: NDArray[np.intp]) -> _Array:
 
 
 def _extract(points: _Array, weights: _Array, K: int) -> tuple[NDArray[np.intp], _Array, _Array]:
-    """Anchors by largest distance from the cone so far; e_0, e_1, …; and the relative errors after each."""
+    """Anchors by largest distance from the cone of those before; e_0, e_1, …; and the relative error after each."""
     cone = ConeDistances(Reader(ArrayMatrix(points)), K, bounded=False)
     energy = float(weights @ cone.squared_norms)
     residuals = np.sqrt(cone.squared_norms)
@@ -234,7 +236,7 @@ def _extract(points: _Array, weights: _Array, K: int) -> tuple[NDArray[np.intp],
 
 
 def _sampled_spectrum(S: SampleAccess, K: int, rng: np.random.Generator) -> tuple[_Array, float, tuple[int, int]]:
-    """FKV's singular values, the energy they are part of, and the shape of the sampled matrix."""
+    """FKV's singular values, ‖A‖_F², and the shape of the sampled matrix."""
     from .lowrank.sampled_svd import fkv  # start-up: a plain array needs no sample access
 
     k = min(K + 1, *S.shape)
@@ -248,7 +250,7 @@ def _sampled_spectrum(S: SampleAccess, K: int, rng: np.random.Generator) -> tupl
 
 
 def _above_noise(values: _Array, energy: float, shape: tuple[int, int], K: int) -> int | None:
-    """How many singular values stand out of noise with the energy of the rest; None where it cannot be told."""
+    """How many singular values exceed noise with the energy of the rest; None if that cannot be determined."""
     m, n = shape
     for r in range(1, min(K + 1, len(values))):
         rest = max(energy - float(np.sum(values[:r] ** 2)), 0.0)
@@ -264,7 +266,11 @@ def _above_noise(values: _Array, energy: float, shape: tuple[int, int], K: int) 
 def _choose(
     falls: _Array, above: int | None, *, exhausted: bool, dependent: bool = False, everything: bool = False
 ) -> tuple[int, str]:
-    """The rank and why. ``exhausted``: the last fall was to rounding, by anchors that are dependent, or all rows."""
+    """The rank and the reason.
+
+    ``exhausted``: the last drop was to rounding error. ``dependent``: the anchors are linearly dependent.
+    ``everything``: all rows were selected.
+    """
     elsewhere = "more than anywhere else"
     if exhausted and (dependent or everything) and len(falls) > 1:
         earlier = int(np.argmax(falls[:-1])) + 1

@@ -1,8 +1,8 @@
-"""General NMF started from anchors: scikit-learn's NMF with its first factors found by a separable solver.
+"""General NMF started from anchors: scikit-learn's NMF with initial factors from a separable solver.
 
-That separable solutions are good first factors is from N. Gillis, "Nonnegative Matrix Factorization", SIAM 2020;
-the usual start is that of C. Boutsidis and E. Gallopoulos, "SVD based initialization: a head start for
-nonnegative matrix factorization", Pattern Recognit. 41, 2008 (``init="nndsvd"``).
+Separable solutions as initial factors: N. Gillis, "Nonnegative Matrix Factorization", SIAM 2020. The usual
+initialisation, ``init="nndsvd"``: C. Boutsidis and E. Gallopoulos, "SVD based initialization: a head start for
+nonnegative matrix factorization", Pattern Recognit. 41, 2008.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .matrix.scaled import scale_rows
 
 __all__ = ["Factors", "nmf"]
 
-_STEP = 10  # iterations between looks at the error
+_STEP = 10  # iterations between checks of the error
 _STARTS = ("anchors", "nndsvd", "nndsvda", "nndsvdar", "random")
 
 
@@ -41,13 +41,13 @@ class Factors:
     error
         ‖X − W·H‖_F.
     iterations
-        How many scikit-learn's NMF took, a multiple of ten.
+        Number of iterations of scikit-learn's NMF, checked every ten.
     converged
-        Whether the last ten improved the error by less than ``tol``·‖X‖_F.
+        Whether the last ten iterations improved the error by less than ``tol``·‖X‖_F.
     start_error
-        The error of the factors it started from, None where scikit-learn made them itself.
+        The error of the initial factors; None if scikit-learn computed them.
     anchors
-        The rows that were the first components, for ``init="anchors"``.
+        The rows used as initial components, for ``init="anchors"``.
     """
 
     W: NDArray[Any]
@@ -59,7 +59,7 @@ class Factors:
     anchors: NDArray[np.intp] | None = None
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
-        """So that ``W, H = fa.nmf(X, k)``."""
+        """Allows ``W, H = fa.nmf(X, k)``."""
         return iter((self.W, self.H))
 
 
@@ -76,9 +76,9 @@ def nmf(
 ) -> Factors:
     """Non-negative factors X ≈ W·H of any non-negative matrix, started from its anchors.
 
-    The anchor rows of X and the non-negative least-squares encoding of all rows in them are the first H and W; then
-    scikit-learn's :class:`~sklearn.decomposition.NMF` takes over, in Frobenius norm. Where X is near-separable that
-    start is close to the solution (Gillis 2020; the usual start is that of Boutsidis and Gallopoulos 2008).
+    The initial H are the anchor rows of X, and the initial W is the non-negative least-squares encoding of all rows in
+    them. Then scikit-learn's :class:`~sklearn.decomposition.NMF` minimises the Frobenius norm. If X is near-separable,
+    these factors are close to the solution (Gillis 2020; the usual start is that of Boutsidis and Gallopoulos 2008).
 
     Parameters
     ----------
@@ -87,26 +87,26 @@ def nmf(
     k
         Number of components.
     init
-        ``"anchors"``, or any start of scikit-learn's, for comparison.
+        ``"anchors"``, or an ``init`` of scikit-learn, for comparison.
     anchor_solver
-        Which finds the anchors, a name or an object; they are sought among rows scaled to sum one.
+        Solver for the anchors, a name or an object; it works on the rows scaled to unit sum.
     max_iter, tol
-        Stop after so many iterations, or when ten of them improve the error by less than ``tol``·‖X‖_F. The rule of
-        scikit-learn compares with the first iteration, and so is stricter for a better start.
+        Stop after ``max_iter`` iterations, or when ten iterations improve the error by less than ``tol``·‖X‖_F.
+        scikit-learn's own rule is relative to the first iteration, so it is stricter for a better start.
     rng
         A ``numpy.random.Generator``, an int seed or None.
     **options
-        Others of scikit-learn's NMF: ``solver``, ``alpha_W``, ``alpha_H``, ``l1_ratio``, ``shuffle``.
+        Further options of scikit-learn's NMF: ``solver``, ``alpha_W``, ``alpha_H``, ``l1_ratio``, ``shuffle``.
 
     Raises
     ------
     RankError
-        The rows hold fewer than k independent anchors; ask for a smaller k, or for another start.
+        The rows have fewer than k independent anchors; use a smaller k or another ``init``.
 
     Notes
     -----
-    Costs one seek and one encoding, O(nnz·k), before the iterations of O(nnz·k) each. With ``solver="mu"`` zeros of the
-    start stay zeros, so they are raised to a thousandth of the mean.
+    Costs one seek and one encoding, O(nnz·k), before the iterations of O(nnz·k) each. ``solver="mu"`` cannot change
+    zeros, so zeros of the initial factors are replaced by a thousandth of their mean.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def nmf(
         raise InvalidInputError("nmf takes its seed as rng, not random_state")
     opened = open_matrix(X, name="X")
     if not isinstance(opened, ArrayMatrix):
-        raise InvalidTypeError(f"nmf takes a matrix in memory, got {type(X).__name__}; use fa.SeparableNMF for others")
+        raise InvalidTypeError(f"nmf needs a matrix in memory, got {type(X).__name__}; use fa.SeparableNMF instead")
     matrix = opened.data
     if not (matrix.data if sp.issparse(matrix) else matrix).any():
         raise RankError("every entry of X is zero: there is nothing to factor", 0)
@@ -146,7 +146,7 @@ def nmf(
 
 
 def _descend(matrix: Rows, k: int, W: Any, H: Any, options: dict[str, Any], max_iter: int, tol: float) -> Factors:
-    """scikit-learn's iterations, ten at a time, until they gain too little."""
+    """Run scikit-learn's iterations, ten at a time, until the error improves too little."""
     from sklearn.decomposition import NMF
 
     enough = tol * float(np.linalg.norm(matrix.data if sp.issparse(matrix) else matrix))

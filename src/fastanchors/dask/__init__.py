@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._lazy import load, names
+from .._lazy_names import load, names
 
 # What type checkers and editors see; a test keeps it equal to the table below.
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from ..errors import CorruptStoreError
 from ..matrix.contract import Mutable, RowMatrix, Rows
-from ..matrix.drawing import draw_by_weight
 from ..matrix.metered import MeteredMatrix
+from ..matrix.norm_draws import draw_by_weight
 from ..sampling.row_block import Block
 from ..sampling.sparse_block import SparseBlock
 from ..store.sidecars import Arrays, Sidecar, SidecarHost

@@ -1,10 +1,10 @@
-"""Low rank by sampling: FKV, factored vectors, products, rejection, linear systems, CUR. Names load on first use."""
+"""Low-rank algorithms by sampling: FKV, factored vectors, products, rejection, linear systems, CUR."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._lazy import load, names
+from .._lazy_names import load, names
 
 # What type checkers and editors see; a test keeps it equal to the table below.
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .sampled_svd import fkv as fkv
     from .sampled_svd import fkv_sample_size as fkv_sample_size
 
-# Public name -> its module. No name here is also that of a module: importing one would put it in the name's place.
+# Public name -> its module. No module may have the name of a function: importing it would replace the function.
 _HOME = {
     "CUR": "cur_decomposition",
     "FactoredVectors": "factored",
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # to a type checker a name that is not listed above is an error
+if not TYPE_CHECKING:  # type checkers report every name that is not listed above
 
     def __getattr__(name: str) -> Any:
         return load(__name__, _HOME, name)

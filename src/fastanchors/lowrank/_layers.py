@@ -1,15 +1,15 @@
-"""Rejection sampling from a combination of lines: the loop, and its two kinds of proposal.
+"""Rejection sampling from a linear combination of lines: the loop, and its two kinds of proposal.
 
-To draw a place s with probability v_s²/‖v‖² for v = Σ_t w_t·a_t, where each line a_t can be sampled and queried:
-draw a line t, a place s on it by squared entry, and accept s with a probability that turns the proposal into the
-target. By Cauchy–Schwarz, for any positive c_t,
+The aim is to draw a position s with probability v_s²/‖v‖² for v = Σ_t w_t·a_t, where each line a_t can be sampled and
+queried. Draw a line t, a position s on it by squared entry, and accept s with a probability that turns the proposal
+into the target. By Cauchy–Schwarz, for any positive c_t,
 
     v_s² ≤ (Σ_t c_t) · Σ_t w_t² a_ts² / c_t,
 
-and the right side is what the proposal draws s from when t is drawn with probability ∝ w_t²‖a_t‖²/c_t. The expected
-number of trials per accepted draw is (Σ c_t)(Σ w_t²‖a_t‖²/c_t)/‖v‖². It is least for ``c_t = |w_t|·‖a_t‖``
-("norm" weights), ``(Σ_t |w_t|·‖a_t‖)²/‖v‖²``; equal c_t ("squared" weights, the choice of Tang) give
-p·Σ_t w_t²‖a_t‖²/‖v‖², which is never less. The draw itself is exact: no norm of v is needed.
+and the right side is the distribution of s if t is drawn with probability ∝ w_t²‖a_t‖²/c_t. The expected number of
+trials per accepted draw is (Σ c_t)(Σ w_t²‖a_t‖²/c_t)/‖v‖². Its minimum, ``(Σ_t |w_t|·‖a_t‖)²/‖v‖²``, is at
+``c_t = |w_t|·‖a_t‖`` ("norm" weights). Equal c_t ("squared" weights, the choice of Tang) give p·Σ_t w_t²‖a_t‖²/‖v‖².
+The draw is exact: the norm of v is not needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, SamplingError
-from ..matrix.drawing import draw_by_weight
+from ..matrix.norm_draws import draw_by_weight
 from ._lines import Lines
 
 __all__ = ["Draws", "Weights", "one_layer", "one_layer_bound", "two_layers", "two_layers_bound"]
@@ -35,7 +35,7 @@ _Proposal: TypeAlias = Callable[[int], tuple[NDArray[np.intp], _Floats, NDArray[
 
 @dataclass(frozen=True)
 class Draws:
-    """Accepted places, the value of the combination at each, and the trials it took."""
+    """Accepted positions, the value of the combination at each, and the number of trials."""
 
     indices: NDArray[np.intp]
     values: _Floats
@@ -70,12 +70,12 @@ def one_layer(
 def two_layers(
     lines: Lines, coefficients: _Floats, y: _Floats, size: int, rng: np.random.Generator, max_trials: int
 ) -> Draws:
-    """The same draws by Algorithm 2 on top of draws from each vector, as the paper has it.
+    """The same draws by Algorithm 2 on top of draws from each vector, as in the paper.
 
-    Outer layer: vector j with probability ∝ y_j²‖U^(j)‖², a place s from D_{U^(j)}, accepted with probability
+    Outer layer: vector j with probability ∝ y_j²‖U^(j)‖², a position s from D_{U^(j)}, accepted with probability
     (U·y)_s² / (k·Σ_j y_j²U_sj²). Inner layer: s from D_{U^(j)} by rejection over the p lines with equal splitting.
-    Drawing (j, line) jointly and restarting both layers when the inner one rejects makes the weight of j right
-    without knowing ‖U^(j)‖, so the draw is exact where the paper's is α/(1 − α)-close.
+    Drawing (j, line) jointly and restarting both layers when the inner one rejects gives j the right weight without
+    knowing ‖U^(j)‖. The draw is therefore exact, where the paper's is α/(1 − α)-close.
     """
     norms = lines.norms()
     pair_weights = (coefficients**2 * norms[:, None] ** 2) * y**2

@@ -1,7 +1,7 @@
-"""A few rows (or columns) of a matrix with sample access, of which factored vectors are combinations.
+"""Rows or columns of a matrix with sample access: the "lines" that factored vectors are combinations of.
 
-``side="right"`` speaks of rows, which are vectors of length n; ``side="left"`` of columns, of length m. The
-algorithms above this file are written once, for "lines" and "places" on them.
+``side="right"`` means rows, vectors of length n; ``side="left"`` means columns, of length m. The other modules are
+written for lines and places (positions) on them, and so serve both sides.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["BATCH_ENTRIES", "Lines", "Side", "as_access", "check_side"]
 
 Side: TypeAlias = Literal["right", "left"]
 
-#: entries of the matrix asked for together: 16 MB of float64
+#: entries of the matrix queried at a time: 16 MB of float64
 BATCH_ENTRIES = 1 << 21
 
 
 def as_access(S: Any) -> SampleAccess:
-    """``S`` itself if it offers sample access; an array or sparse matrix (signs allowed) is given one, as it stands."""
+    """``S`` itself if it has sample access; an array or sparse matrix (signs allowed) becomes a ``SampleMatrix``."""
     if isinstance(S, SampleAccess):
         return S
     from ..sampling.matrix import SampleMatrix  # start-up: its kernels
@@ -53,12 +53,12 @@ class Lines:
 
     @property
     def length(self) -> int:
-        """How long each line is: n for rows, m for columns."""
+        """Length of each line: n for rows, m for columns."""
         return self.S.shape[1] if self.side == "right" else self.S.shape[0]
 
     @property
     def batch(self) -> int:
-        """How many places to ask about together."""
+        """Number of places to query at a time."""
         return max(1, BATCH_ENTRIES // len(self))
 
     def entries(self, places: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -78,10 +78,10 @@ class Lines:
         return np.asarray(sample(self.indices[which], rng=rng), dtype=np.intp)
 
     def combine(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-        """length × k: Σ_t coefficients[t] · line t, whole.
+        """length × k: the vectors Σ_t coefficients[t] · line t.
 
-        The one operation that forms vectors of length n or m, for exact Gram matrices. Rows are read whole
-        (p rows); columns entry by entry (m·p queries), since the protocol reads no whole columns.
+        The only operation that forms vectors of length n or m, for exact Gram matrices. It reads p whole rows, or the
+        columns entry by entry (m·p queries), because sample access has no method to read whole columns.
         """
         result = np.zeros((self.length, coefficients.shape[1]))
         if self.side == "right":

@@ -1,4 +1,4 @@
-"""CUR: a matrix from a few of its own columns and rows.
+"""CUR decomposition: approximate a matrix by a few of its columns and rows.
 
 M. W. Mahoney and P. Drineas, "CUR matrix decompositions for improved data analysis", PNAS 106, 2009; P. Drineas,
 R. Kannan and M. W. Mahoney, "Fast Monte Carlo algorithms for matrices III", SIAM J. Comput. 36, 2006, for rows and
@@ -31,7 +31,7 @@ class CUR:
     Attributes
     ----------
     rows, columns
-        Which ones, distinct and in rising order.
+        Indices of the rows of R and the columns of C, distinct and increasing.
     core
         U, len(columns) × len(rows).
 
@@ -58,7 +58,7 @@ class CUR:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """That of A."""
+        """Shape of A."""
         return self.S.shape
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class CUR:
         return left @ self.core @ right
 
     def error(self) -> float:
-        """‖A − C·U·R‖_F / ‖A‖_F, exactly, in one pass over A: O(m·n·r) time, one block of rows held."""
+        """‖A − C·U·R‖_F / ‖A‖_F, exact, in one pass over A: O(m·n·r) time and memory for one block of rows."""
         R = _dense(self.S.rows(self.rows))
         total = 0.0
         step = max(1, BATCH_ENTRIES // self.shape[1])
@@ -95,35 +95,35 @@ def cur(
     core: Core = "sampled",
     rng: RngLike = None,
 ) -> CUR:
-    """Write A as C·U·R with columns and rows drawn by the sample model, and a core U of rank k.
+    """Approximate A by C·U·R with sampled columns and rows, and a core U of rank k.
 
     Mahoney and Drineas, PNAS 2009; draws by squared length as in Drineas, Kannan and Mahoney, 2006.
 
     Parameters
     ----------
     S
-        An object with sample access; an array or sparse matrix of any sign is given one, as it stands.
+        An object with sample access, or an array or sparse matrix of any sign.
     k
         Rank of the core.
     rows, columns
-        How many to draw, by squared length, with repetition; by default 20·k of each.
+        How many to draw, by squared length, with replacement; by default 20·k of each.
     core
-        ``"sampled"`` inverts the intersection W of the sampled rows and columns, scaled to unit lengths and cut at rank
-        k: U = D_c·(D_r·W·D_c)_k⁺·D_r. ``"exact"`` takes the best core of rank k there is for these rows and columns, U
-        = R_C⁻¹·(Q_Cᵀ·A·Q_R)_k·R_R⁻ᵀ with C = Q_C·R_C and Rᵀ = Q_R·R_R, in one pass over A.
+        ``"sampled"`` inverts the intersection W of the sampled rows and columns, scaled to unit lengths and truncated
+        to rank k: U = D_c·(D_r·W·D_c)_k⁺·D_r. ``"exact"`` is the best core of rank k for these rows and columns,
+        U = R_C⁻¹·(Q_Cᵀ·A·Q_R)_k·R_R⁻ᵀ with C = Q_C·R_C and Rᵀ = Q_R·R_R, in one pass over A.
     rng
         A ``numpy.random.Generator``, an int seed or None.
 
     Raises
     ------
     RankError
-        What was drawn has rank below k.
+        The sampled rows and columns have rank below k.
 
     Notes
     -----
-    Costs r + c samples and r·c queries for ``"sampled"``, whatever m and n; ``"exact"`` takes O(nnz·r) time and holds
-    (m + n)·max(r, c) numbers. Unlike singular vectors, the factors are rows and columns of the data: sparse
-    where the data are, non-negative, and with names.
+    Costs r + c samples and r·c queries for ``"sampled"``, independent of m and n; ``"exact"`` takes O(nnz·r) time and
+    memory for (m + n)·max(r, c) numbers. Unlike singular vectors, the factors are rows and columns of the data: they
+    keep its sparsity, signs and names.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def _exact_core(S: SampleAccess, I: NDArray[np.intp], J: NDArray[np.intp], k: in
 
 
 def _inverted(sigma: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1/σ, and 0 for values that are rounding."""
+    """1/σ, and 0 for values at the rounding level."""
     return np.divide(1.0, sigma, out=np.zeros_like(sigma), where=sigma > sigma[0] * 1e-12)
 
 
@@ -187,8 +187,8 @@ def _check_core(sigma: NDArray[np.float64], shape: tuple[int, int], k: int) -> N
     rank = int(np.count_nonzero(sigma > sigma[0] * 1e-12))
     if rank < k:
         raise RankError(
-            f"the {shape[0]} rows and {shape[1]} columns drawn meet in a matrix of rank {rank}, below k = {k}; ask "
-            "for a smaller k, or draw more of them",
+            f"the intersection of the {shape[0]} rows and {shape[1]} columns drawn has rank {rank}, below k = {k}; use "
+            "a smaller k, or draw more of them",
             rank,
         )
 

@@ -1,4 +1,4 @@
-"""Vectors given by a short description: combinations of a few sampled rows or columns (Theorem 1 of the paper)."""
+"""Vectors in factored form: linear combinations of a few sampled rows or columns (Theorem 1 of the paper)."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from .._rng import RngLike, as_generator
 from .._validate import check_index, check_size
 from ..errors import InvalidInputError, RankError
 from ..matrix.contract import SampleAccess
-from ..matrix.drawing import draw_by_weight
+from ..matrix.norm_draws import draw_by_weight
 from ._layers import one_layer
 from ._lines import Lines, Side, as_access, check_side
 
-__all__ = ["FactoredVectors", "as_described"]
+__all__ = ["FactoredVectors", "as_factored"]
 
 GramMethod: TypeAlias = Literal["exact", "sampled"]
 
-#: draws for an estimated Gram matrix; each costs one sample and p queries
+#: number of draws for an estimated Gram matrix; each costs one sample and p queries
 GRAM_DRAWS = 8192
 
 
 class FactoredVectors:
     """k vectors V̂^(1) … V̂^(k), each a combination of the same p rows (or columns) of a matrix.
 
-    The description is the one of the paper with its scaling made explicit: FKV's sampled rows enter as
-    S_t = A_(i_t)/√(p·P_(i_t)), and V̂ = SᵀW with W = [u^(1)/σ_1, …, u^(k)/σ_k]. The scaling is folded into the
-    coefficients, and rows drawn more than once are merged, so that
+    In the paper FKV's sampled rows are scaled, S_t = A_(i_t)/√(p·P_(i_t)), and V̂ = SᵀW with
+    W = [u^(1)/σ_1, …, u^(k)/σ_k]. Here the scaling is part of the coefficients, and rows drawn more than once are
+    merged, so that
 
-        V̂ = Σ_t A_(indices[t]) · coefficients[t]        (p × k numbers, whatever m and n).
+        V̂ = Σ_t A_(indices[t]) · coefficients[t]        (p × k numbers, independent of m and n).
 
-    No vector of length m or n is formed by :meth:`query`, :meth:`sample` or :meth:`transform`. The description
-    refers to the matrix as it is now: a later update of an entry shows in the vectors.
+    :meth:`query`, :meth:`sample` and :meth:`transform` form no vector of length m or n. The rows are read from the
+    matrix when needed, so a later update of an entry changes the vectors.
 
     Parameters
     ----------
     S
-        An object with sample access (or an array, which is given one).
+        An object with sample access, or an array.
     side
         ``"right"`` for combinations of rows (vectors of length n), ``"left"`` for columns (length m).
     indices
@@ -46,7 +46,7 @@ class FactoredVectors:
     coefficients
         p × k.
     singular_values
-        The approximate singular values that FKV found, where it made the description.
+        The approximate singular values, if the vectors come from FKV.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class FactoredVectors:
 
     @property
     def indices(self) -> NDArray[np.intp]:
-        """The sampled rows (right) or columns (left) the vectors are made of."""
+        """The sampled rows (right) or columns (left) that the vectors are combinations of."""
         return self._lines.indices
 
     @property
@@ -122,7 +122,8 @@ class FactoredVectors:
     def sample(self, j: int, size: int | None = None, *, rng: RngLike = None, max_trials: int = 10_000) -> Any:
         """Draw indices from D_{V̂^(j)}: s with probability V̂_sj²/‖V̂^(j)‖². Exact, by rejection over the p lines.
 
-        Each trial costs one sample and p queries. ``SamplingError`` past ``max_trials`` trials per accepted draw.
+        Each trial costs one sample and p queries. More than ``max_trials`` trials per accepted draw raise
+        ``SamplingError``.
         """
         vector = int(check_index(j, self.shape[1], name="vector"))
         count = 1 if size is None else check_size(size, name="size", minimum=0)
@@ -131,7 +132,7 @@ class FactoredVectors:
         return int(drawn[0]) if size is None else drawn
 
     def transform(self, T: ArrayLike) -> FactoredVectors:
-        """The vectors V̂·T for a k × l matrix T (or one vector V̂·y for a vector y), described by the same rows."""
+        """The vectors V̂·T for a k × l matrix T (or one vector V̂·y for a vector y), in the same factored form."""
         table = np.asarray(T, dtype=np.float64)
         if table.ndim == 1:
             table = table[:, None]
@@ -144,10 +145,10 @@ class FactoredVectors:
     ) -> NDArray[np.float64]:
         """V̂ᵀV̂, k × k.
 
-        ``"exact"`` (the default on the right) reads the p rows whole and holds n × k numbers while it works; on the
-        left it asks for the p columns entry by entry, m·p queries. ``"sampled"`` (the default on the left) draws
-        places s from the mixture q_s ∝ Σ_t ‖coefficients_t‖²·A_ts² and averages V̂_s V̂_sᵀ/q_s, which is unbiased:
-        ``draws`` samples and p queries each, whatever m and n.
+        ``"exact"`` (the default for the right side) reads the p rows and needs memory for n × k numbers; for the left
+        side it queries the p columns entry by entry, m·p queries. ``"sampled"`` (the default for the left side) draws
+        positions s from the mixture q_s ∝ Σ_t ‖coefficients_t‖²·A_ts² and averages V̂_s V̂_sᵀ/q_s, which is unbiased:
+        ``draws`` samples with p queries each, independent of m and n.
         """
         if method is None:
             method = "exact" if self.side == "right" else "sampled"
@@ -175,20 +176,20 @@ class FactoredVectors:
         return (gram + gram.T) / 2
 
     def alpha(self, method: GramMethod | None = None, *, draws: int = GRAM_DRAWS, rng: RngLike = None) -> float:
-        """The least α for which the vectors are α-approximately orthonormal: k·max|V̂ᵀV̂ − I|.
+        """The smallest α for which the vectors are α-approximately orthonormal: k·max|V̂ᵀV̂ − I|.
 
-        Costs as :meth:`gram`. For raw FKV vectors Lemma 3 promises εk/16, at its own sample size.
+        Costs as much as :meth:`gram`. For raw FKV vectors Lemma 3 guarantees εk/16, at its sample size.
         """
         return float(self.shape[1] * np.abs(self.gram(method, draws=draws, rng=rng) - np.eye(self.shape[1])).max())
 
     def orthonormalize(
         self, method: GramMethod | None = None, *, draws: int = GRAM_DRAWS, rng: RngLike = None
     ) -> FactoredVectors:
-        """Orthonormal vectors with the same span, still described: V̂·G^(−1/2) with G = V̂ᵀV̂.
+        """Orthonormal vectors with the same span, in factored form: V̂·G^(−1/2) with G = V̂ᵀV̂.
 
-        Of all orthonormal bases of the span this one is nearest to V̂ (the V of Lemma 2). Costs as :meth:`gram`;
-        with ``"sampled"`` the result is orthonormal up to the error of the estimate. Raises ``RankError`` where the
-        vectors are linearly dependent.
+        Of all orthonormal bases of the span this one is nearest to V̂ (the V of Lemma 2). Costs as much as
+        :meth:`gram`; with ``"sampled"`` the result is orthonormal up to the error of the estimate. Raises ``RankError``
+        if the vectors are linearly dependent.
         """
         values, basis = np.linalg.eigh(self.gram(method, draws=draws, rng=rng))
         rank = int(np.count_nonzero(values > values[-1] * len(values) * np.finfo(float).eps))
@@ -197,8 +198,8 @@ class FactoredVectors:
         return self.transform((basis / np.sqrt(values)) @ basis.T)
 
 
-def as_described(U: Any) -> FactoredVectors:
-    """Vectors to combine: described ones as they are; the columns of an array or of a matrix with sample access."""
+def as_factored(U: Any) -> FactoredVectors:
+    """Factored vectors as they are, or the columns of an array or of a matrix with sample access."""
     if isinstance(U, FactoredVectors):
         return U
     S = as_access(U)

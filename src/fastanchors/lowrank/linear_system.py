@@ -1,4 +1,4 @@
-"""Low-rank linear systems: x = A⁺b described by a few sampled rows.
+"""Low-rank linear systems: x = A⁺b as a combination of a few sampled rows.
 
 A. Gilyén, S. Lloyd and E. Tang, "Quantum-inspired low-rank stochastic regression with logarithmic dependence on the
 dimension", 2018; N.-H. Chia, H.-H. Lin and C. Wang, "Quantum-inspired sublinear classical algorithms for solving
@@ -28,7 +28,7 @@ __all__ = ["LinearSolution", "solve"]
 
 
 class LinearSolution:
-    """x = V·y, known by the p rows of A that V is made of: entries can be asked for and drawn, x is never formed.
+    """x = V·y as a combination of p rows of A: entries can be queried and drawn without forming x.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class LinearSolution:
     y
         The k coefficients of x in them.
     singular_values
-        Those of A·V: all of A's where A has rank k and the regression was exact, estimates otherwise.
+        Singular values of A·V: those of A if A has rank k and the regression was exact, estimates otherwise.
     residual_norm
         ‖A·x − b‖, an estimate unless the regression was exact.
 
@@ -69,17 +69,17 @@ class LinearSolution:
 
     @property
     def norm(self) -> float:
-        """‖x‖ = ‖y‖, as V is orthonormal."""
+        """‖x‖ = ‖y‖, because V is orthonormal."""
         return float(np.linalg.norm(self.y))
 
     @property
     def condition(self) -> float:
-        """κ of A on the k directions that are inverted."""
+        """Condition number κ of A on the k directions that are inverted."""
         return float(self.singular_values[0] / self.singular_values[-1])
 
     @property
     def trials_per_draw(self) -> float:
-        """Expected trials of :meth:`sample` for each accepted draw: grows as κ² where x leans on small values."""
+        """Expected trials of :meth:`sample` per accepted draw; up to order κ² if x depends on small singular values."""
         return expected_trials(self._x, [1.0], gram=[[self.norm**2]])
 
     def query(self, indices: ArrayLike) -> NDArray[np.float64]:
@@ -99,7 +99,7 @@ class LinearSolution:
         return self._x.sample(0, size, rng=rng, max_trials=max_trials)
 
     def toarray(self) -> NDArray[np.float64]:
-        """x whole, for those who want it after all: reads the p rows, O(p·n)."""
+        """x as an array: reads the p rows, O(p·n)."""
         return self._x._lines.combine(self._x.coefficients)[:, 0]
 
 
@@ -113,36 +113,35 @@ def solve(
     exact: bool = False,
     rng: RngLike = None,
 ) -> LinearSolution:
-    """Describe x = A_k⁺·b: the least-squares solution of A·x ≈ b on the k leading directions of A.
+    """x = A_k⁺·b in factored form: the least-squares solution of A·x ≈ b on the k leading directions of A.
 
     The problem of Gilyén, Lloyd and Tang (2018) and of Chia, Lin and Wang (2018).
 
-    FKV describes the row space of A by p sampled rows. Its raw vectors are far from orthonormal, and inverting their
-    approximate singular values is where the published algorithms lose their accuracy; here the vectors are
-    orthonormalised, and the k coefficients solve a small least-squares problem on the same p rows, each weighted by
-    its probability of being among them (Drineas, Mahoney and Muthukrishnan, SODA 2006). Nothing is inverted but a k × k
-    triangle.
+    FKV approximates the row space of A by p sampled rows. Its raw vectors are far from orthonormal, and the published
+    algorithms lose accuracy when they invert the approximate singular values. Here the vectors are orthonormalised, and
+    the k coefficients solve a small least-squares problem on the same p rows, weighted by their probability of being
+    drawn (Drineas, Mahoney and Muthukrishnan, SODA 2006). Only a k × k triangle is inverted.
 
     Parameters
     ----------
     S
-        An object with sample access; an array or sparse matrix of any sign is given one, as it stands.
+        An object with sample access, or an array or sparse matrix of any sign.
     b
-        The m numbers of the right side. An array in memory is looked through for NaN and infinities; a memory map or a
-        ``VectorSampler`` is read, and checked, at the sampled rows alone.
+        The right-hand side, m numbers. An array in memory is checked for NaN and infinities; a memory map or a
+        ``VectorSampler`` is read and checked only at the sampled rows.
     k
-        Rank of the system to invert. Directions beyond it are left out, as in ``numpy.linalg.pinv`` with a cut-off.
+        Rank of the system to invert. Further directions are ignored, as in ``numpy.linalg.pinv`` with a cutoff.
     rows, columns
         How many FKV draws; by default 20·k of each.
     exact
-        Solve the k × k regression on all rows, in one pass over A and b, instead of the sampled ones.
+        Solve the regression on all rows, in one pass over A and b, instead of the sampled rows.
     rng
         A ``numpy.random.Generator``, an int seed or None.
 
     Raises
     ------
     RankError
-        Fewer than k directions were found; ask for a smaller k.
+        Fewer than k directions were found; use a smaller k.
 
     Notes
     -----
@@ -150,11 +149,10 @@ def solve(
     grows with m, unless ``exact``. Each entry of x then costs p queries; a draw costs a number of trials that grows
     with κ² (:attr:`LinearSolution.trials_per_draw`).
 
-    Error: where A has rank k and b lies in its range, x is A⁺b up to rounding, whatever κ; noise in A of spectral size
-    ν turns the k directions by about ν/σ_k. A part r of b outside the range is another matter: it is averaged over
-    p rows only, which costs an error of the order √(k/p)·‖r‖/σ_k. No method that reads p of the m entries of b can do
-    much better, as the others may hold anything; orthonormal vectors do not change that. ``exact=True`` removes this
-    error for the price of the pass, and ``residual_norm`` estimates ‖r‖.
+    Error: if A has rank k and b lies in its range, x is A⁺b up to rounding for any κ. Noise in A of spectral norm ν
+    rotates the k directions by about ν/σ_k. A part r of b outside the range is averaged over p rows only, which gives
+    an error of the order √(k/p)·‖r‖/σ_k; no method that reads p of the m entries of b can do much better.
+    ``exact=True`` removes this error at the cost of a pass, and ``residual_norm`` estimates ‖r‖.
 
     Examples
     --------
@@ -169,7 +167,7 @@ def solve(
     access = as_access(S)
     right = _Right(b, access.shape[0])
     vectors = fkv(access, k, rows=rows, columns=columns, rng=rng)
-    # A QR of the vectors themselves rather than of their Gram matrix: nothing is squared.
+    # QR of the vectors rather than of their Gram matrix, which would square the condition number.
     whole = vectors._lines.combine(vectors.coefficients)
     _, T = np.linalg.qr(whole)
     _check_rank(np.linalg.svd(T, compute_uv=False), len(T))
@@ -188,7 +186,7 @@ def solve(
 
 
 def _triangle(weighted: Iterator[tuple[Rows, NDArray[np.float64]]], basis: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The triangle of a QR of [A·V, b], block by block: it holds the regression, its solution and its residual."""
+    """The R factor of [A·V, b], computed block by block; it contains the regression and its residual."""
     size = basis.shape[1] + 1
     triangle: NDArray[np.float64] = np.zeros((size, size))
     for block, b in weighted:
@@ -200,9 +198,9 @@ def _triangle(weighted: Iterator[tuple[Rows, NDArray[np.float64]]], basis: NDArr
 def _sampled_rows(
     S: SampleAccess, b: _Right, indices: NDArray[np.intp], drawn: int
 ) -> Iterator[tuple[Rows, NDArray[np.float64]]]:
-    """The rows that FKV drew and b there, each divided by √π, π the probability of being among ``drawn`` draws.
+    """The rows that FKV drew and their entries of b, divided by √π, where π is the probability of being drawn.
 
-    With these weights every sum over the sample is unbiased for the sum over all rows (Horvitz and Thompson).
+    With these weights sums of squares over the sample are unbiased for those over all rows (Horvitz and Thompson).
     """
     step = max(1, BATCH_ENTRIES // S.shape[1])
     for start in range(0, len(indices), step):
@@ -220,7 +218,7 @@ def _all_rows(S: SampleAccess, b: _Right) -> Iterator[tuple[Rows, NDArray[np.flo
 
 
 class _Right:
-    """The right side b: checked whole if it is in memory, and wherever it is read."""
+    """The right-hand side b: checked completely if it is in memory, and at every read."""
 
     def __init__(self, b: Any, m: int) -> None:
         kind = "f"
@@ -232,7 +230,7 @@ class _Right:
                 )
             try:
                 b = np.asarray(b)
-            except ValueError:  # rows of several lengths
+            except ValueError:  # a ragged list
                 raise InvalidTypeError(f"b must be an array of {m} numbers, got {type(b).__name__}") from None
             kind = b.dtype.kind
         shape = (len(b),) if isinstance(b, VectorSampler) else b.shape
@@ -256,4 +254,4 @@ class _Right:
 def _check_rank(sigma: NDArray[np.float64], k: int) -> None:
     rank = int(np.count_nonzero(sigma > sigma[0] * 1e-12))
     if rank < k:
-        raise RankError(f"the sampled rows span only {rank} direction(s), k = {k} were asked for; ask for less", rank)
+        raise RankError(f"the sampled rows span only {rank} direction(s), k = {k} were requested; use k ≤ {rank}", rank)

@@ -1,4 +1,4 @@
-"""Lemma 7: the small product M = L·A·R from a few sampled entries of A."""
+"""Estimate the small product M = L·A·R from a few sampled entries of A (Lemma 7 of the paper)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .factored import FactoredVectors
 __all__ = ["estimate_product", "product_draws"]
 
 MAX_DRAWS = 10_000_000
-_BATCH = 1 << 15  # draws looked up together
+_BATCH = 1 << 15  # draws processed at a time
 
 _Lookup: TypeAlias = Callable[[NDArray[np.intp]], NDArray[np.float64]]
 
@@ -31,11 +31,11 @@ def product_draws(entries: int, zeta: float, eta: float) -> tuple[int, int]:
     Var[X_ab] ≤ ‖A‖_F²‖L_(a)‖²‖R^(b)‖². By Chebyshev the mean of b = ⌈8/ζ²⌉ draws misses an entry by more than
     ζ‖A‖_F‖L_(a)‖‖R^(b)‖ with probability at most 1/8. The median of g groups misses only if half of them do:
     at most exp(−g·KL(½‖⅛)) = (7/16)^(g/2) by Chernoff. With g = ⌈2·log(k₁k₂/η)/log(16/7)⌉ (made odd) a union bound
-    over the entries leaves η, and summing squares over the entries gives the lemma. The same draws serve every
-    entry, so the total, about 19.4·log(k₁k₂/η)/ζ², lacks the factor k₁k₂ of the paper.
+    over the entries gives η, and summing squares over the entries gives the lemma. All entries use the same draws, so
+    the total, about 19.4·log(k₁k₂/η)/ζ², does not have the factor k₁k₂ of the paper.
     """
     if zeta < 1e-150:
-        raise TooLargeError(f"zeta = {zeta:.3g} takes more than 1e300 draws; allow a larger zeta")
+        raise TooLargeError(f"zeta = {zeta:.3g} needs more than 1e300 draws; use a larger zeta")
     per_group = math.ceil(8 / zeta**2)
     groups = math.ceil(2 * math.log(entries / eta) / math.log(16 / 7))
     groups = max(1, groups)
@@ -55,34 +55,34 @@ def estimate_product(
 ) -> NDArray[np.float64]:
     """Estimate M = L·A·R (k₁ × k₂) so that ‖M − M̃‖_F ≤ ζ‖A‖_F‖L‖_F‖R‖_F with probability 1 − η (Lemma 7).
 
-    Median of means over entries of A drawn by square; every mean is unbiased. See :func:`product_draws` for the
-    constants. A given ``draws`` is spent on one plain mean instead, which is unbiased and has root-mean-square error
-    at most ‖A‖_F‖L‖_F‖R‖_F/√draws.
+    Median of means over entries of A drawn by their squares; every mean is unbiased. See :func:`product_draws` for the
+    constants. If ``draws`` is given, the result is one plain mean, which is unbiased and has root-mean-square error at
+    most ‖A‖_F‖L‖_F‖R‖_F/√draws.
 
     Parameters
     ----------
     L
-        A k₁ × m array; factored vectors of the left side, Û standing for L = Ûᵀ; or a callable that takes row indices
-        of A and returns len(indices) × k₁ values.
+        A k₁ × m array; factored vectors Û of the left side, for L = Ûᵀ; or a callable that takes row indices of A and
+        returns len(indices) × k₁ values.
     S
-        An object with sample access to A; an array or sparse matrix is given one, as it stands.
+        An object with sample access to A, or an array or sparse matrix.
     R
         An n × k₂ array; factored vectors of the right side; or a callable that takes column indices and returns
         len(indices) × k₂ values.
     zeta
-        Error allowed, relative to ‖A‖_F‖L‖_F‖R‖_F.
+        Allowed error, relative to ‖A‖_F‖L‖_F‖R‖_F.
     eta
-        Probability with which it may be exceeded.
+        Allowed failure probability.
     draws
-        Number of draws, instead of that which ``zeta`` and ``eta`` ask for.
+        Number of draws, instead of ``zeta`` and ``eta``.
     rng
         A ``numpy.random.Generator``, an int seed or None.
     max_draws
-        Raise where more draws would be needed.
+        Raise if more draws would be needed.
 
     Notes
     -----
-    Costs two samples and one query per draw, and one look-up of L and of R (p queries for factored vectors) per
+    Costs two samples and one query per draw, and one lookup of L and of R (p queries for factored vectors) per
     distinct index in each batch. Raises ``TooLargeError`` above ``max_draws`` draws.
 
     Examples
@@ -111,10 +111,11 @@ def estimate_product(
             raise InvalidInputError(f"zeta must be positive and eta strictly between 0 and 1, got {zeta} and {eta}")
         groups, per_group = product_draws(shape[0] * shape[1], zeta, eta)
     if groups * per_group > check_size(max_draws, name="max_draws"):
-        asked = f"zeta = {zeta:.3g} and eta = {eta:.3g} take" if draws is None else "draws asks for"
-        cure = "allow a larger zeta" if draws is None else "ask for fewer"
+        requested = f"zeta = {zeta:.3g} and eta = {eta:.3g} need" if draws is None else "draws requests"
+        cure = "use a larger zeta" if draws is None else "use fewer"
         raise TooLargeError(
-            f"{asked} {groups * per_group:.3g} draws, more than max_draws = {max_draws:.3g}; {cure}, or raise max_draws"
+            f"{requested} {groups * per_group:.3g} draws, more than max_draws = {max_draws:.3g}; {cure}, or increase "
+            "max_draws"
         )
     means = np.stack([_mean(left, access, right, shape, per_group, generator) for _ in range(groups)])
     return np.asarray(np.median(means, axis=0))

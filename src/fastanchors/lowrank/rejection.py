@@ -1,4 +1,4 @@
-"""Algorithm 2: draws from D_{U·y} by rejection."""
+"""Draw from D_{U·y} by rejection sampling (Algorithm 2 of the paper)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._rng import RngLike, as_generator
 from .._validate import check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ._layers import Draws, Weights, one_layer, one_layer_bound, two_layers, two_layers_bound
-from .factored import FactoredVectors, as_described
+from .factored import FactoredVectors, as_factored
 
 __all__ = ["Draws", "Layers", "draw_combination", "expected_trials", "sample_combination"]
 
@@ -31,15 +31,15 @@ def sample_combination(
     """Draw indices s with probability (U·y)_s²/‖U·y‖² (Algorithm 2 of the paper, corrected).
 
     As printed, Algorithm 2 draws j with probability ∝ ‖U^(j)y_j‖ and accepts s with (U·y)_s²/(k·Σ_i y_i U_ij).
-    Two repairs make a correct algorithm of it, and both are here:
+    Two corrections are possible, and both are implemented:
 
     * squares in both places: j ∝ ‖U^(j)y_j‖², acceptance (U·y)_s²/(k·Σ_j y_j²U_sj²) (``weights="squared"``);
-    * line 1 as printed, j ∝ ‖U^(j)y_j‖ =: c_j, with the acceptance that belongs to it,
+    * line 1 as printed, j ∝ ‖U^(j)y_j‖ =: c_j, with the matching acceptance probability
       (U·y)_s²/((Σ_j c_j)·Σ_j y_j²U_sj²/c_j) (``weights="norm"``, the default). It never needs more trials.
 
-    For factored vectors U = Σ_t A^(t)·Φ_t the default composes U·y into one combination w = Φ·y of the p sampled
-    columns and runs the algorithm once on those (``layers="one"``). ``layers="two"`` is the paper's form, Algorithm 2
-    on top of a rejection sampler for each U^(j); it never needs fewer trials, and always uses squared weights.
+    For factored vectors U = Σ_t A^(t)·Φ_t the default writes U·y as one combination w = Φ·y of the p sampled columns
+    and runs the algorithm once on those (``layers="one"``). ``layers="two"`` is the paper's form, Algorithm 2 on top of
+    a rejection sampler for each U^(j); it never needs fewer trials, and always uses squared weights.
 
     Parameters
     ----------
@@ -52,21 +52,21 @@ def sample_combination(
     rng
         A ``numpy.random.Generator``, an int seed or None.
     layers
-        ``"one"`` or ``"two"`` layers of rejection, as the paper writes it.
+        ``"one"`` layer of rejection, or ``"two"`` as in the paper.
     weights
-        How a vector is proposed: by its norm, or evenly.
+        ``"norm"`` or ``"squared"``: which of the two corrections above.
     max_trials
-        Bound on the trials per accepted draw.
+        Limit of the trials per accepted draw.
 
     Raises
     ------
     SamplingError
-        Past ``max_trials`` trials per accepted draw; reports the acceptance rate seen.
+        More than ``max_trials`` trials per accepted draw; the message reports the acceptance rate.
 
     Notes
     -----
-    Costs one sample and p queries per trial; :func:`expected_trials` says how many trials. The draws are exact:
-    no norm and no orthonormality of U is assumed.
+    Costs one sample and p queries per trial; :func:`expected_trials` returns the expected number of trials. The draws
+    are exact for any U: it need not be orthonormal.
 
     Examples
     --------
@@ -92,8 +92,8 @@ def draw_combination(
     weights: Weights = "norm",
     max_trials: int = 10_000,
 ) -> Draws:
-    """As :func:`sample_combination`, with the value (U·y)_s at each draw and the number of trials."""
-    vectors = as_described(U)
+    """Like :func:`sample_combination`, but also returns the value (U·y)_s at each draw and the number of trials."""
+    vectors = as_factored(U)
     coefficients = _check(vectors, y, layers, weights)
     size, max_trials = check_size(size, name="size", minimum=0), check_size(max_trials, name="max_trials")
     generator = as_generator(rng)
@@ -110,7 +110,7 @@ def expected_trials(
     One layer: ``(Σ_t |w_t|·‖A^(t)‖)²/‖U·y‖²`` with ``"norm"`` weights, p·Σ_t w_t²‖A^(t)‖²/‖U·y‖² with ``"squared"``.
     Two layers: k·p·Σ_j y_j²·Σ_t Φ_tj²‖A^(t)‖²/‖U·y‖². Each is at least the one before it, by Cauchy–Schwarz.
     """
-    vectors = as_described(U)
+    vectors = as_factored(U)
     coefficients = _check(vectors, y, layers, weights)
     G = np.asarray(gram, dtype=np.float64)
     if G.shape != (len(coefficients),) * 2:

@@ -1,4 +1,4 @@
-"""Frieze–Kannan–Vempala: approximate singular vectors from a few sampled rows and columns (Theorem 1)."""
+"""FKV (Frieze, Kannan and Vempala): approximate singular vectors from a few sampled rows and columns (Theorem 1)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .factored import FactoredVectors
 __all__ = ["SampleSize", "check_held", "fkv", "fkv_sample_size"]
 
 PRACTICAL_FACTOR = 20  # rows and columns per unit of rank by default
-MAX_ENTRIES = 1 << 27  # entries of the sampled submatrix that are held: 1 GiB of float64
+MAX_ENTRIES = 1 << 27  # limit of the entries of the sampled submatrix: 1 GiB of float64
 
 
 @dataclass(frozen=True)
 class SampleSize:
-    """How many rows and columns a theorem asks FKV to draw, and which theorem."""
+    """Number of rows and columns that a theorem requires FKV to draw, and the theorem."""
 
     rows: int
     columns: int
@@ -52,16 +52,16 @@ def fkv_sample_size(k: int, eps: float, delta: float = 0.1, *, theorem: str = "s
     36, 2006) for one-sided sampling; the raw V̂V̂ᵀ obeys no such bound at this size.
 
     ``theorem="fkv"``: the order max(k⁴/ε³, k²/ε⁴) of Frieze, Kannan and Vempala (J. ACM 51, 2004) for the raw
-    vectors, with the leading constant of their proof taken as 1: a lower bound on what they ask for.
+    vectors, with the leading constant of their proof taken as 1: a lower bound on what they require.
 
     Parameters
     ----------
     k
         Number of vectors.
     eps
-        Error allowed.
+        Allowed error.
     delta
-        Probability with which it may be exceeded.
+        Allowed failure probability.
     theorem
         Which statement: ``"span"`` or ``"fkv"``.
 
@@ -95,7 +95,7 @@ def fkv(
     delta: float | None = None,
     rng: RngLike = None,
 ) -> FactoredVectors:
-    """Approximate top-k singular vectors of A, described by a few of its rows (Theorem 1 of the paper).
+    """Approximate top-k singular vectors of A, as combinations of a few of its rows (Theorem 1 of the paper).
 
     For ``side="right"``: p rows are drawn by squared norm and scaled, S_t = A_(i_t)/√(p·P_(i_t)); q columns are drawn
     by picking one of those rows uniformly and an entry of it by square, and scaled likewise into the p × q matrix C;
@@ -104,23 +104,23 @@ def fkv(
     Parameters
     ----------
     S
-        An object with sample access; an array or sparse matrix (signs allowed) is given one, as it stands.
+        An object with sample access, or an array or sparse matrix of any sign.
     k
         Number of vectors.
     side
         ``"right"`` for vectors in the space of the rows, ``"left"`` for Û.
     rows, columns
-        How many to draw. The default, 20·k of each, is what works in practice once the vectors are orthonormalised; it
-        is not the theorem's size.
+        How many to draw. The default, 20·k of each, works in practice if the vectors are orthonormalised; it is much
+        smaller than the theorem's size.
     eps, delta
-        Ask for the size of :func:`fkv_sample_size` instead (δ = 0.1 unless given).
+        Use the size of :func:`fkv_sample_size` instead (δ = 0.1 by default).
     rng
         A ``numpy.random.Generator``, an int seed or None.
 
     Raises
     ------
     TooLargeError
-        The theorem's size (or the one given) does not fit in memory; says how much it would take.
+        The sample size does not fit in memory; the message says how much is needed.
     RankError
         The sampled submatrix has rank below k.
 
@@ -156,7 +156,7 @@ def _fkv(S: SampleAccess, k: int, side: Side, lines: int, places: int, rng: np.r
     draw = S.sample_rows if side == "right" else S.sample_columns
     drawn = np.asarray(draw(lines, rng=rng), dtype=np.intp)
     at = Lines(S, side, drawn).draw(rng.integers(lines, size=places), rng)
-    # A row drawn c times enters once, √c times as long: the same CᵀC, and the same V̂.
+    # A row drawn c times is used once, scaled by √c: CᵀC and V̂ are the same.
     distinct, repeats = np.unique(drawn, return_counts=True)
     at, at_repeats = np.unique(at, return_counts=True)
     sampled = Lines(S, side, distinct)
@@ -168,20 +168,20 @@ def _fkv(S: SampleAccess, k: int, side: Side, lines: int, places: int, rng: np.r
     rank = int(np.count_nonzero(sigma > sigma[0] * max(C.shape) * np.finfo(float).eps))
     if rank < k:
         raise RankError(
-            f"the {len(distinct)} × {len(at)} sampled submatrix has rank {rank}, below k = {k}; ask for a smaller k, "
-            "or draw more rows and columns if the matrix has few distinct ones",
+            f"the {len(distinct)} × {len(at)} sampled submatrix has rank {rank}, below k = {k}; use a smaller k, or "
+            "draw more rows and columns if the matrix has few distinct ones",
             rank,
         )
     return FactoredVectors(S, side, distinct, scale[:, None] * U[:, :k] / sigma[:k], sigma[:k])
 
 
 def check_held(p: int, q: int, k: int, shape: tuple[int, int]) -> None:
-    """Refuse a size whose distinct rows and columns, or whose very draws, do not fit in memory."""
+    """Raise if the distinct rows and columns, or the draws, do not fit in memory."""
     entries = min(p, shape[0]) * min(q, shape[1])
     if max(entries, p + q) > MAX_ENTRIES:
         raise TooLargeError(
             f"drawing {p:.3g} rows and {q:.3g} columns needs {8 * max(entries, p + q) / 1e9:.3g} GB for the draws "
-            f"alone, more than the {8 * MAX_ENTRIES / 1e9:.2g} GB held; give rows=…, columns=… "
+            f"alone, more than the limit of {8 * MAX_ENTRIES / 1e9:.2g} GB; pass rows=…, columns=… "
             f"({PRACTICAL_FACTOR}·k = {PRACTICAL_FACTOR * k} of each works in practice) or a larger eps"
         )
 
@@ -194,7 +194,7 @@ def _sizes(k: int, rows: int | None, columns: int | None, eps: float | None, del
             default if columns is None else check_size(columns, name="columns"),
         )
     if rows is not None or columns is not None:
-        raise InvalidInputError("give either rows and columns or eps and delta, not both")
+        raise InvalidInputError("pass either rows and columns or eps and delta, not both")
     if eps is None:
         raise InvalidInputError("delta needs eps: the theorem's size depends on both")
     size = fkv_sample_size(k, eps, 0.1 if delta is None else delta)
@@ -205,7 +205,7 @@ def _lines_for(factor: float, eps: float, power: int) -> int:
     """⌈factor/ε^power⌉."""
     divisor = eps**power
     if divisor == 0 or math.isinf(factor / divisor):
-        raise TooLargeError(f"eps = {eps:.3g} asks for more than 1e308 rows; allow a larger eps")
+        raise TooLargeError(f"eps = {eps:.3g} needs more than 1e308 rows; use a larger eps")
     return math.ceil(factor / divisor)
 
 

@@ -1,4 +1,4 @@
-"""The one contract of a matrix that is read by rows, and the one door that turns any source into such a matrix."""
+"""``RowMatrix``, the interface of a matrix that is read by rows, and ``open_matrix``, which opens any source as one."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .scaled import scale_rows
 
 __all__ = ["ArrayMatrix", "LoadedMatrix", "all_rows"]
 
-_IN_MEMORY = 1 << 30  # bytes of a matrix elsewhere that are brought into memory
+_IN_MEMORY = 1 << 30  # bytes of a matrix on disk or on workers that may be loaded into memory
 
 
 class ArrayMatrix(RowMatrix):
@@ -25,12 +25,12 @@ class ArrayMatrix(RowMatrix):
     Parameters
     ----------
     data : ndarray or csr_array
-        C-ordered or canonical, as :func:`fastanchors._validate.as_matrix` returns it. The caller has
-        checked the entries, or sets ``checked=False`` and leaves that to the first pass over them.
+        C-ordered or canonical, as :func:`fastanchors._validate.as_matrix` returns it. The caller has checked the
+        entries, or passes ``checked=False`` to have them checked in the first pass.
     normalize : "l1" or None
-        ``"l1"`` says that the rows of ``data`` were divided by their sums.
+        ``"l1"`` if the rows of ``data`` were already divided by their sums.
     on_disk : bool
-        Whether ``data`` is mapped from a file, so that every pass may read it from the disk.
+        Whether ``data`` is mapped from a file, so that every pass may read from disk.
     """
 
     def __init__(
@@ -104,29 +104,29 @@ class ArrayMatrix(RowMatrix):
 
 
 def all_rows(matrix: RowMatrix, purpose: str) -> Rows:
-    """Every row, in memory; raises where a matrix that is elsewhere takes more than 1 GiB."""
+    """All rows in memory; raises if a matrix on disk or on workers takes more than 1 GiB."""
     if isinstance(matrix, ArrayMatrix):
         return matrix.data
     m, n = matrix.shape
     size = 16 * matrix.nnz if matrix.is_sparse else matrix.dtype.itemsize * m * n
     if size > _IN_MEMORY:
         raise TooLargeError(
-            f"{purpose} holds all rows in memory: {size:,} bytes for {m:,} × {n:,}, where the limit is 1 GiB unless "
-            "they are in memory already; take fewer rows, or load them first"
+            f"{purpose} needs all rows in memory: {size:,} bytes for {m:,} × {n:,}, more than the limit of 1 GiB; take "
+            "fewer rows, or load the matrix into memory first"
         )
     blocks = [block for _, block in matrix.blocks()]
     return sp.csr_array(sp.vstack(blocks, format="csr")) if matrix.is_sparse else np.concatenate(blocks)
 
 
 class LoadedMatrix(ArrayMatrix):
-    """Rows of a file that were read into memory: read once, whatever is done with them afterwards.
+    """Rows of a file that were read into memory. Reading them again costs nothing.
 
     Parameters
     ----------
     data, row_names, column_names, normalize
         As in :class:`ArrayMatrix`.
     rows_in_file : int or None
-        Number of rows of the whole file where only its beginning was read, within a budget; None for all of it.
+        Number of rows of the file if a budget stopped the reading early; None if all rows were read.
     """
 
     def __init__(
@@ -150,5 +150,5 @@ class LoadedMatrix(ArrayMatrix):
 
     @property
     def cost(self) -> Cost:
-        """Nothing more: the rows are here already."""
+        """Always zero: the rows were counted on opening."""
         return Cost()

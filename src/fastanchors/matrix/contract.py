@@ -1,10 +1,10 @@
-"""What a matrix can be asked: the contract between the matrices of this library and its algorithms.
+"""The interface between matrices and algorithms: ``RowMatrix``, ``SampleAccess`` and ``Mutable``.
 
-:class:`RowMatrix` is all that a solver may use. A new kind of matrix implements ``shape``, ``dtype``, ``is_sparse``,
-``rows`` and ``blocks``; the other methods have default implementations in terms of these, to be overridden where the
-matrix knows a better way. :class:`SampleAccess` adds the draws of the paper, :class:`Mutable` adds changes.
+A solver uses the methods of :class:`RowMatrix` and no others. A new kind of matrix implements ``shape``, ``dtype``,
+``is_sparse``, ``cost``, ``rows`` and ``blocks``; the other methods have default implementations in terms of these, and
+can be overridden by faster ones. :class:`SampleAccess` adds the draws of the paper, :class:`Mutable` adds changes.
 
-Entries are those of the *view*: the matrix after normalisation, where one was asked for. Sparse rows stay sparse.
+Entries are those of the *view*: the matrix after normalisation, if any. Sparse rows stay sparse.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RowMatrix(ABC):
     row_names, column_names : sequence of str or None
         Names, where the source has any.
     provenance : str or None
-        How the rows are obtained, where a certificate should say so ("read into memory").
+        How the rows were obtained ("read into memory"), if the certificate should say so.
     rows_read_on_opening : int
         Rows of a file that were read to make this matrix; they are part of the cost of a seek.
 
@@ -66,7 +66,7 @@ class RowMatrix(ABC):
     provenance: str | None = None
     rows_read_on_opening: int = 0
 
-    # --- what every matrix must have --------------------------------------------------------------------------------
+    # --- abstract: every matrix implements these --------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -90,17 +90,17 @@ class RowMatrix(ABC):
 
     @abstractmethod
     def rows(self, indices: ArrayLike) -> Rows:
-        """Those rows, in that order, in the matrix's own type."""
+        """The rows at ``indices``, in that order, as ``dtype``."""
 
     @abstractmethod
     def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
-        """One pass in order: (first row, block). ``block_rows`` is the largest number of rows in a block."""
+        """One pass over all rows in order, as (first row, block). ``block_rows`` is the largest size of a block."""
 
-    # --- what follows from it: override where the matrix knows a better way ------------------------------------
+    # --- default implementations: override them where the matrix has a faster way -----------------------------------
 
     @property
     def normalize(self) -> Literal["l1"] | None:
-        """``"l1"`` where the rows shown are divided by their sums."""
+        """``"l1"`` if the rows of the view are divided by their sums."""
         return None
 
     @property
@@ -125,28 +125,28 @@ class RowMatrix(ABC):
 
     @property
     def in_process(self) -> bool:
-        """Whether functions given to :meth:`map_blocks` run in this process, and so may write to its arrays."""
+        """Whether functions passed to :meth:`map_blocks` run in this process and may write to its arrays."""
         return True
 
     def reading(self) -> AbstractContextManager[None]:
-        """A context in which no other thread can change the matrix: what takes many reads sees one state of it."""
+        """A context in which no other thread can change the matrix, so that several reads see the same state."""
         return nullcontext()
 
     def rows_once(self, indices: ArrayLike) -> Rows:
-        """As :meth:`rows`, without holding on to pages of mapped files: for much reading in little memory."""
+        """Like :meth:`rows`, but releases the pages of mapped files afterwards, to save memory in long scans."""
         return self.rows(indices)
 
     def dense_rows(self, indices: ArrayLike) -> NDArray[np.float64]:
-        """Those rows as a dense array in double precision."""
+        """The rows at ``indices`` as a dense array in double precision."""
         return dense(self.rows(indices))
 
     def map_blocks(
         self, function: Callable[..., _Result], *shared: Any, block_rows: int | None = None
     ) -> list[_Result]:
-        """``function(start, block, *shared)`` for every block of one pass, where the rows are; results in order.
+        """``function(start, block, *shared)`` for every block of one pass; results in order.
 
-        Blocks are worked on in threads, or on the workers that hold them. ``function`` must not depend on how the rows
-        are cut into blocks.
+        Blocks are processed in threads, or on the workers that hold them. The combined result must not depend on how
+        the rows are divided into blocks.
         """
         step = block_rows or self.default_block_rows()
         return map_ordered(lambda start, block: function(start, block, *shared), self.blocks(step))
@@ -164,33 +164,33 @@ class RowMatrix(ABC):
     def map_rows(
         self, function: Callable[..., _Result], indices: NDArray[np.int64], *shared: Any, block_rows: int | None = None
     ) -> list[_Result]:
-        """``function(row numbers, rows, *shared)`` for those rows, a block at a time, where the rows are.
+        """``function(indices of the block, rows, *shared)`` for blocks of the rows at ``indices``; results in order.
 
-        ``indices`` must be sorted. Results are in order.
+        Runs in threads, or on the workers that hold the rows. ``indices`` must be sorted.
         """
         step = block_rows or self.default_block_rows()
         pieces = (indices[at : at + step] for at in range(0, len(indices), step))
         return map_ordered(lambda some, rows: function(some, rows, *shared), ((p, self.rows(p)) for p in pieces))
 
     def map_parts(self, function: Callable[..., _Result], *shared: Any) -> list[_Result]:
-        """``function(part, first row, *shared)`` for consecutive parts of the rows, where they are; results in order.
+        """``function(part, first row, *shared)`` for consecutive parts of the rows; results in order.
 
-        A part is a RowMatrix whose rows are in the process that works on them: all of this one, or what a worker has.
-        For what is put together from few large answers; :meth:`map_blocks` has one for each block.
+        A part is a RowMatrix whose rows are local to the process that runs the function: the whole matrix, or the rows
+        of one worker. Use it for few large results; :meth:`map_blocks` returns one result per block.
         """
         return [function(self, 0, *shared)]
 
     def default_block_rows(self) -> int:
-        """Rows of a block that stays in the cache; it follows from the shape alone."""
+        """Number of rows in a block that fits in the cache; it depends on shape and ``nnz`` only."""
         m, n = self.shape
         per_row = 16 * (self.nnz // max(m, 1) + 1) if self.is_sparse else 8 * n
         return max(1, _BLOCK_BYTES // per_row)
 
     def l1_scaled(self) -> RowMatrix:
-        """The same matrix with every row divided by its sum; a sample matrix is taken as its view shows it."""
+        """The same matrix with every row divided by its sum; raises where the view is fixed and not normalised."""
         if self.normalize == "l1":
             return self
-        raise InvalidInputError(f"a {type(self).__name__} has a view of its own; build it with normalize='l1'")
+        raise InvalidInputError(f"a {type(self).__name__} cannot be rescaled; build it with normalize='l1'")
 
     def squared_norms(self) -> NDArray[np.float64]:
         """‖A_(i)‖² for every row."""
@@ -212,9 +212,9 @@ class RowMatrix(ABC):
         return result
 
     def project(self, indices: NDArray[np.int64], Q: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A_(i)·q_j for those rows (sorted) and the directions in the rows of Q: len(indices) × len(Q).
+        """A_(i)·q_j for the rows at ``indices`` (sorted) and the rows q_j of Q: len(indices) × len(Q).
 
-        In double precision: errors are at most (terms + 2)·DOUBLE·‖A_(i)‖·‖q_j‖, in any order of the sums.
+        In double precision: errors are at most (terms + 2)·DOUBLE·‖A_(i)‖·‖q_j‖, in any order of summation.
         """
         found = self.map_rows(_project, np.asarray(indices, dtype=np.int64), Q)
         return np.concatenate(found) if found else np.zeros((0, len(Q)))
@@ -298,7 +298,7 @@ class SampleAccess(RowMatrix):
         """Row indices with probability A_ij² / ‖A^(j)‖²; for an array ``j`` of shape s, an array s + (size,)."""
 
     def norm_bound(self) -> float:
-        """An upper bound of the largest row norm, without asking for norms row by row."""
+        """An upper bound of the largest row norm, without reading the norm of each row."""
         return 1.0 if self.normalize == "l1" else self.frobenius_norm
 
     def squared_norms(self) -> NDArray[np.float64]:
@@ -309,18 +309,18 @@ class SampleAccess(RowMatrix):
 
     @property
     def norms_known(self) -> bool:
-        """The norms kept are those of the rows before they are rounded."""
+        """False for rounded views, because the stored norms are those of the rows before rounding."""
         return not self.rounded
 
 
 class Mutable(ABC):
-    """A matrix that changes: every change enters one log, and a reader follows it from its own cursor."""
+    """A matrix that can change: changes are appended to one log, which each reader follows from its own cursor."""
 
     @property
     @abstractmethod
     def cursor(self) -> int:
-        """The present end of the log."""
+        """The current end of the log."""
 
     @abstractmethod
     def changes_since(self, cursor: int) -> NDArray[np.int64] | None:
-        """The rows changed or appended since ``cursor``, sorted; None where the log no longer reaches back so far."""
+        """The rows changed or appended since ``cursor``, sorted; None if the log no longer reaches back that far."""

@@ -1,4 +1,4 @@
-"""What an algorithm asked of the sample model, counted (``S.cost``, ``Anchors.cost``)."""
+"""Counters of sample access and of rows read (``S.cost``, ``Anchors.cost``)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["Cost"]
 
 @dataclass
 class Cost:
-    """Counters of sample access.
+    """Counters of sample access and of rows read.
 
     Attributes
     ----------
     samples
         Draws made, of rows, of columns, and inside rows and columns.
     queries
-        Single entries and norms asked for.
+        Single entries and norms read.
     rows_read
         Whole rows of the view read (a pass over the matrix counts every row).
     bytes_moved

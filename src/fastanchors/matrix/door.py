@@ -1,4 +1,4 @@
-"""``open_matrix``: the one door through which every kind of source becomes a :class:`RowMatrix`."""
+"""``open_matrix``: open any kind of source as a :class:`RowMatrix`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["BlockSource", "open_matrix"]
 
 
 class BlockSource:
-    """A file or stream that gives its rows in blocks, in order: base of the readers in :mod:`fastanchors.io`."""
+    """A file or stream that yields its rows in blocks, in order: base class of the sources in :mod:`fastanchors.io`."""
 
 
 def open_matrix(
@@ -32,29 +32,29 @@ def open_matrix(
     layer: str | None = None,
     **options: Any,
 ) -> RowMatrix:
-    """The matrix that ``source`` stands for.
+    """Open ``source`` as a matrix that is read by rows.
 
     Parameters
     ----------
     source : array, sparse matrix, pandas or polars frame, AnnData, RowMatrix, store, path, address, or Dask collection
-        A frame gives its names: the index of a pandas frame names the rows, unless it only counts them; else the first
-        column of text does. A path is that of a store or of any file that :mod:`fastanchors.io` reads. A file too large
-        for memory is built into a temporary store.
+        Row names of a frame are its pandas index, unless that is a plain range, else its first text column. A path is
+        that of a store or of any file that :mod:`fastanchors.io` reads. A file too large for memory is built into a
+        temporary store.
     normalize : "l1" or None
-        ``"l1"`` divides every row by its sum; a row of zeros stays zero. A sample matrix or a store has a view of its
-        own and is taken as that shows it.
+        ``"l1"`` divides every row by its sum; a row of zeros stays zero. It has no effect on a sample matrix or a
+        store, which keep the normalisation they were built with.
     signed : bool
         Whether negative entries are allowed.
     checked : bool
-        False leaves NaN, infinite and negative entries of an array in memory to the first pass over it.
+        False defers the check for NaN, infinite and negative entries of an array in memory to its first pass.
     budget : int or None
-        The largest number of rows to read of a file that can only be read from its beginning.
+        The largest number of rows to read from a file that is read sequentially.
     name : str
         What error messages call the matrix.
     layer : str or None
-        Which layer of AnnData, an object or a file; None for its ``X``.
+        Layer of AnnData (object or file) to read; None for its ``X``.
     **options
-        Those of the reader of a file.
+        Options of the reader of a file.
 
     Examples
     --------
@@ -77,12 +77,12 @@ def open_matrix(
         return opened
     if isinstance(source, Iterator):
         raise InvalidTypeError(
-            f"{name} is an iterator, which can be read only once; build a store of its row blocks with "
-            "fa.build(blocks, folder) and use that"
+            f"{name} is an iterator, which can be read only once; build a store from its row blocks with "
+            "fa.build(blocks, folder) and pass the store"
         )
     if package(source) == "anndata" and source.isbacked:
         if not source.is_view:
-            with contextlib.suppress(StoreError):  # a file that is open for writing cannot be opened once more
+            with contextlib.suppress(StoreError):  # a file that is open for writing cannot be opened again
                 backed: RowMatrix = opener("file")(
                     source.filename,
                     normalize=normalize,
@@ -110,4 +110,4 @@ def open_matrix(
 
 def _no_options(options: dict[str, Any], source: Any) -> None:
     if options:
-        raise InvalidTypeError(f"{next(iter(options))!r} is no option of a {type(source).__name__}")
+        raise InvalidTypeError(f"{next(iter(options))!r} is not an option for a {type(source).__name__}")

@@ -1,4 +1,4 @@
-"""Numbers and names out of objects that carry both: pandas and polars frames, and AnnData."""
+"""Extract values and names from pandas and polars frames and from AnnData."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Labelled", "is_labelled", "labelled", "package", "take_labels"]
 
 
 class Labelled(NamedTuple):
-    """The numbers of a table, and the names of its rows and columns."""
+    """The values of a table, and the names of its rows and columns."""
 
     values: Rows
     row_names: list[str] | None
@@ -22,19 +22,19 @@ class Labelled(NamedTuple):
 
 
 def package(source: Any) -> str:
-    """The package that the type of an object comes from; told without importing it."""
+    """The package that defines the type of an object, determined without importing it."""
     return type(source).__module__.split(".")[0]
 
 
 def is_labelled(source: Any) -> bool:
-    """Whether this is an AnnData object or a frame of pandas, polars or their like."""
+    """Whether this is an AnnData object or a data frame (pandas, polars or similar)."""
     kind = package(source)
     is_frame = hasattr(type(source), "columns") and (kind == "polars" or hasattr(source, "to_numpy"))
     return kind == "anndata" or (is_frame and not is_dask(source))
 
 
 def labelled(source: Any, *, layer: str | None = None, name: str = "A") -> Labelled:
-    """The numbers and names of what :func:`is_labelled`; ``layer`` is one of AnnData."""
+    """Values and names of an object for which :func:`is_labelled` is true; ``layer`` is for AnnData."""
     if package(source) == "anndata":
         names = [str(x) for x in source.obs_names], [str(x) for x in source.var_names]
         return Labelled(_expression(source, layer), *names)
@@ -43,10 +43,10 @@ def labelled(source: Any, *, layer: str | None = None, name: str = "A") -> Label
 
 
 def take_labels(frame: Any, *, name: str = "A") -> tuple[Any, list[str] | None]:
-    """A frame of numbers, and the names of its rows.
+    """The numeric part of a frame, and the names of its rows.
 
-    These are the index of a pandas frame, unless that only counts the rows. Otherwise, and in a polars frame, which has
-    no index, they are the first column of text, as in a file; that column is left out of the numbers.
+    Row names are the index of a pandas frame, unless that is a plain range. Otherwise, and for polars, they are the
+    first text column, which is removed from the values.
     """
     if hasattr(frame, "index"):
         if type(frame.index).__name__ != "RangeIndex":
@@ -76,7 +76,7 @@ def _expression(adata: Any, layer: str | None) -> Rows:
 
 
 def _frame_values(frame: Any) -> Rows:
-    """The numbers of a frame; nullable columns of pandas become float64 with NaN for what is missing."""
+    """The values of a frame; nullable pandas columns become float64 with NaN for missing values."""
     if package(frame) == "pandas" and any(getattr(dtype, "na_value", None) is not None for dtype in frame.dtypes):
         return frame.to_numpy(dtype=np.float64, na_value=np.nan)
     return frame.to_numpy()

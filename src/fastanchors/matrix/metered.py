@@ -1,4 +1,4 @@
-"""One seek's view of a matrix: what it reads is counted, and bounded where there is a budget."""
+"""Count the reads of one seek, and enforce its budget."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class MeteredMatrix(RowMatrix):
     Parameters
     ----------
     matrix : RowMatrix
-        What is read.
+        The matrix to read.
     budget : int or None
-        The largest number of rows to read. A read that would exceed it raises :class:`BudgetExceeded` beforehand, a
-        pass before its first block.
+        The largest number of rows to read. A read or pass that would exceed it raises :class:`BudgetExceeded` before
+        it starts.
     """
 
     def __init__(self, matrix: RowMatrix, budget: int | None = None) -> None:
         self.matrix = matrix
-        self.budget = None if isinstance(matrix, LoadedMatrix) else budget  # whose rows were all read before
+        self.budget = None if isinstance(matrix, LoadedMatrix) else budget  # rows in memory were read on opening
         self.row_names, self.column_names = matrix.row_names, matrix.column_names
         self.provenance = matrix.provenance
         self._start = matrix.cost.copy()
@@ -80,7 +80,7 @@ class MeteredMatrix(RowMatrix):
 
     @property
     def cost(self) -> Cost:
-        """What was used since this object was made."""
+        """Cost since this object was created."""
         return self.matrix.cost - self._start
 
     @property
@@ -90,17 +90,17 @@ class MeteredMatrix(RowMatrix):
 
     @property
     def sampled(self) -> SampleAccess | None:
-        """The matrix, where it has sample access."""
+        """The matrix if it has sample access, else None."""
         return self.matrix if isinstance(self.matrix, SampleAccess) else None
 
     @property
     def shape_of_source(self) -> tuple[int, int]:
-        """The shape of the whole file where only its beginning was read."""
+        """The shape of the whole source, of which a budget may have loaded only the first rows."""
         rows = self.matrix.rows_in_file if isinstance(self.matrix, LoadedMatrix) else None
         return (self.shape[0] if rows is None else rows), self.shape[1]
 
     def check(self, rows: int) -> None:
-        """Raise where so many rows may not be read any more."""
+        """Raise :class:`BudgetExceeded` if ``rows`` more rows would exceed the budget."""
         if self.budget is not None and rows > self.left:
             raise BudgetExceeded(f"{rows} more rows would exceed the budget of {self.budget}")
 

@@ -1,4 +1,4 @@
-"""Rows divided by their sums: the one implementation of l1 scaling outside the sample model."""
+"""Divide rows by their sums: l1 scaling for everything but the sample model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def row_sums(block: Rows) -> NDArray[np.float64]:
 
 
 def scale_rows(block: Rows, sums: NDArray[np.float64] | None = None) -> Rows:
-    """Each row divided by its sum; rows of zeros stay zero. Single precision stays single, integers become double."""
+    """Each row divided by its sum; rows of zeros stay zero. float32 stays float32, integers become float64."""
     kind = np.float32 if block.dtype == np.float32 else np.float64
     sums = row_sums(block) if sums is None else sums
     divisor = np.where(sums > 0, sums, 1.0)
@@ -30,5 +30,5 @@ def scale_rows(block: Rows, sums: NDArray[np.float64] | None = None) -> Rows:
         data = (block.data / np.repeat(divisor, np.diff(block.indptr))).astype(kind, copy=False)
         return sp.csr_array((data, block.indices, block.indptr), shape=block.shape)
     scaled = np.empty(block.shape, dtype=kind)
-    np.divide(block, divisor[:, None], out=scaled, casting="unsafe")  # rounded once, as the sample model does
+    np.divide(block, divisor[:, None], out=scaled, casting="unsafe")  # rounded once, as in the sample model
     return scaled

@@ -16,7 +16,7 @@ from ..encoder import encode
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix, Rows
 from ..matrix.door import open_matrix
-from ..matrix.drawing import draw_rows, squared_frobenius_norm
+from ..matrix.norm_draws import draw_rows, squared_frobenius_norm
 from ..rank import RankCurve, rank_curve
 from ._text import clean
 from .explorer import explorer_data, pool_of, results_for_every_k

@@ -20,7 +20,7 @@ from ..encoder import encode
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix
 from ..matrix.door import open_matrix
-from ..matrix.drawing import draw_rows
+from ..matrix.norm_draws import draw_rows
 
 __all__ = ["Shares", "anchor_shares", "explained_parts", "rows_by_norm", "shares_of"]
 

@@ -1,6 +1,7 @@
-"""Ways to find anchors, one file each: ``.seek(A_or_S, k, rng=…) -> Anchors``.
+"""Solvers, which find anchors: one file each, with the method ``.seek(A_or_S, k, rng=…) -> Anchors``.
 
-``SOLVERS`` names them all; :func:`get` turns a name, a class or an object into a solver. Names load on first use.
+``SOLVERS`` maps names to classes; :func:`get` turns a name, a class or an object into a solver. Names load on first
+use.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .._lazy import load, names
+from .._lazy_names import load, names
 from ..errors import InvalidInputError, InvalidTypeError
 
 # What type checkers and editors see; a test keeps it equal to the tables below.
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from .spa import choose as choose
     from .xray import XRAY as XRAY
 
-# How a solver is asked for by name -> its class, and the module that is in.
+# Name of a solver -> its class and the module of the class.
 _SOLVERS = {
     "fas": ("FAS", "fas"),
     "spa": ("SPA", "spa"),
@@ -73,7 +74,7 @@ _Seeker = TypeVar("_Seeker")
 
 
 class _Solvers(Mapping[str, "type[Solver]"]):
-    """Name -> solver class, each imported when it is asked for."""
+    """Name -> solver class, imported on first access."""
 
     def __getitem__(self, name: str) -> type[Solver]:
         return load(__name__, _HOME, _SOLVERS[name][0])
@@ -102,7 +103,7 @@ def get(solver: _Seeker) -> _Seeker: ...
 
 
 def get(solver: Any) -> Any:
-    """The solver that a name, a class or an object stands for.
+    """Return a solver, given its name, its class or the solver itself.
 
     Parameters
     ----------
@@ -125,11 +126,11 @@ def get(solver: Any) -> Any:
     if isinstance(solver, type):
         solver = solver()
     if not callable(getattr(solver, "seek", None)):
-        raise InvalidTypeError(f"a solver is a name or an object with .seek(A, k, rng=…), got {solver!r}")
+        raise InvalidTypeError(f"a solver must be a name or an object with .seek(A, k, rng=…), got {solver!r}")
     return solver
 
 
-if not TYPE_CHECKING:  # to a type checker a name that is not listed above is an error
+if not TYPE_CHECKING:  # type checkers report every name that is not listed above
 
     def __getattr__(name: str) -> Any:
         return load(__name__, _HOME, name)

@@ -1,4 +1,4 @@
-"""What the solvers by linear programming share: rows as points, and an honest refusal of sizes that cannot work."""
+"""Shared by the linear-programming solvers: distinct rows as points, the call of HiGHS, and a check of memory."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["Geometry", "available_memory", "check_memory", "distinct_points", "m
 
 Geometry: TypeAlias = Literal["hull", "cone"]
 
-# Tighter than HiGHS's own 1e-7, so that distances to a hull are good to nine digits of the data's scale.
+# Tighter than HiGHS's default of 1e-7: distances to a hull are then accurate to 1e-9 of the scale of the data.
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _INFEASIBLE = 2
 
 
 def minimise(cost: NDArray[np.float64], *, method: str, **program: Any) -> Any | None:
-    """The solution of a linear program by HiGHS; None if there is none. Arguments as of ``scipy.optimize.linprog``.
+    """Solve a linear program with HiGHS; None if it is infeasible. Arguments as in ``scipy.optimize.linprog``.
 
-    Where HiGHS cannot reach the tight tolerances it is asked again with its own.
+    If HiGHS cannot reach the tight tolerances, the default ones are used.
     """
     for options in (_TIGHT, {}):
         solution = linprog(cost, method=method, options=options, **program)
@@ -36,7 +36,7 @@ def minimise(cost: NDArray[np.float64], *, method: str, **program: Any) -> Any |
 
 
 def available_memory() -> int:
-    """Bytes of memory that can be had now without swapping."""
+    """Bytes of memory that are available without swapping."""
     try:
         with open("/proc/meminfo") as lines:
             for line in lines:
@@ -46,22 +46,22 @@ def available_memory() -> int:
         pass
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # a system without sysconf: believe in 4 GB
+    except (AttributeError, ValueError, OSError):  # no sysconf: assume 4 GB
         return 1 << 32
 
 
 def check_memory(needed: int, what: str) -> None:
-    """Raise :class:`TooLargeError` when ``what`` takes more bytes than there are."""
+    """Raise :class:`TooLargeError` if ``what`` needs more bytes than are available."""
     available = available_memory()
     if needed > available:
         raise TooLargeError(
-            f"{what} would take about {needed / 1e9:.3g} GB of memory, {available / 1e9:.3g} GB are available; "
-            "use SPA, SNPA, XRAY or DCA, or seek among a sample of the rows"
+            f"{what} would need about {needed / 1e9:.3g} GB of memory, {available / 1e9:.3g} GB are available; "
+            "use SPA, SNPA, XRAY or DCA, or a sample of the rows"
         )
 
 
 def check_geometry(geometry: str) -> None:
-    """Raise where the option is not one of the two."""
+    """Raise unless the option is "hull" or "cone"."""
     if geometry not in ("hull", "cone"):
         raise InvalidInputError(f"geometry must be 'hull' or 'cone', got {geometry!r}")
 
@@ -69,8 +69,8 @@ def check_geometry(geometry: str) -> None:
 def distinct_points(data: RowMatrix, k: int, geometry: Geometry) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """(rows, points): the distinct non-zero rows, first copy of each, scaled to a largest l1 norm of one.
 
-    A zero row is the empty mixture of any anchors and never one itself. With ``"cone"`` every row has l1 norm one,
-    and rows on the same ray (up to 12 digits) are copies.
+    Zero rows are never anchors. With ``"cone"`` every row has l1 norm one, and rows on the same ray (up to 12 digits)
+    are copies.
     """
     m, n = data.shape
     check_memory(24 * m * n, f"holding {m} rows of {n} columns as points")
@@ -78,12 +78,12 @@ def distinct_points(data: RowMatrix, k: int, geometry: Geometry) -> tuple[NDArra
     sums = points.sum(axis=1)
     rows = np.flatnonzero(sums > 0)
     if rows.size == 0:
-        raise RankError(f"all rows are zero: there is no anchor, k = {k} were asked for", rank=0)
+        raise RankError(f"all rows are zero: there are no anchors, k = {k} were requested", rank=0)
     points = points[rows] / (sums[rows, None] if geometry == "cone" else sums.max())
     _, first = np.unique(np.round(points, 12), axis=0, return_index=True)
     first.sort()
     if first.size < k:
         raise RankError(
-            f"there are only {first.size} distinct non-zero rows, k = {k} were asked for", rank=int(first.size)
+            f"there are only {first.size} distinct non-zero rows, k = {k} were requested", rank=int(first.size)
         )
     return rows[first], points[first]

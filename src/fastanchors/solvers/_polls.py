@@ -1,4 +1,4 @@
-"""Extreme rows in projections: the ends of lines and the corners of planar hulls, kept over blocks of rows."""
+"""Find the extreme rows of random projections, block by block: ends of lines, and corners of planar hulls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TURNS = np.stack([np.cos(np.arange(16) * np.pi / 8), np.sin(np.arange(16) * np.
 
 
 class Poll(Protocol):
-    """Collects projections block by block, rows in rising order; then says which rows are extreme how often."""
+    """Collects projections block by block, rows in increasing order, and then yields (row, votes) of extreme rows."""
 
     def add(self, rows: NDArray[np.intp], P: NDArray[np.float64]) -> None: ...
 
@@ -52,9 +52,9 @@ class Ends:
 class Corners:
     """The corners of the data's hull in each of s planes (columns 2p and 2p + 1 of the projections).
 
-    A corner votes with its exterior angle over π: the expected number of ends it is of a random line in the plane, so
-    that the votes of a plane sum to 2, as those of a line. ``tie`` is the width of a grid, relative to the largest
-    coordinate, on which points coincide: the lower row wins.
+    A corner has its exterior angle over π as votes. That is the expected number of times it is an end of a random line
+    in the plane, so the votes of a plane sum to 2, like those of a line. ``tie`` is the width of a grid, relative to
+    the largest coordinate; of points in the same cell the lower row wins.
     """
 
     def __init__(self, s: int, tie: float) -> None:
@@ -95,8 +95,8 @@ def not_inside(
 ) -> NDArray[np.bool_]:
     """False for points that lie deeper than ``margin`` inside the polygon of the extremes in the given directions.
 
-    Those are no corners of the hull; on a cloud of points they are nearly all, and need no sorting (Akl and Toussaint).
-    ``turns`` are unit vectors in counter-clockwise order.
+    These points, usually nearly all, cannot be corners of the hull and need no sorting (Akl and Toussaint). ``turns``
+    are unit vectors in counter-clockwise order.
     """
     ends = np.empty(len(turns), dtype=np.intp)
     size = 0
@@ -151,7 +151,7 @@ def hull_corners(xy: NDArray[np.float64]) -> NDArray[np.intp]:
 def exterior_angles(corners: NDArray[np.float64]) -> NDArray[np.float64]:
     """Exterior angle at each corner of a convex polygon given counter-clockwise; they sum to 2π.
 
-    A point alone has 2π, the two ends of a segment have π each.
+    A single point has 2π, the two ends of a segment have π each.
     """
     if len(corners) == 1:
         return np.array([2.0 * np.pi])

@@ -1,4 +1,4 @@
-"""What all solvers share: options that scikit-learn can reach, one method, one result."""
+"""``Solver``, the base class of all solvers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["Selection", "Solver"]
 
 
 class Solver(Parameters, ABC):
-    """A way to find anchors: an object with its own options and one method, :meth:`seek`.
+    """Base class of solvers: an object with options and the method :meth:`seek`.
 
-    A subclass sets ``name``, takes its options as keywords of ``__init__``, checks them there and keeps them under the
+    A subclass sets ``name``, takes its options as keywords of ``__init__``, checks them there and stores them under the
     same names, and implements :meth:`_select`.
 
     Examples
@@ -39,8 +39,8 @@ class Solver(Parameters, ABC):
     #: the name used by ``SeparableNMF(solver=…)`` and on the command line
     name: ClassVar[str]
 
-    #: the largest k that makes sense: ``"rank"`` for solvers whose anchors are linearly independent (k ≤ min(m, n)),
-    #: ``"rows"`` for those that find vertices of a hull or a cone, of which there can be more than columns (k ≤ m)
+    #: limit of k: ``"rank"`` for solvers whose anchors are linearly independent (k ≤ min(m, n)), ``"rows"`` for those
+    #: that find vertices of a hull or a cone, of which there can be more than columns (k ≤ m)
     _limit: ClassVar[Literal["rank", "rows"]] = "rank"
 
     def seek(self, A: Any, k: int, *, rng: RngLike = None, layer: str | None = None) -> Anchors:
@@ -49,19 +49,19 @@ class Solver(Parameters, ABC):
         Parameters
         ----------
         A : array, sparse matrix, frame, AnnData, SampleMatrix, store, path or Dask collection
-            Whatever :func:`fastanchors.open_matrix` opens. An array is taken as it stands, a sample matrix or a store
-            as its view shows it.
+            Anything that :func:`fastanchors.open_matrix` opens. An array is used as it is; a sample matrix or a store
+            has the normalisation it was built with.
         k : int
             Number of anchors.
         rng : numpy.random.Generator, int or None
-            Same seed, same answer.
+            Random generator or seed; the same seed gives the same result.
         layer : str or None
-            Which layer of AnnData, an object or a file; None for its ``X``.
+            Layer of AnnData (object or file) to read; None for its ``X``.
 
         Returns
         -------
         Anchors
-            The anchors, what they cost, and how sure they are.
+            The anchors, their cost and their certificate.
         """
         started = time.perf_counter()
         data = MeteredMatrix(open_matrix(A, checked=not self._checks(), layer=layer))
@@ -71,15 +71,15 @@ class Solver(Parameters, ABC):
         return self._result(data, found, started)
 
     def _checks(self) -> bool:
-        """Whether the first look of the algorithm checks the entries of a matrix in memory."""
+        """Whether the algorithm checks the entries of a matrix in memory in its first pass."""
         return False
 
     def most(self, shape: tuple[int, int]) -> int:
-        """The largest number of anchors that can be asked for in a matrix of that shape."""
+        """The largest k for a matrix of that shape."""
         return shape[0] if self._limit == "rows" else min(shape)
 
     def _result(self, data: RowMatrix, selection: Selection, started: float) -> Anchors:
-        """The result, from what the algorithm selected and what it has read."""
+        """The result: the selection with names, cost and time."""
         indices = np.asarray(selection.indices, dtype=np.intp)
         names = data.row_names
         return Anchors(
@@ -87,7 +87,7 @@ class Solver(Parameters, ABC):
             solver=self.name,
             cost=data.cost.copy(),
             seconds=time.perf_counter() - started,
-            certificate=selection.certificate.told(data.provenance),
+            certificate=selection.certificate.with_provenance(data.provenance),
             residuals=None if selection.residuals is None else np.asarray(selection.residuals, dtype=np.float64),
             points=None if selection.points is None else np.asarray(selection.points, dtype=np.float64),
             support=None if selection.support is None else np.asarray(selection.support, dtype=np.intp),
@@ -96,4 +96,4 @@ class Solver(Parameters, ABC):
 
     @abstractmethod
     def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
-        """The algorithm itself, on checked input."""
+        """The algorithm, on validated input."""

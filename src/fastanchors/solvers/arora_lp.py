@@ -1,4 +1,4 @@
-"""The first algorithm for separable NMF: one small linear program for each row.
+"""AroraLP, the first algorithm for separable NMF: one small linear program for each row.
 
 S. Arora, R. Ge, R. Kannan and A. Moitra, "Computing a nonnegative matrix factorization – provably", STOC 2012.
 """
@@ -30,17 +30,17 @@ class AroraLP(Solver):
     ----------
     radius
         None removes rows one at a time, always the one nearest to the hull of those that remain, until k are left.
-        Without noise these are the rows inside the hull, as in the paper's algorithm; with noise the near copies of an
-        anchor go one by one and the last stays. No noise level need be known. A number is the paper's form for known
-        noise: every row is held against the hull of the rows farther than ``radius`` from it (l1, relative to the
-        largest row), and the k rows with the largest distances that are farther than ``radius`` from each other are
-        taken.
+        Without noise the removed rows are those inside the hull, as in the paper's algorithm; with noise, near copies
+        of an anchor are removed until one is left. The noise level need not be known. A number is the paper's form for
+        known noise: for every row the distance to the hull of the rows farther than ``radius`` from it (l1, relative
+        to the largest row) is computed, and the k rows with the largest distances that are farther than ``radius``
+        from each other are selected.
     geometry
-        ``"hull"`` takes rows as points, ``"cone"`` as rays (rows scaled to unit l1 norm).
+        ``"hull"`` treats rows as points, ``"cone"`` as rays (rows scaled to unit l1 norm).
     tolerance
-        A row nearer than this to the hull, relative to the largest l1 norm of a row, lies in it.
+        A row whose distance to the hull, relative to the largest l1 norm of a row, is below this lies in it.
     max_work
-        Refuse with :class:`TooLargeError` when the m programs of m×n entries together have more entries.
+        Raise :class:`TooLargeError` if the m programs of m×n entries together have more entries than this.
 
     allow_fewer
         Return fewer than k anchors when fewer rows lie outside the hull of the others, instead of raising
@@ -48,9 +48,9 @@ class AroraLP(Solver):
 
     Notes
     -----
-    Zero rows are never anchors; exact copies are removed before. k may exceed the number of columns. At least m
-    programs with m + 2n variables and n + 1 equations: for a few thousand rows. Each program takes memory for about
-    8·(n + 1)·(m + 2n) bytes a few times over. Equal distances: the row with the higher index is removed first.
+    Zero rows are never anchors; exact copies are removed first. k may exceed the number of columns. At least m programs
+    with m + 2n variables and n + 1 equations are solved, so it is for at most a few thousand rows. A program needs a
+    few times 8·(n + 1)·(m + 2n) bytes. Of rows with equal distances the one with the higher index is removed first.
 
     Examples
     --------
@@ -87,8 +87,8 @@ class AroraLP(Solver):
         m, n = data.shape
         if float(m) * m * n > self.max_work:
             raise TooLargeError(
-                f"{m} linear programs of {m}×{n} entries are {float(m) * m * n:.3g} entries to solve, more than "
-                f"max_work = {self.max_work:.3g}; use SPA, SNPA, XRAY or DCA, a sample of the rows, or raise max_work"
+                f"{m} linear programs of {m}×{n} entries have {float(m) * m * n:.3g} entries, more than max_work = "
+                f"{self.max_work:.3g}; use SPA, SNPA, XRAY or DCA, a sample of the rows, or a larger max_work"
             )
         check_memory(40 * (n + 1) * (m + 2 * n), f"one linear program of {n + 1} equations and {m + 2 * n} variables")
         rows, points = distinct_points(data, 1 if self.allow_fewer else k, self.geometry)
@@ -98,14 +98,14 @@ class AroraLP(Solver):
             kept, distance, programs = robust_loners(points, k, self.radius, tolerance)
         if len(kept) < k and not self.allow_fewer:
             raise RankError(
-                f"only {len(kept)} rows lie outside the hull of the others, k = {k} were asked for; ask for "
+                f"only {len(kept)} rows lie outside the hull of the others, k = {k} were requested; use "
                 f"k ≤ {len(kept)}, or pass allow_fewer=True",
                 rank=len(kept),
             )
         certificate = Certificate(
             "none",
-            f"{programs} linear programs: each anchor is at least {distance.min():.3g} (l1, of the largest row) away "
-            "from the hull it was held against",
+            f"{programs} linear programs: the distance of each anchor to the hull of the other rows is at least "
+            f"{distance.min():.3g} (l1, relative to the largest row)",
             {"programs": programs, "distances": distance},
         )
         return Selection(rows[kept], certificate, residuals=distance)
@@ -115,7 +115,7 @@ def distance_to_hull(point: NDArray[np.float64], others: NDArray[np.float64]) ->
     """(distance, support): l1 distance of a point to the hull of others, and the others with positive weight."""
     size, n = others.shape
     if size == 0:
-        return float(np.abs(point).sum()), np.empty(0, dtype=np.intp)  # nothing but the origin is left
+        return float(np.abs(point).sum()), np.empty(0, dtype=np.intp)  # distance to the origin
     equations = np.zeros((n + 1, size + 2 * n))
     equations[:n, :size] = others.T
     equations[:n, size : size + n] = np.eye(n)
@@ -123,7 +123,7 @@ def distance_to_hull(point: NDArray[np.float64], others: NDArray[np.float64]) ->
     equations[n, :size] = 1.0
     cost = np.concatenate([np.zeros(size), np.ones(2 * n)])
     solution = minimise(cost, A_eq=equations, b_eq=np.append(point, 1.0), bounds=(0, None), method="highs-ds")
-    if solution is None:  # there is always a solution; rounding must have hidden it
+    if solution is None:  # a solution always exists; this is a failure by rounding
         raise FastAnchorsError(f"HiGHS found no mixture of {size} points; rescale the rows")
     return max(float(solution.fun), 0.0), np.flatnonzero(solution.x[:size] > 0.0)
 
@@ -131,14 +131,14 @@ def distance_to_hull(point: NDArray[np.float64], others: NDArray[np.float64]) ->
 def remove_nearest(
     points: NDArray[np.float64], k: int, tolerance: float
 ) -> tuple[NDArray[np.intp], NDArray[np.float64], int]:
-    """Remove the point nearest to the hull of the others until k remain, and on while one lies in the hull.
+    """Remove the point nearest to the hull of the others until k remain and none of them lies in the hull.
 
-    Distances only grow as points go, so an old distance is a lower bound: a point is looked at again only when it
-    comes up as the least, and only if a point that carried weight in its program has gone since (otherwise the same
-    solution is still the best). About one program for each point without noise, two with much noise.
+    Distances only grow as points are removed, so an old distance is a lower bound. A program is solved again only when
+    its point has the smallest bound, and only if a point with positive weight in its solution was removed since then
+    (otherwise the solution is still optimal). That is about one program per point without noise, two with much noise.
     """
     alive = np.ones(len(points), dtype=bool)
-    queue = [(0.0, -i, False) for i in range(len(points))]  # (bound, −index: higher index first, is it a distance?)
+    queue = [(0.0, -i, False) for i in range(len(points))]  # (bound, −index: higher index first, is the bound exact?)
     heapq.heapify(queue)
     support: dict[int, NDArray[np.intp]] = {}
     programs = 0

@@ -1,4 +1,4 @@
-"""Divide-and-conquer anchoring: anchors by votes of many random projections.
+"""DCA, divide-and-conquer anchoring: anchors by votes of many random projections.
 
 T. Zhou, W. Bian and D. Tao, "Divide-and-conquer anchoring for near-separable nonnegative matrix factorization and
 completion in high dimensions", ICDM 2013; T. Zhou, J. Bilmes and C. Guestrin, "Divide-and-conquer learning by
@@ -26,37 +26,37 @@ __all__ = ["DCA"]
 _PROJECTED_ENTRIES = 1 << 22  # entries of the projected block held at a time
 _PILOT_ROWS = 2000
 _PILOT_ENTRIES = 1 << 20
-# Projections closer than this, relative to the largest, count as equal, and the lower row wins: copies of a row may
-# differ by the rounding of a product, or of a view in single precision.
+# Projections closer than this, relative to the largest, are equal, and the lower row wins: copies of a row may differ
+# by rounding, of the product or of a view in single precision.
 _TIE = 1e-11
 _TIE_ROUNDED = 1e-6
-_HEAD = 64  # candidates held against the hull at a time
-_ROUNDS = 4  # rounds of projections, at most, while fewer than k distinct rows have votes
+_HEAD = 64  # candidates whose distance to the hull is computed at a time
+_ROUNDS = 4  # largest number of rounds of projections while fewer than k distinct rows have votes
 
 
 class DCA(Solver):
     """Divide-and-conquer anchoring (DCA).
 
-    Projected to a line, the two ends of the data are projections of anchors; projected to a plane, so are all corners
-    of the hull. Each random projection therefore names a few anchors, and O(k·log k) of them name all those that are
-    extreme often enough. One pass over the data, all directions in one matrix product per block.
+    If the rows are projected to a line, the two ends are projections of anchors; if they are projected to a plane, all
+    corners of the hull are. Each random projection therefore votes for a few anchors, and O(k·log k) projections find
+    all anchors that are extreme often enough. Takes one pass over the data, with one matrix product per block.
 
     Parameters
     ----------
     projections
-        Number s of sub-problems; None takes ⌈3·k·log(k/δ)⌉ for lines and half of it for planes. An anchor that is an
-        end of a random line with probability at least 1/k is then missed with probability at most δ/k (so all are found
-        with probability 1 − δ; s = 3·k·log k alone would make that bound trivial).
+        Number s of projections; None means ⌈3·k·log(k/δ)⌉ for lines and half of it for planes. An anchor that is an end
+        of a random line with probability at least 1/k is then missed with probability at most δ/k, so all are found
+        with probability 1 − δ.
     dimension
-        2 for planes, 1 for lines. A corner of a plane's hull votes with the share of the plane's directions in which it
-        is an end: the expectation of the votes on lines, at one sort per plane.
+        2 for planes, 1 for lines. The votes of a corner in a plane are the fraction of the plane's directions in which
+        it is an end, the expectation of its votes on lines, for one sort per plane.
     geometry
-        ``"hull"`` takes rows as points; ``"cone"`` as rays: projections are divided by the row's sum, which is the same
-        as scaling all rows to unit l1 norm. Zero rows are mixtures of nothing and never anchors.
+        ``"hull"`` treats rows as points, ``"cone"`` as rays: projections are divided by the row's sum, which is the
+        same as scaling all rows to unit l1 norm. Zero rows are never anchors.
     directions
         ``"gaussian"`` as published; ``"row-space"`` draws them in the span of the k leading right singular vectors of a
-        pilot of at most 2000 rows; ``"whitened"`` also divides by the singular values, so that ill-conditioned anchors
-        stick out as much as the others; ``"mixed"`` draws half of them gaussian, half whitened.
+        sample of at most 2000 rows; ``"whitened"`` also divides by the singular values, so that ill-conditioned anchors
+        are as extreme as the others; ``"mixed"`` draws half of them gaussian, half whitened.
     delta
         Probability δ of missing an anchor, for the default of ``projections``.
     allow_fewer
@@ -64,20 +64,19 @@ class DCA(Solver):
 
     Notes
     -----
-    Choice of k among the rows with votes (counting alone fails when votes split over copies of an anchor): the row with
-    most votes first, then each time the row with the largest √votes × squared distance to the convex hull of the rows
-    chosen so far. Copies of a chosen row have distance zero and are never chosen; if fewer than k rows with votes
-    stand outside each other's hull, further rounds of s projections follow, mixed, and after the fourth
-    :class:`RankError`.
+    The k anchors are chosen among the rows with votes: first the row with most votes, then repeatedly the row with the
+    largest √votes × squared distance to the convex hull of the rows chosen so far. (Counting votes alone fails when
+    they are split over copies of an anchor. Here copies of a chosen row have distance zero and are never chosen.) If
+    fewer than k rows with votes lie outside each other's hull, further rounds of s mixed projections follow; after the
+    fourth round :class:`RankError` is raised.
 
-    No number of directions is enough for every matrix: an anchor that hardly sticks out is an end of hardly any line,
-    and where noise gives other rows votes nothing shows that it is missing. Lines in gaussian directions, as published,
-    lost an anchor in 29 of 320 matrices of the rank-deficient and the ill-conditioned families
-    (:mod:`fastanchors.datasets`, k = 20, low noise), always because an anchor got no vote: a flat hull hides anchors
-    from gaussian directions, and whitened ones, as good as their pilot, look away from others. Both together lost
-    one in 4, and on planes, which show an anchor in any of their directions, in none. That is the default;
-    ``dimension=1`` is two to three times faster on small matrices.
-    Time O(nnz·s); memory one block of rows, 32 MB of projections and the rows with votes (at most 2s for lines).
+    No number of directions is enough for every matrix: an anchor that is barely extreme is an end of very few lines,
+    and if noise gives votes to other rows, nothing shows that it is missing. Lines in gaussian directions, as
+    published, missed an anchor in 29 of 320 matrices of the rank-deficient and the ill-conditioned families
+    (:mod:`fastanchors.datasets`, k = 20, low noise), because it had no votes. Mixed directions missed one in 4 of them
+    on lines, and in none on planes. That is the default; ``dimension=1`` is two to three times faster on small
+    matrices. Time O(nnz·s); memory: one block of rows, 32 MB of projections and the rows with votes (at most 2s for
+    lines).
 
     Examples
     --------
@@ -130,11 +129,11 @@ class DCA(Solver):
                 if not votes:
                     raise RankError("every row of A is zero: it has no anchors", rank=0)
                 raise RankError(
-                    f"only {len(chosen)} distinct extreme rows were found in {done} projections, k = {k} were asked "
-                    f"for; ask for k ≤ {len(chosen)}, raise projections, or pass allow_fewer=True",
+                    f"only {len(chosen)} distinct extreme rows were found in {done} projections, k = {k} were "
+                    f"requested; use k ≤ {len(chosen)}, more projections, or allow_fewer=True",
                     rank=len(chosen),
                 )
-            # What the first round misses sticks out too little for the directions asked for: try both from then on.
+            # Anchors missed in the first round are barely extreme in the requested directions: use both kinds now.
             kind = self.directions if done == 0 else "mixed"
             for row, weight in self._ballot(data, self._draw(kind, data, k, s * self.dimension, rng), rng):
                 votes[row] = votes.get(row, 0.0) + weight
@@ -168,7 +167,7 @@ class DCA(Solver):
             pilot /= np.maximum(pilot.sum(axis=1, keepdims=True), np.finfo(float).tiny)
         _, sigma, Vt = np.linalg.svd(pilot, full_matrices=False)
         rank = min(k, int(np.count_nonzero(sigma > 1e-10 * sigma[0])))
-        if rank == 0:  # an all-zero pilot tells nothing
+        if rank == 0:  # all sampled rows are zero
             return rng.standard_normal((n, number))
         x = rng.standard_normal((rank, number))
         if kind == "whitened":
@@ -178,7 +177,7 @@ class DCA(Solver):
     def _ballot(
         self, data: RowMatrix, directions: NDArray[np.float64], rng: np.random.Generator
     ) -> Iterator[tuple[int, float]]:
-        """(row, votes) of one pass over the data; the generator is for heirs that vote by chance."""
+        """(row, votes) of one pass over the data; ``rng`` is for subclasses whose votes are random."""
         number = directions.shape[1]
         tie = _TIE_ROUNDED if data.rounded else _TIE
         poll: Poll = Ends(number, tie) if self.dimension == 1 else Corners(number // 2, tie)
@@ -199,7 +198,7 @@ class DCA(Solver):
 def projected(
     data: RowMatrix, directions: NDArray[np.float64], *, cone: bool
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float64]]]:
-    """(rows, their projections) in one pass, a bounded number at a time, without the zero rows; ``cone``: as rays."""
+    """(rows, projections) of the non-zero rows in one pass, a bounded number at a time; ``cone``: rows as rays."""
     step = max(1, _PROJECTED_ENTRIES // directions.shape[1])
     for start, block in data.blocks():
         for first in range(0, block.shape[0], step):
@@ -219,12 +218,12 @@ def projected(
 def choose(points: NDArray[np.float64], votes: NDArray[np.float64], k: int) -> NDArray[np.intp]:
     """Up to k positions: most votes first, then the largest √votes × squared distance to the hull of those chosen.
 
-    Fewer than k when all others lie in the hull. Ties go to the lowest position. Distances only fall as the hull
-    grows, so those of earlier steps are upper bounds, and only the points at the head are held against the new hull.
+    Fewer than k if all others lie in the hull. Ties go to the lowest position. Distances only decrease as the hull
+    grows, so old ones are upper bounds, and new distances are computed only for the points with the largest scores.
     """
     if not len(points):
         return np.empty(0, dtype=np.intp)
-    points = points / max(float(np.abs(points).max()), np.finfo(float).tiny)  # no square overflows or vanishes
+    points = points / max(float(np.abs(points).max()), np.finfo(float).tiny)  # squares must not over- or underflow
     if points.shape[1] > len(points):  # the same distances in fewer coordinates
         points = np.asarray(np.linalg.qr(points.T, mode="r")).T
     negligible = 1e-20 * float(np.max(np.einsum("ij,ij->i", points, points)))

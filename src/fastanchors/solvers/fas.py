@@ -1,4 +1,4 @@
-"""Fast Anchors Seeking, the algorithm this library is named after, in its variants."""
+"""FAS, Fast Anchors Seeking: the indexed variant and the algorithm of the paper."""
 
 from __future__ import annotations
 
@@ -32,38 +32,37 @@ _PAPER = (
 class FAS(Solver):
     """Fast Anchors Seeking (Chen, Li, Sun, Yuan and Zhang).
 
-    The default variant is the best this library has. It looks at the noise of the rows first: where there is none,
-    the answer is SPA's, proved, at a cost that hardly grows with the matrix; where there is, anchors are points that
-    many rows support (``Anchors.points``), with the row nearest to each as its index. ``variant="paper"`` is
-    Algorithm 1 of the paper line by line. None for an option of the paper means the
-    paper's own choice (:class:`fastanchors.fas.paper.PaperFAS`).
+    The default variant first estimates the noise of the rows. Without noise the answer is proved to be that of SPA, at
+    a cost that hardly grows with the matrix. With noise the anchors are averages of many rows (``Anchors.points``), and
+    the index of each is the row nearest to it. ``variant="paper"`` is Algorithm 1 of the paper line by line; None for
+    one of its options means the paper's choice (:class:`fastanchors.fas.paper.PaperFAS`).
 
     Parameters
     ----------
     variant : "indexed" or "paper"
-        Which algorithm.
+        The algorithm.
     selection : "auto", "spa", "smoothed", "pseudo-points", "lifted" or "whitened"
-        ``"spa"`` is plain SPA of the rows as they are. The others work on the rows divided by their sums, in the
-        leading directions of these (:mod:`fastanchors.greedy.coordinates`); ``"auto"`` takes pseudo-points and refines
-        them, or plain SPA where no noise is seen, where there is no room to see any (k > columns − 3), or where
-        ``budget``, ``precondition``, ``robust``, ``tol`` or ``allow_fewer`` ask for variants of it.
+        ``"spa"`` is plain SPA on the rows as they are. The others work on the rows divided by their sums, in their
+        leading directions (:mod:`fastanchors.greedy.coordinates`). ``"auto"`` uses pseudo-points and refines them. It
+        uses plain SPA instead if there is no noise, if the noise cannot be estimated (k > columns − 3), or if
+        ``budget``, ``precondition``, ``robust``, ``tol`` or ``allow_fewer`` is given.
     budget : int or None
-        The largest number of rows to read. The certificate then says what could not be settled.
+        The largest number of rows to read. The certificate then says what could not be proved.
     precondition, robust, tol, allow_fewer
         As in :class:`fastanchors.SPA`.
     delta : float or None
-        Probability with which a statement may fail; by default 0.01, and 0.1 for the paper's algorithm.
+        Failure probability of a statement; by default 0.01, and 0.1 for the paper's algorithm.
     kappa, alpha, sizes, rows, columns, eps, eps_V, eps_U, zeta, eta, gamma, directions, draws : optional
-        The quantities of the paper, by its names: condition number, share of directions, sizes of FKV's samples, errors
-        and failure probabilities, numbers of directions and draws.
+        The parameters of the paper, with its names: condition number, fraction of directions, sizes of FKV's samples,
+        errors and failure probabilities, numbers of directions and draws.
     orthonormalize : bool or None
-        Whether FKV's vectors are made orthonormal before they are used.
+        Whether FKV's vectors are orthonormalised before they are used.
     rule : "most-frequent" or "largest" or None
         How the draws of a direction choose a row: the paper's rule, or the largest value among them.
     layers : "one" or "two" or None
         Rejection sampling in one layer or in two, as the paper writes it.
     max_draws : int or None
-        A bound on all draws together.
+        Limit of the total number of draws.
 
     Examples
     --------
@@ -104,8 +103,8 @@ class FAS(Solver):
         layers: Literal["one", "two"] | None = None,
         max_draws: int | None = None,
     ) -> None:
-        # Flat and by name, though the options of one variant are errors in the other: so that help, type checkers,
-        # get_params and GridSearchCV see all of them.
+        # All options are listed, though those of one variant are errors in the other, so that help, type checkers,
+        # get_params and GridSearchCV see them.
         if variant not in _VARIANTS:
             raise InvalidInputError(f"variant must be one of {', '.join(map(repr, _VARIANTS))}, got {variant!r}")
         options = {name: value for name, value in locals().items() if name not in ("self", "variant")}
@@ -114,17 +113,17 @@ class FAS(Solver):
         given = {name: value for name, value in options.items() if value is not None and value is not False}
         rule = given.pop("selection", "auto")
         if variant == "paper" and rule != "auto":
-            raise InvalidTypeError("selection is no option of FAS(variant='paper'), whose rule is rule=")
+            raise InvalidTypeError("selection is not an option of FAS(variant='paper'); use rule= instead")
         self._rule = "spa" if variant == "paper" else _rule(rule, given)
         if orthonormalize is False:
             given["orthonormalize"] = False
         for name in _PAPER if variant == "indexed" else _INDEXED:
             if name in given:
-                raise InvalidTypeError(f"{name} is no option of FAS(variant={variant!r})")
+                raise InvalidTypeError(f"{name} is not an option of FAS(variant={variant!r})")
         spa = SPA(precondition=precondition, robust=robust, tol=tol, allow_fewer=allow_fewer)  # checks them
         self._spa = None if precondition is None and robust is None else spa
         if self._spa is not None and budget is not None:
-            raise InvalidInputError("budget goes with neither precondition nor robust: these take whole passes")
+            raise InvalidInputError("budget cannot be combined with precondition or robust, which read all rows")
         given = {name: value for name, value in given.items() if name not in ("precondition", "robust")}
         self._engine = _engine(variant, given)
 
@@ -142,16 +141,16 @@ class FAS(Solver):
         Parameters
         ----------
         A : array, sparse matrix, frame, AnnData, SampleMatrix, store, path or Dask collection
-            Whatever :func:`fastanchors.open_matrix` opens. A file that needs options to be read is given as
+            Anything that :func:`fastanchors.open_matrix` opens. For a file that needs options to be read, pass
             ``fa.io.open_source(path, variable=…)``.
         k : int or sequence of int
-            Number of anchors. For a sequence such as ``[5, 10, 20]`` there is one result for each, at the cost of the
-            largest; with ``precondition`` or ``robust``, where anchors are not nested, at the cost of each. Where the
-            rank is below the largest the whole call raises ``RankError``, unless ``allow_fewer=True``.
+            Number of anchors. A sequence such as ``[5, 10, 20]`` returns a list with one result for each, at the cost
+            of the largest (with ``precondition`` or ``robust``, where anchors are not nested, at the cost of each). If
+            the rank is below the largest, the call raises ``RankError``, unless ``allow_fewer=True``.
         rng : numpy.random.Generator, int or None
-            Same seed, same answer.
+            Random generator or seed; the same seed gives the same result.
         layer : str or None
-            Which layer of AnnData, an object or a file; None for its ``X``.
+            Layer of AnnData (object or file) to read; None for its ``X``.
         """
         started = time.perf_counter()
         generator = as_generator(rng)
@@ -170,11 +169,11 @@ class FAS(Solver):
         return check_rank(k, shape, limit=self._limit)
 
     def _sizes(self, k: Any, shape: tuple[int, int]) -> Sequence[int]:
-        """Several numbers of anchors, checked; a range, which may be long, by its ends."""
+        """Check several numbers of anchors; of a range, which may be long, only the ends."""
         if self.variant == "paper":
             raise InvalidTypeError(f"FAS(variant={self.variant!r}) takes one k at a time, got {k!r}")
         if len(k) == 0:
-            raise InvalidInputError("k is empty: give at least one number of anchors")
+            raise InvalidInputError("k is empty; pass at least one number of anchors")
         if isinstance(k, range):
             self._size(k[0], shape), self._size(k[-1], shape)
             return k
@@ -183,12 +182,12 @@ class FAS(Solver):
     def _noise_aware(
         self, data: MeteredMatrix, sizes: Sequence[int], rng: np.random.Generator, started: float
     ) -> list[Anchors]:
-        """By the noise-aware rule; by plain SPA where that says so."""
+        """Select by the noise-aware rule, and by plain SPA where there is no noise."""
         from ..fas.noise_aware import can_see_noise, explain_no_noise, noise_aware, summary_of
 
         if isinstance(data.matrix, ArrayMatrix) and not data.matrix.checked:
             check_finite(data.matrix.data)
-        # One anchor has no directions to be selected in: it is the farthest row, by every rule.
+        # A single anchor is the farthest row, by every rule.
         visible = [size for size in sizes if size > 1 and (self._rule != "auto" or can_see_noise(data.shape, size))]
         summary = summary_of(data, max(visible)) if visible else None
         results = []
@@ -203,7 +202,7 @@ class FAS(Solver):
     def _plain(
         self, data: MeteredMatrix, sizes: Sequence[int], rng: np.random.Generator, started: float
     ) -> list[Anchors]:
-        """By SPA, or by the paper's algorithm: one run for all sizes where its anchors are nested."""
+        """Select by SPA or by the paper's algorithm, with one run for all sizes if the anchors are nested."""
         if self._spa is not None or self.variant == "paper":
             found = [self._select(data, size, rng) for size in sizes]
         else:
@@ -218,7 +217,7 @@ class FAS(Solver):
             return self._engine.select(metered, k, rng)
         if self.precondition != "spa" or self.robust is not None:
             return self._spa._select(metered, k, rng)
-        first = self._engine.select(metered, k, rng)  # from the index, where there is one
+        first = self._engine.select(metered, k, rng)  # uses the index, if there is one
         return self._spa.after_first(metered, k, metered.dense_rows(first.indices))
 
 
@@ -234,7 +233,7 @@ def _rule(rule: str, given: dict[str, Any]) -> str:
 
 
 def _engine(variant: str, options: dict[str, Any]) -> Any:
-    """The algorithm with its options; modules load with the variant that needs them."""
+    """The algorithm with its options; imported here to load only the modules of the variant."""
     if variant == "paper":
         from ..fas.paper import PaperFAS
 
@@ -252,7 +251,7 @@ def _prefixes(
 ) -> list[Anchors]:
     """The first k of nested anchors, for each k, each with its own certificate.
 
-    Fields are set at once: one after the other, as a frozen dataclass does it, they would take longer than the seek.
+    Fields are set through ``__dict__``: the ``__init__`` of a frozen dataclass would take longer than the seek.
     """
     fields, indices, residuals, names = vars(whole), whole.indices, whole.residuals, whole.names
     parts = []
@@ -262,7 +261,7 @@ def _prefixes(
         own.update(fields)
         own["indices"] = indices[:k]
         if certificate is not None and k < len(indices):
-            own["certificate"] = certificate(k).told(provenance)
+            own["certificate"] = certificate(k).with_provenance(provenance)
         if residuals is not None:
             own["residuals"] = residuals[:k]
         if names is not None:

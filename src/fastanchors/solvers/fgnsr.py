@@ -1,4 +1,4 @@
-"""Self-expression made row-sparse by a fast gradient method: FGNSR.
+"""FGNSR, row-sparse self-expression by a fast gradient method.
 
 N. Gillis and R. Luce, "A fast gradient method for nonnegative sparse regression with self dictionary", IEEE Trans.
 Image Process. 27, 2018; the convex model goes back to E. Esser, M. Möller, S. Osher, G. Sapiro and J. Xin, IEEE Trans.
@@ -28,50 +28,50 @@ from ._solver import Selection, Solver
 
 __all__ = ["FGNSR"]
 
-_NEWTON_STEPS = 60  # for the multiplier of the trace; a few are taken
-_ROUND = 50  # gradient steps between two looks at all candidates
-_BLOCK_ENTRIES = 1 << 21  # of the gradient, looked at together: 16 MB
+_NEWTON_STEPS = 60  # limit for the multiplier of the trace; a few are needed
+_ROUND = 50  # gradient steps between two passes over all candidates
+_BLOCK_ENTRIES = 1 << 21  # entries of the gradient computed at a time: 16 MB
 
 
 class FGNSR(Solver):
     """Fast gradient for non-negative sparse regression with self dictionary (FGNSR): Gillis and Luce 2018.
 
-    Every row is written as a mixture of rows, A ≈ Xᵀ·A, where few may be used:
+    Every row is written as a mixture of few rows, A ≈ Xᵀ·A:
 
         minimise ½‖A − XᵀA‖_F²  over  Ω = {X : 0 ≤ X_ji ≤ (w_i/w_j)·X_jj, X_jj ≤ 1},  trace X ≤ k,
 
-    with w the l1 norms of the rows. X_jj says how much of an anchor row j is. All rows are weighed against each other
-    at once, where greedy methods choose one after the other.
+    with w the l1 norms of the rows. X_jj is the weight of row j as an anchor. Unlike greedy methods, it weighs all rows
+    at once.
 
     Parameters
     ----------
     candidates
-        At most so many rows are weighed. A larger matrix is cut down to the pool of rows that FAS keeps, those that
-        come nearest to being chosen; the answer is then among them.
+        The largest number of rows to weigh. Of a larger matrix only the rows are used that FAS keeps in its coreset and
+        that are nearest to being chosen.
     iterations
-        Gradient steps, at most.
+        The largest number of gradient steps.
     tol
-        It stops when the objective is proved to be within ``tol`` of the optimum, as a share of the spread, half the
-        sum of squared distances of the rows from their mean. The certificate's ``details`` hold the ``objective`` and
-        the ``gap`` reached, in that unit, and whether the gap is small enough.
+        Stop when the objective is proved to be within ``tol`` of the optimum, relative to the spread: half the sum of
+        squared distances of the rows from their mean. The certificate's ``details`` have the ``objective`` and the
+        ``gap`` in this unit, and whether the gap is small enough (``converged``).
     allow_fewer
-        Return fewer than k anchors when the rows have lower rank, instead of raising ``RankError``.
+        Return fewer than k anchors if the rows have lower rank, instead of raising ``RankError``.
 
     Notes
     -----
-    The published method puts a price μ on the trace and tunes it; here the trace is bounded by k and the price is
-    the multiplier of that bound, found anew in each projection on Ω (a monotone equation in one unknown), so that
-    there is nothing to tune. As published it starts from SPA's choice and the encoding of all rows in it; gradient
-    steps are accelerated (Nesterov) and restart when they point uphill. Few rows of X are non-zero, so steps are taken
-    on those alone: every 50 steps or more all candidates are looked at, and the k that lower the objective fastest
-    join in. The same look gives the gap, max ⟨∇, X − Z⟩ over all allowed Z, which bounds how far the objective is from
-    its minimum (Frank and Wolfe 1956). Where the rows are mixtures of k of them without noise, SPA's start is the
-    optimum, weight 1 on every anchor; under noise the gap closes slowly, and the steps may run out first.
-    The k anchors are chosen by SPA on the rows scaled by X_jj: near copies of an anchor share its weight, and are
-    taken once.
+    The published method has a penalty μ on the trace that must be tuned. Here the trace is bounded by k, and the
+    penalty is the multiplier of that bound, computed in each projection on Ω (a monotone equation in one unknown). As
+    published, it starts from the anchors of SPA and the encoding of all rows in them. Gradient steps are accelerated
+    (Nesterov) and restart when the momentum points uphill. Few rows of X are non-zero, so steps update only these
+    *active* rows. After every 50 steps or more, the gradient of all candidates is computed, and the k that decrease
+    the objective fastest become active. The same gradient gives the gap, max ⟨∇, X − Z⟩ over all allowed Z, which
+    bounds the distance of the objective from its minimum (Frank and Wolfe 1956). If the rows are mixtures of k of them
+    without noise, the start is the optimum, with weight 1 on every anchor. With noise the gap closes slowly, and the
+    steps may run out first. The k anchors are chosen by SPA on the rows scaled by X_jj, so that of near copies of an
+    anchor, which share its weight, only one is chosen.
 
-    With c candidates of rank r, a of them with weight, a step costs O(a·c·r) and a look O(c²·r); memory 5·a·c numbers,
-    at most 5·c²: for a few thousand candidates.
+    With c candidates of rank r, a of them active, a step costs O(a·c·r) and a full gradient O(c²·r). Memory is 5·a·c
+    numbers, at most 5·c²: use it for at most a few thousand candidates.
 
     Examples
     --------
@@ -103,17 +103,17 @@ class FGNSR(Solver):
             pool, known = nearest_to_chosen(data, k, max(limit, k), rng)
         places, points = distinct_points(known, 1, "hull")
         check_memory(40 * len(points) ** 2, f"the {len(points)}×{len(points)} weights of the candidates")
-        with one_blas_thread():  # the same sums whatever the number of threads
+        with one_blas_thread():  # the order of summation must not depend on the number of threads
             found = self_expression(points, k, iterations, tol)
             scaled = found.weight[:, None] * points
             path = successive_projection(Reader(ArrayMatrix(scaled)), k, allow_fewer=self.allow_fewer)
         chosen = np.asarray(path.indices)
         converged = found.gap <= tol
-        stopped = "" if converged else f" ({tol:.2g} was asked for)"
+        stopped = "" if converged else f" ({tol:.2g} was requested)"
         statement = (
             f"{found.iterations} gradient steps on {len(points)} candidates of {data.shape[0]} rows; the objective is "
-            f"at most {found.gap:.2g} above its optimum, as a share of the spread of the rows{stopped}; "
-            f"the anchors hold {found.weight[chosen].sum():.3g} of {found.weight.sum():.3g} of the weight"
+            f"at most {found.gap:.2g} above its optimum, relative to the spread of the rows{stopped}; "
+            f"the anchors have {found.weight[chosen].sum():.3g} of the total weight {found.weight.sum():.3g}"
         )
         details = {
             "weight": found.weight[chosen],
@@ -129,7 +129,7 @@ class FGNSR(Solver):
 def nearest_to_chosen(
     data: RowMatrix, k: int, limit: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], RowMatrix]:
-    """At most ``limit`` rows of FAS's pool, those whose residual comes nearest to that of SPA's choice at any step."""
+    """Up to ``limit`` rows of FAS's coreset, those whose residual is nearest to that of SPA's choice at any step."""
     index = build_index(data if isinstance(data, MeteredMatrix) else MeteredMatrix(data), k, rng)
     coreset, run = index.coreset, index.run
     if len(coreset) > limit:
@@ -143,9 +143,9 @@ def nearest_to_chosen(
 
 @dataclass(frozen=True)
 class Expression:
-    """The diagonal of X; as shares of the spread its objective, and how far that may be from the least.
+    """The diagonal of X, and relative to the spread its objective and the bound ``gap`` on its distance to the optimum.
 
-    ``objective − gap`` is a lower bound on the optimum, whether or not the steps sufficed.
+    ``objective − gap`` is always a lower bound of the optimum, converged or not.
     """
 
     weight: NDArray[np.float64]
@@ -155,7 +155,7 @@ class Expression:
 
 
 def self_expression(points: NDArray[np.float64], k: int, iterations: int, tol: float) -> Expression:
-    """The program of :class:`FGNSR`: X is held by its rows ``active``, all others are zero."""
+    """Solve the program of :class:`FGNSR`. Only the rows ``active`` of X are stored; the others are zero."""
     w = points.sum(axis=1)
     U, sigma, _ = np.linalg.svd(points, full_matrices=False)
     rank = np.count_nonzero(sigma > sigma[0] * 1e-14)
@@ -173,7 +173,7 @@ def self_expression(points: NDArray[np.float64], k: int, iterations: int, tol: f
         joining = worth_joining(active, gain, price if taken else float(best[0]), k)
         if len(joining):
             active, X = widened(active, X, joining)
-        patience = _ROUND if len(joining) else 2 * patience  # no row is to join: longer rounds
+        patience = _ROUND if len(joining) else 2 * patience  # no new active row: longer rounds
         steps = min(patience, iterations - taken)
         X, price = descend(P, active, X, w, k, steps)
         taken += steps
@@ -194,7 +194,7 @@ def greedy_start(
 
 
 def gains(P: NDArray[np.float64], residual: NDArray[np.float64], w: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How fast the objective falls as X_jj grows and row j follows as it likes: −∇_jj + Σ_i (w_i/w_j)·(−∇_ji)₊."""
+    """Rate of decrease of the objective as X_jj grows and row j follows optimally: −∇_jj + Σ_i (w_i/w_j)·(−∇_ji)₊."""
     gain = np.empty(len(P))
     step = max(1, _BLOCK_ENTRIES // len(P))
     for start in range(0, len(P), step):
@@ -206,9 +206,9 @@ def gains(P: NDArray[np.float64], residual: NDArray[np.float64], w: NDArray[np.f
 
 
 def worth_joining(active: NDArray[np.intp], gain: NDArray[np.float64], price: float, k: int) -> NDArray[np.intp]:
-    """Of the rows that gain more than the trace costs, the k best outside ``active``.
+    """The k best inactive rows among those whose gain exceeds the price of the trace.
 
-    More would only slow the steps: the curvature grows with the number of active rows.
+    More would slow the steps down, because the curvature grows with the number of active rows.
     """
     outside = np.setdiff1d(np.flatnonzero(gain > price), active)
     return outside[np.argsort(-gain[outside], kind="stable")][:k]
@@ -217,7 +217,7 @@ def worth_joining(active: NDArray[np.intp], gain: NDArray[np.float64], price: fl
 def widened(
     active: NDArray[np.intp], X: NDArray[np.float64], joining: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """The active rows without those that have become zero, and with those that join in."""
+    """Remove active rows that have become zero, and add those in ``joining``."""
     kept = X[np.arange(len(active)), active] > 0
     return np.concatenate([active[kept], joining]), np.vstack([X[kept], np.zeros((len(joining), X.shape[1]))])
 
@@ -246,7 +246,7 @@ def project(
     """Move X, in place, to the nearest point of Ω with trace at most k; returns the multiplier of the trace.
 
     With multiplier ν, row j of the result is min(max(X_ji, 0), (w_i/w_j)·t_j) with its own diagonal t_j(ν); the
-    trace Σ t_j(ν) falls with ν, piecewise linearly, and Newton's method kept inside a bracket finds where it is k.
+    trace Σ t_j(ν) decreases piecewise linearly in ν, and Newton's method inside a bracket finds where it is k.
     """
     peak, slope = np.empty(len(X)), np.empty(len(X))
     low, high, price = -np.inf, np.inf, guess
@@ -275,8 +275,8 @@ def peaks(
 ) -> None:
     """For each row j the t that minimises (t + price − X_jj)² + Σ_i (max(X_ji, 0) − (w_i/w_j)·t)₊², cut to [0, 1].
 
-    ``slope`` is −dt/dprice. The derivative is concave in t, so Newton's method from the left never overshoots, and it
-    ends when the set of terms above their bound stays the same.
+    ``slope`` is −dt/dprice. The derivative is concave in t, so Newton's method from the left never overshoots. It stops
+    when the set of terms above their bound no longer changes.
     """
     for a in range(len(X)):
         j = active[a]

@@ -27,38 +27,38 @@ from .dca import choose
 
 __all__ = ["Hottopixx"]
 
-_PRICE = 1e-7  # a column enters the program if it lowers the cost by more than this share of the largest row
+_PRICE = 1e-7  # a column enters the program if its reduced cost is below minus this (relative to the largest row)
 
 
 class Hottopixx(Solver):
     """Hottopixx: a localising matrix C with A ≈ C·A and trace k; its diagonal marks the anchors.
 
-    Every row is a mixture of all rows, 0 ≤ C_ij ≤ C_jj ≤ 1, rows of C sum to one. The trace lets only k rows' worth of
-    anchors be used.
+    Every row is a mixture of all rows: 0 ≤ C_ij ≤ C_jj ≤ 1, and rows of C sum to one. The trace limits the total weight
+    of anchors to k.
 
     Parameters
     ----------
     noise
-        None minimises Σ_i ‖A_(i) − C_(i)·A‖₁ under trace k, so that no noise level need be known; solved by column
-        generation, to the same optimum as with all m columns. A number ε bounds ‖A_(i) − C_(i)·A‖₁ ≤ 2ε for every row
-        (l1, relative to the largest row) and minimises pᵀ·diag(C); solved whole.
+        None minimises Σ_i ‖A_(i) − C_(i)·A‖₁ under trace k, so the noise level need not be known; solved by column
+        generation, to the same optimum as with all m columns. A number ε requires ‖A_(i) − C_(i)·A‖₁ ≤ 2ε for every row
+        (l1, relative to the largest row) and minimises pᵀ·diag(C); solved with all columns.
     robust
-        True gathers diagonal weight that is spread over near copies of an anchor: the smallest radius at which k
-        disjoint neighbourhoods each hold more than k/(k + 1) of weight (Gillis 2013); with ``noise`` it also leaves the
-        trace free and p within 1 % of one, so that the least total weight is sought (Gillis and Luce 2014). False is
-        the program first published: trace k, p random, the k largest diagonal entries. It takes cheap rows wherever 2ε
-        allows, so it needs ε small.
+        True collects diagonal weight that is spread over near copies of an anchor: it uses the smallest radius at which
+        k disjoint neighbourhoods each have more than k/(k + 1) of weight (Gillis 2013). With ``noise`` it also leaves
+        the trace free and keeps p within 1 % of one, which minimises the total weight (Gillis and Luce 2014). False is
+        the program as first published: trace k, p random, the k largest diagonal entries. It selects cheap rows where
+        2ε allows it, so it needs a small ε.
     geometry
-        ``"hull"`` takes rows as points, ``"cone"`` as rays (rows scaled to unit l1 norm).
+        ``"hull"`` treats rows as points, ``"cone"`` as rays (rows scaled to unit l1 norm).
     allow_fewer
-        Return fewer than k anchors when fewer explain all rows, instead of raising ``RankError``.
+        Return fewer than k anchors if fewer explain all rows, instead of raising ``RankError``.
 
     Notes
     -----
-    Zero rows are never anchors; exact copies are removed before. k may exceed the number of columns. The program has
-    m·c + 2·m·n + c variables and m·c inequalities with c columns: all m with ``noise``, a few times k otherwise.
-    :class:`TooLargeError` says how much memory would be needed when there is not enough. For hundreds of rows, or
-    some thousand without ``noise``.
+    Zero rows are never anchors; exact copies are removed first. k may exceed the number of columns. The program has
+    m·c + 2·m·n + c variables and m·c inequalities with c columns: all m with ``noise``, a few times k otherwise. Use it
+    for hundreds of rows, or a few thousand without ``noise``. :class:`TooLargeError` reports the memory needed if there
+    is not enough.
 
     Examples
     --------
@@ -98,18 +98,18 @@ class Hottopixx(Solver):
         weight[program.columns] = program.diagonal
         chosen = gather(points, weight, k) if self.robust else np.argsort(-weight, kind="stable")[:k]
         corners, _, _ = remove_nearest(points[chosen], len(chosen), _PRICE)
-        if len(corners) < k:  # weight was left over, and went to rows that are mixtures of the others
+        if len(corners) < k:  # surplus weight went to rows that are mixtures of the others
             if not self.allow_fewer:
                 raise RankError(
-                    f"{len(corners)} rows explain all the others, k = {k} were asked for; ask for k ≤ {len(corners)}, "
-                    "or pass allow_fewer=True",
+                    f"{len(corners)} rows explain all the others, k = {k} were requested; use k ≤ {len(corners)}, or "
+                    "pass allow_fewer=True",
                     rank=len(corners),
                 )
             chosen = chosen[np.sort(corners)]
         certificate = Certificate(
             "none",
-            f"the optimum of a linear program over {len(program.columns)} of {len(points)} columns; the anchors hold "
-            f"{weight[chosen].sum():.3g} of its {weight.sum():.3g} of diagonal weight",
+            f"the optimum of a linear program over {len(program.columns)} of {len(points)} columns; the anchors have "
+            f"{weight[chosen].sum():.3g} of its diagonal weight {weight.sum():.3g}",
             {"diagonal": weight[chosen], "objective": program.objective, "columns": len(program.columns)},
         )
         return Selection(rows[chosen], certificate)
@@ -138,9 +138,9 @@ def solve(
     """The program restricted to anchors among ``columns``.
 
     Variables: C (m×c, row-major), the positive and negative parts of the residual (m×n each), the diagonal d (c), with
-    C_ij ≤ d_j ≤ 1. Row j itself may use less than d_j of itself: it never gains by that, so the optimum is the same.
-    With ``bound`` the residual of each row is bounded and ``price``ᵀd minimised, otherwise the residual is. ``trace``
-    None leaves Σ d free.
+    C_ij ≤ d_j ≤ 1. C_jj may be less than d_j, which never improves the objective, so the optimum is the same. With
+    ``bound`` the residual of each row is bounded and ``price``ᵀd is minimised, otherwise the residual is minimised.
+    ``trace=None`` leaves Σ d free.
     """
     (m, n), c = points.shape, len(columns)
     check_memory(100 * (m * c * (n + 3) + 4 * m * n), f"the linear program of {m}×{c} weights and {m}×{n} residuals")
@@ -178,8 +178,8 @@ def solve(
     )
     if solution is None:
         raise InvalidInputError(
-            f"no {trace} rows explain the others within 2·noise = {bound:.3g} of the largest row; raise noise or k, "
-            "or leave noise out"
+            f"no {trace} rows explain the others within 2·noise = {bound:.3g} of the largest row; use a larger noise "
+            "or k, or noise=None"
         )
     dual = solution.eqlin.marginals
     return Program(
@@ -193,7 +193,7 @@ def solve(
 
 
 def by_columns(points: NDArray[np.float64], k: int, rng: np.random.Generator) -> Program:
-    """The least residual under trace k, by column generation: start from extreme rows, add columns that pay.
+    """The least residual under trace k, by column generation: start from extreme rows, add improving columns.
 
     A column j together with all its weights C_ij ∈ [0, d_j] changes the cost at the rate
     −t − Σ_i max(0, y_i·A_(j) + s_i), with t, y, s the duals of the trace, the residuals and the sums. When no rate is
@@ -213,7 +213,7 @@ def by_columns(points: NDArray[np.float64], k: int, rng: np.random.Generator) ->
 
 
 def _extreme(points: NDArray[np.float64], size: int, k: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Rows to start from: ends of random lines, spread out; then, if those are fewer, the rows in order."""
+    """Rows to start from: ends of random lines, far from each other; if there are too few, the first rows."""
     poll = Ends(20 * k, 1e-11)
     poll.add(np.arange(len(points)), points @ rng.standard_normal((points.shape[1], 20 * k)))
     votes = np.zeros(len(points))
@@ -225,10 +225,10 @@ def _extreme(points: NDArray[np.float64], size: int, k: int, rng: np.random.Gene
 
 
 def gather(points: NDArray[np.float64], weight: NDArray[np.float64], k: int) -> NDArray[np.intp]:
-    """k rows from a spread-out diagonal: one for each neighbourhood that together weighs as much as an anchor.
+    """k rows from a spread-out diagonal: one for each neighbourhood that has the weight of an anchor.
 
-    Takes the smallest radius at which k disjoint neighbourhoods hold more than k/(k + 1) each, heaviest first; where
-    noise leaves no such radius, the one at which the k-th is heaviest. The row of most weight stands for each.
+    Uses the smallest radius at which k disjoint neighbourhoods have more than k/(k + 1) each, heaviest first; if noise
+    leaves no such radius, the one at which the k-th is heaviest. Returns the row of largest weight of each.
     """
     support = np.flatnonzero(weight > 1e-9)
     if len(support) <= k:

@@ -1,4 +1,4 @@
-"""Preconditioning for SPA: a linear map T after which the anchors are well-conditioned, so that noise hurts less.
+"""Preconditioning for SPA: a linear map T that makes the anchors well-conditioned, for robustness to noise.
 
 Every method returns T (n×k); SPA then runs on the m×k points A·T. Three choices of T:
 
@@ -41,8 +41,7 @@ def preconditioner(
 ) -> NDArray[np.float64]:
     """The n×k map T of the method; ``"spa"`` needs the ``anchors`` of the first SPA, as points.
 
-    The ellipsoid leaves out the rows ``outliers``.
-    Fewer columns come back if the matrix has rank below k and ``allow_fewer`` allows it.
+    The ellipsoid ignores the rows ``outliers``. With ``allow_fewer``, T has fewer columns if the rank is below k.
     """
     if method == "spa":
         assert anchors is not None
@@ -52,7 +51,7 @@ def preconditioner(
     rank = int(np.count_nonzero(sigma > small * sigma[0]))
     if rank < k and (rank == 0 or not allow_fewer):
         raise RankError(
-            f"the matrix has numerical rank {rank}, below k = {k}; ask for k ≤ {rank}, or pass allow_fewer=True", rank
+            f"the matrix has numerical rank {rank}, below k = {k}; use k ≤ {rank}, or pass allow_fewer=True", rank
         )
     V, sigma = V[:, :rank], sigma[:rank]
     whitening = V / sigma
@@ -66,8 +65,8 @@ def preconditioner(
 def singular_space(data: RowMatrix, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The leading k right singular vectors (n×k) and singular values, by block subspace iteration.
 
-    Orthonormalised after each of the two passes of an iteration, so small singular values are not lost as they
-    are in AᵀA. The start is fixed: the same matrix gives the same answer. Memory: m·(k + 10) numbers.
+    Vectors are orthonormalised after each of the two passes of an iteration, so small singular values are not lost as
+    they would be in AᵀA. The start is fixed, so the result is deterministic. Memory: m·(k + 10) numbers.
     """
     m, n = data.shape
     width = min(m, n, k + _OVERSAMPLING)
@@ -86,10 +85,10 @@ def singular_space(data: RowMatrix, k: int) -> tuple[NDArray[np.float64], NDArra
 def minimum_volume_ellipsoid(X: NDArray[np.float64], tol: float = 1e-8) -> NDArray[np.float64]:
     """P (d×d) of the least-volume ellipsoid {x : xᵀPx ≤ 1} centred at the origin that contains the rows of ``X``.
 
-    By its dual, D-optimal design: maximise log det Σ λ_i·x_i·x_iᵀ over the simplex; at the optimum
+    Solves the dual problem, D-optimal design: maximise log det Σ λ_i·x_i·x_iᵀ over the simplex. At the optimum
     ω_i = x_iᵀ(Σ λ_j·x_j·x_jᵀ)⁻¹x_i is d where λ_i > 0 and at most d elsewhere, and P = (Σ λ·x·xᵀ)⁻¹ / d. Coordinate
-    ascent with away steps (Khachiyan 1996; Todd and Yıldırım 2007) on an active set that grows by the worst offenders
-    until ω_i ≤ d·(1 + tol) for every row. The rows must span d dimensions.
+    ascent with away steps (Khachiyan 1996; Todd and Yıldırım 2007) on an active set, to which the rows that violate
+    ω_i ≤ d·(1 + tol) most are added until there are none. The rows must span d dimensions.
     """
     d = X.shape[1]
     active = _spanning_rows(X)
@@ -108,7 +107,7 @@ def minimum_volume_ellipsoid(X: NDArray[np.float64], tol: float = 1e-8) -> NDArr
 
 
 def _spanning_rows(X: NDArray[np.float64]) -> NDArray[np.intp]:
-    """d rows that span the space: those SPA takes."""
+    """d rows that span the space, selected by SPA."""
     return np.array(successive_projection(Reader(ArrayMatrix(X)), X.shape[1]).indices, dtype=np.intp)
 
 
@@ -120,7 +119,7 @@ def _design(X: NDArray[np.float64], weights: NDArray[np.float64], tol: float) ->
     omega = np.empty(m)
     inverse = np.empty((d, d))
     for step in range(200_000):
-        if step % 500 == 0:  # rank-one updates drift
+        if step % 500 == 0:  # recompute: rank-one updates accumulate rounding errors
             M = np.zeros((d, d))
             for i in range(m):
                 for a in range(d):

@@ -1,4 +1,4 @@
-"""Quantum divide-and-conquer anchoring, on a simulator: the algorithm that Fast Anchors Seeking dequantises.
+"""QDCA, quantum divide-and-conquer anchoring on a simulator: the algorithm that Fast Anchors Seeking dequantises.
 
 Y. Du, T. Liu, Y. Li, R. Duan and D. Tao, "Quantum divide-and-conquer anchoring for separable non-negative matrix
 factorization", IJCAI 2018.
@@ -21,33 +21,32 @@ from .dca import DCA, projected
 
 __all__ = ["QDCA"]
 
-_MAX_QUBITS = 22  # 2^22 rows: 64 MB of amplitudes, of which the simulator holds a few copies
-_MAX_GATE_QUBITS = 14  # by gates a state takes 2^(q+1) of them, each over 2^q amplitudes
-_MAX_SHOTS = 1 << 26  # the simulator returns every one of them, qubit by qubit
+_MAX_QUBITS = 22  # 2^22 rows: 64 MB of amplitudes, of which the simulator keeps a few copies
+_MAX_GATE_QUBITS = 14  # preparation takes 2^(q+1) gates, each over 2^q amplitudes
+_MAX_SHOTS = 1 << 26  # the simulator returns every qubit of every shot
 _PROJECTED_ENTRIES = 1 << 22
 
 
 class QDCA(DCA):
     """Quantum divide-and-conquer anchoring (QDCA), on PennyLane's simulator (extra ``quantum``): Du et al., IJCAI 2018.
 
-    Each random direction β gives the state ``|Aβ⟩`` = Σ_i (Aβ)_i/‖Aβ‖ ``|i⟩`` of ⌈log₂ m⌉ qubits. Measured, it
-    shows row i with probability (Aβ)_i²/‖Aβ‖², so that the most frequent outcome of enough shots is the end of the
-    data on that line: a vote for an anchor. The k anchors are chosen from the votes as in :class:`~fastanchors.DCA`.
+    Each random direction β gives the state ``|Aβ⟩`` = Σ_i (Aβ)_i/‖Aβ‖ ``|i⟩`` of ⌈log₂ m⌉ qubits. A measurement returns
+    row i with probability (Aβ)_i²/‖Aβ‖², so the most frequent outcome of enough shots is the end of the data on that
+    line, a vote for an anchor. The k anchors are chosen from the votes as in :class:`~fastanchors.DCA`.
 
-    The sample model draws from the same distribution D_{Aβ} with a tree of partial sums, which is also what prepares
-    the state here (:meth:`circuit`): that is the dequantisation.
+    The sample model draws from the same distribution D_{Aβ} with a tree of partial sums, and the same tree prepares the
+    state here (:meth:`circuit`). This is the dequantisation.
 
     Parameters
     ----------
     projections
         As in :class:`~fastanchors.DCA`, on lines.
     shots
-        Measurements of each state. Where the largest share of D_{Aβ} is c/m and the next (c − g)/m, the most frequent
-        of fewer than about (2c/g²)·m·log m outcomes need not be the largest: shots grow with m.
+        Measurements of each state. If the two largest probabilities of D_{Aβ} are c/m and (c − g)/m, about
+        (2c/g²)·m·log m shots are needed for the most frequent outcome to be the largest: shots grow with m.
     vote
         ``"frequent"`` votes for the most frequent outcome, as published (the lowest row among equals); ``"largest"``
-        looks up the size of Aβ at every outcome seen and votes for the largest, which is right as soon as the end has
-        been seen once.
+        queries Aβ at every outcome and votes for the largest, which is correct as soon as the end was measured once.
     preparation
         ``"state"`` sets the simulator's amplitudes; ``"gates"`` prepares them by rotations and CNOTs from ``|0…0⟩``, as
         a device would, up to 2^14 rows.
@@ -56,8 +55,8 @@ class QDCA(DCA):
 
     Notes
     -----
-    A simulator holds all 2^⌈log₂ m⌉ amplitudes and computes A·β, so this costs O(nnz·s) time like DCA, and more for the
-    shots; it shows what the quantum algorithm does, not its speed. Rows up to 2^22.
+    A simulator stores all 2^⌈log₂ m⌉ amplitudes and computes A·β, so the time is O(nnz·s), as for DCA, plus the shots.
+    It shows what the quantum algorithm does, not its speed. At most 2^22 rows.
 
     Examples
     --------
@@ -100,7 +99,7 @@ class QDCA(DCA):
         return self._circuit(self._project(A, beta))
 
     def draw(self, A: Any, beta: ArrayLike) -> str:
-        """That circuit as text, every rotation shown (up to 2^14 rows)."""
+        """The circuit of one projection as text, with every rotation (up to 2^14 rows)."""
         values = self._project(A, beta)
         qml = _quantum()
         tape = qml.tape.QuantumScript(_rotations(values), [qml.sample(wires=range(_qubits(len(values))))])
@@ -124,7 +123,7 @@ class QDCA(DCA):
         self, data: RowMatrix, directions: NDArray[np.float64], rng: np.random.Generator
     ) -> Iterator[tuple[int, float]]:
         m, s = data.shape[0], directions.shape[1]
-        _qubits(m)  # refuse before anything is computed
+        _qubits(m)  # raises if m is too large, before anything is computed
         step = max(1, _PROJECTED_ENTRIES // m)
         for start in range(0, s, step):
             some = directions[:, start : start + step]
@@ -132,7 +131,7 @@ class QDCA(DCA):
             for rows, P in projected(data, some, cone=self.geometry == "cone"):
                 values[:, rows] = P.T
             for projection in values:
-                if not projection.any():  # the state of a zero vector does not exist
+                if not projection.any():  # a zero vector has no state
                     continue
                 counts = self._measure(projection, rng)
                 yield self._winner(counts, projection), 1.0
@@ -166,7 +165,7 @@ class QDCA(DCA):
     def _certificate(self, k: int, s: int, candidates: int, votes: NDArray[np.float64]) -> Certificate:
         return Certificate(
             "none",
-            f"{s} states measured {self.shots} times each voted for {candidates} rows; nothing is proved, as the "
+            f"{s} states measured {self.shots} times each voted for {candidates} rows; nothing is proved, because the "
             "most frequent outcome need not be the largest projection",
             {"projections": s, "shots": self.shots, "candidates": candidates, "votes": votes},
         )
@@ -182,32 +181,31 @@ def _quantum() -> Any:
 
 
 def _qubits(m: int) -> int:
-    """⌈log₂ m⌉, at least one; refuses more than the simulator should hold."""
+    """⌈log₂ m⌉, at least one; raises if that is too many for the simulator."""
     qubits = max(1, (m - 1).bit_length())
     if qubits > _MAX_QUBITS:
         raise TooLargeError(
-            f"{m} rows need a state of {qubits} qubits, simulated ones end at {_MAX_QUBITS} "
-            f"({1 << _MAX_QUBITS} rows); DCA and FAS have no such limit"
+            f"{m} rows need a state of {qubits} qubits, the limit of the simulator is {_MAX_QUBITS} "
+            f"({1 << _MAX_QUBITS} rows); use DCA or FAS"
         )
     return qubits
 
 
 def _amplitudes(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The values with their signs as a unit vector of length 2^q, zeros behind them."""
+    """The values as a unit vector of length 2^q, padded with zeros."""
     state = np.zeros(1 << _qubits(len(values)))
     largest = np.abs(values).max()
     if not largest > 0:
         raise InvalidInputError("A·beta is zero: there is no state to prepare")
-    state[: len(values)] = values / largest  # so that squares neither overflow nor vanish
+    state[: len(values)] = values / largest  # squares must not over- or underflow
     return np.asarray(state / np.linalg.norm(state))
 
 
 def _angles(state: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Rotation angles, one array for each qubit, from the tree of partial sums of the squared amplitudes.
 
-    Node by node, an angle splits the weight of a node between its two children; those of the last level also carry the
-    signs. This is the tree of the vector sample model (Lemma 1 of the paper), read by rotations instead of
-    coin tosses.
+    An angle splits the weight of a node between its two children; the angles of the last level also encode the signs.
+    This is the tree of the vector sample model (Lemma 1 of the paper), with rotations instead of random choices.
     """
     norms, levels = state, []
     while len(norms) > 1:
@@ -220,7 +218,7 @@ def _angles(state: NDArray[np.float64]) -> list[NDArray[np.float64]]:
 def _rotations(values: NDArray[np.float64]) -> list[Any]:
     """Gates that take ``|0…0⟩`` to the state of ``values``: for qubit q, a Y rotation chosen by the q qubits above it.
 
-    Such a choice among 2^q angles is 2^q plain rotations with a CNOT after each, in the order of the Gray code
+    A rotation by one of 2^q angles takes 2^q plain rotations with a CNOT after each, in the order of the Gray code
     (Möttönen, Vartiainen, Bergholm and Salomaa 2005).
     """
     qubits = _qubits(len(values))

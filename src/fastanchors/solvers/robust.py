@@ -1,19 +1,18 @@
 """Robust selection: anchors need near neighbours, so that isolated outliers are not selected.
 
-SPA takes the row farthest from the span of what it has, so one bad row (a dead pixel, a dark pixel blown up by
-l1 scaling, a mistyped document) is an anchor to it. Real anchors have near neighbours: rows nearly equal to them. At
-each step the residuals r_j of all rows are compared with that of the candidate i; its *near neighbours* are the
-rows with
+SPA selects the row farthest from the span of the anchors so far, so it selects any bad row (a dead pixel, a dark pixel
+amplified by l1 scaling). Real anchors have near neighbours. At each step the residuals r_j of all rows are compared
+with that of the candidate i; its *near neighbours* are the rows with
 
     ‖r_i − r_j‖ ≤ radius·‖r_i‖.
 
-``"neighbours"`` takes the candidate only if it has at least ``support`` of them (itself included); otherwise the row is
-excluded from then on and the next largest is tried. ``"average"`` and ``"median"`` do so too, and replace the
-candidate by the mean (or the entry-wise median) of its ``support`` nearest neighbours, which also averages the noise:
-the smoothed SPA of Nadisic, Gillis and Kervazo (2023), after Bhattacharyya and Kannan's latent k-simplex (2020).
+``"neighbours"`` selects the candidate only if it has at least ``support`` of them (itself included); otherwise the row
+is excluded from then on and the next largest is tried. ``"average"`` and ``"median"`` also replace the candidate by the
+mean (or the entry-wise median) of its ``support`` nearest neighbours, which reduces the noise: the smoothed SPA of
+Nadisic, Gillis and Kervazo (2023), after Bhattacharyya and Kannan's latent k-simplex (2020).
 
-The distances need only the products a_j·r_i, which SPA computes anyway for the row it takes: a test that
-succeeds is free, a candidate that fails costs a share of one more pass (failures are tested in batches).
+The distances need only the products a_j·r_i, which SPA computes anyway for the row it selects: a test that succeeds is
+free, a candidate that fails costs a fraction of one more pass (candidates are then tested in batches).
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ from ..greedy.ties import choose
 __all__ = ["Robust", "Supported", "as_robust"]
 
 _KINDS = ("neighbours", "average", "median")
-_LEAST, _MOST = 0.5, 0.95  # radii that are chosen from the data
-_FEWEST = 3  # neighbours, where their number is chosen
-_ROOM = 1.25  # times what the usual row needs
-_LOOKED_AT = 32  # rows it is told from
+_LEAST, _MOST = 0.5, 0.95  # range of a radius that is chosen from the data
+_FEWEST = 3  # smallest default number of neighbours
+_ROOM = 1.25  # the radius is this factor times that of the median row
+_LOOKED_AT = 32  # rows the radius is estimated from
 _BATCH = 32  # candidates tested in one pass after the first has failed
 
 
@@ -53,13 +52,13 @@ class Robust:
         ``Anchors.points`` holds these points, ``Anchors.indices`` the row of the group nearest to each).
     support
         Number of near neighbours, the candidate included, or if below 1 a fraction of the rows (at least 2). None: 3
-        for ``"neighbours"``, one row in a hundred but at least 3 for the averages; 3 also where rows lie so far apart
-        that the usual one has fewer neighbours than that at any radius below 0.95. A material seen in fewer rows than
-        this is an outlier by this definition.
+        for ``"neighbours"``, and for the averages 1 % of the rows but at least 3; or 3 if the rows are so far apart
+        that the median row has fewer neighbours at any radius below 0.95. An anchor with fewer copies counts as an
+        outlier.
     radius
-        How near, relative to the residual of the candidate; between 0 and 1. At 0.5 only what stands quite alone is set
-        aside. None looks at some rows and takes a quarter more than the usual one (the median) needs, but 0.5 at
-        least and 0.95 at most: rows of noisy or sparse tables lie far apart.
+        Largest distance of a near neighbour, relative to the residual of the candidate; between 0 and 1. At 0.5 only
+        isolated rows are set aside. None estimates it from some rows: 1.25 times the radius that the median row needs,
+        between 0.5 and 0.95, because rows of noisy or sparse data are far apart.
 
     Examples
     --------
@@ -99,7 +98,7 @@ class Robust:
         return self.kind != "neighbours"
 
     def average(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The point that stands for a group of rows."""
+        """The mean or median of a group of rows."""
         return np.median(rows, axis=0) if self.kind == "median" else rows.mean(axis=0)
 
 
@@ -113,7 +112,7 @@ def as_robust(robust: Any) -> Robust | None:
 
 
 class Supported:
-    """The rule of selection: the largest residual that has near neighbours; rows without are added to ``set_aside``."""
+    """Selection rule: the largest residual with near neighbours. Rows without them are added to ``set_aside``."""
 
     def __init__(self, robust: Robust, outliers: Sequence[int] = ()) -> None:
         self.robust = robust
@@ -135,7 +134,7 @@ class Supported:
                 size = float(np.linalg.norm(rest))
                 squared = residuals.values + size**2 - 2 * products
                 near = np.flatnonzero(squared <= ((self._radius or _LEAST) * size) ** 2)
-                if near.size < count and self._radius is None:  # it stands alone, or all rows lie far apart
+                if near.size < count and self._radius is None:  # the row is isolated, or all rows are far apart
                     count = self._settle(residuals, count)
                     near = np.flatnonzero(squared <= ((self._radius or _LEAST) * size) ** 2)
                 if near.size >= count:
@@ -147,7 +146,7 @@ class Supported:
                 self.set_aside.append(row)
 
     def _settle(self, residuals: Residuals, count: int) -> int:
-        """Choose the radius from the data, and fewer neighbours where none were asked for and no radius gives them."""
+        """Estimate the radius from the data; reduce a default number of neighbours that no radius reaches."""
         self._radius = _usual_radius(residuals, count)
         if self._radius == _MOST and self.robust.support is None and count > _FEWEST:
             count = _FEWEST
@@ -170,19 +169,19 @@ def _step(
     rows = residuals.reader.rows(group)
     point = robust.average(rows)
     if np.linalg.norm(residuals.off_basis(point)) < (1 - radius) * size:
-        point = rows.mean(axis=0)  # a median of sparse rows may vanish; the mean keeps 1 − radius of the residual
+        point = rows.mean(axis=0)  # a median of sparse rows may be zero; the mean keeps 1 − radius of the residual
     distances = np.linalg.norm(rows - point, axis=1)
-    distances[residuals.candidates()[group] < 0] = np.inf  # rows already taken stand for their own anchor only
+    distances[residuals.candidates()[group] < 0] = np.inf  # rows that are anchors already
     return Step(int(group[np.argmin(distances)]), point, None, group)
 
 
 def _usual_radius(residuals: Residuals, count: int) -> float:
-    """Somewhat more than the usual row needs for ``count`` neighbours; from rows spread evenly over the matrix."""
+    """A little more than the median row needs for ``count`` neighbours, from rows spread evenly over the matrix."""
     full = np.flatnonzero(residuals.values > 0)
     if full.size <= count:
         return _LEAST
-    looked = full[np.unique(np.linspace(0, full.size - 1, _LOOKED_AT).astype(np.intp))]
-    rests = residuals.off_basis(residuals.reader.rows(looked))
+    some = full[np.unique(np.linspace(0, full.size - 1, _LOOKED_AT).astype(np.intp))]
+    rests = residuals.off_basis(residuals.reader.rows(some))
     sizes = np.einsum("ij,ij->i", rests, rests)
     squared = residuals.values[:, None] + sizes - 2 * _products(residuals, rests)
     reach = np.sqrt(np.maximum(np.partition(squared, count - 1, axis=0)[count - 1] / sizes, 0.0))
@@ -190,7 +189,7 @@ def _usual_radius(residuals: Residuals, count: int) -> float:
 
 
 def _largest(residuals: Residuals, batch: int, floor: float) -> list[int]:
-    """The row that plain SPA would take and up to ``batch`` − 1 after it by size of residual."""
+    """The row that plain SPA would select, and up to ``batch`` − 1 further rows by size of residual."""
     leaders = residuals.leaders()
     if leaders.rows.size == 0 or leaders.values.max() <= floor**2:
         return []

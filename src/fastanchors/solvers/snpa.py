@@ -18,24 +18,24 @@ from ._solver import Selection, Solver
 
 __all__ = ["SNPA"]
 
-_ZERO = 1e-12  # relative distance that rounding alone can leave
+_ZERO = 1e-12  # relative distance that is rounding
 
 
 class SNPA(Solver):
-    """Take the row farthest from the convex hull of the origin and the rows taken so far, k times.
+    """Select the row farthest from the convex hull of the origin and the rows selected so far, k times.
 
-    SPA projects on their span; SNPA on {Σ h_j·a_j : h ≥ 0, Σ h ≤ 1}. It is more robust to noise, and still finds the
-    anchors when they are linearly dependent, as 20 vertices in 10 dimensions are. Ties go by
-    :func:`fastanchors.solvers.choose`, as in SPA. Distances fall as anchors join, so that only rows that can still
-    matter are looked at: about one small quadratic problem per row for all k steps, solved exactly; memory: 2 numbers
-    per row.
+    SPA projects on their span, SNPA on {Σ h_j·a_j : h ≥ 0, Σ h ≤ 1}. It is more robust to noise, and finds anchors that
+    are linearly dependent, such as 20 vertices in 10 dimensions. Ties are broken by
+    :func:`fastanchors.solvers.choose`, as in SPA. Distances decrease as anchors are added, so only rows that can still
+    be selected are updated: about one small quadratic problem per row for all k steps, solved exactly. Memory: 2
+    numbers per row.
 
     Parameters
     ----------
     tol
-        A distance below ``tol`` times the largest row norm counts as zero; the default is rounding level, 1e-12.
+        A distance below ``tol`` times the largest row norm counts as zero; the default is the rounding level, 1e-12.
     allow_fewer
-        Return fewer than k anchors when every row lies in the hull, instead of raising ``RankError``.
+        Return fewer than k anchors if every row lies in the hull, instead of raising ``RankError``.
 
     Examples
     --------
@@ -78,17 +78,17 @@ class SNPA(Solver):
 
 
 def exhausted(found: int, k: int, what: str) -> RankError:
-    """Nothing is left outside the hull or the cone."""
+    """The error for the case that no row is left outside the hull or the cone."""
     if found == 0:
         return RankError("every row of A is zero: it has no anchors", 0)
     return RankError(
         f"only {found} of {k} anchors found: every row lies in the {what} of these {found}; "
-        f"ask for k ≤ {found}, or pass allow_fewer=True",
+        f"use k ≤ {found}, or pass allow_fewer=True",
         found,
     )
 
 
 def hull_certificate(hull: ConeDistances, name: str) -> Certificate:
-    """The largest distance left; nothing is claimed about full SPA."""
+    """A certificate with the largest remaining distance and no claim about SPA."""
     details: dict[str, Any] = {"largest_remaining_residual": hull.largest(), "largest_norm": hull.largest_norm}
-    return Certificate("none", f"{name} looked at all rows at every step; full SPA may choose otherwise", details)
+    return Certificate("none", f"{name} considered all rows at every step; SPA may select other rows", details)

@@ -1,4 +1,4 @@
-"""SPA, the successive projection algorithm (Gillis and Vavasis 2014): the reference that other answers are held to."""
+"""SPA, the successive projection algorithm (Gillis and Vavasis 2014), the reference for other solvers."""
 
 from __future__ import annotations
 
@@ -23,29 +23,30 @@ _METHODS = ("spa", "svd", "mve")  # of preconditioning
 
 
 class SPA(Solver):
-    """Take the row farthest from the span of those taken so far, k times.
+    """Select the row farthest from the span of the rows selected so far, k times.
 
-    No residual matrix is kept: an orthonormal basis of the chosen rows and an upper bound of each row's residual are
-    enough, and only rows that can still matter are looked at again (see :mod:`fastanchors.greedy.lazy`). The answer is
-    that of exact arithmetic up to ties, for condition numbers of 10⁶ and beyond; where rounding decides, the
-    certificate says so. Ties go by :func:`fastanchors.solvers.choose`.
-    Cost: one pass for the norms, and about one more look at each row for all k steps; memory: 3 numbers per row.
+    No residual matrix is formed. It keeps an orthonormal basis of the selected rows and an upper bound of each row's
+    residual, and updates only rows that can still be selected (see :mod:`fastanchors.greedy.lazy`). The answer is that
+    of exact arithmetic up to ties, for condition numbers of 10⁶ and beyond; if rounding decides, the certificate says
+    so. Ties are broken by :func:`fastanchors.solvers.choose`. Cost: one pass for the norms, and about one more read of
+    each row for all k steps; memory: 3 numbers per row.
 
     Parameters
     ----------
-    precondition : None, or what makes the anchors well-conditioned before the final SPA on m×k points:
-        ``"spa"`` (the pseudo-inverse of a first SPA's anchors; Gillis and Ma 2015), ``"svd"`` (whitening by the leading
-        k singular values; the same) or ``"mve"`` (the minimum-volume ellipsoid centred at the origin that holds the
-        points; Gillis and Vavasis 2015). ``Anchors.residuals`` are then those of the preconditioned points.
+    precondition
+        How to make the anchors well-conditioned before the final SPA on m×k points: None, ``"spa"`` (the pseudo-inverse
+        of the anchors of a first SPA; Gillis and Ma 2015), ``"svd"`` (whitening by the leading k singular values; the
+        same) or ``"mve"`` (the minimum-volume ellipsoid centred at the origin that contains the points; Gillis and
+        Vavasis 2015). ``Anchors.residuals`` are then those of the preconditioned points.
     robust
         None, ``"neighbours"``, ``"average"``, ``"median"`` or a :class:`fastanchors.solvers.Robust`: candidates need
-        near neighbours, so that isolated outliers are passed over. With ``precondition`` too, the rows set aside by a
-        first robust SPA stay out of the final one (the singular vectors still see them).
+        near neighbours, so that isolated outliers are not selected. With ``precondition``, the rows set aside by a
+        first robust SPA are excluded from the final one (but not from the singular vectors).
     tol
         A residual below ``tol`` times the largest row norm counts as zero; the default is the rounding level of double
         precision.
     allow_fewer
-        Return fewer than k anchors when the residual reaches zero, instead of raising ``RankError``.
+        Return fewer than k anchors if the residual reaches zero, instead of raising ``RankError``.
 
     Examples
     --------
@@ -85,7 +86,7 @@ class SPA(Solver):
         points = None
         if self.robust is not None and self.robust.averages:
             points = path.points
-            if self.precondition is not None:  # back to the coordinates of the matrix
+            if self.precondition is not None:  # the points of the path are preconditioned
                 groups = [step.group for step in path.steps if step.group is not None]
                 points = np.array([self.robust.average(data.dense_rows(group)) for group in groups])
         return Selection(path.indices, self._certificate(path, set_aside), path.residuals, points)
@@ -109,15 +110,15 @@ class SPA(Solver):
         outliers: list[int] = []
         if self.precondition == "spa" or self.robust is not None:
             first, outliers = self._path(Reader(data), k)
-            anchors = first.points  # in k dimensions an outlier is no longer alone
+            anchors = first.points  # in k dimensions an outlier is no longer isolated
         T = preconditioner(
             self.precondition, data, k, anchors=anchors, outliers=outliers, tol=self.tol, allow_fewer=self.allow_fewer
         )
         return self._path(Reader(ArrayMatrix(data.dot(T))), T.shape[1], outliers)
 
     def after_first(self, data: RowMatrix, k: int, anchors: NDArray[np.float64]) -> Selection:
-        """The final SPA of ``precondition="spa"``, where the anchors of the first one are known."""
-        from .precondition import preconditioner
+        """The final SPA of ``precondition="spa"``, given the anchors of the first one."""
+        from .precondition import preconditioner  # start-up: plain SPA has no kernels
 
         T = preconditioner("spa", data, k, anchors=anchors)
         path, _ = self._path(Reader(ArrayMatrix(data.dot(T))), T.shape[1])
@@ -135,4 +136,4 @@ class SPA(Solver):
                 how.append(f"robust by {self.robust.kind!r} ({len(set_aside)} rows set aside)")
         if not how:
             return certified(path.doubts, "every choice was made over all rows: this is full SPA", details)
-        return Certificate("none", f"SPA {' and '.join(how)}; plain SPA may choose otherwise", details)
+        return Certificate("none", f"SPA {' and '.join(how)}; plain SPA may select other rows", details)

@@ -22,28 +22,28 @@ __all__ = ["XRAY"]
 
 SELECTIONS = ("max", "rand", "dist", "greedy")
 
-_ZERO = 1e-12  # relative distance that rounding alone can leave
-_TIED = 1e-10  # relative difference of two scores that is rounding: rows on one ray tie by construction
-_BLOCK_ROWS = 1 << 11  # pairs of rows are looked at in blocks of this many squared
+_ZERO = 1e-12  # relative distance that is rounding
+_TIED = 1e-10  # relative difference of two scores that is rounding: rows on one ray have equal scores
+_BLOCK_ROWS = 1 << 11  # side of the blocks in which pairs of rows are processed
 
 
 class XRAY(Solver):
     """Find extreme rays of the cone of the rows, one at a time.
 
     With the residuals r_i = a_i − h_i·A_R of the rows from the cone of the anchors so far (h_i ≥ 0), a row outside it
-    points to an extreme ray: argmax_j r_i·a_j / ‖a_j‖₁. Rows of different length are no harm: no l1 scaling is needed.
+    determines an extreme ray: argmax_j r_i·a_j / ‖a_j‖₁. The length of rows has no effect, so no l1 scaling is needed.
     Ties go to the lowest index. No residual matrix is formed.
 
     Parameters
     ----------
     selection
-        Which row outside the cone points: ``"max"`` the one of largest residual; ``"rand"`` a random one; ``"dist"``
-        the one with the largest ‖(r_i·Aᵀ)₊‖. ``"greedy"`` asks all: argmax_j ‖(R·a_j)₊‖² / ‖a_j‖², the largest fall of
-        the error by one more row, which may be no extreme ray even without noise (the first choice rarely is). The
-        first two cost a pass per anchor, and about one least-squares problem per row in all; the last two the products
-        of all pairs of rows (m²·n).
+        Which row outside the cone to use: ``"max"`` the one of largest residual; ``"rand"`` a random one; ``"dist"``
+        the one with the largest ‖(r_i·Aᵀ)₊‖. ``"greedy"`` uses all: argmax_j ‖(R·a_j)₊‖² / ‖a_j‖², the largest decrease
+        of the error by one more row, which need not be an extreme ray even without noise (the first choice rarely is).
+        The first two cost a pass per anchor, and about one least-squares problem per row in total; the last two need
+        the products of all pairs of rows (m²·n).
     tol
-        A residual below ``tol`` times the largest row norm counts as zero; the default is rounding level, 1e-12.
+        A residual below ``tol`` times the largest row norm counts as zero; the default is the rounding level, 1e-12.
     allow_fewer
         Return fewer than k anchors when every row lies in the cone, instead of raising ``RankError``.
 

@@ -1,4 +1,4 @@
-"""Names that load on first use: what the packages' ``__getattr__`` share."""
+"""Load public names on first use: shared by the ``__getattr__`` of the packages."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["load", "names"]
 
 
 def load(package: str, home: Mapping[str, str], name: str) -> Any:
-    """``name`` of ``package`` from the module that ``home`` says it lives in; the package keeps it from then on.
+    """Import ``name`` of ``package`` from the module ``home[name]``, and store it in the package.
 
-    A name that lives in itself (``"metrics": "metrics"``) is that module.
+    If name and module are the same (``"metrics": "metrics"``), the name is the module.
     """
     if name not in home:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -25,6 +25,6 @@ def load(package: str, home: Mapping[str, str], name: str) -> Any:
 
 
 def names(package: str, home: Mapping[str, str]) -> list[str]:
-    """For ``dir``: the public names of the package, and what Python puts into every module."""
+    """The result of ``dir``: the public names of the package, and the dunder names of every module."""
     module = vars(sys.modules[package])
     return sorted({*home, *module["__all__"], *(name for name in module if name.startswith("__"))})

@@ -1,4 +1,4 @@
-"""Rows drawn by their squared norms from any matrix, with sample access or without."""
+"""Draw rows by their squared norms from any matrix, with sample access or without."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["draw_by_weight", "draw_rows", "squared_frobenius_norm"]
 
 
 def draw_by_weight(weights: NDArray[np.float64], size: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Indices with replacement and probability proportional to ``weights``, never one of weight zero."""
+    """Indices drawn with replacement and probability proportional to ``weights``, never one of weight zero."""
     cumulative = np.cumsum(weights)
     drawn = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
     last = int(np.flatnonzero(weights)[-1])  # rounding may push a draw past the end
@@ -19,7 +19,7 @@ def draw_by_weight(weights: NDArray[np.float64], size: int, rng: np.random.Gener
 
 
 def squared_frobenius_norm(matrix: RowMatrix) -> float:
-    """‖A‖_F², from the sample model where there is one, else in one pass."""
+    """‖A‖_F², from sample access where there is any, else in one pass."""
     if isinstance(matrix, SampleAccess):
         return matrix.frobenius_norm**2
     return float(matrix.squared_norms().sum())
@@ -28,7 +28,7 @@ def squared_frobenius_norm(matrix: RowMatrix) -> float:
 def draw_rows(matrix: RowMatrix, size: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], float]:
     """Row indices drawn with replacement and probability ‖A_(i)‖²/‖A‖_F², and ‖A‖_F².
 
-    No indices where the matrix is zero. Without sample access this takes one pass for the norms.
+    Returns no indices if the matrix is zero. Without sample access this takes one pass for the norms.
     """
     if isinstance(matrix, SampleAccess):
         total = matrix.frobenius_norm**2
