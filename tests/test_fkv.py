@@ -193,5 +193,5 @@ def test_sizes_beyond_all_numbers_are_one_clear_error():
     for size in ({"rows": 10**400}, {"columns": 10**400}):
         with pytest.raises(fa.errors.InvalidInputError, match=r"must be below 2\^63"):
             fa.fkv(A, 2, **size)
-    with pytest.raises(fa.errors.TooLargeError, match="give rows"):
+    with pytest.raises(fa.errors.TooLargeError, match="pass rows"):
         fa.fkv(A, 2, rows=2**62)

@@ -1,7 +1,6 @@
-"""The guard of a matrix: any number of threads may read it, or one may write; anything else is an error.
+"""Guard a matrix against concurrent access: many threads may read it, or one may write; anything else is an error.
 
-Kernels run without the interpreter's lock and do not check indices. A write beside them would have them read arrays in
-the middle of a change, which costs the process and not just the answer.
+Kernels run without the GIL and do not check indices. A concurrent write could crash the process.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from ..errors import ConcurrentAccessError
 
 __all__ = ["AccessGuard", "Reading", "reads", "writes"]
 
-_PATIENCE = 0.001  # seconds between two looks
+_PATIENCE = 0.001  # seconds between two attempts to write
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class AccessGuard:
-    """Counts who reads and who writes, by thread; a thread that writes may also read."""
+    """Counts readers and writers by thread; a thread that writes may also read."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -34,8 +33,8 @@ class AccessGuard:
         with self.lock:
             if self._writer and self._writer != me:
                 raise ConcurrentAccessError(
-                    "another thread is changing this matrix; let one thread write while no other reads, "
-                    "or give each thread a matrix (or a store opened for reading) of its own"
+                    "another thread is changing this matrix; do not read while a thread writes, or give each thread "
+                    "its own matrix (or store opened for reading)"
                 )
             self._readers[me] = self._readers.get(me, 0) + 1
 
@@ -53,7 +52,7 @@ class AccessGuard:
             self._writer, self._depth = me, self._depth + 1
 
     def wait_to_write(self) -> None:
-        """As :meth:`begin_write`, when the other threads have finished."""
+        """Like :meth:`begin_write`, but waits until the other threads have finished."""
         while True:
             try:
                 return self.begin_write()
@@ -61,14 +60,14 @@ class AccessGuard:
                 time.sleep(_PATIENCE)
 
     def check_alone(self) -> None:
-        """Raise where another thread reads or writes; the caller holds the lock."""
+        """Raise if another thread reads or writes; the caller must hold the lock."""
         if not self._readers and not self._writer:
             return
         me = threading.get_ident()
         if (self._writer and self._writer != me) or any(reader != me for reader in self._readers):
             raise ConcurrentAccessError(
-                "this matrix cannot be changed while another thread uses it: nothing was changed; let the other "
-                "threads finish first, or give them a matrix (or a store opened for reading) of their own"
+                "this matrix cannot be changed while another thread uses it: nothing was changed; wait for the other "
+                "threads, or give each thread its own matrix (or store opened for reading)"
             )
 
     def end_write(self) -> None:
@@ -82,7 +81,7 @@ class AccessGuard:
 
 
 class Reading:
-    """A context of one thread that reads. What is buffered is flushed first."""
+    """Context manager of a thread that reads; flushes buffered entries first."""
 
     __slots__ = ("_flush", "_guard")
 
@@ -103,7 +102,7 @@ class Reading:
 
 
 def reads(method: _Method) -> _Method:
-    """A method that reads: where the matrix can be changed, not while another thread does so."""
+    """Decorator of a method that reads: raises while another thread writes."""
 
     @wraps(method)
     def guarded(self: Any, *args: Any, **options: Any) -> Any:
@@ -114,7 +113,7 @@ def reads(method: _Method) -> _Method:
 
 
 def writes(method: _Method) -> _Method:
-    """A method that writes: refused while another thread reads or writes."""
+    """Decorator of a method that writes: raises while another thread reads or writes."""
 
     @wraps(method)
     def guarded(self: Any, *args: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Blocks of rows stacked on each other: which rows are where, and answers put together from the blocks."""
+"""A stack of blocks of rows: find the block of each row, and combine the results of the blocks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["BlockStack", "by_block", "sorted_places"]
 
 
 class BlockStack:
-    """What a matrix knows of its blocks, all of one kind, width and type; row b of block k is ``_starts[k]`` + b."""
+    """The blocks of a matrix, all of one kind, width and type; row b of block k is row ``_starts[k]`` + b."""
 
     _held: list[Block]
     _log: WriteLog
@@ -34,13 +34,13 @@ class BlockStack:
 
     @property
     def _blocks(self) -> list[Block]:
-        """The blocks with every entry that was set."""
+        """The blocks, after flushing buffered entries."""
         if self._log.buffered:
             self._flush()
         return self._held
 
     def _flush(self) -> None:
-        """Write the entries that were set one by one."""
+        """Write the buffered entries."""
         with self._guard.lock:
             if self._log.buffered:
                 self._guard.check_alone()
@@ -69,7 +69,7 @@ class BlockStack:
     @property
     @reads
     def nnz(self) -> int:
-        """Number of entries that are not zero."""
+        """Number of non-zero entries."""
         return sum(block.nnz for block in self._blocks)
 
     @property
@@ -83,11 +83,11 @@ class BlockStack:
     @property
     @reads
     def memory(self) -> int:
-        """Bytes held, the copy of the matrix included."""
+        """Bytes of all arrays, including the copy of the matrix."""
         return sum(block.nbytes for block in self._blocks)
 
     def _split_rows(self, rows: Array) -> Iterator[tuple[int, Any, Array]]:
-        """(number of a block, which of ``rows`` are in it, their numbers in the block)."""
+        """Yield (block number, which of ``rows`` are in it, their numbers in the block)."""
         if len(self._blocks) == 1:
             yield 0, slice(None), rows.astype(np.int64, copy=False)
             return
@@ -105,7 +105,7 @@ class BlockStack:
         return which
 
     def _each(self, which: Array, work: Callable[[int, Any], None]) -> None:
-        """``work(b, at)`` for the places ``at`` where block b occurs in ``which``, a chunk at a time, in threads."""
+        """``work(b, at)`` for the positions ``at`` where block b occurs in ``which``, in chunks, in threads."""
         if len(self._blocks) == 1:
             work(0, slice(None))
             return
@@ -121,9 +121,9 @@ class BlockStack:
     def _drawn(
         self, method: str, which: Array, *arguments: Array, numbered: bool = False, dtype: Any = np.int64
     ) -> Array:
-        """``block.method(*arguments)`` for the places where each block occurs in ``which``, in threads.
+        """``block.method(*arguments)`` for the positions where each block occurs in ``which``, in threads.
 
-        With ``numbered`` the answers are rows, numbered from the first of the matrix.
+        With ``numbered`` the results are row numbers of the matrix.
         """
         out = np.empty(len(which), dtype)
 
@@ -147,9 +147,9 @@ class BlockStack:
         return out
 
     def _write(self, i: Array, j: Array, x: Array) -> None:
-        """Set checked entries: each block those of its rows, one after another.
+        """Write validated entries, block by block.
 
-        In one thread: most of the time goes into copying pages of a map, and those faults take longer side by side.
+        It uses one thread: most of the time is page faults of mapped files, which are slower in parallel.
         """
         for b, at, local in self._split_rows(i):
             self._held[b].write(local, j[at], x[at])
@@ -180,7 +180,7 @@ class BlockStack:
 
 
 def by_block(which: Array, blocks: int) -> Iterator[tuple[int, Array]]:
-    """Each block that occurs in ``which``, with the places where it does."""
+    """Each block that occurs in ``which``, with the positions where it occurs."""
     order, bounds = sorted_places(which, blocks)
     for b, (low, high) in enumerate(pairwise(bounds)):
         if low < high:
@@ -188,9 +188,9 @@ def by_block(which: Array, blocks: int) -> Iterator[tuple[int, Array]]:
 
 
 def sorted_places(which: Array, blocks: int) -> tuple[Array, list[int]]:
-    """The places of ``which`` by block, those of one block in order, and where each block begins among them.
+    """The positions of ``which`` sorted by block (stable), and where each block begins among them.
 
-    A counting sort, O(places + blocks); many places are shared among threads, each with its own counts.
+    A counting sort, O(positions + blocks), in threads if there are many positions.
     """
     order = np.empty(len(which), np.int64)
     cuts = shares(len(which))

@@ -1,4 +1,4 @@
-"""Kernels of a stack: which block each item of a batch is for, and the items sorted by block, by counting."""
+"""Kernels of a stack of blocks: find the block of each item of a batch, and sort the items by block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["choose_blocks", "count_blocks", "holding_blocks", "place_blocks", "s
 
 @jit
 def holding_blocks(starts: Array, blocks: Int, values: Array, which: Array) -> None:
-    """The last block b with ``starts[b]`` ≤ value, for each value; halves without a branch that depends on them."""
+    """The last block b with ``starts[b]`` ≤ value, for each value, by a branch-free binary search."""
     for k in range(values.size):
         value = values[k]
         low = np.int64(0)
@@ -26,9 +26,9 @@ def holding_blocks(starts: Array, blocks: Int, values: Array, which: Array) -> N
 
 @jit
 def split_uniforms(below: Array, total: float, last: Int, r: Array, which: Array, u: Array) -> None:
-    """A block for each uniform, where block b begins at ``below[b]`` of ``total``, and what is left of it in there.
+    """A block for each uniform, where block b begins at ``below[b]`` of ``total``, and the remainder inside the block.
 
-    A block of weight zero is never taken: the next one begins at the same place, and none after the ``last`` counts.
+    A block of weight zero is never chosen: the next one begins at the same place. Blocks after ``last`` are ignored.
     """
     for k in range(r.size):
         u[k] = r[k] * total
@@ -41,7 +41,7 @@ def split_uniforms(below: Array, total: float, last: Int, r: Array, which: Array
 def choose_blocks(sums: Array, line: Array, r: Array, which: Array) -> None:
     """A block for each uniform by the weights whose running sums are in a line of ``sums``; never one of weight zero.
 
-    Where rounding carries it beyond the last sum, the last block of non-zero weight is taken.
+    If rounding leads beyond the last sum, the last block of non-zero weight is chosen.
     """
     blocks = sums.shape[1]
     for k in range(line.size):
@@ -68,7 +68,7 @@ def count_blocks(which: Array, counts: Array) -> None:
 
 @jit
 def place_blocks(which: Array, first: Int, put: Array, order: Array) -> None:
-    """The number of each item (from ``first`` on) at the next place of its block, which ``put`` holds."""
+    """Write the number of each item (from ``first`` on) at ``put`` of its block, the next free position."""
     for k in range(which.size):
         order[put[which[k]]] = first + k
         put[which[k]] += 1

@@ -1,4 +1,4 @@
-"""A matrix that answers from another one: base of what has a sample matrix without being one."""
+"""Base class of matrices that wrap a ``SampleMatrix`` and delegate to it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Result = TypeVar("_Result")
 
 
 class SampleDelegate(SampleAccess, Mutable):
-    """Every call of :class:`~fastanchors.SampleMatrix` that reads, answered by ``_matrix``."""
+    """The reading methods of :class:`~fastanchors.SampleMatrix`, delegated to ``_matrix``."""
 
     _matrix: SampleMatrix
 
@@ -41,12 +41,12 @@ class SampleDelegate(SampleAccess, Mutable):
 
     @property
     def normalize(self) -> Literal["l1"] | None:
-        """``"l1"`` where the view divides rows by their l1 norm."""
+        """``"l1"`` if the view divides rows by their l1 norm."""
         return self._matrix.normalize
 
     @property
     def nnz(self) -> int:
-        """Number of entries that are not zero."""
+        """Number of non-zero entries."""
         return self._matrix.nnz
 
     @property
@@ -70,11 +70,11 @@ class SampleDelegate(SampleAccess, Mutable):
         return self._matrix.frobenius_norm
 
     def __getitem__(self, index: tuple[Any, Any]) -> Any:
-        """``S[i, j]``: an entry of the view, or those of the broadcast index arrays."""
+        """``S[i, j]``: an entry of the view, or an array of entries for broadcast index arrays."""
         return self._matrix[index]
 
     def raw(self, i: ArrayLike, j: ArrayLike) -> Any:
-        """The stored entry (i, j), or those of the broadcast index arrays."""
+        """The stored entry (i, j), or an array of entries for broadcast index arrays."""
         return self._matrix.raw(i, j)
 
     def row_norm(self, i: ArrayLike) -> Any:
@@ -86,11 +86,11 @@ class SampleDelegate(SampleAccess, Mutable):
         return self._matrix.column_norm(j)
 
     def l1_norm(self, i: ArrayLike) -> Any:
-        """The l1 norm of the stored row: what the l1 view divides by."""
+        """The l1 norm of the stored row, by which the l1 view divides."""
         return self._matrix.l1_norm(i)
 
     def rows(self, indices: ArrayLike) -> Rows:
-        """Those rows of the view, in that order: a 2-D array, or CSR where the matrix is sparse."""
+        """The rows of the view at ``indices``, in that order: a 2-D array, or CSR if the matrix is sparse."""
         return self._matrix.rows(indices)
 
     def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
@@ -120,18 +120,18 @@ class SampleDelegate(SampleAccess, Mutable):
         return self._matrix.sample_in_column(j, size, rng=rng)
 
     def reading(self) -> AbstractContextManager[None]:
-        """A context in which no other thread can change the matrix: its writes raise."""
+        """A context in which writes of other threads raise, so that several reads see the same state."""
         return self._matrix.reading()
 
     @property
     def cursor(self) -> int:
-        """The present state of the rows, to ask :meth:`changes_since` about later."""
+        """The current position in the log of changes, for :meth:`changes_since`."""
         return self._matrix.cursor
 
     def changes_since(self, cursor: int) -> NDArray[np.int64]:
-        """Rows that have been written or appended since that state, sorted, each once."""
+        """Distinct rows written or appended since ``cursor``, sorted."""
         return self._matrix.changes_since(cursor)
 
     def check(self) -> None:
-        """Recompute every sum of the structure from the entries and raise where one differs in a single bit."""
+        """Recompute every sum from the entries and raise if one differs in a single bit."""
         self._matrix.check()

@@ -66,7 +66,7 @@ class DenseBlock(Block):
 
     def arrays(self) -> dict[str, Array]:
         if not self.pristine:
-            raise ValueError("arrays() is of a pristine block: use rebuilt() first")
+            raise ValueError("arrays() needs a pristine block; call rebuilt() first")
         rows, columns = self.sides
         arrays = {"data": rows.data, "row_nodes": rows.nodes, "row_sums": rows.sums}
         if self.l1:
@@ -99,7 +99,7 @@ class DenseBlock(Block):
             return taken
         taken = taken.astype(view_dtype(self.dtype), copy=False)
         l1 = self.l1_norms(indices)
-        # The quotient is taken in double precision whatever the type of the result.
+        # The quotient is computed in double precision for every type of the result.
         np.divide(taken, np.where(l1 > 0, l1, 1.0)[:, None], out=taken, casting="same_kind")
         return taken
 
@@ -115,7 +115,7 @@ class DenseBlock(Block):
         renew(self.sides.columns, self.view.scale, j, i[row] >> LEAF_BITS)
         return j
 
-    def _column_anew(self, j: int) -> float:
+    def _column_square(self, j: int) -> float:
         return float(((self._matrix[:, j] * view_scale(self.sides.rows.l1_sums)) ** 2).sum())
 
     def check(self) -> None:
@@ -139,7 +139,7 @@ def _sides(data: Array, sums: Mapping[str, Array], shape: tuple[int, int]) -> Si
 
 
 def _build_columns(columns: Forest, scale: Array) -> None:
-    """The trees of all columns, by columns in threads."""
+    """Build the trees of all columns; threads work on ranges of columns."""
     m, n, kept = columns.width, columns.step, len(columns.sums)
 
     def work(low: int, high: int) -> None:

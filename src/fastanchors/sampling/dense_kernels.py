@@ -1,4 +1,4 @@
-"""The one kernel of its own that a dense block needs: column trees built row by row, as the array lies in memory."""
+"""Kernel of a dense block: build the column trees row by row, in the memory order of the array."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["build_column_leaves"]
 def build_column_leaves(
     data: Array, scale: Array, m: Int, n: Int, nodes: Array, column_sums: Array, low: Int, high: Int
 ) -> None:
-    """Leaf blocks of the columns ``low`` … ``high`` − 1, in one pass over the rows: 32 at a time make a leaf block."""
+    """Leaf blocks of the columns ``low`` … ``high`` − 1, in one pass over the rows; 32 rows make a leaf block."""
     sums = np.empty(high - low)
     for start in range(0, m, LEAF):
         sums[:] = 0.0

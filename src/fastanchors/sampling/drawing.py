@@ -1,4 +1,4 @@
-"""The four kinds of draw of Proposition 1, from blocks stacked on each other."""
+"""The four kinds of draw of Proposition 1, from a stack of blocks."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .threads import in_chunks
 
 __all__ = ["Draws", "refuse_zero", "split"]
 
-_CHUNK = 1 << 20  # draws made together: bounds the memory besides the answer
-_ATTEMPTS = 10_000  # one is accepted with probability 1/16 at least
-_SUMS = 1 << 22  # weights of columns in blocks held together
+_CHUNK = 1 << 20  # draws made at a time, to bound the working memory
+_ATTEMPTS = 10_000  # an attempt is accepted with probability 1/16 at least
+_SUMS = 1 << 22  # column weights (columns × blocks) in memory at a time
 
 
 class Draws(Queries):
-    """Draws of rows, of columns and inside either; exact, also after updates."""
+    """Draws of rows, of columns, inside rows and inside columns; exact, also after updates."""
 
     @abstractmethod
     def _holding(self, rows: Array) -> Array:
@@ -36,14 +36,14 @@ class Draws(Queries):
     def _drawn(
         self, method: str, which: Array, *arguments: Array, numbered: bool = False, dtype: Any = np.int64
     ) -> Array:
-        """``block.method(*arguments)`` for the places where each block occurs in ``which``.
+        """``block.method(*arguments)`` for the positions where each block occurs in ``which``.
 
-        With ``numbered`` the answers are rows, numbered from the first of the matrix.
+        With ``numbered`` the results are row numbers of the matrix.
         """
 
     @abstractmethod
     def _column_weights(self, columns: Array) -> list[Array]:
-        """Of each block."""
+        """The weights of the columns in each block."""
 
     @reads
     def sample_rows(self, size: int | None = None, *, rng: RngLike = None) -> Any:
@@ -60,8 +60,8 @@ class Draws(Queries):
     def sample_columns(self, size: int | None = None, *, rng: RngLike = None) -> Any:
         """Columns with probability ‖A^(j)‖² / ‖A‖_F². O(log n) each.
 
-        Where rows have been updated under ``"l1"``, a row entry is drawn along with the column, and the pair accepted
-        with the probability that corrects the weight that the column trees have for that row (at least 1/16).
+        If rows were updated under ``"l1"``, a row is drawn along with the column, and the pair is accepted with the
+        probability that corrects the stale weight of that row in the column trees (at least 1/16).
         """
         self._need_columns()
         generator = as_generator(rng)
@@ -78,17 +78,17 @@ class Draws(Queries):
         return self._many(lambda count: _until_accepted(lambda at: draw(len(at)), count), size)
 
     def _to_accept(self, count: int, generator: np.random.Generator) -> Array:
-        """Two uniforms for each draw from columns if some have to be accepted, else none."""
+        """Two uniforms per draw if some column draws need an acceptance test, else none."""
         drifted = any(block.drifted for block in self._blocks)
         return generator.random((2, count if drifted else 0))
 
     def _drifted(self, which: Array) -> Array:
-        """The places of draws that have to be accepted."""
+        """The positions of draws that need an acceptance test."""
         drifted = np.array([block.drifted for block in self._blocks])
         return np.flatnonzero(drifted[which]) if drifted.any() else np.zeros(0, np.int64)
 
     def _accepted(self, which: Array, at: Array, rows: Array, chance: Array) -> Array:
-        """Whether each draw is accepted, where those at ``at`` ended at these rows of their blocks."""
+        """Whether each draw is accepted; those at ``at`` need a test, for ``rows`` of their blocks."""
         accepted = np.ones(len(which), bool)
         if at.size:
             accepted[at] = chance[at] < self._drawn("acceptance", which[at], rows, dtype=np.float64)
@@ -128,7 +128,7 @@ class Draws(Queries):
         return self._many_in(exact, columns, size)
 
     def _blocks_of(self, columns: Array, generator: np.random.Generator) -> Array:
-        """A block for each column, by the column's weight in it; raises where it has none."""
+        """A block for each column, drawn by the column's weight in it; raises if the column is zero."""
         which = np.zeros(len(columns), np.int32)
         n, blocks = self.shape[1], len(self._blocks)
         if blocks == 1:
@@ -136,7 +136,7 @@ class Draws(Queries):
             return which
         r = generator.random(len(columns))
         step = max(1, _SUMS // blocks)
-        if n <= min(step, len(columns)):  # fewer columns than draws: the sums of all of them, once
+        if n <= min(step, len(columns)):  # fewer columns than draws: compute the sums of all columns once
             sums = self._running_sums(np.arange(n))
             refuse_zero(sums[columns, -1], columns, "column")
             in_chunks(lambda low, high: choose_blocks(sums, columns[low:high], r[low:high], which[low:high]), len(r))
@@ -149,7 +149,7 @@ class Draws(Queries):
         return which
 
     def _running_sums(self, columns: Array) -> Array:
-        """The weights of columns in the blocks up to each one: a line for each column."""
+        """Cumulative sums of the column weights over the blocks: one line per column."""
         sums = np.stack(self._column_weights(columns), axis=1)
         return np.cumsum(sums, axis=1, out=sums)
 
@@ -179,7 +179,7 @@ class Draws(Queries):
 
 
 def _until_accepted(attempt: Callable[[Array], tuple[Array, Array]], count: int) -> Array:
-    """One draw for each of ``count`` places: those that an attempt has not accepted are drawn anew."""
+    """Draw ``count`` times; draws that are not accepted are repeated."""
     pending = np.arange(count)
     out, accepted = attempt(pending)
     for _ in range(_ATTEMPTS):
@@ -187,11 +187,11 @@ def _until_accepted(attempt: Callable[[Array], tuple[Array, Array]], count: int)
             return out
         pending = pending[~accepted]
         out[pending], accepted = attempt(pending)
-    raise CorruptStoreError("its sums cannot be those of its entries; run fa.verify, and restore the store from a copy")
+    raise CorruptStoreError("the sums do not match the entries; run fa.verify, and restore the store from a copy")
 
 
 def split(totals: Array, r: Array) -> tuple[Array, Array]:
-    """A block for each uniform ``r`` by the blocks' totals, and what is left of it inside the block's total."""
+    """A block for each uniform ``r``, drawn by the totals of the blocks, and the remainder inside that total."""
     which = np.zeros(len(r), np.int32)
     if len(totals) == 1:
         return which, r * totals[0]
@@ -208,4 +208,4 @@ def split(totals: Array, r: Array) -> tuple[Array, Array]:
 def refuse_zero(weights: Array, which: Array, what: str) -> None:
     if weights.size and not weights.min() > 0:
         bad = which.reshape(-1)[int(np.argmin(weights))]
-        raise InvalidInputError(f"{what} {bad} is zero, or its squares are: there is nothing to draw in it")
+        raise InvalidInputError(f"{what} {bad} is zero, or its squares underflow: there is nothing to draw in it")

@@ -1,4 +1,4 @@
-"""Entries on their way into a matrix: checked as a whole, before anything is written."""
+"""Validate entries before they are written to a matrix: all of them are checked before any is written."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .segment_trees import Array
 
 __all__ = ["LARGEST", "SMALLEST", "as_entries", "as_values", "check_squares", "is_plain", "summed"]
 
-SMALLEST, LARGEST = 2.0**-511, 2.0**500  # magnitudes whose squares, and sums of millions of them, are normal doubles
-_PLAIN_SMALLEST, _PLAIN_LARGEST = 2.0**-400, 2.0**400  # one such square cannot carry a finite sum to infinity
+SMALLEST, LARGEST = 2.0**-511, 2.0**500  # squares in this range, and sums of millions of them, are normal doubles
+_PLAIN_SMALLEST, _PLAIN_LARGEST = 2.0**-400, 2.0**400  # one such square cannot make a finite sum infinite
 
 
 def as_entries(rows: ArrayLike, columns: ArrayLike, values: ArrayLike, shape: tuple[int, int]) -> tuple[Array, ...]:
@@ -36,7 +36,7 @@ def as_entries(rows: ArrayLike, columns: ArrayLike, values: ArrayLike, shape: tu
 
 
 def as_values(x: Array, i: Array, j: Array, dtype: np.dtype[Any], *, signed: bool) -> Array:
-    """``x`` as the matrix's type, exactly; raises on the first value that it cannot hold."""
+    """``x`` converted to the type of the matrix; raises on the first value that does not fit."""
     if x.size == 0:
         return x.astype(dtype)
     if x.dtype.kind == "b":
@@ -51,7 +51,7 @@ def as_values(x: Array, i: Array, j: Array, dtype: np.dtype[Any], *, signed: boo
         if x.dtype.kind == "f":
             _refuse(x != np.floor(x), x, i, j, f"is not a whole number, but the matrix holds {dtype}")
         limits = np.iinfo(dtype)
-        # Compared as Python numbers: an int64 and a uint64 have no common NumPy type that holds both.
+        # Compared as Python integers: int64 and uint64 have no common NumPy integer type.
         if int(x.min()) < limits.min or int(x.max()) > limits.max:
             outside = np.array([not limits.min <= int(v) <= limits.max for v in x])
             _refuse(outside, x, i, j, f"does not fit into {dtype}")
@@ -67,7 +67,7 @@ def as_values(x: Array, i: Array, j: Array, dtype: np.dtype[Any], *, signed: boo
 
 
 def is_plain(i: Any, j: Any, x: Any, shape: tuple[int, int], *, signed: bool) -> bool:
-    """Whether these are an index and a value for a float64 matrix that need no further check."""
+    """Whether index and value are valid for a float64 matrix without any further check."""
     return (
         type(i) is int
         and type(j) is int
@@ -79,7 +79,7 @@ def is_plain(i: Any, j: Any, x: Any, shape: tuple[int, int], *, signed: bool) ->
 
 
 def _out_of_range(dtype: np.dtype[Any]) -> str:
-    return f"has a square that {dtype} sums cannot hold: magnitudes from 2^-511 to 2^500, or zero; rescale the matrix"
+    return f"is outside the range of {dtype}: magnitudes must be 0 or between 2^-511 and 2^500; rescale the matrix"
 
 
 def _refuse(bad: Array, x: Array, i: Array, j: Array, why: str) -> None:
@@ -89,7 +89,7 @@ def _refuse(bad: Array, x: Array, i: Array, j: Array, why: str) -> None:
 
 
 def summed(old: Array, deltas: Array, i: Array, j: Array, inverse: Array, dtype: np.dtype[Any]) -> Array:
-    """``old`` plus the deltas of each entry; ``inverse`` says which entry a delta belongs to.
+    """``old`` plus the deltas of each entry; ``inverse`` maps deltas to entries.
 
     Summed in double precision (in int64 for integer matrices) and rounded once.
     """
@@ -120,7 +120,7 @@ def _first_outside(values: Array) -> int:
 
 
 def check_squares(A: Rows, *, first_row: int = 0) -> None:
-    """Raise on the first entry whose square a double cannot hold well; only float64 can have one."""
+    """Raise on the first entry whose square over- or underflows; only float64 matrices can have one."""
     values = A.data if sp.issparse(A) else A.reshape(-1)
     if values.dtype != np.float64:
         return

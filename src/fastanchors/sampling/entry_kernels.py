@@ -1,6 +1,6 @@
-"""Kernels that set entries of a block and renew every sum that depends on them.
+"""Kernels that set entries of a block and update every sum that depends on them.
 
-A call from Python costs microseconds, as much as the work for one entry: what a batch needs is done in one call.
+A call from Python costs microseconds, as much as the work for one entry, so a batch is processed in one call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["NO_SUMS", "InsertedSums", "renew_sums", "set_stored"]
 
 
 class InsertedSums(NamedTuple):
-    """Sums of the entries that a sparse block did not have when it was built; empty where there are none."""
+    """Sums of the entries that were inserted after a sparse block was built; empty if there are none."""
 
     squares: Array
     l1: Array
@@ -33,10 +33,10 @@ NO_SUMS = InsertedSums(NO_SCALE, NO_SCALE, NO_SCALE)
 def set_stored(
     i: Array, j: Array, x: Array, rows: Forest, columns: Forest, view: View, inserted: InsertedSums, rewrite: Array
 ) -> int:
-    """Set stored entries of a sparse block and every sum above them.
+    """Set stored entries of a sparse block and update every sum above them.
 
-    Returns −1, and has done nothing, where one of them is not stored, and −2 where the columns do not have it; else
-    what :func:`renew_sums` returns.
+    Returns −1, without any change, if one of them is not stored, and −2 if it is missing in the column side; else the
+    result of :func:`renew_sums`.
     """
     at, leaf = np.empty(i.size, np.int64), np.empty(i.size, np.int64)
     if not find(rows.begin, rows.end, rows.other, i, j, at, leaf):
@@ -48,7 +48,7 @@ def set_stored(
         put(columns.data, across, x)
         renew(columns, view.scale, j, leaf_across)
     view.counters[NONZERO] += put(rows.data, at, x)
-    renew(rows, view.scale[:0], i, leaf)  # a row's own tree is of the entries as they are
+    renew(rows, view.scale[:0], i, leaf)  # the tree of a row has unscaled entries
     return renew_sums(i, j, rows, columns, view, inserted, rewrite)
 
 
@@ -56,10 +56,10 @@ def set_stored(
 def renew_sums(
     i: Array, j: Array, rows: Forest, columns: Forest, view: View, inserted: InsertedSums, rewrite: Array
 ) -> int:
-    """The weights of rows ``i`` and the totals of columns ``j`` from their sums, and the trees over these.
+    """Update the weights of rows ``i`` and the totals of columns ``j`` from their sums, and the trees over these.
 
-    Returns 1 where rows are marked in ``rewrite``, whose entries in the column trees must be rewritten with a new
-    scale; else 0.
+    Returns 1 if rows are marked in ``rewrite``: their entries in the column trees must be rewritten with a new scale;
+    else 0.
     """
     squares = rows.sums[i]
     if inserted.squares.size > 0:

@@ -1,4 +1,4 @@
-"""Rows taken from several blocks, put into the order they were asked for."""
+"""Gather rows from several blocks, in the requested order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_range(rows: Array) -> bool:
 class Taken(NamedTuple):
     """Rows ``wanted[places]`` − ``first`` of compressed arrays, to become rows ``places`` of a matrix.
 
-    Each is divided by its ``l1``, unless that is empty. Stored entries that are zero are left out, if there are any.
+    Each is divided by its ``l1``, unless that is empty. Stored zeros are omitted; ``zeros`` says whether there are any.
     """
 
     begin: Array
@@ -40,7 +40,7 @@ class Taken(NamedTuple):
 
 
 def gathered(parts: Sequence[Taken], shape: tuple[int, int], dtype: np.dtype[Any]) -> Rows:
-    """One canonical CSR matrix, each of its rows in one of ``parts`` and written where it belongs."""
+    """One canonical CSR matrix, with each row taken from one of ``parts``."""
     indptr = np.zeros(shape[0] + 1, np.int64)
     counts = indptr[1:]
     sound = True
@@ -64,7 +64,7 @@ def _csr(values: Array, columns: Array, indptr: Array, n: int) -> Rows:
 
 
 def in_order(parts: Sequence[Rows], places: Sequence[Array], count: int) -> Rows:
-    """One matrix of ``count`` rows: row r of ``parts[b]`` becomes row ``places[b][r]``. All of one kind and type."""
+    """One matrix of ``count`` rows: row r of ``parts[b]`` becomes row ``places[b][r]``. All have the same type."""
     first = parts[0]
     if not sp.issparse(first):
         out = np.empty((count, first.shape[1]), first.dtype)

@@ -1,10 +1,10 @@
-"""Entries that a sparse block did not have when it was built: the second tier of the block.
+"""Entries inserted into a sparse block after it was built: the second tier of the block.
 
-The compressed arrays of a block never move. A new non-zero gets a *slot*, found again by a hash table from (row,
-column), and a place in a *pool* of its row and in one of its column: segments with room to grow, which move to twice
-the room when full, with sum trees as in :mod:`.segment_trees`. Pools hold the entries in double precision, in which
-weights are computed whatever the type of the matrix; the slot holds the entry itself. When the tier has grown to a
-fraction of the block, the block is rebuilt and the tier starts empty (amortised O(1) per new non-zero).
+The compressed arrays of a block never grow. A new non-zero gets a *slot*, which a hash table finds from (row, column),
+and a place in a *pool* of its row and in one of its column. Pools are segments with spare room, which move to twice the
+room when full, with sum trees as in :mod:`.segment_trees`. Pools store the entries in double precision, from which
+weights are computed; the slot stores the entry in the type of the matrix. When the tier exceeds a fraction of the
+block, the block is rebuilt and the tier is emptied (amortised O(1) per new non-zero).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HALF = np.uint64(32)
 
 
 class _New(NamedTuple):
-    """Entries to append: the segment, the other index and the slot of each, and whether its pool moved for it."""
+    """Entries to append: the segment, the other index and the slot of each, and whether its pool had to move."""
 
     s: Array
     other: Array
@@ -33,7 +33,7 @@ class _New(NamedTuple):
 
 
 class Pools:
-    """Growing segments with sum trees, on one side of the block; ``slot`` is that of the entry at each place."""
+    """Growing segments with sum trees, for one side of the block; ``slot`` is the slot of the entry at each place."""
 
     def __init__(self, segments: int, index: np.dtype[Any], *, l1: bool) -> None:
         kept = segments if l1 else 0
@@ -50,10 +50,10 @@ class Pools:
         self.length = np.zeros(segments, np.int32)
         self.slot = np.zeros(_ROOM, np.int32)
         self.place = np.zeros(0, np.int32)  # of each slot
-        self.used = np.zeros(1, np.int64)  # places taken, by pools that have moved on too
+        self.used = np.zeros(1, np.int64)  # places used, including those that moved pools have left
 
     def append(self, s: Array, other: Array, slots: Array, scale: Array) -> None:
-        """Places (of weight zero) for new slots, numbered on from those before."""
+        """Add places (of weight zero) for new slots, which continue the numbering."""
         self.place = _longer(self.place, int(slots[-1]) + 1)
         moved = np.zeros(len(s), np.bool_)
         new = _New(s, other, slots, moved)
@@ -62,7 +62,7 @@ class Pools:
             done = _append(self.forest, self.length, self.slot, self.place, self.used, new, done)
             if done < len(s):
                 self._grow(int(self.used[0]) + 2 * int(self.length[s[done]]) + 1)
-        if moved.any():  # trees of pools in their new place, all of their leaf blocks
+        if moved.any():  # rebuild the trees of moved pools
             which = np.unique(s[moved])
             leaves = ((self.forest.end[which] - self.forest.begin[which] - 1) // LEAF + 1).astype(np.int64)
             number = np.arange(leaves.sum()) - np.repeat(np.cumsum(leaves) - leaves, leaves)
@@ -79,7 +79,7 @@ class Pools:
         )
 
     def renew(self, scale: Array, s: Array, slots: Array) -> None:
-        """Every sum above the entries of these slots, in segments ``s``."""
+        """Update every sum above the entries of these slots, in segments ``s``."""
         renew(self.forest, scale, s, (self.place[slots] - self.forest.begin[s]) >> LEAF_BITS)
 
     def arrays(self) -> list[Array]:
@@ -94,18 +94,18 @@ class InsertedEntries:
         self.keys = np.full(_ROOM, -1, np.int64)
         self.slots = np.zeros(_ROOM, np.int32)
         self.values = np.zeros(0, rows.data.dtype)
-        self.count = 0  # slots taken
+        self.count = 0  # slots used
         self.rows = Pools(len(rows.sums), rows.other.dtype, l1=rows.l1_sums.size > 0)
         self.columns = Pools(len(columns.sums), rows.other.dtype, l1=False)
 
     def find(self, i: Array, j: Array) -> Array:
-        """The slots of entries, -1 where there is none."""
+        """The slots of entries; -1 for entries without one."""
         out = np.empty(len(i), np.int64)
         _find(self.keys, self.slots, i * self._n + j, out)
         return out
 
     def enter(self, i: Array, j: Array, x: Array, scale: Array) -> Array:
-        """The slots of entries, new ones where they are not zero, and -1 for zeros that have none."""
+        """The slots of entries; non-zeros without a slot get a new one, zeros without a slot -1."""
         while 4 * (self.count + len(i)) > 3 * len(self.keys):
             self._rehash(2 * len(self.keys))
         out, fresh = np.empty(len(i), np.int64), np.empty(len(i), np.bool_)
@@ -129,7 +129,7 @@ class InsertedEntries:
 
 
 def _longer(array: Array, length: int) -> Array:
-    """The array, or where it is too short one of a quarter more than needed, filled up with zeros."""
+    """The array, or if it is too short a copy with a quarter more than needed, padded with zeros."""
     if length <= len(array):
         return array
     wider = np.zeros(length + (length >> 2), array.dtype)
@@ -139,7 +139,7 @@ def _longer(array: Array, length: int) -> Array:
 
 @jit
 def _place(keys: Array, key: Int) -> Any:
-    """Where ``key`` is in the table, or the free place where it belongs."""
+    """The position of ``key`` in the table, or the free position for it."""
     mask = keys.size - 1
     at = np.int64((np.uint64(key) * _MIX) >> _HALF) & mask
     while keys[at] != key and keys[at] != -1:
@@ -156,7 +156,7 @@ def _find(keys: Array, slots: Array, key: Array, out: Array) -> None:
 
 @jit
 def _enter(keys: Array, slots: Array, key: Array, wanted: Array, count: Int, out: Array, fresh: Array) -> Any:
-    """Slots as :func:`_find`, the next free ones for new keys that are ``wanted``; returns how many are taken."""
+    """Slots as in :func:`_find`; new keys that are ``wanted`` get the next free ones. Returns the number used."""
     for k in range(key.size):
         at = _place(keys, key[k])
         fresh[k] = False
@@ -182,7 +182,7 @@ def _refill(keys: Array, slots: Array, old_keys: Array, old_slots: Array) -> Non
 
 @jit
 def _append(forest: Forest, length: Array, slot: Array, place: Array, used: Array, new: _New, start: Int) -> Any:
-    """Append new entries to their pools, from ``start`` on; a full pool moves. Returns where the room ends."""
+    """Append new entries to their pools, from ``start`` on; a full pool moves. Returns the first that did not fit."""
     begin, end, other, data = forest.begin, forest.end, forest.other, forest.data
     s, sought, slots, moved = new
     for k in range(start, s.size):
@@ -203,7 +203,7 @@ def _append(forest: Forest, length: Array, slot: Array, place: Array, used: Arra
             begin[pool] = first
             end[pool] = first + room
             used[0] += room
-            moved[k] = room > LEAF  # a single leaf block has no tree, and is summed with its new entry
+            moved[k] = room > LEAF  # a single leaf block has no tree
         other[first + count] = sought[k]
         slot[first + count] = slots[k]
         place[slots[k]] = first + count

@@ -1,15 +1,14 @@
-"""What a block keeps of the view: row weights, column sums, and the scale of each row in the column trees.
+"""The l1 view of a block: row weights, column sums, and the scale of each row in the column trees.
 
-The l1 view divides each row by its l1 norm without storing the quotients. A row's own tree does not care about the
-factor. The column trees hold (a_ij · scale_i)², and ``scale_i`` would have to change with every change of the row: so
-it is allowed to be *stale*, on either side of the true factor 1/l1_i. The true weight of row i in any column is
-``ratio_i`` = (1/(l1_i · scale_i))² times the stale one. With F the largest ratio so far (1 while none is above it), a
-draw from a column tree that ends at row i is accepted with probability ratio_i / F, which makes it exact. Only when the
-l1 norm has changed by more than a factor of 2 since the row's scale was set are its entries in the column trees
-rewritten, with the scale exactly 1/l1 again. So 1/4 ≤ ratio ≤ F ≤ 4, a draw takes at most 16 attempts on average, and
-each rewriting of a row is paid for by a change of its norm by a constant factor: O(log m + log n) amortised per update.
-Small changes, of one entry among many, cost next to nothing in draws: ratios and F stay close to 1.
-Rows never touched have scale exactly 1/l1. A rebuilt block has no stale scales, and F = 1.
+The l1 view divides each row by its l1 norm without storing the quotients. Draws inside a row do not depend on the
+factor. The column trees store (a_ij · scale_i)², and ``scale_i`` would change with every change of the row. It is
+therefore allowed to be *stale*, larger or smaller than the true factor 1/l1_i. The true weight of row i in any column
+is ``ratio_i`` = (1/(l1_i · scale_i))² times the stale one. Let F ≥ 1 be the largest ratio so far. A draw from a column
+tree that ends at row i is accepted with probability ratio_i / F, which makes it exact. When the l1 norm has changed by
+more than a factor of 2 since the scale was set, the row's entries in the column trees are rewritten with scale 1/l1. So
+1/4 ≤ ratio ≤ F ≤ 4, a draw takes at most 16 attempts on average, and updates cost O(log m + log n) amortised. After
+small changes ratios and F stay close to 1. Rows that were never changed have scale exactly 1/l1. A rebuilt block has no
+stale scales, and F = 1.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ __all__ = [
     "with_marks",
 ]
 
-BAND = 2.0  # by how much the l1 norm of a row may change, either way, before its entries are rewritten
+BAND = 2.0  # factor by which the l1 norm of a row may change, up or down, before its entries are rewritten
 
-NONZERO, DRIFTED = 0, 1  # places in ``counters``
+NONZERO, DRIFTED = 0, 1  # positions in ``counters``
 
 
 class View(NamedTuple):
     """``weights``: ‖row‖² of the view; ``totals``: sums of the column trees (with stale scales).
 
-    ``scale`` is empty for ``normalize=None``. ``drifted[:counters[DRIFTED]]`` lists the rows whose scale may differ
-    from 1/l1, each once (``mark``); both are allocated with the first update. ``bound`` holds F.
+    ``scale`` is empty for ``normalize=None``. ``drifted[:counters[DRIFTED]]`` lists the rows whose scale may be stale,
+    each once (``mark``); both are allocated at the first update. ``bound`` is F.
     """
 
     weights: Tree
@@ -61,7 +60,7 @@ def fresh_view(weights: Tree, totals: Tree, scale: Array, nonzero: int) -> View:
 
 
 def with_marks(view: View) -> View:
-    """The same view, ready to note drifted rows."""
+    """The same view with arrays for drifted rows."""
     if view.mark.size == view.scale.size:
         return view
     m = view.scale.size
@@ -82,15 +81,15 @@ def view_scale(l1: Array) -> Array:
 
 
 def view_dtype(stored: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of rows of an l1 view: single precision stays so, all else is double."""
+    """The type of rows of an l1 view: float32 for float32, else float64."""
     return np.dtype(np.float32 if stored == np.float32 else np.float64)
 
 
 @jit
 def renew_rows(view: View, i: Array, squares: Array, l1: Array, rewrite: Array) -> bool:
-    """Rows ``i`` of an l1 view have these sums now: renew their weights, and list those that have drifted.
+    """Update the weights of rows ``i`` of an l1 view from their new sums, and list rows with stale scales.
 
-    ``rewrite`` says whose entries in the column trees must be rewritten with a new scale; returns whether any must.
+    Marks in ``rewrite`` the rows whose entries in the column trees must be rewritten; returns whether there are any.
     """
     weights, scale, mark, drifted = view.weights.data, view.scale, view.mark, view.drifted
     counters, bound = view.counters, view.bound
@@ -98,7 +97,7 @@ def renew_rows(view: View, i: Array, squares: Array, l1: Array, rewrite: Array) 
     for k in range(i.size):
         row = i[k]
         rewrite[k] = False
-        if l1[k] == 0.0:  # no entry of the row has any weight, whatever the scale
+        if l1[k] == 0.0:  # the row is zero: its scale has no effect
             weights[row] = 0.0
             scale[row] = 0.0
             continue

@@ -1,4 +1,4 @@
-"""Blocks from rows: dense from arrays, sparse from compressed rows."""
+"""Make a dense or sparse block from rows."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ __all__ = ["make_block"]
 
 
 def make_block(A: Rows, *, l1: bool, columns: bool = True) -> Block:
-    """A block that owns its arrays, from a checked CSR or C-ordered array (which is copied)."""
+    """A dense or sparse block with a copy of a validated C-ordered array or CSR matrix."""
     return (SparseBlock if sp.issparse(A) else DenseBlock).build(A, l1=l1, columns=columns)

@@ -29,45 +29,45 @@ __all__ = ["SampleMatrix"]
 
 _Result = TypeVar("_Result")
 
-_BLOCK_ENTRIES = 1 << 22  # entries of a block of rows where the caller does not say
+_BLOCK_ENTRIES = 1 << 22  # default number of entries in a block of rows
 
 
 class SampleMatrix(BlockStack, Draws, Mutable):
-    """Sample access to a matrix A (Proposition 1 of Chen et al.), in memory and open to updates.
+    """Sample access to a matrix A (Proposition 1 of Chen et al.), in memory, with updates.
 
     Rows are drawn with probability ‖A_(i)‖²/‖A‖_F², columns with ‖A^(j)‖²/‖A‖_F², entries of a row or a column by
-    their squares; every draw is exact, also after updates. A zero is never drawn.
+    their squares. Every draw is exact, also after updates. A zero is never drawn.
 
     Parameters
     ----------
     A
-        Array, any SciPy sparse matrix, pandas or polars frame, or AnnData. Sparse stays sparse, the type of the entries
-        is kept, the data is copied.
+        Array, any SciPy sparse matrix, pandas or polars frame, or AnnData. The data is copied; its type and sparsity
+        are kept.
     normalize
-        ``"l1"`` shows each row divided by its l1 norm (and needs non-negative entries), without a scaled copy; a row of
-        zeros stays zero. ``None`` shows A as it is, signs included.
+        With ``"l1"`` the view is A with each row divided by its l1 norm, without a scaled copy; entries must be
+        non-negative, and a row of zeros stays zero. With ``None`` the view is A itself, with signs.
     row_names, column_names
         Optional names, one for each row and column; by default those of a frame or of AnnData.
 
     Notes
     -----
     Building reads A a few times: O(nnz), or O(mn) for a dense array. A draw costs O(log m + log n), a query O(1)
-    (dense) or O(log n) (sparse). Setting an entry costs O(log m + log n) amortised, new non-zeros included; entries set
-    one by one are written together, by the next call that reads. Under ``"l1"`` this holds as long as the l1 norm of
-    the row changes by bounded factors; one update that changes it by a large factor costs O(nnz(row)·log m). Column
-    norms are O(1) until rows have been updated under ``"l1"``; then each costs the smaller of the column's length and
+    (dense) or O(log n) (sparse). Setting an entry, new non-zeros included, costs O(log m + log n) amortised; entries
+    set one by one are buffered and written together before the next read. Under ``"l1"`` this holds as long as the l1
+    norm of the row changes by bounded factors; an update that changes it by a large factor costs O(nnz(row)·log m).
+    Column norms are O(1) until rows are updated under ``"l1"``; then each costs the smaller of the column's length and
     the number of updated rows.
 
-    The structure takes at most 3 times the bytes of A (as CSR where sparse), both sides and A's copy included, from
-    about 5 non-zeros (sparse) or 128 entries (dense uint8) per row and column on. New non-zeros take some 100 bytes
-    each until they are merged, at the latest when they exceed 4096 and a 24th of the rest.
+    The structure takes at most 3 times the bytes of A (as CSR if sparse), including both sides and the copy of A, if
+    there are at least about 5 non-zeros (sparse) or 128 entries (dense uint8) per row and column. New non-zeros take
+    about 100 bytes each until they are merged, at the latest when they exceed 4096 and a 24th of the rest.
 
-    Magnitudes of non-zeros must lie between 2^-511 and 2^500, so that their squares are exact enough to be summed in
-    double precision; others are refused. Under ``"l1"`` an entry below 2^-511 times its row's l1 norm has a square of
-    zero and counts as zero in draws and norms.
+    Magnitudes of non-zeros must be between 2^-511 and 2^500, so that sums of their squares neither overflow nor
+    underflow; others are refused. Under ``"l1"`` an entry below 2^-511 times its row's l1 norm has a square of zero and
+    counts as zero in draws and norms.
 
-    Any number of threads may read at once as long as none writes (the counters of :attr:`cost` may then miss some); a
-    write beside them raises :class:`~fastanchors.errors.ConcurrentAccessError` and changes nothing.
+    Any number of threads may read at once if none writes (the counters of :attr:`cost` may then be too low); a
+    concurrent write raises :class:`~fastanchors.errors.ConcurrentAccessError` and changes nothing.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class SampleMatrix(BlockStack, Draws, Mutable):
 
     @classmethod
     def from_blocks(cls, blocks: Sequence[Block], normalize: Literal["l1"] | None) -> SampleMatrix:
-        """A matrix of blocks stacked on each other, which it takes over; all of one kind, width and type."""
+        """A matrix that consists of these blocks (not copied), all of one kind, width and type."""
         self = cls.__new__(cls)
         self._set_normalize(normalize)
         self._set_blocks(list(blocks))
@@ -124,7 +124,7 @@ class SampleMatrix(BlockStack, Draws, Mutable):
             raise InvalidInputError("the sum of the squares of A is not finite; rescale A")
         return block
 
-    # --- what it is -------------------------------------------------------------------------------------------------
+    # --- properties -------------------------------------------------------------------------------------------------
 
     @property
     def normalize(self) -> Literal["l1"] | None:
@@ -141,7 +141,7 @@ class SampleMatrix(BlockStack, Draws, Mutable):
     # --- rows -------------------------------------------------------------------------------------------------------
 
     def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
-        """One pass over the view in order: (first row, block of rows). By default blocks of some 4 million entries."""
+        """One pass over the view in order: (first row, block of rows). Default blocks have about 4 million entries."""
         m, n = self.shape
         if block_rows is None:
             entries = max(1, self.nnz // m if self.is_sparse else n)
@@ -189,14 +189,14 @@ class SampleMatrix(BlockStack, Draws, Mutable):
     def update(self, rows: ArrayLike, columns: ArrayLike, values: ArrayLike) -> None:
         """Set many stored entries; of several values for one entry the last wins.
 
-        Everything is checked first: where one value is refused, nothing has changed.
+        All values are checked first: if one is refused, nothing changes.
         """
         i, j, x = as_entries(rows, columns, values, self.shape)
         self._set(i, j, as_values(x, i, j, self.dtype, signed=self._normalize is None))
 
     @writes
     def add(self, rows: ArrayLike, columns: ArrayLike, deltas: ArrayLike) -> None:
-        """Add to many stored entries; several deltas for one entry are summed (in double precision) and added."""
+        """Add to many stored entries; several deltas for one entry are summed first (in double precision)."""
         i, j, x = as_entries(rows, columns, deltas, self.shape)
         _, first, inverse = np.unique(i * self.shape[1] + j, return_index=True, return_inverse=True)
         ui, uj = i[first], j[first]
@@ -211,7 +211,7 @@ class SampleMatrix(BlockStack, Draws, Mutable):
                 kept = float(self._by_row(i, "squares").max(initial=0.0))
         if not np.isfinite(kept + new):
             raise InvalidInputError("the sum of the squares would no longer be finite; rescale the matrix")
-        self._flush()  # in the order they were set
+        self._flush()  # earlier writes first
         self._log.record(Entries(i, j, x))
         try:
             self._write(i, j, x)
@@ -220,30 +220,30 @@ class SampleMatrix(BlockStack, Draws, Mutable):
             raise
 
     def _set_plain(self, i: int, j: int, x: float) -> None:
-        """Set one entry that has been checked: buffered now, written with others by the next call that reads."""
+        """Buffer one validated entry; it is written before the next read."""
         with self._guard.lock:
             self._guard.check_alone()
             if self._log.buffer(i, j, x):
                 self._flush()
 
     def reading(self) -> Reading:
-        """A context in which no other thread can change the matrix: its writes raise."""
+        """A context in which writes of other threads raise, so that several reads see the same state."""
         return Reading(self._guard, self._flush)
 
     @property
     @reads
     def cursor(self) -> int:
-        """The present state of the rows, to ask :meth:`changes_since` about later."""
+        """The current position in the log of changes, for :meth:`changes_since`."""
         return self._log.end
 
     @reads
     def changes_since(self, cursor: int) -> NDArray[np.int64]:
-        """Rows that have been written or appended since that state, sorted, each once."""
+        """Distinct rows written or appended since ``cursor``, sorted."""
         return self._log.rows_since(cursor, self.shape[0])
 
     @writes
     def append(self, rows: Any, *, row_names: Sequence[str] | None = None) -> None:
-        """New rows at the end, of the matrix's width; values must fit its type. O(entries · log m) amortised."""
+        """Append rows; values must fit the type of the matrix. O(entries · log m) amortised."""
         signed = self._normalize is None
         matrix = as_matrix(rows, signed=signed, name="rows")
         if matrix.shape[1] != self.shape[1]:
@@ -265,12 +265,12 @@ class SampleMatrix(BlockStack, Draws, Mutable):
             matrix = values.reshape(matrix.shape)
         names = _names(row_names, matrix.shape[0], "row_names")
         if (names is None) != (self.row_names is None):
-            raise InvalidInputError("row_names must be given for the new rows exactly if the matrix has them")
+            raise InvalidInputError("pass row_names for the new rows if and only if the matrix has row names")
         block = self._made(matrix)
         if not np.isfinite(block.row_total + sum(b.row_total for b in self._blocks)):
             raise InvalidInputError("the sum of the squares would no longer be finite; rescale the matrix")
         blocks = [*self._blocks, block]
-        # Sizes halve from block to block, so there are few, and each row is moved few times.
+        # Each block is more than twice as large as the next, so there are few, and each row is copied few times.
         while len(blocks) > 1 and blocks[-2].shape[0] <= 2 * blocks[-1].shape[0]:
             last = [b.rows(np.arange(b.shape[0]), view=False) for b in blocks[-2:]]
             blocks[-2:] = [self._made(sp.vstack(last, format="csr") if self.is_sparse else np.concatenate(last))]
@@ -281,12 +281,12 @@ class SampleMatrix(BlockStack, Draws, Mutable):
 
     @writes
     def consolidate(self) -> None:
-        """Rebuild what updates have left behind: new non-zeros join the others, every draw is accepted again."""
+        """Rebuild the blocks that were updated: merges new non-zeros, and column draws need no rejection any more."""
         self._set_blocks([block if block.pristine else block.rebuilt() for block in self._blocks])
 
     @reads
     def check(self) -> None:
-        """Recompute every sum of the structure from the entries and raise where one differs in a single bit."""
+        """Recompute every sum from the entries and raise if one differs in a single bit."""
         for block in self._blocks:
             block.check()
 
@@ -296,5 +296,5 @@ def _names(names: Sequence[str] | None, length: int, what: str) -> list[str] | N
         return None
     kept = [str(name) for name in names]
     if len(kept) != length:
-        raise InvalidInputError(f"{what} has {len(kept)} names for {length}")
+        raise InvalidInputError(f"{what} must have {length} names, got {len(kept)}")
     return kept

@@ -1,7 +1,7 @@
-"""Entries, norms and rows of a matrix that is kept in blocks of rows: what is asked of the blocks, and put together.
+"""Entries, norms and rows of a matrix that consists of blocks of rows.
 
-:class:`Queries` says nothing of where the blocks are. A matrix in memory asks them directly, one on workers
-by messages.
+:class:`Queries` does not depend on where the blocks are. A matrix in memory calls them directly; a matrix on workers
+sends messages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["BlockTotals", "Queries", "pair"]
 
 
 class BlockTotals(Protocol):
-    """What is known of a block of rows without asking it."""
+    """Totals of a block of rows that are known without a call to the block."""
 
     @property
     def row_total(self) -> float:
@@ -39,13 +39,13 @@ class BlockTotals(Protocol):
 
     @property
     def drifted(self) -> bool:
-        """Whether draws from columns have to be accepted, since rows of an l1 view were updated."""
+        """Whether draws from columns need an acceptance test, because rows of an l1 view were updated."""
 
 
 class Queries(SampleAccess):
-    """Queries and norms, in terms of questions to blocks of rows stacked on each other."""
+    """Queries and norms in terms of abstract methods that call the blocks."""
 
-    _starts: Array  # the first row of each block, and the number of all rows
+    _starts: Array  # the first row of each block, and the total number of rows
 
     @property
     @abstractmethod
@@ -54,7 +54,7 @@ class Queries(SampleAccess):
 
     @abstractmethod
     def _by_row(self, rows: Array, method: str) -> Array:
-        """The numbers that ``block.method(rows)`` gives for those rows."""
+        """``block.method(rows)`` for these rows, each in its block."""
 
     @abstractmethod
     def _raw(self, i: Array, j: Array) -> Array:
@@ -62,7 +62,7 @@ class Queries(SampleAccess):
 
     @abstractmethod
     def _gather(self, rows: Array, *, view: bool) -> Rows:
-        """Those rows, as the view shows them or as stored."""
+        """These rows, of the view or as stored."""
 
     @abstractmethod
     def _column_squares(self, columns: Array) -> Array:
@@ -70,7 +70,7 @@ class Queries(SampleAccess):
 
     @reads
     def __getitem__(self, index: tuple[Any, Any]) -> Any:
-        """``S[i, j]``: an entry of the view, or those of the broadcast index arrays."""
+        """``S[i, j]``: an entry of the view, or an array of entries for broadcast index arrays."""
         i, j, shape = self._places(index)
         self.cost.queries += len(i)
         values = self._raw(i, j)
@@ -81,7 +81,7 @@ class Queries(SampleAccess):
 
     @reads
     def raw(self, i: ArrayLike, j: ArrayLike) -> Any:
-        """The stored entry (i, j), or those of the broadcast index arrays."""
+        """The stored entry (i, j), or an array of entries for broadcast index arrays."""
         rows, columns, shape = self._places((i, j))
         self.cost.queries += len(rows)
         values = self._raw(rows, columns)
@@ -109,7 +109,7 @@ class Queries(SampleAccess):
 
     @reads
     def l1_norm(self, i: ArrayLike) -> Any:
-        """The l1 norm of the stored row: what the l1 view divides by. O(1) each for an l1 view, else O(n)."""
+        """The l1 norm of the stored row, by which the l1 view divides. O(1) each for an l1 view, else O(n)."""
         rows = check_index(i, self.shape[0], name="row")
         flat = rows.reshape(-1)
         if self.normalize is None:
@@ -123,9 +123,9 @@ class Queries(SampleAccess):
 
     @reads
     def rows(self, indices: ArrayLike) -> Rows:
-        """Those rows of the view, in that order: a 2-D array, or CSR where the matrix is sparse.
+        """The rows of the view at ``indices``, in that order: a 2-D array, or CSR if the matrix is sparse.
 
-        Normalised rows are float32 for a float32 matrix and else float64; without normalisation the stored type.
+        Normalised rows are float32 for a float32 matrix, else float64; without normalisation they have the stored type.
         """
         rows = check_index(indices, self.shape[0], name="row").reshape(-1)
         self.cost.rows_read += len(rows)
@@ -133,14 +133,14 @@ class Queries(SampleAccess):
 
     @reads
     def raw_rows(self, indices: ArrayLike) -> Rows:
-        """Those rows as they are stored, in that order and in their own type: what the view is made of."""
+        """The stored rows at ``indices``, without normalisation, in that order and in the stored type."""
         rows = check_index(indices, self.shape[0], name="row").reshape(-1)
         self.cost.rows_read += len(rows)
         return self._gather(rows, view=False)
 
     def _need_columns(self) -> None:
         if not all(block.has_columns for block in self._blocks):
-            raise InvalidInputError("this matrix was built without its column side; build it with columns=True")
+            raise InvalidInputError("this matrix was built without a column side; build it with columns=True")
 
     def _places(self, index: tuple[Any, Any]) -> tuple[Array, Array, tuple[int, ...]]:
         rows, columns = pair(index)
@@ -158,5 +158,5 @@ class Queries(SampleAccess):
 def pair(index: Any) -> tuple[Any, Any]:
     """The row and the column of an index ``S[i, j]``."""
     if not isinstance(index, tuple) or len(index) != 2:
-        raise InvalidTypeError("index with a row and a column, as in S[i, j]; use S.rows(i) for whole rows")
+        raise InvalidTypeError("pass a row and a column, as in S[i, j]; use S.rows(i) for whole rows")
     return index

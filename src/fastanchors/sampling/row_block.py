@@ -1,16 +1,15 @@
-"""A block of rows of a sample matrix: a bag of named plain arrays, and the draws and queries they answer.
+"""A block of rows of a sample matrix: a set of named arrays, with draws, queries and updates.
 
-:class:`~fastanchors.SampleMatrix` in memory is normally one block; a store has one per shard. Rows are numbered inside
-the block. What a store needs to know:
+A :class:`~fastanchors.SampleMatrix` in memory is normally one block; a store has one per shard. Rows are numbered
+inside the block. The interface to a store:
 
-- ``block.arrays()`` returns every array of the block by name. Nothing else is kept but the shape and whether the view
-  is l1-normalised. Save them as they are.
-- ``SparseBlock.from_arrays(arrays, shape, l1=…)`` and ``DenseBlock.from_arrays`` take them back without reading them:
-  they may be memory maps, opened copy-on-write (mode ``"c"``) so that updates stay in memory.
-- ``block.write(i, j, x)`` sets entries; a block with new non-zeros or drifted scales is not ``pristine``, and
-  ``block.rebuilt()`` returns a fresh, pristine block of the same matrix. ``arrays()`` is of a pristine block only.
-- ``build(A, l1=…, columns=False)`` leaves out the column side.
-- ``block.check()`` recomputes every sum and raises where one differs.
+- ``block.arrays()`` returns all arrays by name. Together with the shape and ``l1`` they are the complete state.
+- ``SparseBlock.from_arrays(arrays, shape, l1=…)`` and ``DenseBlock.from_arrays`` restore a block without reading the
+  arrays. These may be memory maps, opened copy-on-write (mode ``"c"``) so that updates stay in memory.
+- ``block.write(i, j, x)`` sets entries. A block with new non-zeros or stale scales is not ``pristine``, and has no
+  ``arrays()``; ``block.rebuilt()`` returns a pristine block of the same matrix.
+- ``build(A, l1=…, columns=False)`` omits the column side.
+- ``block.check()`` recomputes every sum and raises if one differs.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from .tree_draws import draw
 
 __all__ = ["Block", "Sides", "drawn", "refuse_unless"]
 
-_CHUNK = 1 << 13  # entries written in one go: what they need in between stays in the cache
+_CHUNK = 1 << 13  # entries written at a time, so that temporary arrays stay in the cache
 
 
 class Sides(NamedTuple):
@@ -44,7 +43,7 @@ class Sides(NamedTuple):
 
 
 class Block(ABC):
-    """What dense and sparse blocks share: forests over both sides, the trees of row weights and column totals."""
+    """Base class of dense and sparse blocks: forests over both sides, and trees of row weights and column totals."""
 
     is_sparse: ClassVar[bool]
 
@@ -70,7 +69,7 @@ class Block(ABC):
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Bytes of every array held."""
+        """Bytes of all arrays."""
 
     @abstractmethod
     def raw(self, i: Array, j: Array) -> Array:
@@ -78,24 +77,24 @@ class Block(ABC):
 
     @abstractmethod
     def rows(self, indices: Array, *, view: bool) -> Rows:
-        """Those rows, of the view or as stored."""
+        """The rows at ``indices``, of the view or as stored."""
 
     @abstractmethod
     def check(self) -> None: ...
 
     @abstractmethod
     def _put(self, i: Array, j: Array, x: Array) -> None:
-        """Set entries, and the sums of rows and columns above them."""
+        """Set entries, and update the sums of rows and columns above them."""
 
     @abstractmethod
     def _renew_columns(self, i: Array) -> Array:
-        """Renew the column trees above all entries of rows ``i``; returns their columns."""
+        """Update the column trees above all entries of rows ``i``; returns their columns."""
 
     @abstractmethod
-    def _column_anew(self, j: int) -> float:
-        """The squared norm of a column of the view, from its entries."""
+    def _column_square(self, j: int) -> float:
+        """The squared norm of a column of the view, computed from its entries."""
 
-    # --- what it is -------------------------------------------------------------------------------------------------
+    # --- properties -------------------------------------------------------------------------------------------------
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -103,7 +102,7 @@ class Block(ABC):
 
     @property
     def entries(self) -> Array:
-        """The array of stored entries; another one after the block has been rebuilt in place."""
+        """The array of stored entries; it is replaced when the block is rebuilt in place."""
         return self.sides.rows.data
 
     @property
@@ -120,7 +119,7 @@ class Block(ABC):
 
     @property
     def drifted(self) -> bool:
-        """Whether draws from the column side must be accepted or rejected."""
+        """Whether draws from the column side need an acceptance test."""
         return bool(self.view.counters[DRIFTED] > 0)
 
     @property
@@ -141,12 +140,12 @@ class Block(ABC):
         return self.sides.rows.sums[i]
 
     def l1_norms(self, i: Array | slice) -> Array:
-        """l1 norms of the stored rows; kept for an l1 view only."""
+        """l1 norms of the stored rows; for an l1 view only."""
         return self.sides.rows.l1_sums[i]
 
     @property
     def column_total(self) -> float:
-        """Sum of :meth:`column_weights`: equal (up to rounding) to ``row_total`` where nothing has drifted."""
+        """Sum of :meth:`column_weights`: equal (up to rounding) to ``row_total`` if no scale is stale."""
         return float(self.view.totals.total[0] * self.view.bound[0])
 
     def column_weights(self, j: Array) -> Array:
@@ -160,8 +159,9 @@ class Block(ABC):
     def column_squares(self, j: Array) -> Array:
         """Exact squared norms of columns of the view.
 
-        O(1) where no row has drifted; otherwise the stale sum is corrected by the drifted rows (their weight in it is
-        at most 4 times the true one, so nothing cancels badly), or the column is summed anew, whichever is shorter.
+        O(1) if no scale is stale; otherwise the stale sum is corrected for the drifted rows (their weight in it is at
+        most 4 times the true one, so there is no severe cancellation), or the column is summed again, whichever is
+        shorter.
         """
         drifted = self.view.drifted[: self.view.counters[DRIFTED]].astype(np.int64)
         totals = self.view.totals.data[j]
@@ -176,7 +176,7 @@ class Block(ABC):
                 x = self.raw(drifted, np.full(len(drifted), j[k])).astype(np.float64)
                 totals[k] += float((x * x * factor).sum())
             else:
-                totals[k] = self._column_anew(int(j[k]))
+                totals[k] = self._column_square(int(j[k]))
         return totals
 
     # --- draws ------------------------------------------------------------------------------------------------------
@@ -193,13 +193,13 @@ class Block(ABC):
         return drawn(self.sides.rows, NO_SCALE, i, r * self.sides.rows.sums[i], self.shape[1])
 
     def draw_in_column(self, j: Array, r: Array) -> Array:
-        """A row for each column ``j``, by the stale weights: to be accepted with :meth:`acceptance`."""
+        """A row for each column ``j``, by the stale weights; accept it with probability :meth:`acceptance`."""
         return drawn(self.sides.columns, self.view.scale, j, r * self.sides.columns.sums[j], self.shape[0])
 
     # --- updates ----------------------------------------------------------------------------------------------------
 
     def write(self, i: Array, j: Array, x: Array) -> None:
-        """Set entries, one after another; indices are int64, values of the block's type."""
+        """Set entries in order; indices are int64, values of the block's type."""
         self.view = with_marks(self.view)
         if len(i) <= _CHUNK:
             self._write(i, j, x)
@@ -209,34 +209,34 @@ class Block(ABC):
             self._write(i[at], j[at], x[at])
 
     def _write(self, i: Array, j: Array, x: Array) -> None:
-        """The entries and the trees over rows and columns, then what depends on the sums of rows and of columns."""
+        """Set entries and update the trees of their rows and columns, then the weights and totals above them."""
         self._put(i, j, x)
         rewrite = np.empty(len(i), np.bool_)
         if renew_sums(i, j, *self.sides, self.view, self._inserted_sums(), rewrite):
             self._rewrite(i[rewrite])
 
     def _inserted_sums(self) -> InsertedSums:
-        """Sums that are kept apart from those of the sides."""
+        """Sums of inserted entries, which are stored separately."""
         return NO_SUMS
 
     def _rewrite(self, i: Array) -> None:
-        """Rows whose l1 norm has changed much have a new scale: renew their entries in the column trees."""
+        """Update the entries of rows with a new scale in the column trees."""
         if self.has_columns:
             self._renew_totals(self._renew_columns(np.unique(i)))
 
     def _renew_totals(self, j: Array) -> None:
-        """Totals of columns after their trees have changed."""
+        """Update the totals of columns after their trees have changed."""
         renew_tree(*self.view.totals, j)
 
 
 def refuse_unless(sound: bool) -> None:
-    """Raise where a kernel has met indices that lead outside their block: only a file can have them."""
+    """Raise if a kernel found indices outside the block, which can only come from a damaged file."""
     if not sound:
-        raise CorruptStoreError("its entries lead outside the matrix; run fa.verify, and restore the store from a copy")
+        raise CorruptStoreError("indices are outside the matrix; run fa.verify, and restore the store from a copy")
 
 
 def build_forest(forest: Forest, scale: Array) -> None:
-    """Every tree of a forest of step 1, by segments in threads."""
+    """Build every tree of a forest of step 1; threads work on ranges of segments."""
     begin, end, other, data, nodes, sums, l1_nodes, l1_sums, width, _ = forest
     if len(sums) == 0:
         return
@@ -250,14 +250,14 @@ def build_forest(forest: Forest, scale: Array) -> None:
 
 
 def lift_forest(forest: Forest, low: int, high: int) -> None:
-    """The sums above the leaf blocks."""
+    """Compute the sums above the leaf blocks."""
     lift(forest.begin, forest.end, forest.width, forest.nodes, forest.sums, low, high)
     if forest.l1_sums.size > 0:
         lift(forest.begin, forest.end, forest.width, forest.l1_nodes, forest.l1_sums, low, high)
 
 
 def without_sums(forest: Forest) -> Forest:
-    """The same forest with copies of its sums, to be computed anew; those of segments zero."""
+    """The same forest with new arrays for its sums, to be recomputed; those of segments are zero."""
     return forest._replace(
         nodes=forest.nodes.copy(),
         sums=np.zeros_like(forest.sums),
@@ -267,7 +267,7 @@ def without_sums(forest: Forest) -> Forest:
 
 
 def drawn(forest: Forest, scale: Array, s: Array, u: Array, limit: int) -> Array:
-    """One entry of each segment ``s``, by ``u`` in [0, sum of the segment): its other index, below ``limit``."""
+    """Draw one entry of each segment ``s`` for ``u`` in [0, sum of the segment); returns its other index."""
     found = draw(forest, scale, s, u)
     refuse_unless(within(found, limit))
     return found
@@ -293,7 +293,7 @@ def view_from_arrays(arrays: Mapping[str, Array], row_sums: Array, column_sums: 
 
 
 def check_view(block: Block, column_sums: Array) -> None:
-    """Raise where a weight or a total is not what the sums of rows and columns give."""
+    """Raise if a weight or a total does not match the sums of rows and columns."""
     every = np.arange(block.shape[0])
     l1 = block.l1_norms(every) if block.l1 else NO_SCALE
     check_equal("row weights", (block.view.weights.data, view_weights(block.squares(every), l1)))
@@ -304,19 +304,19 @@ def check_view(block: Block, column_sums: Array) -> None:
 
 
 def check_forest(forest: Forest, fresh: Forest, name: str) -> None:
-    """Raise where the sums of a forest differ from fresh ones."""
+    """Raise if the sums of a forest differ from recomputed ones."""
     check_equal(name, *zip(forest[4:8], fresh[4:8], strict=True))
 
 
 def check_tree(tree: Tree, name: str) -> None:
-    """Raise where a sum of ``tree`` is not that of its weights."""
+    """Raise if a sum of ``tree`` does not match its weights."""
     fresh = Tree(tree.data, np.zeros_like(tree.nodes), np.zeros(1))
     build_tree(fresh)
     check_equal(name, (tree.nodes, fresh.nodes), (tree.total, fresh.total))
 
 
 def check_equal(name: str, *pairs: tuple[Array, Array]) -> None:
-    """Raise where two arrays of sums differ in a single bit."""
+    """Raise if two arrays of sums differ in a single bit."""
     for kept, fresh in pairs:
         if not np.array_equal(kept, fresh):
             raise CorruptStoreError(f"the sums of the {name} differ from those of their entries; rebuild the matrix")

@@ -1,21 +1,21 @@
-"""Kernels of a forest: one sum tree over each segment of one flat array.
+"""Kernels of a forest: a sum tree over each segment of one flat array.
 
 A *segment* is a row or a column of a compressed sparse layout or of a dense array. Its tree has leaf blocks of 32
-entries and inner nodes of 16 children. The terms (squares, and absolute values where l1 norms are kept) are computed
-from the entries on the fly; only the sums over leaf blocks and above are stored, in double precision, and the sum of
-the segment itself beside them. A segment of at most 32 entries has no nodes at all.
+entries and inner nodes of 16 children. The terms (squares, and absolute values if l1 norms are stored) are computed
+from the entries on the fly. Only the sums of leaf blocks and above are stored, in double precision, and separately the
+sum of each segment. A segment of at most 32 entries has no nodes.
 
 Nodes need no pointers. The tree of a segment that begins at position ``p`` of the flat layout begins at node
-``p >> 4``, level after level from the leaf blocks up: ``length`` > 32 entries need at most ``length >> 4`` nodes, so
-trees never overlap, and one sum costs half a byte per entry.
+``p >> 4``, level by level from the leaf blocks up: ``length`` > 32 entries need at most ``length >> 4`` nodes, so trees
+never overlap, and a tree takes half a byte per entry.
 
 Parents are always recomputed from their children in a fixed order, never corrected by a difference: after any number
 of updates each sum equals that of a fresh build, bit for bit.
 
-Kernels take plain arrays and loop inside, over a batch: a call per entry would count references to every array it is
-handed, and calls from Python pay for each array of a tuple. Only kernels that read entries are compiled for each type
-of entry; those that work on sums are compiled once. Before a group of lanes computes, it loads what all of them need:
-with nothing to wait for in between, the memory system serves these loads together.
+Kernels take plain arrays and loop over a batch inside: a call per entry would count references to every array, and
+calls from Python pay for each array of a tuple. Only kernels that read entries are compiled for each type of entry;
+those that work on sums are compiled once. A group of lanes first loads the data of all lanes and then computes, so that
+their cache misses overlap.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ LEAF_BITS = 5
 LEAF = 1 << LEAF_BITS
 FAN_BITS = 4
 FAN = 1 << FAN_BITS
-LANES = 32  # items worked on together, so that their cache misses overlap
+LANES = 32  # items processed together, so that their cache misses overlap
 
 NO_INDEX = np.zeros(0, np.int32)
 NO_SCALE = np.zeros(0)
@@ -63,7 +63,7 @@ class Forest(NamedTuple):
     """The segments of one side of a matrix, with the sums above them.
 
     Segment s is ``begin[s]`` … ``end[s]`` − 1 of ``data``, with the other index of each entry in ``other`` (sparse);
-    or, where these are empty, it has ``width`` entries, ``step`` apart (dense: a row has step 1, a column step n).
+    or, if these are empty, it has ``width`` entries, ``step`` apart (dense: a row has step 1, a column step n).
     ``l1_nodes`` and ``l1_sums`` are the sums of absolute values (rows of an l1 view), else empty.
     """
 
@@ -80,7 +80,7 @@ class Forest(NamedTuple):
 
 
 def fresh_nodes(entries: int) -> Array:
-    """Room for the nodes of all segments of a flat array of ``entries`` entries, all zero."""
+    """Zeros for the nodes of all segments of a flat array of ``entries`` entries."""
     return np.zeros(entries >> FAN_BITS)
 
 
@@ -99,7 +99,7 @@ def build_leaves(
     low: Int,
     high: Int,
 ) -> None:
-    """Sums of the leaf blocks of segments ``low`` … ``high`` − 1 (of step 1), or of the whole where it is but one."""
+    """Sums of the leaf blocks of segments ``low`` … ``high`` − 1 (of step 1), or of a segment with a single one."""
     for s in range(low, high):
         p = np.int64(begin[s]) if width == 0 else s * width
         stop = np.int64(end[s]) if width == 0 else p + width
@@ -164,11 +164,11 @@ def weigh(
     lanes: Int,
     weights: Array,
 ) -> float:
-    """Weights of the entries of one leaf block per lane, into 32 places each: squares (``power`` 2) or magnitudes (1).
+    """Weights of the entries of one leaf block per lane, 32 per lane: squares (``power`` 2) or magnitudes (1).
 
     The block of lane w is ``count[w]`` entries from ``data[first[w]]`` on, ``step`` apart, beginning with entry
-    ``start[w]`` of its segment. Entries are multiplied by the ``scale`` of their row, if any. Indices are unsigned, or
-    each would be tested for being negative. What is returned keeps the loads ahead alive.
+    ``start[w]`` of its segment. Entries are multiplied by the ``scale`` of their row, if any. Indices are unsigned to
+    avoid the test for negative ones. The return value keeps the compiler from removing the loads.
     """
     touched = 0.0
     stride = np.uint64(step)
@@ -222,9 +222,9 @@ def locate(
     start: Array,
     count: Array,
 ) -> None:
-    """Where leaf block ``leaf`` of segment ``s`` lies, for each lane of a group: what :func:`weigh` takes.
+    """The position of leaf block ``leaf`` of segment ``s``, for each lane of a group: arguments of :func:`weigh`.
 
-    No entries where it would lie outside the segment, or the segment outside the ``size`` entries that there are.
+    It has no entries if it would be outside the segment, or the segment outside the ``size`` entries.
     """
     for w in range(lanes):
         k = group + w
@@ -306,7 +306,7 @@ def renew_above(begin: Array, end: Array, width: Int, nodes: Array, sums: Array,
 
 @jit
 def renew(forest: Forest, scale: Array, s: Array, leaf: Array) -> None:
-    """Entries in leaf blocks ``leaf`` of segments ``s`` (int64) have changed: recompute every sum above them."""
+    """Recompute every sum above the leaf blocks ``leaf`` of segments ``s`` (int64), whose entries have changed."""
     begin, end, other, data, nodes, sums, l1_nodes, l1_sums, width, step = forest
     renew_leaves(data, other, scale, begin, end, width, step, 2, nodes, sums, s, leaf)
     renew_above(begin, end, width, nodes, sums, s, leaf)

@@ -1,8 +1,8 @@
 """A sparse block: the matrix by row and by column (CSR and CSC), and a forest of sum trees over each side.
 
-The two sides hold the same entries, so that drawing inside a column is as fast as inside a row. Neither ever moves:
-an entry set to zero keeps its place with weight zero, a new non-zero goes to the inserted entries
-(:mod:`.inserted_entries`), and when that has grown to 1/24 of the block, the block is rebuilt.
+Both sides store the same entries, so that drawing inside a column is as fast as inside a row. Their arrays never grow:
+an entry set to zero keeps its place with weight zero, and a new non-zero goes to the inserted entries
+(:mod:`.inserted_entries`). When these exceed 1/24 of the block, the block is rebuilt.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from .tree import fresh_tree, renew_tree
 
 __all__ = ["SparseBlock"]
 
-_LOOSE_AT_LEAST = 4096
-_INSERTED_SHARE = 24  # rebuild when there is one inserted entry to this many others
+_INSERTED_AT_LEAST = 4096
+_INSERTED_SHARE = 24  # rebuild when there is one inserted entry per this many others
 
 
 class SparseBlock(Block):
@@ -100,7 +100,7 @@ class SparseBlock(Block):
 
     def arrays(self) -> dict[str, Array]:
         if not self.pristine:
-            raise ValueError("arrays() is of a pristine block: use rebuilt() first")
+            raise ValueError("arrays() needs a pristine block; call rebuilt() first")
         rows, columns = self.sides
         arrays = {
             "indptr": self._indptrs[0],
@@ -132,7 +132,7 @@ class SparseBlock(Block):
     @property
     def nbytes(self) -> int:
         rows, columns = self.sides
-        # ``end`` is ``begin`` moved by one: the same memory.
+        # ``end`` is ``begin`` shifted by one: the same memory.
         held = [rows.begin, columns.begin, *rows[2:8], *columns[2:8]]
         held += [*self.view.weights, *self.view.totals, *self.view[2:]]
         held += self.inserted.arrays() if self.inserted is not None else []
@@ -167,7 +167,7 @@ class SparseBlock(Block):
         sums = self.sides.rows.l1_sums[i]
         return sums if self.inserted is None else sums + self.inserted.rows.forest.l1_sums[i]
 
-    def _column_anew(self, j: int) -> float:
+    def _column_square(self, j: int) -> float:
         forests = [self.sides.columns, *([self.inserted.columns.forest] if self.inserted is not None else [])]
         total = 0.0
         for forest in forests:
@@ -197,7 +197,7 @@ class SparseBlock(Block):
         return Taken(merged.indptr[:-1], merged.indptr[1:], merged.indices, merged.data, l1, numbers, 0, places)
 
     def _with_inserted(self, indices: Array) -> Rows:
-        """Those rows as stored, the inserted entries among the others."""
+        """The stored rows at ``indices``, with their inserted entries merged in."""
         assert self.inserted is not None
         rows, pools, places = self.sides.rows, self.inserted.rows, np.arange(len(indices))
         begin = pools.forest.begin
@@ -227,14 +227,14 @@ class SparseBlock(Block):
         if not self._set_stored(i, j, x):
             super()._write(i, j, x)
         if self.inserted is not None and self.inserted.count > max(
-            _LOOSE_AT_LEAST, len(self.sides.rows.data) // _INSERTED_SHARE
+            _INSERTED_AT_LEAST, len(self.sides.rows.data) // _INSERTED_SHARE
         ):
             fresh = self.rebuilt()
             self.sides, self.view, self.inserted = fresh.sides, with_marks(fresh.view), None
             self._indptrs = fresh._indptrs
 
     def _set_stored(self, i: Array, j: Array, x: Array) -> bool:
-        """The whole of :meth:`_write` in one kernel where every entry has its place already; else nothing."""
+        """Do :meth:`_write` in one kernel and return True, if every entry is stored already; else change nothing."""
         rewrite = np.empty(len(i), np.bool_)
         done = set_stored(i, j, x, *self.sides, self.view, self._inserted_sums(), rewrite)
         refuse_unless(done != -2)
@@ -267,7 +267,7 @@ class SparseBlock(Block):
         renew(rows, NO_SCALE, i, leaf)
 
     def _put_inserted(self, i: Array, j: Array, x: Array) -> None:
-        """Entries that the compressed arrays do not have."""
+        """Set entries that the compressed arrays do not have."""
         if self.inserted is None:
             if not x.any():
                 return
@@ -284,7 +284,7 @@ class SparseBlock(Block):
 
     def _start_inserted(self) -> None:
         self.inserted = InsertedEntries(*self.sides, self.shape[1])
-        # Totals have two parts from now on, and so have the row weights of ``normalize=None``: arrays of their own.
+        # Totals, and row weights for ``normalize=None``, are now sums of two tiers and need their own arrays.
         weights, totals = self.view.weights, self.view.totals
         if not self.l1:
             weights = weights._replace(data=weights.data.copy())
@@ -324,21 +324,21 @@ class SparseBlock(Block):
 
 
 def check_segments(side: Forest, width: int, what: str) -> None:
-    """Raise where segments or indices lead outside the arrays: a build of trees, which does not look, follows them."""
+    """Raise if segments or indices are outside the arrays, because building the trees does not check them."""
     begin, end, other = side.begin, side.end, side.other
     if begin.size == 0:
         return
     length = end - begin
     whole = begin[0] == 0 and end[-1] == other.size and length.min() >= 0
     if not whole or not within(other, width):
-        raise CorruptStoreError(f"the {what} are not those of a sparse matrix; restore it from a copy")
+        raise CorruptStoreError(f"the {what} are not a valid sparse matrix; restore it from a copy")
     kept = [side.nodes, *([side.l1_nodes] if side.l1_sums.size else [])]
     if length.max() > LEAF and min(nodes.size for nodes in kept) < other.size >> FAN_BITS:
         raise CorruptStoreError(f"the trees of the {what} are missing; restore it from a copy")
 
 
 def _index_type(index: Array, bound: int) -> Array:
-    """A copy as int32 where every number up to ``bound`` fits, else int64."""
+    """A copy as int32 if every number up to ``bound`` fits, else int64."""
     return index.astype(np.int32 if bound <= np.iinfo(np.int32).max else np.int64)
 
 
@@ -349,13 +349,13 @@ def _forest(indptr: Array, indices: Array, data: Array, *, l1: bool) -> Forest:
 
 
 def _find(forest: Forest, s: Array, other: Array) -> tuple[Array, Array, bool]:
-    """Places of entries (-1: none), their leaf blocks, and whether there are all."""
+    """Positions of entries (-1: not found), their leaf blocks, and whether all were found."""
     at, leaf = np.empty(len(s), np.int64), np.empty(len(s), np.int64)
     return at, leaf, find(forest.begin, forest.end, forest.other, s, other, at, leaf)
 
 
 def _draw_tiers(base: Forest, pools: Pools, scale: Array, s: Array, r: Array, limit: int) -> Array:
-    """One entry of each segment ``s``, by the uniforms ``r``: first the tier, then the entry. Returns other indices."""
+    """Draw one entry of each segment ``s`` for the uniforms ``r``: first the tier, then the entry."""
     sums, inserted = base.sums[s], pools.forest.sums[s]
     u = r * (sums + inserted)
     is_inserted = (sums == 0) | ((u >= sums) & (inserted > 0))

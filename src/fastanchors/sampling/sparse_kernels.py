@@ -14,9 +14,9 @@ __all__ = ["count_rows", "fill_rows", "find", "put", "within"]
 
 @jit
 def find(begin: Array, end: Array, other: Array, s: Array, sought: Array, at: Array, leaf: Array) -> bool:
-    """Where the entries (s, sought) are, or -1, and in which leaf block of their segment; whether all were found.
+    """Find the entries (s, sought): their positions or -1, and their leaf blocks. Returns whether all were found.
 
-    Binary searches in lockstep.
+    Runs binary searches in lockstep.
     """
     low = np.empty(LANES, np.int64)
     size = np.empty(LANES, np.int64)
@@ -28,7 +28,7 @@ def find(begin: Array, end: Array, other: Array, s: Array, sought: Array, at: Ar
             low[w] = begin[s[group + w]]
             size[w] = np.int64(end[s[group + w]]) - low[w]
             if size[w] <= 0 or low[w] < 0 or end[s[group + w]] > other.size:
-                low[w] = 0  # a place that can be read, if there is any
+                low[w] = 0  # a position that can be read, if there is any
                 size[w] = 0
             longest = max(longest, size[w])
         while longest > 1:
@@ -49,7 +49,7 @@ def find(begin: Array, end: Array, other: Array, s: Array, sought: Array, at: Ar
 
 @jit
 def put(data: Array, at: Array, x: Array) -> Any:
-    """``data[at] = x``, one after another; returns by how many there are more non-zeros."""
+    """``data[at] = x``, in order; returns the increase of the number of non-zeros."""
     more = np.int64(0)
     for k in range(at.size):
         more += np.int64(x[k] != 0) - np.int64(data[at[k]] != 0)
@@ -61,9 +61,9 @@ def put(data: Array, at: Array, x: Array) -> Any:
 def count_rows(
     begin: Array, end: Array, size: Int, data: Array, wanted: Array, first: Int, places: Array, counts: Array
 ) -> bool:
-    """Non-zeros of the rows ``wanted[places]`` − ``first``, into ``counts`` at their places.
+    """Write the number of non-zeros of the rows ``wanted[places]`` − ``first`` to ``counts[places]``.
 
-    Without ``data`` every stored entry is one. False where a row leads outside the ``size`` entries.
+    With empty ``data`` every stored entry counts. Returns False if a row is outside the ``size`` entries.
     """
     for k in range(places.size):
         row = wanted[places[k]] - first
@@ -93,10 +93,10 @@ def fill_rows(
     out_columns: Array,
     out_data: Array,
 ) -> bool:
-    """The non-zeros of those rows as rows ``places`` of a compressed matrix, divided by their ``l1`` where given.
+    """Write the non-zeros of these rows to rows ``places`` of a compressed matrix, divided by ``l1`` if that is given.
 
-    The quotient is taken in double precision whatever the type of the result. False where an entry is beyond the
-    ``columns``, or a row has fewer non-zeros than were counted, or some where its norm is zero.
+    The quotient is computed in double precision for every type of the result. Returns False if an entry is outside the
+    ``columns``, if the number of non-zeros differs from ``indptr``, or if a row with norm zero has any.
     """
     sound = True
     for k in range(places.size):

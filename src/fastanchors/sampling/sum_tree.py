@@ -1,23 +1,23 @@
 """Kernels of the flat 16-ary sum tree (Lemma 1 of Chen et al.), on plain arrays.
 
-A tree over n non-negative weights is one float64 array ``nodes`` and a tiny int64 array ``offsets``: level l fills
-``nodes[offsets[l]:offsets[l + 1]]``, level 0 holds the weights themselves (``nodes[:n]``), each entry of the next
-level the sum of 16 entries below it, and the last level one number, the total ``nodes[-1]``. Levels are padded with
-zeros to whole groups of 16, so kernels need no bounds.
+A tree over n non-negative weights is a float64 array ``nodes`` and a small int64 array ``offsets``: level l is
+``nodes[offsets[l]:offsets[l + 1]]``. Level 0 has the weights (``nodes[:n]``), each entry of the next level is the sum
+of 16 entries below it, and the last level is the total ``nodes[-1]``. Levels are padded with zeros to whole groups of
+16, so kernels need no bounds.
 
-Two rules make the tree exact for ever:
+Two rules keep the tree exact:
 
-* A parent is always *recomputed* from its children in one order, never changed by a difference. After any
-  number of updates the tree is, bit for bit, the one a fresh build would give.
-* The stored sum is the last of the prefix sums a draw walks over. So ``u < sum`` always falls into a child whose
-  weight raised the prefix, and a zero weight is never drawn; where the remainder handed down is rounded up to the
-  sum, the last child of non-zero weight is taken.
+* A parent is always *recomputed* from its children in one order, never changed by a difference. After any number of
+  updates the tree is bit for bit that of a fresh build.
+* The stored sum is the last of the prefix sums that a draw compares with. So ``u < sum`` always falls into a child
+  whose weight increased the prefix, and a zero weight is never drawn. If the remainder is rounded up to the sum, the
+  last child of non-zero weight is chosen.
 
-A leaf below level 0 may be anything that has a weight: :class:`~fastanchors.VectorSampler` keeps values in groups
-of 16, computes their squares on the fly, and uses level 0 for the sums of the groups.
+Level 0 may itself hold sums: :class:`~fastanchors.VectorSampler` stores values in groups of 16, computes their squares
+on the fly, and uses level 0 for the sums of the groups.
 
-A build costs n + n/15 additions, a draw or an update 16 per level, that is 16·log₁₆ n. Batches work level by level:
-the memory of many draws is asked for at once, and a parent shared by many updates is recomputed once.
+A build costs n + n/15 additions; a draw or an update costs 16 per level, that is 16·log₁₆ n. Batches work level by
+level: the cache misses of many draws overlap, and a parent shared by many updates is recomputed once.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
 FANOUT = 16
-ONE, TWO, THREE, FOUR, EIGHT, TWELVE = map(np.uint64, (1, 2, 3, 4, 8, 12))  # unsigned: no test for a negative index
-LANES = 32  # draws that walk together: enough memory requests in flight, few enough to stay in the first cache
-TOUCHED = 8  # place in the scratch that takes what was read ahead of use, or the compiler would leave the reads out
+ONE, TWO, THREE, FOUR, EIGHT, TWELVE = map(np.uint64, (1, 2, 3, 4, 8, 12))  # unsigned: no test for negative indices
+LANES = 32  # draws that descend together: enough memory requests in flight, few enough for the L1 cache
+TOUCHED = 8  # position in the scratch array for prefetched values, so that the compiler keeps the reads
 
 
 def level_offsets(n: int) -> Ints:
@@ -133,7 +133,7 @@ def set_many(nodes: Floats, offsets: Ints, indices: Ints, weights: Floats) -> in
 
 @jit
 def refresh_parents(nodes: Floats, offsets: Ints, work: Ints, count: int) -> int:
-    """Recompute every node above the level-0 entries ``work[:count]``, each once, and return how many they were.
+    """Recompute every node above the level-0 entries ``work[:count]`` once, and return the number of these nodes.
 
     ``work`` is overwritten.
     """
@@ -151,8 +151,8 @@ def refresh_parents(nodes: Floats, offsets: Ints, work: Ints, count: int) -> int
 def mark_parents(nodes: Floats, here: int, work: Ints, count: int) -> int:
     """Replace ``work[:count]`` by the distinct parents of its entries, on the level that starts at ``here``.
 
-    A node waiting to be recomputed is marked by −1, which no sum can be: that finds duplicates without sorting
-    and without memory. The caller must recompute every node returned. Returns how many there are.
+    A node that is to be recomputed is marked by −1, which no sum can be; this finds duplicates without sorting and
+    without extra memory. The caller must recompute every node returned. Returns their number.
     """
     distinct = 0
     for k in range(count):
@@ -166,19 +166,19 @@ def mark_parents(nodes: Floats, here: int, work: Ints, count: int) -> int:
 
 @jit
 def new_scratch() -> tuple[Ints, Floats]:
-    """Work space of a batch: where the groups of the lanes start, and the scratch of :func:`choose`."""
+    """Scratch arrays of a batch: the starts of the groups of the lanes, and the array for :func:`choose`."""
     return np.zeros(LANES, np.int64), np.zeros(9)
 
 
 @jit
 def choose(weights: Floats, starts: Ints, u: Floats, index: Ints, scratch: Floats) -> int:
-    """One step down for each lane: the child among the 16 weights from ``starts[lane]`` on that holds ``u[lane]``.
+    """One step down for each lane: the child among the 16 weights from ``starts[lane]`` on that contains ``u[lane]``.
 
-    Appends the child to ``index`` (index·16 + child) and leaves in ``u`` what remains of it within the child.
-    First the right four of the sixteen are found, then the right one of the four. Comparisons are counted, and
-    sums looked up in ``scratch`` (of :func:`new_scratch`), since a branch on random numbers is mispredicted half the
-    time. The loop over lanes is here because a call per lane would count references to its arrays.
-    Returns the number of groups looked at.
+    Appends the child to ``index`` (index·16 + child) and leaves in ``u`` the remainder within the child. It first finds
+    the right four of the sixteen, then the right one of the four. Comparisons are counted and sums are looked up in
+    ``scratch`` (of :func:`new_scratch`), because a branch on random numbers is mispredicted half the time. The loop
+    over lanes is inside, because a call per lane would count references to its arrays. Returns the number of groups
+    read.
     """
     for lane in range(u.size):
         start = np.uint64(starts[lane])
@@ -202,7 +202,7 @@ def choose(weights: Floats, starts: Ints, u: Floats, index: Ints, scratch: Float
         scratch[6] = two
         scratch[7] = three
         child = np.int64(one <= rest) + np.int64(two <= rest) + np.int64(three <= rest)
-        if four <= rest or total <= x:  # rounded up to the sum: take the last weight that is not zero
+        if four <= rest or total <= x:  # rounded up to the sum: choose the last non-zero weight
             child = 4 * quad + 3
             while child > 0 and weights[start + np.uint64(child)] == 0.0:
                 child -= 1
@@ -217,10 +217,10 @@ def choose(weights: Floats, starts: Ints, u: Floats, index: Ints, scratch: Float
 
 @jit
 def descend(nodes: Floats, offsets: Ints, u: Floats, index: Ints, starts: Ints, scratch: Floats) -> int:
-    """Turn each ``u`` in [0, total) into the level-0 ``index`` it falls into, and what remains of it there.
+    """The level-0 ``index`` that each ``u`` in [0, total) falls into; leaves in ``u`` the remainder there.
 
-    At most LANES at a time, in lockstep: on each level the memory of all lanes is touched before any of it is used,
-    so that the cache misses overlap. Returns the number of groups looked at.
+    Processes at most LANES draws in lockstep: on each level the memory of all lanes is read before any of it is used,
+    so that the cache misses overlap. Returns the number of groups read.
     """
     visits = 0
     index[:] = 0
@@ -239,7 +239,7 @@ def descend(nodes: Floats, offsets: Ints, u: Floats, index: Ints, starts: Ints, 
 def draw(nodes: Floats, offsets: Ints, u: Floats, index: Ints) -> int:
     """``index[k]`` = i with probability weight i / total, for uniform ``u`` in [0, 1); ``u`` is overwritten.
 
-    The total must not be zero. Returns the number of groups looked at.
+    The total must not be zero. Returns the number of groups read.
     """
     starts, scratch = new_scratch()
     visits = 0

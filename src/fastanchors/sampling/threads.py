@@ -1,4 +1,4 @@
-"""Work by ranges in the pool: kernels release the GIL, and what they compute does not depend on the ranges."""
+"""Run kernels over ranges of items in the thread pool; results do not depend on the ranges."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .._parallel import map_ordered, thread_count, threads_allowed
 
 __all__ = ["in_chunks", "in_pieces", "in_threads", "shares"]
 
-_CHUNK = 1 << 13  # items worked on in one go: what they need in between stays in the cache
-_WORTH_THREADS = 100_000
+_CHUNK = 1 << 13  # items processed at a time, so that temporary arrays stay in the cache
+_WORTH_THREADS = 100_000  # with at most this many items one thread is faster
 
 
 def in_threads(work: Callable[[int, int], Any], bounds: list[int]) -> list[Any]:
@@ -24,7 +24,7 @@ def in_threads(work: Callable[[int, int], Any], bounds: list[int]) -> list[Any]:
 
 
 def in_chunks(work: Callable[[int, int], Any], count: int) -> None:
-    """``work(low, high)`` over chunks of ``count`` items; many items are shared among threads."""
+    """``work(low, high)`` over chunks of ``count`` items, in threads if there are many."""
     if count <= _CHUNK:
         if count:
             work(0, count)
@@ -38,13 +38,13 @@ def in_chunks(work: Callable[[int, int], Any], count: int) -> None:
 
 
 def shares(count: int, worth: int = _WORTH_THREADS) -> list[int]:
-    """Bounds of the threads' shares of ``count`` items; of at most ``worth`` items one share."""
+    """Bounds of the ranges of ``count`` items for the threads; a single range for at most ``worth`` items."""
     parts = min(thread_count(), count) if count > worth and threads_allowed() else 1
     return [count * part // parts for part in range(parts + 1)]
 
 
 def in_pieces(work: Callable[[int, int, int], Any], bounds: list[int]) -> None:
-    """``work(b, low, high)`` over chunks of each range b, from ``bounds[b]`` to ``bounds[b + 1]``; many in threads."""
+    """``work(b, low, high)`` over chunks of each range b, ``bounds[b]`` to ``bounds[b + 1]``, in threads if large."""
     pieces = [
         (b, low, min(low + _CHUNK, stop))
         for b, (start, stop) in enumerate(pairwise(bounds))

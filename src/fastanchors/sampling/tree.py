@@ -1,4 +1,4 @@
-"""One sum tree over a vector of weights, in the layout of :mod:`.segment_trees`: of the rows, and of the columns."""
+"""A sum tree over a vector of weights (row weights or column totals), in the layout of :mod:`.segment_trees`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Tree", "build_tree", "draw_from_tree", "fresh_tree", "renew_tree"]
 
 
 class Tree(NamedTuple):
-    """Weights, the sums above them, and in ``total`` their one sum."""
+    """Weights, the sums above them, and the ``total``."""
 
     data: Array
     nodes: Array
@@ -31,9 +31,9 @@ def _span(values: Array, start: Int, stop: Int) -> float:
 
 @jit
 def renew_tree(data: Array, nodes: Array, total: Array, t: Array) -> None:
-    """The weights ``t`` have changed: recompute every sum above them, each once.
+    """Recompute every sum above the weights ``t``, which have changed, once.
 
-    A node waiting to be recomputed is marked by −1, which no sum can be: that finds duplicates without sorting.
+    A node that is to be recomputed is marked by −1, which no sum can be; this finds duplicates without sorting.
     """
     work = t.copy()
     waiting = t.size
@@ -62,20 +62,20 @@ def renew_tree(data: Array, nodes: Array, total: Array, t: Array) -> None:
 
 
 def build_tree(tree: Tree) -> None:
-    """Fill every sum."""
+    """Compute all sums."""
     starts = np.arange(0, max(1, len(tree.data)), LEAF)
     renew_tree(tree.data, tree.nodes, tree.total, starts)
 
 
 def fresh_tree(weights: Array) -> Tree:
-    """A tree over ``weights`` (float64, kept by reference)."""
+    """A tree over ``weights`` (float64, not copied)."""
     tree = Tree(weights, fresh_nodes(len(weights)), np.zeros(1))
     build_tree(tree)
     return tree
 
 
 def draw_from_tree(tree: Tree, u: Array) -> Array:
-    """The index that holds each ``u``, 0 ≤ u < total."""
+    """The index that contains each ``u``, 0 ≤ u < total."""
     none = NO_SCALE
     one = Forest(NO_INDEX, NO_INDEX, NO_INDEX, tree.data, tree.nodes, none, none, none, width=len(tree.data))
     return draw(one, none, np.zeros(len(u), np.int64), u, power=1)

@@ -13,12 +13,12 @@ __all__ = ["descend", "draw", "pick_entries"]
 
 @jit
 def descend(begin: Array, end: Array, width: Int, nodes: Array, s: Array, u: Array, child: Array) -> float:
-    """For each draw, the leaf block ``child`` of segment ``s`` that holds ``u``; leaves in ``u`` what remains in it.
+    """For each draw, the leaf block ``child`` of segment ``s`` that contains ``u``; leaves in ``u`` the remainder.
 
-    On each level the child is the first whose prefix sum exceeds ``u``, found by counting: no branch depends on
-    ``u``, so that the processor runs ahead into the next lane. A child of weight zero is never taken; where rounding
-    carries ``u`` beyond the last child, the last of non-zero weight is. 0 ≤ u < sum of the segment. What is returned
-    keeps the loads ahead alive.
+    On each level the child is the first whose prefix sum exceeds ``u``. It is found by counting: no branch depends on
+    ``u``, so the processor can continue with the next lane. A child of weight zero is never chosen; if rounding leads
+    beyond the last child, the last one of non-zero weight is chosen. 0 ≤ u < sum of the segment. The return value keeps
+    the compiler from removing the loads.
     """
     level = np.empty(LANES, np.int64)
     offset = np.empty(LANES, np.int64)
@@ -93,10 +93,10 @@ def pick_entries(
     u: Array,
     out: Array,
 ) -> float:
-    """The entry of each leaf block that holds ``u``: its other index where there is one, else its place in the segment.
+    """The entry of each leaf block that contains ``u``: its index in ``other``, or else its position in the segment.
 
-    Weights are squares (``power`` 2) or absolute values (1), of the entries times the ``scale`` of their row. −1 for a
-    segment that has no entries, or leads outside the arrays.
+    Weights are squares (``power`` 2) or absolute values (1) of the entries times the ``scale`` of their row. −1 for a
+    segment that has no entries or is outside the arrays.
     """
     first, start, count = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int64)
     weights = np.empty(LANES * LEAF)
@@ -127,7 +127,7 @@ def pick_entries(
 
 
 def draw(forest: Forest, scale: Array, s: Array, u: Array, power: int = 2) -> Array:
-    """One entry of each segment ``s`` (int64), by ``u`` in [0, sum of the segment)."""
+    """Draw one entry of each segment ``s`` (int64) for ``u`` in [0, sum of the segment)."""
     begin, end, other, data, nodes, _, _, _, width, step = forest
     out = np.empty(len(s), np.int64)
 

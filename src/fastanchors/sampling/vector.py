@@ -32,33 +32,33 @@ from .sum_tree import (
 __all__ = ["VectorSampler"]
 
 SMALLEST, LARGEST = 2.0**-511, 2.0**500  # the square of a non-zero entry is a normal double, with all its 53 bits
-LARGEST_SUM = 2.0**1023  # half of what a double holds, so that no rounding on the way can overflow
-_CHUNK = 1 << 16  # uniforms held at once while drawing
+LARGEST_SUM = 2.0**1023  # half of the largest double, so that rounding cannot overflow
+_CHUNK = 1 << 16  # draws made at a time
 
 
 class VectorSampler:
     """A vector with sample access: entry i is drawn with probability xᵢ² / ‖x‖² (Lemma 1).
 
-    A 16-ary sum tree over the squares. Signs are kept; an entry that is zero is never drawn. Sums are recomputed
-    from below and never corrected by a difference, so that after any number of updates the vector is, bit for bit,
-    what a fresh one with the same entries would be.
+    A 16-ary sum tree over the squares. Signs are kept; a zero entry is never drawn. Sums are recomputed from their
+    children and never corrected by a difference, so after any number of updates they are bit for bit those of a new
+    vector with the same entries.
 
     Costs for n entries: building O(n); drawing or setting one entry O(log n), that is 16 numbers read on each of
-    ⌈log₁₆ n⌉ levels; the norm and a query O(1). Memory 8.6 bytes per entry: the entries as float64, and the sums.
+    ⌈log₁₆ n⌉ levels; the norm and a query O(1). Memory: 8.6 bytes per entry, for the entries as float64 and the sums.
 
     Parameters
     ----------
     values : array-like of shape (n,)
         Real numbers, n ≥ 1; copied. A non-zero entry must have 2⁻⁵¹¹ ≤ \\|x\\| ≤ 2⁵⁰⁰ (about 1.5e-154 and 3.3e150), so
-        that its square neither vanishes nor overflows in double precision; and the sum of all squares, in an update
-        that of the old and the new ones together, must stay below 2¹⁰²³. Anything else, NaN and infinity included,
-        is refused with :class:`~fastanchors.errors.InvalidInputError`, which names the entry, and nothing is changed.
-        Divide the vector by a constant first: draws do not depend on it.
+        that its square neither underflows nor overflows; and the sum of all squares, in an update that of the old and
+        the new entries together, must stay below 2¹⁰²³. Anything else, including NaN and infinity, raises
+        :class:`~fastanchors.errors.InvalidInputError`, which names the entry, and changes nothing. In that case divide
+        the vector by a constant: draws do not depend on it.
 
     Notes
     -----
-    A draw inverts the cumulative sum at a uniform number of 53 bits, as ``Generator.random`` gives it, so probabilities
-    are exact up to 2⁻⁵³ and the rounding of sums. Indices count from 0; negative ones are refused.
+    A draw inverts the cumulative sum at a uniform number of 53 bits (``Generator.random``), so probabilities are exact
+    up to 2⁻⁵³ and the rounding of sums. Negative indices are refused.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class VectorSampler:
         self._entries = entries
         self._offsets = level_offsets(groups)
         self._nodes = aligned_zeros(int(self._offsets[-1]))
-        #: Groups of 16 numbers read by draws and updates so far: what they cost, counted.
+        #: Number of groups of 16 numbers read by draws and updates so far.
         self.node_visits: int = 0
         _build(self._entries, self._nodes, self._offsets)
 
@@ -97,7 +97,7 @@ class VectorSampler:
 
     @property
     def values(self) -> NDArray[np.float64]:
-        """The entries, as a read-only view that follows later updates."""
+        """The entries, as a read-only view that shows later updates."""
         view = self._entries[: self._size]
         view.flags.writeable = False
         return view
@@ -117,14 +117,14 @@ class VectorSampler:
 
     def __getitem__(self, index: Any) -> Any:
         """``v[i]``: a float for an int, an array of the same shape for an array of ints, a copy for a slice."""
-        if type(index) is int and 0 <= index < self._size:  # the common case, without the cost of checking arrays
+        if type(index) is int and 0 <= index < self._size:  # fast path without array checks
             return self._entries.item(index)
         at = self._positions(index)
         return float(self._entries[at]) if at.ndim == 0 else self._entries[at]
 
     def __setitem__(self, index: Any, value: ArrayLike) -> None:
         """``v[i] = x``, or many at once as in :meth:`update`. O(log n) each."""
-        if type(index) is int and 0 <= index < self._size and isinstance(value, float):  # the common case again
+        if type(index) is int and 0 <= index < self._size and isinstance(value, float):  # fast path
             visits = _try_set_one(self._entries, self._nodes, self._offsets, index, value)
             if visits > 0:
                 self.node_visits += visits
@@ -134,7 +134,7 @@ class VectorSampler:
     def update(self, indices: ArrayLike, values: ArrayLike) -> None:
         """Set many entries: ``values`` (broadcast) at ``indices``; of equal indices the last wins.
 
-        Either all are set or, when one is refused, none. O(log n) each, and less where they share sums.
+        If one is refused, none is set. O(log n) each, and less if they share sums.
         """
         at = check_index(indices, self._size, name="index")
         given = _as_reals(values)
@@ -155,7 +155,7 @@ class VectorSampler:
     def sample(self, size: int | None = None, *, rng: RngLike = None) -> Any:
         """Draw ``size`` indices independently, i with probability xᵢ² / ‖x‖²; one int when ``size`` is None.
 
-        O(log n) each. Same ``rng``, same draws. Raises :class:`~fastanchors.errors.InvalidInputError` when all
+        O(log n) each. The same seed gives the same draws. Raises :class:`~fastanchors.errors.InvalidInputError` if all
         entries are zero.
         """
         count = 1 if size is None else check_size(size, name="size", minimum=0)
@@ -183,7 +183,7 @@ def _as_reals(values: ArrayLike) -> NDArray[Any]:
 
 
 def _check_range(values: Floats, indices: Ints | None, total: float) -> None:
-    """Raise unless every square is zero or normal, and ``total`` and all of them together are safely finite."""
+    """Raise unless every square is zero or normal, and the sum of ``total`` and all squares is finite."""
     at, squares = _first_unfit(values)
     if at >= 0:
         place = at if indices is None else int(indices[at])
@@ -198,7 +198,7 @@ def _check_range(values: Floats, indices: Ints | None, total: float) -> None:
 
 @jit
 def _first_unfit(values: Floats) -> tuple[int, float]:
-    """The first place whose value is out of range (−1 if none is), and the sum of the squares up to there."""
+    """The position of the first value out of range (−1 if there is none), and the sum of the squares before it."""
     total = 0.0
     for k in range(values.size):
         size = abs(values[k])
@@ -238,7 +238,7 @@ def _set_one(values: Floats, nodes: Floats, offsets: Ints, index: int, value: fl
 
 @jit
 def _try_set_one(values: Floats, nodes: Floats, offsets: Ints, index: int, value: float) -> int:
-    """:func:`_set_one` if the value is fit; otherwise 0, and nothing is changed."""
+    """:func:`_set_one` if the value is in range; otherwise returns 0 and changes nothing."""
     in_range = value == 0.0 or SMALLEST <= abs(value) <= LARGEST
     if in_range and nodes[-1] + value * value < LARGEST_SUM:
         return _set_one(values, nodes, offsets, index, value)
@@ -247,13 +247,13 @@ def _try_set_one(values: Floats, nodes: Floats, offsets: Ints, index: int, value
 
 @jit
 def _set_many(values: Floats, nodes: Floats, offsets: Ints, indices: Ints, new: Floats) -> int:
-    """All entries first, then each sum above them once. Returns the number of sums recomputed."""
+    """Set all entries, then recompute each sum above them once. Returns the number of sums recomputed."""
     groups = np.empty(indices.size, np.int64)
     count = 0
     for k in range(indices.size):
         values[indices[k]] = new[k]
         group = indices[k] // FANOUT
-        if nodes[group] != -1.0:  # the mark of mark_parents: this group is already on the list
+        if nodes[group] != -1.0:  # −1 marks groups that are already listed, as in mark_parents
             nodes[group] = -1.0
             groups[count] = group
             count += 1
@@ -264,7 +264,7 @@ def _set_many(values: Floats, nodes: Floats, offsets: Ints, indices: Ints, new: 
 
 @jit
 def _draw(values: Floats, nodes: Floats, offsets: Ints, u: Floats, index: Ints) -> int:
-    """As :func:`~.sum_tree.draw`, and one step more: from the group to the entry."""
+    """Like :func:`~.sum_tree.draw`, with one more step from the group to the entry."""
     starts, scratch = new_scratch()
     squares = np.empty(LANES * FANOUT)
     visits = 0

@@ -1,11 +1,11 @@
-"""The write log: every change of a matrix in order, for any number of followers with cursors of their own.
+"""The write log of a matrix: all changes in order, for any number of readers with their own cursors.
 
-A cursor is a number: how many writes were logged before it. Whoever derives something from the rows (an index) keeps
-the cursor it was derived at beside it; the rows to look at again are those written since. The journal of a store
-follows the same log: it asks for the operations themselves, and says when they are durable.
+A cursor is the number of writes logged before it. Derived data (an index) is stored with the cursor of its state; the
+rows written since then are those to update it from. The journal of a store uses the same log: it reads the operations,
+and discards them when they are durable.
 
-Entries set one by one are buffered and written together by the next call that reads. Writing one entry touches some ten
-places in memory, each a cache miss or, in a mapped file, a page to be copied; a batch shares much of that.
+Entries set one by one are buffered and written together before the next read. Writing one entry touches about ten
+places in memory, each a cache miss or, in a mapped file, a page to copy; a batch shares much of that.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 __all__ = ["Entries", "WriteLog", "joined"]
 
-_TAIL = 1 << 16  # rows in the order they were written, after which repeats are removed
-_BUFFER = 1 << 12  # entries set one by one that are written together
-_APPENDED = -1  # in place of a row: rows were appended
-_JOIN = 1 << 12  # operations after which neighbours are joined: few long arrays take less memory than many short ones
+_TAIL = 1 << 16  # length of the tail at which repeated rows are merged
+_BUFFER = 1 << 12  # size of the buffer of single entries
+_APPENDED = -1  # in place of a row number: rows were appended
+_JOIN = 1 << 12  # operations after which neighbours are joined, because few long arrays take less memory
 
 
 class Entries(NamedTuple):
-    """Stored entries become these values; of several for one entry the last counts."""
+    """New values of stored entries; of several for one entry the last wins."""
 
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
@@ -38,14 +38,14 @@ class Entries(NamedTuple):
 class WriteLog:
     """The log of one matrix.
 
-    Memory: 16 bytes for each distinct row written since somebody follows, a bounded tail, and the operations that the
-    journal has not made durable.
+    Memory: 16 bytes for each distinct row written since the first cursor was taken, a bounded tail, and the operations
+    that are not durable yet.
 
     Parameters
     ----------
     journaled : bool
-        Whether operations are kept until :meth:`discard_operations`. Without a journal only rows are logged, from the
-        first use of :attr:`end` on, since nobody can ask for what was written before.
+        Whether operations are kept until :meth:`discard_operations`. Without a journal only rows are logged, and only
+        after the first use of :attr:`end`, because no earlier cursor exists.
     """
 
     def __init__(self, *, journaled: bool = False) -> None:
@@ -53,7 +53,7 @@ class WriteLog:
         self._journaled = self._following = journaled
         self._flushing = False
         self._start_buffer()
-        # Writes before number ``_begin``: every distinct row with the number of its last write. Then all in order.
+        # Writes before ``_begin`` are stored as distinct rows with the number of their last write, later ones in order.
         self._begin, self._limit = 0, _TAIL
         self._rows, self._last = np.empty(0, np.int64), np.empty(0, np.int64)
         self._tail = array("q")
@@ -69,7 +69,7 @@ class WriteLog:
         self.buffered = False
 
     def buffer(self, i: int, j: int, x: float) -> bool:
-        """Take an entry that has been checked; returns whether it is time to flush."""
+        """Add a validated entry to the buffer; returns whether the buffer is full."""
         rows, columns, values = self._buffer
         rows.append(i)
         columns.append(j)
@@ -78,7 +78,7 @@ class WriteLog:
         return len(rows) >= _BUFFER
 
     def flush(self, write: Callable[[Entries], None]) -> None:
-        """Have the buffered entries written. Should it be interrupted, they are written again: that changes nothing."""
+        """Write the buffered entries. If it is interrupted, they stay in the buffer; writing them twice is harmless."""
         with self.lock:
             if not self.buffered or self._flushing:
                 return
@@ -96,14 +96,14 @@ class WriteLog:
     # --- operations -------------------------------------------------------------------------------------------------
 
     def record(self, entries: Entries) -> None:
-        """A batch of entries has been written, or is about to be."""
+        """Log a batch of entries that was written or is about to be written."""
         with self.lock:
             self._log_rows(entries.rows)
             if self._journaled:
                 self._log_operation(Entries(*(part.copy() for part in entries)))
 
     def record_append(self, first_row: int, operation: Any = None) -> None:
-        """Rows from ``first_row`` on are new; ``operation`` is what the journal will be asked to write."""
+        """Log that rows from ``first_row`` on were appended; ``operation`` is the record for the journal."""
         with self.lock:
             if self._following:
                 self._append_numbers.append(self._end())
@@ -112,7 +112,7 @@ class WriteLog:
             self._log_operation(operation)
 
     def withdraw(self) -> None:
-        """The last operation did not take place. Its rows remain logged: whoever follows looks at them in vain."""
+        """Remove the last operation, which failed. Its rows remain logged, which costs readers time only."""
         with self.lock:
             if self._operations:
                 self._operations.pop()
@@ -126,7 +126,7 @@ class WriteLog:
     def _log_operation(self, operation: Any) -> None:
         if not self._journaled:
             return
-        if self._logged >= _JOIN:  # those before: the last one may be withdrawn
+        if self._logged >= _JOIN:  # before appending, because the last operation may be withdrawn
             self._operations, self._logged = joined(self._operations), 0
         self._operations.append(operation)
         self._logged += 1
@@ -135,7 +135,7 @@ class WriteLog:
 
     @property
     def end(self) -> int:
-        """The cursor of the present state."""
+        """The cursor of the current state."""
         with self.lock:
             self._following = True
             return self._end()
@@ -144,7 +144,7 @@ class WriteLog:
         return self._begin + len(self._tail)
 
     def rows_since(self, cursor: int, rows: int) -> NDArray[np.int64]:
-        """Rows written since that cursor, and those appended since, of a matrix that has ``rows`` now; sorted."""
+        """Rows written or appended since ``cursor``, sorted; ``rows`` is the current number of rows."""
         with self.lock:
             written = self.rows_written_since(cursor)
             at = bisect_left(self._append_numbers, cursor)
@@ -152,7 +152,7 @@ class WriteLog:
         return np.concatenate([written[written < new], np.arange(new, rows)])
 
     def rows_written_since(self, cursor: int) -> NDArray[np.int64]:
-        """Rows of which entries were set since that cursor, sorted, each once."""
+        """Distinct rows with entries set since ``cursor``, sorted."""
         with self.lock:
             rows = np.array(self._tail[max(0, cursor - self._begin) :], dtype=np.int64)
             if cursor < self._begin:
@@ -160,27 +160,27 @@ class WriteLog:
         return np.unique(rows[rows != _APPENDED])
 
     def written_since(self, cursor: int) -> int:
-        """How many row writes were logged since that cursor."""
+        """Number of row writes logged since ``cursor``."""
         return self._end() - cursor
 
     def operations(self) -> list[Any]:
-        """What the journal has not made durable, in order; neighbouring changes of entries as one."""
+        """The operations that are not durable yet, in order; neighbouring changes of entries are joined."""
         with self.lock:
             self._operations, self._logged = joined(self._operations), 0
             return list(self._operations)
 
     def discard_operations(self) -> None:
-        """The operations are durable, or never will be."""
+        """Drop the operations, because they are durable or abandoned."""
         with self.lock:
             self._operations, self._logged = [], 0
 
     @property
     def pending(self) -> bool:
-        """Whether there is something that the journal has not made durable."""
+        """Whether there are changes that are not durable yet."""
         return self.buffered or bool(self._operations)
 
     def _merge(self) -> None:
-        """Keep the last write of each row alone."""
+        """Keep only the last write of each row."""
         rows = np.concatenate([self._rows, np.array(self._tail, dtype=np.int64)])
         numbers = np.concatenate([self._last, self._begin + np.arange(len(self._tail))])
         self._begin += len(self._tail)
@@ -198,7 +198,7 @@ class WriteLog:
 
 
 def joined(operations: list[Any]) -> list[Any]:
-    """The same operations with neighbouring changes of entries as one."""
+    """The same operations, with neighbouring changes of entries joined."""
     result: list[Any] = []
     run: list[Entries] = []
     for operation in [*operations, None]:
