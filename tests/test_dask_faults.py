@@ -100,7 +100,7 @@ def _build(address, path, flag):
             fa.build(lazy(), path, sidecars=[Trouble(stopped, flag)] if flag else None).close()
         except fa.errors.StoreError as error:
             # Before it has begun, or when it is about to appear.
-            told = ("exists already", "has been made by another build meanwhile; it stays")
+            told = ("exists already", "another build has created")
             os._exit(3 if any(words in str(error) for words in told) else 4)
 
 

@@ -91,7 +91,7 @@ print(pyarrow.default_memory_pool().max_memory())
 def test_more_columns_than_memory_are_refused_at_once(tmp_path):
     path = tmp_path / "a.mtx"
     path.write_text(HEADER + "5 20000000 1\n1 7 3\n")
-    with pytest.raises(TooLargeError, match=r"20,000,000 columns.*give at least memory_limit=\d+, or columns=False"):
+    with pytest.raises(TooLargeError, match=r"20,000,000 columns.*pass at least memory_limit=\d+, or columns=False"):
         fa.build(path, tmp_path / "s", memory_limit=1 << 25)
     with pytest.raises(TooLargeError, match=r"1,000,000 columns.* or make it sparse"):
         fa.build(np.ones((1, 1_000_000)), tmp_path / "s", memory_limit=1 << 25)

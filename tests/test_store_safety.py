@@ -191,7 +191,7 @@ def test_builds_of_one_path_at_once(tmp_path):
             fa.build(A, tmp_path / "p", sidecars=()).close()
             outcomes.append("built")
         except StoreError as error:
-            known = "exists already" in str(error) or "made by another build" in str(error)
+            known = "exists already" in str(error) or "another build has created" in str(error)
             outcomes.append("late" if known else str(error))
 
     for _ in range(5):

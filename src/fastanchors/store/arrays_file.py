@@ -1,8 +1,8 @@
-"""Named flat arrays in one file, checked and mapped.
+"""Files of named flat arrays: write, map and check them.
 
-Arrays lie one after the other, little-endian, each beginning at a multiple of 64 bytes, so that NumPy (or anything that
-knows a type, a length and an offset) can map them. What is where, and a CRC-32 for every array, is kept where
-the file is referred to (in the manifest, or in a record of the journal): see ``docs/format.md``.
+Arrays are stored one after the other, little-endian, each beginning at a multiple of 64 bytes, so that they can be
+mapped. Their types, shapes, offsets and CRC-32 checksums are in the *description* of the file, which is part of the
+manifest or of a record of the journal: see ``docs/format.md``.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _CRC_PIECE = 1 << 26
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, durable: bool = True) -> dict[str, Any]:
-    """Write ``arrays`` to a new file, make it durable and return its description (JSON-ready).
+    """Write ``arrays`` to a new file, sync it and return its description (JSON-ready).
 
-    Nothing is left behind when writing fails. A file that is removed before the work is done need not be durable.
+    If writing fails, the file is removed. ``durable=False`` skips the sync, for temporary files.
     """
     entries: dict[str, Any] = {}
     offset = 0
@@ -73,9 +73,9 @@ def _crc(flat: NDArray[np.uint8]) -> int:
 
 
 def map_arrays(folder: Path, description: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """The arrays of a file, mapped copy-on-write: changes stay in this process, pages load when touched.
+    """The arrays of a file, mapped copy-on-write: changes stay in this process.
 
-    Raises ``FileNotFoundError`` if the file is gone (a compaction replaced it).
+    Raises ``FileNotFoundError`` if the file does not exist any more (a compaction replaced it).
     """
     path = folder / description["file"]
     try:
@@ -109,8 +109,8 @@ def _map(path: Path) -> Any:
 
 
 def _allow_more_files() -> bool:
-    """A map keeps its file open: for a store of very many shards, raise this process's limit as far as it may."""
-    import resource  # which Windows lacks, as it lacks stores
+    """Raise the limit of open files of this process: a map keeps its file open, and a store may have many shards."""
+    import resource  # not available on Windows, which has no stores
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == hard:

@@ -1,7 +1,8 @@
-"""The temporary directory of a build, beside the target, and the one step in which it becomes the store.
+"""The temporary directory of a build, beside the target, and the rename that makes it the store.
 
-A build works in ``.NAME.building-XXXXXXXX`` and holds its lock, so that the next one knows the living from the dead. To
-replace a store it holds that one's lock too, from the beginning: no writer can lose what it commits meanwhile.
+A build works in ``.NAME.building-XXXXXXXX`` and holds the lock of that directory, so that a later build can distinguish
+running builds from killed ones. To replace a store, it also holds the store's lock from the beginning, so that no
+writer can commit to it meanwhile.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ _ATTEMPTS = 100
 _OURS = re.compile(
     rf"(shard|whole)-\d{{6,}}[\w.-]*\.bin|journal-\d{{6,}}\.log|manifest\.json(\.tmp)?|lock|{re.escape(SCRATCH)}.*"
 )
-_PERHAPS_OURS = re.compile(rf"{_OURS.pattern}|[a-z][\w-]*\.bin")  # where no manifest tells
+_PERHAPS_OURS = re.compile(rf"{_OURS.pattern}|[a-z][\w-]*\.bin")  # if the manifest cannot be read
 
 
 def hold(target: Path, overwrite: bool) -> WriterLock | None:
-    """The writer's lock of the store that is to be replaced; None where there is nothing to replace."""
+    """The writer's lock of the store that is to be replaced; None if there is nothing to replace."""
     if not os.path.lexists(target):
         return None
     if not overwrite:
-        raise StoreError(f"{target} exists already; give overwrite=True to replace it, or another path")
+        raise StoreError(f"{target} exists already; pass overwrite=True to replace it, or another path")
     if target.is_dir() and not any(target.iterdir()):
         return None
     try:
         Manifest.read(target)
     except CorruptStoreError:
-        pass  # a store, though a damaged one
+        pass  # a damaged store
     except StoreError as error:
         raise StoreError(f"{target} is not a store, so it is not overwritten; remove it yourself ({error})") from None
     _refuse_foreign(target)
@@ -48,7 +49,7 @@ def hold(target: Path, overwrite: bool) -> WriterLock | None:
 
 
 def _refuse_foreign(store: Path) -> None:
-    """Raise where a directory to be replaced holds what is not the store's: all of it would be removed."""
+    """Raise if a directory to be replaced contains files that are not part of the store: they would be removed."""
     try:
         known, pattern = Manifest.read(store).files(), _OURS
     except CorruptStoreError:
@@ -58,12 +59,12 @@ def _refuse_foreign(store: Path) -> None:
         others = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
         raise StoreError(
             f"{store} holds {foreign[0]!r}{others}, which is not part of the store and would be removed with it; "
-            "move it elsewhere, or give another path"
+            "move it elsewhere, or pass another path"
         )
 
 
 def _left(target: Path, what: str) -> Iterator[tuple[Path, WriterLock]]:
-    """What builds of this path that were killed have left, each with its lock; living ones hold it themselves."""
+    """Directories left by killed builds of this path, each with its lock; those of running builds are locked."""
     for folder in target.parent.glob(f".{glob.escape(target.name)}.{what}-*"):
         try:
             lock = WriterLock(folder)
@@ -76,7 +77,7 @@ def _left(target: Path, what: str) -> Iterator[tuple[Path, WriterLock]]:
 
 
 def restore(target: Path) -> None:
-    """Give a store its name back where a build was killed while it replaced it."""
+    """Rename a store back if a build was killed while it replaced the store."""
     with disk_errors(target, "restore"):
         for folder, _ in _left(target, "replaced"):
             if not os.path.lexists(target):
@@ -84,14 +85,14 @@ def restore(target: Path) -> None:
 
 
 def remove_dead_builds(target: Path) -> None:
-    """Remove what builds of this path that were killed have left."""
+    """Remove the directories left by killed builds of this path."""
     for what in ("building", "replaced"):
         for folder, _ in _left(target, what):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def new_folder(target: Path) -> tuple[Path, WriterLock]:
-    """A directory beside the target, locked; another build can take it for a dead one before it is."""
+    """A new locked directory beside the target; retries if another build removes it before it is locked."""
     for attempt in range(_ATTEMPTS):
         folder = target.with_name(f".{target.name}.building-{secrets.token_hex(4)}")
         folder.mkdir()
@@ -107,7 +108,7 @@ def new_folder(target: Path) -> tuple[Path, WriterLock]:
 
 
 def appear(folder: Path, target: Path, old: WriterLock | None) -> None:
-    """The finished store gets its name in one step; the one it replaces, if any, is left in ``folder``."""
+    """Rename the finished store to its target in one step; a store that it replaces is left in ``folder``."""
     sync_directory(folder)
     try:
         if old is None:
@@ -119,13 +120,13 @@ def appear(folder: Path, target: Path, old: WriterLock | None) -> None:
                 _exchange_slowly(folder, target)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise StoreError(f"{target} has been made by another build meanwhile; it stays") from None
+            raise StoreError(f"another build has created {target} meanwhile; it was not replaced") from None
         raise
     sync_directory(target.parent)
 
 
 def _exchange_slowly(folder: Path, target: Path) -> None:
-    """The same in three steps; killed in between, the next build gives the old store its name back."""
+    """Exchange the directories in three steps; if it is killed in between, the next build restores the old store."""
     aside = target.with_name(f".{target.name}.replaced-{secrets.token_hex(4)}")
     try:
         os.rename(target, aside)

@@ -1,7 +1,7 @@
-"""Compaction: changed shards are written anew, small ones merged, and a manifest with an empty journal takes over.
+"""Compaction: rewrite changed shards, merge small ones, and install a new manifest with an empty journal.
 
-Nothing that the old manifest refers to is touched before the rename of the new one, so a crash at any moment leaves one
-or the other whole. Files that neither refers to are removed by the next writer.
+Files of the old manifest are not changed before the new manifest is renamed into place, so after a crash either the old
+or the new state is complete. Files that neither refers to are removed by the next writer.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from .sidecars import shared_only, write_whole
 __all__ = ["compact", "moved_on", "remove_leftovers", "worth_compacting"]
 
 _OURS = re.compile(r"(shard|whole)-\d{6,}[\w.-]*\.bin|journal-\d{6,}\.log|manifest\.json\.tmp")
-_JOURNAL_LIMIT = 1 << 26  # and never more than a sixteenth of the store, from a few megabytes on
+_JOURNAL_LIMIT = 1 << 26  # largest journal in bytes; less for small stores: a sixteenth of the store, at least 4 MiB
 _JOURNAL_SHARE = 16
 _SHORT_JOURNAL = 1 << 22
 _MANY_BLOCKS = 64
 
 
 def worth_compacting(store: Any) -> bool:
-    """Whether the journal is long, changed pages fill the memory limit, or many small blocks slow down draws."""
+    """Whether the journal is long, changed pages exceed the memory limit, or many small blocks slow down draws."""
     dirty = min(store._log.written_since(store._written_at) * DIRTY_BYTES, store.memory)
     many = len(store._blocks) > _MANY_BLOCKS and int(_small(store).sum()) > _MANY_BLOCKS
     longest = min(_JOURNAL_LIMIT, max(_SHORT_JOURNAL, store.memory // _JOURNAL_SHARE))
@@ -50,7 +50,7 @@ def worth_compacting(store: Any) -> bool:
 
 
 def _small(store: Any) -> NDArray[np.bool_]:
-    """Which blocks are far below the size of a shard."""
+    """Which blocks are much smaller than a shard."""
     limit = shard_bytes(store.memory_limit) // 4
     sides = 2 if store.manifest.column_side and store.is_sparse else 1
     return np.array([block.nbytes < sides * limit for block in store._blocks])
@@ -74,11 +74,11 @@ def compact(store: Any) -> Manifest:
             shards=shards,
             journal=journal.name,
             next_shard=rewriting.number,
-            extras=shared_only(old.extras) | wholes,  # an index that was not renewed is gone
+            extras=shared_only(old.extras) | wholes,  # drops whole-store arrays that were not updated
         )
         manifest.write(store.path)
     except BaseException:
-        if not moved_on(store.path, old.generation):  # else the rename was done, and stays
+        if not moved_on(store.path, old.generation):  # else the new manifest is in place already
             for description in [description for shard in rewriting.written() for description in shard.files()]:
                 remove_file(store.path / description["file"])
             for file in [journal, *files]:
@@ -88,7 +88,7 @@ def compact(store: Any) -> Manifest:
 
 
 def moved_on(path: Path, generation: int) -> bool:
-    """Whether the store at ``path`` is perhaps of a later generation: only a manifest that can be read says no."""
+    """Whether the store at ``path`` may have a later generation; False only if its manifest can be read and says no."""
     try:
         return Manifest.read(path).generation != generation
     except (StoreError, OSError):
@@ -96,12 +96,12 @@ def moved_on(path: Path, generation: int) -> bool:
 
 
 class _Rewriting:
-    """The shards of a new generation: those that stay, and those written anew, as many at a time as memory allows."""
+    """The shards of a new generation: keeps some and rewrites the others, as many at a time as memory allows."""
 
     def __init__(self, store: Any) -> None:
         self.store, self.number, self.sidecars = store, store._mapped.next_shard, store.sidecars()
         at_once = shards_at_once(store.memory_limit, store.shape[1] if store.is_sparse else 0)
-        room = 5 * at_once * shard_bytes(store.memory_limit) // 4  # bytes of rows: joined ones make larger shards
+        room = 5 * at_once * shard_bytes(store.memory_limit) // 4  # bytes of rows; merged shards may be larger
         self._pieces = LargePieces[Shard](at_once, room)
         self._futures: list[Future[Shard]] = []
 
@@ -114,7 +114,7 @@ class _Rewriting:
         return [shard.result() if isinstance(shard, Future) else shard for shard in shards]
 
     def _rewrite(self, first: int, last: int) -> Iterator[Future[Shard]]:
-        """Write those blocks anew, small ones joined."""
+        """Rewrite these blocks, with small ones merged."""
         store, row = self.store, int(self.store._starts[first])
         blocks = (stored_rows(block) for block in store._blocks[first:last])
         for rows in rebatch(blocks, 4 * shard_bytes(store.memory_limit)):
@@ -134,7 +134,7 @@ class _Rewriting:
         return write_shard(self.store.path, number, block, names, self.sidecars, first_row)
 
     def written(self) -> list[Shard]:
-        """The shards that were written, also where others failed."""
+        """The shards that were written, even if others failed."""
         done = [future for future in self._futures if not future.cancelled()]
         return [future.result() for future in done if future.exception() is None]
 
@@ -142,7 +142,7 @@ class _Rewriting:
 def _runs(store: Any) -> Iterator[tuple[int, int, bool]]:
     """(first block, last + 1, whether to rewrite them), over all blocks in order.
 
-    Rewritten are blocks that have changed or have no file, and small ones beside one another or beside those.
+    Rewritten are blocks that have changed or have no file, and small blocks next to each other or to these.
     """
     rewrite = np.array([shard is None for shard in store._mapped.shards])
     rewrite[np.searchsorted(store._starts, store.changed_rows, side="right") - 1] = True
@@ -154,9 +154,9 @@ def _runs(store: Any) -> Iterator[tuple[int, int, bool]]:
 
 
 def remove_leftovers(store: Any) -> None:
-    """Remove files of ours that nothing refers to: what a crash, or the generation before, has left."""
+    """Remove store files that nothing refers to, left by a crash or by the previous generation."""
     known = store._mapped.files()
-    with contextlib.suppress(OSError):  # they do no harm
+    with contextlib.suppress(OSError):  # leftovers are harmless
         for name in os.listdir(store.path):
             if name.startswith(SCRATCH):
                 shutil.rmtree(store.path / name, ignore_errors=True)

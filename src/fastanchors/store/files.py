@@ -1,4 +1,4 @@
-"""Files that survive a crash, and errors of the disk in one voice."""
+"""Durable file operations, the writer's lock, and uniform errors for disk failures."""
 
 from __future__ import annotations
 
@@ -47,28 +47,28 @@ _REASONS = {
     errno.EMFILE: "this process has too many files open",
     errno.ENOMEM: "there is no memory left to map it",
 }
-# Flags that some systems lack; where there are no links or child processes to guard against, they are not needed.
+# Flags that some systems do not have; 0 has no effect.
 CLOSE_ON_EXEC, NO_LINKS, NO_WAIT = (getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"))
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # constants of Linux
 
 
 def check_platform() -> None:
-    """Raise where the system has no locks that die with their process: nothing would keep two writers apart."""
+    """Raise if the system has no POSIX file locks, which stores need to exclude a second writer."""
     if fcntl is None:
         raise StoreError(
-            "a store needs the file locks and renames of Linux or macOS; on Windows use it in WSL (the Windows "
-            "Subsystem for Linux). Arrays, frames, files that fit in memory and Dask collections work here too"
+            "a store needs the file locks and renames of Linux or macOS; on Windows use WSL (the Windows Subsystem for "
+            "Linux). Arrays, frames, files that fit in memory and Dask collections work on Windows too"
         )
 
 
 def absolute(path: str | os.PathLike[str]) -> Path:
-    """Where a path leads now: what is open stays open when the process changes its directory or a link is turned."""
+    """The real path, so that an open store does not depend on the working directory or on symbolic links."""
     return Path(os.path.realpath(local_path(path)))
 
 
 @contextmanager
 def disk_errors(path: Path, doing: str) -> Iterator[None]:
-    """Turn an ``OSError`` into one :class:`StoreError` that says what could not be done, where and why."""
+    """Turn an ``OSError`` into a :class:`StoreError` with action, path and reason."""
     try:
         yield
     except StoreError:
@@ -78,13 +78,13 @@ def disk_errors(path: Path, doing: str) -> Iterator[None]:
 
 
 def disk_error(path: Path, doing: str, error: OSError) -> StoreError:
-    """What could not be done, where and why."""
+    """A :class:`StoreError` with action, path and reason."""
     reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
     return StoreError(f"cannot {doing} {path}: {reason}; what was committed before is intact")
 
 
 def which_directory(path: Path) -> tuple[int, int] | None:
-    """What tells the directory that has this name now from one that had it before; None if there is none."""
+    """Device and inode of the directory, to detect that it was replaced; None if it does not exist."""
     try:
         there = os.stat(path)
     except OSError:
@@ -93,12 +93,12 @@ def which_directory(path: Path) -> tuple[int, int] | None:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """A file of a store for reading: a regular file, not a link to one, nor a pipe that would wait for a writer."""
+    """Open a file of a store for reading; raises unless it is a regular file (not a link or a pipe)."""
     try:
         descriptor = os.open(path, os.O_RDONLY | CLOSE_ON_EXEC | NO_LINKS | NO_WAIT)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise CorruptStoreError(f"{path}: it is a symbolic link; a store holds its files itself") from None
+            raise CorruptStoreError(f"{path} is a symbolic link; the files of a store must be regular files") from None
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -107,18 +107,18 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def create_file(path: Path) -> BinaryIO:
-    """A new file of a store for writing. What has the name already is never written to, be it a link or a file."""
+    """Create a file of a store for writing; raises if the name exists already, as a file or as a link."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOSE_ON_EXEC | NO_LINKS
     try:
         return os.fdopen(os.open(path, flags, 0o666), "wb")
     except FileExistsError:
         raise StoreError(
-            f"{path} exists already, though the store takes the name for free; run fa.verify, and restore from a copy"
+            f"{path} exists already, but the store does not refer to it; run fa.verify, and restore from a copy"
         ) from None
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file that nothing refers to. Where that fails it stays, until the next writer comes by."""
+    """Remove a file that nothing refers to. If that fails, the next writer removes it."""
     with suppress(OSError):
         path.unlink(missing_ok=True)
 
@@ -133,7 +133,7 @@ def sync_directory(path: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file so that after a crash it holds either the old content or the new, whole."""
+    """Replace a file atomically: after a crash it has either the old or the new content."""
     temporary = path.with_name(path.name + ".tmp")
     temporary.unlink(missing_ok=True)  # left by a crash
     try:
@@ -149,7 +149,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Let two directories swap their names in one step; False where the system or the disk cannot."""
+    """Exchange the names of two directories in one step; False if the system or the disk does not support it."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None:
         return False
@@ -162,7 +162,7 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 class WriterLock:
-    """The right to change a store: one holder at a time; the system takes it back when a process dies."""
+    """The exclusive lock of a writer; the system releases it when the process ends."""
 
     def __init__(self, store: Path) -> None:
         self._store, self._process = store, os.getpid()
@@ -182,11 +182,11 @@ class WriterLock:
             ) from None
 
     def check(self) -> None:
-        """Raise if this is not the process that took the lock, or if the store is not the one it was taken for."""
+        """Raise if this is not the process that took the lock, or if the store was replaced since then."""
         if self._process != os.getpid():
             raise StoreError(
                 f"{self._store} was opened for writing by process {self._process}, of which this one is a fork; "
-                "write from there, or open it again here when that one has closed it"
+                "write in that process, or open the store here after that process has closed it"
             )
         try:
             there = os.stat(self._path, follow_symlinks=False)
@@ -196,15 +196,15 @@ class WriterLock:
             raise StoreError(f"{self._store} has been replaced or removed since it was opened; open it again")
 
     def release(self) -> None:
-        """Give the right back; harmless when repeated."""
+        """Release the lock; further calls have no effect."""
         if self._descriptor is not None:
             if self._process == os.getpid():
-                with suppress(OSError):  # closing gives it back too, unless a fork holds it
+                with suppress(OSError):  # closing the file releases it too, unless a fork has it open
                     fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             self.forget()
 
     def forget(self) -> None:
-        """Close this process's hold: in a fork, so that the lock dies with the process that took it."""
+        """Close the file without releasing the lock: in a fork, so that only the original process holds it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -1,9 +1,8 @@
-"""The write-ahead journal: changes since the manifest, in records that are whole or not there.
+"""The write-ahead journal: the changes since the manifest, one atomic record per commit.
 
-A commit is one record: everything since the last commit, framed by its length and checksums, appended and synced. A
-record cut short by a crash was never committed and is ignored. The length known to be committed is kept in the head of
-the file too (written after the sync, in one of two slots in turn), so that damage inside committed records is told
-apart from a torn end.
+A commit appends one record, with its length and checksums, and syncs the file. A record that a crash cut short was
+never committed and is ignored. After the sync, the committed length is also written to one of two slots in the head of
+the file, so that damage inside committed records can be distinguished from an incomplete last record.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ START = 128  # where records begin
 
 
 class Record(NamedTuple):
-    """One commit as read back: its number and what was committed."""
+    """One commit: its number and its payload."""
 
     number: int
     payload: bytes
@@ -38,11 +37,11 @@ class Record(NamedTuple):
 class _State(NamedTuple):
     records: list[Record]
     end: int  # where the last committed record ends
-    torn: int  # bytes beyond it
+    torn: int  # bytes after it
 
 
 def read_journal(path: Path, generation: int, *, strict: bool = False) -> _State:
-    """All committed records. Raises on damage; with ``strict`` (verify) also on damage that reading can live with."""
+    """All committed records. Raises on damage; with ``strict`` (verify) also on damage that does not affect reading."""
     with open_file(path) as file:
         content = file.read()
     _check_head(content, path, generation)
@@ -50,7 +49,7 @@ def read_journal(path: Path, generation: int, *, strict: bool = False) -> _State
     known = [slot for slot in slots if slot is not None]
     if not known or (strict and (len(known) < 2 or content[96:START].strip(b"\0"))):
         raise CorruptStoreError(f"{path}: its head is damaged; restore it from a copy")
-    commits, promised = max(known)
+    commits, committed_end = max(known)
     records: list[Record] = []
     end = START
     while True:
@@ -59,7 +58,7 @@ def read_journal(path: Path, generation: int, *, strict: bool = False) -> _State
             break
         records.append(record)
         end += FRAME.size + len(record.payload)
-    if end < promised or len(records) < commits:
+    if end < committed_end or len(records) < commits:
         raise CorruptStoreError(
             f"{path}: record {len(records) + 1} at byte {end} is damaged, though {commits} were committed; "
             "restore the journal from a copy"
@@ -100,7 +99,7 @@ def _record(content: bytes, at: int, number: int) -> Record | None:
 
 
 class Journal:
-    """The journal as the writer holds it: opened at its last commit, anything after it cut off."""
+    """The journal opened for writing, truncated after its last commit."""
 
     def __init__(self, path: Path, end: int, commits: int) -> None:
         self.path, self.end, self.commits = path, end, commits
@@ -115,7 +114,7 @@ class Journal:
 
     @staticmethod
     def create(path: Path, generation: int) -> None:
-        """A new empty journal, durable."""
+        """Create an empty journal and sync it."""
         head = HEAD.pack(MAGIC, 1, generation, 0)[:-4]
         content = bytearray(START)
         content[: HEAD.size] = head + struct.pack("<I", zlib.crc32(head))
@@ -129,7 +128,7 @@ class Journal:
             sync_directory(path.parent)
 
     def commit(self, parts: list[Any]) -> None:
-        """Append one record made of ``parts`` (bytes-like) and make it durable; all of it or nothing."""
+        """Append one record that consists of ``parts`` (bytes-like) and sync it, atomically."""
         if self._file is None:
             raise StoreError(f"the journal {self.path} is closed")
         length = sum(memoryview(part).nbytes for part in parts)
@@ -145,12 +144,12 @@ class Journal:
                     at += _write_all(self._file, piece, at)
                 (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(self._file)
             except BaseException:
-                with contextlib.suppress(OSError):  # else the next commit writes over it
+                with contextlib.suppress(OSError):  # if it fails, the next commit overwrites it
                     os.ftruncate(self._file, self.end)
                 raise
             self.end = at
             self.commits += 1
-        # The record is durable, so nothing after this may fail: the slot only helps to tell damage from a torn end.
+        # The record is durable, so nothing after this may fail. The slot only helps to detect damage.
         with contextlib.suppress(OSError):
             _write_all(self._file, _encode_slot(self.commits, self.end), SLOTS[self.commits % 2])
 

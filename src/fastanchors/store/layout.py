@@ -1,8 +1,7 @@
-"""What a manifest may say: plain names, known types, and arrays as long as the shape of the store makes them.
+"""Validate a manifest: plain file names, known types, and arrays with the lengths that the shape of the store requires.
 
-A manifest with a right checksum can still be wrong: made by a faulty program, or by someone who means harm. What it
-refers to is read, mapped and truncated, so all of it is checked before any of it is believed. Costs microseconds a
-shard; the files are not looked at.
+A manifest with a valid checksum can still be wrong: written by a faulty program, or forged. The files it refers to are
+read, mapped and truncated, so everything is checked first. It costs microseconds per shard and reads no files.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _NOT_OURS = ("", ".", "..", "lock", "manifest.json")
 
 
 def check_manifest(content: Mapping[str, Any]) -> None:
-    """Raise ``ValueError``, ``KeyError`` or ``TypeError`` where the contents of a manifest are not those of a store."""
+    """Raise ``ValueError``, ``KeyError`` or ``TypeError`` if the contents of a manifest are not valid."""
     _whole(content["generation"], "generation", 1)
     _whole(content["columns"], "columns", 1)
     _whole(content["next_shard"], "next_shard")
@@ -44,7 +43,7 @@ def check_manifest(content: Mapping[str, Any]) -> None:
     for shard in _is(content["shards"], list, "shards"):
         check_shard(_is(shard, dict, "a shard"), content)
     if content["rows"] != sum(shard["rows"] for shard in content["shards"]):
-        raise ValueError(f"its shards have not the {content['rows']!r} rows that it says")
+        raise ValueError(f"its shards do not have {content['rows']!r} rows in total")
     if content.get("names") is not None:
         _check_names(check_description(content["names"]), content["columns"], content["names"]["file"])
     for description in _is(content.get("extras", {}), dict, "extras").values():
@@ -54,21 +53,21 @@ def check_manifest(content: Mapping[str, Any]) -> None:
 
 
 def _check_numbers(content: Mapping[str, Any]) -> None:
-    """The next shard must not take the name of a file in use, and every file is in use once."""
+    """Raise if the next shard would get the name of an existing file, or if a file is referred to twice."""
     described = [item for shard in content["shards"] for item in (shard["data"], *shard.get("extras", {}).values())]
     described += [*content.get("extras", {}).values(), *([content["names"]] if content.get("names") else [])]
     files = [item["file"] for item in described] + [content["journal"]]
     if len(set(files)) < len(files):
-        raise ValueError("two of its parts are in one file")
+        raise ValueError("two of its parts refer to the same file")
     for match in filter(None, map(_NUMBERED.match, files)):
         if int(match[1]) >= content["next_shard"]:
             raise ValueError(f"next_shard is {content['next_shard']}, but {match[0]}… is in use")
 
 
 def check_shard(shard: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
-    """Raise where a shard has not the arrays, of the types and lengths, that fit the manifest (see docs/format.md)."""
+    """Raise if arrays of a shard are missing or have wrong types or lengths (see docs/format.md)."""
     if not set(shard) <= {"rows", "data", "extras"}:
-        raise ValueError(f"a shard with {sorted(set(shard) - {'rows', 'data', 'extras'})}")
+        raise ValueError(f"a shard has unknown keys {sorted(set(shard) - {'rows', 'data', 'extras'})}")
     m, n = _whole(shard["rows"], "rows of a shard", 1), manifest["columns"]
     place, arrays = shard["data"]["file"], check_description(shard["data"])
     for description in _is(shard.get("extras", {}), dict, "extras").values():
@@ -91,7 +90,7 @@ def _arrays(
     """Name -> (types, lengths it may have) of the arrays of a shard."""
     values, sparse = {manifest["dtype"]}, manifest["sparse"]
     entries = math.prod(arrays["data"]["shape"]) if sparse else m * n
-    # Nodes take no room where no segment is long enough for a tree; of sparse ones only their ends would tell.
+    # Nodes may be missing if no segment is long enough for a tree; for sparse shards that depends on their indptr.
     row_nodes = (entries >> 4, 0) if sparse or n <= LEAF else (entries >> 4,)
     column_nodes = (entries >> 4, 0) if sparse or m <= LEAF else (entries >> 4,)
     wanted: dict[str, tuple[set[str], tuple[int, ...]]] = {
@@ -120,15 +119,15 @@ def _check_names(arrays: Mapping[str, Any], count: int, place: str) -> None:
     if "names.ends" in arrays:
         ends, text = arrays["names.ends"], arrays["names.bytes"]
         if ends["shape"] != [count] or ends["dtype"] != "<i8" or text["dtype"] != "|u1" or len(text["shape"]) != 1:
-            raise ValueError(f"the names in {place} are not those of {count} rows or columns")
+            raise ValueError(f"the names in {place} do not fit {count} rows or columns")
 
 
 def check_description(description: Any) -> dict[str, Any]:
-    """Raise where a description of a file of arrays cannot be one; returns its arrays."""
+    """Raise if the description of a file of arrays is not valid; returns its arrays."""
     _is(description, dict, "a description of a file")
     file, size = _plain(description["file"], "file"), _whole(description["bytes"], "bytes")
     arrays: dict[str, Any] = _is(description["arrays"], dict, "arrays")
-    for name, entry in arrays.items():  # for every array of every shard: no calls that can be spared
+    for name, entry in arrays.items():  # for every array of every shard, so without function calls
         shape, offset = entry["shape"], entry["offset"]
         plain = type(shape) is list and type(offset) is int and type(entry["crc32"]) is int and offset >= 0
         count = 1
@@ -136,27 +135,27 @@ def check_description(description: Any) -> dict[str, Any]:
             plain = plain and type(length) is int and length >= 0
             count *= length
         if not plain or offset + count * _itemsize(entry["dtype"]) > size:
-            raise ValueError(f"array {name!r} of {file}, {entry!r}, is none or lies beyond the end of the file")
+            raise ValueError(f"array {name!r} of {file}, {entry!r}, is not valid or beyond the end of the file")
     return arrays
 
 
 @functools.lru_cache(maxsize=64)
 def _itemsize(text: Any) -> int:
     if not isinstance(text, str) or not _TYPE.fullmatch(text):
-        raise ValueError(f"{text!r} is not a type that a file can hold")
+        raise ValueError(f"{text!r} is not a known type")
     return np.dtype(text).itemsize
 
 
 def _plain(name: Any, what: str) -> str:
-    """The name of a file inside the store."""
+    """Check the name of a file inside the store."""
     if not isinstance(name, str) or os.path.basename(name) != name or name in _NOT_OURS or "\0" in name:
-        raise ValueError(f"{what} {name!r} is not the plain name of a file in the store")
+        raise ValueError(f"{what} {name!r} is not a plain file name")
     return name
 
 
 def _whole(number: Any, what: str, least: int = 0) -> int:
     if type(number) is not int or not least <= number <= _LARGEST:
-        raise ValueError(f"{what} {number!r} is not a whole number from {least} on")
+        raise ValueError(f"{what} {number!r} is not an integer of at least {least}")
     return number
 
 
@@ -167,5 +166,5 @@ def _one_of(value: Any, known: Any, what: str) -> None:
 
 def _is(value: Any, kind: Any, what: str) -> Any:
     if not isinstance(value, kind):
-        raise ValueError(f"{what} {value!r} is of the wrong kind")
+        raise ValueError(f"{what} {value!r} has the wrong type")
     return value

@@ -1,4 +1,4 @@
-"""``manifest.json``: what a store is made of. Its replacement by ``rename`` is what makes every step atomic."""
+"""``manifest.json``: the list of the files of a store. Replacing it by ``rename`` makes every step atomic."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _BLANK = "0" * 8
 
 @dataclass
 class Shard:
-    """One block of rows: its file, and what else was kept from the same rows.
+    """One block of rows: its file, and its sidecar files.
 
     Attributes
     ----------
     rows
-        How many rows.
+        Number of rows.
     data
-        Description of the file of arrays (the block's own, and ``names.*`` for row names).
+        Description of the file of arrays (those of the block, and ``names.*`` for row names).
     extras
-        Further files by name, each a description of the same form; a reader ignores those it does not know.
+        Descriptions of the sidecar files by name; a reader ignores unknown ones.
     """
 
     rows: int
@@ -51,7 +51,7 @@ class Manifest:
     Attributes
     ----------
     generation
-        Counts manifests of this store; the journal belongs to one generation.
+        Number of this manifest; the journal belongs to one generation.
     columns
         Number of columns.
     dtype
@@ -63,13 +63,13 @@ class Manifest:
     journal
         Name of the journal file of this generation.
     next_shard
-        Number for the next shard file, never used twice.
+        Number of the next shard file; numbers are never reused.
     names
         Description of the file of column names, or None.
     extras
-        Descriptions of the files that extras share between shards, by name.
+        Descriptions of sidecar files that are not per shard, by name.
     metadata
-        Anything else worth keeping with the store (JSON).
+        Metadata of the user (JSON).
     """
 
     generation: int
@@ -90,7 +90,7 @@ class Manifest:
         return sum(shard.rows for shard in self.shards)
 
     def files(self) -> set[str]:
-        """Every file the manifest refers to, besides itself."""
+        """Names of all files that the manifest refers to."""
         return {description["file"] for description in self.descriptions()} | {self.journal}
 
     def descriptions(self) -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """The manifest of a store; raises a clear error for anything else."""
+        """Read the manifest of a store; raises if ``folder`` is not a store."""
         path = folder / MANIFEST
         try:
             if not folder.is_dir():
@@ -157,7 +157,7 @@ class Manifest:
         return cls(**{key: content[key] for key in _KEYS if key in content})
 
 
-_KEYS = [part.name for part in dataclasses.fields(Manifest)]  # others are of later releases, and may be ignored
+_KEYS = [part.name for part in dataclasses.fields(Manifest)]  # other keys, of later releases, are ignored
 
 
 def _stamp(raw: bytes) -> str:

@@ -1,9 +1,9 @@
-"""A sample matrix whose blocks are mapped from files: pages that writes have changed are kept below a limit.
+"""A sample matrix whose blocks are mapped from files, with a limit on the memory of changed pages.
 
-A write to a mapped block copies the pages it touches, and one entry touches some ten of them. Where the copies would
-take more than half the memory limit, the changed blocks are moved to scratch files and mapped from there: their pages
-are the system's again, to be dropped and read back. The files of the store are not touched, and the scratch files lose
-their names at once, so that nothing is left of them when the process ends.
+A write to a mapped block copies the pages it touches, about ten per entry. If the copies would exceed half of the
+memory limit, the changed blocks are written to scratch files and mapped from there, so that the system can drop and
+reload their pages. The files of the store do not change. Scratch files are unlinked at once, so they disappear with the
+process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .files import disk_errors
 
 __all__ = ["DIRTY_BYTES", "MappedMatrix"]
 
-DIRTY_BYTES = 10 * 4096  # pages that one changed entry touches: two sides, their trees, the sums of its row and column
+DIRTY_BYTES = 10 * 4096  # bytes of pages that one changed entry touches: two sides, their trees, row and column sums
 
 
 class MappedMatrix(SampleMatrix):
@@ -31,9 +31,9 @@ class MappedMatrix(SampleMatrix):
     blocks, normalize
         As in :meth:`SampleMatrix.from_blocks`.
     folder
-        Where scratch files are made; None for a reader, whose changes (of the journal) all stay in memory.
+        Directory of scratch files; None for a reader, whose changes (from the journal) all stay in memory.
     memory_limit
-        Bytes, of which half may be changed pages.
+        Bytes; half of it may be changed pages.
     """
 
     _folder: Path | None
@@ -51,12 +51,12 @@ class MappedMatrix(SampleMatrix):
     def _set_blocks(self, blocks: list[Block]) -> None:
         known = {id(block): size for block, size in getattr(self, "_dirty", {}).values()}
         super()._set_blocks(blocks)
-        self._dirty: dict[int, tuple[Block, int]] = {  # changed bytes of blocks that are still there
+        self._dirty: dict[int, tuple[Block, int]] = {  # changed bytes of the blocks that remain
             b: (block, known[id(block)]) for b, block in enumerate(blocks) if id(block) in known
         }
 
     def _write(self, i: Array, j: Array, x: Array) -> None:
-        """Set checked entries, those of one block after those of another, each a bounded number at a time."""
+        """Write validated entries block by block, a bounded number at a time."""
         if self._folder is None:
             super()._write(i, j, x)
             return
@@ -74,7 +74,7 @@ class MappedMatrix(SampleMatrix):
         if sum(size for other, (_, size) in self._dirty.items() if other != b) + expected > self._limit:
             self._spill(keep=b)
         block.write(i, j, x)
-        # New entries take memory of their own, and where there are many of them the block has been rebuilt there.
+        # New entries are in memory, and with many of them the whole block was rebuilt in memory.
         changed = size if block.entries is not entries else min(expected, size)
         self._dirty[b] = block, changed + max(0, block.nbytes - size)
         if self._dirty[b][1] > self._limit:
@@ -90,7 +90,7 @@ class MappedMatrix(SampleMatrix):
             del self._dirty[b]
 
     def _moved(self, block: Block) -> Block:
-        """The same block, pristine and mapped from a file that has no name any more."""
+        """The same block, rebuilt if necessary, mapped from an unlinked file."""
         assert self._folder is not None
         fresh = block if block.pristine else block.rebuilt()
         with disk_errors(self._folder, "write to"), scratch_in(self._folder), scratch_folder() as name:

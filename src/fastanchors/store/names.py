@@ -1,4 +1,4 @@
-"""Names of rows and columns: UTF-8 bytes and where each name ends, decoded one at a time."""
+"""Names of rows and columns, stored as UTF-8 bytes and the end of each name, and decoded on access."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def encode_names(names: Sequence[str]) -> dict[str, NDArray[Any]]:
 
 
 def check_names(arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Raise ``ValueError`` where the arrays of names, if there are any, do not hold UTF-8 text."""
+    """Raise ``ValueError`` if the arrays of names, if there are any, are not valid UTF-8 text."""
     if ENDS not in arrays:
         return
     content, ends = arrays[BYTES], arrays[ENDS]
     steps = np.diff(ends, prepend=0)
     if (steps < 0).any() or (ends[-1] if ends.size else 0) != content.size:
-        raise ValueError("the names do not end where they should")
+        raise ValueError("the ends of the names are not valid")
     begin = 0
     for index, end in enumerate(ends.tolist()):
         try:
@@ -40,9 +40,9 @@ def check_names(arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 class Names(Sequence[str]):
-    """The names of consecutive blocks of rows (or of the columns), read from their arrays when asked for.
+    """The names of consecutive blocks of rows (or of the columns), decoded on access.
 
-    A block without names falls back on the index: its row 17 is called ``"17"``.
+    Rows of a block without names have their index as name: row 17 is ``"17"``.
     """
 
     def __init__(self, blocks: Sequence[tuple[int, Mapping[str, NDArray[Any]]]]) -> None:

@@ -1,4 +1,4 @@
-"""The operations of a commit: entries set, rows appended (in the journal itself, or as a shard file of their own)."""
+"""Encode and decode the operations of a commit: entries set, and rows appended (in the journal or as a shard file)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SET, _ROWS, _SHARD = 1, 2, 3
 
 @dataclass
 class AppendRows:
-    """New rows at the end, few enough to be kept in the journal."""
+    """Appended rows that are stored in the journal."""
 
     rows: Rows
     names: Sequence[str] | None
@@ -35,7 +35,7 @@ class AppendRows:
 
 @dataclass
 class AppendShard:
-    """New rows at the end, already in a shard file."""
+    """Appended rows that are stored in a shard file."""
 
     shard: Shard
 
@@ -94,7 +94,7 @@ def decode(payload: bytes, place: str) -> Iterator[Operation]:
 
 
 def _decode(kind: int, head: dict[str, Any], body: bytes) -> Operation | None:
-    """One operation with its arrays; None if there is no such kind."""
+    """One operation with its arrays; None if the kind is unknown."""
     if kind == _SET:
         count = _count(head["count"])
         return Entries(*_arrays(body, [("<i8", count), ("<i8", count), (head["dtype"], count)]))
@@ -115,13 +115,13 @@ def _decode_rows(body: bytes, head: dict[str, Any]) -> AppendRows:
 
 
 def _arrays(body: bytes, parts: list[tuple[str, int]]) -> list[NDArray[Any]]:
-    """The arrays that a body is made of, to the last byte."""
+    """The arrays of a body; raises if their total size differs from the body."""
     found, at = [], 0
     for kind, count in parts:
         dtype = np.dtype(kind)
         if dtype.kind not in "iuf" or at + count * dtype.itemsize > len(body):
-            raise ValueError(f"it has no {count} numbers of type {kind!r}")
-        # Copies, because kernels are compiled for arrays that can be written.
+            raise ValueError(f"it does not have {count} numbers of type {kind!r}")
+        # Copies, because kernels are compiled for writable arrays.
         found.append(np.frombuffer(body, dtype, count, at).copy() if count else np.empty(0, dtype))
         at += count * dtype.itemsize
     if at != len(body):
@@ -131,25 +131,24 @@ def _arrays(body: bytes, parts: list[tuple[str, int]]) -> list[NDArray[Any]]:
 
 def _count(number: Any) -> int:
     if type(number) is not int or number < 0:
-        raise ValueError(f"{number!r} is not a number of things")
+        raise ValueError(f"{number!r} is not a count")
     return number
 
 
 def _check_csr(indptr: NDArray[np.int64], indices: NDArray[np.int64], n: int) -> None:
-    """Raise where these are not the rows of a sparse matrix: kernels, which do not look, follow them."""
+    """Raise if this is not a valid sparse matrix, because kernels do not check indices."""
     if indptr[0] != 0 or indptr[-1] != indices.size or (np.diff(indptr) < 0).any():
-        raise ValueError("its row pointers do not rise from 0 to the number of its entries")
+        raise ValueError("its row pointers do not increase from 0 to the number of entries")
     if indices.size and not 0 <= indices.min() <= indices.max() < n:
         raise ValueError(f"it has entries beyond {n} columns")
     begins = np.zeros(indices.size + 1, np.bool_)
     begins[indptr[:-1]] = True
     if (np.diff(indices) <= 0)[~begins[1:-1]].any():
-        raise ValueError("the columns of a row do not rise")
+        raise ValueError("the columns of a row do not increase")
 
 
 def check_operation(operation: Operation, manifest: Manifest, rows: int) -> None:
-    """Raise ``ValueError``, ``KeyError`` or ``TypeError`` where an operation read back does not fit a store of so many
-    rows: its journal is another store's."""
+    """Raise ``ValueError``, ``KeyError`` or ``TypeError`` if an operation does not fit a store with ``rows`` rows."""
     if isinstance(operation, AppendShard):
         check_shard(vars(operation.shard), vars(manifest))
         return
@@ -161,22 +160,22 @@ def check_operation(operation: Operation, manifest: Manifest, rows: int) -> None
     else:
         new, dtype = operation.rows, operation.rows.dtype
         if new.shape[0] < 1 or new.shape[1] != manifest.columns or sp.issparse(new) != manifest.sparse:
-            raise ValueError(f"it appends other rows than those of {manifest.columns} columns")
+            raise ValueError(f"it appends rows that do not fit {manifest.columns} columns")
         if operation.names is not None and len(operation.names) != new.shape[0]:
-            raise ValueError("it appends rows with too many or too few names")
+            raise ValueError("it appends rows with the wrong number of names")
         if operation.names is not None and not all(isinstance(name, str) for name in operation.names):
-            raise ValueError("it appends rows with names that are no text")
+            raise ValueError("it appends rows with names that are not text")
     if dtype != np.dtype(manifest.dtype):
         raise ValueError(f"its entries are {dtype}, those of the store {manifest.dtype}")
-    held: Any = operation.values if isinstance(operation, Entries) else operation.rows
-    _check_values(held.data if sp.issparse(held) else held.reshape(-1), manifest)
+    content: Any = operation.values if isinstance(operation, Entries) else operation.rows
+    _check_values(content.data if sp.issparse(content) else content.reshape(-1), manifest)
 
 
 def _check_values(values: NDArray[Any], manifest: Manifest) -> None:
-    """Raise where no writer can have written these."""
+    """Raise on values that a writer refuses."""
     if manifest.normalize is not None and values.dtype.kind != "u" and (values < 0).any():
         raise ValueError("it has negative entries")
     if values.dtype.kind == "f":
         size = np.abs(values.astype(np.float64, copy=False))
         if not ((size == 0) | ((size >= SMALLEST) & (size <= LARGEST))).all():
-            raise ValueError("it has entries that are not finite, or whose squares are not")
+            raise ValueError("it has entries that are not finite or out of range")

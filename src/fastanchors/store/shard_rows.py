@@ -1,4 +1,4 @@
-"""Rows on their way into a shard: checked, fitted to the store, made into a block, written."""
+"""Prepare and write the rows of a shard: validate them, convert them to the type of the store, build their block."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ __all__ = [
 ]
 
 SMALLEST_LIMIT = 1 << 22
-# Memory held per byte of a shard's rows: while it is made (rows, both sides, trees, temporaries), and while the next
-# one is read (the shard, and the piece its reader works on). Under a small limit two are made while one is read.
+# Memory per byte of a shard's rows: while it is built (rows, both sides, trees, temporaries), and while the next one is
+# read (the shard, and the buffer of its reader). Under a small limit two are built while one is read.
 _MADE, _READ = 5, 2
 _MEMORY_PER_BYTE = 2 * _MADE + _READ
-# Larger limits do not make larger shards but more of them at once, one in each thread.
+# Larger limits do not give larger shards, but more of them at a time, one per thread.
 _LARGEST_SHARD = 40 << 20
-# What is held whatever the size of a shard: readers' buffers and caches, and what allocators keep for themselves.
+# Memory that does not depend on the size of a shard: buffers, caches, and overhead of allocators.
 _FIXED = 8 << 20
-_COLUMN_BYTES = 40  # of memory for each column of a sparse matrix: pointers, sums and trees of two shards in the making
+_COLUMN_BYTES = 40  # bytes per column of a sparse matrix: pointers, sums and trees of the two shards being built
 
 
 def shard_bytes(memory_limit: int) -> int:
-    """Bytes of rows (as CSR or dense) that make one shard under a limit on memory, whatever the number of threads."""
+    """Bytes of rows (as CSR or dense) in a shard under a memory limit; it does not depend on the number of threads."""
     return min(_for_shards(memory_limit) // _MEMORY_PER_BYTE, _LARGEST_SHARD)
 
 
 def shards_at_once(memory_limit: int, columns: int) -> int:
-    """How many shards may be in the making under a limit on memory; ``columns`` is 0 for dense matrices."""
+    """How many shards may be built at a time under a memory limit; ``columns`` is 0 for dense matrices."""
     by_rows = (_for_shards(memory_limit) // shard_bytes(memory_limit) - _READ) // _MADE
     return max(2, min(by_rows, memory_limit // (_COLUMN_BYTES * columns))) if columns else by_rows
 
@@ -66,28 +66,28 @@ def _for_shards(memory_limit: int) -> int:
 
 
 def check_width(source: Source, columns: bool, memory_limit: int) -> None:
-    """Raise where a single row, or the column side of a single shard, is more than the limit on memory allows."""
+    """Raise if a single row, or the column side of a single shard, exceeds the memory limit."""
     n = source.shape[1]
     if source.is_sparse:
-        needed, cure = n * (_COLUMN_BYTES if columns else 0), ", or columns=False to leave out the column side"
+        needed, cure = n * (_COLUMN_BYTES if columns else 0), ", or columns=False to omit the column side"
     else:
         needed, cure = n * source.dtype.itemsize * _MEMORY_PER_BYTE, ", or make it sparse"
     needed += min(memory_limit // 4, _FIXED)
     if needed > memory_limit:
         raise TooLargeError(
-            f"{source.name} has {n:,} columns: a shard takes some {needed:,} bytes of memory to make, and memory_limit "
-            f"is {memory_limit:,}; give at least memory_limit={needed}{cure}"
+            f"{source.name} has {n:,} columns: building a shard takes about {needed:,} bytes of memory, memory_limit "
+            f"is {memory_limit:,}; pass at least memory_limit={needed}{cure}"
         )
 
 
 def check_rows(rows: Rows, normalize: str | None, first_row: int, name: str = "A") -> None:
-    """Raise, with the source's name, row and column, on an entry that the sample model cannot take."""
+    """Raise on an entry that the sample model does not allow, with source, row and column."""
     check_finite(rows, signed=normalize is None, first_row=first_row, name=name)
     check_squares(rows, first_row=first_row)
 
 
 def block_of(rows: Rows, normalize: str | None, columns: bool) -> Block:
-    """The block of checked rows."""
+    """The block of validated rows."""
     block = make_block(rows, l1=normalize == "l1", columns=columns)
     if not (np.isfinite(block.squares(np.arange(rows.shape[0]))).all() and np.isfinite(block.row_total)):
         raise InvalidInputError("the sum of the squares is not finite; rescale the matrix")
@@ -100,14 +100,14 @@ def stored_rows(block: Block) -> Rows:
 
 
 def stacked(parts: Sequence[Rows]) -> Rows:
-    """Rows under each other."""
+    """Concatenated rows."""
     if len(parts) == 1:
         return parts[0]
     return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 def new_rows(source: Any, store: Any, options: dict[str, Any]) -> Iterator[tuple[Rows, Sequence[str] | None]]:
-    """Rows to append, in pieces of the size of a shard, checked and of the store's width, kind and type."""
+    """Rows to append, in pieces of the size of a shard, validated and converted to the layout of the store."""
     opened = open_source(source, **options)
     if opened.shape[1] != store.shape[1]:
         raise InvalidInputError(f"{opened.name} has {opened.shape[1]} columns, the store has {store.shape[1]}")
@@ -123,9 +123,9 @@ def new_rows(source: Any, store: Any, options: dict[str, Any]) -> Iterator[tuple
 
 
 def _column_order(source: Source, store: Any) -> Array | None:
-    """Which column of the source is which of the store, by name; None where they come in the same order.
+    """For each column of the store the column of the source with that name; None if the order is the same.
 
-    Columns that a name tells apart are never mixed up: other names, or the same ones twice, are refused.
+    Missing or duplicate names are errors.
     """
     new, known = source.column_names, store.column_names
     if new is None or known is None or all(a == b for a, b in zip(new, known, strict=True)):
@@ -134,17 +134,17 @@ def _column_order(source: Source, store: Any) -> Array | None:
     for name in known:
         if name not in place:
             raise InvalidInputError(
-                f"{source.name} has no column {name!r}, the store has; name its columns as the store's are, or give "
-                "column_names=store.column_names if they come in the same order"
+                f"{source.name} has no column {name!r}, but the store has; rename its columns, or pass "
+                "column_names=store.column_names if they are in the same order"
             )
     if len(place) < len(new):
         twice = next(name for j, name in enumerate(new) if place[name] != j)
-        raise InvalidInputError(f"{source.name}: two columns are named {twice!r}, so they cannot be told apart")
+        raise InvalidInputError(f"{source.name}: two columns are named {twice!r}; names must be unique")
     return np.array([place[name] for name in known])
 
 
 def _reordered(rows: Rows, order: Array) -> Rows:
-    """Columns ``order`` of the rows; sparse ones stay canonical."""
+    """The rows with their columns in the given order; sparse rows stay canonical."""
     if not sp.issparse(rows):
         return np.ascontiguousarray(rows[:, order])
     place = np.empty(order.size, rows.indices.dtype)
@@ -155,7 +155,7 @@ def _reordered(rows: Rows, order: Array) -> Rows:
 
 
 def _fitted(rows: Rows, store: SampleMatrix, first: int) -> Rows:
-    """The rows as sparse or dense, and of the type, as the store is; raises where a value does not fit."""
+    """The rows converted to sparse or dense and to the type of the store; raises if a value does not fit."""
     if store.is_sparse:
         rows = sp.csr_array(rows)
     elif sp.issparse(rows):
@@ -174,7 +174,7 @@ def _fitted(rows: Rows, store: SampleMatrix, first: int) -> Rows:
 
 
 def _without_idle_nodes(arrays: dict[str, Array], shape: tuple[int, int]) -> dict[str, Array]:
-    """Segments of at most 32 entries have no tree: where all rows, or all columns, are so short, no room is kept."""
+    """Drop node arrays that are not used because all rows, or all columns, have at most 32 entries."""
     for name, ends, width in (
         ("row_nodes", "indptr", shape[1]),
         ("l1_nodes", "indptr", shape[1]),
@@ -188,7 +188,7 @@ def _without_idle_nodes(arrays: dict[str, Array], shape: tuple[int, int]) -> dic
 def write_shard(
     folder: Path, number: int, block: Block, names: Sequence[str] | None, sidecars: Sequence[Sidecar], first_row: int
 ) -> Shard:
-    """Write one pristine block, its names and its sidecars as shard ``number``; nothing is left when that fails."""
+    """Write a pristine block, its names and its sidecars as shard ``number``; removes the files if it fails."""
     arrays = _without_idle_nodes(block.arrays(), block.shape)
     if names is not None:
         arrays |= encode_names(names)

@@ -1,4 +1,4 @@
-"""The shards of an open store: which files its blocks of rows are mapped from, their names and their sidecars."""
+"""The mapped shards of an open store: blocks of rows, names and sidecars."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def map_block(folder: Path, shard: Shard, manifest: Manifest) -> tuple[Block, Ar
 
 
 class MappedShards:
-    """What a store has mapped of one generation and of the shards appended since.
+    """The shards of one generation and those appended since, mapped.
 
     Attributes
     ----------
@@ -37,9 +37,9 @@ class MappedShards:
     first_blocks
         The blocks of the manifest's shards.
     shards
-        Beside the blocks of the matrix; None for rows that are in memory and in the journal only.
+        One per block of the matrix; None for a block of rows that are only in memory and in the journal.
     next_shard
-        Number for the next shard file.
+        Number of the next shard file.
     row_names, column_names
         Names, where there are any.
     """
@@ -50,7 +50,7 @@ class MappedShards:
         self.first_blocks = [block for block, _ in mapped]
         self.shards: list[Shard | None] = list(manifest.shards)
         self.next_shard = manifest.next_shard
-        # Sidecars too are mapped now: a later compaction removes the names of these files.
+        # Sidecars are mapped now, because a later compaction removes these files.
         self._maps: dict[str, Arrays] = {}
         self._map_sidecars(description for shard in manifest.shards for description in shard.extras.values())
         self._map_sidecars(manifest.extras.values())
@@ -67,12 +67,12 @@ class MappedShards:
         self.row_names: Sequence[str] | None = Names(self._name_parts) if named else None
 
     def load_shard(self, shard: Shard) -> tuple[Block, Arrays]:
-        """The block of a shard of appended rows, and the arrays of its file; its sidecars are mapped too."""
+        """Map a shard of appended rows and its sidecars; returns its block and the arrays of its file."""
         self._map_sidecars(shard.extras.values())
         return map_block(self.folder, shard, self.manifest)
 
     def add_shard(self, shard: Shard, loaded: tuple[Block, Arrays]) -> None:
-        """A shard of appended rows, as :meth:`load_shard` gave it, is part of the store."""
+        """Add a shard of appended rows, loaded by :meth:`load_shard`."""
         block, arrays = loaded
         self.shards.append(shard)
         self._name_parts.append((block.shape[0], arrays))
@@ -80,32 +80,32 @@ class MappedShards:
         self.next_shard += 1
 
     def add_names(self, rows: int, names: Sequence[str] | None) -> None:
-        """The names of appended rows that are in memory."""
+        """Add the names of appended rows that are in memory."""
         self._name_parts.append((rows, encode_names(names) if names is not None else {}))
         self._set_row_names()
 
     def unwritten_rows(self, starts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """The rows that have no file, where block b begins at ``starts[b]``."""
+        """The rows that have no file; block b begins at ``starts[b]``."""
         bounds = zip(self.shards, starts[:-1], starts[1:], strict=True)
         return [np.arange(start, stop) for shard, start, stop in bounds if shard is None]
 
     def files(self) -> set[str]:
-        """Every file that the manifest or an appended shard refers to."""
+        """Names of all files that the manifest or an appended shard refers to."""
         appended = {description["file"] for shard in self.shards if shard for description in shard.files()}
         return self.manifest.files() | appended
 
     # --- sidecars ---------------------------------------------------------------------------------------------------
 
     def shared(self, name: str) -> Arrays | None:
-        """What the shards share of a sidecar."""
+        """The arrays of a sidecar that all shards share."""
         description = self.manifest.extras.get(name)
         return None if description is None else self._maps[description["file"]]
 
     def whole(self, name: str) -> Arrays | None:
-        """What a sidecar says about the whole generation."""
+        """The whole-store arrays of a sidecar."""
         description = whole_of(self.manifest, name)
         return None if description is None else self._maps[description["file"]]
 
     def of_each(self, name: str) -> list[Arrays | None]:
-        """The arrays of a sidecar beside each block."""
+        """The arrays of a sidecar for each block."""
         return [self._maps[s.extras[name]["file"]] if s is not None and name in s.extras else None for s in self.shards]

@@ -1,12 +1,12 @@
-"""Sidecars: further files of a store, such as an index, made from the same blocks of rows in the same pass.
+"""Sidecars: additional files of a store, such as an index, computed from the same blocks of rows in the same pass.
 
-The store knows nothing of what a sidecar is for. A build is given the sidecars to make (:class:`Sidecar` objects), a
-writer the kinds that it can keep up to date (:class:`Sidecar` classes); a sidecar that is not kept up to date is left
-out of new shards, and what it said about the whole store is removed by the next compaction.
+The store does not know the purpose of a sidecar. A build takes the sidecars to make (:class:`Sidecar` objects), a
+writer takes the kinds that it keeps up to date (:class:`Sidecar` classes). A sidecar that is not kept up to date is
+missing in new shards, and its whole-store arrays are removed by the next compaction.
 
-A sidecar has three kinds of arrays: those shared by all shards, those of each shard, and those about the whole store.
-The latter describe the rows of one generation: :meth:`SidecarHost.sidecar_arrays` returns them together with the cursor
-of that state, and ``store.changes_since(cursor)`` says which rows have changed since.
+A sidecar has three kinds of arrays: those shared by all shards, those of each shard, and those of the whole store. The
+last describe the rows of one generation: :meth:`SidecarHost.sidecar_arrays` returns them together with the cursor of
+that state, and ``store.changes_since(cursor)`` returns the rows that have changed since.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _WHOLE_FILE = re.compile(r"whole-(\d{6,})\.")
 
 
 class Sidecar(ABC):
-    """One sidecar of a store in the making, or of one that is open for writing.
+    """One sidecar of a store that is being built or is open for writing.
 
     Attributes
     ----------
     name : str
-        Short, stable, fit for a file name; the same for all sidecars of a kind.
+        Short and stable, used in file names; the same for all sidecars of a class.
     temporary : bool
-        Whether the arrays of the shards serve the build alone: they are then not made durable.
+        Whether the arrays of the shards are only used by the build; they are then not synced.
     rows_at_hand : bool
-        Whether :meth:`finish` may read the rows again at little cost; a build says so before :meth:`begin`.
+        Whether :meth:`finish` can read the rows again cheaply; a build sets it before :meth:`begin`.
     """
 
     name: str
@@ -51,50 +51,50 @@ class Sidecar(ABC):
     @classmethod
     @abstractmethod
     def load(cls, shared: Arrays) -> Sidecar:
-        """The sidecar of an existing store, from what :meth:`begin` returned (empty where that was not kept)."""
+        """The sidecar of an existing store, from the result of :meth:`begin` (empty if that was not stored)."""
 
     def wanted(self, shape: tuple[int | None, int]) -> bool:
-        """Whether a matrix of that shape (rows not known: None) gets this sidecar at all."""
+        """Whether to make this sidecar for a matrix of that shape (None: unknown number of rows)."""
         return True
 
     @abstractmethod
     def begin(self, block: Block) -> Arrays:
-        """Called once, with the first block of a build: the arrays shared by all shards."""
+        """The arrays shared by all shards. Called once, with the first block of a build."""
 
     @abstractmethod
     def add_block(self, block: Block, first_row: int) -> Arrays:
         """The arrays of one shard. Called from several threads, after :meth:`begin`."""
 
     def finish(self, store: Any) -> Arrays | None:
-        """Arrays about the whole store, whose blocks are all written; None for none. The end of a build."""
+        """Arrays of the whole store, or None. Called at the end of a build, when all blocks are written."""
         return None
 
     def keep_shards(self, store: Any) -> bool:
-        """Whether the arrays of the shards stay after the build."""
+        """Whether the arrays of the shards are kept after the build."""
         return not self.temporary
 
     @classmethod
     def check(cls, store: Any) -> None:
-        """Raise ``ValueError`` where what the sidecar says of the store cannot be so. Called by ``fa.verify``.
+        """Raise ``ValueError`` if the sidecar does not match the store. Called by ``fa.verify``.
 
-        ``store`` shows the rows that the sidecar describes, without changes made since.
+        ``store`` has the rows that the sidecar describes, without later changes.
         """
         return
 
     def compact(self, store: Any) -> Arrays | None:
-        """The same as :meth:`finish` for a store that is written anew, changes included."""
+        """Like :meth:`finish`, for a compaction of a store with changes."""
         return self.finish(store)
 
 
 class SidecarHost(ABC):
-    """What has sidecars to read: a store.
+    """Interface of objects whose sidecars can be read, such as a store.
 
     Attributes
     ----------
     memory_limit : int
-        Bytes that making a sidecar may hold.
+        Bytes of memory that making a sidecar may use.
     rows_marked : int
-        Rows that are marked in this process at a time, at most; fewer than all where other processes hold them.
+        Largest number of rows that this process marks at a time; limited if other processes hold the rows.
     """
 
     memory_limit: int = 1 << 30
@@ -107,15 +107,15 @@ class SidecarHost(ABC):
 
     @abstractmethod
     def shared_arrays(self, name: str) -> Arrays | None:
-        """The arrays that the shards share; None where the store has no such sidecar."""
+        """The arrays that all shards share; None if the store has no such sidecar."""
 
     @abstractmethod
     def sidecar_arrays(self, name: str) -> tuple[Arrays, int] | None:
-        """The arrays about the whole store, and the cursor of the rows they describe; None where there are none."""
+        """The whole-store arrays, and the cursor of the state they describe; None if there are none."""
 
 
 def write_whole(folder: Any, wholes: Mapping[str, Arrays | None], generation: int) -> dict[str, dict[str, Any]]:
-    """Write what sidecars say about the whole store; the descriptions of the files, for the manifest."""
+    """Write the whole-store arrays of sidecars; returns the descriptions of the files for the manifest."""
     described = {}
     for name, arrays in wholes.items():
         if arrays is not None:
@@ -125,32 +125,32 @@ def write_whole(folder: Any, wholes: Mapping[str, Arrays | None], generation: in
 
 
 def whole_of(manifest: Manifest, name: str) -> dict[str, Any] | None:
-    """The description of what a sidecar says about the whole store; None unless it was made for this generation.
+    """The description of the whole-store arrays of a sidecar; None unless they were made for this generation.
 
-    Each generation has its own list of changes, so that arrays made for an earlier one would never hear of theirs.
+    Each generation has its own log of changes, so changes since an earlier generation are not known.
     """
     description = manifest.extras.get(whole_name(name))
     if description is None:
         return None
     made_for = description.get("generation")
-    if made_for is None:  # files of earlier releases say it in their name
+    if made_for is None:  # earlier releases have the generation in the file name only
         number = _WHOLE_FILE.match(description["file"])
         made_for = int(number[1]) if number else None
     return description if made_for == manifest.generation else None
 
 
 def whole_name(name: str) -> str:
-    """The key in the manifest of what a sidecar says about the whole store."""
+    """The key of the whole-store arrays of a sidecar in the manifest."""
     return name + _WHOLE
 
 
 def shared_only(extras: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Of the files in a manifest those that hold for every generation: what shards share."""
+    """The descriptions in a manifest that are valid for every generation: arrays that shards share."""
     return {name: description for name, description in extras.items() if not name.endswith(_WHOLE)}
 
 
 def loaded(kinds: Sequence[type[Sidecar]], host: SidecarHost, manifest: Manifest, *, shards: bool) -> list[Sidecar]:
-    """The sidecars of those kinds that a store has; with ``shards`` only those with arrays beside the shards."""
+    """The sidecars of these kinds that a store has; with ``shards`` only those with arrays per shard."""
     sidecars = []
     for kind in kinds:
         shared = host.shared_arrays(kind.name)

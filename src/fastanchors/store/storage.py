@@ -1,11 +1,11 @@
-"""Where the files of a store are read from: a directory, or an object storage such as ``s3://bucket/x.store``.
+"""Storage of the files of a store: a directory, or an object storage such as ``s3://bucket/x.store``.
 
-An object storage has no renames and no locks, but it can create an object if and only if there is none of that name. So
+An object storage has no renames and no locks, but it can create an object only if none of that name exists. Therefore
 
-- the files that a manifest refers to have names of their own, drawn at random, and never change;
-- each committed state is an object ``generations/NNNNNN.json``, a manifest. Creating it is the commit: of two writers
-  the second finds the name taken. A writer that is killed before leaves files that nothing refers to;
-- ``manifest.json`` is a copy of the newest one, so that a copy of the whole prefix on disk is a store of its own.
+- the files that a manifest refers to have random names and never change;
+- each committed state is a manifest ``generations/NNNNNN.json``. Creating it is the commit: of two writers the second
+  gets an error. A writer that is killed before leaves files that nothing refers to;
+- ``manifest.json`` is a copy of the newest one, so that a copy of the whole prefix on disk is a store.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from .manifest import MANIFEST, Manifest
 __all__ = ["Directory", "ObjectStorage", "Storage", "is_object_address", "storage_of"]
 
 _GENERATIONS = "generations"
-_RANGE = 1 << 26  # bytes that one request reads
-_PIECE = 1 << 18  # bytes of a piece of a file, where only some rows of it are read
+_RANGE = 1 << 26  # bytes per request
+_PIECE = 1 << 18  # bytes of a cached piece of a file, if only some of its rows are read
 _CACHE_BYTES = 1 << 34
 
 
@@ -44,28 +44,28 @@ def is_object_address(path: Any) -> bool:
 
 
 def storage_of(path: Any) -> Storage:
-    """Where the store at a path or an address is read from."""
+    """The storage of the store at a path or an address."""
     return ObjectStorage(path) if is_object_address(path) else Directory(local_path(path))
 
 
 class Storage(ABC):
-    """The files of a store, to read. Files that a manifest refers to never change."""
+    """Read access to the files of a store. Files that a manifest refers to never change."""
 
     @abstractmethod
     def __str__(self) -> str:
-        """What error messages call the store."""
+        """The name of the store in error messages."""
 
     @abstractmethod
     def manifest(self) -> Manifest:
-        """The state committed last."""
+        """The last committed state."""
 
     @abstractmethod
     def map(self, description: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arrays of a file, by the description that the manifest has of it."""
+        """The arrays of a file, given its description in the manifest."""
 
 
 class Directory(Storage):
-    """A store in a directory that every reader sees."""
+    """A store in a directory that all readers share."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -84,27 +84,27 @@ class Directory(Storage):
             return map_arrays(self.path, description)
         except FileNotFoundError:
             raise StoreError(
-                f"{self.path / description['file']} is not there: every worker needs the same path, and a store that "
-                "has been compacted meanwhile must be connected to again"
+                f"{self.path / description['file']} does not exist: every worker needs the same path, and a store that "
+                "was compacted meanwhile must be connected to again"
             ) from None
 
 
 class ObjectStorage(Storage):
-    """A store in an object storage, read through fsspec; files are kept in a local cache.
+    """A store in an object storage, read through fsspec, with a local cache of its files.
 
     Parameters
     ----------
     address : str
-        Such as ``s3://bucket/x.store``. The package of the file system must be installed (``s3fs``, ``gcsfs``, …).
+        For example ``s3://bucket/x.store``. The package of the file system (``s3fs``, ``gcsfs``, …) must be installed.
     cache : path or None
         The directory of the cache; by default ``$FASTANCHORS_CACHE``, or one in the system's temporary directory.
     cache_bytes : int
-        What the cache may hold; those not used for longest go first.
+        Size limit of the cache; the least recently used files are removed first.
 
     Attributes
     ----------
     requests : int
-        Requests made by this object so far.
+        Number of requests so far.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class ObjectStorage(Storage):
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def generation(self) -> int:
-        """The number of the state committed last; 0 where there is no store."""
+        """The number of the last committed state; 0 if there is no store."""
         with self._errors("read"):
             try:
                 found = self._system.ls(f"{self._root}/{_GENERATIONS}", detail=False, refresh=True)
@@ -152,10 +152,10 @@ class ObjectStorage(Storage):
         return map_arrays(file.parent, {**description, "file": file.name})
 
     def fetch(self, description: Mapping[str, Any]) -> Path:
-        """A local copy of a whole file."""
+        """The path of a local copy of a whole file."""
         file = self._cached(description)
         try:
-            os.utime(file)  # used now
+            os.utime(file)  # mark as recently used
         except FileNotFoundError:
             self._download(description["file"], description["bytes"], file)
         return file
@@ -165,7 +165,7 @@ class ObjectStorage(Storage):
         return self._cached(description).exists()
 
     def ranges(self, description: Mapping[str, Any], spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes (start, stop) of a file, from pieces of 256 KiB; those that are missing are fetched together."""
+        """The bytes (start, stop) of a file, from cached pieces of 256 KiB; missing ones are fetched together."""
         every = [range(start // _PIECE, -(-stop // _PIECE)) for start, stop in spans]
         numbers = sorted({number for some in every for number in some})
         files = {number: self._cached(description, f"-{number}") for number in numbers}
@@ -173,7 +173,7 @@ class ObjectStorage(Storage):
         for number, file in files.items():
             with contextlib.suppress(FileNotFoundError):
                 found[number] = file.read_bytes()
-                os.utime(file)  # used now
+                os.utime(file)  # mark as recently used
         missing = [number for number in numbers if number not in found]
         ends = [min(description["bytes"], (number + 1) * _PIECE) for number in missing]
         if missing:
@@ -193,12 +193,12 @@ class ObjectStorage(Storage):
         ]
 
     def _cached(self, description: Mapping[str, Any], more: str = "") -> Path:
-        """Where a copy lies: named by what it holds, so that it is never another file's."""
+        """The path of a cached copy; its name is a hash of address and description, so that it is unique."""
         key = hashlib.sha256(f"{self.address}\n{json.dumps(description, sort_keys=True)}".encode()).hexdigest()[:32]
         return self.cache / f"{key}{more}.bin"
 
     def _download(self, name: str, size: int, file: Path) -> None:
-        """In ranges, under another name until it is whole."""
+        """Download a file in ranges, under a temporary name until it is complete."""
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         part = file.with_suffix(f".{secrets.token_hex(4)}.part")
         try:
@@ -216,7 +216,7 @@ class ObjectStorage(Storage):
         self._make_room(file)
 
     def _make_room(self, newest: Path) -> None:
-        """Remove what was not used for longest; maps of removed files stay valid."""
+        """Remove the least recently used files; maps of removed files stay valid."""
         files = []
         for file in self.cache.glob("*.bin"):
             with contextlib.suppress(FileNotFoundError):
@@ -231,18 +231,18 @@ class ObjectStorage(Storage):
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def put(self, file: Path, name: str) -> None:
-        """Write a local file as an object; it is not part of the store before a manifest refers to it."""
+        """Upload a local file; it is not part of the store until a manifest refers to it."""
         with self._errors("write", name):
             self._system.put_file(str(file), f"{self._root}/{name}")
 
     def remove(self, names: list[str]) -> None:
-        """Remove objects that no manifest refers to, as far as that succeeds."""
+        """Remove objects that no manifest refers to; errors are ignored."""
         for name in names:
             with contextlib.suppress(Exception):
                 self._system.rm_file(f"{self._root}/{name}")
 
     def remove_before(self, generation: int, files: set[str]) -> None:
-        """Remove what only the states before a generation have referred to, as far as that succeeds."""
+        """Remove files that only states before ``generation`` refer to; errors are ignored."""
         with contextlib.suppress(Exception):
             names = self._system.ls(f"{self._root}/{_GENERATIONS}", detail=False, refresh=True)
             old = sorted(PurePosixPath(name).name for name in names)
@@ -252,28 +252,28 @@ class ObjectStorage(Storage):
             self.remove(old)
 
     def remove_prefix(self, prefix: str) -> None:
-        """Remove all objects whose names begin so, as far as that succeeds."""
+        """Remove all objects whose names begin with ``prefix``; errors are ignored."""
         with contextlib.suppress(Exception):
             found = self._system.ls(self._root, detail=False, refresh=True)
             self.remove([name for name in (PurePosixPath(path).name for path in found) if name.startswith(prefix)])
 
     def commit(self, manifest: Manifest) -> None:
-        """Create the manifest of a generation; an error where another writer was first."""
+        """Create the manifest of a generation; raises if another writer has created it."""
         content, name = manifest.encode(), f"{_GENERATIONS}/{manifest.generation:06d}.json"
         with self._errors("write", name):
             try:
                 self._system.pipe_file(f"{self._root}/{name}", content, mode="create")
             except FileExistsError:
                 raise StoreError(
-                    f"another writer has committed generation {manifest.generation} of {self.address} meanwhile; "
-                    "nothing of yours is in it: open the store again and repeat"
+                    f"another writer has committed generation {manifest.generation} of {self.address} meanwhile; your "
+                    "changes were not committed: open the store again and repeat them"
                 ) from None
-        with contextlib.suppress(OSError):  # a copy for tools that know nothing of generations
+        with contextlib.suppress(OSError):  # a copy for tools that do not know generations
             self._system.pipe_file(f"{self._root}/{MANIFEST}", content)
 
     @contextlib.contextmanager
     def _errors(self, doing: str, name: str = "") -> Iterator[None]:
-        """One :class:`StoreError` for whatever the file system raises."""
+        """Turn any exception of the file system into a :class:`StoreError`."""
         self.requests += 1
         try:
             yield
@@ -283,7 +283,7 @@ class ObjectStorage(Storage):
             if not name:
                 raise
             raise StoreError(
-                f"{self.address}/{name} is not there: the store was replaced meanwhile, open it again"
+                f"{self.address}/{name} does not exist: the store was replaced meanwhile, open it again"
             ) from error
         except Exception as error:
             where = f"{self.address}/{name}".rstrip("/")

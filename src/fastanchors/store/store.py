@@ -1,9 +1,9 @@
-"""The store: a sample matrix whose blocks are mapped from files, and a journal that follows its write log.
+"""The store: a sample matrix whose blocks are mapped from files, with a journal of its changes.
 
-Blocks are mapped copy-on-write: an update changes pages in this process only, and becomes durable as a record of the
-journal at ``commit``. Opening maps the shards of the manifest and replays the journal; compaction writes changed shards
-anew and replaces the manifest. So files that are referred to never change, a reader keeps what it has mapped, and every
-step is atomic by one rename or one record.
+Blocks are mapped copy-on-write: an update changes pages in this process only, and ``commit`` makes it durable as a
+record of the journal. Opening maps the shards of the manifest and replays the journal; compaction rewrites changed
+shards and replaces the manifest. So files that a manifest refers to never change, a reader can keep its maps, and every
+step is made atomic by one rename or one record.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from .writer import Writer
 
 __all__ = ["Store", "open"]
 
-_ATTEMPTS = 20  # a reader that meets a compaction starts again
 _Result = TypeVar("_Result")
 
-_PAGES = 1 << 22  # bytes of mapped pages that a row read here and there may bring in, as systems map in advance
-_INLINE_ROWS = 1 << 20  # bytes of appended rows that are kept in the journal; larger pieces get a shard file at once
+_ATTEMPTS = 20  # how often a reader retries if the store is compacted while it is opened
+_PAGES = 1 << 22  # bytes of mapped pages that reading one row may load, with the read-ahead of the system
+_INLINE_ROWS = 1 << 20  # bytes of appended rows that are stored in the journal; larger pieces get a shard file at once
 
 
 def open(
@@ -58,18 +58,18 @@ def open(
     memory_limit: int = 1 << 30,
     sidecars: Sequence[type[Sidecar]] = (),
 ) -> Store:
-    """Open a store; costs milliseconds, whatever its size, plus the replay of its journal.
+    """Open a store; takes milliseconds for any size, plus the replay of its journal.
 
     Parameters
     ----------
     path
         The directory that :func:`fastanchors.build` made.
     mode
-        ``"r"`` to read the state committed last; ``"r+"`` to change it, one writer at a time.
+        ``"r"`` to read the last committed state; ``"r+"`` to change it, one writer at a time.
     memory_limit
-        Bytes of changed pages and of shards in the making that a writer may hold before it compacts.
+        Bytes of changed pages and of new shards in memory at which a writer compacts.
     sidecars
-        The kinds of sidecars that a writer keeps up to date; others are left out of what it writes.
+        The kinds of sidecars that a writer keeps up to date; it does not write others.
     """
     if mode not in ("r", "r+"):
         raise InvalidInputError(f"mode must be 'r' or 'r+', got {mode!r}")
@@ -78,11 +78,11 @@ def open(
 
 
 class Store(SampleDelegate, SidecarHost):
-    """A sample matrix on disk: every call of :class:`~fastanchors.SampleMatrix`, and the ones below.
+    """A sample matrix on disk: all methods of :class:`~fastanchors.SampleMatrix`, and those below.
 
-    Made by :func:`fastanchors.build` and :func:`fastanchors.open`. Changes live in memory until :meth:`commit`; what is
-    committed survives a crash. :meth:`close` and the end of a ``with`` block commit, except after an exception.
-    Pickling sends the path: the other process opens what is committed.
+    Made by :func:`fastanchors.build` and :func:`fastanchors.open`. Changes are in memory until :meth:`commit`, after
+    which they survive a crash. :meth:`close` and the end of a ``with`` block commit, except after an exception.
+    Pickling sends the path: the other process opens the last committed state.
 
     Examples
     --------
@@ -103,11 +103,11 @@ class Store(SampleDelegate, SidecarHost):
         self, path: Path, mode: str = "r", memory_limit: int = 1 << 30, kinds: Sequence[type[Sidecar]] = ()
     ) -> None:
         check_platform()
-        # Mode "lazy" (what a build returns) takes the writer's lock with the first change.
+        # Mode "lazy" (the result of a build) takes the writer's lock at the first change.
         self.path, self.mode, self.memory_limit, self._kinds = absolute(path), mode, memory_limit, kinds
         self._writer = Writer(self.path, mode)
         if mode == "r+":
-            Manifest.read(self.path)  # a clear error before a lock file is made in some other directory
+            Manifest.read(self.path)  # raises before a lock file is created in a directory that is not a store
             self._writer.lock()
         try:
             self._load()
@@ -119,7 +119,7 @@ class Store(SampleDelegate, SidecarHost):
 
     @classmethod
     def unwritten(cls, path: Path, manifest: Manifest, memory_limit: int) -> Store:
-        """The store of a manifest that is not written yet, to read: for the sidecars of a build."""
+        """A store opened for reading from a manifest that is not written yet, for the sidecars of a build."""
         self = cls.__new__(cls)
         self.path, self.mode, self.memory_limit, self._kinds = absolute(path), "r", memory_limit, ()
         self._writer = Writer(self.path, "r")
@@ -129,7 +129,7 @@ class Store(SampleDelegate, SidecarHost):
     # --- loading ----------------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
-        """Map the newest generation and replay its journal; start again if it is compacted or replaced meanwhile."""
+        """Map the newest generation and replay its journal; retry if it is compacted or replaced meanwhile."""
         for attempt in range(_ATTEMPTS):
             place, manifest = which_directory(self.path), Manifest.read(self.path)
             try:
@@ -140,7 +140,7 @@ class Store(SampleDelegate, SidecarHost):
                 if Manifest.read(self.path) == manifest:
                     raise CorruptStoreError(f"{error.filename} is missing; restore it from a copy") from None
             except CorruptStoreError:
-                # A journal read in the middle of a commit can look damaged; one that stays so is.
+                # A journal read during a commit can look damaged; it is damaged only if retries fail too.
                 if attempt >= 3 or self._writer.locked:
                     raise
                 time.sleep(0.01)
@@ -148,14 +148,14 @@ class Store(SampleDelegate, SidecarHost):
                 raise
             except OSError as error:
                 raise disk_error(self.path, "open", error) from error
-        raise StoreError(f"{self.path} is being replaced again and again; try later")
+        raise StoreError(f"{self.path} was replaced during each of {_ATTEMPTS} attempts to open it; try again later")
 
     def _map(self, manifest: Manifest) -> None:
         journal = self.path / manifest.journal
         state = read_journal(journal, manifest.generation)
         self._take(MappedShards(self.path, manifest))
         committed = itertools.chain.from_iterable(decode(record.payload, str(journal)) for record in state.records)
-        for operation in joined(list(committed)):  # many changes at once cost less each
+        for operation in joined(list(committed)):  # batches are faster
             try:
                 check_operation(operation, manifest, self.shape[0])
                 if isinstance(operation, Entries):
@@ -168,7 +168,7 @@ class Store(SampleDelegate, SidecarHost):
         self._writer.end, self._writer.commits = state.end, len(state.records)
 
     def _take(self, mapped: MappedShards) -> None:
-        """Become the matrix of those shards."""
+        """Make the matrix of these shards."""
         folder = None if self.mode == "r" else self.path
         self._matrix = MappedMatrix.of(mapped.first_blocks, mapped.manifest.normalize, folder, self.memory_limit)
         self._matrix._log = WriteLog(journaled=True)
@@ -176,18 +176,18 @@ class Store(SampleDelegate, SidecarHost):
 
     def _adopt(self, mapped: MappedShards) -> None:
         self._mapped, self.manifest = mapped, mapped.manifest
-        self._written_at = self._matrix.cursor  # the files hold the rows of this state
-        self._sidecars: list[Sidecar] | None = None  # with arrays beside the shards, of kinds that are kept up
-        self._compact_from = 0  # bytes of the journal before a compaction that failed is tried again
+        self._written_at = self._matrix.cursor  # the state of the rows in the files
+        self._sidecars: list[Sidecar] | None = None  # those with arrays per shard that are kept up to date
+        self._compact_from = 0  # length of the journal at which a failed compaction is tried again
 
     @property
     def row_names(self) -> Sequence[str] | None:  # type: ignore[override]
-        """Names of the rows, where there are any."""
+        """Names of the rows, or None."""
         return self._mapped.row_names
 
     @property
     def column_names(self) -> Sequence[str] | None:  # type: ignore[override]
-        """Names of the columns, where there are any."""
+        """Names of the columns, or None."""
         return self._mapped.column_names
 
     # --- changes ----------------------------------------------------------------------------------------------------
@@ -199,21 +199,21 @@ class Store(SampleDelegate, SidecarHost):
         self._matrix[index] = value
 
     def update(self, rows: ArrayLike, columns: ArrayLike, values: ArrayLike) -> None:
-        """Set many stored entries; of several values for one entry the last wins. All are set or none."""
+        """Set many stored entries; of several values for one entry the last wins. If one is refused, none is set."""
         self._start_writing()
         self._matrix.update(rows, columns, values)
 
     def add(self, rows: ArrayLike, columns: ArrayLike, deltas: ArrayLike) -> None:
-        """Add to many stored entries; several deltas for one entry are summed (in double precision) and added."""
+        """Add to many stored entries; several deltas for one entry are summed first (in double precision)."""
         self._start_writing()
         self._matrix.add(rows, columns, deltas)
 
     @writes
     def append(self, rows: Any, *, row_names: Sequence[str] | None = None, **options: Any) -> None:
-        """New rows at the end: anything that :func:`fastanchors.build` reads, of the store's width and type.
+        """Append rows: anything that :func:`fastanchors.build` reads, with the columns and the type of the store.
 
-        All of it or, where something is refused, nothing. Few rows are kept in the journal, many written as shards
-        aside; they are part of the store with the next commit. Rows without names are called by their index.
+        If a row is refused, nothing is appended. Few rows are stored in the journal, many as new shards; the next
+        commit makes them part of the store. Rows without names have their index as name.
         """
         self._write_here()
         self._matrix._flush()
@@ -236,7 +236,7 @@ class Store(SampleDelegate, SidecarHost):
                     first_row += part.shape[0]
                 if number > self._mapped.next_shard:
                     with disk_errors(self.path, "append to"):
-                        sync_directory(self.path)  # the record of the next commit refers to these files by their names
+                        sync_directory(self.path)  # the record of the next commit refers to these files
         except BaseException:
             for operation, _ in made:
                 if isinstance(operation, AppendShard):
@@ -247,7 +247,7 @@ class Store(SampleDelegate, SidecarHost):
             self._append(operation, loaded_shard)
 
     def _append(self, operation: Operation, loaded_shard: Any = None) -> None:
-        """Rows of a checked operation become part of the matrix."""
+        """Add the rows of a validated operation to the matrix."""
         first_row, blocks = self.shape[0], list(self._blocks)
         if isinstance(operation, AppendShard):
             mapped = loaded_shard or self._mapped.load_shard(operation.shard)
@@ -260,7 +260,7 @@ class Store(SampleDelegate, SidecarHost):
         self._matrix._set_blocks(blocks)
 
     def _with_rows(self, blocks: list[Block], operation: AppendRows) -> list[Block]:
-        """New rows as a block in memory, joined with those before it so that sizes halve from one to the next."""
+        """Add new rows as a block in memory, merged so that each such block is more than twice as large as the next."""
         rows, shards = operation.rows, list(self._mapped.shards)
         while shards[-1] is None and blocks[-1].shape[0] <= 2 * rows.shape[0]:
             rows = stacked([stored_rows(blocks.pop()), rows])
@@ -271,10 +271,10 @@ class Store(SampleDelegate, SidecarHost):
         return blocks
 
     def commit(self) -> None:
-        """Make every change so far durable, as one: after a crash all of them are there or none. One sync of the disk.
+        """Make all changes so far durable, atomically: after a crash all of them are there or none. Takes one sync.
 
-        When the journal has grown long, or changed pages fill the memory limit, the store is compacted too. Where that
-        fails, as on a full disk, a warning says so: the commit itself is done, and the store is as good as before.
+        If the journal is long, or changed pages exceed the memory limit, the store is also compacted. If that fails,
+        for example on a full disk, there is a warning: the commit itself is done, and the store is intact.
         """
         self._commit()
         if self._writer.active and self._writer.end >= self._compact_from and worth_compacting(self):
@@ -288,7 +288,7 @@ class Store(SampleDelegate, SidecarHost):
 
     @writes
     def _commit(self) -> None:
-        """Pending changes become one record of the journal."""
+        """Write pending changes as one record of the journal."""
         self._matrix._flush()
         if self._log.pending:
             self._write_here()
@@ -296,26 +296,26 @@ class Store(SampleDelegate, SidecarHost):
             self._log.discard_operations()
 
     def compact(self) -> None:
-        """Write changed shards anew, merge small ones and start an empty journal: one new generation, atomically.
+        """Rewrite changed shards, merge small ones and start an empty journal: a new generation, atomically.
 
-        Commits first. Holds as much as a build, besides what has changed; readers keep the old generation.
+        Commits first. Needs as much memory as a build, plus the changes; readers keep the old generation.
         """
         self._write_here()
         self._commit()
         with disk_errors(self.path, "compact"):
             try:
-                with self.reading():  # what is written is one state
+                with self.reading():  # other threads must not write meanwhile
                     manifest = compact(self)
             except BaseException:
                 if moved_on(self.path, self.generation):
-                    self.close(commit=False)  # what it would write from now on belongs to the old generation
+                    self.close(commit=False)  # further writes would go to the old generation
                 raise
             self._follow(manifest)
 
     def _follow(self, manifest: Manifest) -> None:
-        """Become the store of a new generation, which is in place; where that fails, this object is closed."""
+        """Switch to a new generation, which is in place; if that fails, this object is closed."""
         guard = self._guard
-        guard.wait_to_write()  # until threads that read have finished with the old files
+        guard.wait_to_write()  # until other threads have finished reading
         try:
             mapped = MappedShards(self.path, manifest)
             self._matrix._set_blocks(mapped.first_blocks)
@@ -329,7 +329,7 @@ class Store(SampleDelegate, SidecarHost):
             guard.end_write()
 
     def consolidate(self) -> None:
-        """The same as :meth:`compact` for a writer; a reader rebuilds what changed in memory."""
+        """:meth:`compact` for a writer; a reader rebuilds the changed blocks in memory."""
         if self.mode == "r":
             self._matrix.consolidate()
         else:
@@ -338,14 +338,14 @@ class Store(SampleDelegate, SidecarHost):
     # --- the writer -------------------------------------------------------------------------------------------------
 
     def _start_writing(self) -> None:
-        """Hold the lock and the journal, at the state that is in memory."""
+        """Take the lock and open the journal at the state that is in memory."""
         if not self._writer.active:
             self._check_open()
             if self._writer.start(self.manifest):
                 remove_leftovers(self)
 
     def _write_here(self) -> None:
-        """The same, and the directory is still the store that was opened, and this the process that opened it."""
+        """Like :meth:`_start_writing`; also checks that the directory and the process are still the same."""
         self._start_writing()
         self._writer.check()
 
@@ -358,7 +358,7 @@ class Store(SampleDelegate, SidecarHost):
             self._matrix.shape  # noqa: B018 - raises
 
     def close(self, *, commit: bool = True) -> None:
-        """Commit (by default) and release the files and the writer's lock; repeated calls do nothing."""
+        """Commit (by default) and release the files and the writer's lock; further calls have no effect."""
         if self._closed:
             return
         try:
@@ -386,7 +386,7 @@ class Store(SampleDelegate, SidecarHost):
             raise StoreError(f"{self.path} has changes that are not committed; commit before sending it elsewhere")
         return open, (os.fspath(self.path),)
 
-    # --- what it is -------------------------------------------------------------------------------------------------
+    # --- properties -------------------------------------------------------------------------------------------------
 
     @property
     def _blocks(self) -> list[Block]:
@@ -406,18 +406,18 @@ class Store(SampleDelegate, SidecarHost):
 
     @property
     def generation(self) -> int:
-        """Counts compactions; a reader stays at the one it opened."""
+        """Number of the generation, increased by compactions; a reader keeps the one it opened."""
         return self.manifest.generation
 
     @property
     def changed_rows(self) -> NDArray[np.int64]:
-        """Rows that differ from their shard's file (and its sidecars), and rows that have no file yet; sorted."""
+        """Rows that differ from their shard's file, and rows that have no file yet; sorted."""
         self._matrix._flush()
         written = self._log.rows_written_since(self._written_at)
         return np.unique(np.concatenate([written, *self._mapped.unwritten_rows(self._starts)]))
 
     def sidecars(self, *, shards: bool = True) -> list[Sidecar]:
-        """The sidecars of this store that are kept up to date; with ``shards`` those with arrays beside the shards."""
+        """The sidecars that are kept up to date; with ``shards`` only those with arrays per shard."""
         if not shards:
             return loaded(self._kinds, self, self.manifest, shards=False)
         if self._sidecars is None:
@@ -425,21 +425,21 @@ class Store(SampleDelegate, SidecarHost):
         return self._sidecars
 
     def shared_arrays(self, name: str) -> Arrays | None:
-        """What the shards share of a sidecar; None where the store has none."""
+        """The arrays of a sidecar that all shards share; None if the store does not have it."""
         return self._mapped.shared(name)
 
     def sidecar_arrays(self, name: str) -> tuple[Arrays, int] | None:
-        """What a sidecar says about the whole store, and the cursor of the rows that it describes; None if nothing."""
+        """The whole-store arrays of a sidecar, and the cursor of the state they describe; None if there are none."""
         arrays = self._mapped.whole(name)
         return None if arrays is None else (arrays, self._written_at)
 
     def shard_arrays(self, name: str) -> list[tuple[int, int, Arrays | None]]:
-        """(first row, last row + 1, arrays of the sidecar) of every block; None where the block has none."""
+        """(first row, last row + 1, arrays of the sidecar or None) of every block."""
         starts = self._starts.tolist()
         return list(zip(starts[:-1], starts[1:], self._mapped.of_each(name), strict=True))
 
     def rows_once(self, indices: ArrayLike) -> Rows:
-        """As :meth:`rows`, without holding on to the mapped pages they lie in: for much reading in little memory."""
+        """Like :meth:`rows`, but releases the mapped pages afterwards, to save memory in long scans."""
         rows = np.asarray(indices, dtype=np.int64).reshape(-1)
         changed = self._changed_blocks()
         parts, step = [], max(1, rows.size if is_range(rows) else self.memory_limit // _PAGES)
@@ -491,11 +491,11 @@ class Store(SampleDelegate, SidecarHost):
 
     def _check_columns(self) -> None:
         if not self.manifest.column_side:
-            raise InvalidInputError(f"{self.path} was built with columns=False: build it again for the column side")
+            raise InvalidInputError(f"{self.path} was built with columns=False; build it again with columns=True")
 
 
 class _Closed:
-    """In place of the matrix of a closed store: every use says so."""
+    """Placeholder for the matrix of a closed store: every use raises."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

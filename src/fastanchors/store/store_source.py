@@ -1,4 +1,4 @@
-"""A store, or a sample matrix in memory, as a source: to copy it with other options, or to append it to another."""
+"""A store or a sample matrix as a source of rows, to copy it with other options or to append it to another store."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def is_matrix(source: Any) -> bool:
 
 
 def matrix_source(source: Any, *, row_names: Any = None, column_names: Any = None) -> Source:
-    """The stored entries (not the view) of a sample matrix, of a store, or of the store at a path, with its names.
+    """The stored entries (not the view) and the names of a sample matrix, of a store, or of the store at a path.
 
-    Of a store that is open what is in memory is read, committed or not.
+    Uncommitted changes of an open store are included.
     """
     matrix: SampleMatrix | Store = source if isinstance(source, SampleMatrix | Store) else open(source)
     names: dict[str, Any] = {}
@@ -45,7 +45,7 @@ def matrix_source(source: Any, *, row_names: Any = None, column_names: Any = Non
         for block in matrix._blocks:
             for start, stop in row_slices(block.shape[0], block.nbytes // block.shape[0], max_bytes):
                 yield block.rows(np.arange(start, stop), view=False)
-            if unchanged:  # it will not be read again
+            if unchanged:  # changed pages must not be dropped
                 release_pages(next(iter(block.arrays().values())))
 
     return Source(name, matrix.shape, matrix.dtype, matrix.is_sparse, blocks, **names)

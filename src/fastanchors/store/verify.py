@@ -1,4 +1,4 @@
-"""``fa.verify``: every checksum, and every tree against its entries."""
+"""``fa.verify``: check all checksums, and all trees against their entries."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def verify(
     progress: Callable[[int, int], None] | None = None,
     sidecars: Sequence[type[Sidecar]] = (),
 ) -> dict[str, Any]:
-    """Check a store whole: manifest, checksums of every file, the journal, names, and every sum of every tree.
+    """Check a whole store: manifest, checksums of all files, journal, names, and every sum of every tree.
 
-    Raises :class:`~fastanchors.errors.CorruptStoreError` that names the file; returns a summary. Reads every byte
-    once and holds one shard in memory at a time. Run it while no writer compacts the store. ``sidecars`` are the kinds
-    whose contents are checked too.
+    Raises :class:`~fastanchors.errors.CorruptStoreError`, which names the file; returns a summary. Reads every byte
+    once, with one shard in memory at a time. Do not run it while a writer compacts the store. ``sidecars`` are the
+    kinds of sidecars to check too.
     """
     folder = local_path(path)
     manifest = Manifest.read(folder)
@@ -54,7 +54,7 @@ def verify(
         if progress is not None:
             progress(done, total)
 
-    for shard in manifest.shards:  # before the journal is replayed on them
+    for shard in manifest.shards:  # before the journal is replayed
         check(shard)
     if manifest.names is not None:
         _check_names(map_arrays(folder, manifest.names), folder / manifest.names["file"])
@@ -104,7 +104,7 @@ def _check_descriptions(folder: Path, descriptions: list[dict[str, Any]]) -> Non
 
 
 def _check_block(block: Block, place: Path) -> None:
-    """The trees of a block as it is on disk."""
+    """Check the trees of a block as it is on disk."""
     try:
         block.check()
     except CorruptStoreError as error:
@@ -112,7 +112,7 @@ def _check_block(block: Block, place: Path) -> None:
 
 
 def _check_current(store: Store, journal: Path) -> None:
-    """The same for blocks that the journal has changed or made."""
+    """Check the trees of blocks that the journal has changed or added."""
     changed = np.unique(np.searchsorted(store._starts, store.changed_rows, side="right") - 1)
     try:
         for b in changed.tolist():

@@ -1,4 +1,4 @@
-"""The right to change a store: its lock and its journal, held from the first change until the store is closed."""
+"""The writer of a store: its lock and its journal, held from the first change until the store is closed."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ __all__ = ["Writer"]
 
 
 class Writer:
-    """What a store needs to be changed. Made when it is opened; takes the lock and the journal when they are needed.
+    """Lock and journal of a store. Created when the store is opened; takes the lock and the journal on first use.
 
     Parameters
     ----------
     path
         Directory of the store.
     mode
-        ``"r"`` for one that may not write, ``"r+"``, or ``"lazy"`` (what a build returns).
+        ``"r"`` (must not write), ``"r+"``, or ``"lazy"`` (the result of a build).
     """
 
     def __init__(self, path: Path, mode: str) -> None:
         self.path, self.mode = path, mode
-        self.end, self.commits = START, 0  # of the journal, as far as it is in memory
+        self.end, self.commits = START, 0  # of the part of the journal that was read
         self._lock: WriterLock | None = None
         self._journal: Journal | None = None
 
@@ -45,7 +45,7 @@ class Writer:
         self._lock = WriterLock(self.path)
 
     def start(self, manifest: Manifest) -> bool:
-        """Hold the lock and the journal, at the state that is in memory; returns whether that is new."""
+        """Take the lock and open the journal at the state that is in memory; False if they are held already."""
         if self._journal is not None:
             return False
         if self.mode == "r":
@@ -63,15 +63,15 @@ class Writer:
         return True
 
     def _current(self, manifest: Manifest) -> Journal:
-        """The journal of that generation, if it is still the one, at the state that is in memory."""
-        # A store that took this one's place is told by its manifest, down to the checksum of every array.
+        """The journal of this generation at the state that is in memory; raises if the store has changed since."""
+        # The manifest has a checksum of every array, so comparing it detects a store that replaced this one.
         journal, same = self.path / manifest.journal, Manifest.read(self.path) == manifest
         if not same or read_journal(journal, manifest.generation).end != self.end:
             raise StoreError(f"{self.path} has been changed since it was opened; open it again")
         return Journal(journal, self.end, self.commits)
 
     def check(self) -> None:
-        """Raise where the directory is no longer the store that was opened, or this another process."""
+        """Raise if the directory is no longer the store that was opened, or if this is another process."""
         assert self._lock is not None
         self._lock.check()
 
@@ -82,14 +82,14 @@ class Writer:
         self.end, self.commits = self._journal.end, self._journal.commits
 
     def follow(self, manifest: Manifest) -> None:
-        """Go on with the empty journal of a new generation."""
+        """Continue with the empty journal of a new generation."""
         assert self._journal is not None
         self._journal.close()
         self.end, self.commits = START, 0
         self._journal = Journal(self.path / manifest.journal, START, 0)
 
     def release(self) -> None:
-        """Let go of the journal and the lock; harmless when repeated."""
+        """Release the journal and the lock; further calls have no effect."""
         if self._journal is not None:
             self._journal.close()
             self._journal = None
