@@ -133,7 +133,7 @@ def test_encode_takes_the_column_of_a_table_with_a_topic_model(stories):
     weights = np.array([[float(cell) for cell in row.split(",")[1:]] for row in rows[1:]])
     assert np.array_equal(weights.argmax(axis=1)[::2], np.full(20, weights[0].argmax()))
     assert np.array_equal(weights.argmax(axis=1)[1::2], np.full(20, weights[1].argmax()))
-    assert "say which column holds the text (--column); it has 'id', 'body'" in str(run(*encode).exception)
+    assert "choose the column of the texts (--column); it has 'id', 'body'" in str(run(*encode).exception)
     wrong = run("encode", stories / "stories.csv", "1,2", "-o", out, "--column", "body")
     assert "--column goes with a topic model" in wrong.stderr
 

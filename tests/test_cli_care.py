@@ -152,7 +152,7 @@ def test_report_of_a_table_of_anchors(tmp_path, shell):
         (["encode", "a.npy", "1,1", "-o", "w.npy"], "row 1 is given as an anchor more than once"),
         (["seek", "zero.npy", "-k", "2"], "every row of zero.npy is zero"),
         (["seek", "zero.npy", "-k", "auto"], "every row of zero.npy is zero"),
-        (["seek", "a.npy", "-k", "2", "--header"], "takes no option --header"),
+        (["seek", "a.npy", "-k", "2", "--header"], "has no option --header"),
         (["seek", "t.csv", "-k", "2", "--names-column", "lable"], "did you mean 'label'?"),
         (["topics", "t.csv", "--column", "labell"], "did you mean 'label'?"),
         (["topics", "t.cvs"], "did you mean t.csv?"),

@@ -91,7 +91,7 @@ def test_errors_are_json_where_json_was_asked_for(tmp_path, arguments, code, par
 def test_whole_numbers_that_look_like_labels_are_noted(tmp_path, heading, keys):
     path = tmp_path / "t.csv"
     path.write_text(f"{heading},a,b\n" + "".join(f"{key},0.5,0.25\n" for key in keys))
-    with pytest.warns(GuessWarning, match=f"column '{heading}' are taken as data.*row_names='{heading}'"):
+    with pytest.warns(GuessWarning, match=f"column '{heading}' are read as data.*row_names='{heading}'"):
         source = fa.io.open_source(path)
     assert source.shape[1] == 3
     assert fa.io.open_source(path, row_names=heading).shape[1] == 2
@@ -104,7 +104,7 @@ def test_whole_numbers_that_look_like_labels_are_noted(tmp_path, heading, keys):
 def test_labels_with_repeats_and_in_other_columns_are_noted(tmp_path, text):
     path = tmp_path / "t.csv"
     path.write_text(text)
-    with pytest.warns(GuessWarning, match=r"column '(year|b_id)' are taken as data"):
+    with pytest.warns(GuessWarning, match=r"column '(year|b_id)' are read as data"):
         assert fa.io.open_source(path).shape[1] == 2
 
 

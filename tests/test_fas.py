@@ -187,7 +187,7 @@ def test_bad_options():
     A = np.eye(5)
     with pytest.raises(InvalidInputError, match="budget"):
         fa.FAS(budget=0)
-    with pytest.raises(InvalidInputError, match="passes"):
+    with pytest.raises(InvalidInputError, match="cannot be combined"):
         fa.FAS(budget=10, robust="average")
     with pytest.raises(InvalidInputError, match="precondition"):
         fa.FAS(precondition="magic")

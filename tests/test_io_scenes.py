@@ -93,10 +93,10 @@ def test_pixels_without_data_are_told_before_they_are_scaled():
 def test_damaged_envi(tmp_path):
     path = write_envi(tmp_path)
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(StoreError, match="truncated: 119 bytes, the header asks for 120"):
+    with pytest.raises(StoreError, match="truncated: it has 119 bytes, the header requires 120"):
         open_source(path)
     path.with_suffix(".hdr").write_text("not a header")
-    with pytest.raises(StoreError, match="cannot tell the format"):
+    with pytest.raises(StoreError, match="cannot determine the format"):
         open_source(path)
     with pytest.raises(StoreError, match="no header beside"):
         open_source(path, format="envi")
@@ -197,7 +197,7 @@ def test_prisma_layout(tmp_path):
 def test_other_hdf5_files(tmp_path):
     h5py = pytest.importorskip("h5py", reason="extra io")
     (tmp_path / "a.nc").write_bytes(b"CDF\x01" + bytes(50))
-    with pytest.raises(StoreError, match="netCDF 3; make it netCDF 4"):
+    with pytest.raises(StoreError, match="netCDF 3; convert it to netCDF 4"):
         open_source(tmp_path / "a.nc")
     with h5py.File(tmp_path / "b.nc", "w") as file:
         file.create_dataset("cube", shape=(10**5, 10**5, 300), dtype="f4", chunks=(10, 10, 300))
@@ -218,12 +218,12 @@ def test_cubes_in_npy(tmp_path, bands, order):
         source = open_source(path, bands=bands)
         assert np.array_equal(whole(source, max_bytes), CUBE.reshape(-1, 5))
         assert source.scene.shape == (4, 3)
-    with pytest.raises(InvalidInputError, match="say which axis the bands are: bands='last'"):
+    with pytest.raises(InvalidInputError, match="pass the band axis: bands='last'"):
         open_source(path)
     with pytest.raises(InvalidInputError, match="bands must be"):
         open_source(path, bands="x")
     np.save(path, np.ones((3, 2)))
-    with pytest.raises(InvalidInputError, match="is no cube"):
+    with pytest.raises(InvalidInputError, match="is not a cube"):
         open_source(path, bands="last")
 
 

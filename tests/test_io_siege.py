@@ -240,7 +240,7 @@ def test_sparse_matrices_in_memory_that_claim_too_much():
 )
 def test_more_entries_than_the_file_has_room_for(name, text, tmp_path):
     (tmp_path / name).write_text(text)
-    with pytest.raises(StoreError, match=f"promises {HUGE} entries, more than the file can hold"):
+    with pytest.raises(StoreError, match=f"states {HUGE} entries, more than the file can hold"):
         open_source(tmp_path / name)
 
 

@@ -134,7 +134,7 @@ HEADER = "%%MatrixMarket matrix coordinate integer general\n2 3 2\n"
         ("%%MatrixMarket matrix coordinate complex general\n1 1 1\n", "line 1: .*complex"),
         ("%%MatrixMarket matrix coordinate real general\n% only comments\n", "line 3: the file ends inside its header"),
         ("%%MatrixMarket matrix coordinate real general\n1 x 1\n", "line 2: expected 3 sizes"),
-        (HEADER + "1 1 1\n", "promises 2 entries, the file has 1"),
+        (HEADER + "1 1 1\n", "states 2 entries, the file has 1"),
         (HEADER + "1 1 1\n3 1 1\n", r"line 4: row 3 is not a whole number in 1 … 2"),
         (HEADER + "1 1 1\n\n1 0 1\n", r"line 5: column 0"),
         (HEADER + "1 1 1\n1 2\n", "line 4: expected 3 numbers, got 2"),
@@ -253,9 +253,9 @@ def test_ldac(tmp_path):
     ("text", "message"),
     [
         ("1 0:1\n2 0:1\n", "line 2: says 2 words but holds 1 "),
-        ("1 0:1\n\n1 5:1\n", r"line 3: cannot take the pair 5:1 \(the vocabulary has 3 words\)"),
-        ("1 2\n", "line 1: expected a number of words and as many pairs"),
-        ("1 0:1.5\n", "line 1: cannot take the pair 0:1.5"),
+        ("1 0:1\n\n1 5:1\n", r"line 3: the pair 5:1 is not valid \(the vocabulary has 3 words\)"),
+        ("1 2\n", "line 1: expected LDA-C"),
+        ("1 0:1.5\n", "line 1: the pair 0:1.5"),
         ("1 0:1\n1 a:1\n", "line 2: field 2: 'a' is not a number"),
     ],
 )
@@ -393,7 +393,7 @@ def test_text_that_is_not_utf_8_is_not_mangled(tmp_path):
 def test_other_separators_are_recognised_and_named(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a;b\n1;2\n")
-    with pytest.raises(StoreError, match="give separator=';'"):
+    with pytest.raises(StoreError, match="pass separator=';'"):
         open_source(path)
     assert whole(open_source(path, separator=";")).tolist() == [[1, 2]]
     with pytest.raises(InvalidInputError, match="one plain character"):

@@ -151,7 +151,7 @@ def test_names_come_along():
     S.append(np.ones((1, N)), row_names=["last"])
     assert S.row_names[-1] == "last"
     assert made(example(), "dense").row_names is None
-    with pytest.raises(fa.errors.InvalidInputError, match="row_names has 1 names for 50"):
+    with pytest.raises(fa.errors.InvalidInputError, match="row_names must have 50 names, got 1"):
         made(example(), "dense", row_names=["one"])
     with pytest.raises(fa.errors.InvalidInputError, match="pass row_names"):
         S.append(np.ones((1, N)))

@@ -202,7 +202,7 @@ def test_bad_bytes_are_replaced_and_counted_on_request(tmp_path):
 def test_parquet_of_texts_asks_for_the_column(tmp_path):
     pandas = pytest.importorskip("pandas")
     pandas.DataFrame({"id": ["a", "b"], "body": ["one two", "two three"]}).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(fa.errors.InvalidInputError, match="say which column holds the text"):
+    with pytest.raises(fa.errors.InvalidInputError, match="choose the column of the texts"):
         fa.apps.read_corpus(tmp_path / "t.parquet")
     counts = pandas.DataFrame({"tea": [1, 0, 2], "coffee": [0, 3, 1]})
     counts.to_parquet(tmp_path / "c.parquet")

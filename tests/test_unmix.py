@@ -434,7 +434,7 @@ def test_envi_refuses_what_it_cannot_read(tmp_path):
     with pytest.raises(fa.errors.StoreError, match="no image file beside"):
         fa.apps.read_cube(tmp_path / "b.hdr")
     (tmp_path / "b.raw").write_bytes(b"1234567")
-    with pytest.raises(fa.errors.StoreError, match="truncated: 7 bytes, the header asks for 8"):
+    with pytest.raises(fa.errors.StoreError, match="truncated: it has 7 bytes, the header requires 8"):
         fa.apps.read_cube(tmp_path / "b.hdr")
     (tmp_path / "b.hdr").write_text(text.format(1).replace("bands = 2\n", ""))
     with pytest.raises(fa.errors.StoreError, match="'bands' must be a whole number"):

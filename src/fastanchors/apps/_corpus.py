@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from .._validate import check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io import open_source
+from ..io.decoding import missing
 from ..io.text import holds_texts, read_texts
-from ..io.words import missing
 from ..matrix import ArrayMatrix, RowMatrix, open_matrix
 from ..matrix.frames import is_labelled
 from ._stop_words import LANGUAGES, likely_language, stop_word_list

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from .._validate import check_size
 from ..errors import InvalidInputError
+from ..io.decoding import did_you_mean
 from ..io.numbers import open_bytes
-from ..io.words import did_you_mean
 from ..matrix.contract import Rows
 
 __all__ = ["RatingsTable", "read_ratings"]

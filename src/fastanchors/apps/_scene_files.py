@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
 from ..io.arrays import dense_source
+from ..io.decoding import missing
 from ..io.matlab import MatFile, choose_variable, is_wavelengths, open_mat, wavelengths_in
 from ..io.numpy_files import NpzFile, map_npy
 from ..io.open import open_source
 from ..io.row_source import reading
 from ..io.scene import BAND_AXES, SceneInfo, cube_source
-from ..io.words import missing
 from ..matrix.contract import dense
 from ._cube import Cube, as_cube, doubt, matrix_cube
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import InvalidInputError
+from ..io.decoding import did_you_mean, missing
 from ..io.row_source import read_names
-from ..io.words import did_you_mean, missing
 
 __all__ = ["LANGUAGES", "likely_language", "stop_word_list"]
 

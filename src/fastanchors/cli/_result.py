@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FastAnchorsError, InvalidInputError, StoreError, one_line
-from ..io.words import missing
+from ..io.decoding import missing
 from ._files import TableWriter, as_json_text, replacing, unescaped
 
 __all__ = ["SUFFIXES", "Found", "is_result", "json_ready", "load", "save"]

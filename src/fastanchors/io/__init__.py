@@ -1,4 +1,4 @@
-"""Readers of the formats people have: each gives the rows of a matrix in bounded blocks, with names."""
+"""Readers of files and other sources: each yields the rows of a matrix in bounded blocks, with names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Sources in object storage and on other file systems, by their address: ``s3://bucket/x.npy``, ``memory://…``.
+"""Addresses of sources in object storage and on other file systems: ``s3://bucket/x.npy``, ``memory://…``.
 
-fsspec opens them; readers read the blocks they need, as from a local file, and nothing is copied to disk.
+fsspec opens them. Readers read the blocks they need, as from a local file; nothing is copied to disk.
 """
 
 from __future__ import annotations
@@ -8,50 +8,49 @@ from __future__ import annotations
 import os
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
+from urllib.parse import unquote
 
 from ..errors import InvalidTypeError, MissingExtraError, StoreError
 
 __all__ = ["RemotePath", "is_address", "local_path", "openable", "path_of"]
 
-#: formats that are read in order or by pieces; the libraries behind the others want a local file
+#: formats that can be read from an address; the libraries for the others need a local file
 STREAMED = ("npy", "npz", "mtx", "csv", "parquet", "ldac", "docword")
 
 
 def is_address(source: Any) -> bool:
-    """Whether ``source`` is the address of something fsspec opens."""
+    """Whether ``source`` is an address (``scheme://…``)."""
     return isinstance(source, str) and "://" in source
 
 
 def _file_path(address: str) -> Path:
-    """The path of ``file://…``: as it is written, or with its ``%20`` and the like read, whichever is there."""
-    from urllib.parse import unquote
-
+    """The path of ``file://…``: as written if it exists, else with ``%20`` and the like decoded."""
     written = address.partition("://")[2].removeprefix("localhost")
     path = Path(written)
     return path if path.exists() else Path(unquote(written))
 
 
 def _plain_path(path: Any) -> Path:
-    """A path that the system can take."""
+    """``path`` as a ``Path``; raises if the system does not support it."""
     try:
         plain = Path(path)
         if b"\0" in os.fsencode(plain):
-            raise StoreError(f"{str(path)!r} is no path: it holds a null character")
+            raise StoreError(f"{str(path)!r} is not a path: it contains a null character")
     except TypeError:
         raise InvalidTypeError(f"a path is expected, got {type(path).__name__}") from None
     except UnicodeEncodeError:
-        raise StoreError(f"{str(path)!r} is no path: it holds half a character") from None
+        raise StoreError(f"{str(path)!r} is not a path: it contains a lone surrogate") from None
     return plain
 
 
 def local_path(path: Any) -> Path:
-    """The directory of a store: a path, or ``file://…``; another address is an error, not a directory of that name."""
+    """The directory of a store: a path or ``file://…``; raises for other addresses."""
     if not is_address(path):
         return _plain_path(path)
     if path.lower().startswith("file://"):
         return _file_path(path)
     raise StoreError(
-        f"{path} is an address, and a store is a directory that is mapped into memory: give the path of one. "
+        f"{path} is an address, but this needs a store in a local directory; pass its path. "
         "A file at an address is read by fa.build(address, path)"
     )
 
@@ -74,19 +73,19 @@ def path_of(source: Any) -> Any:
         system, path = url_to_fs(source)
     except (ImportError, ValueError, OSError) as error:
         raise StoreError(f"cannot read {source}: {error}") from error
-    if "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol):  # local://, say
+    if "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol):  # such as local://
         return Path(path)
     return RemotePath(source, system, path)
 
 
 class _Size(NamedTuple):
-    """What readers ask of ``os.stat_result``."""
+    """The part of ``os.stat_result`` that readers use."""
 
     st_size: int
 
 
 class RemotePath:
-    """What readers ask of a ``pathlib.Path``, for an address."""
+    """The part of the interface of ``pathlib.Path`` that readers use, for an address."""
 
     def __init__(self, address: str, system: Any, path: str) -> None:
         self._address, self._system, self._path = address, system, path
@@ -130,5 +129,5 @@ class RemotePath:
 
 
 def openable(path: Any) -> Any:
-    """What libraries that take a path or a file are given."""
+    """The argument for libraries that take a path or a file object."""
     return path if isinstance(path, Path) else path.open("rb")

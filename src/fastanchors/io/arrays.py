@@ -1,4 +1,4 @@
-"""Arrays and sparse matrices in memory, iterators of row blocks, and arrays that lie column by column."""
+"""Read arrays and sparse matrices in memory, iterators of row blocks, and column-major arrays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def dense_source(name: str, array: Any, *, chunk_rows: int = 1, **names: Any) -> Source:
-    """Rows of anything two-dimensional that can be sliced; slices are multiples of ``chunk_rows`` where they can be."""
+    """Rows of any two-dimensional object that can be sliced; slices are multiples of ``chunk_rows`` if possible."""
     m, n = (int(size) for size in array.shape)
 
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
@@ -72,7 +72,7 @@ def from_array(A: Any, *, row_names: Any = None, column_names: Any = None, name:
 
 
 def plain_rows(rows: Any) -> NDArray[Any]:
-    """A list of rows of plain numbers as an array."""
+    """A list of rows as an array; raises if their lengths differ."""
     for i, row in enumerate(rows):
         if np.shape(row) != np.shape(rows[0]):
             raise InvalidInputError(f"row {i} has {np.size(row)} numbers, row 0 has {np.size(rows[0])}")
@@ -80,16 +80,16 @@ def plain_rows(rows: Any) -> NDArray[Any]:
 
 
 def _array_readers(csr: sp.csr_array) -> Any:
-    # SciPy allows room for more entries at the end than there are.
+    # SciPy allows data and indices to be longer than nnz.
     return SliceReader(csr.indptr), SliceReader(csr.indices[: csr.nnz]), SliceReader(csr.data[: csr.nnz])
 
 
 def _as_csr(A: Any, name: str = "the matrix") -> sp.csr_array:
-    """``A`` as CSR, with duplicates left for :class:`Source` to add up (SciPy's sums would wrap in small types)."""
+    """``A`` as CSR with duplicates, which :class:`Source` adds up (SciPy's sums could overflow in small types)."""
     check_sparse(A, name)
     check_extent(A.shape, A.nnz, name)
     csr = sp.csr_array(A)
-    if A.format != "csr":  # lists of Python numbers, say, are checked as what they became
+    if A.format != "csr":  # formats that check_sparse does not cover, such as lil, are checked after conversion
         check_sparse(csr, name)
     if A.format == "coo" and csr.nnz < A.nnz:
         return unsummed_csr(A.row, A.col, A.data, A.shape)
@@ -99,7 +99,7 @@ def _as_csr(A: Any, name: str = "the matrix") -> sp.csr_array:
 def from_blocks(blocks: Iterable[Any], *, row_names: Any = None, column_names: Any = None) -> Source:
     """Any iterator of row blocks (arrays or sparse matrices of one width); it is consumed once.
 
-    Blocks are copied as they come, so the iterator may use its buffer again.
+    Blocks are copied, so the iterator may reuse its buffer.
     """
     iterator = (_as_block(block, index) for index, block in enumerate(blocks))
     first = next(iterator, None)
@@ -139,7 +139,7 @@ def _as_block(block: Any, index: int) -> Any:
 
 @contextlib.contextmanager
 def spooled(stream: Any, size: int, dtype: Any, max_bytes: int) -> Iterator[Callable[[int, int], NDArray[Any]]]:
-    """The ``size`` entries of a stream by way of a temporary file: ``read(first, count)`` gives them in any order."""
+    """Random access to the ``size`` entries of a stream through a temporary file: ``read(first, count)``."""
     with scratch_file() as file:
         left = size
         while left > 0:
@@ -161,7 +161,7 @@ def read_at(file: IO[bytes], offset: int, dtype: Any, first: int, count: int) ->
 
 
 def spooled_columns(stream: Any, shape: tuple[int, int], dtype: Any, max_bytes: int) -> Iterator[NDArray[Any]]:
-    """Row blocks of a stream that comes column by column, by way of a temporary file."""
+    """Row blocks of a column-major stream, through a temporary file."""
     with spooled(stream, shape[0] * shape[1], dtype, max_bytes) as read:
         yield from rows_of_columns(read, shape, dtype, max_bytes)
 
@@ -169,7 +169,7 @@ def spooled_columns(stream: Any, shape: tuple[int, int], dtype: Any, max_bytes: 
 def rows_of_columns(
     read: Callable[[int, int], NDArray[Any]], shape: tuple[int, int], dtype: Any, max_bytes: int
 ) -> Iterator[NDArray[Any]]:
-    """Row blocks of an array that lies column by column, by a read per column and block."""
+    """Row blocks of a column-major array, with one read per column and block."""
     m, n = shape
     for start, stop in row_slices(m, n * dtype.itemsize, max_bytes):
         block = np.empty((stop - start, n), dtype)

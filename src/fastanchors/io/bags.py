@@ -1,4 +1,4 @@
-"""Bags of words: LDA-C lines and UCI ``docword`` files, each with its vocabulary."""
+"""Read bags of words: LDA-C and UCI ``docword`` files, with their vocabularies."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def read_ldac(
 ) -> Source:
     """LDA-C: one document per line, ``N word:count word:count …`` with 0-based words.
 
-    Counts become int32, or ``dtype``; those of a word that comes twice in a document are added up.
-    The vocabulary is ``vocab``, else ``<name>.vocab`` or ``vocab.txt`` beside the file if it has a word for every
-    number that occurs. Unless ``vocab`` or ``n_columns`` is given, the file is read once more to find the largest.
+    Counts become int32, or ``dtype``; repeated words of a document are added up. The vocabulary is ``vocab``, else
+    ``<name>.vocab`` or ``vocab.txt`` beside the file if it has a word for every number that occurs. Unless ``vocab`` or
+    ``n_columns`` is given, the file is read twice, first to find the largest number.
     """
     name = str(path)
     given, known = vocab if vocab is not None else column_names, n_columns
@@ -81,19 +81,19 @@ def read_ldac(
 def _documents(numbers: Numbers, width: int | None, dtype: np.dtype[Any], name: str, first_line: int) -> sp.csr_array:
     """The documents of a chunk; a line with only ``0`` is an empty document, a blank line is skipped.
 
-    A word that comes twice in a document stays twice: :class:`Source` adds up.
+    Repeated words of a document are kept; :class:`Source` adds them up.
     """
     counts = numbers.counts.astype(np.int64)
     lines = np.flatnonzero(counts)
     counts = counts[lines]
     starts = np.cumsum(counts) - counts
-    said = numbers.values[starts]
-    bad = counts != 2 * said + 1
+    stated = numbers.values[starts]
+    bad = counts != 2 * stated + 1
     if bad.any():
         at = int(np.argmax(bad))
-        what = f"says {said[at]:g} words but holds {int(counts[at]) // 2} word:count pairs"
+        what = f"says {stated[at]:g} words but holds {int(counts[at]) // 2} word:count pairs"
         if counts[at] % 2 == 0:
-            what = "expected a number of words and as many pairs word:count, as LDA-C has them"
+            what = "expected LDA-C: a number of words, then that many pairs word:count"
         raise malformed(name, first_line + int(lines[at]), what)
     pairs = np.ones(numbers.values.size, dtype=bool)
     pairs[starts] = False
@@ -108,15 +108,15 @@ def _documents(numbers: Numbers, width: int | None, dtype: np.dtype[Any], name: 
         at = int(np.argmax(bad))
         line = first_line + int(lines[np.searchsorted(np.cumsum(counts - 1), 2 * at, side="right")])
         known = "" if width is None else f" (the vocabulary has {width} words)"
-        raise malformed(name, line, f"cannot take the pair {words[at]:g}:{values[at]:g}{known}")
-    indptr = np.concatenate(([0], np.cumsum(said.astype(np.int64))))
+        raise malformed(name, line, f"the pair {words[at]:g}:{values[at]:g} is not valid{known}")
+    indptr = np.concatenate(([0], np.cumsum(stated.astype(np.int64))))
     columns = width if width is not None else int(words.max(initial=-1)) + 1
     shape = (counts.size, columns)
     return sp.csr_array((values.astype(dtype), words.astype(np.int64), indptr), shape=shape)
 
 
 def _largest_word(path: Path, name: str) -> tuple[int, int]:
-    """One more than the largest word, and how many pairs there are."""
+    """The largest word number plus one, and the number of pairs."""
     width = entries = 0
     with open_bytes(path) as file:
         for line, text in line_chunks(file, name):
@@ -131,8 +131,8 @@ def read_docword(
 ) -> Source:
     """UCI bag of words: lines D, W, NNZ, then ``document word count``, 1-based, in any order.
 
-    Counts become int32, or ``dtype``; those of a pair that comes twice are added up. The vocabulary is ``vocab``, else
-    ``vocab.<rest>`` beside ``docword.<rest>``.
+    Counts become int32, or ``dtype``; repeated pairs are added up. The vocabulary is ``vocab``, else ``vocab.<rest>``
+    beside ``docword.<rest>``.
     """
     name = str(path)
     sizes = []
@@ -177,9 +177,9 @@ def read_docword(
 def _vocabulary(
     path: Path, given: Any, siblings: tuple[str, ...], width: int | None, exact: bool
 ) -> tuple[list[str] | None, str | None]:
-    """The words, and the file beside the counts that they come from unless they were given.
+    """The words, and the file they were found in, or None if they were given.
 
-    A file that has not ``width`` words (``exact``), or not as many, belongs to other counts: it is not used, and told.
+    A file with fewer than ``width`` words (``exact``: not exactly ``width``) is not used, with a warning.
     """
     if given is not None or width is None:
         return read_names(given, "column"), None

@@ -1,4 +1,4 @@
-"""Sparse matrices kept as three arrays (CSR, CSC, COO), read piece by piece from wherever the arrays are."""
+"""Read sparse matrices stored as three arrays (CSR, CSC, COO), piece by piece, from memory or from files."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .triplets import RowGrouper
 
 __all__ = ["Reader", "SliceReader", "compressed_source", "coo_source"]
 
-_PIECE = 1 << 18  # entries taken at a time when regrouping
+_PIECE = 1 << 18  # entries processed at a time when regrouping
 _INT32 = np.iinfo(np.int32).max
 
 
 class Reader(Protocol):
-    """A one-dimensional array read from its beginning."""
+    """A one-dimensional array that is read sequentially."""
 
     def read(self, count: int) -> NDArray[Any]:
         """The next ``count`` elements, or fewer at the end."""
@@ -50,10 +50,10 @@ def compressed_source(
     by_column: bool = False,
     **names: Any,
 ) -> Source:
-    """A CSR (or, ``by_column``, CSC) matrix; ``open_readers`` gives fresh readers of indptr, indices and data.
+    """A CSR (or, ``by_column``, CSC) matrix; ``open_readers`` returns new readers of indptr, indices and data.
 
-    ``entries`` is how many there are: a shape out of all proportion to them is refused.
-    CSR streams; CSC entries are regrouped by rows through temporary files.
+    ``entries`` is the number of entries, to refuse shapes that cannot be right. CSR is streamed; CSC entries are
+    regrouped by rows through temporary files.
     """
     m, n = (int(shape[0]), int(shape[1]))
     check_extent((m, n), entries, name)
@@ -87,7 +87,7 @@ def _major_blocks(
         raise StoreError(f"{name}: indptr starts with {last}, not 0")
     entry_bytes = 16
     first = 0
-    ends = np.empty(0, dtype=np.int64)  # ends of segments read but not yet given out
+    ends = np.empty(0, dtype=np.int64)  # ends of segments that were read but not yet yielded
     while first < major:
         if ends.size == 0:
             ends = _take(pointers, min(major - first, max(1, max_bytes // 32)), name, "indptr").astype(np.int64)
@@ -100,7 +100,7 @@ def _major_blocks(
         if entries and (int(index.min()) < 0 or int(index.max()) >= minor):
             raise StoreError(f"{name}: an index near segment {first} is outside 0 … {minor - 1}")
         block_ends = np.concatenate(([0], ends[:count] - last))
-        if entries <= _INT32 and index.dtype == np.int32:  # else SciPy would widen the indices to match
+        if entries <= _INT32 and index.dtype == np.int32:  # else SciPy would convert the indices to int64
             block_ends = block_ends.astype(np.int32)
         block = sp.csr_array((_take(data, entries, name, "data"), index, block_ends), shape=(count, minor))
         yield first, block
@@ -119,7 +119,7 @@ def coo_source(
     entries: int,
     **names: Any,
 ) -> Source:
-    """A matrix of so many triplets; ``open_readers`` gives fresh readers of rows, columns and values, all 0-based."""
+    """A matrix of ``entries`` triplets; ``open_readers`` returns new readers of 0-based rows, columns, and values."""
     m, n = (int(shape[0]), int(shape[1]))
     check_extent((m, n), entries, name)
 
@@ -144,7 +144,7 @@ def coo_source(
 
 
 def check_triplets(rows: NDArray[Any], columns: NDArray[Any], shape: tuple[int, int], name: str) -> None:
-    """Raise if a 0-based index lies outside the shape."""
+    """Raise if a 0-based index is outside the shape."""
     for what, index, length in (("row", rows, shape[0]), ("column", columns, shape[1])):
         if index.dtype.kind not in "iu":
             raise StoreError(f"{name}: {what} indices must be whole numbers, got {index.dtype}")
@@ -164,7 +164,7 @@ def _take(reader: Reader, count: int, name: str, what: str) -> NDArray[Any]:
 
 
 def _check_end(readers: tuple[Reader, ...], name: str) -> None:
-    """Raise if an array goes on after its last row: entries would be lost."""
+    """Raise if an array has data after its last row."""
     for what, reader in zip(("indptr", "indices", "data"), readers, strict=True):
         with reading(name):
             more = reader.read(1).size

@@ -1,4 +1,4 @@
-"""ENVI images: a text header (``.hdr``) beside a raw file in band-sequential, -by-line or -by-pixel order."""
+"""Read ENVI images: a text header (``.hdr``) beside a raw file, interleaved by band, by line or by pixel."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
+from .decoding import BOM
 from .row_source import Source
 from .scene import SceneInfo, scene_source
-from .words import BOM
 
 __all__ = ["EnviImage", "find_header", "header_fields", "header_scene", "open_envi", "read_envi"]
 
 _TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8"}
 _SUFFIXES = ("", ".img", ".dat", ".raw", ".bin", ".bil", ".bip", ".bsq")
-# Order of the axes in the file, and how to bring them to lines × samples × bands.
+# Order of the axes in the file, and the transposition to lines × samples × bands.
 _INTERLEAVES = {
     "bsq": (("bands", "lines", "samples"), (1, 2, 0)),
     "bil": (("lines", "bands", "samples"), (0, 2, 1)),
@@ -30,7 +30,7 @@ _INTERLEAVES = {
 
 @dataclass(frozen=True)
 class EnviImage:
-    """An image as its header describes it: ``cube`` is lines × samples × bands, mapped, not read."""
+    """An image with the data of its header: ``cube`` is lines × samples × bands, memory-mapped."""
 
     cube: NDArray[Any]
     wavelengths: NDArray[np.float64] | None
@@ -40,7 +40,7 @@ class EnviImage:
 
 
 def read_envi(path: Path, *, row_names: Any = None, column_names: Any = None) -> Source:
-    """An ENVI image as pixels × bands, pixels along its lines; ``path`` is the header or the raw file beside it."""
+    """An ENVI image as pixels × bands, line by line; ``path`` is the header or the raw file."""
     image = open_envi(path)
     samples = image.cube.shape[1]
     source = scene_source(
@@ -78,7 +78,7 @@ def open_envi(path: Path) -> EnviImage:
     data = _data_file(path) if given == path else given
     needed = offset + math.prod(shape) * dtype.itemsize
     if data.stat().st_size < needed:
-        raise StoreError(f"{data} is truncated: {data.stat().st_size} bytes, the header asks for {needed}")
+        raise StoreError(f"{data} is truncated: it has {data.stat().st_size} bytes, the header requires {needed}")
     cube = np.memmap(data, dtype=dtype, mode="r", offset=offset, shape=shape).transpose(order)
     names = fields.get("band names")
     listed = None if names is None else [name.strip() for name in names.split(",")]
@@ -89,7 +89,7 @@ def open_envi(path: Path) -> EnviImage:
 
 
 def header_scene(fields: dict[str, str], shape: tuple[int, int], bands: int, path: Path) -> SceneInfo:
-    """What the header tells of bands, missing data, scale and place."""
+    """Bands, no-data value, scale and map position from the header."""
     ignore = _numbers(fields.get("data ignore value"), 1, path)
     good = _numbers(fields.get("bbl"), bands, path)
     scale = _numbers(fields.get("data gain values"), bands, path)
@@ -110,7 +110,7 @@ def header_scene(fields: dict[str, str], shape: tuple[int, int], bands: int, pat
 
 
 def find_header(path: Path) -> Path | None:
-    """The header beside a raw file: ``x.hdr`` or ``x.img.hdr`` for ``x.img``; None where there is none of ENVI's."""
+    """The ENVI header beside a raw file: ``x.hdr`` or ``x.img.hdr`` for ``x.img``; None if there is none."""
     for suffix in (".hdr", ".HDR"):
         for header in (path.with_name(f"{path.name}{suffix}"), path.with_suffix(suffix)):
             if header != path and header.is_file() and _begins(header).removeprefix(BOM).startswith(b"ENVI"):
@@ -127,7 +127,7 @@ def _begins(path: Path) -> bytes:
 
 
 def header_fields(path: Path) -> dict[str, str]:
-    """``key = value`` lines, values in braces over several of them."""
+    """The fields ``key = value``; a value in braces may span several lines."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:

@@ -1,4 +1,4 @@
-"""GeoTIFF images with many bands, read by lines with rasterio (extra ``geo``)."""
+"""Read GeoTIFF images with many bands, line by line, with rasterio (extra ``geo``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["read_geotiff"]
 
 
 def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None) -> Source:
-    """A GeoTIFF as pixels × bands, pixels along its lines.
+    """A GeoTIFF as pixels × bands, line by line.
 
     No-data value, scales, offsets, wavelengths (tags ``wavelength`` or GDAL's ``CENTRAL_WAVELENGTH_UM`` of the bands,
     or descriptions such as ``"412.5 nm"``), the coordinate system and the transform are kept in the source's ``scene``.
@@ -29,7 +29,7 @@ def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None)
     except ImportError as error:
         raise MissingExtraError("reading GeoTIFF needs rasterio: pip install 'fastanchors[geo]'") from error
     with reading(path), warnings.catch_warnings():
-        warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)  # pixels need no map
+        warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)  # a map position is not needed
         image = rasterio.open(path)
     try:
         with reading(path):
@@ -83,7 +83,7 @@ def _scene(image: Any) -> SceneInfo:
 
 
 def _wavelengths(image: Any) -> tuple[NDArray[np.float64] | None, str | None]:
-    """Of all bands, in the first way that tells them, and their unit."""
+    """The wavelengths of all bands, from the first source that has them, and their unit."""
     bands = range(1, image.count + 1)
     tags = [image.tags(band) for band in bands]
     imagery = [image.tags(band, ns="IMAGERY").get("CENTRAL_WAVELENGTH_UM", "") for band in bands]

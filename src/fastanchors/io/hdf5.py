@@ -1,4 +1,4 @@
-"""HDF5: AnnData ``.h5ad`` in chunks (CSR, CSC or dense), and MATLAB 7.3 files for :mod:`.matlab`."""
+"""Read HDF5: AnnData ``.h5ad`` in chunks (CSR, CSC or dense); also opens MATLAB 7.3 files for :mod:`.matlab`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .row_source import Source, check_claim, read_names, reading
 
 __all__ = ["anndata_source", "check_stored", "open_hdf5", "read_h5ad"]
 
-_CACHE = 1 << 20  # bytes of chunks kept for each data set; blocks are read in order, so more would not help
+_CACHE = 1 << 20  # bytes of cached chunks per data set; blocks are read in order, so more would not help
 
 
 def open_hdf5(path: Path) -> Any:
-    """The file, opened for reading."""
+    """Open the file for reading."""
     try:
         import h5py
     except ImportError as error:
@@ -47,7 +47,7 @@ def anndata_source(
     column_names: Any,
     check: Callable[[str, Any], None],
 ) -> Source:
-    """X, or a layer, of AnnData in an HDF5 file or a Zarr group, which look alike; ``check`` weighs its claims."""
+    """X, or a layer, of AnnData in an HDF5 file or a Zarr group; ``check`` raises if a claimed size is implausible."""
     key = "X" if layer is None else f"layers/{layer}"
     if key not in file:
         layers = ", ".join(file["layers"]) if "layers" in file else ""
@@ -85,22 +85,22 @@ def _kind_and_shape(matrix: Any) -> tuple[str, Any]:
 
 
 def check_stored(name: str, item: Any) -> None:
-    """Raise where a data set, or one of a group, claims far more than the file stores of it: HDF5 fills in the rest."""
+    """Raise if a data set, or one of a group, claims far more than the file stores (HDF5 fills in missing chunks)."""
     for part in item.values() if hasattr(item, "values") else (item,):
         if hasattr(part, "is_virtual") and not part.is_virtual:
-            claimed = math.prod(map(int, part.shape or ())) * part.dtype.itemsize  # h5py's own product may wrap
+            claimed = math.prod(map(int, part.shape or ())) * part.dtype.itemsize  # h5py's own product may overflow
             check_claim(name, claimed, int(part.id.get_storage_size()))
 
 
 def _names(path: Path, file: Any, axis: str, count: int, check: Callable[[str, Any], None]) -> list[str] | None:
-    """The ``count`` names of obs or var: a column of a group today, a field of a table in older files."""
+    """The ``count`` names of obs or var: a column of a group, or in older files a field of a table."""
     table = file.get(axis)
     if table is None:
         return None
     if hasattr(table, "keys"):
         key = table.attrs.get("_index", "_index")
         column = table.get(key)
-        if hasattr(column, "keys"):  # a nullable array: values and a mask of what is missing
+        if hasattr(column, "keys"):  # a nullable array: values and a mask
             column = column.get("values")
         if column is None or not hasattr(column, "shape"):
             return None

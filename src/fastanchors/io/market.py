@@ -1,4 +1,4 @@
-"""Matrix Market ``.mtx[.gz]``, streamed: entries may come in any order."""
+"""Read Matrix Market files (``.mtx[.gz]``) as a stream; entries may be in any order."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _TYPES: dict[str, Any] = {
     "pattern": np.uint8,
 }
 _EXACT = float(2**53)
-_SIZES = 200  # bytes that the line of sizes may have
-_LARGEST = 2**53  # of sizes: indices are read as float64
+_SIZES = 200  # largest length of the line of sizes, in bytes
+_LARGEST = 2**53  # limit of sizes, because indices are read as float64
 
 
 def read_mtx(path: Path, *, row_names: Any = None, column_names: Any = None, dtype: Any = None) -> Source:
@@ -127,16 +127,16 @@ def _array(
 
 
 def _triangle(stream: _ValueStream, n: int, dtype: np.dtype[Any], max_bytes: int, *, skew: bool) -> Iterator[Any]:
-    """Row blocks of a symmetric array of which the file holds the lower triangle (without its diagonal if ``skew``).
+    """Row blocks of a symmetric array, stored as its lower triangle by columns (without the diagonal if ``skew``).
 
-    Row i is column i below the diagonal, turned, after the i-th entries of the columns before it.
+    Row i consists of the i-th entries of the columns before i, and of column i below the diagonal.
     """
     size = n * (n - 1) // 2 if skew else n * (n + 1) // 2
     with spooled(stream, size, dtype, max_bytes) as read:
         for start, stop in row_slices(n, n * dtype.itemsize, max_bytes):
             block = np.zeros((stop - start, n), dtype)
             for j in range(stop):
-                # (i, j) is kept at begin + i, for i from j (or j + 1) on.
+                # (i, j) is stored at begin + i, for i from j (or j + 1) on.
                 begin = j * n - j * (j + 1) // 2 - (j + 1) * skew
                 first = j + skew
                 if j >= start:
@@ -166,15 +166,15 @@ class _ValueStream:
         return np.empty(0, self.dtype)
 
 
-def check_count(name: str, promised: int, seen: int) -> None:
-    """Raise unless a file holds as many entries as its header promises."""
-    if seen != promised:
-        why = "it is truncated" if seen < promised else "there are more"
-        raise StoreError(f"{name}: the header promises {promised} entries, the file has {seen}: {why}")
+def check_count(name: str, stated: int, seen: int) -> None:
+    """Raise unless a file has as many entries as its header states."""
+    if seen != stated:
+        why = "it is truncated" if seen < stated else "there are more"
+        raise StoreError(f"{name}: the header states {stated} entries, the file has {seen}: {why}")
 
 
 def as_table(numbers: Any, width: int, name: str, first_line: int) -> NDArray[np.float64]:
-    """The numbers as rows of ``width``; blank lines are skipped, any other width is an error naming the line."""
+    """The numbers as rows of ``width``; blank lines are skipped, lines of another width are errors."""
     bad = (numbers.counts != width) & (numbers.counts != 0)
     if bad.any():
         at = int(np.argmax(bad))
@@ -183,7 +183,7 @@ def as_table(numbers: Any, width: int, name: str, first_line: int) -> NDArray[np
 
 
 def line_of(entry: int, counts: NDArray[np.int32], first_line: int) -> int:
-    """The line that holds the ``entry``-th non-blank line of a chunk."""
+    """The line number of the ``entry``-th non-blank line of a chunk."""
     return first_line + int(np.flatnonzero(counts)[entry])
 
 
@@ -210,16 +210,16 @@ def check_entries(
 
 
 def first_misfit(values: NDArray[np.float64], dtype: np.dtype[Any]) -> int | None:
-    """Index of the first value that an integer ``dtype`` cannot hold, or that float64 may have rounded."""
+    """Index of the first value that does not fit an integer ``dtype``, or that float64 may have rounded."""
     if dtype.kind not in "iu":
         return None
     info = np.iinfo(dtype)
-    # From 2⁵³ on float64 holds neighbours of what was written: 9007199254740993 would be kept as …992.
+    # From 2⁵³ on float64 is not exact: 9007199254740993 would be read as …992.
     bad = ~((values >= info.min) & (values <= info.max) & (np.abs(values) < _EXACT) & (values == np.floor(values)))
     return int(np.argmax(bad)) if bad.any() else None
 
 
 def misfit_text(value: float, dtype: np.dtype[Any]) -> str:
-    """What is wrong with a value that :func:`first_misfit` found."""
-    why = " (whole numbers from 2⁵³ on are not read exactly; dtype='float64' takes them rounded)"
+    """Error message for a value that :func:`first_misfit` found."""
+    why = " (integers from 2⁵³ on are not read exactly; dtype='float64' reads them rounded)"
     return f"value {value:.17g} does not fit type {dtype}{why if abs(value) >= _EXACT else ''}"

@@ -1,8 +1,8 @@
-"""MATLAB files of versions 4 to 7, read piece by piece; nothing that they claim is believed unchecked.
+"""Read MATLAB files of versions 4 to 7 piece by piece; all sizes and types are checked before they are used.
 
-Level 5 files are elements with a tag (type, size), some of them compressed; a matrix is an element of elements (flags,
-shape, name, content), a structure one of matrices. Compressed elements are unpacked into temporary files, so memory
-stays bounded. The layout is that of "MAT-File Format", MathWorks.
+A level 5 file is a sequence of elements with a tag (type, size), some of them compressed. A matrix is an element that
+contains elements (flags, shape, name, content), a structure one that contains matrices. Compressed elements are
+unpacked into temporary files, so memory is bounded. The format is described in "MAT-File Format", MathWorks.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _PIECE = 1 << 20
 
 
 class _Part(NamedTuple):
-    """Bytes of a file."""
+    """A range of bytes in a file."""
 
     file: IO[bytes]
     start: int
     size: int
 
     def read(self, at: int, count: int) -> bytes:
-        """``count`` bytes from ``at`` on, which must be there."""
+        """``count`` bytes from ``at`` on; raises if the range has fewer."""
         if at < 0 or count < 0 or at + count > self.size:
-            raise ValueError(f"an element of {count} bytes does not fit into the {self.size} there are")
+            raise ValueError(f"an element of {count} bytes does not fit into {self.size} bytes")
         self.file.seek(self.start + at)
         data = self.file.read(count)
         if len(data) < count:
@@ -51,12 +51,12 @@ class _Part(NamedTuple):
         return data
 
     def piece(self, at: int, size: int) -> _Part:
-        """``size`` of these bytes from ``at`` on."""
+        """The sub-range of ``size`` bytes from ``at`` on."""
         return _Part(self.file, self.start + at, size)
 
 
 class _Numbers:
-    """A one-dimensional array in a file, by slices."""
+    """A one-dimensional array in a file, read by slices."""
 
     def __init__(self, part: _Part, stored: np.dtype[Any], dtype: np.dtype[Any]) -> None:
         self.part, self.stored, self.dtype = part, stored, dtype
@@ -74,18 +74,18 @@ class _Numbers:
 
 @dataclass
 class MatVariable:
-    """A variable (or ``structure.field``): what it is, and access to its numbers where it holds any.
+    """A variable (or ``structure.field``): its kind and shape, and access to its numbers if it has any.
 
     Attributes
     ----------
     kind
         "numbers", "sparse", "triplets" (sparse, of level 4), "text" or "other"
     shape
-        Of the array, in MATLAB's order of axes.
+        Shape of the array, in MATLAB's order of axes.
     values
-        Its numbers in column-major order; of a sparse matrix those that are not zero.
+        Numbers in column-major order; the non-zeros of a sparse matrix.
     pointers, rows
-        Of a sparse matrix, by columns; of triplets ``pointers`` are the columns themselves.
+        Column pointers and row indices of a sparse matrix; for triplets ``pointers`` are the column indices.
     """
 
     name: str
@@ -97,7 +97,7 @@ class MatVariable:
     rows: _Numbers | None = None
 
     def array(self) -> NDArray[Any]:
-        """All numbers of an array; for small ones."""
+        """All numbers, for small arrays."""
         assert self.values is not None
         return self.values[:].reshape(self.shape, order="F")
 
@@ -107,16 +107,16 @@ class MatVariable:
         return "".join(chr(code) for code in self.values[:].tolist() if 0 < code < 0xD800)
 
     def readers(self) -> tuple[SliceReader, SliceReader, SliceReader]:
-        """Of the three arrays of a sparse matrix."""
+        """Readers of the three arrays of a sparse matrix."""
         return SliceReader(self.pointers), SliceReader(self.rows), SliceReader(self.values)
 
     def triplet_readers(self) -> tuple[SliceReader, SliceReader, SliceReader]:
-        """Of rows, columns (both from 0 on) and values of triplets."""
+        """Readers of the 0-based rows and columns and the values of triplets."""
         return _FromOne(self.rows), _FromOne(self.pointers), SliceReader(self.values)
 
 
 class _FromOne(SliceReader):
-    """Reads numbers that count from 1, kept as floating-point ones."""
+    """Reads 1-based indices that are stored as floating-point numbers, as 0-based integers."""
 
     def read(self, count: int) -> NDArray[Any]:
         piece = super().read(count).astype(np.float64)
@@ -126,7 +126,7 @@ class _FromOne(SliceReader):
 
 
 def read_variables(path: Path, file: IO[bytes], opened: list[IO[bytes]]) -> dict[str, MatVariable]:
-    """All variables of a file of level 4 or 5; temporary files that it needs are put into ``opened``."""
+    """All variables of a file of level 4 or 5; temporary files are appended to ``opened``."""
     whole = _Part(file, 0, path.stat().st_size)
     head = whole.read(0, 4)
     if 0 in head:
@@ -156,14 +156,14 @@ class _Level5:
                 yield from self.matrix(part)
 
     def element(self, within: _Part, at: int) -> tuple[int, _Part, int]:
-        """(type, content, where the next element begins) of the element at ``at``."""
+        """(type, content, start of the next element) of the element at ``at``."""
         first, size = np.frombuffer(within.read(at, 8), f"{self.order}u4").tolist()
-        if first >> 16:  # a small one: size, type and up to four bytes
+        if first >> 16:  # a small element: size, type and up to four bytes
             if first >> 16 > 4:
                 raise ValueError(f"a small element of {first >> 16} bytes")
             return first & 0xFFFF, _Part(within.file, within.start + at + 4, first >> 16), at + 8
         if at + 8 + size > within.size:
-            raise ValueError(f"an element of {size} bytes does not fit into the {within.size - at - 8} that are left")
+            raise ValueError(f"an element of {size} bytes does not fit into the remaining {within.size - at - 8} bytes")
         after = at + 8 + (size if first == _COMPRESSED else -(-size // 8) * 8)
         return first, _Part(within.file, within.start + at + 8, size), after
 
@@ -184,7 +184,7 @@ class _Level5:
         return _Part(file, 0, size)
 
     def numbers(self, within: _Part, at: int, dtype: str | None = None) -> tuple[_Numbers, int]:
-        """The numbers of an element, as they are or as ``dtype``."""
+        """The numbers of an element, in the stored type or as ``dtype``."""
         kind, part, after = self.element(within, at)
         if kind not in _NUMBERS:
             raise ValueError(f"numbers of unknown type {kind}")
@@ -192,8 +192,8 @@ class _Level5:
         return _Numbers(part, stored, np.dtype(dtype or _NUMBERS[kind])), after
 
     def matrix(self, part: _Part, prefix: str = "", depth: int = 0) -> Iterator[MatVariable]:
-        """The variable of a matrix element, and those of its fields where it is a structure."""
-        if part.size == 0:  # how an empty field is written
+        """The variable of a matrix element, or those of the fields of a structure."""
+        if part.size == 0:  # an empty field
             return
         flags, at = self.numbers(part, 0)
         flag, *_ = flags[:2].tolist()
@@ -245,7 +245,7 @@ def _array(name: str, kind: str, shape: tuple[int, ...], values: _Numbers) -> Ma
 
 
 def _sparse(name: str, shape: tuple[int, ...], rows: _Numbers, pointers: _Numbers, values: _Numbers) -> MatVariable:
-    """The three arrays may be longer than what they hold; the last pointer tells."""
+    """A sparse matrix; its arrays may be longer than the number of entries, which is the last pointer."""
     if pointers.size != shape[1] + 1:
         raise ValueError(f"{name!r} has {shape[1]} columns but {pointers.size} pointers")
     entries = int(pointers[shape[1] :].tolist()[0])
@@ -259,19 +259,19 @@ def _sparse(name: str, shape: tuple[int, ...], rows: _Numbers, pointers: _Number
 
 
 def _level_4(whole: _Part) -> Iterator[MatVariable]:
-    """Matrices one after another: five numbers, a name, the entries by columns."""
+    """The matrices of a level 4 file: five numbers, a name, the entries by columns."""
     order = "<" if int.from_bytes(whole.read(0, 4), "little") < 5000 else ">"
     at = 0
     while at < whole.size:
         kind, m, n, is_complex, length = np.frombuffer(whole.read(at, 20), f"{order}i4").tolist()
         number, what = kind // 10 % 10, kind % 10
         if not 0 <= kind < 5000 or number not in _OLD_TYPES or min(m, n) < 0 or not 0 < length <= _LONGEST_NAME:
-            raise ValueError("no header of a matrix where one should begin")
+            raise ValueError("the header of a matrix is not valid")
         name = whole.read(at + 20, length).split(b"\0")[0].decode("latin-1")
         stored = np.dtype(order + _OLD_TYPES[number])
         start, size = at + 20 + length, m * n * stored.itemsize
         if start + size > whole.size:
-            raise ValueError(f"{name!r} of {m} × {n} does not fit into the {whole.size - start} bytes that are left")
+            raise ValueError(f"{name!r} of {m} × {n} does not fit into the remaining {whole.size - start} bytes")
         values = _Numbers(_Part(whole.file, start, size), stored, stored.newbyteorder("="))
         at = start + size * (2 if is_complex else 1)
         if what == 0 and not is_complex:
@@ -285,7 +285,7 @@ def _level_4(whole: _Part) -> Iterator[MatVariable]:
 
 
 def _triplets(name: str, numbers: _Numbers, lines: int) -> MatVariable:
-    """A sparse matrix of level 4: a line (row, column, value) for each entry, and one with the shape at the end."""
+    """A sparse matrix of level 4: a line (row, column, value) per entry, and a last line with the shape."""
     rows, columns, values = (
         _Numbers(numbers.part.piece(at * width, width), numbers.stored, numbers.dtype)
         for width in [lines * numbers.stored.itemsize]

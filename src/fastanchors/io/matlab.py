@@ -1,9 +1,10 @@
-"""MATLAB ``.mat`` files: matrices, sparse matrices, and rows × columns × bands cubes of images, also in structures."""
+"""Read MATLAB ``.mat`` files: matrices, sparse matrices and image cubes (rows × columns × bands), in structures too."""
 
 from __future__ import annotations
 
 import math
 import weakref
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from .scene import SceneInfo
 
 __all__ = ["MatArray", "MatFile", "choose_variable", "is_wavelengths", "open_mat", "read_mat", "wavelengths_in"]
 
-_DEEPEST = 8  # structures in structures
+_DEEPEST = 8  # limit of nested structures
 _WAVELENGTHS = ("wavelength", "wave", "wvl", "wl", "lambda")
 
 
@@ -34,10 +35,10 @@ def read_mat(
     row_names: Any = None,
     column_names: Any = None,
 ) -> Source:
-    """The largest numeric variable of a ``.mat`` file, or the one that ``variable`` names (``structure.field`` too).
+    """The largest numeric variable of a ``.mat`` file, or the one named ``variable`` (also ``structure.field``).
 
-    A rows × columns × bands cube becomes pixels × bands, pixels in MATLAB's (column-major) order; ``transpose=True``
-    turns a bands × pixels matrix. All versions are read in pieces, compressed ones by way of a temporary file.
+    A rows × columns × bands cube becomes pixels × bands, with pixels in MATLAB's column-major order; ``transpose=True``
+    transposes a bands × pixels matrix. All versions are read in pieces, compressed ones through a temporary file.
     """
     names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
     file = open_mat(path)
@@ -52,7 +53,7 @@ def read_mat(
 
 
 def wavelengths_in(file: MatFile, bands: int) -> tuple[NDArray[np.float64] | None, str | None]:
-    """Wavelengths and their unit, where a variable of a usual name has one for each band."""
+    """Wavelengths and their unit, if a variable with a usual name has one per band."""
     units = next((text for name, text in file.texts.items() if _plain(name) in ("unit", "wavelengthunit")), None)
     for name, array in file.arrays.items():
         if is_wavelengths(name) and math.prod(array.shape) == bands:
@@ -61,17 +62,17 @@ def wavelengths_in(file: MatFile, bands: int) -> tuple[NDArray[np.float64] | Non
 
 
 def is_wavelengths(name: str) -> bool:
-    """Whether a variable is called as those of wavelengths are."""
+    """Whether a variable has a usual name of wavelengths."""
     return _plain(name) in _WAVELENGTHS
 
 
 def _plain(name: str) -> str:
-    """The last part of a name, without what people vary."""
+    """The last part of a name in lower case, without underscores and a plural s."""
     return name.rpartition(".")[2].lower().replace("_", "").removesuffix("s")
 
 
 def choose_variable(sizes: dict[str, tuple[int, ...]], variable: str | None, path: Path) -> str:
-    """The variable asked for, or the only one with the most entries."""
+    """The requested variable, or the one with the most entries; raises if that is not unique."""
     fitting = {key: math.prod(shape) for key, shape in sizes.items() if len(shape) in (2, 3) and min(shape) > 0}
     listed = ", ".join(f"{key} {'×'.join(map(str, sizes[key]))}" for key in fitting) or "none"
     if variable is not None:
@@ -79,42 +80,42 @@ def choose_variable(sizes: dict[str, tuple[int, ...]], variable: str | None, pat
             raise InvalidInputError(f"{path} has no matrix or cube {variable!r}; it has: {listed}")
         return variable
     largest = [key for key in fitting if fitting[key] == max(fitting.values())]
-    largest = [key for key in largest if "." not in key] or largest  # variables before fields of structures
+    largest = [key for key in largest if "." not in key] or largest  # prefer variables to fields of structures
     if len(largest) != 1:
         raise InvalidInputError(f"{path}: choose a variable with variable=…; it has: {listed}")
     return largest[0]
 
 
-class MatArray:
-    """A variable of numbers, whatever version of file it is in.
+class MatArray(ABC):
+    """A numeric variable of a ``.mat`` file of any version.
 
     Attributes
     ----------
     shape
-        In MATLAB's order of axes.
+        Shape in MATLAB's order of axes.
     """
 
     shape: tuple[int, ...]
 
+    @abstractmethod
     def whole(self) -> NDArray[Any]:
-        """All its numbers, in memory."""
-        raise NotImplementedError
+        """All numbers, in memory."""
 
+    @abstractmethod
     def source(self, name: str, transpose: bool, names: dict[str, Any]) -> Source:
-        """Its rows; of a cube the pixels, down the columns of the image."""
-        raise NotImplementedError
+        """The rows; for a cube the pixels, down the columns of the image."""
 
 
 @dataclass
 class MatFile:
-    """An open file: its variables of numbers, and its texts, by name; fields of structures as ``structure.field``."""
+    """An open file: its numeric variables and its texts by name; fields of structures as ``structure.field``."""
 
     arrays: dict[str, MatArray]
     texts: dict[str, str]
     opened: list[Any]
 
     def close(self) -> None:
-        """Close it, and remove what was temporary."""
+        """Close the file and its temporary files."""
         for file in self.opened:
             file.close()
 
@@ -145,7 +146,7 @@ def open_mat(path: Path) -> MatFile:
 
 
 class _closing:
-    """Closes what was opened after an exception, and only then."""
+    """Context manager that closes files, but only after an exception."""
 
     def __init__(self, opened: list[Any]) -> None:
         self.opened = opened
@@ -160,7 +161,7 @@ class _closing:
 
 
 class _Stored(MatArray):
-    """A variable of a file of version 4 to 7: numbers column by column."""
+    """A variable of a file of version 4 to 7, stored column by column."""
 
     def __init__(self, variable: MatVariable) -> None:
         self.variable, self.shape = variable, variable.shape
@@ -187,7 +188,7 @@ class _Stored(MatArray):
             )
         if variable.kind == "triplets":
             return self._triplets(name, transpose, names)
-        rows, columns = math.prod(self.shape[:-1]), self.shape[-1]  # pixels × bands of a cube lie as a matrix does
+        rows, columns = math.prod(self.shape[:-1]), self.shape[-1]  # a cube has the same layout as pixels × bands
         assert variable.values is not None
         if transpose:
             return dense_source(name, _ByColumn(variable, (columns, rows)), **names)
@@ -207,7 +208,7 @@ class _Stored(MatArray):
 
 
 class _ByColumn:
-    """The transpose of an array that lies column by column: its rows are those columns."""
+    """The transpose of a column-major array, sliced by rows."""
 
     def __init__(self, variable: MatVariable, shape: tuple[int, int]) -> None:
         self.values, self.shape, self.dtype = variable.values, shape, variable.dtype
@@ -266,14 +267,14 @@ class _DataSet(MatArray):
         check_stored(name, self.item)
         if self.item.ndim == 3:
             view: Any = _Pixels(self.item)
-            view = _Turned(view) if transpose else view
+            view = _Transposed(view) if transpose else view
         else:
-            view = self.item if transpose else _Turned(self.item)
+            view = self.item if transpose else _Transposed(self.item)
         return dense_source(name, view, **names)
 
 
 class _SparseGroup(MatArray):
-    """A sparse matrix, kept by columns (jc, ir, data); an empty one has no ir and no data."""
+    """A sparse matrix, stored by columns (jc, ir, data); an empty one has no ir and no data."""
 
     def __init__(self, group: Any) -> None:
         self.group = group
@@ -303,8 +304,8 @@ class _SparseGroup(MatArray):
         )
 
 
-class _Turned:
-    """The transpose of a two-dimensional data set, sliced by rows without reading it whole."""
+class _Transposed:
+    """The transpose of a two-dimensional data set, sliced by rows without reading all of it."""
 
     def __init__(self, data: Any) -> None:
         self.data, self.shape, self.dtype = data, data.shape[::-1], data.dtype

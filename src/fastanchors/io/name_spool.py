@@ -1,4 +1,4 @@
-"""Names of rows that come with a stream: kept in a temporary file, however many there are."""
+"""Row names of a stream, stored in a temporary file."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ENDS = np.dtype("<i8")
 
 
 class NameSpool(Sequence[str]):
-    """A growing sequence of strings on disk: UTF-8 in one unnamed file, where each string ends in another.
+    """A growing sequence of strings on disk: UTF-8 text in one unnamed file, the ends of the strings in another.
 
-    A few bytes of memory whatever its length; a slice costs two reads.
+    Its memory does not depend on its length; a slice costs two reads.
     """
 
     def __init__(self) -> None:
@@ -27,14 +27,14 @@ class NameSpool(Sequence[str]):
         self._count = self._size = 0
 
     def clear(self) -> None:
-        """Forget all names."""
+        """Remove all names."""
         for file in self._files:
             file.close()
         self._files = ()
         self._count = self._size = 0
 
     def _open(self) -> None:
-        """The files are made with the first name: by then it is known where a build keeps its own."""
+        """Create the files; called at the first name, when the scratch directory of a build is known."""
         self._files = (scratch_file(), scratch_file())
         for file in self._files:
             weakref.finalize(self, file.close)
@@ -77,7 +77,7 @@ class NameSpool(Sequence[str]):
         if stop <= start:
             return []
         texts, all_ends = self._files
-        skipped = max(0, start - 1)  # the end before the first name is its beginning
+        skipped = max(0, start - 1)  # the first name begins at the end of the one before
         all_ends.seek(skipped * _ENDS.itemsize)
         ends = np.frombuffer(all_ends.read((stop - skipped) * _ENDS.itemsize), _ENDS).tolist()
         if start == 0:

@@ -1,4 +1,4 @@
-"""Scenes in netCDF 4 and HDF5 files: lines × samples × bands with wavelengths beside them; EMIT and PRISMA by name."""
+"""Read scenes from netCDF 4 and HDF5 files: a cube with wavelengths, including EMIT and PRISMA products."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .scene import BAND_AXES, SceneInfo, band_axes, placed, scene_source
 
 __all__ = ["read_netcdf"]
 
-_MOST = 4096  # data sets that are looked at
+_MOST = 4096  # limit of data sets to examine
 _PRISMA = ("VNIR", "SWIR")
 
 
@@ -29,16 +29,16 @@ def read_netcdf(
     row_names: Any = None,
     column_names: Any = None,
 ) -> Source:
-    """A cube of a netCDF 4 or HDF5 file as pixels × bands, pixels along its lines.
+    """A cube of a netCDF 4 or HDF5 file as pixels × bands, line by line.
 
     ``variable`` is the path of a data set (or its last part); by default the largest with three axes, and for PRISMA
-    the bands of both detectors. Its bands are the axis that is as long as a data set of wavelengths, or the one that
-    ``bands`` names: ``"first"``, ``"middle"`` or ``"last"``. ``_FillValue``, ``scale_factor``, ``add_offset``,
-    wavelengths, ``good_wavelengths`` and the place on the map are kept in the source's ``scene``.
+    the bands of both detectors. The band axis is the one with the length of a data set of wavelengths, or ``bands``:
+    ``"first"``, ``"middle"`` or ``"last"``. ``_FillValue``, ``scale_factor``, ``add_offset``, wavelengths,
+    ``good_wavelengths`` and the map position are stored in the source's ``scene``.
     """
     with path.open("rb") as start:
         if start.read(3) == b"CDF":
-            raise StoreError(f"{path} is netCDF 3; make it netCDF 4 with nccopy -k nc4")
+            raise StoreError(f"{path} is netCDF 3; convert it to netCDF 4 with nccopy -k nc4")
     file = open_hdf5(path)
     try:
         with reading(path):
@@ -55,7 +55,7 @@ def read_netcdf(
 
 
 def _data_sets(file: Any) -> dict[str, Any]:
-    """All data sets of numbers, by path."""
+    """All numeric data sets, by path."""
     found: dict[str, Any] = {}
 
     def look(name: str, item: Any) -> bool | None:
@@ -117,7 +117,7 @@ def _cube(
 
 
 def _place(item: Any, sets: dict[str, Any], lines: int, samples: int) -> dict[str, Any]:
-    """Where the image lies, where its axes have coordinates with even steps (CF); EMIT's are not placed so."""
+    """The map position, if the axes have coordinates with even steps (CF conventions; not the case for EMIT)."""
     mapping = (_text(item.attrs.get("grid_mapping")) or "").partition(":")[0]
     facts = next((dict(each.attrs) for name, each in sets.items() if mapping == name.rpartition("/")[2]), {})
     x, y = (_coordinates(item, axis) for axis in (samples, lines))
@@ -148,7 +148,7 @@ def _chosen(cubes: dict[str, Any], variable: str | None, path: Path) -> str:
 
 
 def _wavelengths(sets: dict[str, Any], shape: tuple[int, ...]) -> Any:
-    """The data set of wavelengths that fits an axis."""
+    """The data set of wavelengths with the length of an axis."""
     for name, item in sets.items():
         if item.ndim == 1 and item.size in shape and name.rpartition("/")[2].lower() in ("wavelengths", "wavelength"):
             return item
@@ -182,7 +182,7 @@ def _text(value: Any) -> str | None:
 
 
 def _prisma(path: Path, file: Any, sets: dict[str, Any], row_names: Any, column_names: Any) -> Source:
-    """Both cubes of a PRISMA file (lines × bands × samples), one after another along the bands."""
+    """Both cubes of a PRISMA file (lines × bands × samples), concatenated along the bands."""
     names = _last(sets)
     parts = [sets[names[f"{part}_Cube"]] for part in _PRISMA]
     if any(part.ndim != 3 for part in parts) or parts[0].shape[::2] != parts[1].shape[::2]:
@@ -229,7 +229,7 @@ def _prisma(path: Path, file: Any, sets: dict[str, Any], row_names: Any, column_
 
 
 def _prisma_place(file: Any, lines: int, samples: int) -> dict[str, Any]:
-    """Where an orthorectified (L2D) image lies: by its corners, the centres of its outer pixels, and its EPSG code."""
+    """The map position of an orthorectified (L2D) image: from its corners (centres of pixels) and its EPSG code."""
     corners = [
         _attribute(file, f"Product_{corner}corner_{axis}")
         for corner in ("UL", "LR")

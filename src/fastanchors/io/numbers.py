@@ -1,8 +1,8 @@
-"""Numbers out of text, fast and with the line of every mistake.
+"""Parse numbers from text, fast, with line numbers in errors.
 
-One pass over a chunk of bytes turns tokens into float64. Short decimals (at most 2⁵³ as digits, a power of ten of at
-most 22) are exact in one multiplication or division; every other token (17 digits, ``nan``, rubbish) is left to
-Python's ``float``, so each result is correctly rounded.
+One pass over a chunk of bytes turns tokens into float64. Short decimals (digits up to 2⁵³, a power of ten of at most
+22) are exact with one multiplication or division. All other tokens are parsed by Python's ``float``, so every result is
+correctly rounded.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ __all__ = [
 ]
 
 CHUNK = 1 << 21
-LONGEST_LINE = 1 << 28  # bytes; a longer line is no text
-_GZIP_RATIO = 1032  # deflate cannot do better
+LONGEST_LINE = 1 << 28  # bytes; a file with a longer line is not a text file
+_GZIP_RATIO = 1032  # largest compression ratio of deflate
 _POWERS = np.array([float(10**e) for e in range(23)])
 
 
 class Numbers(NamedTuple):
-    """All numbers of a piece of text in order, and how many each line held."""
+    """All numbers of a piece of text in order, and the count per line."""
 
     values: NDArray[np.float64]
     counts: NDArray[np.int32]
 
 
 def malformed(name: str, line: int, what: str) -> StoreError:
-    """The one error for a text file that is not what it should be."""
+    """The error for a malformed text file."""
     return StoreError(f"{name}, line {line}: {what}")
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """A file, or the content of a gzip file, as bytes."""
+    """Open a file as bytes; a gzip file is decompressed."""
     try:
         file = path.open("rb")
         if file.read(2) == b"\x1f\x8b":
@@ -64,21 +64,21 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def check_line_count(path: Path, lines: int, line_bytes: int, name: str) -> None:
-    """Raise where a header promises more lines of ``line_bytes`` or more than the file has room for."""
+    """Raise if a header states more lines, of at least ``line_bytes`` each, than fit into the file."""
     with open_bytes(path) as file:
         packed = isinstance(file, gzip.GzipFile)
     size = path.stat().st_size * (_GZIP_RATIO if packed else 1)
     if lines * line_bytes > size + line_bytes:
-        raise StoreError(f"{name}: the header promises {lines} entries, more than the file can hold: it is truncated")
+        raise StoreError(f"{name}: the header states {lines} entries, more than the file can hold: it is truncated")
 
 
 def piece_bytes(max_bytes: int) -> int:
-    """Bytes of text to read at a time for blocks of ``max_bytes``: parsing holds some ten times that."""
+    """Bytes of text to read at a time for blocks of ``max_bytes``; parsing needs about ten times that."""
     return min(CHUNK, max(1 << 16, max_bytes // 16))
 
 
 def read_line(file: IO[bytes], name: str, number: int) -> bytes:
-    """The next line, which must be there."""
+    """The next line; raises at the end of the file."""
     try:
         line = file.readline(LONGEST_LINE)
     except (EOFError, OSError, zlib.error) as error:
@@ -86,13 +86,13 @@ def read_line(file: IO[bytes], name: str, number: int) -> bytes:
     if not line:
         raise malformed(name, number, "the file ends inside its header")
     if len(line) == LONGEST_LINE:
-        raise malformed(name, number, f"a line of more than {LONGEST_LINE:,} bytes; this is no text file")
+        raise malformed(name, number, f"a line of more than {LONGEST_LINE:,} bytes; this is not a text file")
     return line
 
 
 def line_chunks(file: IO[bytes], name: str, first_line: int = 1, size: int = CHUNK) -> Iterator[tuple[int, bytes]]:
     """(number of the first line, whole lines) until the end of the file."""
-    rest: list[bytes] = []  # of a line that is longer than a piece
+    rest: list[bytes] = []  # the beginning of an incomplete line
     held = 0
     line = first_line
     while True:
@@ -109,7 +109,7 @@ def line_chunks(file: IO[bytes], name: str, first_line: int = 1, size: int = CHU
             rest.append(data)
             held += len(data)
             if held > LONGEST_LINE:
-                raise malformed(name, line, f"a line of more than {LONGEST_LINE:,} bytes; this is no text file")
+                raise malformed(name, line, f"a line of more than {LONGEST_LINE:,} bytes; this is not a text file")
             continue
         chunk = b"".join([*rest, data[:cut]])
         rest, held = [data[cut:]], len(data) - cut
@@ -122,8 +122,8 @@ def line_chunks(file: IO[bytes], name: str, first_line: int = 1, size: int = CHU
 def parse_numbers(text: bytes, *, separator: str = " ", strict: bool = False, name: str, first_line: int) -> Numbers:
     """All numbers in ``text`` (whole lines).
 
-    With ``strict`` each separator ends a field and an empty field is an error (tables); otherwise runs of blanks and
-    separators count as one. The error for a token that is no number names its line.
+    With ``strict`` each separator ends a field, and an empty field is an error (tables); otherwise runs of blanks and
+    separators count as one. The error for a token that is not a number has its line.
     """
     buffer = np.frombuffer(text, dtype=np.uint8)
     capacity = buffer.size // 2 + 2
@@ -136,7 +136,7 @@ def parse_numbers(text: bytes, *, separator: str = " ", strict: bool = False, na
         try:
             if token[:1] == b'"' == token[-1:] and len(token) > 1:
                 token = token[1:-1]
-            if b"_" in token:  # Python's own 1_000 is no number in a file
+            if b"_" in token:  # Python's float accepts 1_000
                 raise ValueError
             values[at] = float(token)
         except ValueError:

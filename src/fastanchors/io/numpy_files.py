@@ -1,4 +1,4 @@
-"""NumPy's files: ``.npy`` (mapped) and ``.npz`` (streamed), dense and sparse."""
+"""Read NumPy files: ``.npy`` (mapped) and ``.npz`` (streamed), dense and sparse."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .scratch import scratch_file
 
 __all__ = ["NpzFile", "map_npy", "read_npy", "read_npz"]
 
-_COPIED = 1 << 24  # bytes of a member at a time
+_COPIED = 1 << 24  # bytes of an array copied at a time
 
 
 def read_npy(path: Path, *, bands: str | None = None, row_names: Any = None, column_names: Any = None) -> Source:
-    """A dense ``.npy`` array, memory-mapped anew for each block, so that pages read do not pile up.
+    """A dense ``.npy`` array, mapped again for each block, so that the memory of mapped pages is bounded.
 
-    ``bands`` says which axis of a cube the bands are, ``"first"``, ``"middle"`` or ``"last"``: its rows are pixels.
+    ``bands`` is the band axis of a cube, ``"first"``, ``"middle"`` or ``"last"``; its rows are then pixels.
     """
     if bands is not None:
         return cube_source(str(path), lambda: map_npy(path), bands, row_names, column_names)
@@ -37,7 +37,7 @@ def read_npy(path: Path, *, bands: str | None = None, row_names: Any = None, col
         return _remote_npy(path, read_names(row_names, "row"), read_names(column_names, "column"))
     array = map_npy(path)
     if array.ndim != 2:
-        hint = "; of a cube say which axis the bands are: bands='last'" if array.ndim == 3 else ""
+        hint = "; for a cube, pass the band axis: bands='last'" if array.ndim == 3 else ""
         raise InvalidInputError(f"{path} must hold a two-dimensional array, got shape {array.shape}{hint}")
     (m, n), dtype, offset = array.shape, array.dtype, array.offset
     by_column = array.flags.f_contiguous and not array.flags.c_contiguous
@@ -56,7 +56,7 @@ def read_npy(path: Path, *, bands: str | None = None, row_names: Any = None, col
 
 
 def _remote_npy(path: Any, row_names: Any, column_names: Any) -> Source:
-    """The same from another file system, by a read for each block."""
+    """A ``.npy`` array on another file system, with one read per block."""
     with reading(path), path.open("rb") as file:
         shape, by_column, dtype = npy_header(file)
         offset = file.tell()
@@ -73,14 +73,14 @@ def _remote_npy(path: Any, row_names: Any, column_names: Any) -> Source:
             for start, stop in row_slices(shape[0], row_bytes, max_bytes):
                 data = file.read((stop - start) * row_bytes)
                 if len(data) < row_bytes:
-                    return  # truncated, as the number of rows will show
+                    return  # truncated; Source.blocks raises for the missing rows
                 yield np.frombuffer(data[: len(data) // row_bytes * row_bytes], dtype).reshape(-1, shape[1])
 
     return Source(str(path), shape, dtype, False, blocks, row_names=row_names, column_names=column_names)
 
 
 def map_npy(path: Path) -> Any:
-    """The array of a ``.npy`` file, mapped into memory, or a StoreError that says what is wrong with the file."""
+    """The array of a ``.npy`` file, mapped into memory; raises a StoreError if the file is damaged."""
     with reading(path), path.open("rb") as file:
         shape, by_column, dtype = npy_header(file)
         if dtype.hasobject:
@@ -94,7 +94,7 @@ def map_npy(path: Path) -> Any:
 
 
 def npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether it lies column by column, and type of the array that follows."""
+    """Shape, whether it is column-major, and type of the array that follows."""
     version = np.lib.format.read_magic(file)
     header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = header(file)
@@ -113,8 +113,8 @@ def read_npz(
 ) -> Source:
     """``.npz`` of ``scipy.sparse.save_npz`` or of ``numpy.savez`` (``variable`` chooses among several arrays).
 
-    Members are streamed out of the archive, compressed or not, so that memory stays bounded. ``bands`` says which axis
-    of a cube the bands are, ``"first"``, ``"middle"`` or ``"last"``: its rows are pixels.
+    Arrays are streamed from the archive, compressed or not, so that memory is bounded. ``bands`` is the band axis of a
+    cube, ``"first"``, ``"middle"`` or ``"last"``; its rows are then pixels.
     """
     if bands is not None:
         return _npz_cube(path, variable, bands, row_names, column_names)
@@ -147,7 +147,7 @@ def read_npz(
 
 
 class NpzFile:
-    """The arrays of numbers in an ``.npz`` file: their shapes, and each of them on demand."""
+    """The numeric arrays of an ``.npz`` file: their shapes, and each of them on demand."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -159,7 +159,7 @@ class NpzFile:
         return any(len(shape) in (2, 3) for shape in self.shapes.values())
 
     def whole(self, key: str) -> NDArray[Any]:
-        """An array, in memory; for small ones."""
+        """An array in memory, for small ones."""
         member = _Member(self.path, key)
         return member.read(member.size).reshape(member.shape, order="F" if member.fortran else "C")
 
@@ -193,7 +193,7 @@ def _sparse_npz(path: Path, members: dict[str, Any], names: dict[str, Any]) -> S
         keys = ("indptr", "indices", "data")
     elif kind == "coo":
         keys = ("row", "col", "data") if "row" in members else ("coords", "coords", "data")
-    else:  # bsr and dia are read whole: they have no order that could be streamed
+    else:  # bsr and dia cannot be streamed by rows
         with reading(path):
             matrix = sp.load_npz(openable(path))
         return from_array(matrix, name=name, **names)
@@ -227,7 +227,7 @@ def _npz_members(path: Path) -> dict[str, tuple[tuple[int, ...], bool, np.dtype[
 
 
 class _Member:
-    """One array of an ``.npz`` archive, read from its beginning."""
+    """One array of an ``.npz`` archive, read sequentially."""
 
     def __init__(self, path: Path, key: str) -> None:
         self.place = f"{path}, array {key!r}"

@@ -1,4 +1,4 @@
-"""``open_source``: one door for every kind of input, chosen by type, suffix or the first bytes."""
+"""``open_source``: choose the reader of a source by type, suffix or first bytes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from .envi import find_header
 from .numbers import open_bytes
 from .row_source import Source, reading
 from .scene_objects import is_scene_object, scene_object
+from .zarr_array import zarr_source
 
 __all__ = ["formats", "open_source", "register_object"]
 
-# Format -> (module, function, suffixes). Modules load on use: most need an extra.
+# Format -> (module, function, suffixes). Modules are imported on use, because most need an extra.
 _READERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "npy": ("numpy_files", "read_npy", (".npy",)),
     "npz": ("numpy_files", "read_npz", (".npz",)),
@@ -45,7 +46,7 @@ _READERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "docword": ("bags", "read_docword", (".docword", ".docword.gz")),
 }
 
-# (test, reader) for kinds of objects that other modules know how to read.
+# (test, reader) of further kinds of objects, registered by other modules.
 _OBJECTS: list[tuple[Callable[[Any], bool], Callable[..., Source]]] = []
 
 
@@ -62,14 +63,14 @@ def formats() -> dict[str, tuple[str, ...]]:
 
 
 def register_object(test: Callable[[Any], bool], reader: Callable[..., Source]) -> None:
-    """Teach :func:`open_source` a kind of object (a Dask array, say): ``reader(object, **options)`` reads it.
+    """Register a reader for a kind of object: :func:`open_source` then calls ``reader(object, **options)``.
 
     Parameters
     ----------
     test
-        Tells whether an object is of that kind.
+        Returns whether an object is of that kind.
     reader
-        Makes a :class:`Source` of it.
+        Returns a :class:`Source` for it.
 
     Examples
     --------
@@ -86,7 +87,7 @@ def register_object(test: Callable[[Any], bool], reader: Callable[..., Source]) 
 
 
 def open_source(source: Any, *, format: str | None = None, **options: Any) -> Source:
-    """The rows of ``source``.
+    """Open ``source`` to read its rows.
 
     Parameters
     ----------
@@ -95,9 +96,9 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         frame, an image of ``spectral.open_image`` or an xarray cube (their pixels), a path, an iterator of row blocks,
         or a Source.
     format
-        The file format, where neither suffix nor content tells (see :func:`formats`).
+        The file format (see :func:`formats`); by default it is determined from suffix and content.
     **options
-        The reader's own, such as ``row_names``, ``column_names``, ``variable``, ``layer``, ``vocab``.
+        Options of the reader, such as ``row_names``, ``column_names``, ``variable``, ``layer``, ``vocab``.
 
     Examples
     --------
@@ -128,8 +129,6 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
     if isinstance(source, np.ndarray) or sp.issparse(source):
         return _call(arrays.from_array, source, options)
     if type(source).__module__.split(".")[0] == "zarr":
-        from .zarr_array import zarr_source
-
         return _call(zarr_source, source, options)
     if is_labelled(source):
         return _labelled_source(source, options)
@@ -138,17 +137,17 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
     if isinstance(source, Iterable):
         return _call(arrays.from_blocks, source, options)
     raise InvalidTypeError(
-        f"cannot read a matrix from {type(source).__name__}; give an array, a sparse matrix, a path "
+        f"cannot read a matrix from {type(source).__name__}; pass an array, a sparse matrix, a path "
         "or an iterator of row blocks"
     )
 
 
 def _labelled_source(source: Any, options: dict[str, Any]) -> Source:
-    """A frame or an AnnData object, which bring their own names; a backed one is read from its file."""
+    """A frame or an AnnData object with its names; a backed AnnData object is read from its file."""
     layer = options.pop("layer", None) if package(source) == "anndata" else None
     if package(source) == "anndata" and source.isbacked:
         if not source.is_view:
-            with contextlib.suppress(StoreError):  # a file that is open for writing cannot be opened once more
+            with contextlib.suppress(StoreError):  # a file that is open for writing cannot be opened again
                 return open_source(source.filename, format="h5ad", layer=layer, **options)
         source = source.to_memory()
     values, row_names, column_names = labelled(source, layer=layer, name="the matrix")
@@ -173,7 +172,7 @@ def _call(reader: Callable[..., Source], source: Any, options: dict[str, Any]) -
         if option not in accepted:
             close = difflib.get_close_matches(option, accepted, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise InvalidTypeError(f"this source takes no option {option!r}{hint} (it takes: {', '.join(accepted)})")
+            raise InvalidTypeError(f"this source has no option {option!r}{hint} (its options: {', '.join(accepted)})")
     return reader(source, **options)
 
 
@@ -196,16 +195,16 @@ def _format(path: Any) -> str:
     if found := _sniff(path):
         return found
     hint = _hint(path, list(suffixes))
-    raise StoreError(f"cannot tell the format of {path}{hint}; give format=…, one of {', '.join(_READERS)}")
+    raise StoreError(f"cannot determine the format of {path}{hint}; pass format=…, one of {', '.join(_READERS)}")
 
 
 def _exists(path: Any) -> bool:
-    with reading(path):  # a name too long, or with a NUL in it
+    with reading(path):  # the name may be too long, or contain a NUL
         return bool(path.exists())
 
 
 def _hint(path: Any, suffixes: list[str]) -> str:
-    """What a file of unknown format may be: text, or a misspelt suffix."""
+    """A hint on similar suffixes, for a misspelt one."""
     if path.suffix.lower() in ("", ".txt", ".dat"):
         return ""
     close = difflib.get_close_matches(path.suffix.lower(), suffixes, n=3, cutoff=0.6)
@@ -220,7 +219,7 @@ def _listing(folder: Path) -> list[str]:
 
 
 def _sniff(path: Any) -> str | None:
-    """The format that the first bytes show, or None."""
+    """The format according to the first bytes, or None."""
     if path.is_dir():
         if isinstance(path, RemotePath):
             raise StoreError(f"{path} is a directory; give the address of one of its files")
@@ -244,7 +243,7 @@ def _sniff(path: Any) -> str | None:
             return name
     lines = head.split(b"\n")
     words = lines[0].split()
-    pairs = words[1:] if len(lines) > 1 else words[1:-1]  # the last word of a long line may be cut
+    pairs = words[1:] if len(lines) > 1 else words[1:-1]  # the last word of a long line may be incomplete
     if pairs and words[0].isdigit() and all(word.count(b":") == 1 for word in pairs):
         return "ldac"
     if len(lines) > 4 and all(line.strip().isdigit() for line in lines[:3]) and len(lines[3].split()) == 3:

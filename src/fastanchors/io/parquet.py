@@ -1,4 +1,4 @@
-"""Parquet, by batches of rows: dense columns, or row/column/value triplets."""
+"""Read Parquet in batches of rows: dense columns, or row/column/value triplets."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["read_parquet"]
 _TRIPLETS = {("row", "column", "value"), ("row", "col", "value"), ("row", "col", "data"), ("i", "j", "value")}
 _BATCH = 1 << 15
 _BUFFER = 1 << 16
-_PAGE = 1 << 20  # bytes of a page as most programs write them
-_PAGES = 3  # pages of a column that are open at a time: its dictionary, a page packed and unpacked
-_OPEN = 3  # blocks that all open pages may take: a block is planned as about a twelfth of what there is
-_NAME_BYTES = 128  # of a name as a Python string, with room
+_PAGE = 1 << 20  # usual bytes of a page
+_PAGES = 3  # pages per column in memory: its dictionary, a page compressed and uncompressed
+_OPEN = 3  # memory limit of all open pages, in blocks (a block is about a twelfth of the memory)
+_NAME_BYTES = 128  # upper estimate of a name as a Python string
 _INDEX = np.dtype(np.int64)
 
 
@@ -43,17 +43,17 @@ def read_parquet(
 ) -> Source:
     """Parquet with one column per feature (``layout="dense"``) or triplets (``layout="triplets"``).
 
-    Three columns named row, column and value (or col, i, j) are taken for 0-based triplets. In a dense table the first
-    column of strings gives the row names, or the column that ``row_names`` names. The shape of triplets is ``shape``,
-    else one more look at the two index columns finds it. Entries keep the type that holds all columns, or become
-    ``dtype``; an integer that would change on the way is refused.
+    Three columns named row, column and value (or col, i, j) are read as 0-based triplets. In a dense table the row
+    names are the first column of strings, or the column ``row_names``. The shape of triplets is ``shape``, or else is
+    found by an extra pass over the two index columns. Entries have the common type of all columns, or ``dtype``; an
+    integer that this type cannot represent is an error.
     """
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingExtraError("reading Parquet needs pyarrow: pip install 'fastanchors[io]'") from error
     with reading(path):
-        # Read through a small buffer, of each column only a page is held, not all of its part of a row group.
+        # With a small buffer only one page of each column is in memory, not its whole column chunk.
         file = pq.ParquetFile(openable(path), buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True)
         fields = list(file.schema_arrow)
     names = [field.name for field in fields]
@@ -62,7 +62,7 @@ def read_parquet(
         raise InvalidInputError(f"{path}: two columns are named {twice!r}; rename one")
     if layout not in (None, "dense", "triplets"):
         raise InvalidInputError(f"layout must be 'dense' or 'triplets', got {layout!r}")
-    check_claim(str(path), int(file.metadata.num_rows) * len(names), path.stat().st_size)  # a byte each at least
+    check_claim(str(path), int(file.metadata.num_rows) * len(names), path.stat().st_size)  # at least a byte per value
     table = _Table(str(path), file, {field.name: field.type for field in fields})
     if layout == "triplets" or (layout is None and tuple(names) in _TRIPLETS):
         return _triplets(table, shape, row_names, column_names, dtype)
@@ -70,7 +70,7 @@ def read_parquet(
 
 
 class _Table:
-    """An open file: batches of columns as NumPy arrays, whole, or an error that names the place."""
+    """An open file: batches of columns as NumPy arrays, with errors that name row and column."""
 
     def __init__(self, name: str, file: Any, fields: dict[str, Any]) -> None:
         self.name, self.file, self.fields = name, file, fields
@@ -79,7 +79,7 @@ class _Table:
     def batches(
         self, rows: int, columns: Sequence[str], *, group: int | None = None, first: int = 0
     ) -> Iterator[tuple[int, Any]]:
-        """(first row, record batch) of at most ``rows`` rows each, of the whole file or of one of its row groups."""
+        """(first row, record batch) of at most ``rows`` rows each, of the file or of one row group."""
         groups = None if group is None else [group]
         with reading(self.name):
             for batch in self.file.iter_batches(rows, row_groups=groups, columns=list(columns), use_threads=False):
@@ -87,7 +87,7 @@ class _Table:
                 first += batch.num_rows
 
     def together(self, keys: Sequence[str], max_bytes: int) -> list[list[str]]:
-        """The columns in groups whose pages, which are all open while a group is read, are a few blocks at most."""
+        """The columns in groups whose open pages fit into memory at the same time."""
         metadata = self.file.metadata
         if metadata.num_row_groups == 0 or metadata.num_columns * _PAGES * _PAGE <= _OPEN * max_bytes:
             return [list(keys)]
@@ -106,7 +106,7 @@ class _Table:
         return groups
 
     def numbers(self, batch: Any, first_row: int, key: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Column ``key`` as ``dtype``; a missing value, or an integer that ``dtype`` does not hold, is an error."""
+        """Column ``key`` as ``dtype``; raises on a missing value, or on an integer that does not fit ``dtype``."""
         column = batch.column(key)
         if column.null_count:
             row = first_row + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
@@ -115,15 +115,15 @@ class _Table:
         if np.can_cast(values.dtype, dtype, "safe") and (values.dtype.itemsize < 8 or values.dtype.kind == dtype.kind):
             return values
         if dtype.kind == "f" and values.dtype.kind == "f":
-            return values  # asked for with dtype=…
+            return values  # requested with dtype=…
         with np.errstate(invalid="ignore"):
             kept = values.astype(dtype)
             changed = (kept != values) | (kept.astype(values.dtype) != values) | ((kept < 0) != (values < 0))
         if changed.any():
             at = int(np.argmax(changed))
             raise InvalidInputError(
-                f"{self.name}: row {first_row + at} of column {key!r} is {values[at]}, which {dtype} does not hold; "
-                "give all columns one type"
+                f"{self.name}: row {first_row + at} of column {key!r} is {values[at]}, which does not fit {dtype}; "
+                "convert all columns to one type"
             )
         return kept
 
@@ -148,7 +148,7 @@ def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Sour
         if len(groups) > 1:
             yield from _spooled_groups(table, groups, keys, label, entry_type, found, max_bytes)
             return
-        # Beside a block its columns are held, and the names as Python strings.
+        # A block, its columns and the names as Python strings are in memory together.
         row_bytes = entry_type.itemsize * len(keys) + (_NAME_BYTES if label is not None else 0)
         for first, batch in table.batches(max(1, max_bytes // (2 * row_bytes)), wanted):
             block = np.empty((batch.num_rows, len(keys)), dtype=entry_type)
@@ -178,9 +178,9 @@ def _spooled_groups(
     names: NameSpool | None,
     max_bytes: int,
 ) -> Iterator[NDArray[Any]]:
-    """The rows of a table too wide to have a page of every column in memory: a few columns at a time go to a file.
+    """The rows of a table that is too wide to have a page of every column in memory.
 
-    The file holds one row group, column by column.
+    A few columns at a time are written to a temporary file, which has one row group, column by column.
     """
     import pyarrow as pa
 
@@ -205,7 +205,7 @@ def _spooled_groups(
 
 
 def _common_type(types: Iterable[Any]) -> Any:
-    """The type that holds all; integers stay integers even where only some uint64 is left out (and then refused)."""
+    """The common type; integer columns become int64 rather than float64 (uint64 values that do not fit are errors)."""
     kinds = [np.dtype(kind) for kind in types]
     common = np.result_type(*kinds)
     return np.int64 if common.kind == "f" and all(kind.kind in "iub" for kind in kinds) else common

@@ -1,6 +1,6 @@
-"""Records of delimited text (RFC 4180): lines, except that a quoted field may run over several of them.
+"""Split delimited text into records (RFC 4180): a quoted field may span several lines.
 
-Files that end their lines in CR alone, as old spreadsheets on the Macintosh wrote them, are read too.
+Lines may end in LF, CRLF or CR (old Macintosh files).
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import jit
+from .decoding import BOM
 from .numbers import CHUNK, line_chunks, malformed
-from .words import BOM
 
 __all__ = ["record_chunks", "split_fields"]
 
-_BREAK = "\0"  # a line break inside quotes, while records are lines
+_BREAK = "\0"  # replaces a line break inside quotes
 _LONGEST = 1 << 26  # bytes of a record with quotes
 
 
 class _UnixLines:
-    """A file whose lines end in CR alone, as if they ended in LF."""
+    """Converts a file whose lines end in CR only to LF."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
@@ -36,12 +36,12 @@ class _UnixLines:
 
 
 def record_chunks(file: IO[bytes], name: str, separator: str, size: int = CHUNK) -> Iterator[tuple[int, bytes]]:
-    """(number of the first line, whole records, one a line) until the end of the file, without a byte-order mark.
+    """(number of the first line, whole records, one per line) until the end of the file, without a byte-order mark.
 
-    A record of several lines is followed by blank ones in their stead, so that the numbers of lines stay right.
+    A record of several lines is joined into one and followed by blank lines, so that line numbers stay correct.
     """
     mark = ord(separator)
-    begun, begun_at = b"", 1  # a record whose quotes are still open, and its line
+    begun, begun_at = b"", 1  # an incomplete record, whose quote is still open, and its line
     for line, chunk in line_chunks(_UnixLines(file), name, size=size):  # type: ignore[arg-type]
         if line == 1:
             chunk = chunk.removeprefix(BOM)
@@ -62,9 +62,9 @@ def record_chunks(file: IO[bytes], name: str, separator: str, size: int = CHUNK)
 
 @jit
 def _join_lines(text: NDArray[np.uint8], separator: int, out: NDArray[np.uint8]) -> tuple[int, int]:
-    """Copy whole records, line breaks inside quotes as NUL; gives bytes written, and bytes of ``text`` that were read.
+    """Copy whole records, with line breaks inside quotes as NUL; returns bytes written, and bytes of ``text`` read.
 
-    A quote opens a field only at its beginning; inside, two stand for one. Both rules are those of Python's ``csv``.
+    As in Python's ``csv``, a quote opens a field only at its beginning, and two quotes inside are one.
     """
     written = taken = done = joined = 0
     quoted = closed = False
@@ -72,7 +72,7 @@ def _join_lines(text: NDArray[np.uint8], separator: int, out: NDArray[np.uint8])
     for p in range(text.size):
         c = text[p]
         if quoted:
-            closed = c == 34  # unless it is the first of two
+            closed = c == 34  # it may still be the first of two
             quoted = not closed
             if c == 10:
                 c = np.uint8(0)
@@ -93,7 +93,7 @@ def _join_lines(text: NDArray[np.uint8], separator: int, out: NDArray[np.uint8])
 
 
 def split_fields(record: str, separator: str) -> list[str]:
-    """The fields of one record of :func:`record_chunks`, as Python's ``csv`` reads them, of any length."""
+    """The fields of one record of :func:`record_chunks`, as in Python's ``csv`` but of any length."""
     record = record.removesuffix("\r")
     if '"' not in record:
         return record.split(separator)
@@ -111,7 +111,7 @@ def split_fields(record: str, separator: str) -> list[str]:
 
 
 def _quoted(record: str, at: int) -> tuple[str, int]:
-    """The text from ``at`` to the closing quote, two quotes as one, and the place after that quote."""
+    """The text from ``at`` to the closing quote, with double quotes as one, and the position after that quote."""
     parts: list[str] = []
     while True:
         end = record.find('"', at)

@@ -1,4 +1,4 @@
-"""What every reader returns: the rows of one matrix, in order, in blocks bounded in memory."""
+"""``Source``, the result of every reader: the rows of a matrix, in order, in blocks of bounded size."""
 
 from __future__ import annotations
 
@@ -37,40 +37,40 @@ __all__ = [
     "split",
 ]
 
-# In bytes of entries: memory is planned as a multiple of those, which are held more often than these.
+# Overhead per row in terms of bytes of entries. Plans multiply these, so the values are smaller than the real overhead.
 _SUMS_BYTES, _NAME_BYTES = 12, 32
 
-ANY_SIZE = 1 << 26  # bytes that an array may claim, whatever is stored of it
-_BEST_RATIO = 1 << 17  # and so many for each that is stored: constant data compress well
+ANY_SIZE = 1 << 26  # bytes that an array may always claim
+_BEST_RATIO = 1 << 17  # additional claimed bytes per stored byte: constant data compress well
 
 BlockReader = Callable[[int], Iterable[Rows]]
 
 
 class Source(BlockSource):
-    """The rows of one matrix, whatever it is kept in.
+    """The rows of a matrix in a file, a stream or memory.
 
     Attributes
     ----------
     name
-        What error messages call it, usually the file.
+        Name in error messages, usually the file.
     shape
         (rows, columns); rows is None for a stream until ``blocks`` has run to its end.
     dtype
-        The type of the entries; every block has it.
+        The type of the entries of every block.
     is_sparse
         Blocks are canonical CSR (sorted, no duplicates) if True, else C-ordered arrays.
     row_names, column_names
-        Sequences of strings or None; a stream fills ``row_names`` while it is read.
+        Sequences of strings or None; for a stream ``row_names`` grow while it is read.
     column_names_from
-        The file beside the data that the column names were found in, where nobody named it; or None.
+        The file in which column names were found automatically, or None.
     scene
-        A :class:`~fastanchors.io.scene.SceneInfo` where rows are the pixels of an image; or None.
+        A :class:`~fastanchors.io.scene.SceneInfo` if rows are the pixels of an image, or None.
     pick
-        A function that gives the rows of some numbers (as they are stored) without a pass over all; or None.
+        A function that returns the stored rows of given row numbers without a pass, or None.
     mapped
-        All rows in one mapped array whose last axis are the columns, of an image lines × samples × bands; or None.
+        A mapped array of all rows with the columns as last axis (lines × samples × bands of an image), or None.
     is_file
-        The rows come from a file, so that whatever goes wrong while they are read is the file's: a StoreError.
+        Whether the rows come from a file; any exception while reading them becomes a StoreError.
 
     Examples
     --------
@@ -115,20 +115,20 @@ class Source(BlockSource):
 
     @property
     def row_bytes(self) -> int:
-        """What a row costs besides its entries, in the making of a shard: its sums, and its name as a string."""
+        """Overhead of a row when a shard is built: its sums, and its name as a string."""
         return (_SUMS_BYTES if self.is_sparse else 0) + (_NAME_BYTES if self.row_names is not None else 0)
 
     @property
     def matrix_name(self) -> str:
-        """What errors about an entry call the matrix: ``A``, after the file it is in."""
+        """Name of the matrix in errors about an entry: ``A``, after the name of the file."""
         return "A" if self.name.startswith("the ") else f"{self.name}: A"
 
     def blocks(self, max_bytes: int = 1 << 26, *, signed: bool = True) -> Iterator[Rows]:
-        """Consecutive blocks of rows of about ``max_bytes`` or less (never less than a row), each checked for shape.
+        """Consecutive blocks of rows of at most about ``max_bytes`` (but at least one row), with checked shapes.
 
-        Entries that are given several times are added up; a sum that the type cannot hold is an error. Otherwise
-        entries are not looked at: who consumes the block checks signs and finiteness. ``signed=False`` refuses negative
-        entries among those added up, which would no longer be seen in their sum.
+        Duplicate entries are added up; a sum that does not fit the type is an error. The caller checks signs and
+        finiteness of the entries. ``signed=False`` refuses negative entries among duplicates, which the caller could
+        not see in the sum.
         """
         rows = 0
         blocks = iter(self._reader(max(1, int(max_bytes))))
@@ -155,7 +155,7 @@ class Source(BlockSource):
                 raise InvalidInputError(f"{self.name} has {count} {what}s but {len(names)} {what} names were given")
 
     def fitted(self, block: Any, where: str) -> Rows:
-        """The block, of this source's type; raises, naming the place, where it is not of its kind, width or type."""
+        """The block converted to the type of this source; raises if its kind, width or type does not fit."""
         if sp.issparse(block) != self.is_sparse:
             kinds = ("sparse", "dense") if self.is_sparse else ("dense", "sparse")
             raise InvalidTypeError(f"{where}: expected a {kinds[0]} block like the first, got a {kinds[1]} one")
@@ -183,7 +183,7 @@ class Source(BlockSource):
         if not csr.has_sorted_indices:
             csr = csr.copy()
             csr.sort_indices()
-            csr = sp.csr_array((csr.data, csr.indices, csr.indptr), shape=csr.shape)  # forgets that it was unsorted
+            csr = sp.csr_array((csr.data, csr.indices, csr.indptr), shape=csr.shape)  # resets the flags of SciPy
             if csr.has_canonical_format:
                 return csr
         if not signed:
@@ -191,7 +191,7 @@ class Source(BlockSource):
         return self._added_up(csr, first_row)
 
     def _added_up(self, csr: sp.csr_array, first_row: int) -> sp.csr_array:
-        """Sorted rows with every entry once; sums of integers are exact, or refused where the type cannot hold them."""
+        """Add up duplicates of sorted rows; integer sums are exact, and an error if they do not fit the type."""
         new = np.empty(csr.nnz, dtype=bool)
         np.not_equal(csr.indices[1:], csr.indices[:-1], out=new[1:])
         new[csr.indptr[:-1][np.diff(csr.indptr) > 0]] = True
@@ -199,18 +199,18 @@ class Source(BlockSource):
         indptr, indices = np.searchsorted(starts, csr.indptr), csr.indices[starts]
         about = np.add.reduceat(csr.data.astype(np.float64), starts)
         if self.dtype.kind == "f":
-            with np.errstate(over="ignore"):  # an infinite sum is found, with its place, as any infinite entry
+            with np.errstate(over="ignore"):  # the caller reports an infinite sum like any infinite entry
                 return sp.csr_array((about.astype(self.dtype), indices, indptr), shape=csr.shape)
         limits = np.iinfo(self.dtype)
-        # Below 64 bits ``about`` is exact; at 64 it is rounded, so the very last of the range are refused too.
+        # Below 64 bits ``about`` is exact; at 64 it is rounded, so values at the end of the range are refused too.
         slack = 1.0 - 2.0**-40 if self.dtype.itemsize == 8 else 1.0
         outside = (about > float(limits.max) * slack) | (about < float(limits.min) * slack)
         if outside.any():
             at = int(np.argmax(outside))
             row = int(np.searchsorted(indptr, at, side="right")) - 1 + first_row
             raise InvalidInputError(
-                f"{self.matrix_name}[{row}, {indices[at]}] is given several times and adds up to {about[at]:.17g}, "
-                f"which {self.dtype} cannot hold; use a wider type (dtype=… where the reader takes it)"
+                f"{self.matrix_name}[{row}, {indices[at]}] occurs several times and adds up to {about[at]:.17g}, which "
+                f"does not fit {self.dtype}; use a wider type (dtype=… if the reader has this option)"
             )
         sums = np.add.reduceat(csr.data, starts, dtype=self.dtype)
         return sp.csr_array((sums, indices, indptr), shape=csr.shape)
@@ -218,7 +218,7 @@ class Source(BlockSource):
 
 @contextlib.contextmanager
 def reading(name: Any) -> Iterator[None]:
-    """Whatever another library raises about a damaged file becomes one :class:`StoreError` that names the file."""
+    """Turn any exception of another library about a file into a :class:`StoreError` that names the file."""
     try:
         yield
     except (FastAnchorsError, GuessWarning):
@@ -231,37 +231,37 @@ def reading(name: Any) -> Iterator[None]:
 
 
 def check_claim(name: str, claimed: int, stored: int) -> None:
-    """Raise where an array claims to hold far more bytes than any compression makes of what is stored of it."""
+    """Raise if an array claims far more bytes than the stored bytes can decompress to."""
     if claimed > ANY_SIZE + _BEST_RATIO * stored:
         raise TooLargeError(
-            f"{name} claims {claimed:,} bytes of data but stores {stored:,}; if that is no mistake, write it without "
-            "its empty part"
+            f"{name} claims {claimed:,} bytes of data but stores {stored:,}; if that is correct, write it without its "
+            "empty part"
         )
 
 
 def numeric_dtype(dtype: Any, name: str) -> np.dtype[Any]:
-    """The type entries of ``dtype`` are kept in: native integers, float32 or float64."""
+    """The supported type for entries of ``dtype``: a native integer type, float32 or float64."""
     return numeric(np.empty(0, dtype=dtype), name).dtype
 
 
 def block_bytes(block: Rows) -> int:
-    """Memory a block of rows holds."""
+    """Memory of a block of rows."""
     if sp.issparse(block):
         return int(block.data.nbytes + block.indices.nbytes + block.indptr.nbytes)
     return int(block.nbytes)
 
 
 def row_slices(rows: int, row_bytes: int, max_bytes: int) -> Iterator[tuple[int, int]]:
-    """(start, stop) of equal slices of at most ``max_bytes`` where each row takes ``row_bytes``."""
+    """(start, stop) of equal slices of at most ``max_bytes``, with ``row_bytes`` per row."""
     step = max(1, max_bytes // max(1, row_bytes))
     for start in range(0, rows, step):
         yield start, min(rows, start + step)
 
 
 def rebatch(blocks: Iterable[Rows], max_bytes: int, *, row_bytes: int = 0) -> Iterator[Rows]:
-    """The same rows with small blocks joined and large ones split, at about ``max_bytes`` held at a time.
+    """The same rows with small blocks joined and large ones split, with about ``max_bytes`` in memory at a time.
 
-    ``row_bytes`` are counted for each row besides its entries.
+    ``row_bytes`` is an overhead per row.
     """
     target = max(1, max_bytes // 2)
     held: list[Rows] = []
@@ -279,7 +279,7 @@ def rebatch(blocks: Iterable[Rows], max_bytes: int, *, row_bytes: int = 0) -> It
 
 
 def split(block: Rows, max_bytes: int, row_bytes: int = 0) -> Iterator[Rows]:
-    """The rows of a block in parts of at most ``max_bytes`` (never less than a row); views of it where they can be."""
+    """The rows of a block in parts of at most ``max_bytes`` (but at least one row); views if possible."""
     if block_bytes(block) + row_bytes * block.shape[0] <= max_bytes:
         yield block
         return

@@ -1,8 +1,8 @@
-"""Images with many bands as pixels × bands: what readers of ENVI, GeoTIFF, netCDF, HDF5 and arrays share.
+"""Images with many bands as pixels × bands: shared by the readers of ENVI, GeoTIFF, netCDF, HDF5 and arrays.
 
-A reader returns a :class:`~fastanchors.io.row_source.Source` whose rows are pixels and whose ``scene`` says what the
-header told: the size of the image, wavelengths, bad bands, no-data value, scale factors, where it lies on a map. The
-rows are the numbers as they are stored; :meth:`SceneInfo.values` scales them.
+A reader returns a :class:`~fastanchors.io.row_source.Source` whose rows are pixels and whose ``scene`` has the
+metadata: the size of the image, wavelengths, bad bands, no-data value, scale factors, map position. The rows are the
+stored numbers; :meth:`SceneInfo.values` scales them.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ ReadLines = Callable[[int, int], NDArray[Any]]
 
 @dataclass(frozen=True)
 class SceneInfo:
-    """What a file tells of its scene.
+    """Metadata of a scene.
 
     Attributes
     ----------
     shape
-        (height, width) of the image, or None where only pixels are known.
+        (height, width) of the image, or None if it is not known.
     order
         "C" if pixels run along the lines of the image, "F" if they run down its columns.
     wavelengths
         One for each band, or None.
     units
-        Of the wavelengths, such as ``"Nanometers"``, or None.
+        Unit of the wavelengths, such as ``"Nanometers"``, or None.
     good_bands
-        False for bands that the header marks as bad; None where it does not tell.
+        False for bands that the header marks as bad; None if it marks none.
     ignore
         The stored value of pixels without data, or None.
     scale, offset
-        For each band; what was measured is ``stored * scale + offset``. None where nothing is to be done.
+        Per band; the measured value is ``stored * scale + offset``. None means no scaling.
     map_info
-        What places the image on a map, as the file has it: ENVI's ``"map info"`` and ``"coordinate system string"``; of
-        other formats ``"crs"`` (WKT, or a code such as ``"EPSG:32633"``) and ``"transform"``, six numbers: the corner
-        of a pixel lies at x = t[0]·column + t[1]·row + t[2], y = t[3]·column + t[4]·row + t[5].
+        Map position: ENVI's ``"map info"`` and ``"coordinate system string"``; for other formats ``"crs"`` (WKT, or a
+        code such as ``"EPSG:32633"``) and ``"transform"``, six numbers t: the corner of a pixel is at
+        x = t[0]·column + t[1]·row + t[2], y = t[3]·column + t[4]·row + t[5].
     """
 
     shape: tuple[int, int] | None
@@ -62,13 +62,13 @@ class SceneInfo:
     map_info: Mapping[str, Any] = field(default_factory=dict)
 
     def no_data(self, block: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which pixels of a block, as stored, hold no data: NaN or the ignored value in all their good bands."""
+        """Which pixels of a block, as stored, have no data: NaN or the ignored value in all good bands."""
         used = block if self.good_bands is None else block[:, self.good_bands]
-        gone = used != used if self.ignore is None else (used != used) | (used == self.ignore)  # NaN is not itself
-        return np.asarray(gone.all(axis=1))
+        missing = used != used if self.ignore is None else (used != used) | (used == self.ignore)  # NaN != NaN
+        return np.asarray(missing.all(axis=1))
 
     def values(self, block: NDArray[Any]) -> NDArray[Any]:
-        """What was measured, in float64 where there are scale factors; ignored entries become NaN."""
+        """The measured values, in float64 if there are scale factors; ignored entries become NaN."""
         ignored = None if self.ignore is None else block == self.ignore
         if ignored is None and self.scale is None and self.offset is None:
             return block
@@ -88,7 +88,7 @@ class _Pixels:
     def __init__(self, read_lines: ReadLines, shape: tuple[int, int, int], dtype: Any) -> None:
         lines, self.samples, bands = shape
         self.read_lines, self.shape, self.dtype = read_lines, (lines * self.samples, bands), np.dtype(dtype)
-        self.held: tuple[int, NDArray[Any]] | None = None  # a line that is longer than a block, and its number
+        self.held: tuple[int, NDArray[Any]] | None = None  # number and pixels of a line that is longer than a block
 
     def __getitem__(self, rows: slice) -> NDArray[Any]:
         start, stop, _ = rows.indices(self.shape[0])
@@ -115,9 +115,9 @@ def scene_source(
     row_names: Any = None,
     column_names: Any = None,
 ) -> Source:
-    """The pixels of an image of ``shape`` (lines, samples, bands), of which ``read_lines(first, last)`` gives lines.
+    """The pixels of an image of ``shape`` (lines, samples, bands); ``read_lines(first, last)`` reads lines.
 
-    ``stored`` are the bytes that the file holds of it, where a format may leave out what is empty.
+    ``stored`` is the size of its data in the file, for formats that omit empty chunks.
     """
     if min(shape) < 1:
         raise InvalidInputError(f"{name} is empty: {shape[0]} lines, {shape[1]} samples, {shape[2]} bands")
@@ -137,11 +137,11 @@ def scene_source(
 def cube_source(
     name: str, open_cube: Callable[[], Any], bands: str, row_names: Any = None, column_names: Any = None
 ) -> Source:
-    """A cube whose bands are the axis that ``bands`` names; ``open_cube`` gives it anew, mapped or sliceable."""
+    """The pixels of a cube with the band axis ``bands``; ``open_cube()`` returns an array that can be sliced."""
     axes = band_axes(bands, name)
     cube = open_cube()
     if len(cube.shape) != 3:
-        raise InvalidInputError(f"{name} is no cube: it has the shape {tuple(cube.shape)}; leave out bands=")
+        raise InvalidInputError(f"{name} is not a cube: it has the shape {tuple(cube.shape)}; remove bands=")
     lines, samples, count = (int(cube.shape[axis]) for axis in axes)
 
     def read_lines(first: int, last: int) -> NDArray[Any]:
@@ -165,7 +165,7 @@ def band_axes(bands: str, name: str) -> tuple[int, int, int]:
 
 
 def placed(facts: Mapping[str, Any], x: NDArray[Any] | None, y: NDArray[Any] | None) -> dict[str, Any]:
-    """Where an image lies, by the attributes of a CF grid mapping and the coordinates of its columns and rows."""
+    """The map position, from the attributes of a CF grid mapping and the coordinates of columns and rows."""
     place: dict[str, Any] = {}
     crs = next((facts[name] for name in ("crs_wkt", "spatial_ref") if facts.get(name) is not None), None)
     if crs is not None:
@@ -178,7 +178,7 @@ def placed(facts: Mapping[str, Any], x: NDArray[Any] | None, y: NDArray[Any] | N
 
 
 def _even_step(axis: NDArray[Any] | None) -> float | None:
-    """The step between the centres of pixels, where it is the same everywhere."""
+    """The step between the centres of pixels if it is constant, else None."""
     if axis is None or axis.ndim != 1 or axis.size < 2 or axis.dtype.kind not in "iuf":
         return None
     steps = np.diff(axis.astype(np.float64))

@@ -1,6 +1,6 @@
-"""Images with many bands that other libraries hold: ``spectral.open_image`` (SPy) and xarray's ``DataArray``.
+"""Read image objects of other libraries: ``spectral.open_image`` (SPy) and xarray's ``DataArray``.
 
-Neither library is imported here: an object is known by the module of its class.
+Neither library is imported: objects are recognised by the module of their class.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _WAVE_NAMES = ("wavelength", "wavelengths", "center_wavelength", "central_wavele
 
 
 def is_scene_object(source: Any) -> bool:
-    """Whether it is an image of SPy or an array of xarray."""
+    """Whether ``source`` is an image of SPy or an array of xarray."""
     return _library(source) is not None
 
 
 def scene_object(source: Any, *, bands: str | None = None) -> Source:
-    """Its pixels × bands; ``bands`` names the axis of the bands where the object does not."""
+    """The object as pixels × bands; ``bands`` is the band axis if the object does not name it."""
     return _from_xarray(source, bands) if _library(source) == "xarray" else _from_spectral(source)
 
 
@@ -42,7 +42,7 @@ def _library(source: Any) -> str | None:
 
 
 def _from_spectral(image: Any) -> Source:
-    """Files are mapped, not read; an image that was loaded has been scaled by SPy."""
+    """An SPy image: a file is mapped; an image that was loaded was scaled by SPy."""
     fields = {
         str(key).lower(): ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
         for key, value in (image.metadata or {}).items()
@@ -56,7 +56,7 @@ def _from_spectral(image: Any) -> Source:
     if loaded:
         cube = np.asarray(image if isinstance(image, np.ndarray) else image.load())
         if ignore is not None and scale is not None:
-            ignore = float(cube.dtype.type(ignore * scale[0]))  # SPy has divided by the reflectance scale factor
+            ignore = float(cube.dtype.type(ignore * scale[0]))  # SPy divides by the reflectance scale factor
         scale = None
     else:
         cube = image.open_memmap(interleave="bip")
@@ -75,7 +75,7 @@ def _from_spectral(image: Any) -> Source:
 
 
 def _from_xarray(array: Any, bands: str | None) -> Source:
-    """A cube whose bands are the axis named so (``band``, ``wavelength``, …), read by lines when asked for."""
+    """A cube with a band axis named ``band``, ``wavelength``, …, read line by line."""
     if array.ndim != 3:
         raise InvalidInputError(f"a scene has three axes, this DataArray has {array.ndim}: {', '.join(array.dims)}")
     lines, samples, at = band_axes(bands or _band_axis(array), "the DataArray")
@@ -111,8 +111,8 @@ def _band_axis(array: Any) -> str:
     named = [axis for axis, name in enumerate(array.dims) if str(name).lower() in _BAND_NAMES]
     if len(named) != 1:
         raise InvalidInputError(
-            f"the axes of the DataArray are {', '.join(map(str, array.dims))}: say which one the bands are with "
-            "bands='first', 'middle' or 'last', or call it 'band'"
+            f"the axes of the DataArray are {', '.join(map(str, array.dims))}: pass the band axis as "
+            "bands='first', 'middle' or 'last', or name it 'band'"
         )
     return next(name for name, axis in BAND_AXES.items() if axis == named[0])
 
@@ -126,7 +126,7 @@ def _wavelengths(array: Any, band_name: str) -> tuple[NDArray[np.float64] | None
 
 
 def _place(array: Any, line_name: str, sample_name: str) -> dict[str, Any]:
-    """Where the image lies: by ``spatial_ref`` (rioxarray, CF), and coordinates with even steps."""
+    """The map position, from ``spatial_ref`` (rioxarray, CF) and coordinates with even steps."""
     mapping = array.coords.get(str(array.attrs.get("grid_mapping", "spatial_ref")))
     facts = {} if mapping is None else dict(mapping.attrs)
     axes = [array.coords.get(name) for name in (sample_name, line_name)]

@@ -1,7 +1,7 @@
-"""Where readers keep temporary files: beside what is being built, where the next build or writer finds dead ones.
+"""Temporary files of readers, in the directory of a build, where later builds and writers remove leftovers.
 
-Elsewhere they are in directories ``fastanchors-…`` of the system's temporary directory. Each holds a locked file as
-long as its process lives, so that the next process can tell the dead from the living and removes them.
+Outside a build they are in directories ``fastanchors-…`` of the system's temporary directory. Each has a file that its
+process holds locked, so that later processes can detect and remove those of killed processes.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ __all__ = ["SCRATCH", "TemporaryFolder", "scratch_file", "scratch_folder", "scra
 
 try:
     import fcntl
-except ImportError:  # no POSIX system: the system's own cleaning must do
+except ImportError:  # Windows: leftovers are not removed
     fcntl = None  # type: ignore[assignment]
 
-SCRATCH = "scratch-"  # how the names of these directories begin
+SCRATCH = "scratch-"  # prefix of scratch directories in a build
 _PREFIX, _ALIVE, _YOUNG = "fastanchors-", ".alive", 60  # seconds
 _PLACE: ContextVar[Path | None] = ContextVar("place of temporary files", default=None)
 
 
 @contextmanager
 def scratch_in(folder: Path) -> Iterator[None]:
-    """Meanwhile, temporary files of readers are kept in ``folder``; otherwise where the system keeps them."""
+    """Inside this context, temporary files are created in ``folder`` instead of the system's temporary directory."""
     token = _PLACE.set(folder)
     try:
         yield
@@ -39,7 +39,7 @@ def scratch_in(folder: Path) -> Iterator[None]:
 
 
 def scratch_file() -> IO[bytes]:
-    """A new temporary file without a name, gone when it is closed or its process ends."""
+    """A new unnamed temporary file; it disappears when it is closed or its process ends."""
     return tempfile.TemporaryFile(dir=_PLACE.get())
 
 
@@ -50,12 +50,12 @@ def scratch_folder() -> tempfile.TemporaryDirectory[str]:
 
 
 class TemporaryFolder(tempfile.TemporaryDirectory[str]):
-    """A directory in the system's temporary directory; those of processes that were killed are removed first.
+    """A directory in the system's temporary directory; those of killed processes are removed first.
 
     Parameters
     ----------
     purpose : str
-        What its name says besides: ``fastanchors-purpose-…``.
+        Part of its name: ``fastanchors-purpose-…``.
     """
 
     def __init__(self, purpose: str = "") -> None:
@@ -64,7 +64,7 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
         self._alive = _locked(Path(self.name), os.O_CREAT)
 
     def cleanup(self) -> None:
-        """Remove it, and what it holds."""
+        """Remove the directory and its contents."""
         if self._alive is not None:
             self._alive.close()
         with suppress(OSError):
@@ -72,7 +72,7 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
 
 
 def _locked(folder: Path, flags: int = 0) -> IO[bytes] | None:
-    """The file that a living process holds locked, now locked by this one; None where that cannot be."""
+    """Lock the file that marks a running process; None if that is not possible."""
     if fcntl is None:
         return None
     try:
@@ -88,11 +88,11 @@ def _locked(folder: Path, flags: int = 0) -> IO[bytes] | None:
 
 
 def _remove_dead() -> None:
-    """Remove temporary directories of ours whose processes are gone, as far as that succeeds."""
+    """Remove temporary directories of processes that have ended; errors are ignored."""
     with suppress(OSError):
         for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
             alive = _locked(folder)
             if alive is not None:
                 with alive:
-                    if folder.stat().st_mtime < time.time() - _YOUNG:  # a younger one may be about to be locked
+                    if folder.stat().st_mtime < time.time() - _YOUNG:  # a new one may not be locked yet
                         shutil.rmtree(folder, ignore_errors=True)

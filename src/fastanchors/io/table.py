@@ -1,4 +1,4 @@
-"""Dense tables as text: ``.csv`` and ``.tsv``, optionally gzipped, with a header and optional row names."""
+"""Read dense text tables: ``.csv`` and ``.tsv``, optionally gzipped, with optional header and row names."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
+from .decoding import check_encoding, decoded
 from .market import first_misfit, line_of, misfit_text
 from .name_spool import NameSpool
 from .numbers import malformed, open_bytes, parse_numbers, piece_bytes
 from .records import record_chunks, split_fields
 from .row_source import Source, read_names, rebatch
 from .table_layout import Layout, layout
-from .words import check_encoding, decoded
 
 __all__ = ["read_table"]
 
-_LOOKED = 100  # lines that are looked at to tell how a table is laid out
-_LOOKED_BYTES = 1 << 20  # and no more of them than this, but two
+_LOOKED = 100  # lines that are examined to determine the layout
+_LOOKED_BYTES = 1 << 20  # limit of their total size, but at least two lines
 
 
 def read_table(
@@ -36,9 +36,9 @@ def read_table(
 ) -> Source:
     """A dense table, streamed.
 
-    ``header`` says whether the first line is column names; ``row_names`` which column names the rows: its heading, True
-    for the first one, False for none (or the names themselves, or a file of them). Neither is needed where the cells
-    tell, by the rules of :mod:`fastanchors.io.table_layout`. Numbers are float64 unless ``dtype`` says otherwise.
+    ``header`` is whether the first line has column names. ``row_names`` is the column with the row names: its heading,
+    True for the first one, False for none (or the names themselves, or a file of them). By default both are determined
+    from the cells, by the rules of :mod:`fastanchors.io.table_layout`. Numbers are float64, or ``dtype``.
     """
     name = str(path)
     separator = separator or ("\t" if ".tsv" in path.name.lower() else ",")
@@ -100,7 +100,7 @@ def _pieces(
 def _split_names(
     text: bytes, separator: str, encoding: str, at: int, name: str, first_line: int
 ) -> tuple[bytes, list[str]]:
-    """The text without field ``at`` of every line, and those fields; line numbers stay."""
+    """The text without field ``at`` of every line, and these fields; line numbers do not change."""
     mark = separator.encode()
     kept, names = [], []
     for number, line in enumerate(text.split(b"\n")[:-1], start=first_line):
@@ -112,7 +112,7 @@ def _split_names(
             cells = split_fields(decoded(line, encoding, name, where), separator)
             fields, label = [cell.encode() for cell in cells], "".join(cells[at : at + 1])
             if any(separator in cell for column, cell in enumerate(cells) if column != at):
-                raise malformed(name, number, f"a value in quotes holds {separator!r}; numbers are written as 1.5")
+                raise malformed(name, number, f"a value in quotes contains {separator!r}; write numbers as 1.5")
         else:
             fields = line.split(mark, at + 1)
             label = decoded(b"".join(fields[at : at + 1]), encoding, name, where).strip()
@@ -125,7 +125,7 @@ def _split_names(
 
 
 def _first_lines(path: Path, name: str, separator: str, encoding: str) -> list[tuple[int, list[str]]]:
-    """Number and cells of the first lines that are not blank."""
+    """Numbers and cells of the first lines that are not blank."""
     lines: list[bytes] = []
     with open_bytes(path) as file:
         for _, chunk in record_chunks(file, name, separator):
@@ -151,4 +151,4 @@ def _first_lines(path: Path, name: str, separator: str, encoding: str) -> list[t
 def _check_separator(first: str, separator: str, name: str) -> None:
     for other in ";\t|,":
         if other != separator and other in first:
-            raise malformed(name, 1, f"one field only; the fields seem to end in {other!r}: give separator={other!r}")
+            raise malformed(name, 1, f"only one field; the separator seems to be {other!r}: pass separator={other!r}")

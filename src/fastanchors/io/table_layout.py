@@ -1,17 +1,16 @@
-"""What the first lines of a table show: whether they start with column names, and which column names the rows.
+"""Determine the layout of a table from its first lines: the header, and the column of row names.
 
-The rules, in order; an option settles any of them, and a guess that could be wrong is told in a :class:`GuessWarning`.
+Options override these rules. A guess that could be wrong gives a :class:`GuessWarning`.
 
-Header: the first line is column names if any of its cells is not a number (the first cell aside, which may be the name
-of a row) or if the first cell is empty (by a guess, unless numbers on a scale follow it). A line of numbers is a row of
-data, unless there are three or more on a scale (whole numbers in even steps such as 0, 1, 2 or 2019, 2020, 2021; or
-six and more that only rise or only fall, such as wavelengths) and the next line is not: then it is column names, by a
-guess.
+Header: the first line has column names if any of its cells, except the first, is not a number, or if the first cell is
+empty (a guess, unless numbers on a scale follow). A line of numbers is data, unless it has three or more numbers on a
+scale and the next line has not: then it has column names (a guess). A scale is a sequence of integers in even steps,
+such as 0, 1, 2 or 2019, 2020, 2021, or six or more numbers that only increase or only decrease, such as wavelengths.
 
-Names of rows: the first column, if its cells are not numbers, if it has no heading (as pandas and R write an index),
-or, by a guess, if it holds whole numbers without repeats under a heading such as ``id``, ``index``, ``row``, ``name``.
-Whole numbers under a heading such as ``year`` or ``patient_id``, or without repeats in even steps, are data, and a note
-says so; in other columns than the first so do years and numbers under a heading that ends in ``_id``.
+Row names: the first column, if its cells are not numbers, if it has no heading (as pandas and R write an index), or (a
+guess) if it has unique integers under a heading such as ``id``, ``index``, ``row``, ``name``. Integers under a heading
+such as ``year`` or ``patient_id``, or unique integers in even steps, are data, with a warning; also, in other columns
+than the first, years and numbers under a heading that ends in ``_id``.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from typing import Any, NamedTuple
 
 from ..errors import GuessWarning, InvalidInputError
 from .addresses import is_address
+from .decoding import did_you_mean
 from .numbers import malformed
-from .words import did_you_mean
 
 __all__ = ["Layout", "layout"]
 
 _KEYS = frozenset({"id", "ids", "index", "key", "name", "no", "nr", "number", "row", "rows", "unnamed: 0"})
 _LABELS = frozenset({"code", "date", "day", "fips", "hour", "month", "postcode", "time", "week", "year", "zip"})
-_FEWEST = 3  # numbers in even steps that are taken for column names
-_FEWEST_UNEVEN = 6  # the same for numbers that only rise or fall: by chance one row in 360 does
+_FEWEST = 3  # smallest length of a scale with even steps
+_FEWEST_UNEVEN = 6  # the same for numbers that only increase or decrease: one random row in 360 does
 
 
 class Layout(NamedTuple):
-    """Whether line 1 is a header, where the names of the rows stand (or None), how many values a row has, and names."""
+    """Whether line 1 is a header, the column of row names (or None), the number of values per row, the column names."""
 
     header: bool
     names_at: int | None
@@ -45,7 +44,7 @@ class Layout(NamedTuple):
 
 
 def layout(name: str, lines: Sequence[tuple[int, list[str]]], header: bool | None, row_names: Any) -> Layout:
-    """The layout of the table ``name``, of which ``lines`` (number, cells) are the first that are not blank."""
+    """The layout of the table ``name``, given its first lines (number, cells) that are not blank."""
     first = lines[0][1]
     if header is None:
         header = _has_header(name, first, lines[1][1] if len(lines) > 1 else [])
@@ -62,7 +61,7 @@ def layout(name: str, lines: Sequence[tuple[int, list[str]]], header: bool | Non
         raise malformed(name, 1, f"the header has {len(first)} fields, the next line {len(sample)}")
     for column, cell in zip(cells, sample[:at] + sample[at + 1 :] if at is not None else sample, strict=True):
         if cell and not is_number(cell):
-            cure = f"leave the column out, or give row_names={column!r} to make it the names of the rows"
+            cure = f"remove the column, or pass row_names={column!r} to use it as the row names"
             raise malformed(name, number, f"{cell!r} in column {column!r} is not a number; {cure}")
     return Layout(True, at, width, cells)
 
@@ -80,12 +79,12 @@ def _has_header(name: str, first: list[str], second: list[str]) -> bool:
     header = unheaded or len(labels) >= _FEWEST
     shown = ", ".join(labels[:3]) + (", …" if len(labels) > 3 else "")
     taken, other = ("column names", "row of data") if header else ("row of data", "line of column names")
-    _guessed(f"{name}: the first line ({shown}) is taken as {taken}; if it is a {other}, give header={not header}")
+    _guessed(f"{name}: the first line ({shown}) is read as {taken}; if it is a {other}, pass header={not header}")
     return header
 
 
 def _is_scale(cells: Sequence[str]) -> bool:
-    """Whether the cells look like the marks of a scale: whole numbers in even steps, or many that rise or fall."""
+    """Whether the cells are a scale: integers in even steps, or many numbers that only increase or decrease."""
     if len(cells) < 2 or not all(map(is_number, cells)):
         return False
     values = [float(cell) for cell in cells]
@@ -96,7 +95,7 @@ def _is_scale(cells: Sequence[str]) -> bool:
 
 
 def _names_at(name: str, heading: list[str], rows: Sequence[list[str]], row_names: Any) -> int | None:
-    """Which column holds the names of the rows."""
+    """The column of row names, or None."""
     sample = rows[0]
     if row_names is True:
         return 0
@@ -125,8 +124,8 @@ def _names_at(name: str, heading: list[str], rows: Sequence[list[str]], row_name
         _taken_as_data(name, heading[0])
     elif unique and word in _KEYS:
         _guessed(
-            f"{name}: the whole numbers of column {heading[0]!r} are taken as the names of the rows; "
-            "if they are data, give row_names=False"
+            f"{name}: the integers in column {heading[0]!r} are read as row names; "
+            "if they are data, pass row_names=False"
         )
         return 0
     else:
@@ -135,7 +134,7 @@ def _names_at(name: str, heading: list[str], rows: Sequence[list[str]], row_name
 
 
 def _note_labels(name: str, heading: list[str], rows: Sequence[list[str]]) -> None:
-    """Say so where a later column holds years or ids, which are hardly amounts of anything."""
+    """Warn if a later column has years or ids, which are probably not data."""
     for place, word in enumerate(heading[1:], start=1):
         cells = [row[place] for row in rows if len(row) > place]
         years = word.lower() == "year" and all(len(cell) == 4 for cell in cells)
@@ -150,8 +149,7 @@ def _is_id(word: str) -> bool:
 
 def _taken_as_data(name: str, column: str) -> None:
     _guessed(
-        f"{name}: the whole numbers of column {column!r} are taken as data; "
-        f"if they name the rows, give row_names={column!r}"
+        f"{name}: the integers in column {column!r} are read as data; if they are row names, pass row_names={column!r}"
     )
 
 
@@ -164,10 +162,10 @@ def is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return "_" not in cell  # Python takes 1_000 for a number; in a table it is a name
+    return "_" not in cell  # Python's float accepts 1_000; in a table it is a name
 
 
 def is_whole(cell: str) -> bool:
-    """Whether the cell is written as a whole number: ``7``, not ``7.0``."""
+    """Whether the cell is written as an integer: ``7``, not ``7.0``."""
     digits = cell.removeprefix("-")
     return digits.isascii() and digits.isdigit()

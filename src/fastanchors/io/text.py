@@ -1,4 +1,4 @@
-"""Texts of documents: folders, lines, tables, JSON and Parquet, each compressed or not."""
+"""Read texts of documents: folders, lines, tables, JSON and Parquet, compressed or not."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInputError, MissingExtraError, StoreError, TooLargeError
+from .decoding import BOM, check_encoding, decoded, did_you_mean
 from .row_source import reading
-from .words import BOM, check_encoding, decoded, did_you_mean
 
 __all__ = ["Texts", "holds_texts", "read_texts"]
 
@@ -25,13 +25,13 @@ _TABLES = {".csv": ",", ".tsv": "\t"}
 _JSON = (".jsonl", ".ndjson", ".json")
 _PARQUET = (".parquet", ".pq")
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-_ANY_TEXT, _BEST_RATIO = 1 << 26, 1032  # bytes that a packed file may unpack to: so many, and so many for each of it
-_HEADING = re.compile(r"[^\W\d_][\w .:/()-]{0,40}$")  # how the name of a column looks
+_ANY_TEXT, _BEST_RATIO = 1 << 26, 1032  # limit of the unpacked size: a constant, and a factor of the packed size
+_HEADING = re.compile(r"[^\W\d_][\w .:/()-]{0,40}$")  # a plausible column name
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Names and texts of documents; ``replaced`` bytes that were not text."""
+    """Names and texts of documents; ``replaced`` is the number of invalid bytes that were replaced."""
 
     names: list[str]
     texts: list[str]
@@ -39,7 +39,7 @@ class Texts:
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix that tells the format, in lower case, without that of a compression."""
+    """The suffix of the format, in lower case, without a suffix of compression."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in _OPENERS:
         suffixes.pop()
@@ -47,7 +47,7 @@ def suffix_of(path: Path) -> str:
 
 
 def holds_texts(path: Path, column: Any = None) -> bool:
-    """Whether the name says texts. Parquet holds texts if a column of it is asked for, or if no column has numbers."""
+    """Whether the file has texts, by its name; Parquet has if ``column`` is given or if no column has numbers."""
     if path.is_dir():
         return not (path / "manifest.json").exists() and path.suffix.lower() not in (".zarr", ".parquet")
     if path.name.lower().startswith("docword."):
@@ -59,7 +59,7 @@ def holds_texts(path: Path, column: Any = None) -> bool:
 
 
 def _has_numbers(path: Path) -> bool:
-    """Whether a column of a Parquet file holds numbers; True also where it cannot be read, which its reader tells."""
+    """Whether a column of a Parquet file has numbers; True also if it cannot be read (its reader then raises)."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -79,7 +79,7 @@ def read_texts(
     encoding: str = "utf-8",
     errors: str = "strict",
 ) -> Texts:
-    """The documents of a folder (one in each file), of a text file (one in each line), or of a column of a table.
+    """The documents of a folder (one per file), of a text file (one per line), or of a column of a table.
 
     Parameters
     ----------
@@ -87,13 +87,13 @@ def read_texts(
         A folder, ``.txt``, ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` or ``.parquet``; also with ``.gz``, ``.bz2`` or
         ``.xz``.
     column, title : str, int or None
-        The columns of texts and of names: by name, or by number from 0. A table of one column needs none.
+        The columns of texts and of names, by name or 0-based number. Not needed for a table of one column.
     header : bool or None
-        Whether the first line of a ``.csv`` or ``.tsv`` file has names of columns; None looks at it.
+        Whether the first line of a ``.csv`` or ``.tsv`` file has column names; None determines it from that line.
     encoding : str
-        Of everything but Parquet.
-    errors
-        {"strict", "replace"} What is done with bytes that are no text: an error, or U+FFFD for each, counted.
+        Encoding of all formats but Parquet.
+    errors : "strict" or "replace"
+        What to do with invalid bytes: raise an error, or replace each by U+FFFD and count them.
     """
     if errors not in ("strict", "replace"):
         raise InvalidInputError(f"errors must be 'strict' or 'replace', got {errors!r}")
@@ -133,7 +133,7 @@ def _read(
 
 
 class _Decoder:
-    """Reads files as text, and counts what it had to replace."""
+    """Reads files as text, and counts the replaced bytes."""
 
     def __init__(self, encoding: str, errors: str) -> None:
         self.encoding, self.errors, self.replaced = encoding, errors, 0
@@ -144,7 +144,7 @@ class _Decoder:
         with reading(path), opener(path, "rb") as file:
             data = file.read(most + 1).removeprefix(BOM)
         if len(data) > most:
-            raise TooLargeError(f"{path} unpacks to more than {most:,} bytes, more than any text of its size does")
+            raise TooLargeError(f"{path} unpacks to more than {most:,} bytes, which is not plausible for its size")
         if self.errors == "strict":
             also = "; or replace such bytes: errors='replace', on the command line --replace-errors"
             return decoded(data, self.encoding, str(path), also=also)
@@ -229,7 +229,7 @@ def _chosen(path: Path, columns: dict[str | int, Sequence[Any]], column: str | i
     if column is None:
         if len(names) == 1:
             return columns[names[0]]
-        raise InvalidInputError(f"{path}: say which column holds the text (--column); it has {listed}")
+        raise InvalidInputError(f"{path}: choose the column of the texts (--column); it has {listed}")
     if column in columns:
         return columns[column]
     place = int(str(column)[:9]) if str(column).isascii() and str(column).isdigit() else -1

@@ -1,8 +1,8 @@
-"""Row blocks out of (row, column, value) triplets in any order, in bounded memory.
+"""Group (row, column, value) triplets in any order into row blocks, in bounded memory.
 
-Triplets are held until they fill a quarter of the budget, then dealt to temporary files by ranges of rows; each file
-is later turned into one CSR block. A range that turns out too full is dealt again. Costs one write and one read of
-the data when it does not fit, nothing when it does.
+Triplets are buffered until they fill a quarter of the budget, then distributed to temporary files by ranges of rows.
+Each file later becomes one CSR block; a file that is too large is distributed again. This costs one write and one read
+of the data, or nothing if it fits into the buffer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_FILES = 128
 
 
 class RowGrouper:
-    """Collects triplets of an m × n matrix (``add``) and gives them back as CSR blocks in row order (``blocks``).
+    """Collects triplets of an m × n matrix (``add``) and yields CSR blocks in row order (``blocks``).
 
     Duplicates are kept: :class:`~fastanchors.io.row_source.Source` adds them up.
     """
@@ -48,7 +48,7 @@ class RowGrouper:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def add(self, rows: NDArray[Any], columns: NDArray[Any], values: NDArray[Any]) -> None:
-        """Take in triplets; row and column are 0-based and already checked."""
+        """Add triplets; rows and columns are 0-based and validated."""
         records = np.empty(rows.size, dtype=self.record)
         records["row"], records["column"], records["value"] = rows, columns, values
         self._add(records)
@@ -82,7 +82,7 @@ class RowGrouper:
         return Path(self._folder.name, f"{index:03d}")
 
     def blocks(self) -> Iterator[sp.csr_array]:
-        """CSR blocks of consecutive rows; all m rows, empty ones included. Temporary files are gone afterwards."""
+        """CSR blocks of consecutive rows; all m rows, including empty ones. Removes the temporary files."""
         if self._folder is None:
             records = np.concatenate(self._held) if self._held else np.empty(0, self.record)
             self._held = []
@@ -132,7 +132,7 @@ class RowGrouper:
             again.close()
 
     def _csr_blocks(self, records: NDArray[Any], first_row: int, rows: int) -> Iterator[sp.csr_array]:
-        """The records of ``rows`` rows, in blocks of no more rows than the budget holds pointers to."""
+        """The records of ``rows`` rows, in blocks whose row pointers fit the budget."""
         step = max(1, self.budget // 32)
         if rows > step:
             records = records[np.argsort(records["row"], kind="stable")]
@@ -148,10 +148,10 @@ class RowGrouper:
 def unsummed_csr(
     rows: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], shape: tuple[int, int]
 ) -> sp.csr_array:
-    """CSR with sorted rows and duplicates left as they are, so that whoever adds them up sees what is added.
+    """CSR with sorted rows that keeps duplicates, so that the caller can add them up without overflow.
 
-    (SciPy's own conversion adds up in the type of the entries, where small integers wrap.) Linear time: the transpose
-    of the matrix with one entry per row is a counting sort.
+    (SciPy's own conversion adds them up in the type of the entries.) Linear time: the transpose of the matrix with one
+    entry per row is a counting sort.
     """
     ones = sp.csr_array((np.arange(rows.size), rows, np.arange(rows.size + 1)), shape=(rows.size, shape[0])).tocsc()
     order = ones.data

@@ -1,4 +1,4 @@
-"""Zarr arrays, read by whole chunks of rows, and AnnData in Zarr groups."""
+"""Read Zarr arrays, by whole chunks of rows, and AnnData in Zarr groups."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_zarr(
         if node.attrs.get("encoding-type") == "anndata" and variable is None:
             return anndata_source(path, node, layer, row_names, column_names, _check_stored)
         if layer is not None:
-            raise InvalidInputError(f"{path} is no AnnData and has no layers; choose an array with variable=…")
+            raise InvalidInputError(f"{path} is not AnnData and has no layers; choose an array with variable=…")
         arrays = dict(node.arrays()) if hasattr(node, "arrays") else None
     if arrays is not None:
         fitting = [key for key, array in arrays.items() if array.ndim == 2]
@@ -60,8 +60,8 @@ def zarr_source(array: Any, *, name: str = "the zarr array", row_names: Any = No
 
 
 def _check_stored(name: str, item: Any) -> None:
-    """Raise where an array, or one of a group, claims far more than is stored of it: Zarr fills in the rest."""
+    """Raise if an array, or one of a group, claims far more than is stored (Zarr fills in missing chunks)."""
     for array in dict(item.arrays()).values() if hasattr(item, "arrays") else (item,):
         claimed = math.prod(map(int, array.shape)) * array.dtype.itemsize
-        if claimed > ANY_SIZE:  # counting what is stored lists every chunk
+        if claimed > ANY_SIZE:  # nbytes_stored() lists every chunk
             check_claim(name, claimed, int(array.nbytes_stored()))
