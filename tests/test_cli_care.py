@@ -16,7 +16,7 @@ pytest.importorskip("rich", reason="extra cli")
 import click
 from click.testing import CliRunner
 
-from fastanchors.cli._spoken import in_options
+from fastanchors.cli._messages import in_options
 from fastanchors.cli.app import app, run
 
 A = fa.datasets.separable(60, 6, 3, noise=0.01, rng=0).A
@@ -149,7 +149,7 @@ def test_report_of_a_table_of_anchors(tmp_path, shell):
         (["info", "a.npy"], "fastanchors build SOURCE STORE"),
         (["encode", "a.npy", "t.csv", "-o", "w.npy"], "no column 'row'"),
         (["encode", "a.npy", "a.jsn", "-o", "w.npy"], "did you mean a.json?"),
-        (["encode", "a.npy", "1,1", "-o", "w.npy"], "row 1 is given as an anchor more than once"),
+        (["encode", "a.npy", "1,1", "-o", "w.npy"], "row 1 is an anchor more than once"),
         (["seek", "zero.npy", "-k", "2"], "every row of zero.npy is zero"),
         (["seek", "zero.npy", "-k", "auto"], "every row of zero.npy is zero"),
         (["seek", "a.npy", "-k", "2", "--header"], "has no option --header"),

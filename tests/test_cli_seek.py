@@ -71,7 +71,7 @@ def test_seek_finds_the_library_s_anchors(place, name):
     names = [f"r{i}" for i in expected.indices]
     assert found.get("anchor_names") == (names if name in ("a.csv", "a.store") else None)
     text = call("seek", place / name, "-k", 4, *SPA).output
-    assert "how sure      exact:" in text
+    assert "certificate   exact:" in text
     assert f"{found['anchors'][0]}" in text
     assert "a pass for each anchor, reads 1,000" in text
     assert "this was full SPA too" in text

@@ -116,7 +116,7 @@ def test_no_output_inside_a_store(shell, tmp_path):
         for source in ("s.store", "d.csv"):
             code, _, err = shell("seek", source, "-k", "1", "--out", out)
             assert code == 2
-            assert "lies inside a store" in err
+            assert "is inside a store" in err
     code, _, err = shell("encode", "s.store", "0", "-o", "s.store/w.npy")
     assert code == 2
     assert {path.name: path.read_bytes() for path in (tmp_path / "s.store").iterdir()} == before

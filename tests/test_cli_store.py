@@ -62,7 +62,7 @@ def test_build_info_verify(call, table, tmp_path):
     assert facts["heaviest_rows"][0]["name"] in out
     code, out, err = call("verify", store, "--json")
     assert (code, json.loads(out)["ok"]) == (0, True)
-    assert "is whole" in call("verify", store)[1]
+    assert "is intact" in call("verify", store)[1]
 
 
 def test_options_of_build(call, tmp_path):
@@ -94,11 +94,11 @@ def test_update(call, table, tmp_path):
     for bad, message in (
         (b"0 0 1\n0 x 1\n", "line 2"),
         (b"0 0 1\n0 1\n", "line 2: expected 3 numbers, got 2"),
-        (b"0 0 1\n0.5 1 1\n", "line 2: row and column must be whole"),
+        (b"0 0 1\n0.5 1 1\n", "line 2: row and column must be integers"),
         (b"0 0 1\n99 1 1\n", "row 99 is out of range"),
         (b"0 0 1\n0 1 -1\n", "negative"),
-        (b"inf 0 3\n", "line 1: row and column must be whole"),
-        (b"0 1e300 3\n", "line 1: row and column must be whole"),
+        (b"inf 0 3\n", "line 1: row and column must be integers"),
+        (b"0 1e300 3\n", "line 1: row and column must be integers"),
     ):
         code, out, err = call("update", store, stdin=bad)
         assert (code, out, err.count("\n")) == (1, "", 1)

@@ -158,7 +158,7 @@ def test_separable_refuses():
         datasets.separable(10, 5, 2, mixing=3)
     with pytest.raises(InvalidInputError, match="exclude"):
         datasets.separable(10, 5, 2, condition=10, sparse=0.5)
-    with pytest.raises(InvalidInputError, match="column of their own"):
+    with pytest.raises(InvalidInputError, match="its own column"):
         datasets.separable(10, 3, 4, sparse=0.5)
     with pytest.raises(InvalidTypeError, match="noise"):
         datasets.separable(10, 5, 2, noise="much")

@@ -1,4 +1,4 @@
-"""The command line: ``fastanchors COMMAND``. One module per group of commands; this one starts it."""
+"""The command line ``fastanchors COMMAND``: one module per group of commands; this one has the entry point."""
 
 from __future__ import annotations
 

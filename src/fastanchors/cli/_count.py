@@ -1,4 +1,4 @@
-"""How many of something the applications look for; they do not choose it, and say how a person can."""
+"""Option type for the number of topics, materials or representatives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Count"]
 
 
 class Count(click.IntRange):
-    """A number from ``least`` on; ``auto`` is answered with advice."""
+    """An integer of at least ``least``; ``auto`` is an error with advice on how to choose it."""
 
     def __init__(self, least: int, things: str, advice: str) -> None:
         super().__init__(min=least)
@@ -18,5 +18,5 @@ class Count(click.IntRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "auto":
-            self.fail(f"the number of {self._things} is yours to choose: {self._advice}", param, ctx)
+            self.fail(f"the number of {self._things} cannot be chosen automatically: {self._advice}", param, ctx)
         return super().convert(value, param, ctx)

@@ -1,4 +1,4 @@
-"""One example or two of each command, shown at the end of its ``--help``."""
+"""Examples of each command, shown at the end of its ``--help``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that commands write: whole or not at all, and tables that a spreadsheet may open."""
+"""Output files of commands: ``.csv`` tables that are safe for spreadsheets, and JSON text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._replacing import replacing
 
 __all__ = ["TableWriter", "as_json_text", "escape_option", "replacing", "unescaped"]
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet may take for a formula
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of cells that a spreadsheet may run as a formula
 
 escape_option = click.option(
     "--escape-formulas",
@@ -23,14 +23,14 @@ escape_option = click.option(
 
 
 class TableWriter:
-    """Rows of a ``.csv`` file; text is escaped on request, numbers never."""
+    """Writes rows of a ``.csv`` file; with ``escape``, text that looks like a formula is escaped."""
 
     def __init__(self, file: TextIO, *, escape: bool = False) -> None:
         self._writer = csv.writer(file)
         self._cell: Callable[[Any], Any] = _escaped if escape else _same
 
     def write(self, rows: Iterable[Iterable[Any]]) -> None:
-        """Write some rows."""
+        """Write rows."""
         self._writer.writerows([self._cell(cell) for cell in row] for row in rows)
 
 
@@ -43,11 +43,11 @@ def _escaped(cell: Any) -> Any:
 
 
 def unescaped(text: str) -> str:
-    """The name that :class:`TableWriter` was given."""
+    """The original of a name that :class:`TableWriter` escaped."""
     return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text
 
 
 def as_json_text(record: Any, indent: int | None = None) -> str:
-    """JSON as people write it, or in plain ASCII where a name holds control characters or half characters."""
+    """JSON with non-ASCII characters, or pure ASCII if a string has control characters or lone surrogates."""
     text = json.dumps(record, ensure_ascii=False, allow_nan=False, indent=indent)
     return text if text.replace("\n", "").isprintable() else json.dumps(record, allow_nan=False, indent=indent)

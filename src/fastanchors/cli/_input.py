@@ -1,4 +1,4 @@
-"""What a command reads: a store, or any file that :mod:`fastanchors.io` knows, whole or streamed."""
+"""The input of a command: a store, or any file that :mod:`fastanchors.io` reads, in memory or streamed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["ADDRESS", "PATH", "Input", "input_options"]
 
 
 class _Address(click.Path):
-    """A path, an address such as ``s3://bucket/x.npy``, or ``-`` for standard input; of something that is read."""
+    """An input: a path, an address such as ``s3://bucket/x.npy``, or ``-`` for standard input."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "-" and ctx is not None:
@@ -35,11 +35,11 @@ class _Address(click.Path):
         return path_of(value) if is_address(value) else super().convert(value, param, ctx)
 
     def _standard_input(self, param: click.Parameter | None, ctx: click.Context) -> Path:
-        """A temporary file with all of standard input, which the command may read more than once."""
+        """Copy standard input to a temporary file, because the command may read it more than once."""
         if sys.stdin.isatty():
             self.fail("'-' reads standard input, which is a terminal; pipe a file into the command", param, ctx)
         if ctx.meta.setdefault(_STANDARD_INPUT, param) is not param:
-            self.fail("'-' can be given once: standard input is read to its end", param, ctx)
+            self.fail("'-' can be used only once: standard input is read to its end", param, ctx)
         folder = TemporaryFolder("standard-input")
         ctx.call_on_close(folder.cleanup)
         path = Path(folder.name) / "standard-input"
@@ -57,17 +57,17 @@ _MAGIC = (b"\x93NUMPY", b"PK\x03\x04", b"%%Matrix", b"PAR1", b"MATLAB", b"\x89HD
 
 
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that say how a file is read; a store knows all this itself."""
+    """Options of the reader of a file; a store has none."""
     for option in (
         click.option(
             "--normalize",
             type=click.Choice(["l1", "none"]),
-            help="Scale the rows of a file to sum one (l1, the default) or not; a store has its own view.",
+            help="Scale the rows of a file to unit sum (l1, the default) or not; a store keeps its normalisation.",
         ),
-        click.option("--format", type=FORMAT, help="The format, where the name of the file does not tell."),
-        click.option("--variable", help="Which array of an .npz, .mat or .zarr file."),
-        click.option("--layer", help="Which layer of AnnData (.h5ad, .zarr)."),
-        click.option("--transpose", is_flag=True, default=None, help="Turn the matrix of a .mat file."),
+        click.option("--format", type=FORMAT, help="File format; by default from the suffix or the content."),
+        click.option("--variable", help="Array of an .npz, .mat or .zarr file."),
+        click.option("--layer", help="Layer of AnnData (.h5ad, .zarr)."),
+        click.option("--transpose", is_flag=True, default=None, help="Transpose the matrix of a .mat file."),
         click.option("--row-names", type=ADDRESS, help="A file with one row name per line."),
         click.option("--column-names", type=ADDRESS, help="A file with one column name per line."),
     ):
@@ -76,12 +76,12 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Input:
-    """The rows of the view of a store or a file. A context: leaving it closes the store and removes what was temporary.
+    """The rows of a store or a file, normalised. A context manager that closes the store and removes temporary files.
 
     Attributes
     ----------
     normalize : ``"l1"`` or None.
-    row_names, column_names : sequences of names or None; of a streamed file those of the rows read so far.
+    row_names, column_names : sequences of names or None; for a streamed file those of the rows read so far.
     """
 
     def __init__(self, path: Path, *, normalize: str | None = None, **options: Any) -> None:
@@ -95,7 +95,7 @@ class Input:
         if (path / "manifest.json").exists():
             if normalize is not None or self._options:
                 given = "normalize" if normalize is not None else next(iter(self._options)).replace("_", "-")
-                raise click.UsageError(f"--{given} is for files: the store {path} has its own view and names")
+                raise click.UsageError(f"--{given} is for files; the store {path} has its own normalisation and names")
             self._source: Any = None
             self._hold(open_matrix(path if isinstance(path, Path) else str(path)))
         else:
@@ -104,7 +104,7 @@ class Input:
 
     @property
     def scene(self) -> SceneInfo | None:
-        """What the file tells of the image its rows are pixels of; None for a store, and where it tells nothing."""
+        """Metadata of the image whose pixels are the rows; None for a store or a file that is not an image."""
         return None if self._source is None else self._source.scene
 
     def _hold(self, matrix: RowMatrix) -> RowMatrix:
@@ -122,14 +122,14 @@ class Input:
 
     @property
     def store(self) -> Store | None:
-        """The store, where there is one."""
+        """The store, or None."""
         return self._matrix if isinstance(self._matrix, Store) else None
 
     @property
     def matrix(self) -> RowMatrix:
-        """All rows: a store, or the view of a file in memory (a temporary store where it is too large for that)."""
+        """All rows: a store, or a file in memory (a temporary store if it is too large)."""
         if self._matrix is None:
-            # A fresh reader, because a stream is read once.
+            # A new reader, because a stream can be read only once.
             self._hold(
                 open_matrix(open_source(self.path, **self._options), self.normalize, signed=self.normalize is None)
             )
@@ -138,11 +138,11 @@ class Input:
 
     @property
     def rows(self) -> Any:
-        """The same as :attr:`matrix`; a matrix in memory as a plain array or sparse matrix."""
+        """Like :attr:`matrix`, but a matrix in memory as a plain array or sparse matrix."""
         return self.matrix.data if isinstance(self.matrix, ArrayMatrix) else self.matrix
 
     def blocks(self) -> Iterator[tuple[int, Rows]]:
-        """(first row, block of rows of the view), one pass in bounded memory."""
+        """(first row, block of normalised rows) in one pass, in bounded memory."""
         if self._matrix is not None:
             yield from self._matrix.blocks()
             return
@@ -156,7 +156,7 @@ class Input:
         self.shape = (start, self.shape[1])
 
     def pick(self, indices: NDArray[Any]) -> NDArray[np.float64]:
-        """Those rows of the view, dense; for a file that is not in memory this takes one pass."""
+        """The normalised rows at ``indices`` as a dense array; takes one pass for a file that is not in memory."""
         if self._matrix is not None:
             return self._matrix.dense_rows(check_index(indices, self._matrix.shape[0], name="anchor"))
         found = np.empty((len(indices), self.shape[1]))
@@ -171,17 +171,17 @@ class Input:
 
     @property
     def address(self) -> str:
-        """Where the rows come from: a whole path, an address, or ``-`` for standard input."""
+        """The source: an absolute path, an address, or ``-`` for standard input."""
         standard = isinstance(self.path, Path) and self.path.parent.name.startswith("fastanchors-standard-input-")
         return "-" if standard else str(self.path.absolute())
 
     @property
     def reader(self) -> dict[str, Any]:
-        """The options of the reader that were given, as JSON has them: enough to read the file again."""
+        """The options of the reader as JSON values, to read the file again."""
         paths = (Path, RemotePath)
         options = self._options.items()
         return {name: str(value.absolute()) if isinstance(value, paths) else value for name, value in options}
 
     def row_name(self, index: int) -> str | None:
-        """The name of a row, where there are names."""
+        """The name of a row, or None."""
         return None if self.row_names is None else str(self.row_names[index])

@@ -1,4 +1,4 @@
-"""Options shared by commands: how a file is read, and what completes or refuses them."""
+"""Options shared by commands, with their types, completion and checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["FORMAT", "IMAGE", "KIND", "check_output", "how_shown", "reader_argum
 
 
 class _Format(click.ParamType):  # type: ignore[type-arg]
-    """A format by name; the reader itself answers a wrong one."""
+    """A format by name; the reader raises on an unknown one."""
 
     name = "format"
 
@@ -37,7 +37,7 @@ class _Image(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
         parts = str(value).replace("x", ",").split(",")
         if len(parts) != 2 or not all(part.isascii() and part.isdigit() and int(part[:9]) > 0 for part in parts):
-            self.fail(f"{value!r} is no HEIGHT,WIDTH such as 95,120", param, ctx)
+            self.fail(f"{value!r} is not HEIGHT,WIDTH such as 95,120", param, ctx)
         return int(parts[0][:9]), int(parts[1][:9])
 
 
@@ -55,7 +55,7 @@ class _Separator(click.ParamType):  # type: ignore[type-arg]
 
 
 def how_shown(rows: Any, kind: str, image: tuple[int, int] | None) -> dict[str, Any]:
-    """How rows are shown in a report: as was asked for, else as their file says."""
+    """How to show the rows in a report: as requested, else by the metadata of their file."""
     from ..report.look import shown_by_file
 
     found = shown_by_file(rows.path, rows.scene, rows.matrix.shape[0])
@@ -65,21 +65,19 @@ def how_shown(rows: Any, kind: str, image: tuple[int, int] | None) -> dict[str, 
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that settle how a .csv or .tsv file is laid out."""
+    """Options for the layout of a .csv or .tsv file."""
     for option in (
-        click.option(
-            "--encoding", help="Of the text of a .csv or .tsv file, where it is not UTF-8: latin-1, cp1252, …"
-        ),
-        click.option("--separator", type=_Separator(), help="Between the fields of a .csv file: ';', 'tab', …"),
+        click.option("--encoding", help="Encoding of a .csv or .tsv file, if it is not UTF-8: latin-1, cp1252, …"),
+        click.option("--separator", type=_Separator(), help="Separator of the fields of a .csv file: ';', 'tab', …"),
         click.option(
             "--names-column",
             metavar="HEADING|none",
-            help="The column of a table that names the rows; 'none' if all are data.",
+            help="The column of a table with the row names; 'none' if all columns are data.",
         ),
         click.option(
             "--header/--no-header",
             default=None,
-            help="Whether the first line of a table is column names; a note says what was taken in doubt.",
+            help="Whether the first line of a table has column names; by default guessed, with a note if uncertain.",
         ),
     ):
         command = option(command)
@@ -87,18 +85,18 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reader_arguments(options: dict[str, Any]) -> dict[str, Any]:
-    """What the reader is given: the options that were set, with the column of names as its ``row_names``."""
+    """The arguments of the reader: the options that were set, with ``names_column`` as ``row_names``."""
     given = {name: value for name, value in options.items() if value is not None}
     column = given.pop("names_column", None)
     if column is not None:
         if "row_names" in given:
-            raise click.UsageError("give either --names-column or --row-names")
+            raise click.UsageError("use either --names-column or --row-names")
         given["row_names"] = False if column == "none" else column
     return given
 
 
 def check_output(path: Path | None, suffixes: tuple[str, ...], option: str, *sources: Any) -> None:
-    """Refuse an output file before any work is done: wrong kind, no such folder, or one of the files that are read."""
+    """Check an output file before any work is done: its suffix, its folder, and that it is not one of the inputs."""
     if path is None:
         return
     if path.suffix.lower() not in suffixes:
@@ -108,17 +106,17 @@ def check_output(path: Path | None, suffixes: tuple[str, ...], option: str, *sou
     if path.is_dir():
         raise click.BadParameter(f"{path} is a folder", param_hint=option)
     if (path.resolve().parent / "manifest.json").exists():
-        raise click.BadParameter(f"{path} lies inside a store, which would be damaged", param_hint=option)
+        raise click.BadParameter(f"{path} is inside a store, which would be damaged", param_hint=option)
     for source in sources:
         if isinstance(source, Path) and source.is_dir() and path.resolve().is_relative_to(source.resolve()):
-            raise click.BadParameter(f"{path} lies inside {source}, which is read by this command", param_hint=option)
+            raise click.BadParameter(f"{path} is inside {source}, which this command reads", param_hint=option)
         if same_file(path, source):
-            raise click.BadParameter(f"{path} is read by this command and would be overwritten", param_hint=option)
+            raise click.BadParameter(f"{path} is an input of this command and would be overwritten", param_hint=option)
 
 
 def same_file(path: Path, source: Any) -> bool:
-    """Whether both are one file, by whatever names or links."""
+    """Whether both are the same file, also through links."""
     try:
         return source is not None and os.path.samefile(path, source)
-    except (OSError, TypeError, ValueError):  # not there, or the address of something elsewhere
+    except (OSError, TypeError, ValueError):  # it does not exist, or is an address
         return False

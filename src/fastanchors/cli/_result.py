@@ -1,4 +1,4 @@
-"""Results on disk: what ``seek --out`` writes, and ``encode`` and ``report`` read."""
+"""Result files: written by ``seek --out``, and read by ``encode`` and ``report``."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["SUFFIXES", "Found", "is_result", "json_ready", "load", "save"]
 
 SUFFIXES = (".json", ".npz", ".csv")
 _COLUMNS = ("order", "row", "name", "share")
-_DIGITS = 20  # of a row number; more are too many anyway
+_DIGITS = 20  # digits of a row number that are read
 
 
 @dataclass(frozen=True)
 class Found:
-    """Anchors read back: as rows of the data, as points, or both; ``record`` is all that was written of the seek."""
+    """Anchors from a file: as rows of the data, as points, or both; ``record`` is the stored record of the seek."""
 
     indices: NDArray[np.intp] | None
     components: NDArray[np.float64] | None = None
@@ -35,7 +35,7 @@ class Found:
 
 
 def save(record: Mapping[str, Any], components: NDArray[np.float64], path: Path, *, escape: bool = False) -> None:
-    """Write the record of a seek; ``.npz`` also takes the anchor rows themselves, so that it serves other data too."""
+    """Write the record of a seek; an ``.npz`` file also has the anchor rows, so that it can encode other data."""
     with replacing(path) as partial:
         suffix = path.suffix.lower()
         if suffix == ".json":
@@ -85,10 +85,10 @@ def load(given: str) -> Found:
 
 
 def _row_numbers(values: Any, where: Any) -> NDArray[np.intp]:
-    """Row numbers as they stand: anything that is not a whole number from 0 on is refused, not rounded."""
+    """Row numbers, validated: anything but a non-negative integer is an error."""
     array = np.asarray(values)
     if array.ndim != 1 or array.size == 0:
-        raise InvalidInputError(f"{where} holds no anchors: row numbers from 0 on are needed")
+        raise InvalidInputError(f"{where} has no anchors; row numbers are needed")
     for value in array.tolist():
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 62:
             raise InvalidInputError(f"{where}: {one_line(repr(value), 40)} is not a row number; they are 0, 1, 2, …")
@@ -98,7 +98,7 @@ def _row_numbers(values: Any, where: Any) -> NDArray[np.intp]:
 def _distinct(indices: NDArray[np.intp], given: str) -> NDArray[np.intp]:
     values, counts = np.unique(indices, return_counts=True)
     if (counts > 1).any():
-        raise InvalidInputError(f"row {values[counts > 1][0]} is given as an anchor more than once in {given}")
+        raise InvalidInputError(f"row {values[counts > 1][0]} is an anchor more than once in {given}")
     return indices
 
 
@@ -107,7 +107,7 @@ def _read(path: Path) -> Found:
     if suffix == ".json":
         record = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(record, dict) or "anchors" not in record:
-            raise InvalidInputError(f"{path} is no result of seek --out: it has no 'anchors'")
+            raise InvalidInputError(f"{path} is not a result of seek --out: it has no 'anchors'")
         return Found(_row_numbers(record["anchors"], path), None, record)
     if suffix == ".csv":
         return _read_csv(path)
@@ -117,22 +117,22 @@ def _read(path: Path) -> Found:
             return Found(_row_numbers(loaded, path))
         if loaded.ndim == 2 and loaded.dtype.kind in "iuf":
             return Found(None, loaded.astype(np.float64))
-        raise InvalidInputError(f"{path} holds neither row numbers nor k × n anchors: shape {loaded.shape}")
+        raise InvalidInputError(f"{path} has neither row numbers nor k × n anchors: shape {loaded.shape}")
     with loaded:
         record = json.loads(str(loaded["record"])) if "record" in loaded.files else {}
         indices = _row_numbers(loaded["anchors"], path) if "anchors" in loaded.files else None
         if "components" not in loaded.files or loaded["components"].ndim != 2:
-            raise InvalidInputError(f"{path} is no result of seek --out: it has no k × n array 'components'")
+            raise InvalidInputError(f"{path} is not a result of seek --out: it has no k × n array 'components'")
         return Found(indices, loaded["components"].astype(np.float64), record)
 
 
 def _read_csv(path: Path) -> Found:
-    """Row numbers, and names where there are any: a table does not say what data it is of."""
+    """Row numbers and names; a table does not have the source of the data."""
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         if "row" not in (reader.fieldnames or ()):
             raise InvalidInputError(
-                f"{path} is no result of seek --out: it has no column 'row' with the numbers of the anchor rows"
+                f"{path} is not a result of seek --out: it has no column 'row' with the numbers of the anchor rows"
             )
         lines = list(reader)
     rows = [int(line["row"]) for line in lines]
@@ -142,7 +142,7 @@ def _read_csv(path: Path) -> Found:
 
 
 def json_ready(value: Any) -> Any:
-    """The same with NaN and infinities, which JSON does not have, as null."""
+    """The same value with NaN and infinities, which JSON does not have, as null."""
     if isinstance(value, Mapping):
         return {str(key): json_ready(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

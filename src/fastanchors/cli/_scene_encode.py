@@ -1,4 +1,4 @@
-"""``fastanchors encode`` with the spectra of ``unmix``: the abundances of another scene."""
+"""``fastanchors encode`` with the spectra of ``unmix``: abundances of another scene."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, StoreError
-from ..io.envi import find_header, open_envi
+from ..io.envi import find_header, header_fields, open_envi
+from ..io.scratch import scratch_file
 from ._options import check_output
 from ._terminal import working
 from ._weights import SUFFIXES, WeightsFile
@@ -21,12 +22,12 @@ from .app import emit
 __all__ = ["encode_scene", "is_endmembers"]
 
 _IMAGES = (".img", ".tif")
-_BLOCK = 1 << 16  # weights are written for so many pixels at a time
-_OPTIONS = ("variable",)  # of the reader that make sense for scenes
+_BLOCK = 1 << 16  # pixels whose weights are written at a time
+_OPTIONS = ("variable",)  # options of the reader that apply to scenes
 
 
 def is_endmembers(anchors: str) -> bool:
-    """Whether the file is one of spectra that ``unmix`` wrote: ``endmembers.csv`` or an ENVI spectral library."""
+    """Whether the file has spectra written by ``unmix``: ``endmembers.csv`` or an ENVI spectral library."""
     path = Path(anchors)
     if not path.is_file():
         return False
@@ -42,24 +43,23 @@ def is_endmembers(anchors: str) -> bool:
 def encode_scene(
     source: Path, anchors: str, out: Path, sum_to_one: bool, escape: bool, as_json: bool, options: dict[str, Any]
 ) -> None:
-    """Write the abundances of every pixel of the scene: pixels × k, or as an image where ``out`` is one."""
+    """Write the abundances of every pixel of the scene: pixels × k, or an image if ``out`` has such a suffix."""
     from ..apps._abundances import fill_abundances
     from ..apps._scene_files import read_cube
     from ..apps._scene_output import save_image
     from ..apps._usable import usable
-    from ..io.scratch import scratch_file
 
     check_output(out, (*SUFFIXES, *_IMAGES), "--out", source, anchors)
     given = [name for name, value in options.items() if value not in (None, ()) and name not in _OPTIONS]
     if given:
-        raise click.UsageError(f"--{given[0].replace('_', '-')} is not for scenes, which are encoded as they are")
+        raise click.UsageError(f"--{given[0].replace('_', '-')} cannot be used for scenes")
     start = time.perf_counter()
     spectra, waves = _spectra(Path(anchors))
     names = [f"material {j + 1}" for j in range(len(spectra))]
     with working(f"encoding {source.name}"), scratch_file() as room:
         cube = read_cube(source, variable=options.get("variable"))
         _check_bands(cube, spectra, waves, anchors)
-        dropped = np.flatnonzero(~spectra.any(axis=0))  # what unmix left out is zero
+        dropped = np.flatnonzero(~spectra.any(axis=0))  # bands that unmix left out are zero
         data = usable(cube, dropped=dropped, signed=True)
         weights: Any = np.memmap(room, np.float64, "w+", shape=(cube.size[0], len(spectra)))
         nothing = np.zeros(0, dtype=np.intp)
@@ -87,9 +87,9 @@ def encode_scene(
             }
         )
         return
-    click.echo(f"{pixels} pixels in {len(spectra)} materials: mixtures miss {error:.1%} of the scene")
+    click.echo(f"{pixels} pixels in {len(spectra)} materials: relative error {error:.1%}")
     if left_out.size:
-        click.echo(f"{left_out.size} pixels without data in some or all bands: weights of zero")
+        click.echo(f"{left_out.size} pixels have no data in some or all bands: their weights are zero")
     click.echo(f"weights in {out} ({seconds:.1f} s)")
 
 
@@ -100,12 +100,12 @@ def _check_bands(cube: Any, spectra: NDArray[np.float64], waves: NDArray[np.floa
         band = int(np.argmax(np.abs(waves - cube.wavelengths)))
         raise InvalidInputError(
             f"band {band} is at {waves[band]:g} in {anchors} and at {cube.wavelengths[band]:g} in {cube.name}: "
-            "the spectra are of another sensor, or the units differ"
+            "the spectra are from another sensor, or the units differ"
         )
 
 
 def _spectra(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-    """k × bands and the wavelengths, from a table with a row for each band or from an ENVI spectral library."""
+    """Spectra (k × bands) and wavelengths, from a table with a row per band or an ENVI spectral library."""
     if path.suffix.lower() == ".sli":
         image = open_envi(path)
         return np.asarray(image.cube[:, :, 0], dtype=np.float64), _library_wavelengths(path)
@@ -114,16 +114,14 @@ def _spectra(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64] | Non
     try:
         table = np.array([[float(cell) for cell in row] for row in rows])
     except ValueError as error:
-        raise StoreError(f"{path} holds something that is not a number: {error}") from None
+        raise StoreError(f"{path} has a cell that is not a number: {error}") from None
     if table.ndim != 2 or table.shape[1] != len(head) or not np.isfinite(table).all():
-        raise StoreError(f"{path} must hold a row of {len(head)} finite numbers for each band")
+        raise StoreError(f"{path} must have a row of {len(head)} finite numbers for each band")
     return np.ascontiguousarray(table[:, 1:].T), table[:, 0] if head[0].startswith("wavelength") else None
 
 
 def _library_wavelengths(path: Path) -> NDArray[np.float64] | None:
-    """A library's samples are its bands, which is not where an image has its wavelengths."""
-    from ..io.envi import header_fields
-
+    """The wavelengths of a spectral library, whose bands are its samples, unlike those of an image."""
     header = find_header(path)
     words = "" if header is None else header_fields(header).get("wavelength", "")
     try:

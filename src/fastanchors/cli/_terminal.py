@@ -1,4 +1,4 @@
-"""Progress bars on standard error, and sizes as people write them."""
+"""Progress bars on standard error, printable text, and sizes in bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["BYTES", "Printable", "printable", "progress_bar", "shown_bytes", "wo
 
 
 def printable(text: str) -> str:
-    """The text with control characters and half characters escaped, line breaks aside: names in it come from files."""
+    """The text with control characters (except line breaks) and lone surrogates escaped: names come from files."""
     plain = text.replace("\n", "")
     if plain.isprintable():
         return text
@@ -36,13 +36,13 @@ class Printable:
 
 
 def _shows_progress() -> bool:
-    """Whether a person is watching: standard error is a terminal, and no script asked for JSON."""
+    """Whether standard error is a terminal and ``--json`` is not set."""
     context = click.get_current_context(silent=True)
     return sys.stderr.isatty() and not (context is not None and context.params.get("as_json"))
 
 
 def _label(what: str) -> str:
-    """What a bar is called: no escapes, and brackets that are not markup."""
+    """The label of a bar, without control characters and rich markup."""
     from rich.markup import escape
 
     return escape(printable(what))
@@ -50,7 +50,7 @@ def _label(what: str) -> str:
 
 @contextlib.contextmanager
 def working(what: str) -> Iterator[None]:
-    """A line that moves, with the time since, for work of unknown length; gone when it ends. Else as a bar."""
+    """A spinner with the elapsed time, for work of unknown length; removed at the end."""
     if not _shows_progress():
         yield
         return
@@ -60,15 +60,15 @@ def working(what: str) -> Iterator[None]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), _clock())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(_label(what), total=None)
-        with _telling_of_compiling(progress, task, what):
+        with _show_compiling(progress, task, what):
             yield
 
 
 @contextlib.contextmanager
 def progress_bar(what: str, unit: str) -> Iterator[Callable[[float, float | None], None]]:
-    """A bar with rate and time left on standard error; nothing where that is no terminal, nor under ``--json``.
+    """A progress bar with rate and remaining time on standard error, if that is a terminal and not under ``--json``.
 
-    Gives a function to call with (done, total or None).
+    Yields a function to call with (done, total or None).
     """
     if not _shows_progress():
         yield lambda done, total: None
@@ -84,12 +84,12 @@ def progress_bar(what: str, unit: str) -> Iterator[Callable[[float, float | None
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f} " + unit), Rate())
     with Progress(*columns, _clock(), TimeRemainingColumn(), console=Console(stderr=True)) as progress:
         task = progress.add_task(_label(what), total=None)
-        with _telling_of_compiling(progress, task, what):
+        with _show_compiling(progress, task, what):
             yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 def _clock() -> Any:
-    """A column with the time since the start, which runs on when the bar is full and work remains."""
+    """A column with the elapsed time, which continues when the bar is full."""
     from rich.progress import ProgressColumn
     from rich.text import Text
 
@@ -101,20 +101,20 @@ def _clock() -> Any:
 
 
 @contextlib.contextmanager
-def _telling_of_compiling(progress: Any, task: Any, what: str) -> Iterator[None]:
-    """Say so beside the task while kernels are compiled, which takes seconds on first use."""
+def _show_compiling(progress: Any, task: Any, what: str) -> Iterator[None]:
+    """Add a note to the task while kernels are compiled, which takes seconds on first use."""
     from .._jit import watch_compiling
 
-    def tell(compiling: bool) -> None:
+    def notify(compiling: bool) -> None:
         note = ": compiling kernels (once per machine)" if compiling else ""
         progress.update(task, description=_label(what + note))
 
-    with watch_compiling(tell):
+    with watch_compiling(notify):
         yield
 
 
 class _Bytes(click.ParamType):  # type: ignore[type-arg]
-    """Bytes of ``512M``, ``1.5GiB``, ``1000000``; K, M, G and T are powers of 1024."""
+    """A size such as ``512M``, ``1.5GiB``, ``1000000``; K, M, G and T are powers of 1024."""
 
     name = "size"
 

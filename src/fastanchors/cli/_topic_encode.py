@@ -1,4 +1,4 @@
-"""Saved topic models on the command line: ``encode`` of new documents, and the page of ``report``."""
+"""Saved topic models on the command line: ``encode`` for new documents, and ``report``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 import numpy as np
+import scipy.sparse as sp
 
 from ..errors import InvalidInputError
 from ._terminal import working
@@ -19,7 +20,7 @@ __all__ = ["encode_documents", "is_topic_model", "report_topics", "text_column_o
 
 
 class _Documents(NamedTuple):
-    """Counts of a model's words in documents, and what is known of these."""
+    """Counts of a model's words in documents, with names and texts of the documents."""
 
     counts: Any
     names: Any
@@ -27,18 +28,18 @@ class _Documents(NamedTuple):
 
 
 def text_column_options(command: Any) -> Any:
-    """Options that say where the texts are in the documents that a saved topic model is given."""
+    """Options for the columns of the texts and titles of documents."""
     for option in (
-        click.option("--replace-errors", is_flag=True, help="With a topic model: replace bytes that are no text."),
-        click.option("--title", help="With a topic model: the column with names of the documents."),
-        click.option("--column", help="With a topic model: the column of a table that holds the text, or its number."),
+        click.option("--replace-errors", is_flag=True, help="With a topic model: replace bytes that are not text."),
+        click.option("--title", help="With a topic model: the column with the names of the documents."),
+        click.option("--column", help="With a topic model: the column of a table with the texts, or its number."),
     ):
         command = option(command)
     return command
 
 
 def is_topic_model(anchors: str) -> bool:
-    """Whether the file is a topic model that ``topics --out`` wrote."""
+    """Whether the file is a topic model written by ``topics --out``."""
     if not anchors.lower().endswith(".npz"):
         return False
     from ..apps._topic_files import is_topics
@@ -47,7 +48,7 @@ def is_topic_model(anchors: str) -> bool:
 
 
 def encode_documents(source: Any, path: Path, out: Path, escape: bool, as_json: bool, options: dict[str, Any]) -> None:
-    """Write the topic mixtures of the documents in ``source``, texts or counts, to ``out``."""
+    """Write the topic mixtures of the documents in ``source`` (texts or counts) to ``out``."""
     from ..apps._mixtures import mixtures
     from ..apps._topic_files import load_topics, text_options
 
@@ -64,22 +65,22 @@ def encode_documents(source: Any, path: Path, out: Path, escape: bool, as_json: 
     if as_json:
         emit({"path": str(out), "shape": list(weights.shape), "without_words": unknown, "seconds": seconds})
         return
-    click.echo(f"{len(weights)} documents in {len(topics)} topics; {unknown} hold no word of the model")
+    click.echo(f"{len(weights)} documents in {len(topics)} topics; {unknown} have no word of the model")
     click.echo(f"mixtures in {out} ({seconds:.1f} s)")
 
 
 def report_topics(path: Path, out: Path, data: Path | None, title: str | None, options: dict[str, Any]) -> int:
-    """Write the page about a saved model and the documents it was made of, or those in ``data``; how many topics."""
+    """Write the report of a saved model and its documents, or those in ``data``; returns the number of topics."""
     from ..apps._mixtures import mixtures
     from ..apps._topic_files import load_topics, text_options
 
     model, kept = load_topics(path), text_options(path)
     recorded = kept.get("source") if data is None else data
     if recorded is None:
-        raise InvalidInputError(f"{path} does not say which documents it was made of; give them with --data")
+        raise InvalidInputError(f"{path} does not have the path of its documents; pass it with --data")
     source = Path(recorded)
     if not source.exists():
-        raise InvalidInputError(f"the documents of {path} are no longer at {source}; say where with --data")
+        raise InvalidInputError(f"the documents of {path} are no longer at {source}; pass their path with --data")
     given = {name: value for name, value in options.items() if value not in (None, False)}
     found = _documents(source, model, kept, kept.get("reading", {}) | given)
     weights = mixtures(found.counts, model.topics, model.share)
@@ -89,7 +90,7 @@ def report_topics(path: Path, out: Path, data: Path | None, title: str | None, o
 
 
 def _documents(source: Path, model: Any, split: dict[str, Any], options: dict[str, Any]) -> _Documents:
-    """Documents, read as the options say and split into words as those of the model were."""
+    """Read documents and split them into words in the same way as those of the model."""
     from ..apps import read_corpus
     from ..apps._corpus import beginnings
     from ..apps._stop_words import stop_word_list
@@ -99,7 +100,7 @@ def _documents(source: Path, model: Any, split: dict[str, Any], options: dict[st
     column = options.get("column")
     if options.get("format") is None and holds_texts(source, column):
         if model.vocabulary is None:
-            raise InvalidInputError(f"the model knows no words: texts such as {source} cannot be counted for it")
+            raise InvalidInputError(f"the model has no vocabulary, so the words of {source} cannot be counted")
         read = read_texts(
             source,
             column=column,
@@ -113,7 +114,7 @@ def _documents(source: Path, model: Any, split: dict[str, Any], options: dict[st
         counts = count_vocabulary(read.texts, Tokenizer(stop, ngrams=ngrams, html=html), model.vocabulary)
         return _Documents(counts, read.names, beginnings(read.texts, html))
     if column is not None:
-        raise InvalidInputError(f"{source} holds counts: there is no column of text to choose")
+        raise InvalidInputError(f"{source} has counts, not texts; remove --column")
     vocab = options.get("column_names") or options.get("vocab")
     reading: dict[str, Any] = {"format": options.get("format"), "vocab": vocab}
     corpus = read_corpus(source, min_df=0, stop_words=None, **reading)
@@ -121,7 +122,7 @@ def _documents(source: Path, model: Any, split: dict[str, Any], options: dict[st
 
 
 def _matched(corpus: Any, model: Any, source: Path) -> Any:
-    """The columns of the model's words, by name where both have names."""
+    """The columns of the model's words, by name if both have names."""
     words = model.topics.shape[1]
     if corpus.vocabulary is None or model.vocabulary is None:
         if corpus.counts.shape[1] != words:
@@ -131,8 +132,6 @@ def _matched(corpus: Any, model: Any, source: Path) -> Any:
     here = [(at, place[word]) for at, word in enumerate(corpus.vocabulary) if word in place]
     if not here:
         raise InvalidInputError(f"{source} has no word of the model")
-    import scipy.sparse as sp
-
     rows, columns = np.array(here).T
     turn = sp.csr_array((np.ones(len(here), np.int32), (rows, columns)), shape=(len(corpus.vocabulary), words))
     return sp.csr_array(corpus.counts @ turn)

@@ -1,4 +1,4 @@
-"""Lines of row, column and value for ``fastanchors update``, by index or by name."""
+"""Parse lines of row, column and value for ``fastanchors update``, by index or by name."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ..store import Store
 __all__ = ["indexed_triplets", "named_triplets"]
 
 Triplets = tuple[int, Any, Any, Any]  # number of the first line, rows, columns, values
-_LARGEST = 2.0**53  # every whole number up to it is a double
+_LARGEST = 2.0**53  # all integers up to it are exact in float64
 
 
 class _Available:
-    """Standard input as it comes: a read gives what is there, so that a slow pipe is not waited for."""
+    """Reads the bytes of standard input that are available, without waiting for a slow pipe."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.read = getattr(file, "read1", file.read)
 
 
 def indexed_triplets(file: IO[bytes], name: str, most: int | None) -> Iterator[Triplets]:
-    """What each piece of the input says, at most ``most`` changes at a time; rows and columns are indices."""
+    """The changes of each piece of the input, at most ``most`` at a time; rows and columns are indices."""
     for line, text in line_chunks(_Available(file), name):  # type: ignore[arg-type]
         numbers = parse_numbers(text, separator=",", name=name, first_line=line)
         table = as_table(numbers, 3, name, line)
@@ -34,7 +34,7 @@ def indexed_triplets(file: IO[bytes], name: str, most: int | None) -> Iterator[T
         bad = ~((index >= 0) & (index <= _LARGEST) & (index == np.floor(index))).all(axis=1)
         if bad.any():
             at = line + int(np.flatnonzero(numbers.counts)[np.argmax(bad)])
-            raise malformed(name, at, "row and column must be whole numbers from 0 on")
+            raise malformed(name, at, "row and column must be integers of at least 0")
         rows, columns = index.astype(np.int64).T
         yield from _pieces(line, rows, columns, table[:, 2], most)
 
@@ -47,12 +47,12 @@ def _pieces(line: int, rows: Any, columns: Any, values: Any, most: int | None) -
 
 
 def named_triplets(file: IO[bytes], name: str, most: int | None, store: Store) -> Iterator[Triplets]:
-    """The same where rows and columns are given by the names that the store has for them.
+    """Like :func:`indexed_triplets`, with rows and columns by their names in the store.
 
-    Tabs separate where a line has any, else commas, else blanks. A side without names takes indices.
+    The separator is a tab if the line has one, else a comma, else blanks. A side without names uses indices.
     """
     if store.row_names is None and store.column_names is None:
-        raise InvalidInputError(f"{store.path} has no names: give rows and columns by index, without --names")
+        raise InvalidInputError(f"{store.path} has no names; use indices of rows and columns, without --names")
     find = [
         _finder(names, length, what)
         for names, length, what in zip(
@@ -92,7 +92,7 @@ def _number(text: str) -> float:
 
 
 def _finder(names: Iterable[str] | None, length: int, what: str) -> Callable[[str], int]:
-    """From a name to its index."""
+    """A function from names to indices."""
     if names is None:
 
         def by_index(text: str) -> int:
@@ -110,7 +110,7 @@ def _finder(names: Iterable[str] | None, length: int, what: str) -> Callable[[st
         if index is None:
             raise LookupError(f"no {what} is named {text!r}")
         if index < 0:
-            raise LookupError(f"several {what}s are named {text!r}; give indices, without --names")
+            raise LookupError(f"several {what}s are named {text!r}; use indices, without --names")
         return index
 
     return by_name

@@ -1,4 +1,4 @@
-"""Weights written as they come: ``.npy``, ``.npz`` and ``.csv``, complete or not at all."""
+"""Write weights block by block to ``.npy``, ``.npz`` or ``.csv`` files, atomically."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ._files import TableWriter
 __all__ = ["SUFFIXES", "WeightsFile"]
 
 SUFFIXES = (".npy", ".npz", ".csv")
-_HEADER = 128  # bytes of the .npy header: room for any number of rows, which is known at the end only
+_HEADER = 128  # bytes of the .npy header, with room for any number of rows, which is known only at the end
 
 
 class WeightsFile:
-    """A file of m × k weights, written block after block; it takes its name when it is whole.
+    """A file of m × k weights, written block by block under a temporary name; renamed when it is complete.
 
-    A context: leaving it after an exception removes what was written.
+    A context manager; an exception removes the temporary file.
     """
 
     def __init__(self, path: Path, dtype: Any, anchors: Sequence[str], *, escape: bool = False) -> None:
@@ -42,7 +42,7 @@ class WeightsFile:
             self._write_header()
 
     def write(self, weights: NDArray[Any], names: Sequence[str] | None = None) -> None:
-        """The next rows; ``names`` are used by ``.csv``, the number of the row otherwise."""
+        """Write the next rows; a ``.csv`` file has their ``names``, or else their numbers."""
         with full_disk_errors(self.path):
             if self._text:
                 labels = range(self.rows, self.rows + len(weights)) if names is None else names
@@ -52,7 +52,7 @@ class WeightsFile:
         self.rows += len(weights)
 
     def _write_header(self) -> None:
-        """Version 1.0 of the .npy format, padded to a fixed length: written at the start, and anew at the end."""
+        """Write the header of the .npy format 1.0, padded to a fixed length; written again at the end."""
         about = f"{{'descr': '{self.dtype.str}', 'fortran_order': False, 'shape': ({self.rows}, {self.k}), }}"
         body = about.ljust(_HEADER - 11) + "\n"
         self._file.seek(0)
@@ -68,7 +68,7 @@ class WeightsFile:
                     if kind is None:
                         self._finish()
                 finally:
-                    self._file.close()  # writes what it still holds
+                    self._file.close()  # flushes its buffer
         finally:
             self._partial.unlink(missing_ok=True)
 

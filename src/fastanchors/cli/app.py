@@ -1,7 +1,8 @@
-"""The application: its commands, and how results and errors reach a person or a script.
+"""The application: its commands, and the output of results and errors.
 
-With ``--json`` a command prints one JSON object on standard output and nothing else there, also when it fails. Messages
-and progress go to standard error. Exit code 0, or 1 with one clear line, or 2 for wrong usage; never a traceback.
+With ``--json`` a command prints one JSON object on standard output and nothing else, also when it fails. Messages and
+progress go to standard error. The exit code is 0, or 1 with one line of error message, or 2 for wrong usage; there is
+never a traceback.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from .._version import __version__
 from ..errors import FastAnchorsError, GuessWarning, one_line
 from ._examples import EXAMPLES
 from ._files import as_json_text
-from ._spoken import in_options
+from ._messages import in_options
 from ._terminal import Printable, printable
 
 __all__ = ["app", "emit", "json_option", "run", "say"]
 
-# Command -> the module of this package that holds a click command of that name; loaded on use.
+# Command -> the module of this package with the click command of that name; imported on use.
 _COMMANDS = {
     "demo": "demo",
     "build": "store",
@@ -48,7 +49,7 @@ _COMMANDS = {
 
 
 class _LazyGroup(click.Group):
-    """Commands are imported when they are asked for, so that ``--help`` and completion are quick."""
+    """Imports commands on use, so that ``--help`` and completion are fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -68,8 +69,8 @@ class _LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what the library says of its arguments is said in options, and guesses are told once."""
-        told: set[str] = set()
+        """Run the command; messages of the library are rewritten in terms of options, and guesses are shown once."""
+        shown: set[str] = set()
         with warnings.catch_warnings():
             warnings.simplefilter("always", GuessWarning)
             usual = warnings.showwarning
@@ -78,8 +79,8 @@ class _LazyGroup(click.Group):
                 text = str(message)
                 if not issubclass(category, GuessWarning):
                     usual(message, category, *rest, **named)
-                elif text not in told:  # a file may be opened more than once
-                    told.add(text)
+                elif text not in shown:  # a file may be opened more than once
+                    shown.add(text)
                     say(f"note: {in_options(text, self._invoked(ctx))}")
 
             warnings.showwarning = show
@@ -101,28 +102,28 @@ def app() -> None:
 
 
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object on standard output, nothing else there."
+    "--json", "as_json", is_flag=True, help="Print one JSON object on standard output and nothing else."
 )
 
 
 def say(message: str) -> None:
-    """A message for a person, on standard error."""
+    """Print a message on standard error."""
     print(printable(message), file=sys.stderr, flush=True)
 
 
 def emit(result: Mapping[str, Any]) -> None:
-    """The result for a script: one JSON object on standard output."""
+    """Print the result as one JSON object on standard output."""
     text = as_json_text(result)
     try:
         print(text)
-    except UnicodeEncodeError:  # a terminal that knows few characters
+    except UnicodeEncodeError:  # an encoding without these characters
         print(json.dumps(result, allow_nan=False))
 
 
 def run() -> None:
     """Run the command line and turn every expected failure into one line and an exit code.
 
-    The request to end (SIGTERM, as batch systems and ``timeout`` send it) ends as Ctrl-C does: what is temporary goes.
+    SIGTERM, as sent by batch systems and ``timeout``, is handled like Ctrl-C: temporary files are removed.
     """
     before = signal.signal(signal.SIGTERM, _end)
     sys.stdout = Printable(sys.stdout)
@@ -146,7 +147,7 @@ def _run() -> None:
     except (KeyboardInterrupt, click.Abort):
         say("fastanchors: interrupted")
         _fail("interrupted", 130)
-    except BrokenPipeError:  # the reader of our output went away
+    except BrokenPipeError:  # the reader of the output has exited
         sys.stderr.close()
         raise SystemExit(1) from None
     except (FastAnchorsError, OSError) as error:
@@ -160,7 +161,7 @@ def _run() -> None:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    """End with that exit code; a script that asked for JSON gets the message as an object."""
+    """Exit with ``code``; with ``--json`` also print the message as an object."""
     if "--json" in sys.argv[1:]:
         emit({"error": message, "exit_code": code})
     raise SystemExit(code) from None

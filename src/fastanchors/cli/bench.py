@@ -1,4 +1,4 @@
-"""``fastanchors bench``: a short comparison on this machine, of speed and of what is found."""
+"""``fastanchors bench``: compare the speed and the answers of solvers on this machine."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ __all__ = ["bench"]
 @click.command()
 @click.option("--rows", type=click.IntRange(10), default=50_000, show_default=True)
 @click.option("--columns", type=click.IntRange(2), default=200, show_default=True)
-@click.option("-k", "size", type=click.IntRange(1), default=10, show_default=True, help="How many anchors.")
+@click.option("-k", "size", type=click.IntRange(1), default=10, show_default=True, help="Number of anchors.")
 @click.option("--noise", type=click.FloatRange(0), default=0.001, show_default=True, help="Relative to the entries.")
 @click.option("--repeats", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @json_option
 def bench(rows: int, columns: int, size: int, noise: float, repeats: int, seed: int, as_json: bool) -> None:
-    """Compare ways to find anchors on this machine, on planted data.
+    """Compare solvers on this machine, on synthetic data with known anchors.
 
-    Each way is run once to warm up (compilation and caches are not counted) and then REPEATS times; the median is
-    shown, with the share of the planted anchors among the answer. Building the store is shown by itself.
+    Each solver is run once to warm up (compilation and caches are not counted) and then REPEATS times; the median time
+    is shown, with the fraction of the true anchors that were found. Building the store is timed separately.
     """
     if size > min(rows, columns):
         raise click.BadParameter(f"{size} is more than min(rows, columns) = {min(rows, columns)}", param_hint="-k")
     from .. import datasets
     from ..metrics import anchor_recovery
 
-    with working("making planted data"):
+    with working("making data"):
         data = datasets.separable(rows, columns, size, noise=noise, rng=seed)
         A = np.ascontiguousarray(data.A / data.A.sum(axis=1, keepdims=True))
     results = []
@@ -56,7 +56,7 @@ def bench(rows: int, columns: int, size: int, noise: float, repeats: int, seed: 
 
 
 def _ways(A: NDArray[np.float64], k: int, seed: int, folder: Path) -> dict[str, Callable[[], Any]]:
-    """Name -> what to time; each returns the anchors (None: there are none to judge)."""
+    """Name -> function to time; it returns the anchors, or None."""
     from .. import FAS, SPA, XRAY
     from ..fas.stores import build
     from ..fas.stores import open as open_store
@@ -105,7 +105,7 @@ def _timed(run: Callable[[], Any], repeats: int) -> tuple[float, Any]:
 
 def _table(record: dict[str, Any]) -> str:
     lines = [
-        f"{record['rows']:,} × {record['columns']:,} planted data, {record['k']} anchors, relative noise "
+        f"{record['rows']:,} × {record['columns']:,} synthetic data, {record['k']} anchors, relative noise "
         f"{record['noise']:g}; median of repeats, compilation not counted",
         "",
         f"{'':<24} {'seconds':>9}  {'vs textbook':>12}  anchors found",
@@ -117,5 +117,5 @@ def _table(record: dict[str, Any]) -> str:
         found = "" if entry["recovery"] is None else f"{100 * entry['recovery']:.0f} %"
         against = "" if entry["recovery"] is None or entry is record["results"][0] else against
         lines.append(f"{entry['name']:<24} {entry['seconds']:>9.3g}  {against:>12}  {found}")
-    lines += ["", "The store keeps the index that its build made, so that a seek there reads almost nothing."]
+    lines += ["", "The build of the store makes an index, so a seek in the store reads almost no rows."]
     return "\n".join(line.rstrip() for line in lines)

@@ -1,4 +1,4 @@
-"""``fastanchors completion``: the script that teaches a shell our commands and options."""
+"""``fastanchors completion``: print the completion script of a shell."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def completion(shell: str | None, as_json: bool) -> None:
     shell = shell or Path(os.environ.get("SHELL", "")).name
     kind = get_completion_class(shell) if shell in _SHELLS else None
     if kind is None:
-        raise InvalidInputError(f"cannot tell the shell in use; name it: {', '.join(_SHELLS)}")
+        raise InvalidInputError(f"cannot determine the shell in use; pass one of {', '.join(_SHELLS)}")
     script = kind(app, {}, "fastanchors", "_FASTANCHORS_COMPLETE").source()
     if as_json:
         emit({"shell": shell, "script": script})

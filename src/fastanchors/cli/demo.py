@@ -1,4 +1,4 @@
-"""``fastanchors demo``: what the library does, on news stories that a small package carries."""
+"""``fastanchors demo``: a tour of the library on Reuters news stories (from the package ``lda``)."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ __all__ = ["demo"]
 
 _K = 10
 _LATE = 40  # stories that arrive after the store is built
-_SEEN_IN = 20  # stories a word must occur in to be a row
+_SEEN_IN = 20  # number of stories in which a word must occur to be a row
 
-_Tell: TypeAlias = Callable[[str], object]
+_Show: TypeAlias = Callable[[str], object]
 
 
 @click.command()
-@click.option("-o", "--out", type=PATH, default=Path("demo-output"), show_default=True, help="Where the files go.")
+@click.option("-o", "--out", type=PATH, default=Path("demo-output"), show_default=True, help="Output folder.")
 @json_option
 def demo(out: Path, as_json: bool) -> None:
     """Show the library at work on 395 Reuters stories: build a store, seek, encode, update it, seek again, report."""
     start = time.perf_counter()
     corpus = _corpus()
     _make_place(out)
-    tell = _silent if as_json else click.echo
-    tell(
+    show = _silent if as_json else click.echo
+    show(
         f"Reuters, 1996-97: {len(corpus.titles)} stories, {len(corpus.words):,} different words.\n"
-        f"A row for each of the {len(corpus.rows)} words found in {_SEEN_IN} stories or more; it counts the words it\n"
-        "shares stories with. An anchor is a word that stands for a subject of its own.\n"
+        f"There is a row for each of the {len(corpus.rows)} words that occur in {_SEEN_IN} stories or more; it has\n"
+        "the co-occurrence counts of the word. An anchor is a word that is typical of one subject.\n"
     )
-    with _build(corpus, out / "words.store", tell) as S:
+    with _build(corpus, out / "words.store", show) as S:
         before = _seek(S)
-        tell(f"2. seek    {_K} anchors: {', '.join(before.names or ())}\n{_sure(before)}")
-        _update(S, corpus, tell)
+        show(f"2. seek    {_K} anchors: {', '.join(before.names or ())}\n{_sure(before)}")
+        _update(S, corpus, show)
         after = _seek(S)
-        tell(f"4. seek    again: {_change(before, after)}\n{_sure(after)}")
-        _encode(S, corpus, after, out / "stories.csv", tell)
-        page = _report(S, after, out / "report.html", tell)
+        show(f"4. seek    again: {_change(before, after)}\n{_sure(after)}")
+        _encode(S, corpus, after, out / "stories.csv", show)
+        page = _report(S, after, out / "report.html", show)
     seconds = time.perf_counter() - start
-    tell(
-        f"\nAll this took {seconds:.0f} s. To try on a file of your own:\n\n"
+    show(
+        f"\nThe demo took {seconds:.0f} s. To use your own file:\n\n"
         "  fastanchors seek YOUR-FILE -k 10\n"
         "  fastanchors report YOUR-FILE -k 10 -o report.html\n"
         "  fastanchors build YOUR-FILE your.store"
@@ -69,10 +69,10 @@ def demo(out: Path, as_json: bool) -> None:
 
 
 def _silent(text: str) -> None:
-    """What a script hears of the story."""
+    """Print nothing (with ``--json``)."""
 
 
-def _build(corpus: _Corpus, path: Path, tell: _Tell) -> Store:
+def _build(corpus: _Corpus, path: Path, show: _Show) -> Store:
     """The store of all stories but the last ones."""
     from ..fas.stores import build
 
@@ -81,7 +81,7 @@ def _build(corpus: _Corpus, path: Path, tell: _Tell) -> Store:
         names = [corpus.words[i] for i in corpus.rows]
         S = build(corpus.together(first), path, row_names=names, column_names=corpus.words, overwrite=True)
     size = shown_bytes(sum(file.stat().st_size for file in path.iterdir()))
-    tell(f"1. build   {first.shape[0]} stories into {path}: {S.shape[0]} × {S.shape[1]:,}, {size}")
+    show(f"1. build   {first.shape[0]} stories into {path}: {S.shape[0]} × {S.shape[1]:,}, {size}")
     return S
 
 
@@ -98,13 +98,13 @@ def _sure(anchors: Anchors) -> str:
     return f"{blank}{anchors.certificate.kind}: {anchors.certificate.statement}\n{blank}{cost}\n"
 
 
-def _update(S: Store, corpus: _Corpus, tell: _Tell) -> None:
-    """The last stories arrive: their pairs of words are added to the entries."""
+def _update(S: Store, corpus: _Corpus, show: _Show) -> None:
+    """Add the co-occurrences of the last stories to the entries."""
     with working("adding the new stories"):
         added = corpus.together(corpus.counts[-_LATE:]).tocoo()
         S.add(added.coords[0], added.coords[1], added.data)
         S.commit()
-    tell(f"3. update  {_LATE} more stories arrive: {added.nnz:,} entries changed in place and committed")
+    show(f"3. update  {_LATE} more stories arrive: {added.nnz:,} entries changed in place and committed")
 
 
 def _change(before: Anchors, after: Anchors) -> str:
@@ -113,8 +113,8 @@ def _change(before: Anchors, after: Anchors) -> str:
     return f"{', '.join(came)} in place of {', '.join(went)}" if came else "the same anchors"
 
 
-def _encode(S: Store, corpus: _Corpus, anchors: Anchors, path: Path, tell: _Tell) -> None:
-    """Each story's own words as a mixture of the anchors' company, all scaled to sum one."""
+def _encode(S: Store, corpus: _Corpus, anchors: Anchors, path: Path, show: _Show) -> None:
+    """Encode each story's words as a mixture of the anchor rows, all scaled to unit sum."""
     from ..encoder import encode
 
     names = anchors.names or ()
@@ -124,17 +124,17 @@ def _encode(S: Store, corpus: _Corpus, anchors: Anchors, path: Path, tell: _Tell
         weights = encode(stories, S.rows(anchors.indices))
         with WeightsFile(path, np.float64, names) as file:
             file.write(weights, corpus.titles)
-    tell(f"5. encode  every story as a mixture of the anchors in {path}; the story nearest to each anchor:\n")
+    show(f"5. encode  every story as a mixture of the anchors in {path}; the story nearest to each anchor:\n")
     for name, story in zip(names, weights.argmax(axis=0), strict=True):
-        tell(f"           {name:<10} {corpus.headline(int(story))}")
+        show(f"           {name:<10} {corpus.headline(int(story))}")
 
 
-def _report(S: Store, anchors: Anchors, path: Path, tell: _Tell) -> Path:
+def _report(S: Store, anchors: Anchors, path: Path, show: _Show) -> Path:
     from ..report import write
 
     with working("writing the report"):
         write(path, S, anchors, title="Reuters words", kind="words", seed=0)
-    tell(f"\n6. report  {path} ({shown_bytes(path.stat().st_size)}): open it in a browser")
+    show(f"\n6. report  {path} ({shown_bytes(path.stat().st_size)}): open it in a browser")
     return path
 
 
@@ -146,7 +146,7 @@ class _Corpus:
     rows: NDArray[np.intp]  # the words that are rows
 
     def together(self, counts: sp.csr_array) -> sp.csr_array:
-        """How often each word of ``rows`` meets each word, over pairs of different places in a story."""
+        """Co-occurrence counts of each word of ``rows`` with all words, over pairs of tokens in a story."""
         pairs = sp.csr_array(counts[:, self.rows].T @ counts)
         own = np.asarray(counts.sum(axis=0)).ravel()
         places = np.arange(self.rows.size)
@@ -155,7 +155,7 @@ class _Corpus:
         return pairs
 
     def headline(self, story: int) -> str:
-        """The title without its number, its place and its date."""
+        """The title without its number, place and date."""
         return re.sub(r"^\d+ |\. [A-Z]{3}.*", "", self.titles[story])
 
 
@@ -171,9 +171,9 @@ def _corpus() -> _Corpus:
 
 
 def _make_place(out: Path) -> None:
-    """An empty place; what an earlier demo left there is removed, anything else is left alone."""
+    """Make the output folder, and remove the store of an earlier demo."""
     if out.exists() and not out.is_dir():
-        raise InvalidInputError(f"{out} is a file; name a folder with --out")
+        raise InvalidInputError(f"{out} is a file; pass a folder with --out")
     out.mkdir(parents=True, exist_ok=True)
     if (out / "words.store" / "manifest.json").exists():
         shutil.rmtree(out / "words.store")

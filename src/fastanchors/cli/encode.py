@@ -1,4 +1,4 @@
-"""``fastanchors encode``: every row as a mixture of the anchors, streamed."""
+"""``fastanchors encode``: write every row as a mixture of the anchors, streamed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["check_names", "encode"]
 @click.command()
 @click.argument("source", type=ADDRESS)
 @click.argument("anchors")
-@click.option("-o", "--out", type=PATH, required=True, help=f"Where the weights go: {', '.join(SUFFIXES)}.")
+@click.option("-o", "--out", type=PATH, required=True, help=f"File for the weights: {', '.join(SUFFIXES)}.")
 @click.option("--sum-to-one", is_flag=True, help="Make the weights of every row sum to one.")
 @escape_option
 @text_column_options
@@ -51,11 +51,11 @@ def encode(
 ) -> None:
     """Write every row of SOURCE as a non-negative mixture of the ANCHORS.
 
-    ANCHORS is a result of seek --out (an .npz brings the anchor rows along and serves other data too), an array of row
-    numbers or of anchor rows in a file, row numbers such as 3,17,5, or a topic model of topics --out: SOURCE is then
-    texts (--column of a table) or counts of new documents, and the weights are their mixtures of topics. With the
-    endmembers.csv (or .sli) of unmix, SOURCE is a scene, and the weights are the abundances of its pixels; OUT may then
-    be an image, .img or .tif. The rows are read in blocks and the weights written as they come, so that memory stays
+    ANCHORS is a result of seek --out (an .npz file also has the anchor rows, so it can encode other data), a file with
+    an array of row numbers or of anchor rows, or row numbers such as 3,17,5. It can also be a topic model of topics
+    --out: SOURCE is then texts (--column of a table) or counts of new documents, and the weights are their mixtures of
+    topics. With the endmembers.csv (or .sli) of unmix, SOURCE is a scene, and the weights are the abundances of its
+    pixels; OUT may then be an image, .img or .tif. Rows are read and weights are written in blocks, so memory is
     bounded; the file appears when it is complete.
     """
     if is_endmembers(anchors):
@@ -68,7 +68,7 @@ def encode(
         return
     for option, value in (("column", column), ("title", title), ("replace-errors", replace_errors or None)):
         if value is not None:
-            raise click.UsageError(f"--{option} goes with a topic model, and {anchors} is none")
+            raise click.UsageError(f"--{option} needs a topic model, and {anchors} is not one")
     start = time.perf_counter()
     with Input(source, **options) as data:
         components, names = _components(data, load(anchors), anchors)
@@ -97,14 +97,14 @@ def encode(
 
 
 def _components(data: Input, found: Found, given: str) -> tuple[NDArray[np.float64], list[str]]:
-    """The anchors as points, and what to call them."""
+    """The anchors as points, and their names."""
     columns = data.shape[1]
     if found.components is not None:
         components = np.ascontiguousarray(found.components)
         if components.shape[1] != columns:
             raise InvalidInputError(f"the anchors in {given} have {components.shape[1]} columns, {data.path} {columns}")
         if not np.isfinite(components).all():
-            raise InvalidInputError(f"the anchors in {given} hold NaN or infinities")
+            raise InvalidInputError(f"the anchors in {given} have NaN or infinite entries")
     else:
         assert found.indices is not None
         theirs = found.record.get("shape", (None, columns))[1]
@@ -121,7 +121,7 @@ def _components(data: Input, found: Found, given: str) -> tuple[NDArray[np.float
 
 
 def check_names(data: Input, found: Found, given: str) -> None:
-    """Row numbers mean nothing in other data: where both sides have names, they must agree."""
+    """Raise if the names of the anchors differ from those of the data: row numbers cannot be used for other data."""
     names = found.record.get("anchor_names")
     if names is None or data.row_names is None:
         return
@@ -129,8 +129,8 @@ def check_names(data: Input, found: Found, given: str) -> None:
         here = data.row_name(index)
         if here != name:
             raise InvalidInputError(
-                f"row {index} of {data.path} is called {here!r}, in {given} {name!r}: these are other data; "
-                "seek with --out anchors.npz, which brings the anchor rows along"
+                f"row {index} is named {here!r} in {data.path} and {name!r} in {given}: these are other data; "
+                "use seek --out anchors.npz, which stores the anchor rows too"
             )
 
 

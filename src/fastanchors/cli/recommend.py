@@ -1,4 +1,4 @@
-"""``fastanchors recommend``: items for users, out of a file of ratings, beside what is popular."""
+"""``fastanchors recommend``: recommend items to users from a file of ratings, next to the most popular items."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _NAME_WIDTH = 38
 
 @click.command()
 @click.argument("ratings", type=ADDRESS)
-@click.option("--user", "users", multiple=True, required=True, help="A user as the file names them; may be repeated.")
-@click.option("-n", "count", type=click.IntRange(1), default=10, show_default=True, help="How many items.")
-@click.option("-k", "tastes", type=click.IntRange(1), help="How many tastes; by default 20, or fewer for small tables.")
+@click.option("--user", "users", multiple=True, required=True, help="Name of a user in the file; may be repeated.")
+@click.option("-n", "count", type=click.IntRange(1), default=10, show_default=True, help="Number of items.")
+@click.option("-k", "tastes", type=click.IntRange(1), help="Rank; by default 20, or less for small tables.")
 @click.option("--user-column", help="The heading of the column of users; by default the first.")
 @click.option("--item-column", help="The heading of the column of items; by default the second.")
 @click.option("--rating-column", help="The heading of the column of ratings; by default the third.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same answer.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @json_option
 def recommend(
     ratings: Path,
@@ -37,10 +37,10 @@ def recommend(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Items that each USER has not rated yet, best first, beside the most popular ones.
+    """Recommend items that each USER has not rated yet, best first, next to the most popular ones.
 
-    RATINGS is text with a line for each rating: user, item, rating, as MovieLens gives them, or columns of a table by
-    their headings. Popularity is a strong peer: where it does as well for your users, prefer it.
+    RATINGS is a text file with one rating per line: user, item, rating (as in MovieLens), or a table whose columns are
+    chosen by their headings. Popularity is a strong baseline: if it works as well for your users, prefer it.
     """
     from ..apps import read_ratings
     from ..apps import recommend as run

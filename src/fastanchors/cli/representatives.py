@@ -1,4 +1,4 @@
-"""``fastanchors representatives``: a few rows of a table that show what it holds."""
+"""``fastanchors representatives``: select a few rows that represent a table."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from .seek import make_solver
 __all__ = ["representatives"]
 
 _NAME_WIDTH = 60
-_ADVICE = "try a few and take the smallest after which the rows missed hardly fall"
+_ADVICE = "try several numbers, and use the smallest one after which the error hardly decreases"
 
 
 @click.command()
 @click.argument("table", type=ADDRESS)
-@click.option("-k", "size", type=Count(1, "representatives", _ADVICE), required=True, help="How many.")
+@click.option("-k", "size", type=Count(1, "representatives", _ADVICE), required=True, help="Number of rows.")
 @click.option(
     "--scale",
     type=click.Choice(["range", "none"]),
     default="range",
     show_default=True,
-    help="Map every column to 0 … 1, or take them as they are (one unit, no negative values).",
+    help="Map every column to 0 … 1, or use them as they are (one unit, no negative values).",
 )
 @click.option(
     "--robust",
     type=click.Choice(["neighbours"]),
-    help="Ask that a representative has near neighbours: errors in the table are passed over.",
+    help="Require that a representative has near neighbours, to exclude errors in the table.",
 )
-@click.option("--format", type=FORMAT, help="The format, where the name of the file does not tell.")
+@click.option("--format", type=FORMAT, help="File format; by default from the suffix or the content.")
 @click.option("--row-names", type=ADDRESS, help="A file with one row name per line.")
 @click.option("-o", "--out", type=PATH, help=f"Write every row as a mixture of them: {', '.join(SUFFIXES)}.")
 @escape_option
@@ -55,10 +55,10 @@ def representatives(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Pick K rows of TABLE that the others are mixtures of, with the share that each stands for.
+    """Select K rows of TABLE such that the others are mixtures of them, with the share of each.
 
-    TABLE is any file of numbers that seek reads, small enough for memory: .csv, .tsv, .parquet, .npy and more. Rows are
-    named by the column of names where there is one.
+    TABLE is any file of numbers that seek reads and that fits in memory: .csv, .tsv, .parquet, .npy and more. Rows have
+    their names if the table has a column of names.
     """
     from ..apps import representatives as run
 
@@ -66,7 +66,7 @@ def representatives(
     with Input(table, normalize="none", **options) as data, working(f"reading {table.name}"):
         rows = data.rows
         if data.store is not None:
-            raise click.UsageError(f"{table.name} is too large to hold in memory; use fastanchors seek instead")
+            raise click.UsageError(f"{table.name} does not fit in memory; use fastanchors seek instead")
         found = run(rows, size, scale=scale, solver=make_solver("spa", robust=robust) if robust else "snpa", rng=0)
         labels = None if data.row_names is None else [str(name) for name in data.row_names]
     names = [str(i) if labels is None else labels[i] for i in found.indices]
@@ -90,6 +90,6 @@ def representatives(
     for name, index, share in zip(shown, found.indices, found.share, strict=True):
         place = "" if labels is None else f"  row {index:,}"
         click.echo(f"  {name:<{width}}  {share:6.1%}{place}")
-    click.echo(f"\nMixtures of them miss {found.relative_error:.1%} of the spread of the rows.")
+    click.echo(f"\nThe error of the mixtures is {found.relative_error:.1%} of the spread of the rows.")
     if out is not None:
         click.echo(f"Written to {out}: every row as a mixture.")

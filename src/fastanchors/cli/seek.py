@@ -1,4 +1,4 @@
-"""``fastanchors seek``: which rows are the anchors, what each explains, and how sure that is."""
+"""``fastanchors seek``: find the anchors, with the share that each explains and the certificate."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["SIZE", "make_solver", "record_of", "seek", "seek_anchors", "seek_opt
 
 _NAME_WIDTH = 60
 _MOST_AUTO = 50  # anchors that -k auto considers
-_UNEXPLAINED = 0.9  # part of the data; with more left over, anchors say little of it
-_SPARSE = 0.1  # part of the entries that is not zero, at most, in tables of word counts
+_UNEXPLAINED = 0.9  # unexplained fraction of the data above which there is advice
+_SPARSE = 0.1  # largest fraction of non-zeros of a table of word counts
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg]
@@ -40,13 +40,13 @@ class _Size(click.ParamType):  # type: ignore[type-arg]
         except ValueError:
             k = 0
         if k < 1:
-            self.fail(f"{value!r} is neither a number of anchors from 1 on nor 'auto'", param, ctx)
+            self.fail(f"{value!r} is neither a positive number of anchors nor 'auto'", param, ctx)
         return k
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         from click.shell_completion import CompletionItem
 
-        return [CompletionItem("auto", help="as many as the data show")] if "auto".startswith(incomplete) else []
+        return [CompletionItem("auto", help="estimate from the data")] if "auto".startswith(incomplete) else []
 
 
 SIZE = _Size()
@@ -70,35 +70,35 @@ class _SolverName(click.ParamType):  # type: ignore[type-arg]
 
 
 def seek_options(command: Any) -> Any:
-    """The options that choose a solver and feed it."""
+    """Options of the solvers."""
     for option in (
         click.option(
             "--robust",
             type=click.Choice(["neighbours", "average", "median"]),
-            help="Pass over rows that stand alone, such as outliers (fas, spa).",
+            help="Do not select isolated rows, such as outliers (fas, spa).",
         ),
         click.option(
             "--radius",
             type=click.FloatRange(0, 1, min_open=True, max_open=True),
-            help="How near a neighbour of --robust is, relative to the row; from the data unless given.",
+            help="Largest distance of a neighbour for --robust, relative to the row; by default from the data.",
         ),
         click.option(
             "--support",
             type=click.FloatRange(0, min_open=True),
-            help="Neighbours a row of --robust needs: a number from 2 on, or a share of the rows below 1.",
+            help="Number of neighbours a row needs for --robust: at least 2, or a fraction of the rows below 1.",
         ),
         click.option(
             "--precondition",
             type=click.Choice(["spa", "svd", "mve"]),
-            help="Make the anchors well-conditioned first; helps against noise (fas, spa).",
+            help="Make the anchors well-conditioned first, for robustness to noise (fas, spa).",
         ),
         click.option(
             "--selection",
             type=click.Choice(["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]),
-            help="How anchors are selected (fas): by default as the noise of the rows demands; spa: rows as they are.",
+            help="How to select anchors (fas): by default depending on the noise; spa: rows as they are.",
         ),
-        click.option("--budget", type=click.IntRange(1), help="Read so many rows at most (fas)."),
-        click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same answer."),
+        click.option("--budget", type=click.IntRange(1), help="Largest number of rows to read (fas)."),
+        click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed."),
         click.option(
             "--solver",
             type=_SolverName(),
@@ -112,27 +112,27 @@ def seek_options(command: Any) -> Any:
 
 
 def make_solver(name: str, **options: Any) -> Any:
-    """The solver of that name with the options that were given."""
+    """The solver of that name with the options that are set."""
     given = {key: value for key, value in options.items() if value is not None}
     neighbourhood = {key: given.pop(key) for key in ("radius", "support") if key in given}
     if neighbourhood:
         if "robust" not in given:
-            raise click.UsageError(f"--{next(iter(neighbourhood))} goes with --robust")
+            raise click.UsageError(f"--{next(iter(neighbourhood))} needs --robust")
         given["robust"] = solvers.Robust(given["robust"], **neighbourhood)
     both = {"precondition", "robust"}
     takes = {"fas": both | {"budget", "selection"}, "spa": both}.get(name, set())
     for key in given:
         if key not in takes:
             also = "" if key in ("budget", "selection") else " or spa"
-            raise click.UsageError(f"--{key} goes with --solver fas{also}, not {name}")
+            raise click.UsageError(f"--{key} is an option of --solver fas{also}, not of {name}")
     return solvers.SOLVERS[name](**given)
 
 
 @click.command()
 @click.argument("source", type=ADDRESS)
-@click.option("-k", "size", type=SIZE, required=True, help="How many anchors, or 'auto'.")
+@click.option("-k", "size", type=SIZE, required=True, help="Number of anchors, or 'auto'.")
 @seek_options
-@click.option("--shares/--no-shares", default=True, help="Estimate what each anchor explains (from 1,000 rows).")
+@click.option("--shares/--no-shares", default=True, help="Estimate the share of each anchor (from 1,000 rows).")
 @click.option("--out", type=PATH, help=f"Also write the result to a file: {', '.join(SUFFIXES)}.")
 @escape_option
 @input_options
@@ -156,8 +156,8 @@ def seek(
 ) -> None:
     """Find K anchor rows of SOURCE, a store or a file.
 
-    Prints the anchors, the share of the data that each explains, and how sure the answer is. A store answers again and
-    again at a cost that hardly grows with its size; a file is read whole each time.
+    Prints the anchors, the share of the data that each explains, and the certificate of the answer. A store has an
+    index, so the cost of a seek hardly grows with its size; a file is read completely each time.
     """
     check_output(out, SUFFIXES, "--out", source, options["row_names"], options["column_names"])
     rule = {"robust": robust, "radius": radius, "support": support, "selection": selection}
@@ -179,7 +179,7 @@ def seek(
 
 
 def seek_anchors(engine: Any, data: Input, size: int | str, seed: int) -> tuple[Anchors, Any]:
-    """The anchors, and the curve that ``-k auto`` was decided on (else None)."""
+    """The anchors, and the curve behind the choice of ``-k auto`` (else None)."""
     curve = None
     rows = data.rows
     try:
@@ -196,15 +196,14 @@ def seek_anchors(engine: Any, data: Input, size: int | str, seed: int) -> tuple[
         if error.rank < 1:
             raise InvalidInputError(f"every row of {data.path} is zero: it has no anchors") from None
         raise InvalidInputError(
-            f"{data.path} has only {error.rank} independent anchors, fewer than {size}: ask for -k {error.rank}, "
-            "or for -k auto"
+            f"{data.path} has only {error.rank} independent anchors, fewer than {size}; use -k {error.rank} or -k auto"
         ) from None
 
 
 def record_of(
     data: Input, anchors: Anchors, seed: int, curve: Any, components: NDArray[np.float64] | None
 ) -> dict[str, Any]:
-    """All there is to say of a seek, as JSON has it; shares where the anchors themselves are given."""
+    """The record of a seek as JSON values; with shares if ``components`` are given."""
     record = anchors.as_dict()
     m, n = data.rows.shape
     record |= {
@@ -238,20 +237,20 @@ def record_of(
 
 
 def _advice(data: Input) -> str:
-    """What to try where the anchors leave nearly everything unexplained."""
+    """What to try if the anchors explain almost nothing."""
     matrix = data.matrix
     if matrix.is_sparse and matrix.nnz < _SPARSE * matrix.shape[0] * matrix.shape[1]:
         return (
-            "hardly anything is explained: no few of these sparse rows make up the others. If they are documents and "
-            f"the columns words, their topics do: fastanchors topics {data.path.name}"
+            "almost nothing is explained: these sparse rows are not mixtures of a few of them. If rows are documents "
+            f"and columns are words, use fastanchors topics {data.path.name}"
         )
-    return "hardly anything is explained: the rows are no mixtures of a few of them; more anchors may help (-k auto)"
+    return "almost nothing is explained: the rows are not mixtures of a few of them; more anchors may help (-k auto)"
 
 
 def summary(record: Mapping[str, Any]) -> str:
-    """The record for a person: a small table and what to make of it."""
+    """The record as text: a table of the anchors, certificate, stability and cost."""
     m, n = record["shape"]
-    view = "rows scaled to sum one" if record["normalize"] == "l1" else "rows as they are"
+    view = "rows scaled to unit sum" if record["normalize"] == "l1" else "rows as they are"
     size = f"{plural(m, 'row')} × {plural(n, 'column')}"
     lines = [f"{plural(record['k'], 'anchor')} of {Path(record['source']).name}: {size}, {view}", ""]
     if "rank" in record:
@@ -260,10 +259,10 @@ def summary(record: Mapping[str, Any]) -> str:
     certificate, cost = record["certificate"], record["cost"]
     lines += [
         "",
-        f"how sure      {certificate['kind']}: {certificate['statement']}",
+        f"certificate   {certificate['kind']}: {certificate['statement']}",
         *_stability_lines(record),
         f"cost          {cost['rows_read']:,} rows read in {record['seconds']:.3g} s ({record['solver']}); "
-        f"full SPA, a pass for each anchor, reads {record['spa_rows']:,}",
+        f"SPA, with a pass for each anchor, reads {record['spa_rows']:,}",
     ]
     if "advice" in record:
         lines.append(f"note          {record['advice']}")
@@ -274,11 +273,12 @@ def summary(record: Mapping[str, Any]) -> str:
 
 
 def _stability_lines(record: Mapping[str, Any]) -> list[str]:
-    """Whether other data from the same source would give the same anchors."""
-    told = record.get("stability")
-    if told is None:
+    """Lines on the stability of the anchors: whether other data from the same source would give them again."""
+    stability = record.get("stability")
+    if stability is None:
         return []
-    return [f"again         {told['statement']}", *(f"              warning: {words}" for words in told["warnings"])]
+    warnings = [f"              warning: {warning}" for warning in stability["warnings"]]
+    return [f"stability     {stability['statement']}", *warnings]
 
 
 def _table(record: Mapping[str, Any]) -> list[str]:

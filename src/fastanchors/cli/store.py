@@ -1,4 +1,4 @@
-"""``build``, ``info``, ``verify``, ``update``, ``append``: stores from the command line."""
+"""The commands for stores: ``build``, ``info``, ``verify``, ``update``, ``append``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .app import emit, json_option
 
 __all__ = ["append", "build", "info", "update", "verify"]
 
-_LEADING = 10  # singular values that are estimated
+_LEADING = 10  # number of singular values to estimate
 
 
 class _StoreAddress(str):
@@ -38,7 +38,7 @@ class _StoreAddress(str):
 
 
 class _StorePath(click.Path):
-    """The directory of a store (``file://`` is one too), or its address."""
+    """The directory of a store (also ``file://``), or its address."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if is_object_address(value):
@@ -51,12 +51,12 @@ _store = click.argument("store", type=_StorePath(path_type=Path))
 
 
 def _reader_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Options that the readers of :mod:`fastanchors.io` take."""
+    """Options of the readers of :mod:`fastanchors.io`."""
     for option in (
-        click.option("--format", type=FORMAT, help="The format, where the name of the file does not tell."),
-        click.option("--variable", help="Which array of an .npz, .mat or .zarr file."),
-        click.option("--layer", help="Which layer of an .h5ad file."),
-        click.option("--transpose", is_flag=True, default=None, help="Turn the matrix of a .mat file."),
+        click.option("--format", type=FORMAT, help="File format; by default from the suffix or the content."),
+        click.option("--variable", help="Array of an .npz, .mat or .zarr file."),
+        click.option("--layer", help="Layer of an .h5ad file."),
+        click.option("--transpose", is_flag=True, default=None, help="Transpose the matrix of a .mat file."),
         click.option("--row-names", type=ADDRESS, help="A file with one row name per line."),
     ):
         command = option(command)
@@ -66,10 +66,10 @@ def _reader_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @_source
 @_store
-@click.option("--normalize", type=click.Choice(["l1", "none"]), default="l1", show_default=True, help="The view.")
-@click.option("--columns/--no-columns", default=True, help="Keep the column side too.")
-@click.option("--memory", type=BYTES, default="1G", show_default=True, help="Memory to use at most.")
-@click.option("--overwrite", is_flag=True, help="Replace a store that is there already.")
+@click.option("--normalize", type=click.Choice(["l1", "none"]), default="l1", show_default=True, help="Scale rows.")
+@click.option("--columns/--no-columns", default=True, help="Store the column side too, for draws from columns.")
+@click.option("--memory", type=BYTES, default="1G", show_default=True, help="Memory limit.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing store.")
 @click.option("--column-names", type=ADDRESS, help="A file with one column name per line.")
 @_reader_options
 @json_option
@@ -113,10 +113,10 @@ def _answer(result: dict[str, Any], as_json: bool, text: str) -> None:
 
 @click.command()
 @_store
-@click.option("--top", type=click.IntRange(0), default=5, show_default=True, help="How many heavy rows and columns.")
+@click.option("--top", type=click.IntRange(0), default=5, show_default=True, help="Number of heaviest rows, columns.")
 @json_option
 def info(store: Path, top: int, as_json: bool) -> None:
-    """Tell what STORE holds: shape, density, norms, size, conditioning, heaviest rows and columns."""
+    """Print information on STORE: shape, density, norms, size, conditioning, heaviest rows and columns."""
     with stores.open(store) as S:
         facts = _facts(S)
         facts["frobenius_norm"] = S.frobenius_norm
@@ -132,7 +132,7 @@ def info(store: Path, top: int, as_json: bool) -> None:
 def _facts(S: Any, *, all_of_it: bool = True) -> dict[str, Any]:
     m, n = S.shape
     local = isinstance(S, Store)
-    nonzeros = S.nnz if local or all_of_it else None  # at an address every shard would be fetched for it
+    nonzeros = S.nnz if local or all_of_it else None  # at an address this would download every shard
     if local:
         size = sum(file.stat().st_size for file in S.path.iterdir())
     else:
@@ -155,7 +155,7 @@ def _facts(S: Any, *, all_of_it: bool = True) -> dict[str, Any]:
 
 
 def _heaviest(norm: Any, length: int, names: Any, top: int) -> list[dict[str, Any]]:
-    """The largest norms of the view, with index and name; looks at a million at a time."""
+    """The largest norms of the view, with index and name; computed for a million rows at a time."""
     best = np.empty(0, np.int64)
     for start in range(0, length, 1 << 20):
         best = np.concatenate([best, np.arange(start, min(length, start + (1 << 20)))])
@@ -168,7 +168,7 @@ def _heaviest(norm: Any, length: int, names: Any, top: int) -> list[dict[str, An
 
 
 def _singular_values(S: Store, rows: int = 256, count: int = _LEADING) -> list[float]:
-    """Estimates of the leading singular values of the view, from rows drawn by their squared norms.
+    """Estimate the leading singular values of the view from rows drawn by their squared norms.
 
     Each drawn row is scaled to length ‖A‖_F / √p, which makes the Gram matrix of the p rows an estimate of A's.
     """
@@ -176,7 +176,7 @@ def _singular_values(S: Store, rows: int = 256, count: int = _LEADING) -> list[f
         return []
     drawn = S.sample_rows(rows, rng=0)
     sample = S.rows(drawn)
-    sample = sample.astype(np.float64)  # products of small integers would not fit their type
+    sample = sample.astype(np.float64)  # products of small integers could overflow
     gram = np.asarray((sample @ sample.T).toarray() if S.is_sparse else sample @ sample.T)
     scale = S.frobenius_norm / (np.sqrt(rows) * S.row_norm(drawn))
     values = np.linalg.eigvalsh(gram * np.outer(scale, scale))[::-1]
@@ -224,22 +224,22 @@ def verify(store: Path, as_json: bool) -> None:
         result = stores.verify(store, progress=bar)
     result |= {"ok": True, "seconds": time.perf_counter() - start}
     summary = f"{result['rows']:,} rows, {result['shards']} shard(s), {shown_bytes(result['bytes'])}"
-    _answer(result, as_json, f"{store} is whole: {summary}")
+    _answer(result, as_json, f"{store} is intact: {summary}")
 
 
 @click.command()
 @_store
 @click.argument("triplets", default="-")
 @click.option("--add", is_flag=True, help="Add to the entries instead of setting them.")
-@click.option("--commit-every", type=click.IntRange(1), help="Commit after so many changes; else once, at the end.")
-@click.option("--names", is_flag=True, help="Rows and columns are given by name, where the store has names.")
+@click.option("--commit-every", type=click.IntRange(1), help="Commit after this many changes; default: at the end.")
+@click.option("--names", is_flag=True, help="Rows and columns are names instead of indices.")
 @json_option
 def update(store: Path, triplets: str, add: bool, commit_every: int | None, names: bool, as_json: bool) -> None:
-    """Change entries of STORE by lines of row, column and value, from the file TRIPLETS or standard input.
+    """Change entries of STORE: lines of row, column and value, from the file TRIPLETS or standard input.
 
-    Rows and columns count from 0; blanks or commas separate. With --names they are names; tabs separate where a line
-    has any, else commas, else blanks. Without --commit-every it is all or nothing: a wrong line leaves the store as it
-    was.
+    Rows and columns are 0-based indices; the separator is blanks or commas. With --names they are names; the separator
+    is a tab if the line has one, else a comma, else blanks. Without --commit-every the update is atomic: an invalid
+    line leaves the store unchanged.
     """
     start = time.perf_counter()
     name = "standard input" if triplets == "-" else triplets
@@ -275,7 +275,7 @@ def _opened(triplets: str) -> contextlib.AbstractContextManager[IO[bytes]]:
 @_reader_options
 @json_option
 def append(store: Path, source: Path, as_json: bool, **options: Any) -> None:
-    """Append the rows of the file SOURCE to STORE, all of them or none."""
+    """Append the rows of the file SOURCE to STORE, atomically."""
     start = time.perf_counter()
     with stores.open(store, mode="r+") as S:
         before = S.shape[0]
@@ -283,4 +283,4 @@ def append(store: Path, source: Path, as_json: bool, **options: Any) -> None:
         S.commit()
         after = S.shape[0]
     result = {"path": str(store), "appended": after - before, "rows": after, "seconds": time.perf_counter() - start}
-    _answer(result, as_json, f"{after - before:,} rows appended, {after:,} in all")
+    _answer(result, as_json, f"{after - before:,} rows appended, {after:,} in total")

@@ -1,7 +1,7 @@
-"""Data with known anchors: the synthetic families of this field, and large or lifelike matrices of the same kind.
+"""Synthetic data with known anchors: the test families of the literature, and large or realistic matrices.
 
-Everywhere a data point is a row (the literature's columns). Every generator takes ``rng``, gives the same data for
-the same seed, and returns non-negative matrices: noise that would leave an entry negative is clipped at zero.
+A data point is a row (a column in the literature). Every generator takes ``rng``, returns the same data for the same
+seed, and returns non-negative matrices: negative entries after adding noise are clipped at zero.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counts of single cells: mixtures of a few expression programmes, read out at a depth that varies."""
+"""Synthetic single-cell counts: mixtures of a few expression programmes, with varying depth."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Cells:
     ----------
     A : CSR matrix of counts, cells × genes
     components : array of shape (k, genes)
-        The programmes: the share of each gene, summing to one.
+        The programmes: proportions of the genes, which sum to one.
     weights : array of shape (cells, k)
-        The share of each programme in every cell, summing to one.
+        The proportions of the programmes in each cell, which sum to one.
     labels : array of int
-        Which programme a pure cell is of; −1 for mixtures.
+        The programme of a pure cell; −1 for mixtures.
 
     Examples
     --------
@@ -54,20 +54,20 @@ def cells(
     alpha: float = 0.5,
     rng: RngLike = None,
 ) -> Cells:
-    """A table of counts: cell i has Poisson counts of mean depth_i · (F·C)_i, in the way of single-cell sequencing.
+    """Counts as in single-cell sequencing: cell i has Poisson counts with mean depth_i · (F·C)_i.
 
     Parameters
     ----------
     m, genes, k : int
-        Cells, genes and programmes; at least one pure cell of each programme is made.
+        Numbers of cells, genes and programmes; there is at least one pure cell of each programme.
     depth : float
         The median number of counts of a cell; depths are log-normal with a standard deviation of 0.3.
     pure : float
-        The share of cells that follow one programme alone.
+        The fraction of cells with a single programme.
     alpha : float
         The Dirichlet parameter of the other cells' mixtures.
     rng : int, Generator or None
-        The seed.
+        Random generator or seed.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def cells(
     depth = check_number(depth, name="depth", minimum=1.0)
     pure = check_number(pure, name="pure", minimum=0.0, maximum=1.0)
     generator = as_generator(rng)
-    shared = generator.gamma(0.3, size=genes)  # what all cells express
+    shared = generator.gamma(0.3, size=genes)  # genes expressed in all cells
     own = generator.gamma(0.3, size=(k, genes)) * (generator.random((k, genes)) < 0.2)
     own[np.arange(k), generator.permutation(genes)[:k]] += 1.0  # a marker gene each
     components = 0.3 * shared / shared.sum() + 0.7 * own / own.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Anchor rows with a prescribed condition number and no negative entry."""
+"""Non-negative anchor rows with a given condition number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import InvalidInputError
 
 __all__ = ["nonnegative_components"]
 
-_MAX_ROUNDS = 5000  # alternating projections settle within a few hundred
+_MAX_ROUNDS = 5000  # alternating projections converge within a few hundred
 
 
 def nonnegative_components(
@@ -20,9 +20,9 @@ def nonnegative_components(
     """``k`` anchor rows with ``n`` entries, uniform on [0, 1] or of a given condition number.
 
     With ``condition = κ`` the singular values are κ^(−(i−1)/(k−1)), i = 1 … k (Gillis 2014, §4.1: κ = 1000).
-    Replacing the singular values of a random matrix leaves negative entries, and clipping those would spoil the
-    condition number (1000 becomes about 15); so the two projections, on the spectrum and on the non-negative
-    matrices, alternate until both hold. Costs some hundred SVDs of a k×n matrix.
+    Replacing the singular values of a random matrix gives negative entries, and clipping them would change the
+    condition number (1000 becomes about 15). Therefore projections on the spectrum and on the non-negative matrices
+    alternate until both hold. Costs a few hundred SVDs of a k×n matrix.
 
     Parameters
     ----------
@@ -52,11 +52,13 @@ def nonnegative_components(
     if k == 1:
         return W / np.linalg.norm(W)
     spectrum = condition ** (-np.arange(k) / (k - 1))
-    tolerance = max(1e-8 / condition, 1e-13)  # clipping below it leaves the spectrum as it is, up to rounding
+    tolerance = max(1e-8 / condition, 1e-13)  # clipping smaller entries changes the spectrum only by rounding
     for _ in range(_MAX_ROUNDS):
         U, _, Vt = np.linalg.svd(W, full_matrices=False)
         W = (U * spectrum) @ Vt
         if W.min() >= -tolerance:
             return np.maximum(W, 0.0)
         np.maximum(W, 0.0, out=W)
-    raise InvalidInputError(f"no non-negative {k}×{n} matrix of condition number {condition:g} was found; raise it")
+    raise InvalidInputError(
+        f"no non-negative {k}×{n} matrix of condition number {condition:g} was found; use a larger condition"
+    )

@@ -1,7 +1,7 @@
-"""What real scenes have besides mixtures: spiky bands, dark shores, shade, rare materials, bad columns.
+"""Disturbances of real scenes: spiky bands, dark shores, shade, rare materials, bad columns.
 
-Each function works on pixels × bands and returns what it changed beside the changed copy. ``datasets.hyperspectral``
-and the benchmark of unmixing put the same disturbances into scenes.
+Each function takes pixels × bands and returns a changed copy. ``datasets.hyperspectral`` and the benchmark of unmixing
+use the same functions.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 __all__ = ["bad_columns", "dim", "rare_weights", "shore_pixels", "spiky_bands"]
 
-_EDGE = 3  # bands at either side of a gap
-_SPIKE = 0.1  # size of the noise there, of the mean of the band
-_GAINS = (0.7, 1.3)  # of the bad columns in turn
+_EDGE = 3  # number of bands on each side of a gap
+_SPIKE = 0.1  # size of the noise in these bands, relative to the mean of the band
+_GAINS = (0.7, 1.3)  # gains of the bad columns, alternating
 
 _Array = NDArray[np.float64]
 
 
 def spiky_bands(A: _Array, gaps: int, rng: np.random.Generator) -> tuple[_Array, NDArray[np.intp]]:
-    """Heavy-tailed noise (Student's t of two degrees) in the three bands at either side of each of ``gaps`` gaps."""
+    """Heavy-tailed noise (Student's t, two degrees of freedom) in the three bands on each side of each gap."""
     centres = [(i + 1) * A.shape[1] // (gaps + 1) for i in range(gaps)]
     near = [band for centre in centres for band in range(centre - _EDGE, centre + _EDGE)]
     bands = np.unique(np.clip(near, 0, A.shape[1] - 1)).astype(np.intp)
@@ -30,14 +30,14 @@ def spiky_bands(A: _Array, gaps: int, rng: np.random.Generator) -> tuple[_Array,
 
 
 def shore_pixels(weights: _Array, count: int) -> NDArray[np.intp]:
-    """The pixels nearest to an equal mixture of the most common material and all others: the line around it."""
+    """The pixels nearest to an equal mixture of the most common material and the others: its boundary."""
     common = int(np.argmax(weights.mean(axis=0)))
     gap = np.abs(2 * weights[:, common] / np.maximum(weights.sum(axis=1), 1e-300) - 1)
     return np.sort(np.argsort(gap, kind="stable")[:count])
 
 
 def dim(A: _Array, pixels: NDArray[np.intp], light: _Array) -> _Array:
-    """Those pixels with ``light`` times the median brightness of all."""
+    """Scale the given pixels to ``light`` times the median brightness."""
     A = A.copy()
     brightness = A.sum(axis=1)
     A[pixels] *= (light * np.median(brightness) / np.maximum(brightness[pixels], 1e-300))[:, None]
@@ -45,7 +45,7 @@ def dim(A: _Array, pixels: NDArray[np.intp], light: _Array) -> _Array:
 
 
 def rare_weights(weights: _Array, share: float, material: int) -> _Array:
-    """The weights with one material only in the ``share`` of the pixels that have most of it."""
+    """Restrict a material to the fraction ``share`` of the pixels that have most of it."""
     weights = weights.copy()
     order = np.argsort(-weights[:, material], kind="stable")
     weights[order[max(1, round(share * len(weights))) :], material] = 0.0
@@ -58,9 +58,9 @@ def rare_weights(weights: _Array, share: float, material: int) -> _Array:
 def bad_columns(
     A: _Array, width: int, count: int, rng: np.random.Generator, column_of: NDArray[np.intp] | None = None
 ) -> tuple[_Array, NDArray[np.intp]]:
-    """``count`` columns of an image of ``width`` with another gain, 0.7 or 1.3, in half of the bands.
+    """Change the gain of ``count`` columns of an image to 0.7 or 1.3 in half of the bands.
 
-    ``column_of`` tells the column of every pixel; by default pixels run along the rows of the image.
+    ``column_of`` is the column of every pixel; by default pixels are in row-major order.
     """
     column_of = np.arange(len(A)) % width if column_of is None else column_of
     columns = np.sort(rng.choice(width, count, replace=False)).astype(np.intp)

@@ -45,7 +45,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def family(name: str, *, noise: float = 0.0, rng: RngLike = None) -> Separable:
-    """One matrix of a family of the literature, by name (the keys of ``FAMILIES``), in the literature's sizes.
+    """A random matrix of a family of the literature, with the sizes used there.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def family(name: str, *, noise: float = 0.0, rng: RngLike = None) -> Separable:
     (210, 200)
     """
     if name not in FAMILIES:
-        raise InvalidInputError(f"no family {name!r}; there are {', '.join(sorted(FAMILIES))}")
+        raise InvalidInputError(f"unknown family {name!r}; the families are {', '.join(sorted(FAMILIES))}")
     generator, options = FAMILIES[name]
     make = dirichlet if generator == "dirichlet" else middle_points
     return make(noise=noise, rng=rng, **options)
@@ -84,8 +84,8 @@ def dirichlet(
     """Dirichlet experiment: ``copies`` copies of each anchor and ``mixtures`` Dirichlet mixtures, all noisy.
 
     The literature's M = W·[I … I H′] + N with a data point as a row. The Dirichlet parameters are ``alpha``, or
-    uniform on [0, 1] when it is None. N = δ·randn with δ = ``noise``; with ``relative``, N is scaled so that
-    ‖N‖_F = δ·‖W·H‖_F. Negative entries of the sum are clipped at zero. Rows come in random order.
+    uniform on [0, 1] if it is None. N = δ·randn with δ = ``noise``; with ``relative``, N is scaled so that
+    ‖N‖_F = δ·‖W·H‖_F. Negative entries are clipped at zero. Rows are in random order.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ def middle_points(
 ) -> Separable:
     """Middle points experiment: the anchors and the k(k−1)/2 middle points of their pairs.
 
-    Anchors keep their place; each middle point M_j moves outwards by δ·(M_j − w̄), w̄ the mean of the anchors and
-    δ = ``noise``: the noise that hurts most. Negative entries are clipped at zero. Rows come in random order.
+    Anchors have no noise; each middle point M_j moves outwards by δ·(M_j − w̄), where w̄ is the mean of the anchors and
+    δ = ``noise``: the worst kind of noise. Negative entries are clipped at zero. Rows are in random order.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def middle_points(
     condition
         Condition number of the anchors; None for uniform entries.
     noise
-        Size of the noise, which moves the middle points away from the anchors' mean.
+        Size of the noise, which moves the middle points away from the mean of the anchors.
     rng
         A ``numpy.random.Generator``, an int seed or None.
 
@@ -171,7 +171,7 @@ def _shuffled(
     W: NDArray[np.float64],
     rng: np.random.Generator,
 ) -> Separable:
-    """In random order, so that no rule about ties can favour the anchors."""
+    """Shuffle the rows, so that tie-breaking rules cannot favour the anchors."""
     order = rng.permutation(len(A))
     shuffled = labels[order].astype(np.int32)
     anchors = np.array([np.argmax(shuffled == a) for a in range(len(W))], dtype=np.intp)
@@ -179,16 +179,16 @@ def _shuffled(
 
 
 def _family_components(k: int, n: int, condition: float | None, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Anchors of full rank, or, where k > n, each at least 0.01 away from the hull of the others and the origin."""
+    """Anchors of full rank, or if k > n, each at least 0.01 away from the hull of the others and the origin."""
     for _ in range(1000):
         W = nonnegative_components(k, n, condition=condition, rng=rng)
         if k <= n or all(_distance_to_hull(W[a], np.delete(W, a, axis=0)) >= 1e-2 for a in range(k)):
             return W
-    raise InvalidInputError(f"{k} random points in {n} dimensions are hardly ever all extreme; choose a larger n")
+    raise InvalidInputError(f"{k} random points in {n} dimensions are almost never all extreme; choose a larger n")
 
 
 def _distance_to_hull(point: NDArray[np.float64], others: NDArray[np.float64]) -> float:
-    """Distance to the hull of ``others`` and the origin; the sum to one is held by a heavy extra equation."""
+    """Distance to the hull of ``others`` and the origin; a heavy extra equation enforces the sum to one."""
     heavy = 1e4
     vertices = np.vstack([others, np.zeros_like(point)])
     system = np.vstack([vertices.T, np.full(len(vertices), heavy)])

@@ -1,4 +1,4 @@
-"""Ratings as recommender systems see them: few per person, popular items first, people as mixtures of tastes."""
+"""Synthetic ratings: few per user, with popular items, and users as mixtures of tastes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Ratings:
     A
         Users × items, CSR of ratings 0.5 … 5 in half steps; absent means not rated.
     components
-        k × items, what each taste thinks of every item.
+        k × items, the rating of every item by each taste.
     weights
         Users × k, each user's mixture of tastes.
 
@@ -56,21 +56,20 @@ def ratings(
 ) -> Ratings:
     """A sparse table of ratings: user u rates item i with (F·A_R)_ui plus Gaussian noise, rounded to half stars.
 
-    ``per_user`` is the mean number of ratings a user gives (geometric, at least one), ``popularity`` the exponent of
-    the items' Zipf law, ``alpha`` the Dirichlet parameter of the users' tastes. Costs O(k) for each rating.
+    Costs O(k) for each rating.
 
     Parameters
     ----------
     users, items, k
         Numbers of users, items and tastes.
     per_user
-        Mean number of ratings of a user.
+        Mean number of ratings of a user (geometric distribution, at least one).
     alpha
         Parameter of the Dirichlet distribution of a user's tastes.
     noise
         Standard deviation of the noise, in stars.
     popularity
-        Exponent with which items differ in how often they are rated.
+        Exponent of the Zipf law of the items.
     rng
         A ``numpy.random.Generator``, an int seed or None.
 

@@ -1,4 +1,4 @@
-"""Hyperspectral-like scenes: smooth spectra, smooth maps of materials, and what real scenes suffer from."""
+"""Synthetic hyperspectral scenes: smooth spectra, smooth maps of materials, and disturbances of real scenes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ._disturbances import dim, rare_weights, shore_pixels, spiky_bands
 
 __all__ = ["Scene", "hyperspectral"]
 
-_SHORE = 0.2  # brightness of the dark shore, of the median
-_SHADE = (0.3, 1.0)  # light in the shade
+_SHORE = 0.2  # brightness of the dark shore, relative to the median
+_SHADE = (0.3, 1.0)  # range of the light in the shade
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class Scene:
     weights
         Pixels × k, the abundances; rows on the simplex.
     labels
-        For each pixel the material it consists of wholly, −1 for a mixture, a dark or an odd pixel.
+        For each pixel its material if it is pure, −1 for a mixture, a dark pixel or an outlier.
     anchors
         For each material its first pure pixel.
     dark
-        Indices of the badly lit pixels.
+        Indices of the dark pixels.
     outliers
-        Indices of the pixels that are no mixture of the materials.
+        Indices of the pixels that are not mixtures of the materials.
     height, width
         Size of the image.
     shore, shaded
@@ -98,37 +98,37 @@ def hyperspectral(
     bad_columns: int = 0,
     rng: RngLike = None,
 ) -> Scene:
-    """A scene of ``k`` materials under the linear mixing model, with what real scenes have besides.
+    """A scene of ``k`` materials under the linear mixing model, with optional disturbances.
 
-    Spectra are a sloping base and a few Gaussian bumps between 0 and 1; abundances are a softmax of smooth random
-    fields, so that neighbours resemble each other.
+    Spectra are a sloping base plus a few Gaussian bumps, between 0 and 1; abundances are a softmax of smooth random
+    fields, so neighbouring pixels are similar.
 
     Parameters
     ----------
     height, width, bands, k
         Size of the image, numbers of bands and materials.
     pure
-        Pixels of each material (those richest in it) that are made wholly of it.
+        Number of pure pixels of each material (those with most of it).
     snr
         Signal-to-noise ratio in dB of the Gaussian noise, clipped at zero; None for no noise.
     dark
-        Pixels with 1 to 5 % of the light: after l1 scaling their noise makes them look extreme.
+        Number of pixels with 1 to 5 % of the light; after l1 scaling their noise makes them extreme.
     outliers
-        Pixels with a few bands far too high, as glint or dead detectors give.
+        Number of pixels with a few bands that are far too high, as from glint or dead detectors.
     smoothness
-        Correlation length of the maps, as a share of the image's longer side.
+        Correlation length of the maps, relative to the longer side of the image.
     spiky_gaps
-        Gaps of removed bands (water vapour, say): the three bands at either side of each have heavy-tailed noise of a
-        tenth of their mean.
+        Number of gaps of removed bands (for example water vapour); the three bands on each side of a gap have
+        heavy-tailed noise of a tenth of their mean.
     shore
-        Share of the pixels that are a dark shore: those between the most common material and the others, mixtures, at a
-        fifth of the median brightness.
+        Fraction of the pixels that are a dark shore: mixtures at the boundary of the most common material, with a fifth
+        of the median brightness.
     shade
-        Share of the pixels that have 30 to 100 % of the light.
+        Fraction of the pixels that have 30 to 100 % of the light.
     rare
-        Share of the pixels that have any of the last material, such as 0.005.
+        Fraction of the pixels that have any of the last material, such as 0.005.
     bad_columns
-        Columns of the image with another gain (0.7 or 1.3) in half of the bands.
+        Number of columns of the image with another gain (0.7 or 1.3) in half of the bands.
     rng
         A ``numpy.random.Generator``, an int seed or None.
 
@@ -158,7 +158,7 @@ def hyperspectral(
     pixels = height * width
     if k * pure + dark + outliers > pixels:
         raise InvalidInputError(
-            f"{k}·{pure} pure, {dark} dark and {outliers} odd pixels do not fit into {pixels}; enlarge the scene"
+            f"{k}·{pure} pure, {dark} dark and {outliers} outlier pixels do not fit into {pixels}; enlarge the scene"
         )
     if bad_columns > width:
         raise InvalidInputError(f"bad_columns is {bad_columns}, but the image is {width} columns wide")
@@ -170,12 +170,8 @@ def hyperspectral(
     labels = _make_pure(weights, pure)
     A = weights @ spectra
     clean_power = np.mean(A**2)
-    odd = rng.permutation(np.flatnonzero(labels < 0))[: dark + outliers]
-    dark_pixels, odd_pixels = np.sort(odd[:dark]), np.sort(odd[dark:])
-    A[dark_pixels] *= rng.uniform(0.01, 0.05, (dark, 1))
-    spiked = np.argpartition(rng.random((outliers, bands)), min(3, bands) - 1, axis=1)[:, :3]
-    A[odd_pixels[:, None], spiked] += rng.uniform(1.0, 3.0, spiked.shape)
-    shore_at = np.setdiff1d(shore_pixels(weights, round(shore * pixels)), odd)
+    dark_pixels, outlier_pixels = _add_outliers(A, np.flatnonzero(labels < 0), dark, outliers, rng)
+    shore_at = np.setdiff1d(shore_pixels(weights, round(shore * pixels)), [*dark_pixels, *outlier_pixels])
     labels[shore_at] = -1
     A = dim(A, shore_at, np.full(shore_at.size, _SHORE))
     shaded = np.sort(rng.choice(pixels, round(shade * pixels), replace=False)) if shade else np.zeros(0, dtype=np.intp)
@@ -196,7 +192,7 @@ def hyperspectral(
         labels=labels,
         anchors=anchors,
         dark=dark_pixels,
-        outliers=odd_pixels,
+        outliers=outlier_pixels,
         height=height,
         width=width,
         shore=shore_at,
@@ -206,8 +202,21 @@ def hyperspectral(
     )
 
 
+def _add_outliers(
+    A: NDArray[np.float64], mixed: NDArray[np.intp], dark: int, outliers: int, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Make some of the ``mixed`` pixels dark, and others outliers with three bands that are too high, in place."""
+    bands = A.shape[1]
+    chosen = rng.permutation(mixed)[: dark + outliers]
+    dark_pixels, outlier_pixels = np.sort(chosen[:dark]), np.sort(chosen[dark:])
+    A[dark_pixels] *= rng.uniform(0.01, 0.05, (dark, 1))
+    spiked = np.argpartition(rng.random((outliers, bands)), min(3, bands) - 1, axis=1)[:, :3]
+    A[outlier_pixels[:, None], spiked] += rng.uniform(1.0, 3.0, spiked.shape)
+    return dark_pixels, outlier_pixels
+
+
 def _make_pure(weights: NDArray[np.float64], pure: int) -> NDArray[np.int32]:
-    """Make the pixels richest in each material wholly of it; for each pixel its material, -1 for a mixture."""
+    """Make the pixels with most of each material pure, in place; returns the material of each, -1 for a mixture."""
     k = weights.shape[1]
     labels = np.full(len(weights), -1, dtype=np.int32)
     for material in range(k):

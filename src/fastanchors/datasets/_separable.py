@@ -1,4 +1,4 @@
-"""Separable matrices of any size, made in blocks of rows: A = F·A_R plus noise, with the anchors known."""
+"""Random separable matrices of any size with known anchors, generated in blocks of rows: A = F·A_R plus noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BLOCK_ENTRIES = 1 << 22  # entries of a block of dense rows
 
 @dataclass(frozen=True)
 class Separable:
-    """A near-separable matrix and the truth about it.
+    """A near-separable matrix with its true anchors and weights.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Separable:
     components
         The anchor rows without noise, k×n.
     weights
-        F of A = F·A_R, m×k, rows on the simplex; an array or CSR, None where it was not kept.
+        F of A = F·A_R, m×k, rows on the simplex; an array or CSR, or None if it was not kept.
 
     Examples
     --------
@@ -55,9 +55,9 @@ class Separable:
 
 @dataclass(frozen=True)
 class SeparableBlocks:
-    """A separable matrix that is never held whole: iterate over its blocks of rows, as often as wanted.
+    """A separable matrix that is generated block by block; it can be iterated several times.
 
-    Every pass gives the same rows. ``components``, ``anchors`` and ``labels`` are as in :class:`Separable`;
+    Every pass yields the same rows. ``components``, ``anchors`` and ``labels`` are as in :class:`Separable`;
     ``copies[a]`` are the rows that are copies of anchor a, sorted.
 
     Examples
@@ -97,7 +97,7 @@ class SeparableBlocks:
             yield self.block(b)[0]
 
     def block(self, b: int) -> tuple[Rows, Rows]:
-        """Block ``b``: its rows, and their weights."""
+        """The rows of block ``b``, and their weights."""
         m = self.shape[0]
         first = b * self.block_rows
         rows = min(self.block_rows, m - first)
@@ -120,12 +120,12 @@ class SeparableBlocks:
         weights = sp.csr_array(F)
         A = sp.csr_array(weights @ self.components)
         A.sort_indices()
-        if self.noise:  # relative to each entry, so that zeros stay zeros
+        if self.noise:  # relative to each entry, so that zeros stay zero
             A.data *= np.maximum(1.0 + self.noise * rng.standard_normal(A.nnz), 0.0)
         return A.astype(self.dtype, copy=False), weights.astype(self.dtype, copy=False)
 
     def _scale(self) -> float:
-        """Root mean square of an entry of a mixture: E(f·fᵀ) is known for a Dirichlet f."""
+        """Root mean square of an entry of a mixture, from E(f·fᵀ) of the Dirichlet distribution."""
         k, n = self.components.shape
         total = k * self.alpha
         gram = self.components @ self.components.T
@@ -158,27 +158,27 @@ def separable_blocks(
     dtype: DTypeLike = np.float64,
     rng: RngLike = None,
 ) -> SeparableBlocks:
-    """A separable m×n matrix as a re-iterable sequence of blocks of rows, for sizes that memory does not hold.
+    """A separable m×n matrix as a re-iterable sequence of blocks of rows, for sizes that exceed memory.
 
     Parameters
     ----------
     m, n, k
-        Rows, columns, anchors.
+        Numbers of rows, columns and anchors.
     noise
-        Standard deviation of the Gaussian noise on every row, anchors too, relative to the root mean square of the
-        clean entries (for ``sparse``: relative to each non-zero). Negative results are clipped at zero.
+        Standard deviation of the Gaussian noise on every row, including anchors, relative to the root mean square of
+        the clean entries (for ``sparse``: relative to each non-zero). Negative results are clipped at zero.
     condition
         Condition number of the anchors; None for uniform entries.
     copies
-        Rows that are exact copies of each anchor before noise, at random places.
+        Number of exact copies of each anchor (before noise), at random positions.
     near_pure
-        Further rows for each anchor, made of 95 % of it and 5 % of a mixture.
+        Number of further rows for each anchor that are 95 % of it and 5 % of a mixture.
     alpha
         Dirichlet parameter of the mixtures.
     mixing
-        Anchors in one mixture; None means all of them (3 for ``sparse``).
+        Number of anchors in one mixture; None means all of them (3 for ``sparse``).
     sparse
-        Share of non-zeros of an anchor; the blocks are then CSR. None for dense.
+        Fraction of non-zeros of an anchor; the blocks are then CSR. None for dense.
     dtype
         Type of the entries.
     rng
@@ -186,7 +186,7 @@ def separable_blocks(
 
     Notes
     -----
-    Costs O(k·n + m·k) for each pass and the memory of one block of 4 million entries.
+    A pass costs O(m·k·n) for dense anchors, and memory for one block of 4 million entries.
 
     Examples
     --------
@@ -205,13 +205,13 @@ def separable_blocks(
     if mixing is None and sparse is not None:
         mixing = min(3, k)
     if mixing is not None and check_size(mixing, name="mixing") > k:
-        raise InvalidInputError(f"mixing = {mixing} is more than the k = {k} anchors there are")
+        raise InvalidInputError(f"mixing = {mixing} is more than the number of anchors k = {k}")
     rng = as_generator(rng)
     if sparse is None:
         components: Rows = nonnegative_components(k, n, condition=condition, rng=rng)
     else:
         if condition is not None:
-            raise InvalidInputError("condition and sparse exclude each other: sparse anchors are near orthogonal")
+            raise InvalidInputError("condition and sparse cannot be combined: sparse anchors are nearly orthogonal")
         components = _sparse_components(k, n, check_number(sparse, name="sparse", minimum=0.0, maximum=1.0), rng)
     places = rng.choice(m, marked, replace=False).reshape(k, copies + near_pure)
     per_row = n if sparse is None else max(k, (mixing or k) * components.nnz // k)
@@ -232,9 +232,9 @@ def separable_blocks(
 
 
 def _sparse_components(k: int, n: int, density: float, rng: np.random.Generator) -> Rows:
-    """Sparse anchors with non-zeros between 0.5 and 1; each has one column of its own, so all are extreme."""
+    """Sparse anchors with non-zeros between 0.5 and 1; each has a column that no other has, so all are extreme."""
     if k > n:
-        raise InvalidInputError(f"sparse anchors need a column of their own each: k = {k} is more than n = {n}")
+        raise InvalidInputError(f"each sparse anchor needs its own column: k = {k} is more than n = {n}")
     order = rng.permutation(n)
     own, shared = order[:k], order[k:]
     others = min(max(1, round(density * n)) - 1, shared.size)
@@ -260,7 +260,7 @@ def separable(
     keep_weights: bool = True,
     rng: RngLike = None,
 ) -> Separable:
-    """The matrix of :func:`separable_blocks` (same seed, same rows) held whole, with its weights where wanted.
+    """The matrix of :func:`separable_blocks` (the same seed gives the same rows) in memory, with its weights.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def separable(
     noise, condition, copies, near_pure, alpha, mixing, sparse, dtype
         As in :func:`separable_blocks`.
     keep_weights
-        Whether the result holds the weights F.
+        Whether the result has the weights F.
     rng
         A ``numpy.random.Generator``, an int seed or None.
 

@@ -1,4 +1,4 @@
-"""Corpora with known topics: sparse word counts, Zipf's law for the words, anchor words for every topic."""
+"""Synthetic corpora with known topics: sparse word counts, Zipf's law for the words, anchor words for every topic."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Corpus:
     topics
         k × words, each row a distribution over words.
     weights
-        Documents × k, float32, the mixture each document was drawn from.
+        Documents × k, float32, the mixture of each document.
     labels
-        For each document the topic it is wholly about, −1 for a mixture.
+        For each document its topic if it is pure, −1 for a mixture.
     anchors
-        For each topic the first document that is wholly about it; −1 where there is none.
+        For each topic its first pure document; −1 if there is none.
     anchor_words
-        k × anchor_words_per_topic, words that occur in that topic only.
+        k × anchor words per topic, words that occur in that topic only.
     vocabulary
         A name for every word.
 
@@ -82,7 +82,7 @@ def topics(
     Parameters
     ----------
     documents, words, k
-        Size, and the number of topics.
+        Numbers of documents, words and topics.
     length
         Mean number of words in a document (log-normal lengths, at least one).
     alpha
@@ -93,16 +93,16 @@ def topics(
         Standard deviation of the logarithm of a topic's preference for a word; 0 makes all topics equal up to their
         anchor words.
     anchor_words
-        Words for each topic that occur in no other, of middling frequency.
+        Number of words of each topic that occur in no other, of medium frequency.
     pure
-        Documents wholly about each topic, at random places.
+        Number of pure documents of each topic, at random positions.
     rng
         A ``numpy.random.Generator``, an int seed or None.
 
     Notes
     -----
-    Costs O(tokens·log words) time; the memory of the result, the dense documents × k weights in float32, and one
-    block of 8192 documents. Nothing of documents × words is ever dense.
+    Costs O(tokens·log words) time, and memory for the result, the dense documents × k weights in float32, and one block
+    of 8192 documents. The documents × words matrix is never dense.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def topics(
     if k * anchor_words >= words:
         raise InvalidInputError(f"{k} topics × {anchor_words} anchor words leave no word of {words}; use fewer")
     if k * pure > documents:
-        raise InvalidInputError(f"{k} topics × {pure} pure documents are more than the {documents} documents there are")
+        raise InvalidInputError(f"{k} topics × {pure} pure documents are more than {documents} documents")
     rng = as_generator(rng)
     mixture, anchors_of = _topic_matrix(words, k, zipf, contrast, anchor_words, rng)
     labels = np.full(documents, -1, dtype=np.int32)
@@ -135,8 +135,8 @@ def topics(
     for start, child in zip(starts, spawn(rng, len(starts))):
         at = slice(start, min(start + _BLOCK_DOCUMENTS, documents))
         theta = child.dirichlet(np.full(k, alpha), at.stop - at.start)
-        wholly = labels[at] >= 0
-        theta[wholly] = np.eye(k)[labels[at][wholly]]
+        is_pure = labels[at] >= 0
+        theta[is_pure] = np.eye(k)[labels[at][is_pure]]
         weights[at] = theta
         blocks.append(_counts(theta, cumulative, length, child))
     first = np.array([np.argmax(labels == t) if pure else -1 for t in range(k)], dtype=np.intp)
@@ -146,10 +146,10 @@ def topics(
 def _topic_matrix(
     words: int, k: int, zipf: float, contrast: float, anchor_words: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Topics as reweighted copies of one Zipf law, and the words given to one topic each."""
+    """Topics as reweighted copies of one Zipf law, and the anchor words of each."""
     frequency = (np.arange(words) + 3.7) ** -zipf
     mixture = frequency * np.exp(contrast * rng.standard_normal((k, words)))
-    # Anchor words come from ranks around 2 % of the vocabulary: neither stop words nor hardly seen.
+    # Anchor words have ranks around 2 % of the vocabulary: neither stop words nor rare words.
     first = min(words // 50, words - k * anchor_words)
     chosen = first + rng.permutation(k * anchor_words).reshape(k, anchor_words)
     mixture[:, chosen.reshape(-1)] = 0.0
@@ -163,7 +163,7 @@ def _topic_matrix(
 def _counts(
     theta: NDArray[np.float64], cumulative: NDArray[np.float64], length: float, rng: np.random.Generator
 ) -> Rows:
-    """Counts of a block: how many tokens of each topic a document has, then words for all tokens of a topic at once."""
+    """Counts of a block: draw the number of tokens of each topic per document, then the words of all tokens."""
     rows = len(theta)
     spread = 0.5
     lengths = np.maximum(1, rng.lognormal(np.log(length) - spread**2 / 2, spread, rows).astype(np.int64))

@@ -1,4 +1,4 @@
-"""Messages of the library in the terms of the command line: options in place of keyword arguments."""
+"""Rewrite messages of the library for the command line: options in place of keyword arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CALLS = (
     (r"\bfa\.verify\([^)]*\)", "fastanchors verify STORE"),
     (r"\S*fastanchors-standard-input-\S*?standard-input(\.csv)?", "standard input"),  # a temporary file
 )
-_TABLES = (  # options whose names are not the library's
+_TABLES = (  # options with other names than in the library
     (r"\brow_names=False\b", "--names-column none"),
     (r"\brow_names=('[^']*')", r"--names-column \1"),
     (r"\bheader=True\b", "--header"),
@@ -22,19 +22,19 @@ _TABLES = (  # options whose names are not the library's
 
 
 def in_options(message: str, command: click.Command | None) -> str:
-    """The message with ``overwrite=True`` as ``--overwrite``, ``format=…`` as ``--format``, where there are such."""
+    """The message with ``overwrite=True`` as ``--overwrite``, ``format=…`` as ``--format``, if these options exist."""
     options = [] if command is None else [each for each in command.params if isinstance(each, click.Option)]
     known = {name.lstrip("-").replace("-", "_"): name for option in options for name in option.opts}
     if "vocab" not in known and "column_names" in known:
         known["vocab"] = known["column_names"]
-    for pattern, words in _CALLS + (_TABLES if "names_column" in known else ()):
-        message = re.sub(pattern, words, message)
+    for pattern, replacement in _CALLS + (_TABLES if "names_column" in known else ()):
+        message = re.sub(pattern, replacement, message)
 
-    def spoken(found: re.Match[str]) -> str:
+    def as_option(found: re.Match[str]) -> str:
         name, value = found.groups()
         if name not in known:
             return found.group()
         return known[name] if value in ("True", "…") else f"{known[name]} {value}"
 
-    message = re.sub(r"(?<![\w.-])([a-z]\w*)=('[^']*'|[\w.…-]+)", spoken, message)
+    message = re.sub(r"(?<![\w.-])([a-z]\w*)=('[^']*'|[\w.…-]+)", as_option, message)
     return re.sub(r"(?<=option )'(\w+)'", lambda found: known.get(found.group(1), found.group()), message)
