@@ -145,7 +145,7 @@ def test_report_of_a_table_of_anchors(tmp_path, shell):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["build", "a.npy", "s"], "give --overwrite"),
+        (["build", "a.npy", "s"], "pass --overwrite"),
         (["info", "a.npy"], "fastanchors build SOURCE STORE"),
         (["encode", "a.npy", "t.csv", "-o", "w.npy"], "no column 'row'"),
         (["encode", "a.npy", "a.jsn", "-o", "w.npy"], "did you mean a.json?"),
@@ -182,8 +182,8 @@ def test_messages_in_options():
     def command():
         pass
 
-    said = "give overwrite=True, min_df=3, k=4, other=5, min_df='x', format=… or option 'overwrite'; x.k=1"
-    expected = "give --overwrite, --min-df 3, -k 4, other=5, --min-df 'x', format=… or option --overwrite; x.k=1"
+    said = "pass overwrite=True, min_df=3, k=4, other=5, min_df='x', format=… or option 'overwrite'; x.k=1"
+    expected = "pass --overwrite, --min-df 3, -k 4, other=5, --min-df 'x', format=… or option --overwrite; x.k=1"
     assert in_options(said, command) == expected
     assert in_options(said, None) == said
 

@@ -170,7 +170,7 @@ def test_append_goes_by_the_names_of_columns(tmp_path):
     S.append(np.array([[7.0, 8, 9]]))  # no names: in the store's order
     assert S.rows([2]).tolist() == [[7, 8, 9]]
     (tmp_path / "c.csv").write_text("id,plum,kiwi,pear\nz,6,4,5\n")
-    with pytest.raises(InvalidInputError, match=r"c\.csv has no column 'apple', the store has; .*column_names="):
+    with pytest.raises(InvalidInputError, match=r"c\.csv has no column 'apple', but the store has; .*column_names="):
         S.append(tmp_path / "c.csv")
     S.append(tmp_path / "c.csv", column_names=S.column_names)
     assert S.rows([3]).tolist() == [[6, 4, 5]]

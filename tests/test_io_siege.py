@@ -358,7 +358,7 @@ def test_long_cells_and_open_quotes(tmp_path):
     with pytest.raises(StoreError, match="line 2: a quote is opened in this line and never closed"):
         open_source(path)
     path.write_text('name,a,b\nx,1,2\ny,"1,5",3\n')
-    with pytest.raises(StoreError, match=r"line 3: a value in quotes holds ','"):
+    with pytest.raises(StoreError, match=r"line 3: a value in quotes contains ','"):
         whole(open_source(path))
     path.write_text('a,b,c\n1,2,3\n"1,5",3\n')
     with pytest.raises(StoreError, match="line 3: field 1"):

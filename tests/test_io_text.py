@@ -406,8 +406,8 @@ def test_other_separators_are_recognised_and_named(tmp_path):
     ("name", "message"),
     [
         ("e.img", r"e\.hdr: 'lines' must be a whole number"),
-        ("words.txt", r"format of .*words.txt; give format"),
-        ("x.foo", r"format of .*x.foo; give format"),
+        ("words.txt", r"format of .*words.txt; pass format"),
+        ("x.foo", r"format of .*x.foo; pass format"),
         ("x.mtxx", r"did you mean \.mtx"),
     ],
 )

@@ -196,7 +196,7 @@ def test_bad_entries_stop_the_build(tmp_path, make, value, what):
 def test_refusals(tmp_path):
     A = dense(10)
     fa.build(A, tmp_path / "s")
-    with pytest.raises(StoreError, match="exists already; give overwrite=True"):
+    with pytest.raises(StoreError, match="exists already; pass overwrite=True"):
         fa.build(A, tmp_path / "s")
     with pytest.raises(InvalidInputError, match="normalize"):
         fa.build(A, tmp_path / "t", normalize="l2")
