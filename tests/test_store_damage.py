@@ -143,10 +143,10 @@ def test_a_wrong_tree_is_found_even_with_a_right_checksum(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("indices", 10**6, "rows are not those of a sparse matrix"),
-        ("indices", -1, "rows are not those of a sparse matrix"),
-        ("indptr", 10**6, "rows are not those of a sparse matrix"),
-        ("column_indices", 10**6, "columns are not those of a sparse matrix"),
+        ("indices", 10**6, "rows are not a valid sparse matrix"),
+        ("indices", -1, "rows are not a valid sparse matrix"),
+        ("indptr", 10**6, "rows are not a valid sparse matrix"),
+        ("column_indices", 10**6, "columns are not a valid sparse matrix"),
         ("row_nodes", None, "trees of the rows are missing"),
         ("column_nodes", None, "trees of the columns are missing"),
     ],

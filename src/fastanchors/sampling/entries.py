@@ -79,7 +79,10 @@ def is_plain(i: Any, j: Any, x: Any, shape: tuple[int, int], *, signed: bool) ->
 
 
 def _out_of_range(dtype: np.dtype[Any]) -> str:
-    return f"is outside the range of {dtype}: magnitudes must be 0 or between 2^-511 and 2^500; rescale the matrix"
+    return (
+        f"has a square that under- or overflows as {dtype}; magnitudes must be 0 or between 2^-511 and 2^500: rescale "
+        "the matrix"
+    )
 
 
 def _refuse(bad: Array, x: Array, i: Array, j: Array, why: str) -> None:
