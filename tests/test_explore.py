@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -21,6 +22,7 @@ from browser import CHROMIUM, Browser
 from fastanchors import report
 from fastanchors.cli.explore import _signature
 from fastanchors.report.live import RULES, Session
+from fastanchors.report.pool import pool_of
 from fastanchors.report.serve import ExplorerServer
 
 
@@ -87,11 +89,21 @@ def test_any_number_of_anchors_by_any_rule(server):
     assert "no more than 15" in data["note"]
 
 
-def test_stability_is_told(server):
-    told = found(server, "stability?k=4&rule=auto")
-    assert told["k"] == 4
-    assert len(told["stability"]["verdicts"]) == 4
-    assert found(server, "stability?k=4&rule=spa")["stability"] is None
+def test_stability_is_known_for_every_number(server):
+    assert len(found(server, "stability?k=4&rule=auto")["steps"]["4"]["verdicts"]) == 4
+    steps = found(server, "stability?k=4&rule=spa")["steps"]
+    assert [len(steps[str(k)]["verdicts"]) for k in range(1, 5)] == [1, 2, 3, 4]
+
+
+def test_more_anchors_than_the_store_has_directions_for(tmp_path):
+    A = np.random.default_rng(0).random((200, 30))
+    fa.build(A, tmp_path / "few.store", directions=5).close()
+    with pytest.raises(fa.errors.InvalidInputError, match="the store keeps 5"), fa.open(tmp_path / "few.store") as S:
+        fa.FAS(selection="lifted").seek(S, 12)
+    session = Session(lambda: (fa.open(tmp_path / "few.store"), {}), lambda: 0, title="few")
+    expected = fa.FAS(selection="lifted").seek(fa.open_matrix(A, normalize="l1"), 12)
+    assert [anchor["row"] for anchor in session.seek(12, "lifted")["anchors"]] == list(expected)
+    session.close()
 
 
 def test_rows_are_found_by_name_and_fetched(server):
@@ -101,8 +113,10 @@ def test_rows_are_found_by_name_and_fetched(server):
     A = rows()
     row = found(server, "row?index=77&k=3&rule=spa")
     anchors = fa.SPA().seek(A, 3)
-    np.testing.assert_allclose(row["products"], A[77] @ A[anchors.indices].T, rtol=1e-6)
-    assert row["square"] == pytest.approx(A[77] @ A[77])
+    pool = pool_of(fa.open_matrix(A), fa.FAS(selection="spa").seek(A, range(1, 4)))
+    products = np.array(row["coordinates"]) @ pool.coordinates(A[anchors.indices]).T * pool.unit**2
+    np.testing.assert_allclose(products, A[77] @ A[anchors.indices].T, rtol=1e-6)
+    assert row["square"] * pool.unit**2 == pytest.approx(A[77] @ A[77])
     assert row["name"] == "case 77 <b>"
 
 
@@ -177,10 +191,12 @@ def test_other_hosts_and_origins_are_refused(server, headers):
         assert ask(server, f"/{server.token}/{question}", headers=filled)[0] == 403
 
 
-def test_two_hosts_are_refused(server):
+@pytest.mark.parametrize("second", ["Host: {own}", "Origin: http://evil.example", "Sec-Fetch-Site: cross-site"])
+def test_a_second_header_does_not_hide_behind_the_first(server, second):
+    own = f"127.0.0.1:{server.server_port}"
+    first = f"Host: {own}\r\nOrigin: http://{own}\r\nSec-Fetch-Site: same-origin\r\n"
     with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as line:
-        own = f"Host: 127.0.0.1:{server.server_port}\r\n"
-        line.sendall(f"GET /{server.token}/state HTTP/1.1\r\n{own}{own}\r\n".encode())
+        line.sendall(f"GET /{server.token}/state HTTP/1.1\r\n{first}{second.format(own=own)}\r\n\r\n".encode())
         assert b" 403 " in line.recv(4096)
 
 
@@ -214,6 +230,37 @@ def test_nothing_is_shared_with_other_pages(server):
     assert server.server_address[0] == "127.0.0.1"
 
 
+def test_search_puts_the_same_name_first_and_counts():
+    names = [f"a{i}" for i in range(5000)] + ["a"]
+    session = Session(lambda: (fa.open_matrix(np.ones((5001, 4))), {"row_names": names}), lambda: 0, title="names")
+    answer = session.find("A")
+    assert answer["rows"][0] == {"index": 5000, "name": "a"}
+    assert (answer["count"], answer["searched"], len(answer["rows"])) == (5001, None, 20)
+
+
+def test_clients_that_trickle_do_not_stop_it(server):
+    """More connections than are served at a time, each of which sends a header now and then."""
+    lines = [socket.create_connection(("127.0.0.1", server.server_port), timeout=10) for _ in range(80)]
+    try:
+        for line in lines:
+            with contextlib.suppress(OSError):
+                line.sendall(b"GET / HTTP/1.1\r\nX-Header: 1\r\n")
+        assert ask(server, f"/{server.token}/state")[0] == 200
+        assert lines[0].recv(1) == b""  # the oldest had to go
+        late = lines[-1]
+        end = time.monotonic() + 30
+        try:
+            while time.monotonic() < end:
+                late.sendall(b"X-Header: 1\r\n")
+                time.sleep(0.2)
+        except OSError:
+            pass  # it was given some seconds for the whole request, however often it sent something
+        assert time.monotonic() < end
+    finally:
+        for line in lines:
+            line.close()
+
+
 def test_slow_and_silent_clients_do_not_stop_it(server):
     lines = [socket.create_connection(("127.0.0.1", server.server_port), timeout=10) for _ in range(8)]
     try:
@@ -244,6 +291,21 @@ def test_commits_of_another_process_are_seen(tmp_path):
         assert before["shape"][0] == 120
         assert after["shape"][0] == 121
         assert after["anchors"][0]["row"] == 120
+
+
+def test_after_a_commit_only_changed_rows_are_read(tmp_path, monkeypatch):
+    path = tmp_path / "rows.store"
+    A = rows(m=400)
+    fa.build(A, path, normalize=None).close()
+    session = Session(lambda: (fa.open(path), {}), lambda: _signature(path), title="rows")
+    session.seek(12, "lifted")
+    with fa.open(path, mode="r+") as S:
+        S.update([7] * 15, range(15), 1.1 * A[5])
+        S.append([1.2 * A[6]])
+    monkeypatch.setattr("fastanchors.fas.noise_aware.summarise", None)  # a pass over all rows would call it
+    after = session.seek(4, "lifted")
+    assert after["shape"] == [401, 15]
+    session.close()
 
 
 def test_a_file_that_is_replaced_is_read_again(tmp_path):
@@ -312,10 +374,11 @@ def test_the_live_page(tmp_path):
         wait("document.querySelectorAll('#found button').length === 1")
         browser.ask("document.querySelector('#found button').click()")
         wait("document.querySelector('#row h4')?.textContent === 'case 113'")
+        wait("/Other data from the same source/.test(document.getElementById('sure').textContent)")
         browser.ask(
             "(e => {e.value = 'lifted'; e.dispatchEvent(new Event('change'))})(document.getElementById('rule'))"
         )
-        wait("document.querySelectorAll('#curve circle').length === 1")
+        wait("document.querySelectorAll('#curve .dot').length === 1")
         with fa.open(path, mode="r+") as S:
             S.append([[9.0] + [0.0] * 14], row_names=["newcomer"])
         browser.ask("(e => {e.value = 'spa'; e.dispatchEvent(new Event('change'))})(document.getElementById('rule'))")

@@ -41,7 +41,8 @@ def no_problems(browser):
 def load(browser, modules, *names):
     """Make functions of the page's modules known to the test."""
     body = inlined(modules).removesuffix("})();\n")
-    browser.ask(f"{body}Object.assign(globalThis, {{{', '.join(names)}}});}})();")
+    browser.ask(f"{body}Object.assign(globalThis, ...Object.values(modules));}})();")
+    assert browser.ask(f"[{', '.join(names)}].every(each => each)")
 
 
 def table(tmp_path_factory, name="table", **options):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import functools
 import io
 import json
 import re
+import subprocess
+import sys
 
 import matplotlib.image
 import numpy as np
@@ -15,8 +18,8 @@ import scipy.sparse as sp
 import fastanchors as fa
 from fastanchors import report
 from fastanchors.apps import topics, unmix
-from fastanchors.report.explorer import pool_of, prefixes
 from fastanchors.report.look import look_at, shown_by_file
+from fastanchors.report.pool import pool_of, prefixes
 from fastanchors.report.scene import composite
 from fastanchors.report.script import embedded, inlined
 
@@ -40,6 +43,10 @@ def test_anchors_write_their_report(tmp_path):
     path = fa.SPA().seek(A, 3).report(tmp_path / "r.html", A, title="mine", seed=0)
     assert path == tmp_path / "r.html"
     assert [step["k"] for step in data_of(path)["steps"]] == [1, 2, 3]
+
+
+def shown_anchors(data, step=-1):
+    return [data["anchors"][j]["name"] for j in data["steps"][step]["anchors"]]
 
 
 def noisy(m=300, n=20, k=4):
@@ -80,11 +87,15 @@ def test_topics_write_their_report(tmp_path, corpus):
     names = [f"document {i}" for i in range(300)]
     path = found.report(tmp_path / "t.html", counts, documents=names, texts=[f"text {i}" for i in range(300)])
     data = data_of(path)
-    assert [anchor["name"] for anchor in data["anchors"]] == found.anchor_words
+    assert shown_anchors(data) == found.anchor_words
+    assert [step["k"] for step in data["steps"]][-2:] == [2, 3]
+    assert [len(step["stability"]["verdicts"]) for step in data["steps"]] == [step["k"] for step in data["steps"]]
+    for_two = topics(counts, 2, vocabulary=words)
+    assert shown_anchors(data, -2) == for_two.anchor_words  # those for 2, not the first 2 of 3
     assert data["kind"] == "words"
     assert data["rows"]["text"][7] == "text 7"
     assert "3 topics of 300 documents" in path.read_text()
-    assert len({anchor["row"] for anchor in data["anchors"]}) == 3
+    assert len({data["anchors"][j]["row"] for j in data["steps"][-1]["anchors"]}) == 3
     with pytest.raises(fa.errors.InvalidInputError, match="the counts are 10 × 120"):
         found.report(tmp_path / "t.html", counts[:10])
     assert repr(found).splitlines()[0] == "3 topics of 300 documents"
@@ -103,7 +114,8 @@ def test_a_scene_writes_its_report(tmp_path):
     data = data_of(found.report(tmp_path / "s.html", title="field"))
     assert data["kind"] == "scene"
     assert data["rows"]["grid"] == [8, 10]
-    assert [anchor["name"] for anchor in data["anchors"]] == ["material 1", "material 2"]
+    assert shown_anchors(data) == ["material 1", "material 2"]
+    assert len(data["steps"][-1]["stability"]["verdicts"]) == 2
     assert data["rows"]["colours"].startswith("Bands")
     shown = found._repr_html_()
     assert "2 materials" in shown
@@ -134,8 +146,11 @@ def test_large_scenes_keep_a_grid_of_their_pixels(tmp_path):
     path = report.write(tmp_path / "s.html", A, fa.SPA().seek(A, 3), image=(300, 200), kind="scene", seed=0)
     rows = data_of(path)["rows"]
     height, width = rows["grid"]
-    assert height * width == len(rows["index"]) <= 10_000
-    assert rows["index"][1] - rows["index"][0] == rows["index"][width] // 200  # one stride both ways
+    assert 9_000 < height * width == rows["even"] <= 10_000
+    lines, columns = np.divmod(np.reshape(rows["index"][: rows["even"]], (height, width)), 200)
+    assert set(np.diff(lines[:, 0])) | set(np.diff(columns[0])) == {2, 3}  # spread evenly both ways
+    assert (lines == lines[:, :1]).all()
+    assert (columns == columns[0]).all()
 
 
 def test_natural_colours_come_from_the_right_bands():
@@ -163,9 +178,66 @@ def test_anchors_that_differ_from_k_to_k_are_pooled():
     points = np.random.default_rng(2).random((50, 50, 3))
     how = steps[0].certificate
     many = [fa.Anchors(np.arange(k), "x", fa.Cost(), 0.0, how, points=points[k - 1, :k]) for k in range(1, 51)]
-    thinned = pool_of(matrix, many)
-    assert len(thinned.points) <= 400
+    flat = pool_of(matrix, many)  # three coordinates of each point are all that there is
+    assert list(flat.chosen) == list(range(1, 51))
+    assert flat.basis.shape == (3, 3)
+    wide = np.random.default_rng(3).random((50, 50, 400))
+    many = [fa.Anchors(np.arange(k), "x", fa.Cost(), 0.0, how, points=wide[k - 1, :k]) for k in range(1, 51)]
+    thinned = pool_of(fa.open_matrix(np.ones((60, 400))), many)
+    assert len(thinned.points) * len(thinned.basis) <= 120_000
     assert 50 in thinned.chosen
+
+
+def test_coordinates_give_all_products():
+    A = 1e30 * noisy()  # squares of squares would overflow
+    pool = pool_of(fa.open_matrix(A), fa.FAS().seek(A, range(1, 5), rng=0))
+    at, points = pool.coordinates(A), pool.coordinates(pool.points)
+    np.testing.assert_allclose(at @ points.T * pool.unit, A / pool.unit @ pool.points.T, rtol=1e-5)
+    np.testing.assert_allclose(pool.basis @ pool.basis.T, np.eye(len(pool.basis)), atol=1e-12)
+
+
+@pytest.mark.parametrize("solver", [fa.SPA(), fa.SNPA(), fa.FAS(selection="spa")])
+def test_every_solver_has_a_stability_for_every_k(tmp_path, solver):
+    rng = np.random.default_rng(0)
+    pure = np.repeat(np.eye(6)[:4], 30, axis=0)
+    A = np.vstack([pure, rng.dirichlet(np.ones(4), 80) @ np.eye(6)[:4], [[0, 0, 0, 0, 1.0, 0]]])
+    data = data_of(report.write(tmp_path / "r.html", A, solver.seek(A, 5), solver=solver, seed=0))
+    verdicts = [step["stability"]["verdicts"] for step in data["steps"]]
+    assert [len(each) for each in verdicts] == [1, 2, 3, 4, 5]
+    found = dict(zip((data["anchors"][j]["row"] for j in data["steps"][-1]["anchors"]), verdicts[-1], strict=True))
+    assert found.pop(200) != "firm"  # one row alone: half of the data do not have it
+    assert set(found.values()) == {"firm"}
+
+
+def test_a_result_from_a_file_is_explored_as_one_from_memory(tmp_path):
+    np.save(tmp_path / "a.npy", noisy())
+    run = functools.partial(subprocess.run, check=True, capture_output=True, cwd=tmp_path)
+    command = [sys.executable, "-m", "fastanchors"]
+    run([*command, "seek", "a.npy", "-k", "4", "--out", "a.json"])
+    run([*command, "report", "a.json", "-o", "file.html"])
+    run([*command, "report", "a.npy", "-k", "4", "-o", "direct.html"])
+    one, other = data_of(tmp_path / "file.html"), data_of(tmp_path / "direct.html")
+    for part in ("k", "anchors", "shares", "left", "stability"):
+        assert [step[part] for step in one["steps"]] == [step[part] for step in other["steps"]]
+    assert one["points"] == other["points"]
+
+
+def test_anchors_and_the_worst_rows_are_kept(tmp_path):
+    rng = np.random.default_rng(0)
+    A = rng.dirichlet(np.ones(3), 5000) @ np.eye(6)[:3]
+    A[4321, :] = [0, 0, 0, 0.1, 0.1, 0.1]  # like no other, and short
+    anchors = fa.SPA().seek(A, 3)
+    rows = data_of(report.write(tmp_path / "r.html", A, anchors, seed=0))["rows"]
+    assert rows["even"] == 1500
+    assert {4321, *anchors} <= set(rows["index"])
+    assert len(set(rows["index"])) == len(rows["index"])
+
+
+def test_documents_without_names_are_called_by_their_words(tmp_path, corpus):
+    counts, words = corpus
+    anchors = fa.SPA().seek(counts, 3)
+    data = data_of(report.write(tmp_path / "r.html", counts, anchors, column_names=words, kind="words", seed=0))
+    assert all(len(name.split(", ")) == 3 and set(name.split(", ")) <= set(words) for name in shown_anchors(data))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,9 +19,18 @@ from ..greedy.summary import Evidence, Summary, summarise
 from ..matrix import MeteredMatrix, Mutable, RowMatrix
 from ..sampling.row_block import Block
 from ..store.sidecars import Arrays, Sidecar, SidecarHost
+from ..store.store import Store
 from .read_once import ReadOnce
 
-__all__ = ["CoordinatesSidecar", "can_see_noise", "explain_no_noise", "noise_aware", "summary_of"]
+__all__ = [
+    "CoordinatesSidecar",
+    "can_see_noise",
+    "carry_over",
+    "explain_no_noise",
+    "noise_aware",
+    "prepare_for",
+    "summary_of",
+]
 
 _SPARE = 4  # directions beyond those that k needs
 _IN_FLIGHT = 192 << 20  # bytes of blocks that threads work on, whatever the matrix
@@ -130,6 +140,38 @@ def summary_of(matrix: RowMatrix, k: int) -> Summary:
         return summary
 
 
+@one_blas_thread()
+def prepare_for(source: RowMatrix, k: int, most: int) -> None:
+    """Where a store keeps too few directions for ``k`` noise-aware anchors, make those for ``most`` in one pass.
+
+    They are kept for as long as the store is open.
+    """
+    if not isinstance(source, SidecarHost) or not isinstance(source, Mutable) or not can_see_noise(source.shape, k):
+        return
+    with _KEEPING:
+        kept = _recalled(source)
+        if kept is not None and kept[0].coordinates.shape[1] < min(k - 1, min(source.shape) - 1):
+            cursor = source.cursor
+            _KEPT[source] = (summarise(source, max(k, most) + _SPARE), cursor)
+
+
+@one_blas_thread()
+def carry_over(old: RowMatrix, new: RowMatrix) -> None:
+    """Let a store opened anew use what is in memory of it as it was before: only rows that changed are read.
+
+    Both must be of one generation, whose journal names the rows that may have changed.
+    """
+    if not isinstance(old, Store) or not isinstance(new, Store):
+        return
+    with _KEEPING:
+        kept = _KEPT.get(old)
+        if kept is None or (old.path, old.generation) != (new.path, new.generation):
+            return
+        summary = _with_changes(new, replace(kept[0], changed=0, answers={}), new.changed_rows)
+        if summary is not None:
+            _KEPT[new] = (summary, new.cursor)
+
+
 def _recalled(source: Any) -> tuple[Summary, int] | None:
     kept = _KEPT.get(source)
     if isinstance(source, SidecarHost) and (kept is None or kept[0].changed):  # a store makes it anew when it compacts
@@ -140,11 +182,13 @@ def _recalled(source: Any) -> tuple[Summary, int] | None:
 
 
 def _current(source: Any, summary: Summary, cursor: int) -> Summary | None:
-    """With the rows that have changed since; None where they are too many, or of a kind that the directions miss."""
+    """With the rows that have changed since; None where what is kept of them does not do."""
     written = source.changes_since(cursor)
-    if written is None:
-        return None
-    changed = np.asarray(written, dtype=np.intp)
+    return None if written is None else _with_changes(source, summary, np.asarray(written, dtype=np.intp))
+
+
+def _with_changes(source: Any, summary: Summary, changed: NDArray[np.intp]) -> Summary | None:
+    """With those rows as they are now; None where they are too many, or of a kind that the directions miss."""
     if changed.size == 0:
         return summary
     if changed.size > max(64, _MANY * source.shape[0]):

@@ -6,6 +6,7 @@ more. How far each anchor moves is a distance between profiles, as an angle and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..errors import FastAnchorsError
 from .anchoring import Found, WorkingRows, find_anchors
 from .coordinates import Coordinates
 
-__all__ = ["Stability", "no_noise", "stability"]
+__all__ = ["Moves", "Stability", "compare", "no_noise", "stability"]
 
 _FIRM, _LOOSE = 0.25, 0.5  # moves relative to the distance to the nearest other anchor
 _FEW = 3  # rows that support an anchor that is not firm
@@ -113,27 +114,39 @@ def stability(
         k numbers What a profile is multiplied by to be in the units of the data; 1 by default.
     """
     rng = np.random.default_rng(0) if rng is None else rng
-    k = len(found.vertices)
-    scale = np.ones(k) if scale is None else scale
-    angles, moves = [], []
-    for again in _repeated(coordinates, found, working, rule, rng):
-        profiles = np.full_like(found.profiles, np.nan) if again is None else _matched(again, found.profiles)
-        moves.append(np.linalg.norm(profiles - found.profiles, axis=1))
-        angles.append(_angles(profiles, found.profiles))
-    between = np.linalg.norm(found.profiles[:, None] - found.profiles[None], axis=2) + np.diag(np.full(k, np.inf))
-    move = np.sqrt(np.mean(np.square(moves), axis=0))
+    scale = np.ones(len(found.vertices)) if scale is None else scale
+    moved = compare(found.profiles, _repeated(coordinates, found, working, rule, rng))
+    return Stability(
+        found.noise.relative, moved.angles, moved.distances * scale, moved.relative, found.support, moved.verdicts
+    )
+
+
+@dataclass(frozen=True)
+class Moves:
+    """How far each anchor is from those found again: root mean square angles and distances, and a verdict."""
+
+    angles: _Array
+    distances: _Array
+    relative: _Array  # to the distance to the nearest other anchor
+    verdicts: tuple[str, ...]
+
+
+def compare(profiles: _Array, again: Sequence[_Array | None]) -> Moves:
+    """Anchors against those of several repetitions, some of which may have found fewer anchors, or none."""
+    k = len(profiles)
+    angles, distances = [], []
+    for found in again:
+        others = _matched(profiles[:0] if found is None else found, profiles)
+        distances.append(np.linalg.norm(others - profiles, axis=1))
+        angles.append(_angles(others, profiles))
+    between = np.linalg.norm(profiles[:, None] - profiles[None], axis=2) + np.diag(np.full(k, np.inf))
+    nearest = between.min(axis=1) if k > 1 else np.linalg.norm(profiles, axis=1)  # one has no other
+    move = np.sqrt(np.mean(np.square(distances), axis=0))
     move = np.where(np.isnan(move), np.inf, move)
     angle = np.sqrt(np.mean(np.square(angles), axis=0))
-    relative = move / np.maximum(between.min(axis=1), 1e-300)
+    relative = move / np.maximum(nearest, 1e-300)
     verdicts = tuple("firm" if r <= _FIRM else "loose" if r <= _LOOSE else "noise" for r in relative)
-    return Stability(
-        found.noise.relative,
-        np.where(np.isnan(angle), np.pi / 2, angle),
-        move * scale,
-        relative,
-        found.support,
-        verdicts,
-    )
+    return Moves(np.where(np.isnan(angle), np.pi / 2, angle), move, relative, verdicts)
 
 
 def _repeated(
@@ -169,10 +182,12 @@ def _profiles(
 
 
 def _matched(profiles: _Array, to: _Array) -> _Array:
-    """In the order of ``to``, each to its nearest."""
+    """In the order of ``to``, each to its nearest; NaN where there are fewer."""
     distances = np.linalg.norm(profiles[:, None] - to[None], axis=2)
     rows, columns = linear_sum_assignment(distances)
-    return np.asarray(profiles[rows[np.argsort(columns)]])
+    matched = np.full_like(to, np.nan)
+    matched[columns] = profiles[rows]
+    return matched
 
 
 def _angles(these: _Array, those: _Array) -> _Array:

@@ -6,13 +6,14 @@ import unicodedata
 
 __all__ = ["GIVEN", "clean", "count", "duration", "percent", "plural", "sentence", "short", "uncounted"]
 
+_JOINERS = "\u200c\u200d"  # without width, but part of words in some scripts
 GIVEN = "given"  # in the place of a solver: the caller gave the anchors
 
 
 def clean(name: object, width: int = 160) -> str:
     """A name fit for a page or a terminal: on one line, without control characters, at most ``width`` long."""
     text = " ".join(str(name).encode("utf-8", "replace").decode("utf-8").split())
-    text = "".join(c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
+    text = "".join(c for c in text if c in _JOINERS or unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
     return short(text, width)
 
 

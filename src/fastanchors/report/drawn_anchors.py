@@ -14,10 +14,14 @@ from ..matrix.array import ArrayMatrix
 from ..matrix.contract import dense
 from ._text import clean
 from .look import Look
+from .script import packed
 
-__all__ = ["cards", "places_of_topics"]
+__all__ = ["cards", "places_of_topics", "words_that_name"]
 
 _TOP = 24  # columns of an anchor: some are shown, all are compared
+_LISTED = 9600  # columns listed of all anchors together, as far as each keeps some
+_BANDS = 200_000  # numbers of the bands of spread, two bytes each
+_NAMING, _RELEVANCE = 3, 0.35  # words that name an anchor, and the λ by which they are chosen
 _LINE = 200  # places of a line
 _RELEVANCES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # values of λ whose words are in the page
 _PURE, _FEW = 0.8, 5  # rows that are mostly one anchor show its spread
@@ -33,8 +37,23 @@ def cards(kept: ArrayMatrix, points: _Array, steps: Sequence[Sequence[int]], loo
     shares = np.divide(points, totals, out=np.zeros_like(points), where=totals > 0)
     if look.kind == "words":
         return _words(kept, shares, look)
-    top = np.argsort(-shares, axis=1, kind="stable")[:, :_TOP]
+    top = np.argsort(-shares, axis=1, kind="stable")[:, : _room(points, _TOP, 8)]
     return {"features": _listed(shares, top), "columns": _names(top, look)}
+
+
+def _room(points: _Array, usual: int, fewest: int) -> int:
+    """Columns listed of each anchor: fewer where there are very many."""
+    return max(fewest, min(usual, _LISTED // len(points)))
+
+
+def words_that_name(kept: ArrayMatrix, points: _Array, look: Look) -> list[str]:
+    """For anchors among documents without names their most relevant words; else nothing."""
+    if look.kind != "words" or look.row_names is not None or look.column_names is None or look.named_anchors:
+        return [""] * len(points)
+    totals = points.sum(axis=1, keepdims=True)
+    shares = np.divide(points, totals, out=np.zeros_like(points), where=totals > 0)
+    best = relevant_words(shares, _mean_row(kept), float(max(kept.nnz, 1)), _NAMING, _RELEVANCE)
+    return [", ".join(clean(look.column_names[j], 24) for j in row) for row in np.asarray(best).tolist()]
 
 
 def _listed(shares: _Array, top: NDArray[np.intp]) -> list[list[list[float]]]:
@@ -55,7 +74,8 @@ def _words(kept: ArrayMatrix, shares: _Array, look: Look) -> dict[str, Any]:
     """The words that lead for some λ, with their share of all rows, for the page to order (see LDAvis)."""
     overall = _mean_row(kept)
     tokens = float(max(kept.nnz, 1))  # at least one for each stored entry
-    lists = [relevant_words(shares, overall, tokens, _TOP // 2, relevance) for relevance in _RELEVANCES]
+    count = _room(shares, _TOP // 2, 5)
+    lists = [relevant_words(shares, overall, tokens, count, relevance) for relevance in _RELEVANCES]
     top = [np.unique(row) for row in np.concatenate(lists, axis=1)]
     columns = np.unique(np.concatenate(top))
     return {
@@ -77,27 +97,43 @@ def _mean_row(kept: ArrayMatrix) -> _Array:
 
 
 def _lines(kept: ArrayMatrix, points: _Array, steps: Sequence[Sequence[int]], look: Look) -> dict[str, Any]:
-    """Values of every point over the columns, and the 10 % and 90 % quantiles of the rows that are mostly it."""
+    """Values of every point over the columns, and the 10 % and 90 % quantiles of the rows that are mostly it.
+
+    Where there are very many points, only those of the largest k have such a band.
+    """
     n = points.shape[1]
     at = np.unique(np.linspace(0, n - 1, min(n, _LINE)).astype(int))
-    spread: dict[int, list[list[float]] | None] = {}
+    spread: dict[int, _Array | None] = {}
     for ids in reversed(steps):
-        if not all(j in spread for j in ids):
+        new = [j for j in ids if j not in spread]
+        if new and 2 * len(at) * (len(spread) + len(new)) <= _BANDS:
             weights = encode(kept.data, points[list(ids)]).astype(np.float64)
-            for column, j in enumerate(ids):
-                spread.setdefault(j, _spread(kept, points[j], weights, column, at))
+            spread |= {j: _spread(kept, points[j], weights, ids.index(j), at) for j in new}
     labels = None if look.column_names is None else [clean(look.column_names[j], 16) for j in at.tolist()]
+    bands = {j: band for j, band in spread.items() if band is not None}
+    shown = [points[:, at], *bands.values()]
+    top = float(max(np.abs(values).max() for values in shown)) or 1.0
     return {
-        "axis": {"at": at.tolist(), "labels": labels},
+        "axis": {"at": at.tolist(), "labels": labels, "unit": unit_of_columns(look.column_names)},
         "dead": np.flatnonzero((points[:, at] == 0).all(axis=0)).tolist(),  # bands without data: gaps in the lines
-        "lines": [_short(row[at]) for row in points],
-        "spread": [spread.get(j) for j in range(len(points))],
+        "top": top,
+        "lines": packed(np.round(32767 / top * points[:, at]), np.int16),
+        "spread": {str(j): packed(np.round(32767 / top * band), np.int16) for j, band in bands.items()},
     }
 
 
-def _spread(
-    kept: ArrayMatrix, point: _Array, weights: _Array, column: int, at: NDArray[np.intp]
-) -> list[list[float]] | None:
+def unit_of_columns(names: Sequence[str] | None) -> str:
+    """What the columns of spectra are: wavelengths where their names are numbers in the range of light."""
+    try:
+        low, high = (float(names[j]) for j in (0, -1)) if names is not None else (0.0, 0.0)
+    except ValueError:
+        return ""
+    if 100 <= low < high <= 30_000:
+        return "wavelength, nm"
+    return "wavelength, µm" if 0.1 <= low < high <= 30 and high - low < len(names or ()) else ""
+
+
+def _spread(kept: ArrayMatrix, point: _Array, weights: _Array, column: int, at: NDArray[np.intp]) -> _Array | None:
     """Rows that are mostly this point, scaled to its length; None where there are too few."""
     total = weights.sum(axis=1)
     share = np.divide(weights[:, column], total, out=np.zeros_like(total), where=total > 0)
@@ -107,11 +143,7 @@ def _spread(
     rows = dense(kept.rows(like))
     sums = rows.sum(axis=1, keepdims=True)
     scaled = rows * np.divide(point.sum(), sums, out=np.zeros_like(sums), where=sums > 0)
-    return [_short(line) for line in np.quantile(scaled[:, at], (0.1, 0.9), axis=0)]
-
-
-def _short(values: _Array) -> list[float]:
-    return [float(f"{x:.4g}") for x in values.tolist()]
+    return np.asarray(np.quantile(scaled[:, at], (0.1, 0.9), axis=0))
 
 
 def places_of_topics(points: _Array, steps: Sequence[Sequence[int]]) -> list[_Array]:

@@ -18,12 +18,14 @@ from ..matrix.contract import RowMatrix, Rows
 from ..matrix.door import open_matrix
 from ..matrix.norm_draws import draw_rows, squared_frobenius_norm
 from ..rank import RankCurve, rank_curve
-from ._text import clean
-from .explorer import explorer_data, pool_of, results_for_every_k
+from ._text import GIVEN, clean
+from .explorer import explorer_data
 from .held_back import HeldBack, explained_shares, hold_back
 from .kinds import heaviest_columns, names_of_rows, recognised, sizes_of
-from .look import Look, look_at, names_of_anchors
+from .look import Look, look_at
+from .pool import pool_of, results_for_every_k
 from .shares import Shares, rows_by_norm, shares_of
+from .steady import Again, NestedAgain, steadiness
 
 __all__ = ["Facts", "HeldBack", "Picture", "anchor_points", "curve_of", "gather"]
 
@@ -98,6 +100,7 @@ def gather(
     steps: Sequence[Anchors] | None = None,
     searched: bool = True,
     noun: str = "anchor",
+    again: Again | None = None,
     seed: int | None = None,
     **shown: Any,
 ) -> Facts:
@@ -122,6 +125,8 @@ def gather(
         Whether anchors are sought among the rows, so that some can be held back.
     noun
         What to call an anchor.
+    again
+        Seeks again among some of the rows; by default ``solver``, or plain SPA.
     seed
         Of all that is drawn at random.
     **shown
@@ -148,6 +153,10 @@ def gather(
     lines = look.kind in ("spectra", "scene")
     judged = rows_by_norm(matrix, _JUDGED, rng)
     pool = pool_of(matrix, steps or results_for_every_k(matrix, anchors, seed))
+    if again is None and searched and anchors.solver != GIVEN:
+        again = NestedAgain(matrix, solver, rng)
+    stability = steadiness(pool, again, rng)
+    explored = explorer_data(matrix, pool, judged, look, noun=noun, stability=stability, rng=rng)
     return Facts(
         title=clean(title),
         shape=matrix.shape,
@@ -155,7 +164,7 @@ def gather(
         density=_density(matrix, sample.data),
         anchors=anchors,
         seed=seed,
-        names=names_of_anchors(anchors, look),
+        names=[explored["anchors"][j]["name"] for j in pool.chosen[len(anchors)]],
         named=names is not None,
         kind=look.kind,
         components=components,
@@ -168,7 +177,7 @@ def gather(
         noun=noun,
         curve=_curve(matrix, anchors, rng) if curve is None and searched else curve,
         held_back=hold_back(matrix, some, anchors, solver, rng) if searched else None,
-        explorer=explorer_data(matrix, pool, judged, look, noun=noun, rng=rng),
+        explorer=explored,
     )
 
 

@@ -72,7 +72,7 @@ def _figures(facts: Facts) -> list[tuple[str, str]]:
     figures = [
         ("data", f"{count(m)} × {count(n)}"),
         ("non-zero", percent(facts.density)),
-        ("view", "rows scaled to sum one" if facts.normalize == "l1" else "rows as they are"),
+        ("view", "rows sum to one" if facts.normalize == "l1" else "rows as they are"),
     ]
     if facts.anchors.solver == GIVEN or not facts.searched:
         return figures

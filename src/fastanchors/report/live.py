@@ -15,17 +15,20 @@ import numpy as np
 from .._rng import as_generator
 from .._validate import check_index
 from ..errors import InvalidInputError, RankError
+from ..fas.noise_aware import carry_over, prepare_for
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix
 from ..solvers.fas import FAS
 from ..store.store import Store
 from ._text import clean
-from .explorer import Pool, explorer_data, pool_of, stability_of
+from .explorer import explorer_data
 from .kinds import names_of_rows, recognised
 from .look import Look, look_at
 from .page import document
+from .pool import Pool, pool_of
 from .script import read
 from .shares import rows_by_norm
+from .steady import NestedAgain, steadiness
 
 __all__ = ["MOST", "RULES", "Session"]
 
@@ -33,7 +36,7 @@ MOST = 50  # anchors that can be asked for
 _JUDGED = 1000  # rows that shares are estimated from
 _REMEMBERED = 8  # answers kept
 _FOUND = 20  # rows that a search returns
-_PATIENCE = 1.0  # seconds that a search may take
+_PATIENCE = 5.0  # seconds that a search may take
 
 # The selections of ``FAS``, as people read them.
 RULES = {
@@ -89,11 +92,14 @@ class Session:
         self._answers: OrderedDict[tuple[int, str, int], tuple[dict[str, Any], Pool]] = OrderedDict()
 
     def close(self) -> None:
-        """Let go of the rows."""
-        with self._lock:
-            self._forget()
+        """Let go of the rows; a search under way is not waited for."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._let_go()
+            finally:
+                self._lock.release()
 
-    def _forget(self) -> None:
+    def _let_go(self) -> None:
         if self._rows is not None and isinstance(self._rows[1].matrix, Store):
             self._rows[1].matrix.close()
         self._rows = None
@@ -117,14 +123,18 @@ class Session:
             return self._answer(k, rule)[0]
 
     def stability(self, k: int, rule: str) -> dict[str, Any]:
-        """How far the anchors would move in other data: seconds of work, during which other questions are answered."""
+        """For every number of anchors of an answer how far they would move in other data.
+
+        Seconds of work, during which other questions are answered.
+        """
         with self._lock:
             _, pool = self._answer(k, rule)
-            anchors = pool.results[max(pool.chosen)]
-        return {"k": len(anchors), "stability": stability_of(anchors)}
+            matrix = self._present().matrix
+        rng = as_generator(self._seed)
+        return {"steps": steadiness(pool, NestedAgain(matrix, None, rng), rng)}
 
     def row(self, index: int, k: int, rule: str) -> dict[str, Any]:
-        """One row in the form in which the page has its own: name, squared norm, products with the anchors."""
+        """One row in the form in which the page has its own: name, squared norm, coordinates."""
         self.revision()
         with self._lock:
             _, pool = self._answer(k, rule)
@@ -135,26 +145,33 @@ class Session:
                 "index": index,
                 "name": names_of_rows(rows.look.row_names, [index])[0],
                 "text": None if rows.look.texts is None else clean(rows.look.texts[index], 400),
-                "square": float(block.squared_norms()[0]),
-                "products": block.dot(pool.points.T)[0].tolist(),
+                "square": float(block.squared_norms()[0]) / pool.unit**2,
+                "coordinates": pool.coordinates(block)[0].tolist(),
             }
 
     def find(self, words: str) -> dict[str, Any]:
-        """Rows whose name holds the words, whatever the case, or whose number it is."""
-        sought, found = words.strip().casefold(), []
+        """Rows whose name holds the words, whatever the case, or whose number it is; those called just so come first.
+
+        ``searched`` is how many names were looked at, where time did not allow for all.
+        """
+        sought = words.strip().casefold()
+        just_so: list[int] = []
+        found: list[int] = []
         with self._lock:
             rows = self._present()
             names, m = rows.look.row_names, rows.matrix.shape[0]
             if sought.isascii() and sought.isdigit() and int(sought[:18]) < m:
-                found.append(int(sought[:18]))
-            end = time.monotonic() + _PATIENCE
-            for index in range(m if names is not None and sought else 0):
-                if len(found) >= _FOUND or (index % 1024 == 0 and time.monotonic() > end):
+                just_so.append(int(sought[:18]))
+            searched, end = m, time.monotonic() + _PATIENCE
+            for index, name in enumerate(names if names is not None and sought else ()):
+                if sought in (known := str(name).casefold()):
+                    (just_so if known == sought else found).append(index)
+                if index % 4096 == 4095 and (time.monotonic() > end or len(just_so) >= _FOUND):
+                    searched = index + 1
                     break
-                if sought in str(names[index]).casefold() and index not in found:  # type: ignore[index]
-                    found.append(index)
-            listed = names_of_rows(names, found)
-        return {"rows": [{"index": index, "name": name} for index, name in zip(found, listed, strict=True)]}
+            listed = list(dict.fromkeys([*just_so, *found]))[:_FOUND]
+            shown = [{"index": i, "name": name} for i, name in zip(listed, names_of_rows(names, listed), strict=True)]
+        return {"rows": shown, "count": len({*just_so, *found}), "searched": None if searched == m else searched}
 
     def page(self, k: int, rule: str) -> str:
         """The page itself."""
@@ -178,8 +195,10 @@ class Session:
     def _present(self) -> _Rows:
         """The rows as they are now, opened again where they have changed."""
         if self._rows is None or self._rows[0] != self._revision:
-            self._forget()
             matrix, shown = self._open_rows()
+            if self._rows is not None:
+                carry_over(self._rows[1].matrix, matrix)
+            self._let_go()
             rng = as_generator(self._seed)
             look = look_at(matrix, matrix, **shown)
             if look.kind == "auto":
@@ -204,6 +223,8 @@ class Session:
     def _make(self, rows: _Rows, k: int, rule: str) -> tuple[dict[str, Any], Pool]:
         matrix, most = rows.matrix, min(k, *rows.matrix.shape)
         solver = FAS(selection=rule)  # type: ignore[arg-type]
+        if rule not in _NESTED:
+            prepare_for(matrix, most, MOST)
         try:
             steps = solver.seek(matrix, self._sizes(most, rule), rng=self._seed)
         except RankError as error:
@@ -212,7 +233,7 @@ class Session:
             most = error.rank
             steps = solver.seek(matrix, self._sizes(most, rule), rng=self._seed)
         pool = pool_of(matrix, steps)
-        data = explorer_data(matrix, pool, rows.judged, rows.look, stability=False, rng=as_generator(self._seed))
+        data = explorer_data(matrix, pool, rows.judged, rows.look, rng=as_generator(self._seed))
         if most < k:
             data["note"] = f"These rows have no more than {most} independent anchors."
         return data, pool

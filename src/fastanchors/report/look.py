@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,8 +41,8 @@ class Look:
         Rows × 2, where each row lies in a plane, or None.
     texts
         A text for each row, or None.
-    anchor_names
-        Names of anchors by their row, where they have others than their rows.
+    named_anchors
+        Whether results name their anchors otherwise than their rows.
     """
 
     kind: str = "auto"
@@ -52,7 +52,7 @@ class Look:
     order: Literal["C", "F"] = "C"
     embedding: NDArray[np.float64] | None = None
     texts: Sequence[str] | None = None
-    anchor_names: Mapping[int, str] = field(default_factory=dict)
+    named_anchors: bool = False
 
 
 class PixelNames(Sequence[str]):
@@ -68,6 +68,12 @@ class PixelNames(Sequence[str]):
         line, column = np.unravel_index(int(index), self._image, order=self._order)
         return f"pixel ({line}, {column})"
 
+    def __iter__(self) -> Iterator[str]:
+        height, width = self._image
+        if self._order == "C":
+            return (f"pixel ({line}, {column})" for line in range(height) for column in range(width))
+        return (f"pixel ({line}, {column})" for column in range(width) for line in range(height))
+
 
 def look_at(
     source: Any,
@@ -80,7 +86,7 @@ def look_at(
     order: Literal["C", "F"] = "C",
     embedding: ArrayLike | None = None,
     texts: Sequence[str] | None = None,
-    anchor_names: Mapping[int, str] | None = None,
+    named_anchors: bool = False,
 ) -> Look:
     """What was told, completed by what the source says itself: names, and the embedding of an AnnData object."""
     check_kind(kind)
@@ -105,17 +111,15 @@ def look_at(
         order=order,
         embedding=None if embedding is None else _plane(embedding, m),
         texts=texts,
-        anchor_names=anchor_names or {},
+        named_anchors=named_anchors,
     )
 
 
 def names_of_anchors(anchors: Anchors, look: Look) -> list[str]:
     """Names given to the anchors, or else those of their rows."""
-    if look.row_names is None and anchors.names is not None:
-        rows = [clean(name) or f"row {i:,}" for i, name in zip(anchors, anchors.names, strict=True)]
-    else:
-        rows = names_of_rows(look.row_names, anchors.indices)
-    return [clean(look.anchor_names[i]) if i in look.anchor_names else name for i, name in zip(anchors, rows)]
+    if anchors.names is not None and (look.named_anchors or look.row_names is None):
+        return [clean(name) or f"row {i:,}" for i, name in zip(anchors, anchors.names, strict=True)]
+    return names_of_rows(look.row_names, anchors.indices)
 
 
 def shown_by_file(path: Path, scene: SceneInfo | None, rows: int) -> dict[str, Any]:

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._rng import as_generator
 from ..anchors import Anchors, Certificate
-from ..apps import Topics, Unmixing
-from ..errors import InvalidInputError
+from ..apps import Topics, Unmixing, unmix
+from ..apps import topics as find_topics
+from ..errors import FastAnchorsError, InvalidInputError
 from ..matrix.array import ArrayMatrix
-from ..matrix.contract import Rows
+from ..matrix.contract import RowMatrix, Rows
 from ..matrix.cost import Cost
 from ..matrix.door import open_matrix
 from .facts import gather
@@ -22,6 +24,9 @@ from .page import page
 from .saving import save
 
 __all__ = ["write_topics", "write_unmixing"]
+
+_SOUGHT = 50  # numbers of topics or materials that are sought
+_SOUGHT_IN = 20_000  # documents or pixels in which fewer are sought
 
 
 def write_topics(
@@ -68,9 +73,10 @@ def write_topics(
             f"the topics are of {len(topics.mixtures)} documents × {topics.topics.shape[1]} words, "
             f"the counts are {matrix.shape[0]} × {matrix.shape[1]}"
         )
-    rows = _most_typical(topics.mixtures)
-    certificate = Certificate("none", "topics are estimates from the words that occur together")
-    anchors = Anchors(rows, "topics", Cost(), topics.seconds, certificate, points=topics.topics)
+    again = _TopicsAgain(open_matrix(counts, name="counts"), topics.vocabulary, as_generator(seed))
+    anchors = _topic_anchors(
+        topics, _most_typical(topics.mixtures), "topics are estimates from the words that occur together"
+    )
     facts = gather(
         matrix,
         anchors,
@@ -79,12 +85,56 @@ def write_topics(
         row_names=documents,
         column_names=topics.vocabulary,
         texts=texts,
-        anchor_names=dict(zip(rows.tolist(), topics.anchor_words, strict=True)),
+        named_anchors=True,
+        steps=[*again.steps(len(anchors)), anchors],
+        again=again,
         searched=False,
         noun="topic",
         seed=seed,
     )
     return save(path, page(facts))
+
+
+def _topic_anchors(topics: Topics, rows: NDArray[np.intp], how: str) -> Anchors:
+    """Topics as anchors: the points are their words, the rows the documents that show them most."""
+    certificate = Certificate("none", how)
+    names = tuple(topics.anchor_words)
+    return Anchors(rows, "topics", Cost(), topics.seconds, certificate, names=names, points=topics.topics)
+
+
+class _TopicsAgain:
+    """Seeks topics again, in some of the documents."""
+
+    def __init__(self, counts: RowMatrix, vocabulary: Sequence[str] | None, rng: np.random.Generator) -> None:
+        self._counts, self._vocabulary = counts, vocabulary
+        m = counts.shape[0]
+        self._some = np.sort(rng.choice(m, min(m, _SOUGHT_IN), replace=False))
+
+    def _topics(self, some: NDArray[np.intp], k: int) -> Topics | None:
+        try:
+            return find_topics(self._counts.rows(some), k, vocabulary=self._vocabulary)
+        except FastAnchorsError:  # too few words or documents
+            return None
+
+    def rows(self, k: int) -> NDArray[np.intp]:
+        return self._some
+
+    def seek(self, some: NDArray[np.intp], ks: Sequence[int]) -> list[NDArray[np.float64] | None]:
+        found = [self._topics(some, k) for k in ks]
+        return [None if topics is None else topics.topics for topics in found]
+
+    def steps(self, most: int) -> Iterator[Anchors]:
+        """For fewer topics than ``most``."""
+        where = f"sought for this number in {len(self._some):,} documents"
+        for k in _fewer(most):
+            topics = self._topics(self._some, k)
+            if topics is not None and len(topics.topics) == k:
+                yield _topic_anchors(topics, self._some[_most_typical(topics.mixtures)], where)
+
+
+def _fewer(most: int) -> list[int]:
+    """Numbers below ``most``: all of them, as far as they are not very many."""
+    return np.unique(np.linspace(1, most, _SOUGHT).round().astype(int))[:-1].tolist() if most > 1 else []
 
 
 def _most_typical(mixtures: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -152,19 +202,59 @@ def write_unmixing(
     ...     print(fa.report.write_unmixing(folder + "/page.html", result).name)
     page.html
     """
-    cube, k = result.cube, len(result.endmembers)
-    certificate = Certificate("none", _HOW[result.method])
-    anchors = Anchors(result.anchors, "unmix", Cost(), result.seconds, certificate, points=result.endmembers)
+    cube = result.cube
+    pixels = _Pixels(cube.pixels, result.left_out, cube.wavelengths)
+    again = _MaterialsAgain(pixels, result, as_generator(seed))
+    anchors = _materials(result, result.anchors, _HOW[result.method])
     facts = gather(
-        _Pixels(cube.pixels, result.left_out, cube.wavelengths),
+        pixels,
         anchors,
         title=cube.name if title is None else title,
         kind="spectra" if cube.shape is None else "scene",
         image=cube.shape,
         order=cube.order,
-        anchor_names={int(row): f"material {j + 1}" for j, row in zip(range(k), result.anchors, strict=True)},
+        named_anchors=True,
+        steps=[*again.steps(len(anchors)), anchors],
+        again=again,
         searched=False,
         noun="material",
         seed=seed,
     )
     return save(path, page(facts))
+
+
+def _materials(result: Unmixing, rows: NDArray[np.intp], how: str) -> Anchors:
+    """Materials as anchors: the points are their spectra."""
+    names = tuple(f"material {j + 1}" for j in range(len(result.endmembers)))
+    certificate = Certificate("none", how)
+    return Anchors(rows, "unmix", Cost(), result.seconds, certificate, names=names, points=result.endmembers)
+
+
+class _MaterialsAgain:
+    """Seeks materials again, in some of the pixels that hold data."""
+
+    def __init__(self, pixels: RowMatrix, result: Unmixing, rng: np.random.Generator) -> None:
+        self._pixels, self._dropped = pixels, result.dropped_bands
+        held = np.setdiff1d(np.arange(pixels.shape[0]), result.left_out)
+        self._some = np.sort(rng.choice(held, min(len(held), _SOUGHT_IN), replace=False))
+
+    def _unmixed(self, some: NDArray[np.intp], k: int) -> Unmixing | None:
+        try:
+            return unmix(self._pixels.rows(some), k, drop_bands=self._dropped)
+        except FastAnchorsError:  # too few pixels for so many materials
+            return None
+
+    def rows(self, k: int) -> NDArray[np.intp]:
+        return self._some
+
+    def seek(self, some: NDArray[np.intp], ks: Sequence[int]) -> list[NDArray[np.float64] | None]:
+        found = [self._unmixed(some, k) for k in ks]
+        return [None if materials is None else materials.endmembers for materials in found]
+
+    def steps(self, most: int) -> Iterator[Anchors]:
+        """For fewer materials than ``most``."""
+        where = f"sought for this number in {len(self._some):,} pixels"
+        for k in _fewer(most):
+            found = self._unmixed(self._some, k)
+            if found is not None and len(found.endmembers) == k:
+                yield _materials(found, self._some[found.anchors], where)

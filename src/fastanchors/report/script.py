@@ -10,14 +10,18 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["MODULES", "embedded", "inlined", "policy", "read"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["MODULES", "embedded", "inlined", "packed", "policy", "read"]
 
 # In the order in which each follows those it imports.
 MODULES = (
-    "nnls", "model", "dom", "words", "cards", "compare", "maps", "plot", "rows", "live", "memory", "main", "start",
+    "nnls", "model", "dom", "lines", "words", "cards", "compare", "maps", "plot", "curve", "rows", "live", "memory",
+    "main", "start",
 )  # fmt: skip
-_IMPORT = re.compile(r"^import \{[^}]*\} from '\./(\w+)\.js';\n", re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(?:async )?function |class |const )", re.MULTILINE)
+_IMPORT = re.compile(r"^import (\{[^}]*\}) from '\./(\w+)\.js';\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 
 
 def read(name: str) -> str:
@@ -26,21 +30,28 @@ def read(name: str) -> str:
 
 
 def inlined(modules: Sequence[str] = MODULES) -> str:
-    """The modules as one script: they share a scope, so imports between them are left out."""
+    """The modules as one script: each in a scope of its own, with what it imports by name."""
     parts = []
     for at, name in enumerate(modules):
         text = read(f"js/{name}.js")
-        missing = set(_IMPORT.findall(text)) - set(modules[:at])
+        missing = {imported for _, imported in _IMPORT.findall(text)} - set(modules[:at])
         if missing:
             raise ValueError(f"{name}.js imports {', '.join(sorted(missing))}, which must come before it")
-        parts.append(_EXPORT.sub("", _IMPORT.sub("", text)))
-    return "(() => {\n'use strict';\n" + "\n".join(parts) + "})();\n"
+        body = _EXPORT.sub("", _IMPORT.sub(r"const \1 = modules.\2;\n", text))
+        parts.append(f"modules.{name} = (() => {{\n{body}return {{ {', '.join(_EXPORT.findall(text))} }};\n}})();\n")
+    return "(() => {\n'use strict';\nconst modules = {};\n" + "\n".join(parts) + "})();\n"
 
 
 def embedded(data: Any) -> str:
     """JSON that can stand in a script element: it holds no ``<``, ``>`` or ``&``."""
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def packed(values: NDArray[Any], kind: Any) -> str:
+    """Numbers in little-endian order as base64 text."""
+    numbers = np.ascontiguousarray(values, dtype=np.dtype(kind).newbyteorder("<"))
+    return base64.b64encode(numbers.tobytes()).decode("ascii")
 
 
 def policy(script: str, *, connect: bool = False) -> str:

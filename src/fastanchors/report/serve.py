@@ -7,10 +7,14 @@ request names a file: there is no path to escape from.
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import secrets
+import socket
 import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,8 +29,8 @@ __all__ = ["ExplorerServer"]
 
 _LONGEST = 2048  # characters of a request's path and query
 _HEADERS = 16384  # characters of all its headers
-_SECONDS = 10.0  # that a client may take to send a request
-_AT_ONCE = 16  # requests answered at a time
+_SECONDS = 5.0  # that a client may take to send a request, and to take each part of the answer
+_AT_ONCE = 32  # connections at a time; a further one ends the oldest that has not sent its request
 _SITES = ("same-origin", "none")  # where a browser says that a request of its user comes from
 
 
@@ -57,7 +61,8 @@ class ExplorerServer(ThreadingHTTPServer):
     def __init__(self, session: Session, *, k: int, rule: str, port: int = 0) -> None:
         self.session, self.first = session, (k, rule)
         self.token = secrets.token_urlsafe(24)
-        self._slots = threading.BoundedSemaphore(_AT_ONCE)
+        self._waiting: OrderedDict[socket.socket, float] = OrderedDict()  # for their request, until when
+        self._lock = threading.Lock()
         super().__init__(("127.0.0.1", port), _Handler)
 
     @property
@@ -71,17 +76,36 @@ class ExplorerServer(ThreadingHTTPServer):
         return f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        self._slots.acquire()
+        with self._lock:
+            self._waiting[request] = time.monotonic() + _SECONDS
+            if len(self._waiting) > _AT_ONCE:
+                _hang_up(self._waiting.popitem(last=False)[0])
         super().process_request(request, client_address)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._slots.release()
+    def service_actions(self) -> None:
+        """End connections whose request takes too long, however steadily it trickles in."""
+        now = time.monotonic()
+        with self._lock:
+            for request in [each for each, until in self._waiting.items() if until < now]:
+                del self._waiting[request]
+                _hang_up(request)
+
+    def has_asked(self, request: Any) -> None:
+        """Its request is there, or it has gone away: it is not waited for any more."""
+        with self._lock:
+            self._waiting.pop(request, None)
+
+    def shutdown_request(self, request: Any) -> None:
+        self.has_asked(request)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no event."""
+
+
+def _hang_up(request: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -90,6 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = f"fastanchors/{__version__}", ""
 
     def do_GET(self) -> None:
+        self.server.has_asked(self.connection)
         try:
             self._check()
             kind, text = self._answer(self.path)
@@ -109,14 +134,14 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(HTTPStatus.REQUEST_URI_TOO_LONG, "the address is too long")
         if sum(len(name) + len(value) for name, value in self.headers.items()) > _HEADERS:
             raise _Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too long")
-        if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+        if set(self.headers.get_all("Content-Length", [])) - {"0"} or "Transfer-Encoding" in self.headers:
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request has no body here")
         hosts = self.headers.get_all("Host", [])
         if len(hosts) != 1 or hosts[0] not in self.server.hosts:
             raise _Refused(HTTPStatus.FORBIDDEN, "this server answers as 127.0.0.1 only")
-        if self.headers.get("Origin", f"http://{hosts[0]}") != f"http://{hosts[0]}":
+        if set(self.headers.get_all("Origin", [])) - {f"http://{hosts[0]}"}:
             raise _Refused(HTTPStatus.FORBIDDEN, "requests of other origins are refused")
-        if self.headers.get("Sec-Fetch-Site", "none") not in _SITES:
+        if set(self.headers.get_all("Sec-Fetch-Site", [])) - set(_SITES):
             raise _Refused(HTTPStatus.FORBIDDEN, "requests of other sites are refused")
 
     def _answer(self, path: str) -> tuple[str, str]:
@@ -138,6 +163,12 @@ class _Handler(BaseHTTPRequestHandler):
         found = _ANSWERS[name](self.server.session, values)
         return "application/json", json.dumps(found, allow_nan=False, separators=(",", ":"))
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the base class refuses: other methods, requests that cannot be read."""
+        self._send_error(
+            HTTPStatus(code), "only GET requests are answered" if code == 501 else "the request is malformed"
+        )
+
     def _send_error(self, status: HTTPStatus, reason: str) -> None:
         self._send(status, "application/json", json.dumps({"error": reason}))
 
@@ -157,7 +188,9 @@ class _Handler(BaseHTTPRequestHandler):
         ):
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(content)
+        self.close_connection = True
+        if self.command != "HEAD":
+            self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not told: the page asks twice a second."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -70,10 +70,19 @@ class Names(Sequence[str]):
             return str(index)
         at = index - int(self._starts[block])
         begin = int(ends[at - 1]) if at else 0
-        try:
-            return content[begin : int(ends[at])].tobytes().decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:
-            raise CorruptStoreError(f"name {index} is not UTF-8; run fa.verify, and restore from a copy") from None
+        return _decoded(content[begin : int(ends[at])].tobytes(), index)
+
+    def __iter__(self) -> Iterator[str]:
+        """All names in order, many times faster than one at a time."""
+        starts = self._starts.tolist()
+        for first, last, (content, ends) in zip(starts, starts[1:], self._blocks, strict=False):
+            if content is None or ends is None:
+                yield from map(str, range(first, last))
+                continue
+            text, begin = content.tobytes(), 0
+            for index, end in enumerate(ends.tolist(), start=first):
+                yield _decoded(text[begin:end], index)
+                begin = end
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str):
@@ -85,3 +94,10 @@ class Names(Sequence[str]):
     def __repr__(self) -> str:
         shown = ", ".join(repr(name) for name in self[:3])
         return f"<{len(self)} names: {shown}{', …' if len(self) > 3 else ''}>"
+
+
+def _decoded(text: bytes, index: int) -> str:
+    try:
+        return text.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        raise CorruptStoreError(f"name {index} is not UTF-8; run fa.verify, and restore from a copy") from None

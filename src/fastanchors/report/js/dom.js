@@ -35,7 +35,7 @@ export function named(text, kind = '') {
 /** Replace the content of an element; what had the focus has it again (elements are known by their data-key). */
 export function fill(node, ...children) {
   const key = node.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
-  node.replaceChildren(...children.flat().filter(child => child !== null && child !== ''));
+  node.replaceChildren(...children.flat().filter(child => child !== null && child !== undefined && child !== ''));
   if (key) [...node.querySelectorAll('[data-key]')].find(each => each.dataset.key === key)?.focus({ preventScroll: true });
 }
 
@@ -53,8 +53,19 @@ export function shorten(text, width) {
   return text.length <= width ? text : `${text.slice(0, width - 1).trimEnd()}…`;
 }
 
-/** A bar for a share, as a cell or a block; it is only for the eye. */
-export function meter(share, kind = '') {
+/** A bar for a share; it is only for the eye. */
+export function meter(share, style = '') {
   const width = `width:${(100 * Math.min(Math.max(share, 0), 1)).toFixed(2)}%`;
-  return el('span', { class: `meter ${kind}`, 'aria-hidden': 'true' }, el('span', { style: width }));
+  return el('span', { class: 'meter', 'aria-hidden': 'true' }, el('span', { style: `${width};${style}` }));
 }
+
+const TONES = 8;
+
+/** The colour of an anchor by its number from 0 on, as a style; the number itself is always written beside it. */
+export const tone = number => `--tone:var(--tone-${number % TONES})`;
+
+/** The number of an anchor in its colour. */
+export const badge = number => el('span', { class: 'badge', style: tone(number) }, String(number + 1));
+
+/** "1 row", "1,234 rows". */
+export const plural = (count, noun) => `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;

@@ -1,12 +1,13 @@
 // The explorer: one state, changed by `act`, and drawn anew after every change.
 import { renderCards } from './cards.js';
 import { renderCompare } from './compare.js';
-import { el, fill, percent } from './dom.js';
+import { renderCurve } from './curve.js';
+import { el, fill, percent, plural } from './dom.js';
 import { ask, follow } from './live.js';
 import { renderMaps } from './maps.js';
 import { recall, remember } from './memory.js';
 import { Model } from './model.js';
-import { plotNote, renderCurve, renderPlot } from './plot.js';
+import { plotNote, renderPlot } from './plot.js';
 import { findRows, renderFound, renderRow, renderTypical, renderWorst } from './rows.js';
 import { renderTopicMap } from './words.js';
 
@@ -33,16 +34,21 @@ export class Explorer {
     return this.names.get(anchor.row) ?? anchor.name;
   }
 
+  /** The number of an anchor among those shown, from 0 on. */
+  numberOf(j) { return this.step.anchors.indexOf(j); }
+
   /** Other data or another k: what was picked stays picked where the same row is an anchor still. */
   move(model, k) {
     const rowOf = j => (j === null ? null : this.model.anchors[j].row);
     const rows = [this.picked, this.compared].map(rowOf);
+    const same = model === this.model;
     this.model = model;
     this.k = k;
     [this.picked, this.compared] = rows.map(row => this.step.anchors.find(j => model.anchors[j].row === row) ?? null);
     this.renaming = null;
     const place = this.row === null ? -1 : model.data.rows.index.indexOf(this.row.index);
-    this.row = place < 0 ? null : model.row(place); // a row that the server sent has products with other anchors
+    if (place >= 0) this.row = model.row(place);
+    else if (!same) this.row = null; // a row that the server sent has coordinates among other anchors
   }
 
   act(change) {
@@ -80,11 +86,19 @@ export class Explorer {
   summary() {
     const { step, model } = this, off = step.k - this.ids.length;
     const count = this.ids.length, about = model.data.sampled ? 'about ' : '';
-    const { noun } = model.data;
-    const on = off ? `${count} of ${step.k} ${noun}s` : count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
+    const { noun, rowNoun } = model.data;
+    const on = off ? `${count} of ${plural(step.k, noun)}` : plural(count, noun);
     if (model.counts) return `${on}. Every document is a mixture of them. (Of the squares of its counts, most of which is chance, they make up ${about}${percent(1 - this.left)}.)`;
-    const sample = off && model.data.sampled ? ` of the ${model.count.toLocaleString('en')} rows in this page` : ' of the data';
+    const sample = off && model.data.sampled ? ` of ${plural(model.even, rowNoun)} in this page` : ' of the data';
     return `${on} ${count === 1 ? 'explains' : 'explain'} ${about}${percent(1 - this.left)}${sample}; ${percent(this.left)} is left over.`;
+  }
+
+  /** Whether other data would give the same anchors. */
+  sure() {
+    const { stability } = this.step, { data } = this.model;
+    if (stability) return `Other data from the same source: ${stability.statement}.`;
+    if (data.live) return this.waiting ? `Looking whether other data would give the same ${data.noun}s …` : '';
+    return `Whether other data would give the same ${data.noun}s is not known.`;
   }
 
   render(changed = []) {
@@ -92,8 +106,8 @@ export class Explorer {
     at('k-shown').textContent = this.step.k;
     at('relevance-shown').textContent = this.relevance.toFixed(2);
     at('summary').textContent = this.summary();
-    fill(at('sure'), this.step.stability ? el('p', {}, `Other data from the same source: ${this.step.stability.statement}.`) : '');
-    at('curve').hidden = this.model.steps.length < 2 || this.model.counts;
+    fill(at('sure'), el('p', {}, this.sure()));
+    at('curve').hidden = this.model.steps.length < 2;
     renderCurve(at('curve'), this, this.act);
     renderCards(at('cards'), this, this.act);
     renderCompare(at('compare'), this, this.act);
@@ -114,21 +128,29 @@ function showFor(data) {
   at('topic-map-part').hidden = !data.steps.some(step => step.map);
   at('maps-part').hidden = !data.rows.grid;
   at('plot-control').hidden = !data.rows.place;
+  const { noun, rowNoun: row } = data, rows = `${row[0].toUpperCase()}${row.slice(1)}s`;
+  at('how-many').textContent = `How many ${noun}s: `;
+  at('plot-heading').textContent = `${rows} among the ${noun}s`;
+  at('worst-heading').textContent = `${rows} that fit worst`;
+  at('find-label').textContent = `Find a ${row} by name or number`;
+  at('how').textContent = `Move the slider for fewer or more ${noun}s. Pick one to see its ${row}s, or pick a ${row} to see its mixture. Every ${noun} can be renamed, compared with another and turned off; shares are then worked out again.`;
 }
 
 /** Connect the controls; returns what puts the slider where the explorer is. */
 function listen(explorer, ks, seek, find) {
   const slider = at('k');
   slider.max = ks.length - 1;
+  [at('k-least').textContent, at('k-most').textContent] = [ks[0], ks.at(-1)];
   const place = () => {
     slider.value = ks.indexOf(explorer.k);
-    slider.setAttribute('aria-valuetext', `${explorer.k} ${explorer.model.data.noun}s`);
+    slider.setAttribute('aria-valuetext', plural(explorer.k, explorer.model.data.noun));
   };
   place();
   at('curve').addEventListener('click', place);
   slider.addEventListener('input', () => {
     const k = ks[Number(slider.value)];
-    slider.setAttribute('aria-valuetext', `${k} anchors`);
+    slider.setAttribute('aria-valuetext', plural(k, explorer.model.data.noun));
+    at('k-shown').textContent = k;
     if (explorer.model.steps.some(step => step.k === k)) explorer.act({ k });
     else seek(k);
   });
@@ -144,9 +166,14 @@ function listen(explorer, ks, seek, find) {
 
 /** A page from disk: all there is to find is in it. */
 function startAlone(explorer) {
-  const { model } = explorer, kept = model.count.toLocaleString('en');
-  const where = model.count < model.data.shape[0] ? ` among the ${kept} rows in this page; “fastanchors explore” finds every row` : '';
-  const find = words => renderFound(at('found'), findRows(explorer.model, words), words, explorer.act, where);
+  const { model } = explorer, { shape: [all], rowNoun } = model.data;
+  if (model.count < all) {
+    at('find-note').textContent = `Finds the ${plural(model.count, rowNoun)} kept in this page, out of ${all.toLocaleString('en')}; “fastanchors explore” finds every one.`;
+  }
+  const find = words => {
+    const rows = findRows(explorer.model, words);
+    renderFound(at('found'), { rows, count: rows.length }, words, explorer.act, rowNoun);
+  };
   listen(explorer, explorer.model.steps.map(step => step.k), () => {}, find);
 }
 
@@ -163,19 +190,24 @@ function startLive(explorer, live, wanted) {
     const data = await ask('seek', { k, rule: rule.value });
     if (number !== asked) return;
     status(data.note ?? '');
-    explorer.act({ model: new Model(data) });
+    const { row } = explorer;
+    explorer.act({ model: new Model({ ...data, live }) });
+    if (row && !explorer.row) pick({ row });
     place();
     steady();
   };
   const steady = async () => { // seconds of work: shown when it is there
-    const { model } = explorer, step = model.steps.at(-1);
-    const found = await ask('stability', { k: step.k, rule: rule.value }).catch(() => ({}));
-    if (explorer.model !== model || !found.stability) return;
-    step.stability = found.stability;
+    const { model } = explorer, number = asked;
+    explorer.waiting = true;
+    explorer.act({ steady: true });
+    const found = await ask('stability', { k: model.steps.at(-1).k, rule: rule.value }).catch(() => ({}));
+    if (number !== asked || explorer.model !== model) return;
+    explorer.waiting = false;
+    for (const step of model.steps) step.stability = found.steps?.[step.k];
     explorer.act({ steady: true });
   };
   const seek = k => {
-    status(`Seeking ${k} anchors …`);
+    status(`Seeking ${plural(k, explorer.model.data.noun)} …`);
     return load(k).catch(error => status(error.message));
   };
   const soon = k => { clearTimeout(waiting); waiting = setTimeout(() => seek(k), 80); };
@@ -188,12 +220,17 @@ function startLive(explorer, live, wanted) {
   };
   const find = async words => {
     const number = ++finding;
-    const found = words.trim() ? (await ask('find', { q: words.slice(0, 200) })).rows : [];
-    if (number === finding) renderFound(at('found'), found, words, pick);
+    try {
+      const found = words.trim() ? await ask('find', { q: words.slice(0, 200) }) : { rows: [], count: 0 };
+      if (number === finding) renderFound(at('found'), found, words, pick, explorer.model.data.rowNoun);
+    } catch (error) {
+      status(error.message);
+    }
   };
   const place = listen(explorer, Array.from({ length: live.most }, (_, i) => i + 1), soon, find);
   rule.addEventListener('change', () => seek(explorer.k));
   const changed = async () => {
+    status('The rows have changed: looking at them …');
     await load(explorer.k);
     status(`The rows have changed: this is how they are at ${new Date().toLocaleTimeString()}.`);
   };

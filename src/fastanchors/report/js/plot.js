@@ -1,7 +1,10 @@
 // The rows among the anchors: in a polygon whose corners are the anchors, or where an embedding puts them.
-import { draw, el, fill, percent, shorten, text } from './dom.js';
+import { draw, el, fill, percent, shorten, text, tone } from './dom.js';
 
-const WIDTH = 360, HEIGHT = 320, NAMED = 8, MOST = 1500;
+const HEIGHT = 320, RADIUS = 112, NAMED = 8, MOST = 1500;
+
+/** Narrow windows have a narrow plot, so that its letters stay readable: names are then above and below the corners. */
+const plotWidth = () => (window.innerWidth < 500 ? 300 : 440);
 
 /** Anchors around the polygon so that those that mix with each other are neighbours. */
 export function ordered(fit) {
@@ -19,17 +22,17 @@ export function ordered(fit) {
   return order;
 }
 
-function corners(fit) {
+function corners(fit, width) {
   const k = fit.ids.length, order = ordered(fit), places = [], middle = HEIGHT / 2 + (k === 3 ? 24 : 0);
   order.forEach((j, at) => {
     const angle = k === 2 ? Math.PI * at : -Math.PI / 2 + (2 * Math.PI * at) / k;
-    places[j] = k === 1 ? [WIDTH / 2, middle] : [WIDTH / 2 + 112 * Math.cos(angle), middle + 112 * Math.sin(angle)];
+    places[j] = k === 1 ? [width / 2, middle] : [width / 2 + RADIUS * Math.cos(angle), middle + RADIUS * Math.sin(angle)];
   });
   return { order, places, middle };
 }
 
 /** Where rows are drawn: a function of a mixture and of the row's number in the sample (or null). */
-function layout(state) {
+function layout(state, width) {
   const { model, fit } = state;
   if (state.plot === 'embedding' && model.places) {
     const ends = [0, 1].map(axis => {
@@ -40,50 +43,60 @@ function layout(state) {
       }
       return [low, high - low || 1];
     });
-    const size = [WIDTH, HEIGHT];
+    const size = [width, HEIGHT];
     const put = (mixture, at) => (at === null ? null : [0, 1].map(axis => {
       const share = (model.places[2 * at + axis] - ends[axis][0]) / ends[axis][1];
       return 14 + (axis ? 1 - share : share) * (size[axis] - 28);
     }));
     return { put, backdrop: [] };
   }
-  const { order, places, middle } = corners(fit);
+  const { order, places, middle } = corners(fit, width);
   const put = mixture => [0, 1].map(axis => mixture.weights.reduce((sum, w, j) => sum + w * places[j][axis], 0));
   const outline = order.concat(order[0]).map(j => places[j].map(v => v.toFixed(1)).join(' ')).join('L');
   const backdrop = fit.ids.length > 1 ? [draw('path', { class: 'hull', d: `M${outline}` })] : [];
-  return { put, backdrop, corners: order.map(j => corner(state, j, places[j], middle)) };
+  return { put, backdrop, corners: order.map(j => corner(state, j, places[j], middle, width)) };
 }
 
-function corner(state, j, [x, y], middle) {
-  const id = state.fit.ids[j], number = state.step.anchors.indexOf(id) + 1, name = state.nameOf(id);
+function corner(state, j, [x, y], middle, width) {
+  const id = state.fit.ids[j], number = state.numberOf(id), name = state.nameOf(id);
   const parts = [
-    draw('title', {}, `${number}. ${name}`),
+    draw('title', {}, `${number + 1}. ${name}`),
     draw('circle', { cx: x.toFixed(1), cy: y.toFixed(1), r: 9.5 }),
-    text(x.toFixed(1), (y + 4).toFixed(1), number, 'middle'),
+    text(x.toFixed(1), (y + 4).toFixed(1), number + 1, 'middle'),
   ];
   const group = draw('g', {
-    class: `corner${state.picked === id ? ' picked' : ''}`,
+    class: `corner${state.picked === id ? ' picked' : ''}`, style: tone(number),
     click: event => { event.stopPropagation(); state.act({ picked: state.picked === id ? null : id }); },
   }, parts);
   if (state.fit.ids.length > NAMED) return group;
-  const label = shorten(name, 24), half = Math.min(WIDTH / 2, 3.3 * label.length + 2);
-  const at = Math.min(Math.max(x, half), WIDTH - half);
-  return draw('g', {}, group, text(at.toFixed(1), (y + (y > middle + 5 ? 24 : -15)).toFixed(1), label, 'middle', 'name'));
+  const beside = width > 400 && Math.abs(x - width / 2) > RADIUS * 0.8; // left or right of the rows: the name goes outwards
+  const label = shorten(name, beside ? 15 : 32), half = Math.min(width / 2, 3.3 * label.length + 2);
+  const outwards = x > width / 2 ? 14 : -14;
+  const [left, top, anchor] = beside
+    ? [x + outwards, y + 4, outwards > 0 ? 'start' : 'end']
+    : [Math.min(Math.max(x, half), width - half), y + (y > middle + 5 ? 24 : -15), 'middle'];
+  return draw('g', {}, group, text(left.toFixed(1), top.toFixed(1), label, anchor, 'name'));
 }
 
-/** How strongly a row is marked: by the share of the picked anchor, or by what is explained of it. */
+/** A row has the colour of its largest anchor, grey where little is explained; or it stands out by the picked one. */
 function look(state, mixture) {
-  if (state.picked === null || !state.fit.ids.includes(state.picked)) {
-    return mixture.explained >= 0.5 ? { class: 'p' } : { class: 'q' };
-  }
-  const share = mixture.weights[state.fit.ids.indexOf(state.picked)];
-  return { class: 'p', style: `fill-opacity:${(0.06 + 0.84 * share).toFixed(2)}`, r: share > 0.5 ? 4 : 3 };
+  const { fit, picked } = state, at = fit.ids.indexOf(picked);
+  if (at < 0) return mixture.explained >= 0.5 || state.model.data.kind === 'words' ? { class: 'p', style: tone(state.numberOf(fit.ids[mixture.most])) } : { class: 'q' };
+  const share = mixture.weights[at];
+  return { class: 'p', style: `${tone(state.numberOf(picked))};fill-opacity:${(0.06 + 0.84 * share).toFixed(2)}`, r: share > 0.5 ? 4 : 3 };
+}
+
+/** A row in a line: its name, its largest anchor, what is explained. */
+function described(state, at) {
+  const { fit, model } = state, mixture = fit.mixtures[at], name = shorten(model.rowName(at), 40);
+  const most = mixture.empty ? '' : ` · ${percent(mixture.weights[mixture.most])} ${shorten(state.nameOf(fit.ids[mixture.most]), 30)}`;
+  return `${name}${most} · ${percent(mixture.explained)} explained`;
 }
 
 export function renderPlot(place, state, act) {
-  const { model, fit } = state, step = Math.ceil(model.count / MOST), { put, backdrop, corners: marks } = layout(state);
+  const width = plotWidth(), { model, fit } = state, step = Math.ceil(model.even / MOST), { put, backdrop, corners: marks } = layout(state, width);
   const drawn = [];
-  for (let at = 0; at < model.count; at += step) {
+  for (let at = 0; at < model.even; at += step) {
     const mixture = fit.mixtures[at];
     if (mixture.empty && state.plot !== 'embedding') continue;
     drawn.push({ at, where: put(mixture, at), mixture });
@@ -93,12 +106,21 @@ export function renderPlot(place, state, act) {
   const ring = state.row ? put(state.rowMixture, state.row.at ?? null) : null;
   const pick = at => act({ row: model.row(at) });
   const picture = draw('svg', {
-    viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', tabindex: '0', 'data-key': 'plot',
-    'aria-label': `${drawn.length} rows among ${fit.ids.length} anchors; arrow keys go from row to row`,
+    viewBox: `0 0 ${width} ${HEIGHT}`, role: 'img', tabindex: '0', 'data-key': 'plot',
+    'aria-label': `${drawn.length} ${model.data.rowNoun}s among ${fit.ids.length} ${model.data.noun}s; arrow keys go from one to the next`,
     pointerdown: event => {
       const at = nearest(picture, event, drawn);
       if (at !== null) pick(at);
     },
+    pointermove: event => {
+      const at = nearest(picture, event, drawn), box = place.getBoundingClientRect();
+      tip.hidden = at === null;
+      if (at === null) return;
+      tip.textContent = described(state, at);
+      tip.style.top = `${event.clientY - box.top + 14}px`;
+      tip.style.left = `${Math.max(0, Math.min(event.clientX - box.left, box.width - tip.offsetWidth))}px`;
+    },
+    pointerleave: () => { tip.hidden = true; },
     keydown: event => {
       const move = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
       if (!move || !drawn.length) return;
@@ -108,7 +130,8 @@ export function renderPlot(place, state, act) {
     },
   }, backdrop, draw('g', {}, circles), marks ?? [],
   ring ? draw('circle', { class: 'ring', cx: ring[0].toFixed(1), cy: ring[1].toFixed(1), r: 6.5 }) : null);
-  fill(place, picture);
+  const tip = el('div', { class: 'tip', dir: 'auto', 'aria-hidden': 'true', hidden: true });
+  fill(place, picture, tip);
 }
 
 function nearest(picture, event, drawn) {
@@ -123,28 +146,11 @@ function nearest(picture, event, drawn) {
 
 /** What the places of the rows mean. */
 export function plotNote(state) {
-  const shade = state.picked === null ? 'Grey rows are explained by less than half.' : 'Rows stand out by the share of the anchor that is picked.';
-  if (state.plot === 'embedding') return `Rows lie where the embedding puts them. ${shade}`;
-  const shared = state.fit.ids.length > 3 ? ' With more than three anchors different mixtures can share a place.' : '';
-  return `A row lies nearer to the anchors that weigh more in it. ${shade}${shared}`;
-}
-
-/** The share of the data that is not explained, for every k; a point is picked to go there. */
-export function renderCurve(place, state, act) {
-  const { steps } = state.model, width = 360, height = 110, left = 44, base = height - 22;
-  const most = Math.max(...steps.map(step => step.left), 1e-9);
-  const x = at => left + 6 + (steps.length > 1 ? (at / (steps.length - 1)) * (width - left - 18) : 0);
-  const y = step => 10 + (base - 10) * (1 - step.left / most);
-  const path = steps.map((step, at) => `${x(at).toFixed(1)} ${y(step).toFixed(1)}`).join('L');
-  fill(place, draw('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': 'Share of the data that the anchors leave unexplained, for every number of anchors' },
-    draw('path', { class: 'grid', d: `M${left} ${base}H${width - 6}M${left} 10H${width - 6}` }),
-    text(left - 5, 14, percent(most), 'end'), text(left - 5, base + 4, '0', 'end'),
-    draw('path', { class: 'line', d: `M${path}` }),
-    steps.map((step, at) => draw('circle', {
-      class: step === state.step ? 'mark' : 'dot', cx: x(at).toFixed(1), cy: y(step).toFixed(1), r: step === state.step ? 5 : 3,
-      click: () => act({ k: step.k }),
-    }, draw('title', {}, `${step.k} anchors: ${percent(step.left)} not explained`))),
-    text(x(0), height - 5, steps[0].k, 'middle'),
-    steps.length > 1 ? text(x(steps.length - 1), height - 5, steps.at(-1).k, 'middle') : null),
-  el('p', { class: 'axis' }, `not explained, by number of ${state.model.data.noun}s`));
+  const { model, fit } = state, { rowNoun: row, noun } = model.data;
+  const shade = fit.ids.includes(state.picked)
+    ? `A ${row} stands out by its share of the ${noun} that is picked.`
+    : `Its colour is that of its largest ${noun}${model.data.kind === 'words' ? '' : ', grey where less than half is explained'}.`;
+  if (state.plot === 'embedding') return `A ${row} lies where the embedding puts it. ${shade}`;
+  const shared = fit.ids.length > 3 ? ` With more than three ${noun}s different mixtures can share a place.` : '';
+  return `A ${row} lies nearer to the ${noun}s that weigh more in it. ${shade}${shared}`;
 }

@@ -1,0 +1,101 @@
+"""The rows that stay in the page: an even sample, or a grid of pixels; the anchors; and rows that fit worst."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..matrix.array import ArrayMatrix
+from ..matrix.contract import RowMatrix
+from .held_back import explained_shares
+from .look import Look
+from .pool import Pool
+
+__all__ = ["Kept", "keep"]
+
+_NUMBERS = 160_000  # coordinates of rows in the page, 4 bytes each
+_ROWS, _PIXELS = 1500, 10_000  # rows kept at most
+_FEWEST = 300
+_ANCHORS = 100  # rows of anchors kept
+_WORST, _SEARCHED, _ENTRIES = 30, 20_000, 1 << 23  # kept; looked at, and at most so many entries of dense rows
+
+_Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Rows that stay in the page.
+
+    Attributes
+    ----------
+    indices
+        Which rows; the first ``even`` are drawn evenly, the others are worth a look.
+    rows
+        Those rows.
+    even
+        How many of them speak for all rows.
+    grid
+        The grid that the first ones make, where they are pixels of an image.
+    searched
+        How many rows the worst were sought among; 0 where they were not.
+    """
+
+    indices: NDArray[np.intp]
+    rows: ArrayMatrix
+    even: int
+    grid: tuple[int, int] | None
+    searched: int = 0
+
+    @property
+    def sample(self) -> ArrayMatrix:
+        """Those that are drawn evenly."""
+        return ArrayMatrix(self.rows.rows(np.arange(self.even)))
+
+
+def keep(matrix: RowMatrix, look: Look, pool: Pool, rng: np.random.Generator, *, worst: bool = True) -> Kept:
+    """Rows drawn evenly, or a grid of the pixels of an image, fewer where there are many directions; then others.
+
+    Parameters
+    ----------
+    worst
+        Whether to seek the rows that fit worst, and to keep them and the rows of the anchors.
+    """
+    m = matrix.shape[0]
+    room = max(_FEWEST, _NUMBERS // len(pool.basis))
+    grid = None
+    if look.image is None:
+        indices = np.sort(rng.choice(m, min(m, _ROWS, room), replace=False))
+    else:
+        ys, xs = _grid(look.image, min(_PIXELS, room))
+        indices = np.ravel_multi_index(np.meshgrid(ys, xs, indexing="ij"), look.image, order=look.order).ravel()
+        grid = len(ys), len(xs)
+    if not worst or len(indices) == m:
+        return Kept(indices, ArrayMatrix(matrix.rows(indices)), len(indices), grid)
+    k = max(pool.chosen)
+    far, searched = _worst(matrix, pool.points[pool.chosen[k]], rng)
+    others = [*pool.results[k].indices[:_ANCHORS].tolist(), *far.tolist()]
+    more = np.setdiff1d(others, indices).astype(np.intp)
+    every = np.concatenate([indices, more])
+    return Kept(every, ArrayMatrix(matrix.rows(every)), len(indices), grid, searched)
+
+
+def _grid(image: tuple[int, int], room: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Lines and columns that are spread evenly over an image, with at most ``room`` pixels."""
+    shrink = min(1.0, np.sqrt(room / (image[0] * image[1])))
+    sizes = [min(max(1, int(size * shrink)), room) for size in image]
+    ys, xs = (((np.arange(few) + 0.5) * size / few).astype(np.intp) for size, few in zip(image, sizes, strict=True))
+    return ys, xs
+
+
+def _worst(matrix: RowMatrix, points: _Array, rng: np.random.Generator) -> tuple[NDArray[Any], int]:
+    """Of many rows drawn evenly those of which least is explained, and how many were looked at."""
+    m, n = matrix.shape
+    count = min(m, _SEARCHED if matrix.is_sparse else max(2000, _ENTRIES // n), _SEARCHED)
+    some = np.sort(rng.choice(m, count, replace=False))
+    shares = [
+        explained_shares(ArrayMatrix(matrix.rows(part)), points) for part in np.array_split(some, -(-count // 4096))
+    ]
+    return some[np.argsort(np.concatenate(shares), kind="stable")[:_WORST]], count

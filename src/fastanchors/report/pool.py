@@ -1,0 +1,143 @@
+"""The anchors for every k: results for fewer anchors, and the different points of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..anchors import Anchors, Certificate
+from ..matrix.array import ArrayMatrix
+from ..matrix.contract import RowMatrix
+from ..solvers.fas import FAS
+
+__all__ = ["Pool", "pool_of", "prefixes", "results_for_every_k"]
+
+_SOUGHT = 50  # values of k for which noise-aware anchors are sought
+_NUMBERS = 120_000  # coordinates of points in the page, 4 bytes each
+_NEAR = 1e-6  # of its length that a point may be beside the basis
+_FIRST = "the first of the anchors that were found for a larger number"
+
+_Array = NDArray[np.float64]
+
+
+def results_for_every_k(matrix: RowMatrix, anchors: Anchors, seed: int | None) -> list[Anchors]:
+    """Results for fewer anchors, ending with the one given: the first 1, 2, … of it, or sought where these differ.
+
+    Noise-aware anchors are points that depend on k. They are sought for at most 50 values of k; the last one too where
+    it was read from a file and does not know how steady it is.
+    """
+    k = len(anchors)
+    rule = anchors.certificate.details.get("selection")
+    if anchors.solver != "fas" or anchors.points is None or rule is None:
+        return prefixes(anchors)
+    sizes = np.unique(np.linspace(1 if rule == "auto" else 2, k, _SOUGHT).round().astype(int))
+    known = anchors.certificate.evidence is not None
+    found = FAS(selection=rule).seek(matrix, sizes[sizes < k + (not known)].tolist() or [1], rng=seed)
+    fewer = [step for step in found if len(step) < k]
+    same = not known and np.array_equal(found[-1].indices, anchors.indices)
+    return [*fewer, replace(anchors, certificate=found[-1].certificate) if same else anchors]
+
+
+def prefixes(anchors: Anchors) -> list[Anchors]:
+    """The first 1, 2, … of the anchors: the results for every k, where these are nested."""
+    given = anchors.certificate
+    of_fewer = replace(given, evidence=None) if anchors.points is None else Certificate("none", _FIRST)
+    return [
+        Anchors(
+            anchors.indices[:k],
+            solver=anchors.solver,
+            cost=anchors.cost,
+            seconds=anchors.seconds,
+            certificate=given if k == len(anchors) else of_fewer,
+            names=None if anchors.names is None else anchors.names[:k],
+            points=None if anchors.points is None else anchors.points[:k],
+        )
+        for k in range(1, len(anchors) + 1)
+    ]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The different anchors of the results for several k.
+
+    Attributes
+    ----------
+    points
+        Points × columns.
+    basis
+        Directions × columns, orthonormal: all points lie in their span, so that coordinates in it are all that
+        products of rows and points need.
+    chosen
+        Which points each k has.
+    results
+        The result for each k.
+    """
+
+    points: _Array
+    basis: _Array
+    chosen: dict[int, list[int]]
+    results: dict[int, Anchors]
+
+    @property
+    def unit(self) -> float:
+        """The length of the longest point: what lengths in the page are relative to, so that none is out of range."""
+        return float(np.linalg.norm(self.points, axis=1).max()) or 1.0
+
+    def coordinates(self, rows: ArrayMatrix | _Array) -> _Array:
+        """Of rows or points in the basis, in units of the longest point."""
+        return np.asarray(rows.dot(self.basis.T / self.unit))
+
+
+def pool_of(matrix: RowMatrix, steps: Sequence[Anchors]) -> Pool:
+    """The different points of results for rising k; not of every k where that is too much for a page."""
+    steps, every = list(steps), 1
+    while True:
+        points, chosen = _different(matrix, steps[::-every][::-1])
+        most = len(points) if every >= len(steps) else _NUMBERS // len(points)
+        basis = _basis(points, most)
+        if basis is not None:
+            return Pool(points, basis, chosen, {len(step): step for step in steps})
+        every += 1
+
+
+def _different(matrix: RowMatrix, steps: Sequence[Anchors]) -> tuple[_Array, dict[int, list[int]]]:
+    """The points, and which of them each k has. Rows are read once."""
+    numbers: dict[Any, int] = {}
+    chosen: dict[int, list[int]] = {}
+    points: list[_Array | None] = []
+    for step in steps:
+        ids = []
+        for j, index in enumerate(step):
+            key = index if step.points is None else step.points[j].tobytes()
+            if key not in numbers:
+                numbers[key] = len(points)
+                points.append(None if step.points is None else np.asarray(step.points[j], dtype=np.float64))
+            ids.append(numbers[key])
+        chosen[len(step)] = ids
+    unread = [key for key in numbers if isinstance(key, int)]
+    if unread:
+        for index, row in zip(unread, matrix.dense_rows(unread), strict=True):
+            points[numbers[index]] = row
+    return np.array(points), chosen
+
+
+def _basis(points: _Array, most: int) -> _Array | None:
+    """Orthonormal directions that span the points, the farthest point first; None where they are more than ``most``."""
+    norms = np.linalg.norm(points, axis=1, keepdims=True)
+    left = np.divide(points, norms, out=np.zeros_like(points), where=norms > 0)
+    basis = np.empty((min(most, *points.shape), points.shape[1]))
+    for count in range(len(basis) + 1):
+        sizes = np.einsum("ij,ij->i", left, left)
+        far = int(np.argmax(sizes))
+        if sizes[far] <= _NEAR**2 or count == min(points.shape):
+            return basis[:count]
+        if count == len(basis):
+            return None
+        direction = left[far] - basis[:count].T @ (basis[:count] @ left[far])  # once more, against rounding
+        basis[count] = direction / np.linalg.norm(direction)
+        left -= np.outer(left @ basis[count], basis[count])
+    return None

@@ -1,0 +1,126 @@
+"""Would other data from the same source give the same anchors? For every number of them, by any way to seek.
+
+Noise-aware results know it themselves (:mod:`fastanchors.greedy.stability`). All others are sought again here in two
+halves of the rows: of a large matrix, of its extreme rows and an even sample of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..anchors import Anchors
+from ..errors import FastAnchorsError, RankError
+from ..fas.noise_aware import summary_of
+from ..greedy.stability import compare
+from ..matrix.array import ArrayMatrix
+from ..matrix.contract import RowMatrix, Rows
+from ..solvers.spa import SPA
+from .pool import Pool
+
+__all__ = ["Again", "NestedAgain", "stability_of", "steadiness"]
+
+_ALL = 6000  # rows up to which all take part
+_ENTRIES = 1 << 25  # of dense rows that take part
+
+_Array = NDArray[np.float64]
+
+
+class Again(Protocol):
+    """A way to seek again among some of the rows."""
+
+    def rows(self, k: int) -> NDArray[np.intp]:
+        """The rows to seek ``k`` anchors in, half of them at a time."""
+
+    def seek(self, some: NDArray[np.intp], ks: Sequence[int]) -> list[_Array | None]:
+        """The points of k anchors among those rows, for several k; None where there are none."""
+
+
+class NestedAgain:
+    """By solvers whose first anchors are those for a smaller number: one search among the rows gives all."""
+
+    def __init__(self, matrix: RowMatrix, solver: Any, rng: np.random.Generator) -> None:
+        self._matrix, self._solver, self._rng = matrix, solver, rng
+
+    def rows(self, k: int) -> NDArray[np.intp]:
+        """All rows, or those that reach far and an even sample."""
+        m, n = self._matrix.shape
+        most = _ALL if self._matrix.is_sparse else max(1, min(_ALL, _ENTRIES // n))
+        if m <= most:
+            return np.arange(m)
+        try:
+            notable = np.asarray(summary_of(self._matrix, min(k, m, n)).rows, dtype=np.intp)
+        except (FastAnchorsError, np.linalg.LinAlgError):  # signed rows have no profiles
+            notable = np.arange(m)
+        return self._rng.choice(notable, most, replace=False) if len(notable) > most else notable
+
+    def seek(self, some: NDArray[np.intp], ks: Sequence[int]) -> list[_Array | None]:
+        rows = self._matrix.rows(some)
+        try:
+            found = self._found(rows, min(max(ks), *rows.shape))
+        except FastAnchorsError:
+            return [None] * len(ks)
+        points = ArrayMatrix(rows).dense_rows(found.indices) if found.points is None else np.asarray(found.points)
+        return [points[:k] for k in ks]
+
+    def _found(self, rows: Rows, k: int) -> Anchors:
+        solver = self._solver or SPA()
+        try:
+            return cast(Anchors, solver.seek(rows, k, rng=0))
+        except RankError as error:  # half of the rows can span less than all of them
+            return cast(Anchors, solver.seek(rows, max(1, error.rank), rng=0))
+
+
+def stability_of(anchors: Anchors) -> dict[str, Any] | None:
+    """How far the anchors move in other data from the same source, where the result knows."""
+    found = anchors.certificate.stability
+    if found is None:
+        return None
+    return {"statement": found.statement, "verdicts": list(found.verdicts), "support": found.support.tolist()}
+
+
+def steadiness(pool: Pool, again: Again | None, rng: np.random.Generator) -> dict[int, dict[str, Any] | None]:
+    """For every number of anchors how far each moves in other data, and a verdict.
+
+    Parameters
+    ----------
+    pool
+        The anchors.
+    again
+        Seeks again among some rows, for results that do not know; None where nobody knows how they were found.
+    """
+    known = {k: stability_of(pool.results[k]) for k in pool.chosen}
+    ks = [k for k, found in known.items() if found is None]
+    return known | (_in_halves(pool, ks, again, rng) if ks and again is not None else {})
+
+
+def _in_halves(
+    pool: Pool, ks: Sequence[int], again: Again, rng: np.random.Generator
+) -> dict[int, dict[str, Any] | None]:
+    """Sought again in each of two halves of the rows, and compared."""
+    some = rng.permutation(again.rows(max(ks)))
+    if len(some) < 4 * max(ks):
+        return {}
+    halves = [again.seek(np.sort(half), ks) for half in np.array_split(some, 2)]
+    found: dict[int, dict[str, Any] | None] = {}
+    for at, k in enumerate(ks):
+        both = [half[at] for half in halves]
+        profiles = [None if points is None else _profiles(points) for points in both]
+        moved = compare(_profiles(pool.points[pool.chosen[k]]), profiles)
+        firm = moved.verdicts.count("firm")
+        found[k] = {
+            "statement": f"sought again in halves of the rows, {firm} of {k} {'is' if k == 1 else 'are'} firm; "
+            f"the largest move is {float(moved.angles.max()):.2g} rad",
+            "verdicts": list(moved.verdicts),
+        }
+    return found
+
+
+def _profiles(points: Any) -> _Array:
+    """Scaled to sum one: how bright a point is does not count."""
+    values = np.asarray(points, dtype=np.float64)
+    sums = np.abs(values).sum(axis=1, keepdims=True)
+    return np.divide(values, sums, out=np.zeros_like(values), where=sums > 0)
