@@ -23,6 +23,7 @@ from .greedy.cone import ConeDistances
 from .greedy.coordinates import coordinates
 from .greedy.how_many import DIRECTIONS, HowMany, how_many
 from .greedy.reader import Reader
+from .lowrank.sampled_svd import fkv
 from .matrix import ArrayMatrix, RowMatrix, SampleAccess, open_matrix
 from .matrix.norm_draws import draw_rows
 from .solvers.spa import SPA
@@ -237,8 +238,6 @@ def _extract(points: _Array, weights: _Array, K: int) -> tuple[NDArray[np.intp],
 
 def _sampled_spectrum(S: SampleAccess, K: int, rng: np.random.Generator) -> tuple[_Array, float, tuple[int, int]]:
     """FKV's singular values, ‖A‖_F², and the shape of the sampled matrix."""
-    from .lowrank.sampled_svd import fkv  # start-up: a plain array needs no sample access
-
     k = min(K + 1, *S.shape)
     size = max(20 * k, 200)
     while True:

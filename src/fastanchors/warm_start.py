@@ -147,7 +147,7 @@ def nmf(
 
 def _descend(matrix: Rows, k: int, W: Any, H: Any, options: dict[str, Any], max_iter: int, tol: float) -> Factors:
     """Run scikit-learn's iterations, ten at a time, until the error improves too little."""
-    from sklearn.decomposition import NMF
+    from sklearn.decomposition import NMF  # start-up
 
     enough = tol * float(np.linalg.norm(matrix.data if sp.issparse(matrix) else matrix))
     error, done, gain = np.inf, 0, np.inf

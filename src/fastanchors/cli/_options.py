@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
+
+from ..io.open import formats
 
 __all__ = ["FORMAT", "IMAGE", "KIND", "check_output", "how_shown", "reader_arguments", "same_file", "table_options"]
 
@@ -18,10 +21,6 @@ class _Format(click.ParamType):  # type: ignore[type-arg]
     name = "format"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        from click.shell_completion import CompletionItem
-
-        from ..io.open import formats
-
         return [CompletionItem(name) for name in formats() if name.startswith(incomplete)]
 
 

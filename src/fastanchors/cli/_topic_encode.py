@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InvalidInputError
+from ..io.text import holds_texts, read_texts
 from ._terminal import working
 from ._weights import WeightsFile
 from .app import emit
@@ -95,7 +96,6 @@ def _documents(source: Path, model: Any, split: dict[str, Any], options: dict[st
     from ..apps._corpus import beginnings
     from ..apps._stop_words import stop_word_list
     from ..apps._tokens import Tokenizer, count_vocabulary
-    from ..io.text import holds_texts, read_texts
 
     column = options.get("column")
     if options.get("format") is None and holds_texts(source, column):

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
 
 from ..errors import InvalidInputError
 from .app import app, emit, json_option
@@ -20,8 +21,6 @@ _SHELLS = ("bash", "zsh", "fish")
 @json_option
 def completion(shell: str | None, as_json: bool) -> None:
     """Print the completion script of SHELL (bash, zsh or fish; by default the one in use)."""
-    from click.shell_completion import get_completion_class
-
     shell = shell or Path(os.environ.get("SHELL", "")).name
     kind = get_completion_class(shell) if shell in _SHELLS else None
     if kind is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 import numpy as np
+from click.shell_completion import CompletionItem
 from numpy.typing import NDArray
 
 from .. import solvers
@@ -44,8 +45,6 @@ class _Size(click.ParamType):  # type: ignore[type-arg]
         return k
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        from click.shell_completion import CompletionItem
-
         return [CompletionItem("auto", help="estimate from the data")] if "auto".startswith(incomplete) else []
 
 
@@ -64,8 +63,6 @@ class _SolverName(click.ParamType):  # type: ignore[type-arg]
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        from click.shell_completion import CompletionItem
-
         return [CompletionItem(name) for name in solvers.SOLVERS if name.startswith(incomplete)]
 
 

@@ -314,6 +314,6 @@ def read_names(names: Any, what: str) -> list[str] | None:
         except (OSError, UnicodeDecodeError) as error:
             raise StoreError(f"cannot read {what} names from {path}: {error}") from error
         return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] if text else []
-    if isinstance(names, Sequence | np.ndarray) or hasattr(names, "__iter__"):
+    if isinstance(names, Iterable):
         return [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in names]
     raise InvalidTypeError(f"{what} names must be a sequence of strings or a file, got {type(names).__name__}")

@@ -12,6 +12,8 @@ from .._rng import RngLike, as_generator
 from .._validate import check_finite, check_rank
 from ..anchors import Anchors, Certificate, Selection
 from ..errors import InvalidInputError, InvalidTypeError
+from ..fas.seek import IndexedFAS
+from ..greedy.selection import check_selection
 from ..matrix import ArrayMatrix, MeteredMatrix, RowMatrix, open_matrix
 from ._solver import Solver
 from .robust import Robust
@@ -223,8 +225,6 @@ class FAS(Solver):
 
 def _rule(rule: str, given: dict[str, Any]) -> str:
     """The selection rule; options of plain SPA turn "auto" into "spa"."""
-    from ..greedy.selection import check_selection
-
     rule = check_selection(rule)
     plain = [name for name in ("budget", "precondition", "robust", "tol", "allow_fewer") if name in given]
     if plain and rule not in ("auto", "spa"):
@@ -233,13 +233,11 @@ def _rule(rule: str, given: dict[str, Any]) -> str:
 
 
 def _engine(variant: str, options: dict[str, Any]) -> Any:
-    """The algorithm with its options; imported here to load only the modules of the variant."""
+    """The algorithm with its options."""
     if variant == "paper":
-        from ..fas.paper import PaperFAS
+        from ..fas.paper import PaperFAS  # start-up
 
         return PaperFAS(**options)
-    from ..fas.seek import IndexedFAS
-
     return IndexedFAS(**options)
 
 
