@@ -10,9 +10,9 @@ from pathlib import Path
 
 from .errors import FastAnchorsError, StoreError
 
-__all__ = ["full_disk_errors", "replacing"]
+__all__ = ["DISK_REASONS", "full_disk_errors", "replacing"]
 
-_REASONS = {
+DISK_REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
     errno.EFBIG: "the file would be too large for this disk or limit",
@@ -28,9 +28,9 @@ def full_disk_errors(path: Path) -> Iterator[None]:
     except FastAnchorsError:
         raise
     except OSError as error:
-        if error.errno not in _REASONS:
+        if error.errno not in DISK_REASONS:
             raise
-        raise StoreError(f"cannot write {path}: {_REASONS[error.errno]}") from error
+        raise StoreError(f"cannot write {path}: {DISK_REASONS[error.errno]}") from error
 
 
 @contextmanager

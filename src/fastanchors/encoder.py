@@ -19,7 +19,7 @@ from ._validate import as_matrix, check_finite, check_flag, is_dask
 from .anchors import Anchors
 from .errors import InvalidInputError, InvalidTypeError
 from .greedy.nnls import NonnegativeSystem
-from .matrix import RowMatrix, open_matrix
+from .matrix import RowMatrix, dense, open_matrix
 
 __all__ = ["AnchorSystem", "encode", "encode_rows", "squared_error"]
 
@@ -107,8 +107,7 @@ def _encode_lazy_block(rows: Rows, first_row: int, name: str, C: NDArray[np.floa
 
 def dense_components(components: Any) -> NDArray[np.float64]:
     """The anchors as a dense array, checked."""
-    C = as_matrix(components, signed=True, name="components")
-    C = np.asarray(C.toarray() if sp.issparse(C) else C, dtype=np.float64)
+    C = dense(as_matrix(components, signed=True, name="components"))
     if np.abs(C).max() > 1e150:
         raise InvalidInputError("components have entries so large that their squares overflow; rescale them")
     return C

@@ -21,7 +21,8 @@ from ._types import Rows
 from ._validate import as_matrix, check_index, check_number, check_size
 from .anchors import Anchors
 from .errors import InvalidInputError
-from .matrix import RowMatrix, open_matrix
+from .matrix import RowMatrix, dense, open_matrix
+from .matrix.contract import squared_norms_of
 from .matrix.norm_draws import draw_rows
 
 __all__ = [
@@ -95,12 +96,12 @@ def anchor_labels(A: Any, anchors: ArrayLike, *, tolerance: float = 0.0) -> NDAr
     matrix = as_matrix(A, signed=True)
     tolerance = check_number(tolerance, name="tolerance", minimum=0.0)
     at = check_index(anchors, matrix.shape[0], name="anchors").reshape(-1)
-    W = _dense(matrix[at]).astype(np.float64)
+    W = dense(matrix[at])
     squares = np.einsum("ij,ij->i", W, W)
     limit = (max(tolerance, 1e-7) ** 2) * np.maximum(squares, np.finfo(float).tiny)
     labels = np.full(matrix.shape[0], -1, dtype=np.int32)
     for start, block in _blocks(matrix):
-        own = _row_squares(block)
+        own = squared_norms_of(block)
         gap = np.maximum(own[:, None] + squares - 2.0 * (block @ W.T), 0.0)
         near = np.argmin(gap / limit, axis=1)
         close = gap[np.arange(len(near)), near] <= limit[near]
@@ -200,7 +201,7 @@ def abundance_rmse(true: ArrayLike, found: ArrayLike, *, match: Match | None = N
     0.0
     """
     t, f = as_matrix(true, signed=True, name="true"), as_matrix(found, signed=True, name="found")
-    t, f = _dense(t).astype(np.float64), _dense(f).astype(np.float64)
+    t, f = dense(t), dense(f)
     if t.shape[0] != f.shape[0]:
         raise InvalidInputError(f"abundances differ in rows: true has {t.shape[0]}, found {f.shape[0]}")
     if match is None:
@@ -294,7 +295,7 @@ def reconstruction_error(
         for start, block in matrix.blocks():
             at = None if F is None else F[start : start + block.shape[0]]
             lost += float(_lost(block, W, at, sum_to_one).sum())
-            total += float(_row_squares(block).sum())
+            total += float(squared_norms_of(block).sum())
         relative = float(np.sqrt(lost / total)) if total else 0.0
         return ReconstructionError(float(np.sqrt(lost)), relative, relative, relative, m, 1.0)
     return _sampled_error(matrix, W, F, check_size(rows, name="rows"), sum_to_one, confidence, as_generator(rng))
@@ -314,7 +315,7 @@ def _sampled_error(
         return ReconstructionError(0.0, 0.0, 0.0, 0.0, 0, confidence)
     distinct, back = np.unique(drawn, return_inverse=True)
     block = matrix.rows(distinct)
-    ratio = (_lost(block, W, None if F is None else F[distinct], sum_to_one) / _row_squares(block))[back]
+    ratio = (_lost(block, W, None if F is None else F[distinct], sum_to_one) / squared_norms_of(block))[back]
     mean = float(ratio.mean())
     spread = float(ndtri(0.5 + confidence / 2) * ratio.std(ddof=min(1, size - 1)) / np.sqrt(size))
     low, high = np.sqrt(max(mean - spread, 0.0)), np.sqrt(mean + spread)
@@ -331,7 +332,7 @@ def _lost(block: Rows, W: NDArray[np.float64], F: Any, sum_to_one: bool) -> NDAr
     lost = np.empty(block.shape[0])
     for start, part in _blocks(block):  # a few sparse rows at a time are made dense
         stop = start + part.shape[0]
-        gap = _dense(part).astype(np.float64) - F[start:stop] @ W
+        gap = dense(part) - F[start:stop] @ W
         lost[start:stop] = np.einsum("ij,ij->i", gap, gap)
     return lost
 
@@ -375,7 +376,7 @@ def topic_coherence(
     score = np.empty(len(words))
     for t, chosen in enumerate(words):
         columns = present[:, chosen]
-        together = _dense(columns.T @ columns)
+        together = dense(columns.T @ columns)
         alone = np.diag(together)
         if np.any(alone == 0):
             raise InvalidInputError(f"word {chosen[np.argmin(alone)]} of topic {t} occurs in no document")
@@ -442,21 +443,10 @@ def _top_words(topics: ArrayLike, vocabulary: int | None, top: int) -> NDArray[n
 # --- shared ----------------------------------------------------------------------------------------------------------
 
 
-def _dense(block: Rows) -> NDArray[Any]:
-    return np.asarray(block.toarray() if sp.issparse(block) else block)
-
-
 def _units(X: ArrayLike, name: str) -> NDArray[np.float64]:
-    x = _dense(as_matrix(X, signed=True, name=name)).astype(np.float64)
+    x = dense(as_matrix(X, signed=True, name=name))
     length = np.linalg.norm(x, axis=1, keepdims=True)
     return np.divide(x, length, out=np.zeros_like(x), where=length > 0)
-
-
-def _row_squares(block: Rows) -> NDArray[np.float64]:
-    if sp.issparse(block):
-        exact = block.astype(np.float64)
-        return np.asarray(exact.multiply(exact).sum(axis=1)).ravel()
-    return np.asarray(np.einsum("ij,ij->i", block, block, dtype=np.float64))
 
 
 def _blocks(matrix: Rows) -> Iterator[tuple[int, Rows]]:

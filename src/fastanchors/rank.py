@@ -25,6 +25,7 @@ from .greedy.how_many import DIRECTIONS, HowMany, how_many
 from .greedy.reader import Reader
 from .lowrank.sampled_svd import fkv
 from .matrix import ArrayMatrix, RowMatrix, SampleAccess, open_matrix
+from .matrix.contract import squared_norms_of
 from .matrix.norm_draws import draw_rows
 from .solvers.spa import SPA
 
@@ -198,8 +199,7 @@ def _draw(data: RowMatrix, K: int, size: int, rng: np.random.Generator) -> tuple
     drawn, total = draw_rows(data, size, rng)
     drawn = drawn if total > 0 else np.arange(size)
     rows, counts = np.unique(drawn, return_counts=True)
-    block = data.rows(rows).astype(np.float64)
-    squares = np.asarray((block.multiply(block) if sp.issparse(block) else block * block).sum(axis=1)).reshape(-1)
+    squares = squared_norms_of(data.rows(rows))
     weights = counts * total / (size * np.maximum(squares, np.finfo(float).tiny))
     extreme = SPA(allow_fewer=True).seek(data, min(K, *data.shape)).indices
     extra = np.setdiff1d(extreme, rows)

@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike, as_generator
 from .._validate import check_index, check_rank, check_size
 from ..errors import InvalidInputError, RankError
-from ..matrix.contract import SampleAccess
+from ..matrix.contract import SampleAccess, dense
 from ._lines import BATCH_ENTRIES, as_access
 from .sampled_svd import PRACTICAL_FACTOR, check_held
 
@@ -76,11 +75,11 @@ class CUR:
 
     def error(self) -> float:
         """‖A − C·U·R‖_F / ‖A‖_F, exact, in one pass over A: O(m·n·r) time and memory for one block of rows."""
-        R = _dense(self.S.rows(self.rows))
+        R = dense(self.S.rows(self.rows))
         total = 0.0
         step = max(1, BATCH_ENTRIES // self.shape[1])
         for _, block in self.S.blocks(step):
-            part = _dense(block)
+            part = dense(block)
             gap = part - (part[:, self.columns] @ self.core) @ R
             total += float(np.einsum("ij,ij->", gap, gap))
         return float(np.sqrt(total) / self.S.frobenius_norm)
@@ -163,13 +162,13 @@ def _sampled_core(S: SampleAccess, I: NDArray[np.intp], J: NDArray[np.intp], k: 
 
 
 def _exact_core(S: SampleAccess, I: NDArray[np.intp], J: NDArray[np.intp], k: int) -> NDArray[np.float64]:
-    Pr, sr, Qr = np.linalg.svd(_dense(S.rows(I)), full_matrices=False)  # R = Pr·sr·Qr
+    Pr, sr, Qr = np.linalg.svd(dense(S.rows(I)), full_matrices=False)  # R = Pr·sr·Qr
     m = S.shape[0]
     C, AQ = np.empty((m, len(J))), np.empty((m, len(Qr)))
     step = max(1, BATCH_ENTRIES // S.shape[1])
     for start, block in S.blocks(step):
         part = slice(start, start + block.shape[0])
-        C[part] = _dense(block[:, J])
+        C[part] = dense(block[:, J])
         AQ[part] = block @ Qr.T
     Pc, sc, Qc = np.linalg.svd(C, full_matrices=False)
     X, sigma, Yt = np.linalg.svd(Pc.T @ AQ, full_matrices=False)
@@ -191,7 +190,3 @@ def _check_core(sigma: NDArray[np.float64], shape: tuple[int, int], k: int) -> N
             "a smaller k, or draw more of them",
             rank,
         )
-
-
-def _dense(block: Any) -> NDArray[np.float64]:
-    return np.asarray(block.toarray() if sp.issparse(block) else block, dtype=np.float64)

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from .._replacing import DISK_REASONS
 from ..errors import CorruptStoreError, StoreError, StoreLockedError
 from ..io.addresses import local_path
 
@@ -36,12 +37,9 @@ __all__ = [
 ]
 
 _REASONS = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the disk quota is used up",
-    errno.EROFS: "the disk is read-only",
+    **DISK_REASONS,
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
-    errno.EFBIG: "the file would be too large for this disk or limit",
     errno.EIO: "the disk reports an input/output error",
     errno.ELOOP: "it is a symbolic link",
     errno.EMFILE: "this process has too many files open",
