@@ -291,5 +291,5 @@ def _choose(
         )
     return steepest, (
         f"no clear gap: the residual falls most, by a factor of {fall:.3g}, with anchor {steepest}, and the singular "
-        "values do not tell signal from noise; judge by the curve, or raise k_max"
+        "values do not separate signal from noise; inspect the curve, or increase k_max"
     )

@@ -81,18 +81,9 @@ def open_matrix(
             "fa.build(blocks, folder) and pass the store"
         )
     if package(source) == "anndata" and source.isbacked:
-        if not source.is_view:
-            with contextlib.suppress(StoreError):  # a file that is open for writing cannot be opened again
-                backed: RowMatrix = opener("file")(
-                    source.filename,
-                    normalize=normalize,
-                    signed=signed,
-                    budget=budget,
-                    format="h5ad",
-                    layer=layer,
-                    **options,
-                )
-                return backed
+        backed = _open_backed(source, normalize=normalize, signed=signed, budget=budget, layer=layer, **options)
+        if backed is not None:
+            return backed
         source = source.to_memory()
     if is_labelled(source):
         values, row_names, column_names = labelled(source, layer=layer, name=name)
@@ -106,6 +97,15 @@ def open_matrix(
         checked=checked,
     )
     return matrix.l1_scaled() if normalize == "l1" else matrix
+
+
+def _open_backed(source: Any, **options: Any) -> RowMatrix | None:
+    """The file of a backed AnnData object; None for a view, and if the file cannot be opened again."""
+    if not source.is_view:
+        with contextlib.suppress(StoreError):  # a file that is open for writing cannot be opened again
+            matrix: RowMatrix = opener("file")(source.filename, format="h5ad", **options)
+            return matrix
+    return None
 
 
 def _no_options(options: dict[str, Any], source: Any) -> None:

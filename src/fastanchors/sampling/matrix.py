@@ -157,7 +157,7 @@ class SampleMatrix(BlockStack, Draws, Mutable):
         block_rows: int | None = None,
         passed: Callable[[int], None] | None = None,
     ) -> list[_Result]:
-        """Dense rows where they lie; ``passed`` is told the number of each block that the pass has come through."""
+        """As in :class:`RowMatrix`, without copies of dense rows; ``passed(b)`` is called after block b was read."""
         if self.is_sparse:
             return super().map_stored(function, *shared, block_rows=block_rows)
         step = block_rows or self.default_block_rows()
@@ -165,7 +165,7 @@ class SampleMatrix(BlockStack, Draws, Mutable):
             return map_ordered(lambda *piece: function(*piece, *shared), self._stored(step, passed))
 
     def _stored(self, step: int, passed: Callable[[int], None] | None) -> Iterator[tuple[int, Rows, Array | None]]:
-        """(first row, rows as stored, their l1 norms where the view divides by them)."""
+        """(first row, stored rows, their l1 norms if the view divides by them)."""
         for b, block in enumerate(self._blocks):
             matrix, first = block.entries.reshape(block.shape), int(self._starts[b])
             for start in range(0, len(matrix), step):

@@ -454,7 +454,7 @@ class Store(SampleDelegate, SidecarHost):
     def map_stored(
         self, function: Callable[..., _Result], *shared: Any, block_rows: int | None = None
     ) -> list[_Result]:
-        """As of any matrix; pages of shards that the pass has come through are given back."""
+        """As in :class:`RowMatrix`; releases the pages of shards after they were read."""
         changed = self._changed_blocks()
 
         def passed(number: int) -> None:
@@ -464,7 +464,7 @@ class Store(SampleDelegate, SidecarHost):
         return self._matrix.map_stored(function, *shared, block_rows=block_rows, passed=passed)
 
     def _changed_blocks(self) -> set[int]:
-        """Numbers of the blocks that are not what their files say."""
+        """Numbers of the blocks that differ from their files."""
         return set((np.searchsorted(self._starts, self.changed_rows, side="right") - 1).tolist())
 
     def __repr__(self) -> str:
