@@ -204,6 +204,16 @@ def test_parquet_of_texts_asks_for_the_column(tmp_path):
     pandas.DataFrame({"id": ["a", "b"], "body": ["one two", "two three"]}).to_parquet(tmp_path / "t.parquet")
     with pytest.raises(fa.errors.InvalidInputError, match="choose the column of the texts"):
         fa.apps.read_corpus(tmp_path / "t.parquet")
+    mixed = pandas.DataFrame({"body": ["green tea", "black tea"], "year": [1998, 1999]})
+    mixed.to_parquet(tmp_path / "m.parquet")
+    (tmp_path / "m.parquet.gz").write_bytes(gzip.compress((tmp_path / "m.parquet").read_bytes()))
+    for name in ("m.parquet", "m.parquet.gz"):
+        with pytest.raises(fa.errors.InvalidInputError, match=r"say which column holds the text.*'body', 'year'"):
+            fa.apps.read_corpus(tmp_path / name)
+        assert fa.apps.read_corpus(tmp_path / name, column="body").vocabulary == ["black", "green", "tea"]
+    (tmp_path / "cut.parquet.gz").write_bytes((tmp_path / "m.parquet.gz").read_bytes()[:200])
+    with pytest.raises(fa.errors.StoreError, match=r"cut\.parquet\.gz"):
+        fa.apps.read_corpus(tmp_path / "cut.parquet.gz", column="body")
     counts = pandas.DataFrame({"tea": [1, 0, 2], "coffee": [0, 3, 1]})
     counts.to_parquet(tmp_path / "c.parquet")
     assert fa.apps.read_corpus(tmp_path / "c.parquet").vocabulary == ["tea", "coffee"]

@@ -25,6 +25,7 @@ _TABLES = {".csv": ",", ".tsv": "\t"}
 _JSON = (".jsonl", ".ndjson", ".json")
 _PARQUET = (".parquet", ".pq")
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_FEW = 10  # columns of numbers, too few for a vocabulary
 _ANY_TEXT, _BEST_RATIO = 1 << 26, 1032  # limit of the unpacked size: a constant, and a factor of the packed size
 _HEADING = re.compile(r"[^\W\d_][\w .:/()-]{0,40}$")  # a plausible column name
 
@@ -47,27 +48,47 @@ def suffix_of(path: Path) -> str:
 
 
 def holds_texts(path: Path, column: Any = None) -> bool:
-    """Whether the file has texts, by its name; Parquet has if ``column`` is given or if no column has numbers."""
+    """Whether the name says texts, or of Parquet the columns: see :func:`_columns_of_text`."""
     if path.is_dir():
         return not (path / "manifest.json").exists() and path.suffix.lower() not in (".zarr", ".parquet")
     if path.name.lower().startswith("docword."):
         return False
     suffix = suffix_of(path)
     if suffix in _PARQUET:
-        return column is not None or not _has_numbers(path)
+        return column is not None or _columns_of_text(path)
     return suffix in (*_TABLES, *_LINES, *_JSON)
 
 
-def _has_numbers(path: Path) -> bool:
-    """Whether a column of a Parquet file has numbers; True also if it cannot be read (its reader then raises)."""
+def _columns_of_text(path: Path) -> bool:
+    """Whether a Parquet file has texts: no numbers, several columns of text, or one beside too few numbers for counts.
+
+    False also where it cannot be read, which its reader tells.
+    """
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        types = pq.read_schema(path).types
-    except (ImportError, OSError, ValueError):
-        return True
-    return any(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_nested(kind) for kind in types)
+        kinds = pq.read_schema(_unpacked(path)).types
+    except (ImportError, OSError, ValueError, StoreError):
+        return False
+    texts = sum(pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in kinds)
+    others = sum(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_nested(kind) for kind in kinds)
+    return others == 0 or texts > 1 or (texts == 1 and others < _FEW)
+
+
+def _unpacked(path: Path) -> Any:
+    """What libraries that know no compression read: the path, or the content of a compressed file."""
+    return io.BytesIO(_content(path)) if path.suffix.lower() in _OPENERS else path
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file, unpacked."""
+    most = _ANY_TEXT + _BEST_RATIO * path.stat().st_size
+    with reading(path), _OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
+        data: bytes = file.read(most + 1)
+    if len(data) > most:
+        raise TooLargeError(f"{path} unpacks to more than {most:,} bytes, which is not plausible for its size")
+    return data
 
 
 def read_texts(
@@ -139,12 +160,7 @@ class _Decoder:
         self.encoding, self.errors, self.replaced = encoding, errors, 0
 
     def read(self, path: Path) -> str:
-        opener = _OPENERS.get(path.suffix.lower(), open)
-        most = _ANY_TEXT + _BEST_RATIO * path.stat().st_size
-        with reading(path), opener(path, "rb") as file:
-            data = file.read(most + 1).removeprefix(BOM)
-        if len(data) > most:
-            raise TooLargeError(f"{path} unpacks to more than {most:,} bytes, which is not plausible for its size")
+        data = _content(path).removeprefix(BOM)
         if self.errors == "strict":
             also = "; or replace such bytes: errors='replace', on the command line --replace-errors"
             return decoded(data, self.encoding, str(path), also=also)
@@ -216,7 +232,7 @@ def _parquet(path: Path) -> dict[str | int, Sequence[Any]]:
     except ImportError as error:
         raise MissingExtraError("reading Parquet needs pyarrow: pip install 'fastanchors[io]'") from error
     with reading(path):
-        table = pq.read_table(path)
+        table = pq.read_table(_unpacked(path))
     if len(set(table.column_names)) < table.num_columns:
         raise StoreError(f"{path}: two columns have the same name; rename one")
     return {name: table.column(name).to_pylist() for name in table.column_names}
