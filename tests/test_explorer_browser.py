@@ -193,12 +193,59 @@ def test_search_by_name_and_number(browser, page, no_problems):
     browser.open(page[3])
     slide(browser, "#find", "'CASE 12'")
     assert browser.ask("document.querySelectorAll('#found button').length") == 10
+    slide(browser, "#find", "'9'")
+    assert text(browser, "#found p").endswith(" rows; the first 10 are:")
+    assert text(browser, "#found button") == "case 9"  # by its number, before case 19
     slide(browser, "#find", "'no such row'")
     assert "No row of this name" in text(browser, "#found")
+    assert text(browser, "#find-note") == ""  # all rows are in the page
     slide(browser, "#find", json.dumps(HEBREW))
     browser.ask("document.querySelector('#find').focus()")
     key(browser, "Enter")
     assert text(browser, "#row h4") == HEBREW
+
+
+def test_a_page_of_many_rows_says_what_it_finds(browser, tmp_path, no_problems):
+    A = np.random.default_rng(0).dirichlet(np.ones(3), 4000) @ np.eye(5)[:3]
+    anchors = fa.SPA().seek(A, 3)
+    browser.open(report.write(tmp_path / "r.html", A, anchors, kind="features", seed=0).as_uri())
+    assert "kept in this page, out of 4,000" in text(browser, "#find-note")
+    assert "out of 4,000; among them are the worst of all for 3 anchors" in text(browser, "#worst caption")
+    for row in anchors:  # the anchors are always among them
+        slide(browser, "#find", f"'{row}'")
+        assert text(browser, "#found button") == f"row {row:,}"
+
+
+def test_pointing_at_a_row_names_it(browser, page, no_problems):
+    browser.open(page[3])
+    browser.ask("document.querySelector('#plot').scrollIntoView({block: 'center'})")
+    place = "(({x, y, width}) => [x + width / 2, y + width / 2])(document.querySelectorAll('#plot circle.p')[7]"
+    x, y = browser.ask(f"{place}.getBoundingClientRect())")
+    browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    assert "explained" in text(browser, ".tip")
+    assert browser.ask("document.querySelector('.tip').checkVisibility()")
+    browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
+    assert not browser.ask("document.querySelector('.tip').checkVisibility()")
+
+
+def test_every_k_says_how_steady_its_anchors_are(browser, page, no_problems):
+    browser.open(page[3])
+    for k in range(5):
+        slide(browser, "#k", k)
+        assert f"of {k + 1}; the largest move is" in text(browser, "#sure")
+        assert (
+            browser.ask("document.querySelectorAll('#cards .verdict .firm, .verdict .loose, .verdict .noise').length")
+            == k + 1
+        )
+    assert browser.ask("document.querySelectorAll('#curve .dot').length") == 5
+
+
+def test_very_large_numbers_are_no_matter(browser, tmp_path, no_problems):
+    A = 1e30 * fa.datasets.separable(80, 6, 3, noise=0.01, rng=0).A
+    browser.open(report.write(tmp_path / "r.html", A, fa.SPA().seek(A, 3), kind="features", seed=0).as_uri())
+    click(browser, "#worst button")
+    assert "NaN" not in browser.ask("document.body.innerText")
+    assert browser.ask("document.querySelectorAll('#row li').length") >= 1
 
 
 def test_renaming_holds_for_every_k_and_everywhere(browser, page, no_problems):

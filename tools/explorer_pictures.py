@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +25,10 @@ PICK = "document.querySelectorAll('button.pick')[{}].click();"
 
 def scene(folder: Path) -> Path:
     """The materials of a scene that is made here."""
-    made = fa.datasets.hyperspectral(90, 120, bands=120, k=4, snr=35.0, rng=2)
-    cube = fa.apps.Cube(made.cube.reshape(-1, 120), (90, 120), wavelengths=np.linspace(400, 1000, 120), name="a scene")
-    return fa.apps.unmix(cube, 4).report(folder / "scene.html")
+    made = fa.datasets.hyperspectral(90, 120, bands=120, k=6, snr=35.0, rng=2)
+    found = fa.apps.unmix(made.cube, 6)
+    info = replace(found.cube.info, wavelengths=np.linspace(400, 1000, 120))
+    return replace(found, cube=replace(found.cube, info=info)).report(folder / "scene.html", title="a scene")
 
 
 def topics(folder: Path) -> Path:
@@ -48,12 +50,12 @@ def table(folder: Path) -> Path:
 
 
 VIEWS = {
-    "scene": (scene, PICK.format(1), "#cards", 1060, "light"),
-    "topics": (topics, PICK.format(2) + "document.querySelector('#typical button').click();", "#explore", 900, "light"),
+    "scene": (scene, PICK.format(1), "#cards", 1110, "light"),
+    "topics": (topics, PICK.format(2) + "document.querySelector('#typical button').click();", "#explore", 920, "light"),
     "rows": (
         table,
-        PICK.format(1) + "document.querySelectorAll('#worst button')[4].click();",
-        ".linked",
+        "document.querySelectorAll('#worst button')[4].click();",
+        "#plot-heading",
         880,
         "dark",
     ),

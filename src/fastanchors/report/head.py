@@ -111,14 +111,15 @@ def _how_sure(facts: Facts) -> str:
 
 def _how_stable(facts: Facts) -> str:
     """Whether the anchors are those of the source or of this sample of it; empty where that was not checked."""
-    told = facts.anchors.certificate.stability
-    if told is None:
+    found = facts.explorer["steps"][-1].get("stability")
+    if found is None:
         return ""
-    firm, k = told.verdicts.count("firm"), len(told.verdicts)
+    firm, k = found["verdicts"].count("firm"), len(found["verdicts"])
     word, style = ("Yes.", "") if firm == k else ("Some of them.", "part") if firm else ("No.", "open")
-    warnings = " ".join(sentence(words) for words in told.warnings)
+    known = facts.anchors.certificate.stability
+    warnings = "" if known is None else " ".join(sentence(words) for words in known.warnings)
     asked = "Would other data from the same source give the same anchors?"
-    return _verdict(asked, style, word, escape(sentence(told.statement)), escape(warnings))
+    return _verdict(asked, style, word, escape(sentence(found["statement"])), escape(warnings))
 
 
 def _verdict(asked: str, style: str, word: str, said: str, more: str) -> str:

@@ -40,10 +40,10 @@ _PATIENCE = 5.0  # seconds that a search may take
 
 # The selections of ``FAS``, as people read them.
 RULES = {
-    "auto": "by the noise that is seen",
-    "spa": "the farthest row (SPA)",
-    "smoothed": "means of extreme rows",
-    "pseudo-points": "means of rows near each other",
+    "auto": "auto: by the estimated noise",
+    "spa": "SPA: the farthest row",
+    "smoothed": "smoothed: means of extreme rows",
+    "pseudo-points": "pseudo-points: means of near neighbours",
     "lifted": "lifted coordinates",
     "whitened": "whitened coordinates",
 }

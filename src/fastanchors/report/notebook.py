@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..anchors import Anchors
 from ..apps import Topics, Unmixing
-from ._text import clean
+from ._text import clean, plural, sentence
 from .kinds import recognised
 
 __all__ = ["notebook_form"]
@@ -48,7 +48,8 @@ def _anchors(anchors: Anchors) -> str:
         smooth = recognised(anchors.points, None) == "spectra"
         head.append("values" if smooth else "heaviest columns")
         columns.append([_line(point, anchors.points) if smooth else _heaviest(point) for point in anchors.points])
-    return _table(f"{len(anchors)} anchors by {anchors.solver}. {anchors.certificate}", head, columns)
+    count = plural(len(anchors), "anchor")
+    return _table(f"{count} by {anchors.solver}. {sentence(str(anchors.certificate))}", head, columns)
 
 
 def _topics(topics: Topics) -> str:
@@ -76,14 +77,16 @@ def _shares(shares: NDArray[np.float64]) -> list[str]:
 def _table(caption: str, head: Sequence[str], columns: Sequence[Sequence[str]]) -> str:
     """A table whose cells are HTML already; the first column are the numbers of its lines."""
     lines = list(zip(*columns, strict=True))
+    left = 'style="text-align:left"'
     body = "".join(
-        f"<tr><td>{number}</td>" + "".join(f'<td style="text-align:left">{cell}</td>' for cell in line) + "</tr>"
+        f"<tr><td>{number}</td>" + "".join(f"<td {left}>{cell}</td>" for cell in line) + "</tr>"
         for number, line in enumerate(lines[:_MOST], start=1)
     )
     if len(lines) > _MOST:
         body += f'<tr><td></td><td colspan="{len(columns)}">and {len(lines) - _MOST:,} more</td></tr>'
-    names = "".join(f'<th style="text-align:left">{escape(name)}</th>' for name in head)
-    return f'<table><caption style="text-align:left">{escape(caption)}</caption><tr>{names}</tr>{body}</table>'
+    names = "".join(f"<th {left}>{escape(name)}</th>" for name in head)
+    # The caption stands before the table: within it, a narrow table would break it into many short lines.
+    return f'<div><p style="max-width:60em">{escape(caption)}</p><table><tr>{names}</tr>{body}</table></div>'
 
 
 def _line(row: NDArray[np.float64], among: NDArray[np.float64]) -> str:

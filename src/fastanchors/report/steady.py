@@ -112,7 +112,7 @@ def _in_halves(
         moved = compare(_profiles(pool.points[pool.chosen[k]]), profiles)
         firm = moved.verdicts.count("firm")
         found[k] = {
-            "statement": f"sought again in halves of the rows, {firm} of {k} {'is' if k == 1 else 'are'} firm; "
+            "statement": f"firm when sought again in halves of the rows: {firm} of {k}; "
             f"the largest move is {float(moved.angles.max()):.2g} rad",
             "verdicts": list(moved.verdicts),
         }

@@ -25,7 +25,8 @@ export function lines(state, ids, top, width, height) {
   const points = (row, piece) => piece.map(at => `${x(at).toFixed(1)} ${y(row[at]).toFixed(1)}`);
   const path = row => pieces.map(piece => `M${points(row, piece).join('L')}`).join('');
   const area = ([low, high]) => pieces.map(piece => `M${[...points(high, piece), ...points(low, piece).reverse()].join('L')}Z`).join('');
-  const label = at => (axis.labels ? axis.labels[at] : String(axis.at[at]));
+  const short = words => (words.trim() && Number.isFinite(Number(words)) ? String(Number(Number(words).toPrecision(4))) : words);
+  const label = at => (axis.labels ? short(axis.labels[at]) : String(axis.at[at]));
   const middle = Math.floor(axis.at.length / 2), end = axis.at.length - 1, name = ids.map(j => state.nameOf(j)).join(' and ');
   const style = j => tone(state.numberOf(j)), band = model.bands.get(ids[0]);
   return draw('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Values of ${name} over the columns` },
