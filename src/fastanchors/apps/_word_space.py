@@ -121,7 +121,7 @@ def word_space(
     if not paired.any():
         raise InvalidInputError("no document has two words or more: there is no co-occurrence")
     weights = np.divide(1.0, lengths - 1, out=np.zeros(lengths.size), where=paired)
-    transposed = sp.csr_array(H.T)
+    transposed = _transposed(H)
     sums = _product(transposed, paired[:, None].astype(np.float64), exact=True)[:, 0]
     words = np.flatnonzero(sums > 0)
     _check_rank(min(int(np.count_nonzero(paired)), words.size), k, "at most ")
@@ -140,6 +140,12 @@ def word_space(
     scatter = squares[:, 0] / sums[words] ** 2 - np.einsum("ij,ij->i", points, points) / effective
     one_document = float(np.maximum(scatter, 0.0) * effective @ sums[words] / sums.sum())
     return WordSpace(words, points, one_document / effective, sums / sums.sum(), effective, values, basis)
+
+
+def _transposed(H: sp.csr_array) -> sp.csr_array:
+    """Words × documents, its counts in the smallest type that holds them: mostly one byte each."""
+    small = H.data.astype(np.min_scalar_type(int(H.data.max())), copy=False)
+    return sp.csr_array(sp.csr_array((small, H.indices, H.indptr), shape=H.shape).T)
 
 
 def _check_rank(rank: int, k: int, about: str = "") -> None:
