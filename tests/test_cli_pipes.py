@@ -62,7 +62,7 @@ def test_standard_input_is_built_into_a_store(A, tmp_path):
 def test_standard_input_is_read_once(A, tmp_path):
     done = run("build", "-", tmp_path / "s", "--row-names", "-", given=as_csv(A))
     assert done.returncode == 2
-    assert b"can be given once" in done.stderr
+    assert b"can be used only once" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_options_reach_the_solver(place):
     found = answer("seek", place / "a.store", "-k", 2, "--budget", 50, "--seed", 5)
     assert found["cost"]["rows_read"] <= 50
     assert found["certificate"]["kind"] != "exact"
-    assert "its own view" in call("seek", place / "a.store", "-k", 2, "--normalize", "none", ok=False).output
+    assert "its own normalisation" in call("seek", place / "a.store", "-k", 2, "--normalize", "none", ok=False).output
 
 
 def test_auto(place):

@@ -156,7 +156,7 @@ def test_separable_refuses():
         datasets.separable(10, 5, 4, copies=5)
     with pytest.raises(InvalidInputError, match="mixing"):
         datasets.separable(10, 5, 2, mixing=3)
-    with pytest.raises(InvalidInputError, match="exclude"):
+    with pytest.raises(InvalidInputError, match="cannot be combined"):
         datasets.separable(10, 5, 2, condition=10, sparse=0.5)
     with pytest.raises(InvalidInputError, match="its own column"):
         datasets.separable(10, 3, 4, sparse=0.5)

@@ -159,7 +159,7 @@ def test_spectra_of_another_sensor_are_refused(tmp_path, scene):
             with pytest.raises(fa.errors.InvalidInputError, match=message):
                 CliRunner().invoke(app, [*map(str, command)], catch_exceptions=False)
     (tmp_path / "bad.csv").write_text("band,material1\n0,x\n")
-    with pytest.raises(fa.errors.StoreError, match=r"bad\.csv holds something that is not a number"):
+    with pytest.raises(fa.errors.StoreError, match=r"bad\.csv has a cell that is not a number"):
         CliRunner().invoke(
             app,
             ["encode", str(tmp_path / "z.npy"), str(tmp_path / "bad.csv"), "-o", str(tmp_path / "w.npy")],
