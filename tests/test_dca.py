@@ -16,7 +16,7 @@ from fastanchors import datasets
 from fastanchors.errors import InvalidInputError, RankError
 from fastanchors.metrics import anchor_recovery
 from fastanchors.solvers import dca
-from fastanchors.solvers._polls import _TURNS, Corners, Ends, exterior_angles, hull_corners, not_inside
+from fastanchors.solvers._votes import _TURNS, Corners, Ends, exterior_angles, hull_corners, not_inside
 from naive.sampling import NaiveSampleMatrix
 
 

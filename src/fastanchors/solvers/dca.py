@@ -18,8 +18,8 @@ from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError
 from ..greedy.nnls import NonnegativeSystem
 from ..matrix import RowMatrix
-from ._polls import Corners, Ends, Poll
 from ._solver import Selection, Solver
+from ._votes import Corners, Ends, Votes
 
 __all__ = ["DCA"]
 
@@ -135,7 +135,7 @@ class DCA(Solver):
                 )
             # Anchors missed in the first round are barely extreme in the requested directions: use both kinds now.
             kind = self.directions if done == 0 else "mixed"
-            for row, weight in self._ballot(data, self._draw(kind, data, k, s * self.dimension, rng), rng):
+            for row, weight in self._collect_votes(data, self._draw(kind, data, k, s * self.dimension, rng), rng):
                 votes[row] = votes.get(row, 0.0) + weight
             done += s
             candidates = np.array(sorted(votes), dtype=np.intp)
@@ -174,16 +174,16 @@ class DCA(Solver):
             x /= sigma[:rank, None]
         return np.asarray(Vt[:rank].T @ x)
 
-    def _ballot(
+    def _collect_votes(
         self, data: RowMatrix, directions: NDArray[np.float64], rng: np.random.Generator
     ) -> Iterator[tuple[int, float]]:
         """(row, votes) of one pass over the data; ``rng`` is for subclasses whose votes are random."""
         number = directions.shape[1]
         tie = _TIE_ROUNDED if data.rounded else _TIE
-        poll: Poll = Ends(number, tie) if self.dimension == 1 else Corners(number // 2, tie)
+        votes: Votes = Ends(number, tie) if self.dimension == 1 else Corners(number // 2, tie)
         for rows, P in projected(data, directions, cone=self.geometry == "cone"):
-            poll.add(rows, P)
-        return poll.votes()
+            votes.add(rows, P)
+        return votes.votes()
 
     def _certificate(self, k: int, s: int, candidates: int, votes: NDArray[np.float64]) -> Certificate:
         share = 1.0 - (self.delta / k) ** (1.0 / s)  # k·(1 − share)^s = δ

@@ -20,8 +20,8 @@ from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError
 from ..matrix import RowMatrix
 from ._lp import Geometry, check_geometry, check_memory, distinct_points, minimise
-from ._polls import Ends
 from ._solver import Selection, Solver
+from ._votes import Ends
 from .arora_lp import remove_nearest
 from .dca import choose
 
@@ -214,10 +214,10 @@ def by_columns(points: NDArray[np.float64], k: int, rng: np.random.Generator) ->
 
 def _extreme(points: NDArray[np.float64], size: int, k: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Rows to start from: ends of random lines, far from each other; if there are too few, the first rows."""
-    poll = Ends(20 * k, 1e-11)
-    poll.add(np.arange(len(points)), points @ rng.standard_normal((points.shape[1], 20 * k)))
+    ends = Ends(20 * k, 1e-11)
+    ends.add(np.arange(len(points)), points @ rng.standard_normal((points.shape[1], 20 * k)))
     votes = np.zeros(len(points))
-    for row, weight in poll.votes():
+    for row, weight in ends.votes():
         votes[row] += weight
     seen = np.flatnonzero(votes)
     start = seen[choose(points[seen], votes[seen], size)]

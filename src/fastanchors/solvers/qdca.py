@@ -119,7 +119,7 @@ class QDCA(DCA):
             raise InvalidInputError(f"beta must hold {data.shape[1]} finite numbers, got shape {direction.shape}")
         return data.dot(direction)
 
-    def _ballot(
+    def _collect_votes(
         self, data: RowMatrix, directions: NDArray[np.float64], rng: np.random.Generator
     ) -> Iterator[tuple[int, float]]:
         m, s = data.shape[0], directions.shape[1]

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from .._jit import jit
 
-__all__ = ["Corners", "Ends", "Poll"]
+__all__ = ["Corners", "Ends", "Votes"]
 
 _TURNS = np.stack([np.cos(np.arange(16) * np.pi / 8), np.sin(np.arange(16) * np.pi / 8)], axis=1)
 
 
-class Poll(Protocol):
+class Votes(Protocol):
     """Collects projections block by block, rows in increasing order, and then yields (row, votes) of extreme rows."""
 
     def add(self, rows: NDArray[np.intp], P: NDArray[np.float64]) -> None: ...
