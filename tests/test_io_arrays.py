@@ -15,8 +15,8 @@ from fastanchors.errors import InvalidInputError, InvalidTypeError, MissingExtra
 from fastanchors.io import open_source, register_object
 from fastanchors.io.matlab import open_mat
 from fastanchors.io.open import _OBJECTS
+from fastanchors.io.row_grouper import RowGrouper
 from fastanchors.io.row_source import block_bytes
-from fastanchors.io.triplets import RowGrouper
 
 h5py = pytest.importorskip("h5py", reason="extra io")
 pa = pytest.importorskip("pyarrow", reason="extra io")

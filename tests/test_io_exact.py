@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, InvalidTypeError, StoreError
 from fastanchors.io import open_source
-from fastanchors.io.triplets import RowGrouper, unsummed_csr
+from fastanchors.io.row_grouper import RowGrouper, unsummed_csr
 
 COORDINATE = "%%MatrixMarket matrix coordinate "
 

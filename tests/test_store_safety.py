@@ -476,7 +476,7 @@ def test_exchange_reports_what_went_wrong(tmp_path):
 KILLED = """
 import os, sys
 import fastanchors as fa
-import fastanchors.io.triplets as triplets
+import fastanchors.io.row_grouper as triplets
 real = triplets.RowGrouper.blocks
 
 def blocks(self):

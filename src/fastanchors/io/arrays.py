@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from .._validate import check_extent, check_sparse, numeric
 from ..errors import InvalidInputError, StoreError
 from .compressed import SliceReader, compressed_source
+from .row_grouper import unsummed_csr
 from .row_source import Source, read_names, reading, rebatch, row_slices, split
 from .scratch import scratch_file
-from .triplets import unsummed_csr
 
 __all__ = [
     "dense_source",

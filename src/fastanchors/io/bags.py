@@ -23,8 +23,8 @@ from .numbers import (
     piece_bytes,
     read_line,
 )
+from .row_grouper import RowGrouper
 from .row_source import Source, read_names, rebatch
-from .triplets import RowGrouper
 
 __all__ = ["read_docword", "read_ldac"]
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from .._validate import check_extent
 from ..errors import StoreError
+from .row_grouper import RowGrouper
 from .row_source import Source, reading
-from .triplets import RowGrouper
 
 __all__ = ["Reader", "SliceReader", "compressed_source", "coo_source"]
 

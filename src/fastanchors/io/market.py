@@ -13,8 +13,8 @@ from .._validate import check_extent
 from ..errors import StoreError
 from .arrays import spooled, spooled_columns
 from .numbers import check_line_count, line_chunks, malformed, open_bytes, parse_numbers, piece_bytes, read_line
+from .row_grouper import RowGrouper
 from .row_source import Source, read_names, row_slices
-from .triplets import RowGrouper
 
 __all__ = ["read_mtx"]
 

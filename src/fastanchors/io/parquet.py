@@ -16,9 +16,9 @@ from .addresses import openable
 from .arrays import read_at, rows_of_columns
 from .compressed import check_triplets
 from .name_spool import NameSpool
+from .row_grouper import RowGrouper
 from .row_source import Source, check_claim, numeric_dtype, read_names, reading
 from .scratch import scratch_file
-from .triplets import RowGrouper
 
 __all__ = ["read_parquet"]
 
