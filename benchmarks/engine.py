@@ -207,9 +207,12 @@ def out_of_core(report: Report, path: Path, gigabytes: float, k: int = 20, n: in
     rng = np.random.default_rng(1)
     step = 100_000
     parts = rng.random((k, n), dtype=np.float32)
+    noise = np.abs(rng.standard_normal((step + 1) * n, dtype=np.float32)) * np.float32(0.02 * parts.mean())
     for at in range(0, m, step):
-        rows = rng.dirichlet(np.ones(k), min(step, m - at)).astype(np.float32) @ parts
-        rows += np.abs(rng.standard_normal(rows.shape, dtype=np.float32)) * np.float32(0.02 * rows.mean())
+        shares = rng.standard_exponential((min(step, m - at), k), dtype=np.float32)
+        rows = (shares / shares.sum(axis=1, keepdims=True)) @ parts
+        begin = int(rng.integers(n))  # the same noise for other rows and columns: to draw as much takes too long
+        rows += noise[begin : begin + rows.size].reshape(rows.shape)[rng.permutation(len(rows))]
         target[at : at + step] = rows
     target.flush()
     del target

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._rng import as_generator
 from .._validate import check_flag, check_number, check_size
 from ..anchors import Certificate, Selection
 from ..errors import InvalidInputError, RankError, TooLargeError
@@ -178,8 +179,9 @@ class PaperFAS:
             draws=self.draws or polylog,
         )
 
-    def select(self, data: MeteredMatrix, k: int, rng: np.random.Generator) -> Selection:
+    def select(self, data: MeteredMatrix, k: int, rng: np.random.Generator | None) -> Selection:
         """Run Algorithm 1 on checked input."""
+        rng = as_generator(rng)
         S = data.sampled
         assert S is not None
         V = kappa = None

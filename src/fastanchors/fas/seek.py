@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._rng import as_generator
 from .._validate import check_number, check_size
 from ..anchors import Certificate, Selection
 from ..greedy.reader import Reader
@@ -69,13 +71,13 @@ class IndexedFAS:
         """The rows of ``A``: a matrix of any kind, or the path of a store or a file."""
         return MeteredMatrix(open_matrix(A, checked=False, budget=self.budget), self.budget)
 
-    def select(self, data: MeteredMatrix, k: int, rng: np.random.Generator) -> Selection:
+    def select(self, data: MeteredMatrix, k: int, rng: np.random.Generator | None) -> Selection:
         """The answer for one k."""
         found = self.select_many(data, [k], rng)
         return found if isinstance(found, Selection) else found[0]
 
     def select_many(
-        self, data: MeteredMatrix, sizes: Sequence[int], rng: np.random.Generator
+        self, data: MeteredMatrix, sizes: Sequence[int], rng: np.random.Generator | None
     ) -> Selection | list[Selection]:
         """The answer for the largest k, where the others are its beginnings; else one answer for each."""
         if isinstance(data.matrix, LoadedMatrix) and data.matrix.rows_in_file is not None:
@@ -88,17 +90,22 @@ class IndexedFAS:
         if isinstance(whole, Selection):
             return whole
         assert self.budget is not None
-        return near_or_sampled(data, whole, sizes, self.delta, rng, tol=self.tol, note=seek.note)
+        return near_or_sampled(data, whole, sizes, self.delta, seek.rng, tol=self.tol, note=seek.note)
 
 
 class _Seek:
     """One seek for k anchors."""
 
-    def __init__(self, options: IndexedFAS, data: MeteredMatrix, k: int, rng: np.random.Generator) -> None:
-        self.data, self.k, self.rng = data, k, rng
+    def __init__(self, options: IndexedFAS, data: MeteredMatrix, k: int, rng: np.random.Generator | None) -> None:
+        self.data, self.k, self._rng = data, k, rng
         self.tol, self.allow_fewer = options.tol, options.allow_fewer
         self.kept: Kept | None = None
         self.note: str | None = None  # what a certificate should say besides
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """Where draws come from."""
+        return as_generator(self._rng)
 
     def run(self) -> Selection | Index | None:
         """The answer where it can be proved within the budget; else the index as far as it goes, or None."""

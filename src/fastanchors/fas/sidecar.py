@@ -43,7 +43,7 @@ _PIECE_BYTES = 1 << 19  # rows in double precision and their coordinates stay in
 SMALL = 1 << 16  # entries of a matrix that is read whole faster than through an index
 _SPARSE_SHARE, _DENSE_SHARE = 0.02, 0.1  # of the bytes of the shards that sketches may add
 _WHOLE_SHARE, _WHOLE_FREE = 0.1, 1 << 22  # of the bytes of the shards that the index may add; bytes that never matter
-_AT_HAND = 1 << 30  # bytes of rows that a pass takes little time for
+_AT_HAND = 1 << 31  # bytes of rows that a pass takes little time for
 _FEW = 500  # rows by which it is judged how noisy they are
 _MANY_CHANGED = 1 << 25  # bytes of changed rows above which a fresh pass is better than holding them all
 

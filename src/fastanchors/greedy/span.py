@@ -40,6 +40,7 @@ class Span:
         self.largest_norm = reader.largest
         self._directions = np.empty((capacity, reader.shape[1]))
         self._step = 0
+        self._slacks: dict[bool, float] = {}
 
     @property
     def basis(self) -> NDArray[np.float64]:
@@ -50,6 +51,7 @@ class Span:
         """Take in the unit direction ``q``, orthogonal to the basis."""
         self._directions[self._step] = q
         self._step += 1
+        self._slacks.clear()
 
     def off_basis(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """The points less their projection on the basis; done twice, which is enough (Kahan, Parlett)."""
@@ -74,6 +76,11 @@ class Span:
 
     def slack(self, *, single: bool) -> float:
         """What ‖a‖² − Σ (a·q)² may be wrong by, relative to ‖a‖²."""
+        if single not in self._slacks:
+            self._slacks[single] = self._slack(single)
+        return self._slacks[single]
+
+    def _slack(self, single: bool) -> float:
         unit = SINGLE if single else DOUBLE
         delta, t = (self.reader.terms + 4) * unit, self._step  # two more where a view rounds its rows
         norm_error = self.reader.norm_error if single else delta

@@ -122,8 +122,11 @@ def farthest(residuals: Residuals, floor: float) -> Step | None:
     leaders = residuals.leaders(rough=True)
     if leaders.rows.size == 0:
         return None
-    if leaders.rows.size == 1 and abs(leaders.values[0] - floor**2) <= leaders.errors[0]:
-        leaders = residuals.exact(leaders.rows)
+    if leaders.rows.size == 1:
+        if abs(leaders.values[0] - floor**2) <= leaders.errors[0]:
+            leaders = residuals.exact(leaders.rows)
+        index = int(leaders.rows[0])
+        return Step(index, residuals.reader.row(index)) if leaders.values[0] > floor**2 else None
     if leaders.values.max() <= floor**2:
         return None
     at = choose(leaders.values, leaders.norms)
@@ -133,8 +136,6 @@ def farthest(residuals: Residuals, floor: float) -> Step | None:
 
 def doubt_of(leaders: Leaders, at: int) -> float:
     """By what fraction the residual chosen may fall short of the largest, beyond what counts as a tie."""
-    if leaders.rows.size == 1:
-        return 0.0
     largest = float((leaders.values + leaders.errors).max())
     chosen = max(0.0, float(leaders.values[at] - leaders.errors[at]))
     return 0.0 if chosen >= (1 - _NOT_A_TIE) * largest else 1 - math.sqrt(chosen / largest)

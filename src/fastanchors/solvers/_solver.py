@@ -16,6 +16,8 @@ from ..matrix import MeteredMatrix, RowMatrix, open_matrix
 
 __all__ = ["Selection", "Solver"]
 
+_UNUSED = np.random.default_rng(0)  # for algorithms that draw nothing: making one takes as long as a step of SPA
+
 
 class Solver(Parameters, ABC):
     """Base class of solvers: an object with options and the method :meth:`seek`.
@@ -43,6 +45,9 @@ class Solver(Parameters, ABC):
     #: that find vertices of a hull or a cone, of which there can be more than columns (k ≤ m)
     _limit: ClassVar[Literal["rank", "rows"]] = "rank"
 
+    #: whether the algorithm draws random numbers
+    _draws: ClassVar[bool] = True
+
     def seek(self, A: Any, k: int, *, rng: RngLike = None, layer: str | None = None) -> Anchors:
         """Find ``k`` anchor rows of ``A``.
 
@@ -67,7 +72,7 @@ class Solver(Parameters, ABC):
         data = MeteredMatrix(open_matrix(A, checked=not self._checks(), layer=layer))
         with data.reading():
             k = check_rank(k, data.shape, limit=self._limit)
-            found = self._select(data, k, as_generator(rng))
+            found = self._select(data, k, _UNUSED if rng is None and not self._draws else as_generator(rng))
         return self._result(data, found, started)
 
     def _checks(self) -> bool:

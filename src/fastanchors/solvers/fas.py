@@ -155,7 +155,7 @@ class FAS(Solver):
             Layer of AnnData (object or file) to read; None for its ``X``.
         """
         started = time.perf_counter()
-        generator = as_generator(rng)
+        generator = None if rng is None else as_generator(rng)  # which takes as long as a step, and few seeks draw
         data = self._engine.prepare(A if layer is None else open_matrix(A, layer=layer))
         k = k.tolist() if isinstance(k, np.ndarray) else k
         several = isinstance(k, Sequence) and not isinstance(k, str)
@@ -182,7 +182,7 @@ class FAS(Solver):
         return [self._size(each, shape) for each in k]
 
     def _noise_aware(
-        self, data: MeteredMatrix, sizes: Sequence[int], rng: np.random.Generator, started: float
+        self, data: MeteredMatrix, sizes: Sequence[int], rng: np.random.Generator | None, started: float
     ) -> list[Anchors]:
         """Select by the noise-aware rule, and by plain SPA where there is no noise."""
         from ..fas.noise_aware import can_see_noise, explain_no_noise, noise_aware, summary_of
@@ -202,7 +202,7 @@ class FAS(Solver):
         return results
 
     def _plain(
-        self, data: MeteredMatrix, sizes: Sequence[int], rng: np.random.Generator, started: float
+        self, data: MeteredMatrix, sizes: Sequence[int], rng: np.random.Generator | None, started: float
     ) -> list[Anchors]:
         """Select by SPA or by the paper's algorithm, with one run for all sizes if the anchors are nested."""
         if self._spa is not None or self.variant == "paper":
@@ -213,12 +213,12 @@ class FAS(Solver):
             return _prefixes(self._result(data, found, started), sizes, found.prefix_certificate, data.provenance)
         return [self._result(data, selection, started) for selection in found]
 
-    def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
+    def _select(self, data: RowMatrix, k: int, rng: np.random.Generator | None) -> Selection:
         metered = data if isinstance(data, MeteredMatrix) else MeteredMatrix(data)
         if self._spa is None:
             return self._engine.select(metered, k, rng)
         if self.precondition != "spa" or self.robust is not None:
-            return self._spa._select(metered, k, rng)
+            return self._spa._select(metered, k, as_generator(rng))
         first = self._engine.select(metered, k, rng)  # uses the index, if there is one
         return self._spa.after_first(metered, k, metered.dense_rows(first.indices))
 

@@ -60,6 +60,7 @@ class SPA(Solver):
     """
 
     name: ClassVar[str] = "spa"
+    _draws: ClassVar[bool] = False
 
     def __init__(
         self,

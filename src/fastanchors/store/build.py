@@ -32,7 +32,7 @@ from .store import Store
 __all__ = ["Progress", "build"]
 
 DEFAULT_MEMORY = 1 << 30
-_AT_HAND = 1 << 30  # bytes of rows that are read again at little cost
+_AT_HAND = 1 << 31  # bytes of rows that are read again at little cost
 _PER_ROW = 256  # bytes of memory for each row, where sidecars make use of that
 
 
