@@ -435,7 +435,8 @@ def _extended(data: MeteredMatrix, index: Index, steps: int, tol: float | None) 
     more = Run.of(found, sizes, Q, decisions, tied, exhausted=exhausted)
     whole = run.followed_by(more)
     tails = np.append(index.tails[: len(run)], ends)
-    norm = min(index.norm, math.sqrt(residuals.squared_norms[outside].max(initial=0.0)) * (1 + 1e-9))
+    largest = residuals.squared_norms[outside].max(initial=0.0) * (1 + residuals.reader.norm_error)
+    norm = min(index.norm, math.sqrt(largest) * (1 + 1e-9))
     return Index(whole, len(whole), coreset, tails, norm, index.rows, True, whole.exhausted, index.hull), doubtful
 
 

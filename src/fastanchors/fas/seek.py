@@ -22,7 +22,7 @@ from ..matrix.metered import BudgetExceeded, MeteredMatrix
 from .certificate import FEWEST, near_or_sampled, of_a_beginning
 from .changes import without
 from .index import PILOT, Index, build_index, extend_index, lazy_index
-from .sidecar import SMALL, Kept, at_hand, keep, mutable, noisy, recall, renew_index
+from .sidecar import SMALL, Kept, keep, mutable, noisy, recall, renew_index, some_rows
 
 __all__ = ["IndexedFAS"]
 
@@ -154,7 +154,7 @@ class _Seek:
         begins with the largest and may need few. In one pass where rows are many to read twice, or have a hull.
         """
         data, m = self.data, self.data.shape[0]
-        if data.budget is None and at_hand(data.matrix) and noisy(data, self.rng):
+        if data.budget is None and data.at_hand and noisy(data.rows(some_rows(m))):
             return lazy_index(data, steps, tol=self.tol), "made now by the engine"
         index = self._in_one_pass(steps)
         if index is not None:

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..errors import CorruptStoreError
-from ..matrix.contract import Mutable, RowMatrix, Rows
+from ..matrix.contract import Mutable, Rows
 from ..matrix.metered import MeteredMatrix
 from ..matrix.norm_draws import draw_by_weight
 from ..sampling.row_block import Block
@@ -29,13 +29,13 @@ from ..sampling.sparse_block import SparseBlock
 from ..store.sidecars import Arrays, Sidecar, SidecarHost
 from .bounds import Sketch, Thresholds, row_space
 from .changes import absorb
-from .coreset import Coreset, Run
+from .coreset import Coreset, Run, squared_norms_of
 from .hull import Hull
 from .index import NARROW, PILOT, SPARE, Index, index_of_sketch, lazy_index, pilot_rows
 from .read_once import ReadOnce
 from .sketch import Part, empty_part, padded, sketch_rows
 
-__all__ = ["SMALL", "STEPS", "FasSidecar", "Kept", "at_hand", "keep", "noisy", "recall", "renew_index"]
+__all__ = ["SMALL", "STEPS", "FasSidecar", "Kept", "keep", "noisy", "recall", "renew_index", "some_rows"]
 
 STEPS = 20  # anchors that a build prepares for
 _SEED = 20  # of the pilot: a build gives the same files each time
@@ -43,8 +43,7 @@ _PIECE_BYTES = 1 << 19  # rows in double precision and their coordinates stay in
 SMALL = 1 << 16  # entries of a matrix that is read whole faster than through an index
 _SPARSE_SHARE, _DENSE_SHARE = 0.02, 0.1  # of the bytes of the shards that sketches may add
 _WHOLE_SHARE, _WHOLE_FREE = 0.1, 1 << 22  # of the bytes of the shards that the index may add; bytes that never matter
-_AT_HAND = 1 << 31  # bytes of rows that a pass takes little time for
-_FEW = 500  # rows by which it is judged how noisy they are
+_FEW = 200  # rows by which it is judged how noisy they are
 _MANY_CHANGED = 1 << 25  # bytes of changed rows above which a fresh pass is better than holding them all
 
 
@@ -94,10 +93,10 @@ class FasSidecar(Sidecar):
         Sketches are for rows that are many to read again, and for the hull of rows that nearly are mixtures.
         """
         m = block.shape[0]
-        if self.rows_at_hand and _has_no_hull(block.rows(_some_rows(m, _FEW), view=True), np.random.default_rng(_SEED)):
+        if self.rows_at_hand and noisy(block.rows(some_rows(m), view=True)):
             self.temporary = True
             return {}
-        pilot = block.rows(_some_rows(m, PILOT), view=True)
+        pilot = block.rows(some_rows(m, PILOT), view=True)
         self.V = row_space(pilot, min(STEPS + SPARE, block.shape[1]), np.random.default_rng(_SEED))
         share = self.shares[isinstance(block, SparseBlock)]
         self.temporary = sum(x.nbytes for x in empty_part(m, self.V.shape[1])[1:]) > share * block.nbytes
@@ -146,7 +145,7 @@ class FasSidecar(Sidecar):
         if index is None or index.proved < len(index.run):
             allowance = min(most, 4096 + m // 64)
             renewed = renew_index(data, STEPS, np.random.default_rng(_SEED), allowance=allowance)
-            if renewed is None and (self.rows_at_hand or at_hand(store)):
+            if renewed is None and (self.rows_at_hand or store.at_hand):
                 renewed = lazy_index(data, STEPS)
             index = index if renewed is None else renewed
         if index is None or index.proved == 0:
@@ -163,27 +162,24 @@ class FasSidecar(Sidecar):
         return sum(parts) <= self.shares[store.is_sparse] * sum(shard.data["bytes"] for shard in store.manifest.shards)
 
 
-def at_hand(matrix: RowMatrix) -> bool:
-    """Whether a pass over the rows costs little: they are here, and not many bytes."""
-    size = matrix.dtype.itemsize + (4 if matrix.is_sparse else 0)
-    return matrix.in_process and size * matrix.nnz <= _AT_HAND
+def noisy(rows: Rows) -> bool:
+    """Whether some rows say that there is no hull worth keeping: they are too far from any space of a few anchors.
+
+    The eigenvalues of their Gram matrix, rows of unit length, say how far on average.
+    """
+    squares = squared_norms_of(rows)
+    full = squares > 0
+    if not full.any():
+        return False
+    scaled = sp.diags_array(1 / np.sqrt(squares[full])) @ rows[full].astype(np.float64)
+    gram = scaled @ scaled.T
+    values = np.linalg.eigvalsh(gram.toarray() if sp.issparse(gram) else gram)
+    return bool(values[: -(STEPS + SPARE)].sum() > NARROW**2 * len(values))
 
 
-def noisy(data: MeteredMatrix, rng: np.random.Generator) -> bool:
-    """Whether a few rows say that there is no hull worth keeping."""
-    return _has_no_hull(data.rows(_some_rows(data.shape[0], _FEW)), rng)
-
-
-def _some_rows(m: int, count: int) -> NDArray[np.int64]:
+def some_rows(m: int, count: int = _FEW) -> NDArray[np.int64]:
+    """The numbers of so many rows, drawn by a fixed seed."""
     return np.sort(np.random.default_rng(_SEED).choice(m, min(m, count), replace=False))
-
-
-def _has_no_hull(rows: Rows, rng: np.random.Generator) -> bool:
-    """Whether rows are farther from the space of a few anchors than the hull of these may be from rows of use."""
-    V = row_space(rows, min(STEPS + SPARE, rows.shape[1]), rng)
-    part = empty_part(rows.shape[0], V.shape[1])
-    sketch_rows(rows, padded(V) if sp.issparse(rows) else V, part, 0)
-    return bool(np.median(part.left) > NARROW)
 
 
 def _stored(arrays: Arrays, shape: tuple[int, int], start: int, stop: int) -> Rows:

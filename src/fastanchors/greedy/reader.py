@@ -162,6 +162,11 @@ class Reader:
         """Whether rows are looked at where they lie."""
         return self._memory is not None
 
+    @property
+    def at_hand(self) -> bool:
+        """Whether a look at all rows costs little more than the products."""
+        return self._memory is not None or self.data.at_hand
+
     def project_all(self, q: NDArray[np.float64], *, single: bool = False) -> NDArray[Any]:
         """a·q of every row, in double precision or in single."""
         matrix = self._matrix

@@ -207,7 +207,7 @@ class Residuals(Span):
         """A pool that has all leaders; False where there are too many for one."""
         # The first direction is common to all rows: dense ones are looked at without asking which, unless on disk.
         reader = self.reader
-        at_hand = not reader.sparse and (reader.in_memory or not reader.data.in_process)
+        at_hand = not reader.sparse and (reader.at_hand or not reader.data.in_process)
         common = self._step == 1 and self._pool is None and at_hand
         size = 0 if self._pool is None else len(self._pool.rows)
         capacity, floor = self._capacity(), np.inf if common else self._floor()
@@ -257,7 +257,7 @@ class Residuals(Span):
 
     def _most(self) -> float:
         """Share of the rows from which all are looked at: dense rows at hand are read in order at little cost."""
-        if self.reader.sparse or not self.reader.in_memory:
+        if self.reader.sparse or not self.reader.at_hand:
             return _MOST
         last = self._step >= len(self._directions) - 1
         return _MOST if last else 0.0  # further steps would want others

@@ -29,6 +29,7 @@ __all__ = ["DOUBLE", "SINGLE", "Mutable", "RowMatrix", "Rows", "SampleAccess", "
 _Result = TypeVar("_Result")
 
 _BLOCK_BYTES = 1 << 23  # bytes of a block in double precision
+_AT_HAND = 1 << 31  # bytes of rows in a file that the system holds on to
 #: unit roundoff of single and of double precision
 SINGLE = 2.0**-24
 DOUBLE = 2.0**-53
@@ -127,6 +128,12 @@ class RowMatrix(ABC):
     def in_process(self) -> bool:
         """Whether functions passed to :meth:`map_blocks` run in this process and may write to its arrays."""
         return True
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether a pass over the rows costs little: they are here, and not so many that each reads a disk."""
+        size = self.dtype.itemsize + (4 if self.is_sparse else 0)
+        return self.in_process and size * self.nnz <= _AT_HAND
 
     def reading(self) -> AbstractContextManager[None]:
         """A context in which no other thread can change the matrix, so that several reads see the same state."""

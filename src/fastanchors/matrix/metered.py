@@ -67,6 +67,10 @@ class MeteredMatrix(RowMatrix):
         return self.matrix.in_process
 
     @property
+    def at_hand(self) -> bool:
+        return self.matrix.at_hand
+
+    @property
     def nnz(self) -> int:
         return self.matrix.nnz
 

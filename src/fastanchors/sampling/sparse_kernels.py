@@ -98,13 +98,13 @@ def fill_rows(
     The quotient is computed in double precision for every type of the result. Returns False if an entry is outside the
     ``columns``, if the number of non-zeros differs from ``indptr``, or if a row with norm zero has any.
     """
-    sound, beyond, limit = True, False, np.uint64(columns)  # of which a negative number is far beyond
+    sound, limit = True, np.uint64(columns)  # a negative column is far beyond
     for k in range(places.size):
         row = wanted[places[k]] - first
         put = indptr[places[k]]
         for at in range(begin[row], end[row]):
             if data[at] != 0:
-                beyond |= np.uint64(other[at]) >= limit
+                sound &= bool(np.uint64(other[at]) < limit)
                 out_columns[put] = other[at]
                 if l1.size > 0:
                     if l1[row] == 0:
@@ -114,7 +114,7 @@ def fill_rows(
                     out_data[put] = data[at]
                 put += 1
         sound &= put == indptr[places[k] + 1]
-    return sound and not beyond
+    return sound
 
 
 @jit
