@@ -454,11 +454,12 @@ class Store(SampleDelegate, SidecarHost):
     def map_stored(
         self, function: Callable[..., _Result], *shared: Any, block_rows: int | None = None
     ) -> list[_Result]:
-        """As in :class:`RowMatrix`; releases the pages of shards after they were read."""
+        """As in :class:`RowMatrix`; releases the pages of shards after they were read if they are many."""
         changed = self._changed_blocks()
+        many = sum(block.entries.nbytes for block in self._blocks) > self.memory_limit // 2
 
         def passed(number: int) -> None:
-            if number not in changed:
+            if many and number not in changed:
                 release_pages(self._blocks[number].entries)
 
         return self._matrix.map_stored(function, *shared, block_rows=block_rows, passed=passed)
