@@ -190,9 +190,9 @@ def index_of_a_store(report: Report, rng: np.random.Generator) -> None:
         build = seconds.pop("without")
         rows.append([name, build, *(each / build - 1 for each in seconds.values())])
     report.text(
-        "Processor seconds of a build (the least of ten: writing takes more on a busy machine), and what the index adds to it as a share of that: as it is made, by sketches, "
-        "and together with the coordinates of noise-aware seeks (the default of `fa.build`). Goals: 0.15 dense, 0.3 "
-        "sparse."
+        "Processor seconds of a build (the least of ten: writing takes more on a busy machine), and what the index "
+        "adds to it as a share of that: as it is made, by sketches, and together with the coordinates of "
+        "noise-aware seeks (the default of `fa.build`). Goals: 0.15 dense, 0.3 sparse."
     )
     report.table(["store", "build, s", "index", "index by sketches", "index and coordinates"], rows)
 
