@@ -7,6 +7,7 @@ import pytest
 import scipy.io
 
 import fastanchors as fa
+from fastanchors.apps._cube import as_cube
 from fastanchors.errors import InvalidInputError, StoreError, TooLargeError
 from fastanchors.io import open_source
 from fastanchors.io.scene import SceneInfo
@@ -218,6 +219,11 @@ def test_cubes_in_npy(tmp_path, bands, order):
         source = open_source(path, bands=bands)
         assert np.array_equal(whole(source, max_bytes), CUBE.reshape(-1, 5))
         assert source.scene.shape == (4, 3)
+    np.savez(tmp_path / "only.npz", cube=CUBE)
+    with pytest.raises(
+        InvalidInputError, match="no two-dimensional array; for a cube, pass the band axis: bands='last'"
+    ):
+        open_source(tmp_path / "only.npz")
     with pytest.raises(InvalidInputError, match="pass the band axis: bands='last'"):
         open_source(path)
     with pytest.raises(InvalidInputError, match="bands must be"):
@@ -330,6 +336,16 @@ def test_images_of_spectral_python(tmp_path, interleave):
         assert source.scene.ignore == np.float32(-9999 * 0.1 / scaled)
         assert source.scene.units == "nm"
         assert source.scene.map_info["map info"].startswith("UTM")
+
+
+def test_the_only_cube_of_a_dataset():
+    xarray = pytest.importorskip("xarray", reason="not an extra: whoever has such an array has the library")
+    array = xarray.DataArray(CUBE, dims=("y", "x", "band"))
+    data = xarray.Dataset({"reflectance": array, "mask": array[:, :, 0]})
+    np.testing.assert_array_equal(as_cube(data).pixels, as_cube(array).pixels)
+    for wrong in (data.assign(other=array), data[["mask"]]):
+        with pytest.raises(InvalidInputError, match=r"one of its arrays has three axes; here: (reflectance, oth|none)"):
+            as_cube(wrong)
 
 
 def test_arrays_of_xarray(tmp_path):

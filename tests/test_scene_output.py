@@ -115,6 +115,34 @@ def test_pictures_of_spectra_maps_and_residual(tmp_path, result):
     assert all(path.read_bytes()[:4] == b"\x89PNG" for path in files)
 
 
+def test_the_axis_of_the_bands_is_asked_for_and_taken(tmp_path, scene):
+    """What a message advises is an option of the command that gave it."""
+    np.save(tmp_path / "x.npy", np.moveaxis(scene.cube, 2, 0))
+    for command in ("seek", "report", "explore"):
+        more = ("--no-browser",) if command == "explore" else ("-k", 3, "-o", tmp_path / f"{command}.html")
+        refused = run(command, tmp_path / "x.npy", *more[: 2 if command == "seek" else None])
+        assert refused.exit_code == 1
+        assert "pass the band axis: --bands 'last'" in str(refused.exception)
+    found = json.loads(run("seek", tmp_path / "x.npy", "-k", 3, "--bands", "first", "--json").stdout)
+    assert found["shape"] == [720, 40]
+    assert run("report", tmp_path / "x.npy", "-k", 3, "-o", tmp_path / "r.html", "--bands", "first").exit_code == 0
+    assert run("build", tmp_path / "x.npy", tmp_path / "store", "--bands", "first").exit_code == 0
+    out = tmp_path / "out"
+    assert run("unmix", tmp_path / "x.npy", "-k", 3, "-o", out, "--no-pictures", "--bands", "first").exit_code == 0
+    encoded = ("encode", tmp_path / "x.npy", out / "endmembers.csv", "-o", tmp_path / "w.npy", "--sum-to-one")
+    assert run(*encoded, "--bands", "first").exit_code == 0
+    np.testing.assert_allclose(
+        np.load(tmp_path / "w.npy").reshape(24, 30, 3), np.load(out / "abundances.npy"), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("rule", ["spa", "whitened"])
+def test_the_rule_is_told(tmp_path, scene, rule):
+    np.save(tmp_path / "x.npy", scene.cube)
+    told = run("unmix", tmp_path / "x.npy", "-k", 3, "-o", tmp_path / "out", "--no-pictures", "--selection", rule)
+    assert ("plain SPA selects" if rule == "spa" else "by the rule 'whitened'") in told.output
+
+
 def test_a_scene_is_encoded_in_the_spectra_of_another(tmp_path, scene):
     cube = scene.cube.copy()
     cube[3, 4, 5] = np.nan

@@ -126,7 +126,7 @@ def as_cube(
         if shape is not None and shape != scene.shape:
             raise InvalidInputError(f"{scene.name} already has the shape {scene.shape}, got {shape}")
         if bands is not None:
-            raise InvalidInputError(f"{scene.name} already tells which axis its bands are; leave out bands=")
+            raise InvalidInputError(f"{scene.name} already tells which axis its bands are; leave out bands=…")
         return scene
     if is_scene_object(scene):
         source = scene_object(scene, bands=bands)

@@ -31,10 +31,10 @@ _GAIN = 0.05  # ... must explain all pixels better by so much...
 _MISSED = 1.0  # ... and miss the simplex by more than this part of its least height
 _FEWEST = 4  # points in a group that was not asked for...
 _RAREST = 1e-3  # ... and part of all points
-_JUDGES = 1 << 13  # pixels that judge
+_JUDGES = 1 << 12  # pixels that judge
 _BRIGHTER = 2.0  # times is the most that the brightness of a group may be off
 _WORSE = 0.1  # by so much more may mixtures miss with another brightness
-_TRIED = 1 << 15  # pixels on which sizes and geometries are compared
+_TRIED = 1 << 14  # pixels on which sizes and geometries are compared
 
 _Array = NDArray[np.float64]
 _Groups = list[NDArray[np.intp]]

@@ -64,8 +64,13 @@ def how_shown(rows: Any, kind: str, image: tuple[int, int] | None) -> dict[str, 
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options for the layout of a .csv or .tsv file."""
+    """Options for the layout of a .csv or .tsv file, or of an array with three axes."""
     for option in (
+        click.option(
+            "--bands",
+            type=click.Choice(["first", "middle", "last"]),
+            help="Which axis of a cube in .npy or .npz holds the bands: its rows are then pixels.",
+        ),
         click.option("--encoding", help="Encoding of a .csv or .tsv file, if it is not UTF-8: latin-1, cp1252, …"),
         click.option("--separator", type=_Separator(), help="Separator of the fields of a .csv file: ';', 'tab', …"),
         click.option(

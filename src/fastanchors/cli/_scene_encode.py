@@ -23,7 +23,7 @@ __all__ = ["encode_scene", "is_endmembers"]
 
 _IMAGES = (".img", ".tif")
 _BLOCK = 1 << 16  # pixels whose weights are written at a time
-_OPTIONS = ("variable",)  # options of the reader that apply to scenes
+_OPTIONS = ("variable", "bands")  # options of the reader that apply to scenes
 
 
 def is_endmembers(anchors: str) -> bool:
@@ -57,7 +57,7 @@ def encode_scene(
     spectra, waves = _spectra(Path(anchors))
     names = [f"material {j + 1}" for j in range(len(spectra))]
     with working(f"encoding {source.name}"), scratch_file() as room:
-        cube = read_cube(source, variable=options.get("variable"))
+        cube = read_cube(source, variable=options.get("variable"), bands=options.get("bands"))
         _check_bands(cube, spectra, waves, anchors)
         dropped = np.flatnonzero(~spectra.any(axis=0))  # bands that unmix left out are zero
         data = usable(cube, dropped=dropped, signed=True)

@@ -130,7 +130,11 @@ def read_npz(
         if {"topics", "mixtures"} <= set(candidates):
             cure = "fastanchors encode DOCUMENTS MODEL takes it, and fa.apps.load_topics reads it"
             raise InvalidInputError(f"{name} is a saved topic model: {cure}; or choose an array with variable=…")
-        raise InvalidInputError(f"{name}: choose one of its arrays with variable=…: {', '.join(candidates) or 'none'}")
+        if candidates:
+            raise InvalidInputError(f"{name}: choose one of its arrays with variable=…: {', '.join(candidates)}")
+        cubes = any(len(shape) == 3 for shape, *_ in members.values())
+        hint = "; for a cube, pass the band axis: bands='last'" if cubes else ""
+        raise InvalidInputError(f"{name} holds no two-dimensional array{hint}")
     key = variable or candidates[0]
     (m, n), fortran, dtype = members[key]
 

@@ -141,7 +141,7 @@ def cube_source(
     axes = band_axes(bands, name)
     cube = open_cube()
     if len(cube.shape) != 3:
-        raise InvalidInputError(f"{name} is not a cube: it has the shape {tuple(cube.shape)}; remove bands=")
+        raise InvalidInputError(f"{name} is not a cube: it has the shape {tuple(cube.shape)}; remove bands=…")
     lines, samples, count = (int(cube.shape[axis]) for axis in axes)
 
     def read_lines(first: int, last: int) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Read image objects of other libraries: ``spectral.open_image`` (SPy) and xarray's ``DataArray``.
+"""Read image objects of other libraries: ``spectral.open_image`` (SPy), xarray's ``DataArray`` and ``Dataset``.
 
 Neither library is imported: objects are recognised by the module of their class.
 """
@@ -24,19 +24,21 @@ _WAVE_NAMES = ("wavelength", "wavelengths", "center_wavelength", "central_wavele
 
 
 def is_scene_object(source: Any) -> bool:
-    """Whether ``source`` is an image of SPy or an array of xarray."""
+    """Whether ``source`` is an image of SPy, or an array or data set of xarray."""
     return _library(source) is not None
 
 
 def scene_object(source: Any, *, bands: str | None = None) -> Source:
     """The object as pixels × bands; ``bands`` is the band axis if the object does not name it."""
-    return _from_xarray(source, bands) if _library(source) == "xarray" else _from_spectral(source)
+    if _library(source) != "xarray":
+        return _from_spectral(source)
+    return _from_xarray(_only_cube(source) if hasattr(source, "data_vars") else source, bands)
 
 
 def _library(source: Any) -> str | None:
     for each in type(source).__mro__:
         library, name = each.__module__.partition(".")[0], each.__name__
-        if (library, name) in (("spectral", "Image"), ("xarray", "DataArray")):
+        if (library, name) in (("spectral", "Image"), ("xarray", "DataArray"), ("xarray", "Dataset")):
             return library
     return None
 
@@ -72,6 +74,17 @@ def _from_spectral(image: Any) -> Source:
         info.map_info,
     )
     return scene_source("the image", lambda first, last: cube[first:last], (lines, samples, count), cube.dtype, scene)
+
+
+def _only_cube(dataset: Any) -> Any:
+    """The array of a ``Dataset`` that has three axes."""
+    cubes = [str(name) for name, array in dataset.data_vars.items() if array.ndim == 3]
+    if len(cubes) != 1:
+        listed = ", ".join(cubes) or "none"
+        raise InvalidInputError(
+            f"a Dataset is a scene where one of its arrays has three axes; here: {listed}. Pass one"
+        )
+    return dataset[cubes[0]]
 
 
 def _from_xarray(array: Any, bands: str | None) -> Source:
