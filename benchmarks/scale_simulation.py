@@ -7,6 +7,9 @@ Workers are threads of this process and their work is sleep, so that one machine
 worker answers for as many rows as each of the hundred machines of ``docs/scale.md``, so the work of a worker stays the
 same and whatever is added comes from Dask. The questions, their order and the bytes of their answers are those of a
 real build; how long each would take follows from the constants of ``benchmarks/results/scale.md``, scaled down.
+
+As work is sleep, the processor time of this process is that of Dask: its client, its scheduler and all its workers, in
+one interpreter. So what is told of a message and of a task is an upper bound of what a scheduler of its own would need.
 """
 
 from __future__ import annotations
@@ -15,20 +18,33 @@ import logging
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import dask
+import dask.array as da
+import numpy as np
 from distributed import Client, LocalCluster
 
 import fastanchors as fa
+from _scale_model import BLOCK, COLUMNS, CORES, MACHINES, ROWS, batches, lazy_matrix
 from _table import Report, arguments
 from fastanchors.dask.parts import HeldParts
-from fastanchors.dask.tasks import Pool, calls
-from scale import BLOCK, COLUMNS, CORES, MACHINES, ROWS, batches, lazy_matrix
+from fastanchors.dask.tasks import Pool, on_block
 
-FASTER = 20  # than the true work
+FASTER = 50  # than the true work
 EACH = ROWS // MACHINES  # rows of a worker
+TASKS = 4 * ROWS * COLUMNS / BLOCK  # blocks of the whole matrix
+TOGETHER = ("rows", "_drawn")  # answers of one size, whoever gives them: workers share it
 RATES = {"bounds": 1.78e6, "suspects": 1.78e6, "mixtures": 7.49e6, "part-look": 0.24e6}  # rows/s of a core
 MAKING = 1.0 / 1e9 + 1.0 / 330e6 / CORES + 1.55 / 1e9  # seconds a byte and machine: read, make and write a shard
+
+# A hundred workers in one process would each look after the memory of all, pause, and collect garbage for ever;
+# samplers of their stacks and of the system would take most of the interpreter.
+QUIET = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.admin.tick.interval": "1s",
+}
 
 
 class Nothing:
@@ -41,7 +57,7 @@ class Nothing:
 def answer(part, seconds, size):
     """What a worker does: nothing, for so long."""
     time.sleep(seconds)
-    return bytes(size)
+    return np.zeros(size, np.uint8)
 
 
 def questions():
@@ -75,80 +91,96 @@ def flat(answers):
             yield each
 
 
+class Took(NamedTuple):
+    """Seconds, and those of the processor: what Dask needs."""
+
+    seconds: float
+    processor: float
+
+
+def took(step):
+    start, processor = time.perf_counter(), time.process_time()
+    step()
+    return Took(time.perf_counter() - start, time.process_time() - processor)
+
+
 def simulate(workers, asked, blocks):
-    """Seconds of the rounds, of the tasks that write shards, and of as many tasks that do nothing."""
-    cluster = LocalCluster(
-        n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=logging.ERROR
-    )
-    with cluster, Client(cluster) as client:
+    """What all rounds took, and what the tasks that write shards did."""
+    options = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "memory_limit": 0}
+    with (
+        dask.config.set(QUIET),
+        LocalCluster(**options, dashboard_address=None, silence_logs=logging.ERROR) as cluster,
+        Client(cluster) as client,
+    ):
         pool = Pool(client)
         parts = HeldParts(pool, [Nothing()] * workers, [EACH * w for w in range(workers + 1)])
-        parts.each("first", answer, None, None, (0.0, 0))
-        start = time.perf_counter()
-        for name, seconds, size in asked:
-            parts.each(name, answer, None, None, (seconds / FASTER, size))
-        rounds = time.perf_counter() - start
-        idle = timed_tasks(pool, blocks * workers, 0.0)
-        work = timed_tasks(pool, blocks * workers, BLOCK * MAKING / FASTER)
-    return rounds, work, idle
+
+        def rounds():
+            for name, seconds, size in asked:
+                size = size // workers if name in TOGETHER else size
+                parts.each(name, answer, None, None, (seconds / FASTER, size))
+
+        def tasks():
+            count = blocks * workers
+            X = da.zeros((count, 1), chunks=(1, 1))
+            pool.compute(on_block("shard", answer, X, [()] * count, (BLOCK * MAKING / FASTER, 2_400)))
+
+        parts.each("first", answer, None, None, (0.0, 0))  # starts the actors
+        return took(rounds), took(tasks)
 
 
-def timed_tasks(pool, count, seconds):
-    tasks = calls("shard", answer, [None] * count, [()] * count, (seconds, 2_400))
-    start = time.perf_counter()
-    pool.compute(tasks)
-    return time.perf_counter() - start
-
-
-def main():
-    options = arguments(__doc__)
-    asked, blocks = questions(), 2 if options.quick else 16
-    true_blocks = 4 * ROWS * COLUMNS / BLOCK
-    ideal, task = sum(seconds for _, seconds, _ in asked) / FASTER, BLOCK * MAKING / FASTER
-    report = Report("scale_simulation", "A build on simulated workers", options, ("dask", "distributed"))
+def simulation(report, sizes, blocks):
+    """Add the tables to a report; seconds of Dask for a message and for a task, on the most workers."""
+    asked = questions()
+    work = sum(seconds for _, seconds, _ in asked)
     report.text(
-        f"Each worker has {EACH:,} rows, and works {FASTER} times as fast as the constants say. An index takes "
-        f"{len(asked)} rounds, in each of which every worker gets one message; a worker works {ideal:.2f} s for them. "
-        f"It writes {blocks} blocks instead of {true_blocks / MACHINES:.0f}, each in {task:.3f} s."
+        f"A build on simulated workers. Each has {EACH:,} rows, and works {FASTER} times as fast as the constants say. "
+        f"An index takes {len(asked)} rounds, in each of which every worker gets one message; a worker works "
+        f"{work / FASTER:.2f} s for them. It writes {blocks} blocks instead of {TASKS / MACHINES:.0f}, each in "
+        f"{BLOCK * MAKING / FASTER:.3f} s, {blocks * BLOCK * MAKING / FASTER:.2f} s together."
     )
-    rows, found = [], {}
-    for workers in (1, 10) if options.quick else (1, 10, 100):
-        rounds, work, idle = found[workers] = simulate(workers, asked, blocks)
-        count = blocks * workers
-        rows.append(
-            (
-                workers,
-                len(asked),
-                len(asked) * workers,
-                rounds,
-                1000 * (rounds - ideal) / len(asked) / workers,
-                count,
-                work,
-                work / (blocks * task),
-                1000 * idle / count,
-            )
-        )
+    found = {workers: simulate(workers, asked, blocks) for workers in sizes}
     report.table(
         (
             "workers",
             "rounds",
             "messages",
             "all rounds, s",
-            "added per message, ms",
+            "Dask, ms of processor a message",
             "tasks",
             "all tasks, s",
-            "times the work",
-            "a task without work, ms",
+            "Dask, ms of processor a task",
         ),
-        rows,
+        [
+            (
+                workers,
+                len(asked),
+                len(asked) * workers,
+                rounds.seconds,
+                1000 * rounds.processor / len(asked) / workers,
+                blocks * workers,
+                tasks.seconds,
+                1000 * tasks.processor / blocks / workers,
+            )
+            for workers, (rounds, tasks) in found.items()
+        ],
     )
-    workers = max(found)
-    rounds, _, idle = found[workers]
-    tasks_seconds, rounds_seconds = true_blocks * idle / blocks / workers, rounds - ideal
+    workers, (rounds, tasks) = max(found.items())
+    message, task = rounds.processor / len(asked) / workers, tasks.processor / blocks / workers
+    scheduler = TASKS * task + len(asked) * MACHINES * message
+    true = TASKS / MACHINES * BLOCK * MAKING + work
     report.text(
-        f"At {ROWS:.0e} rows on {MACHINES} machines Dask would so take {tasks_seconds:.1f} s for {true_blocks:,.0f} "
-        f"tasks, most of it while workers work, and {rounds_seconds:.1f} s for the rounds; measured on {workers}."
+        f"With a message and a task as on {workers} workers, Dask would need {scheduler:.0f} s for the {TASKS:,.0f} "
+        f"tasks and {len(asked)} rounds of {ROWS:.0e} rows on {MACHINES} machines, during which a worker works "
+        f"{true:.0f} s: client, scheduler and workers share one interpreter here, so this is an upper bound."
     )
+    return message, task
+
+
+def main():
+    options = arguments(__doc__)
+    report = Report("scale_simulation", "A build on simulated workers", options, ("dask", "distributed"))
+    simulation(report, *(((1, 10), 2) if options.quick else ((1, 10, 100), 16)))
     report.save()
     return 0
 
