@@ -98,7 +98,7 @@ _HOME = {
 
 # Functions of higher rooms that lower rooms call through the registry, first those that open, build or verify sources.
 register("file", lambda: load(f"{__name__}.fas", {"open_file": "opening"}, "open_file"))
-register("dask", lambda: load(f"{__name__}.dask", {"open_collection": "opening"}, "open_collection"))
+register("dask", lambda: load(f"{__name__}.dask", {"open_collection": "matrix"}, "open_collection"))
 register("object build", lambda: load(f"{__name__}.dask", {"build_objects": "object_store"}, "build_objects"))
 register("object store", lambda: load(f"{__name__}.dask", {"open_objects": "object_store"}, "open_objects"))
 register("object verify", lambda: load(f"{__name__}.dask", {"verify_objects": "object_store"}, "verify_objects"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ from numpy.typing import NDArray
 from ..errors import InvalidInputError
 from ..matrix.contract import Rows
 from .collection import Collection, as_block, check_length, layout
-from .tasks import Pool
+from .tasks import Pool, on_blocks
 
-__all__ = ["lazy_mixtures", "lazy_rows", "stacked"]
+__all__ = ["lazy_mixtures", "lazy_rows"]
 
 
 def lazy_rows(
@@ -25,13 +24,12 @@ def lazy_rows(
     Nothing is computed. Where Dask does not know the lengths of blocks, rows are counted from the block and
     ``matrix_name`` names it.
     """
-    collection = Collection(X, Pool())
-    lengths: Sequence[int | None] = collection.layout.lengths or [None] * collection.count
-    starts = np.cumsum([0, *(length or 0 for length in lengths)], dtype=np.int64).tolist()
-    own = [(i, start, length) for i, (start, length) in enumerate(zip(starts, lengths))]
-    tasks = collection.tasks(name, _on_rows, range(collection.count), own, (function, shared, columns, dtype.str))
-    shapes = [(np.nan if length is None else length, columns) for length in lengths]
-    return stacked(tasks, shapes, np.empty((0, columns), dtype))
+    made = Collection(X, Pool())
+    lengths: Sequence[int | None] = made.layout.lengths or [None] * made.count
+    own = list(zip(range(made.count), made.starts, lengths))
+    empty = np.empty((0, columns), dtype)
+    known = [np.nan if length is None else length for length in lengths]
+    return on_blocks(name, _on_rows, made.blocks, own, (function, shared, empty), known, empty)
 
 
 def lazy_mixtures(F: Any, C: NDArray[Any]) -> Any:
@@ -46,13 +44,6 @@ def _mixed(F: Rows, first_row: int, name: str, C: NDArray[Any]) -> Rows:
     return F @ C
 
 
-def stacked(tasks: Sequence[Any], shapes: Sequence[tuple[float, int]], meta: Any) -> Any:
-    """A lazy Dask array whose blocks of rows are those tasks; ``meta`` is an empty block."""
-    da = import_module("dask.array")
-    blocks = [da.from_delayed(task, shape, meta=meta) for task, shape in zip(tasks, shapes, strict=True)]
-    return da.concatenate(blocks, allow_unknown_chunksizes=True)
-
-
 def _on_rows(
     block: Any,
     number: int,
@@ -60,12 +51,10 @@ def _on_rows(
     length: int | None,
     function: Callable[..., Rows],
     shared: tuple[Any, ...],
-    columns: int,
-    dtype: str,
+    empty: NDArray[Any],
 ) -> Rows:
     check_length(block, number, length, "X")
-    rows = as_block(block)
-    if rows.shape[0] == 0:
-        return np.empty((0, columns), dtype)
+    if block.shape[0] == 0:
+        return empty
     name = "X" if length is not None else f"block {number} of X: X"
-    return function(rows, 0 if length is None else start, name, *shared).astype(dtype, copy=False)
+    return function(as_block(block), start, name, *shared).astype(empty.dtype, copy=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +11,10 @@ import scipy.sparse as sp
 
 from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix.contract import Rows
-from .parts import TaskParts
-from .tasks import Pool, calls, on_block
+from .parts import Question, TaskParts
+from .tasks import Pool, on_blocks
 
-__all__ = ["Collection", "as_block", "check_length", "is_frame", "layout"]
+__all__ = ["Collection", "as_block", "check_length", "is_frame", "layout", "stacked"]
 
 
 def is_frame(lazy: Any) -> bool:
@@ -76,6 +77,13 @@ def as_block(block: Any) -> Rows:
     return np.asarray(block.to_numpy() if hasattr(block, "to_numpy") else block)
 
 
+def stacked(blocks: Sequence[Any], shapes: Sequence[tuple[float, int]], meta: Any) -> Any:
+    """A lazy Dask array of tasks that give blocks of rows; ``meta`` is an empty block."""
+    da = import_module("dask.array")
+    made = [da.from_delayed(block, shape, meta=meta) for block, shape in zip(blocks, shapes, strict=True)]
+    return da.concatenate(made, allow_unknown_chunksizes=True)
+
+
 class Collection(TaskParts):
     """A Dask array or data frame as blocks of whole rows, which are computed anew whenever they are asked.
 
@@ -85,25 +93,28 @@ class Collection(TaskParts):
         Layout
     count : int
         Number of blocks.
+    blocks : Dask array
+        The blocks of rows; those of a data frame are frames.
     """
 
     def __init__(self, lazy: Any, pool: Pool) -> None:
-        self.layout, self._frame = layout(lazy), is_frame(lazy)
-        self._lazy = lazy.to_delayed() if self._frame else lazy.rechunk({1: -1}) if lazy.numblocks[1] > 1 else lazy
-        self.count: int = len(self._lazy) if self._frame else lazy.numblocks[0]
-        super().__init__(pool, [0, *np.cumsum(self.layout.lengths or [0] * self.count, dtype=np.int64).tolist()])
+        self.layout = known = layout(lazy)
+        if is_frame(lazy):
+            shape = (np.nan, known.columns)
+            lazy = stacked(lazy.to_delayed(), [shape] * lazy.npartitions, np.empty((0, known.columns), known.dtype))
+        self.blocks = lazy.rechunk({1: -1}) if lazy.numblocks[1] > 1 else lazy
+        self.count: int = lazy.numblocks[0]
+        super().__init__(pool, _starts(known.lengths or [0] * self.count))
 
     def know_lengths(self) -> None:
         """Count the rows of blocks of unknown length."""
         if self.layout.lengths is None:
-            self.starts = [0, *np.cumsum(self.each("length", _length), dtype=np.int64).tolist()]
+            self.starts = _starts(self.each("length", len))
 
-    def tasks(self, name: str, function: Any, which: Sequence[int], own: Any, shared: Any) -> list[Any]:
-        if self._frame:
-            return calls(name, function, [self._lazy[i] for i in which], own, shared)
-        every = len(which) == self.count
-        return on_block(name, function, self._lazy if every else self._lazy.blocks[list(which)], own, shared)
+    def tasks(self, asked: Question) -> list[Any]:
+        blocks = self.blocks if len(asked.which) == self.count else self.blocks.blocks[list(asked.which)]
+        return list(on_blocks(asked.name, asked.function, blocks, asked.own, asked.shared).to_delayed().reshape(-1))
 
 
-def _length(block: Any) -> int:
-    return int(block.shape[0])
+def _starts(lengths: Sequence[int]) -> list[int]:
+    return [0, *np.cumsum(lengths, dtype=np.int64).tolist()]

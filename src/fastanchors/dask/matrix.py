@@ -7,20 +7,24 @@ from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._validate import as_matrix, check_finite, check_index
+from ..errors import InvalidInputError
 from ..fas.bounds import Sketch, sketch_elsewhere
+from ..io.row_source import numeric_dtype, read_names
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix, Rows
 from ..matrix.cost import Cost
 from ..matrix.scaled import scale_rows
 from ..sampling.gather import in_order
-from .collection import Collection, as_block, check_length
-from .parts import Parts, TaskParts
+from .collection import Collection, as_block, check_length, is_frame
+from .parts import Parts, Question, TaskParts
 from .sketches import RemoteSketch, sketched
+from .tasks import Pool
 
-__all__ = ["BlockParts", "DaskMatrix"]
+__all__ = ["BlockParts", "DaskMatrix", "open_collection"]
 
 _Result = TypeVar("_Result")
 Indices = NDArray[np.int64]
@@ -138,7 +142,8 @@ class DaskMatrix(RowMatrix):
         """The sketch of all rows, each part's where the part is."""
         self.cost.rows_read += self.shape[0]
         parts, count = self._parts, len(self._parts.starts) - 1
-        return RemoteSketch(V, parts.keep("sketch", sketched, range(count), [()] * count, (V,), parts.starts))
+        asked = Question("sketch", sketched, range(count), [()] * count, (V,))
+        return RemoteSketch(V, parts.keep(asked, parts.starts))
 
 
 @sketch_elsewhere.register
@@ -156,7 +161,7 @@ class BlockParts(TaskParts):
 
     def __init__(self, collection: Collection, *, signed: bool, l1: bool) -> None:
         collection.know_lengths()
-        bounds = list(enumerate(pairwise(collection.starts)))
+        bounds = enumerate(pairwise(collection.starts))
         self._blocks = [(number, low, high - low) for number, (low, high) in bounds if high > low]
         super().__init__(collection.pool, [*(low for _, low, _ in self._blocks), collection.starts[-1]])
         self._collection, self._signed, self._l1 = collection, signed, l1
@@ -165,11 +170,45 @@ class BlockParts(TaskParts):
         """The same blocks with every row divided by its sum."""
         return BlockParts(self._collection, signed=self._signed, l1=True)
 
-    def tasks(self, name: str, function: Any, which: Sequence[int], own: Any, shared: Any) -> list[Any]:
-        blocks = [self._blocks[p] for p in which]
-        places = [(block, arguments) for block, arguments in zip(blocks, own, strict=True)]
-        common = (function, shared, self._signed, self._l1)
-        return self._collection.tasks(name, _ask, [number for number, *_ in blocks], places, common)
+    def tasks(self, asked: Question) -> list[Any]:
+        blocks = [self._blocks[p] for p in asked.which]
+        shared = (asked.function, asked.shared, self._signed, self._l1)
+        which = [number for number, *_ in blocks]
+        return self._collection.tasks(Question(asked.name, _ask, which, list(zip(blocks, asked.own)), shared))
+
+
+def open_collection(
+    source: Any,
+    *,
+    normalize: Literal["l1"] | None = None,
+    signed: bool = False,
+    row_names: Any = None,
+    column_names: Any = None,
+) -> RowMatrix:
+    """The rows of a Dask array or data frame, which stay where they are; :func:`fastanchors.open_matrix` calls it.
+
+    Parameters
+    ----------
+    source : Dask array or data frame
+        Blocks may be dense or sparse.
+    normalize : "l1" or None
+        ``"l1"`` divides every row by its sum, block by block.
+    signed : bool
+        Whether negative entries are allowed.
+    row_names, column_names : sequence of str, path or None
+        Names of rows and columns. By default those of a data frame's columns.
+    """
+    collection = Collection(source, Pool())
+    known = collection.layout
+    parts = BlockParts(collection, signed=signed, l1=False)
+    if parts.starts[-1] == 0:
+        raise InvalidInputError(f"{known.name} has no rows; at least one is needed")
+    if column_names is None and is_frame(source):
+        column_names = [str(column) for column in source.columns]
+    names = read_names(row_names, "row"), read_names(column_names, "column")
+    sparse = sp.issparse(getattr(source, "_meta", None))
+    matrix = DaskMatrix(parts, known.columns, numeric_dtype(known.dtype, known.name), sparse, None, *names)
+    return matrix.l1_scaled() if normalize == "l1" else matrix
 
 
 # --- on the worker ---------------------------------------------------------------------------------------------------

@@ -10,21 +10,30 @@ import secrets
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from ..matrix.cost import Cost
 from .tasks import Pool, at_work, calls
 
-__all__ = ["HeldParts", "Parts", "TaskParts"]
+__all__ = ["HeldParts", "Parts", "Question", "TaskParts"]
 
 _Result = TypeVar("_Result")
 Indices = NDArray[np.int64]
 _ATTEMPTS = 4  # workers that may be lost during one question
 _LOOK = 5.0  # seconds after which it is asked whether a worker is still there
+
+
+class Question(NamedTuple):
+    """``function(part, *own[i], *shared)`` for the parts ``which``."""
+
+    name: str
+    function: Callable[..., Any]
+    which: Sequence[int]
+    own: Sequence[tuple[Any, ...]]
+    shared: tuple[Any, ...]
 
 
 class Parts(ABC):
@@ -38,10 +47,9 @@ class Parts(ABC):
         Where ``bytes_moved`` is counted.
     """
 
-    starts: list[int]
-    cost: Cost
+    def __init__(self, pool: Pool, starts: list[int]) -> None:
+        self.pool, self.starts, self.cost = pool, starts, pool.cost
 
-    @abstractmethod
     def each(
         self,
         name: str,
@@ -51,17 +59,15 @@ class Parts(ABC):
         shared: tuple[Any, ...] = (),
     ) -> list[_Result]:
         """``function(part, *own[i], *shared)`` for those parts (all by default), where they are; results in order."""
+        which = range(len(self.starts) - 1) if which is None else which
+        return self._answers(Question(name, function, which, [()] * len(which) if own is None else own, shared))
 
     @abstractmethod
-    def keep(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        which: Sequence[int],
-        own: Sequence[tuple[Any, ...]],
-        shared: tuple[Any, ...],
-        starts: list[int],
-    ) -> Parts:
+    def _answers(self, asked: Question) -> list[Any]:
+        """The results, in order."""
+
+    @abstractmethod
+    def keep(self, asked: Question, starts: list[int]) -> Parts:
         """The same with results that stay where they were made: parts with those ``starts``."""
 
     def holding(self, indices: Indices) -> Iterator[tuple[int, Indices]]:
@@ -73,42 +79,22 @@ class Parts(ABC):
             yield p, order[low:high]
 
 
-# --- tasks of Dask ---------------------------------------------------------------------------------------------------
-
-
 class TaskParts(Parts):
     """Parts that are results of tasks, kept by Dask: made again where a worker is lost."""
 
     def __init__(self, pool: Pool, starts: list[int], parts: Sequence[Any] = ()) -> None:
-        self.pool, self.starts, self.cost, self._kept = pool, starts, pool.cost, parts
+        super().__init__(pool, starts)
+        self._kept = parts
 
-    def tasks(self, name: str, function: Any, which: Sequence[int], own: Any, shared: Any) -> list[Any]:
+    def tasks(self, asked: Question) -> list[Any]:
         """The tasks of a question; nothing is computed."""
-        return calls(name, function, [self._kept[p] for p in which], own, shared)
+        return calls(asked.name, asked.function, [self._kept[p] for p in asked.which], asked.own, asked.shared)
 
-    def each(
-        self,
-        name: str,
-        function: Callable[..., _Result],
-        which: Sequence[int] | None = None,
-        own: Sequence[tuple[Any, ...]] | None = None,
-        shared: tuple[Any, ...] = (),
-    ) -> list[_Result]:
-        which = range(len(self.starts) - 1) if which is None else which
-        own = [()] * len(which) if own is None else own
-        return self.pool.compute(self.tasks(name, function, which, own, shared), (own, shared))
+    def _answers(self, asked: Question) -> list[Any]:
+        return self.pool.compute(self.tasks(asked), asked[3:])
 
-    def keep(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        which: Sequence[int],
-        own: Sequence[tuple[Any, ...]],
-        shared: tuple[Any, ...],
-        starts: list[int],
-    ) -> TaskParts:
-        tasks = self.tasks(name, function, which, own, shared)
-        return TaskParts(self.pool, starts, self.pool.persist(tasks, (own, shared)))
+    def keep(self, asked: Question, starts: list[int]) -> TaskParts:
+        return TaskParts(self.pool, starts, self.pool.persist(self.tasks(asked), asked[3:]))
 
 
 # --- one long-lived actor for each worker ----------------------------------------------------------------------------
@@ -121,55 +107,41 @@ class HeldParts(Parts):
     ----------
     pool : Pool
         Whose workers hold them; without a client this process does.
-    described : sequence
-        What each part is made from, by its method ``open()``: small, as it is sent, and sent again to another worker
-        where one is lost.
     starts : list of int
         As for all parts.
+    hands : sequence
+        The holders, of :meth:`of`.
+    key : str
+        What of theirs is asked: their part, or what was made of it.
     """
 
-    def __init__(self, pool: Pool, described: Sequence[Any], starts: list[int]) -> None:
-        self.pool, self.starts, self.cost = pool, starts, pool.cost
+    def __init__(self, pool: Pool, starts: list[int], hands: list[_Hand], key: str = "") -> None:
+        super().__init__(pool, starts)
+        self._hands, self._key = hands, key
+
+    @classmethod
+    def of(cls, pool: Pool, starts: list[int], described: Sequence[Any]) -> HeldParts:
+        """Parts made from descriptions, by their method ``open()``; small, as they are sent, and sent again to another
+        worker where one is lost."""
         workers: list[Any] = list(pool.workers().items()) or [(None, None)]
-        self._hands = [_Hand(pool, each, *workers[i % len(workers)]) for i, each in enumerate(described)]
-        self._key = ""
+        return cls(pool, starts, [_Hand(pool, each, *workers[i % len(workers)]) for i, each in enumerate(described)])
 
-    def each(
-        self,
-        name: str,
-        function: Callable[..., _Result],
-        which: Sequence[int] | None = None,
-        own: Sequence[tuple[Any, ...]] | None = None,
-        shared: tuple[Any, ...] = (),
-    ) -> list[_Result]:
-        which = range(len(self._hands)) if which is None else which
-        own = [()] * len(which) if own is None else own
-        return self._ask(function, [self._hands[p] for p in which], own, shared)
-
-    def keep(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        which: Sequence[int],
-        own: Sequence[tuple[Any, ...]],
-        shared: tuple[Any, ...],
-        starts: list[int],
-    ) -> HeldParts:
-        kept = object.__new__(HeldParts)
-        kept.pool, kept.starts, kept.cost = self.pool, starts, self.cost
-        kept._hands, kept._key = [self._hands[p] for p in which], f"{name}-{secrets.token_hex(8)}"
-        self._ask(function, kept._hands, own, shared, kept._key)
-        for hand in kept._hands:
-            weakref.finalize(kept, hand.forget, kept._key).atexit = False
-        return kept
-
-    def _ask(self, function: Any, hands: list[_Hand], own: Any, shared: Any, keep: str = "") -> list[Any]:
+    def _answers(self, asked: Question, keep: str = "") -> list[Any]:
         self.pool.check_open()
-        questions = [(function, self._key, arguments, shared, keep) for arguments in own]
+        hands = [self._hands[p] for p in asked.which]
+        questions = [(asked.function, self._key, arguments, asked.shared, keep) for arguments in asked.own]
         started = [hand.start(question) for hand, question in zip(hands, questions, strict=True)]
         answers = [hand.finish(*each) for hand, each in zip(hands, started)]
-        self.pool.count(own, [shared] * len(hands), answers)
+        self.pool.count(asked.own, [asked.shared] * len(hands), answers)
         return answers
+
+    def keep(self, asked: Question, starts: list[int]) -> HeldParts:
+        key = f"{asked.name}-{secrets.token_hex(8)}"
+        self._answers(asked, key)
+        kept = HeldParts(self.pool, starts, [self._hands[p] for p in asked.which], key)
+        for hand in kept._hands:
+            weakref.finalize(kept, hand.forget, key).atexit = False
+        return kept
 
     def close(self) -> None:
         """Let the workers forget the parts."""

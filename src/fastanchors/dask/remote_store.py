@@ -27,7 +27,7 @@ from ..store.manifest import Manifest
 from ..store.names import Names
 from ..store.sidecars import Arrays, SidecarHost, whole_of
 from ..store.storage import Directory, Storage, storage_of
-from .blockwise import stacked
+from .collection import stacked
 from .matrix import DaskMatrix
 from .parts import HeldParts
 from .shards import ShardGroup, ShardMatrix
@@ -109,7 +109,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
         groups = min(len(known.shards), max(1, len(pool.workers())))
         self._bounds = np.array([len(known.shards) * g // groups for g in range(groups + 1)])
         described = [ShardGroup.of(storage, known, low, high) for low, high in pairwise(self._bounds.tolist())]
-        parts = HeldParts(pool, described, self._starts[self._bounds].tolist())
+        parts = HeldParts.of(pool, self._starts[self._bounds].tolist(), described)
         super().__init__(parts, known.columns, np.dtype(known.dtype), known.sparse, known.normalize)  # type: ignore[arg-type]
         if isinstance(storage, Directory):
             self._totals  # noqa: B018 - maps the files now: what is mapped stays, whatever a compaction removes

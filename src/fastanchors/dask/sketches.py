@@ -16,7 +16,7 @@ from ..fas.bounds import Scan, Sketch, Thresholds
 from ..fas.hull import mixtures
 from ..matrix.contract import RowMatrix
 from ..matrix.metered import MeteredMatrix
-from .parts import Parts
+from .parts import Parts, Question
 
 __all__ = ["Marks", "RemoteSketch", "sketched"]
 
@@ -37,8 +37,8 @@ class RemoteSketch(Sketch):
         bounds = np.searchsorted(rows, self._starts)
         some = np.flatnonzero(np.diff(bounds))
         own = [(_short(rows[bounds[p] : bounds[p + 1]] - self._starts[p]),) for p in some]
-        starts = [0, *bounds[some + 1].tolist()]
-        return RemoteSketch(self.V, self._parts.keep("near", _gathered, some.tolist(), own, (), starts))
+        asked = Question("near", _gathered, some.tolist(), own, ())
+        return RemoteSketch(self.V, self._parts.keep(asked, [0, *bounds[some + 1].tolist()]))
 
     def largest(self) -> int:
         found = self._parts.each("largest", _largest)

@@ -18,11 +18,12 @@ from .._parallel import one_blas_thread, one_thread, use_threads
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
 from ..matrix.cost import Cost
 
-__all__ = ["Pool", "at_work", "calls", "need_dask", "on_block"]
+__all__ = ["Pool", "at_work", "calls", "need_dask", "on_blocks"]
 
 _IN_PROCESS = ("threads", "threading", "sync", "synchronous", "single-threaded")
 _TRIM = "MALLOC_TRIM_THRESHOLD_"
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of mallopt
+_ANYTHING = np.empty((0, 1), object)
 _SMALL = 1 << 23  # bytes of arguments that travel with the tasks of a batch, all together
 
 
@@ -103,23 +104,28 @@ def calls(
     ]
 
 
-def on_block(
-    name: str, function: Callable[..., Any], blocks: Any, own: Sequence[tuple[Any, ...]], shared: Any
-) -> list[Any]:
-    """The same for the blocks of rows of a Dask array.
+def on_blocks(
+    name: str,
+    function: Callable[..., Any],
+    X: Any,
+    own: Sequence[tuple[Any, ...]],
+    shared: Any,
+    lengths: Sequence[float] | None = None,
+    meta: Any = _ANYTHING,
+) -> Any:
+    """A lazy Dask array with a block for each block of rows of X: ``function(block, *own[i], *shared)``.
 
     With small arguments Dask makes one task of a block and the function, so that no block waits to be moved.
     """
-    count, mark = blocks.numblocks[0], uuid.uuid4().hex[:12]
-    made = blocks.map_blocks(
+    count, mark = X.numblocks[0], uuid.uuid4().hex[:12]
+    return X.map_blocks(
         _call_block,
         common=_common(mark, (function, own, shared), count * pickled_bytes((own, shared))),
         name=f"fastanchors-{name}-{mark}",
-        dtype=object,
-        meta=np.empty((0, 0), object),
-        chunks=((1,) * count, (1,)),
+        dtype=meta.dtype,
+        meta=meta,
+        chunks=(tuple(lengths or [1] * count), meta.shape[1:]),
     )
-    return list(made.to_delayed().reshape(-1))
 
 
 def _common(mark: str, values: Any, size: int) -> Any:
