@@ -246,7 +246,7 @@ def test_a_worker_killed_during_a_seek(client, tmp_path, extras, monkeypatch):
     fa.build(da.from_array(matrix(), chunks=(1500, 20)), tmp_path / "s", sidecars=extras)
     for kind in (Store, RemoteStore):
         monkeypatch.setattr(kind, "sidecar_arrays", lambda store, name: None)
-    expected = fa.FAS(selection="spa").seek(fa.open(tmp_path / "s"), 6, rng=2)
+    expected = fa.FAS(selection="spa").seek(fa.dask.connect(tmp_path / "s"), 6, rng=2)
     before = pids(client)
     flag = tmp_path / "flag"
     client.run(_deadly_bounds, str(flag))
