@@ -22,6 +22,7 @@ from fastanchors.greedy.likelihood import WIDTHS, Proportions, SimplexLikelihood
 from fastanchors.greedy.noise import Noise, clipped_noise, estimate_noise, without_clipping
 from fastanchors.greedy.refine import refine
 from fastanchors.greedy.selection import (
+    _farthest_by_bounds,
     _farthest_from_hull,
     best_volume,
     hull_corners,
@@ -168,6 +169,10 @@ def test_hull_corners_are_found_where_there_are_more_than_dimensions_tell() -> N
     points = np.vstack([corners, rng.dirichlet(np.ones(5), 300) @ corners])
     assert set(hull_corners(points, 5).tolist()) == set(range(5))
     assert _farthest_from_hull(points, [0, 1, 2]) == naive_farthest_from_hull(points, corners[:3])
+    bounds = np.full(len(points), np.inf)
+    for taken in ([0, 1, 2], [0, 1, 2, 3]):  # a hull that grows
+        found = _farthest_by_bounds(points, taken, bounds)
+        assert found == naive_farthest_from_hull(points, corners[taken])
 
 
 def test_directions_of_noise_are_not_searched() -> None:

@@ -182,8 +182,8 @@ def _directions_shown(coordinates: Coordinates, sample: NDArray[np.intp], noise:
     values = coordinates.values[sample, : k - 1 + _BEYOND].astype(np.float64)
     if values.shape[1] < k + 1 or not noise.seen:
         return k - 1
-    beyond = values[:, k - 1 :] / noise.each[:, None]
-    if np.median(np.mean(beyond**4, axis=0) / np.mean(beyond**2, axis=0) ** 2) > _TAILS:
+    beyond = (values[:, k - 1 :] / noise.each[:, None]) ** 2
+    if np.median(np.mean(beyond**2, axis=0) / np.mean(beyond, axis=0) ** 2) > _TAILS:
         return k - 1
     typical = np.minimum(1.0, noise.typical / np.maximum(noise.each, 1e-300)) ** 2
     variances = typical @ values**2

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 __all__ = ["WIDTHS", "Proportions", "SimplexLikelihood"]
 
 WIDTHS = np.array([0.0, 0.03, 0.1, 0.3, 1.0])  # of the uniform parts of p_j; zero: the share is zero
+_INNER = WIDTHS[1:].astype(np.float32)
 _TINY = np.float32(1e-30)
 _ROOT = float(np.sqrt(2 * np.pi))
 _TAIL = (1.330274429, -1.821255978, 1.781477937, -0.356563782, 0.319381530)  # Abramowitz and Stegun 26.2.17
@@ -71,7 +72,7 @@ class SimplexLikelihood:
         self._copy = -0.5 * np.einsum("ij,ij->i", points, points) * self._precisions - d * np.log(noise * _ROOT)
         self._room = np.empty((4, len(WIDTHS), d + 1, m), dtype=np.float32)
         self._inverse, self._density, self._spare = np.empty((3, d + 1, m), dtype=np.float32)
-        self._belongs = np.empty((d + 3, m))
+        self._logs, self._belongs = np.empty((d + 3, m)), np.empty((d + 3, m), dtype=np.float32)
 
     def of_points(self, vertices: _Array, proportions: Proportions) -> _Array:
         """The logarithm for each point."""
@@ -82,8 +83,8 @@ class SimplexLikelihood:
         found = start
         for _ in range(turns):
             self._evaluate(vertices, found)
-            rows = self._belongs.sum(axis=1) + 1.0
-            np.divide(self._belongs[1], self._density, out=self._spare, casting="same_kind")
+            rows = self._belongs.sum(axis=1, dtype=np.float64) + 1.0
+            np.divide(self._belongs[1], self._density, out=self._spare)
             each = np.einsum("gjm,jm->jg", self._room[3], self._spare).astype(np.float64) + 1.0
             found = Proportions(rows / rows.sum(), each / each.sum(axis=1, keepdims=True))
         return found
@@ -95,10 +96,9 @@ class SimplexLikelihood:
         widen = by_log_sigma.sum(axis=1, dtype=np.float64)
         by_A = self._flat @ by_w.T
         by_A[1:] += A[1:] * (widen / np.einsum("ij,ij->j", A[1:], A[1:]))
-        by_A += self._belongs[1].sum() * _flat(vertices).T
+        by_A += self._belongs[1].sum(dtype=np.float64) * _flat(vertices).T
         by_B = -A.T @ by_A @ A.T
-        copies = self._belongs[2:]
-        copies *= self._precisions
+        copies = self._belongs[2:] * self._precisions
         gradient = by_B[:, 1:] + copies @ self._flat[1:].T - copies.sum(axis=1)[:, None] * vertices
         return float(total.mean()), gradient / len(total)
 
@@ -109,31 +109,29 @@ class SimplexLikelihood:
         z, bell, below, parts = self._room
         np.divide(self._precision, np.sqrt(np.einsum("ij,ij->j", A[1:], A[1:]))[:, None], out=self._inverse)
         np.multiply(A.T @ self._flat, self._inverse, out=z[0], casting="same_kind")
-        for g in range(1, len(WIDTHS)):
-            np.multiply(self._inverse, np.float32(-WIDTHS[g]), out=z[g])
-            z[g] += z[0]
+        np.multiply(self._inverse, _INNER[:, None, None], out=z[1:])
+        np.subtract(z[0], z[1:], out=z[1:])
         _normal(z, bell, below, parts)
-        pi = proportions.parts.astype(np.float32)
+        pi = proportions.parts.T.astype(np.float32)
+        pi[1:] /= _INNER[:, None]
         np.multiply(bell[0], self._inverse, out=parts[0])
-        parts[0] *= pi[:, :1]
-        for g in range(1, len(WIDTHS)):
-            np.subtract(below[0], below[g], out=parts[g])
-            parts[g] *= (pi[:, g] / np.float32(WIDTHS[g]))[:, None]
+        np.subtract(below[0], below[1:], out=parts[1:])
+        parts *= pi[:, :, None]
         np.add.reduce(parts, axis=0, out=self._density)
         np.maximum(self._density, _TINY, out=self._density)
-        each = self._belongs
-        each[0] = self._odd
+        logs, each = self._logs, self._belongs
+        logs[0] = self._odd
         np.log(self._density, out=self._spare)
-        np.add.reduce(self._spare, axis=0, dtype=np.float64, out=each[1])
-        each[1] -= np.linalg.slogdet(B)[1]
-        copies = each[2:]
+        np.add.reduce(self._spare, axis=0, dtype=np.float64, out=logs[1])
+        logs[1] -= np.linalg.slogdet(B)[1]
+        copies = logs[2:]
         np.matmul(vertices, self._flat[1:], out=copies)
         copies -= 0.5 * np.einsum("ij,ij->i", vertices, vertices)[:, None]
         copies *= self._precisions
         copies += self._copy
-        each += np.log(proportions.rows)[:, None]
-        top = each.max(axis=0)
-        each -= top
+        logs += np.log(proportions.rows)[:, None]
+        top = logs.max(axis=0)
+        np.subtract(logs, top, out=each, casting="same_kind")
         np.exp(each, out=each)
         sums = each.sum(axis=0)
         each /= sums
@@ -141,23 +139,23 @@ class SimplexLikelihood:
 
     def _slopes(self, proportions: Proportions) -> tuple[_Single, _Single]:
         """Of log p_j by the share and by the logarithm of its noise, times the part of the point that is mixed."""
-        z, bell, below, parts = self._room
-        by_w, by_log_sigma, some, weight = parts[0], parts[1], parts[2], below[0]
-        inside = (proportions.parts[:, 1:] / WIDTHS[1:]).astype(np.float32)
-        np.multiply(bell[0], self._inverse, out=some)
-        some *= proportions.parts[:, :1].astype(np.float32)
+        z, bell, inside, parts = self._room
+        by_w, by_log_sigma, weight = parts[0], parts[1], self._spare
+        heights = np.empty((len(WIDTHS), len(by_w), 1), dtype=np.float32)
+        heights[1:, :, 0] = -proportions.parts.T[1:] / WIDTHS[1:, None]
+        heights[0] = -heights[1:].sum(axis=0)
+        np.multiply(bell, heights, out=inside)
+        np.multiply(bell[0], self._inverse, out=weight)  # the part at zero
+        weight *= proportions.parts[:, :1].astype(np.float32)
         np.multiply(z[0], z[0], out=by_log_sigma)
         by_log_sigma -= np.float32(1.0)
-        by_log_sigma *= some
-        np.multiply(z[0], some, out=by_w)
-        np.negative(by_w, out=by_w)
-        for g in range(len(WIDTHS)):
-            np.multiply(bell[g], (inside.sum(axis=1) if g == 0 else -inside[:, g - 1])[:, None], out=some)
-            by_w += some
-            some *= z[g]
-            by_log_sigma -= some
+        by_log_sigma *= weight
+        weight *= z[0]
+        np.subtract(np.add.reduce(inside, axis=0, out=by_w), weight, out=by_w)
+        inside *= z
+        by_log_sigma -= np.add.reduce(inside, axis=0, out=weight)
         by_w *= self._inverse
-        np.divide(self._belongs[1], self._density, out=weight, casting="same_kind")
+        np.divide(self._belongs[1], self._density, out=weight)
         by_w *= weight
         by_log_sigma *= weight
         return by_w, by_log_sigma

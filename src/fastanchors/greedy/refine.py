@@ -21,6 +21,8 @@ __all__ = ["Refined", "refine"]
 _TURNS, _STEPS = 2, 12  # of proportions and vertices in turns; of the climb in each turn
 _LAST = 12  # steps of the climb on all rows
 _FIRST, _AGAIN = 4, 2  # turns of the proportions: at the start, and after each climb
+_ENOUGH, _FINE = 1e-4, 1e-5  # relative gain of a step that is not worth another; of the climb on all rows
+_SOME, _EACH = 1800, 200  # points, and points per vertex, that decide whether refined vertices are better
 _FAR = 0.05  # a move by more than this part of an edge is believed only where…
 _ODD = 0.02  # …no more rows than this are odd…
 _ODD_YET = 0.1  # …or than this, where the noise was doubled until rows held out were explained best
@@ -77,8 +79,7 @@ class _Fit:
 
 
 def refine(points: _Array, noise: _Array, starts: _Array, rng: np.random.Generator, *, limit: int = 3000) -> Refined:
-    """Refine vertices on two thirds of (at most ``limit``) points; keep them if the other third agrees, and go on with
-    all.
+    """Refine vertices on two thirds of some points; keep them if the other third agrees, and go on with all ``limit``.
 
     Parameters
     ----------
@@ -95,15 +96,16 @@ def refine(points: _Array, noise: _Array, starts: _Array, rng: np.random.Generat
     """
     k = len(starts[0])
     order = rng.permutation(len(points))[:limit]
-    cut = max(1, len(order) // 3)
+    some = order[: max(_SOME, _EACH * k)]
+    cut = max(1, len(some) // 3)
     nothing = np.zeros(k)
-    if k < 2 or len(order) - cut < 10 * k:
+    if k < 2 or len(some) - cut < 10 * k:
         return Refined(starts[0], False, 0.0, 0.0, nothing, "too few rows to refine the vertices")
     sound = [start for start in starts if _independent(start)]
     if not sound:
         return Refined(starts[0], False, 0.0, 0.0, nothing, "the vertices at the start are dependent")
-    start = _likeliest(points[order[cut:]], noise[order[cut:]], sound)
-    fit = _best_fit(points[order], noise[order], start, cut)
+    start = _likeliest(points[some[cut:]], noise[some[cut:]], sound)
+    fit = _best_fit(points[some], noise[some], start, cut)
     gain = fit.held - fit.held_at_start
     edges = np.linalg.norm(start[:, None] - start[None], axis=2)
     moved = float(np.linalg.norm(fit.vertices - start, axis=1).max() / (edges.sum() / (k * (k - 1))))
@@ -113,7 +115,7 @@ def refine(points: _Array, noise: _Array, starts: _Array, rng: np.random.Generat
     if moved > _FAR and fit.odd > (_ODD if fit.variation == 1 else _ODD_YET):
         return Refined(start, False, *told, "the rows are not mixtures within their noise")
     whole = SimplexLikelihood(points[order], fit.variation * noise[order])
-    vertices = _climb(whole, fit.vertices, fit.proportions, _LAST)
+    vertices = _climb(whole, fit.vertices, fit.proportions, _LAST, _FINE)
     reason = "rows held out are explained better by refined vertices"
     return Refined(vertices, True, *told, reason, fit.variation)
 
@@ -161,7 +163,9 @@ def _fit(points: _Array, noise: _Array, start: _Array, cut: int, variation: floa
     return _Fit(vertices, after, float(held), float(held_at_start), variation)
 
 
-def _climb(model: SimplexLikelihood, vertices: _Array, proportions: Proportions, steps: int) -> _Array:
+def _climb(
+    model: SimplexLikelihood, vertices: _Array, proportions: Proportions, steps: int, enough: float = _ENOUGH
+) -> _Array:
     """A few quasi-Newton steps of the vertices, proportions held."""
     shape = vertices.shape
 
@@ -170,7 +174,11 @@ def _climb(model: SimplexLikelihood, vertices: _Array, proportions: Proportions,
         return -value, -gradient.ravel() * model.scale
 
     found = scipy.optimize.minimize(
-        objective, vertices.ravel() / model.scale, jac=True, method="L-BFGS-B", options={"maxiter": steps}
+        objective,
+        vertices.ravel() / model.scale,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": steps, "ftol": enough},
     )
     return np.asarray(found.x.reshape(shape) * model.scale)
 

@@ -51,6 +51,7 @@ _ROUNDS = 50
 _ZERO = 1e-10  # residual, relative to the first, that counts as none
 _ISOLATED = 5.0  # neighbours farther than this many times the median are no company
 _SWEEPS, _SPARE = 2, 4  # in which every corner of a hull is taken anew, where there are no more than so many extra ones
+_LOOKS = 64  # points looked at first to learn how far the others must be
 _SWAPS = 3  # exchanges per vertex at most
 
 _Array = NDArray[np.float64]
@@ -151,8 +152,9 @@ def hull_corners(points: _Array, k: int) -> NDArray[np.intp]:
     """
     simplex = points.shape[1] + 1
     chosen = best_volume(points, successive_projection(lifted(points), simplex)).tolist()
+    bounds = np.full(len(points), np.inf)  # distances only fall while the hull grows
     for _ in range(k - simplex):
-        chosen.append(_farthest_from_hull(points, chosen))
+        chosen.append(_farthest_by_bounds(points, chosen, bounds))
     for _ in range(_SWEEPS if k - simplex <= _SPARE else 0):
         before = list(chosen)
         for j in range(k):
@@ -163,9 +165,22 @@ def hull_corners(points: _Array, k: int) -> NDArray[np.intp]:
 
 
 def _farthest_from_hull(points: _Array, corners: list[int]) -> int:
-    hull = points[corners]
+    return int(np.argmax(_from_hull(points, points[corners])))
+
+
+def _farthest_by_bounds(points: _Array, corners: list[int], bounds: _Array) -> int:
+    """The same for a hull that has grown: only points whose last distance reaches the best are looked at again."""
+    hull, first = points[corners], np.argsort(-bounds, kind="stable")[:_LOOKS]
+    bounds[first] = _from_hull(points[first], hull)
+    others = np.flatnonzero(bounds >= bounds[first].max())
+    bounds[others] = _from_hull(points[others], hull)
+    return int(np.argmax(bounds))
+
+
+def _from_hull(points: _Array, hull: _Array) -> _Array:
+    """Squared distances from the hull of some corners."""
     gaps = points - NonnegativeSystem(hull.T, sum_to=1.0).solve(points) @ hull
-    return int(np.argmax(np.einsum("ij,ij->i", gaps, gaps)))
+    return np.asarray(np.einsum("ij,ij->i", gaps, gaps))
 
 
 def pseudo_points(points: _Array, count: int, precision: _Array) -> _Array:
