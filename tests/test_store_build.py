@@ -169,6 +169,7 @@ def test_sources_and_names(tmp_path):
     assert S.column_names == columns
     assert S.row_names[-1] == "row 299 é"
     assert S.row_names[3:5] == rows[3:5]
+    assert list(S.row_names) == rows
     assert rows[7] in S.row_names
     with pytest.raises(IndexError):
         S.row_names[300]

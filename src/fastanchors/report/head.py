@@ -16,7 +16,7 @@ __all__ = ["head"]
 _SURE = {
     "exact": ("Proved.", "These are exactly what the stated rule selects from all rows."),
     "near": ("Proved up to a factor.", "Each chosen row is as far out as any row, up to the factor stated."),
-    "sampled": ("Checked on a sample.", "The statement below says what was looked at."),
+    "sampled": ("Checked on a sample.", "The statement below says which rows were read."),
     "none": ("Not proved.", "These rows come without a proof; judge them by what they explain."),
 }
 _WELL, _POORLY = 0.9, 0.5  # shares of the data from which the anchors explain it well, and below which poorly

@@ -1,4 +1,4 @@
-"""The rows that stay in the page: an even sample, or a grid of pixels; the anchors; and rows that fit worst."""
+"""The rows stored in the page: an even sample, or a grid of pixels; the anchors; and the rows that fit worst."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ from .pool import Pool
 __all__ = ["Kept", "keep"]
 
 _NUMBERS = 160_000  # coordinates of rows in the page, 4 bytes each
+_WEIGHTS = 200_000  # weights that the page computes for one number of anchors
 _ROWS, _PIXELS = 1500, 10_000  # rows kept at most
 _FEWEST = 300
 _ANCHORS = 100  # rows of anchors kept
-_WORST, _SEARCHED, _ENTRIES = 30, 20_000, 1 << 23  # kept; looked at, and at most so many entries of dense rows
+_WORST, _SEARCHED, _ENTRIES = 30, 20_000, 1 << 23  # rows kept; rows read, and the limit of their entries if dense
 
 _Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Rows that stay in the page.
+    """Rows stored in the page.
 
     Attributes
     ----------
     indices
-        Which rows; the first ``even`` are drawn evenly, the others are worth a look.
+        Which rows: first the even sample, then the anchors and the rows that fit worst.
     rows
         Those rows.
     even
-        How many of them speak for all rows.
+        Size of the even sample.
     grid
-        The grid that the first ones make, where they are pixels of an image.
+        Height and width of the sample, if it is a grid of the pixels of an image.
     searched
-        How many rows the worst were sought among; 0 where they were not.
+        Number of rows among which the worst were searched; 0 if they were not.
     """
 
     indices: NDArray[np.intp]
@@ -51,20 +52,20 @@ class Kept:
 
     @property
     def sample(self) -> ArrayMatrix:
-        """Those that are drawn evenly."""
+        """The even sample."""
         return ArrayMatrix(self.rows.rows(np.arange(self.even)))
 
 
 def keep(matrix: RowMatrix, look: Look, pool: Pool, rng: np.random.Generator, *, worst: bool = True) -> Kept:
-    """Rows drawn evenly, or a grid of the pixels of an image, fewer where there are many directions; then others.
+    """Choose the rows: the more directions the basis has, the fewer rows fit into the page.
 
     Parameters
     ----------
     worst
-        Whether to seek the rows that fit worst, and to keep them and the rows of the anchors.
+        Whether to search for the rows that fit worst, and to add them and the rows of the anchors.
     """
     m = matrix.shape[0]
-    room = max(_FEWEST, _NUMBERS // len(pool.basis))
+    room = max(_FEWEST, min(_NUMBERS // len(pool.basis), _WEIGHTS // max(pool.chosen)))
     grid = None
     if look.image is None:
         indices = np.sort(rng.choice(m, min(m, _ROWS, room), replace=False))
@@ -91,7 +92,7 @@ def _grid(image: tuple[int, int], room: int) -> tuple[NDArray[np.intp], NDArray[
 
 
 def _worst(matrix: RowMatrix, points: _Array, rng: np.random.Generator) -> tuple[NDArray[Any], int]:
-    """Of many rows drawn evenly those of which least is explained, and how many were looked at."""
+    """The rows with the largest unexplained share among rows drawn evenly, and how many were drawn."""
     m, n = matrix.shape
     count = min(m, _SEARCHED if matrix.is_sparse else max(2000, _ENTRIES // n), _SEARCHED)
     some = np.sort(rng.choice(m, count, replace=False))

@@ -92,14 +92,14 @@ class Session:
         self._answers: OrderedDict[tuple[int, str, int], tuple[dict[str, Any], Pool]] = OrderedDict()
 
     def close(self) -> None:
-        """Let go of the rows; a search under way is not waited for."""
+        """Close the rows; does not wait for a search in progress."""
         if self._lock.acquire(blocking=False):
             try:
-                self._let_go()
+                self._close_rows()
             finally:
                 self._lock.release()
 
-    def _let_go(self) -> None:
+    def _close_rows(self) -> None:
         if self._rows is not None and isinstance(self._rows[1].matrix, Store):
             self._rows[1].matrix.close()
         self._rows = None
@@ -150,28 +150,28 @@ class Session:
             }
 
     def find(self, words: str) -> dict[str, Any]:
-        """Rows whose name holds the words, whatever the case, or whose number it is; those called just so come first.
+        """Rows whose name contains the words, in upper or lower case, or whose number it is; exact matches come first.
 
-        ``searched`` is how many names were looked at, where time did not allow for all.
+        ``searched`` is the number of names that were searched before the time limit, or None for all.
         """
         sought = words.strip().casefold()
-        just_so: list[int] = []
+        exact: list[int] = []
         found: list[int] = []
         with self._lock:
             rows = self._present()
             names, m = rows.look.row_names, rows.matrix.shape[0]
             if sought.isascii() and sought.isdigit() and int(sought[:18]) < m:
-                just_so.append(int(sought[:18]))
+                exact.append(int(sought[:18]))
             searched, end = m, time.monotonic() + _PATIENCE
             for index, name in enumerate(names if names is not None and sought else ()):
                 if sought in (known := str(name).casefold()):
-                    (just_so if known == sought else found).append(index)
-                if index % 4096 == 4095 and (time.monotonic() > end or len(just_so) >= _FOUND):
+                    (exact if known == sought else found).append(index)
+                if index % 4096 == 4095 and (time.monotonic() > end or len(exact) >= _FOUND):
                     searched = index + 1
                     break
-            listed = list(dict.fromkeys([*just_so, *found]))[:_FOUND]
+            listed = list(dict.fromkeys([*exact, *found]))[:_FOUND]
             shown = [{"index": i, "name": name} for i, name in zip(listed, names_of_rows(names, listed), strict=True)]
-        return {"rows": shown, "count": len({*just_so, *found}), "searched": None if searched == m else searched}
+        return {"rows": shown, "count": len({*exact, *found}), "searched": None if searched == m else searched}
 
     def page(self, k: int, rule: str) -> str:
         """The page itself."""
@@ -198,7 +198,7 @@ class Session:
             matrix, shown = self._open_rows()
             if self._rows is not None:
                 carry_over(self._rows[1].matrix, matrix)
-            self._let_go()
+            self._close_rows()
             rng = as_generator(self._seed)
             look = look_at(matrix, matrix, **shown)
             if look.kind == "auto":

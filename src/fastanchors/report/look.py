@@ -42,7 +42,7 @@ class Look:
     texts
         A text for each row, or None.
     named_anchors
-        Whether results name their anchors otherwise than their rows.
+        Whether the names of a result are names of its anchors, not of their rows.
     """
 
     kind: str = "auto"
@@ -88,7 +88,7 @@ def look_at(
     texts: Sequence[str] | None = None,
     named_anchors: bool = False,
 ) -> Look:
-    """What was told, completed by what the source says itself: names, and the embedding of an AnnData object."""
+    """The given options, completed from the source: names, and the embedding of an AnnData object."""
     check_kind(kind)
     m = matrix.shape[0]
     if image is not None and image[0] * image[1] != m:
@@ -135,7 +135,7 @@ def shown_by_file(path: Path, scene: SceneInfo | None, rows: int) -> dict[str, A
 
 
 def _embedding(obsm: Any) -> NDArray[np.float64] | None:
-    """The first two columns of the embedding that is made to be looked at."""
+    """The first two columns of the preferred embedding."""
     for name in _EMBEDDINGS:
         if name in obsm and len(getattr(obsm[name], "shape", ())) == 2:  # a data frame has columns in a group
             return np.asarray(obsm[name][:, :2], dtype=np.float64)

@@ -18,17 +18,17 @@ __all__ = ["Pool", "pool_of", "prefixes", "results_for_every_k"]
 
 _SOUGHT = 50  # values of k for which noise-aware anchors are sought
 _NUMBERS = 120_000  # coordinates of points in the page, 4 bytes each
-_NEAR = 1e-6  # of its length that a point may be beside the basis
+_NEAR = 1e-6  # relative distance of a point from the span of the basis
 _FIRST = "the first of the anchors that were found for a larger number"
 
 _Array = NDArray[np.float64]
 
 
 def results_for_every_k(matrix: RowMatrix, anchors: Anchors, seed: int | None) -> list[Anchors]:
-    """Results for fewer anchors, ending with the one given: the first 1, 2, … of it, or sought where these differ.
+    """Results for 1, 2, … anchors, ending with the given one: its first anchors, or computed anew if not nested.
 
-    Noise-aware anchors are points that depend on k. They are sought for at most 50 values of k; the last one too where
-    it was read from a file and does not know how steady it is.
+    Noise-aware anchors are points that depend on k. They are computed for at most 50 values of k. The given result is
+    computed again if it comes from a file, without the data that its stability is computed from.
     """
     k = len(anchors)
     rule = anchors.certificate.details.get("selection")
@@ -84,7 +84,7 @@ class Pool:
 
     @property
     def unit(self) -> float:
-        """The length of the longest point: what lengths in the page are relative to, so that none is out of range."""
+        """The length of the longest point, the unit of length in the page: keeps single precision in range."""
         return float(np.linalg.norm(self.points, axis=1).max()) or 1.0
 
     def coordinates(self, rows: ArrayMatrix | _Array) -> _Array:
@@ -93,7 +93,7 @@ class Pool:
 
 
 def pool_of(matrix: RowMatrix, steps: Sequence[Anchors]) -> Pool:
-    """The different points of results for rising k; not of every k where that is too much for a page."""
+    """The different points of all results; some values of k are left out if the page would become too large."""
     steps, every = list(steps), 1
     while True:
         points, chosen = _different(matrix, steps[::-every][::-1])
@@ -126,7 +126,7 @@ def _different(matrix: RowMatrix, steps: Sequence[Anchors]) -> tuple[_Array, dic
 
 
 def _basis(points: _Array, most: int) -> _Array | None:
-    """Orthonormal directions that span the points, the farthest point first; None where they are more than ``most``."""
+    """Orthonormal basis of the span of the points by greedy selection; None if it has more than ``most`` directions."""
     norms = np.linalg.norm(points, axis=1, keepdims=True)
     left = np.divide(points, norms, out=np.zeros_like(points), where=norms > 0)
     basis = np.empty((min(most, *points.shape), points.shape[1]))

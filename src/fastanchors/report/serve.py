@@ -29,8 +29,8 @@ __all__ = ["ExplorerServer"]
 
 _LONGEST = 2048  # characters of a request's path and query
 _HEADERS = 16384  # characters of all its headers
-_SECONDS = 5.0  # that a client may take to send a request, and to take each part of the answer
-_AT_ONCE = 32  # connections at a time; a further one ends the oldest that has not sent its request
+_SECONDS = 5.0  # for a client to send its whole request, and for each read or write
+_AT_ONCE = 32  # incomplete requests at a time; one more closes the oldest
 _SITES = ("same-origin", "none")  # where a browser says that a request of its user comes from
 
 
@@ -61,7 +61,9 @@ class ExplorerServer(ThreadingHTTPServer):
     def __init__(self, session: Session, *, k: int, rule: str, port: int = 0) -> None:
         self.session, self.first = session, (k, rule)
         self.token = secrets.token_urlsafe(24)
-        self._waiting: OrderedDict[socket.socket, float] = OrderedDict()  # for their request, until when
+        self._waiting: OrderedDict[socket.socket, float] = (
+            OrderedDict()
+        )  # connections without a complete request, and their deadlines
         self._lock = threading.Lock()
         super().__init__(("127.0.0.1", port), _Handler)
 
@@ -83,7 +85,7 @@ class ExplorerServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """End connections whose request takes too long, however steadily it trickles in."""
+        """Close connections whose request is not complete in time, even if it still sends bytes."""
         now = time.monotonic()
         with self._lock:
             for request in [each for each, until in self._waiting.items() if until < now]:
@@ -91,7 +93,7 @@ class ExplorerServer(ThreadingHTTPServer):
                 _hang_up(request)
 
     def has_asked(self, request: Any) -> None:
-        """Its request is there, or it has gone away: it is not waited for any more."""
+        """Its request has arrived, or it was closed: the time limit does not apply any more."""
         with self._lock:
             self._waiting.pop(request, None)
 
@@ -164,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
         return "application/json", json.dumps(found, allow_nan=False, separators=(",", ":"))
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the base class refuses: other methods, requests that cannot be read."""
+        """Errors that the base class detects: other methods, malformed requests."""
         self._send_error(
             HTTPStatus(code), "only GET requests are answered" if code == 501 else "the request is malformed"
         )
@@ -193,7 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not told: the page asks twice a second."""
+        """Requests are not logged: the page sends two a second."""
 
 
 def _whole(values: Mapping[str, str], name: str) -> int:

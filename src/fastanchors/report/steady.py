@@ -1,7 +1,7 @@
-"""Would other data from the same source give the same anchors? For every number of them, by any way to seek.
+"""The stability of the anchors for every number of them and every solver.
 
-Noise-aware results know it themselves (:mod:`fastanchors.greedy.stability`). All others are sought again here in two
-halves of the rows: of a large matrix, of its extreme rows and an even sample of it.
+Noise-aware results have their own estimate (:mod:`fastanchors.greedy.stability`). All other results are computed again
+from two halves of the rows; of a large matrix, from its extreme rows and an even sample.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _Array = NDArray[np.float64]
 
 
 class Again(Protocol):
-    """A way to seek again among some of the rows."""
+    """Computes anchors again from some of the rows."""
 
     def rows(self, k: int) -> NDArray[np.intp]:
-        """The rows to seek ``k`` anchors in, half of them at a time."""
+        """The rows whose halves are used, for ``k`` anchors."""
 
     def seek(self, some: NDArray[np.intp], ks: Sequence[int]) -> list[_Array | None]:
-        """The points of k anchors among those rows, for several k; None where there are none."""
+        """The points of k anchors of those rows, for several k; None if there are no anchors."""
 
 
 class NestedAgain:
-    """By solvers whose first anchors are those for a smaller number: one search among the rows gives all."""
+    """For nested anchors, where the first k are the answer for k: one search gives all."""
 
     def __init__(self, matrix: RowMatrix, solver: Any, rng: np.random.Generator) -> None:
         self._matrix, self._solver, self._rng = matrix, solver, rng
 
     def rows(self, k: int) -> NDArray[np.intp]:
-        """All rows, or those that reach far and an even sample."""
+        """All rows, or the extreme rows and an even sample."""
         m, n = self._matrix.shape
         most = _ALL if self._matrix.is_sparse else max(1, min(_ALL, _ENTRIES // n))
         if m <= most:
@@ -75,7 +75,7 @@ class NestedAgain:
 
 
 def stability_of(anchors: Anchors) -> dict[str, Any] | None:
-    """How far the anchors move in other data from the same source, where the result knows."""
+    """The stability that the result itself has; None if it has none."""
     found = anchors.certificate.stability
     if found is None:
         return None
@@ -83,14 +83,14 @@ def stability_of(anchors: Anchors) -> dict[str, Any] | None:
 
 
 def steadiness(pool: Pool, again: Again | None, rng: np.random.Generator) -> dict[int, dict[str, Any] | None]:
-    """For every number of anchors how far each moves in other data, and a verdict.
+    """For every number of anchors a statement, a verdict for each anchor, and the rows that support it if known.
 
     Parameters
     ----------
     pool
         The anchors.
     again
-        Seeks again among some rows, for results that do not know; None where nobody knows how they were found.
+        Computes the anchors again, for results without an estimate of their own; None if their method is not known.
     """
     known = {k: stability_of(pool.results[k]) for k in pool.chosen}
     ks = [k for k, found in known.items() if found is None]
@@ -100,7 +100,7 @@ def steadiness(pool: Pool, again: Again | None, rng: np.random.Generator) -> dic
 def _in_halves(
     pool: Pool, ks: Sequence[int], again: Again, rng: np.random.Generator
 ) -> dict[int, dict[str, Any] | None]:
-    """Sought again in each of two halves of the rows, and compared."""
+    """Anchors computed from two halves of the rows, compared with those of all rows."""
     some = rng.permutation(again.rows(max(ks)))
     if len(some) < 4 * max(ks):
         return {}
@@ -112,7 +112,7 @@ def _in_halves(
         moved = compare(_profiles(pool.points[pool.chosen[k]]), profiles)
         firm = moved.verdicts.count("firm")
         found[k] = {
-            "statement": f"firm when sought again in halves of the rows: {firm} of {k}; "
+            "statement": f"firm when computed again from halves of the rows: {firm} of {k}; "
             f"the largest move is {float(moved.angles.max()):.2g} rad",
             "verdicts": list(moved.verdicts),
         }
@@ -120,7 +120,7 @@ def _in_halves(
 
 
 def _profiles(points: Any) -> _Array:
-    """Scaled to sum one: how bright a point is does not count."""
+    """Points scaled to sum one."""
     values = np.asarray(points, dtype=np.float64)
     sums = np.abs(values).sum(axis=1, keepdims=True)
     return np.divide(values, sums, out=np.zeros_like(values), where=sums > 0)

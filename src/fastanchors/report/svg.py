@@ -17,7 +17,7 @@ from ._text import percent, short
 __all__ = ["NAMED", "WIDTH", "curve", "drawing", "histogram", "simplex", "spectra_backdrop", "spectrum"]
 
 WIDTH = 360
-NAMED = 8  # corners of the simplex picture that have their names beside them; of more, a list tells
+NAMED = 8  # corners with names beside them; if there are more, the names are in a list
 _LETTER = 6.4  # width of a letter, roughly
 _Array = NDArray[np.float64]
 

@@ -97,8 +97,8 @@ export class Explorer {
   sure() {
     const { stability } = this.step, { data } = this.model;
     if (stability) return `Other data from the same source: ${stability.statement}.`;
-    if (data.live) return this.waiting ? `Looking whether other data would give the same ${data.noun}s …` : '';
-    return `Whether other data would give the same ${data.noun}s is not known.`;
+    if (data.live) return this.waiting ? `Computing the stability of the ${data.noun}s …` : '';
+    return `The stability of these ${data.noun}s is not known.`;
   }
 
   render(changed = []) {
@@ -133,7 +133,7 @@ function showFor(data) {
   at('plot-heading').textContent = `${rows} among the ${noun}s`;
   at('worst-heading').textContent = `${rows} that fit worst`;
   at('find-label').textContent = `Find a ${row} by name or number`;
-  at('how').textContent = `Move the slider for fewer or more ${noun}s. Pick one to see its ${row}s, or pick a ${row} to see its mixture. Every ${noun} can be renamed, compared with another and turned off; shares are then worked out again.`;
+  at('how').textContent = `Move the slider for fewer or more ${noun}s. Pick one to see its ${row}s, or pick a ${row} to see its mixture. Every ${noun} can be renamed, compared with another and turned off; the shares are then recomputed.`;
 }
 
 /** Connect the controls; returns what puts the slider where the explorer is. */
@@ -230,9 +230,9 @@ function startLive(explorer, live, wanted) {
   const place = listen(explorer, Array.from({ length: live.most }, (_, i) => i + 1), soon, find);
   rule.addEventListener('change', () => seek(explorer.k));
   const changed = async () => {
-    status('The rows have changed: looking at them …');
+    status(`The rows have changed: computing the ${explorer.model.data.noun}s …`);
     await load(explorer.k);
-    status(`The rows have changed: this is how they are at ${new Date().toLocaleTimeString()}.`);
+    status(`The rows have changed; updated at ${new Date().toLocaleTimeString()}.`);
   };
   follow(live.revision, changed, status);
   if (wanted !== null && wanted !== explorer.k && wanted >= 1 && wanted <= live.most) seek(wanted);

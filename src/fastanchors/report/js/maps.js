@@ -1,7 +1,7 @@
 // A scene as pictures: natural colours, what is not explained, and a map of each anchor, with one legend.
 import { badge, el, fill, named, percent, tone } from './dom.js';
 
-// Dark to light, told apart by those who see few colours and in grey print.
+// From dark to light: readable with colour blindness and in grey print.
 const STOPS = [[20, 16, 48], [60, 40, 120], [40, 105, 142], [38, 160, 128], [130, 205, 80], [250, 230, 60]];
 
 export function colour(share) {

@@ -74,7 +74,7 @@ export function renderWorst(place, state, act) {
     }))));
 }
 
-/** Rows of the sample whose name holds the words, whatever the case; those called just so come first. */
+/** Rows of the page whose name contains the words, in upper or lower case; exact matches come first. */
 export function findRows(model, words) {
   const sought = words.trim().toLocaleLowerCase(), same = [], found = [];
   if (!sought) return found;
@@ -86,7 +86,7 @@ export function findRows(model, words) {
   return [...same, ...found].map(at => model.row(at));
 }
 
-/** The rows that were found, and how many; `searched` is how many names were looked at, where that is not all. */
+/** The rows that were found and their number; `searched` is the number of names searched, if not all. */
 export function renderFound(place, { rows, count, searched }, words, act, noun) {
   if (!words.trim()) {
     fill(place);
