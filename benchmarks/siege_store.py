@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 ADDRESS_SPACE = 4 << 30
 PIECE = 1500
 COLUMNS = ("forged", "refused by verify", "by open", "later", "faults")
-PATIENCE = 60  # seconds for one small store; the first one compiles kernels
+PATIENCE, AT_FIRST = 60, 900  # seconds for one small store; a new process compiles kernels
 
 
 def batch(kind: str, first: int, count: int) -> None:
@@ -79,9 +79,10 @@ def _fast() -> str | None:
 def answers(path: Path) -> str:
     """What is wrong with the answer of a store that is whole."""
     import fastanchors as fa
+    from forgeries import using_index
 
     try:
-        with fa.open(path) as S:
+        with using_index(path), fa.open(path) as S:
             rows = S.rows(np.arange(S.shape[0]))
             found = fa.FAS(selection="spa").seek(S, 3, rng=0)
             want = fa.SPA().seek(rows, 3)
@@ -107,17 +108,17 @@ class Worker:
                 self.at += 1
 
     def _follow(self, child, tell) -> tuple[str, str]:
-        said = ""
+        said, patience = "", AT_FIRST
         while True:
-            ready, _, _ = select.select([child.stdout], [], [], PATIENCE)
+            ready, _, _ = select.select([child.stdout], [], [], patience)
             if not ready:
                 child.kill()
                 child.wait()
-                return said, f"no answer in {PATIENCE} s"
+                return said, f"no answer in {patience} s"
             line = child.stdout.readline()
             if not line:
                 break
-            result = json.loads(line)
+            result, patience = json.loads(line), PATIENCE
             said = result["said"]
             if "fault" in result:
                 self.at = result["seed"] + 1

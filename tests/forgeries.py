@@ -8,6 +8,7 @@ does with it what users do; whatever is raised must be ours.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import struct
@@ -22,6 +23,8 @@ import scipy.sparse as sp
 import fastanchors as fa
 import fastanchors.store.store as store_module
 from fastanchors.errors import FastAnchorsError
+from fastanchors.fas import seek as fas_seek
+from fastanchors.fas import sidecar as fas_sidecar
 from fastanchors.fas.noise_aware import CoordinatesSidecar
 from fastanchors.fas.sidecar import FasSidecar
 from fastanchors.store.journal import FRAME, HEAD, SLOT, SLOTS, START
@@ -30,13 +33,33 @@ from fastanchors.store.operations import _OPERATION
 
 ROWS, COLUMNS = 90, 40
 KINDS = ["sparse", "sparse raw", "sparse rows only", "dense", "dense raw", "sparse sketches"]
+INDEXED = {"sparse", "sparse raw", "dense", "sparse sketches"}  # with an index of the whole, though they are small
 HOSTILE = [0, 1, -1, 2, 31, 32, 33, 40, 41, 90, 91, 2**31 - 1, 2**31, -(2**31), 2**40, 2**62, 2**63 - 1, -(2**63)]
 HOSTILE_FLOATS = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 1e-160, 0.5, 2.0]
 OTHER_VALUES = [*HOSTILE, 0.5, None, True, False, "", "x", "../x", "<f8", "<i8", "|u1", "|O", [], [0], [10**9], {}]
 
 
+@contextlib.contextmanager
+def _small(smallest: int) -> Iterator[None]:
+    """Meanwhile matrices of so many entries get an index, and seeks use it."""
+    modules: list[Any] = [fas_seek, fas_sidecar]
+    before = [module.SMALL for module in modules]
+    try:
+        for module in modules:
+            module.SMALL = smallest
+        yield
+    finally:
+        for module, value in zip(modules, before, strict=True):
+            module.SMALL = value
+
+
 def make(path: Path, kind: str) -> None:
     """A sample of a kind."""
+    with _small(0 if kind in INDEXED else fas_seek.SMALL):
+        _make(path, kind)
+
+
+def _make(path: Path, kind: str) -> None:
     rng = np.random.default_rng(5)
     A = rng.integers(1, 9, (ROWS, COLUMNS)) * (rng.random((ROWS, COLUMNS)) < 0.4)
     A[3], A[4], A[50] = 5, 0, 7  # full rows, which have trees, and an empty one
@@ -50,7 +73,8 @@ def make(path: Path, kind: str) -> None:
         index.shares = {True: 1e9, False: 1e9}  # so that sketches are kept beside every shard
         options["sidecars"] = [index, CoordinatesSidecar(5)]
     names = {"row_names": [f"row {i}" for i in range(ROWS)], "column_names": [f"word {j}" for j in range(COLUMNS)]}
-    fa.build(iter(blocks), path, memory_limit=1 << 22, **options, **names).close()
+    limit = 1 << 30 if kind == "sparse sketches" else 1 << 22  # a small one leaves no room for coordinates
+    fa.build(iter(blocks), path, memory_limit=limit, **options, **names).close()
     inline, store_module._INLINE_ROWS = store_module._INLINE_ROWS, 2000
     try:
         with fa.open(path, mode="r+") as S:
@@ -232,7 +256,7 @@ def _description(sample: Sample, manifest: Any, content: Any, changed: Any, rng:
         entry = _pick(rng, _pick(rng, _descriptions(manifest, content))["arrays"].values())
         way = _pick(rng, ["shape", "offset", "dtype"])
         if way == "shape":
-            entry["shape"] = [max(0, entry["shape"][0] + int(rng.choice([-1, 1, -8, 8, -(10**6)])))]
+            entry["shape"] = _pick(rng, _other_shapes(entry["shape"], rng))
         elif way == "offset":
             entry["offset"] = int(rng.integers(0, entry["offset"] + 65))
         else:
@@ -240,6 +264,14 @@ def _description(sample: Sample, manifest: Any, content: Any, changed: Any, rng:
     except (TypeError, KeyError, ValueError, AttributeError, IndexError):
         return "nothing"
     return f"an array's {way} = {entry[way]!r}"
+
+
+def _other_shapes(shape: list[int], rng: np.random.Generator) -> list[list[int]]:
+    first, rest = shape[0], shape[1:]
+    shapes = [[max(0, first + int(rng.choice([-1, 1, -8, 8, -(10**6)]))), *rest] for _ in range(2)]
+    if rest:
+        shapes += [[*rest, first], [first * rest[0]], [first, rest[0] - 1], [rest[0]], [1, first, *rest]]
+    return shapes
 
 
 def _record(sample: Sample, manifest: Any, content: Any, changed: Any, rng: Any) -> str:
@@ -274,6 +306,16 @@ def _record_body(sample: Sample, manifest: Any, content: Any, changed: Any, rng:
 
 def use(path: Path, seed: int) -> dict[str, str]:
     """What users do with a store, some of it only now and then. What each step raised; errors not ours come through."""
+    with using_index(path):
+        return _use(path, seed)
+
+
+def using_index(path: Path) -> contextlib.AbstractContextManager[None]:
+    """Meanwhile seeks use the index of the store, if it has one."""
+    return _small(0 if any(path.glob("whole-*.fas.bin")) else fas_seek.SMALL)
+
+
+def _use(path: Path, seed: int) -> dict[str, str]:
     said: dict[str, str] = {}
 
     def step(name: str, do: Callable[[], Any]) -> Any:

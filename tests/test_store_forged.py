@@ -15,7 +15,8 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 import fastanchors.store.store as store_module
-from fastanchors.errors import CorruptStoreError, StoreError
+from fastanchors.errors import CorruptStoreError, FastAnchorsError, StoreError
+from fastanchors.fas.sidecar import FasSidecar
 from fastanchors.store.arrays_file import write_arrays
 
 
@@ -295,3 +296,154 @@ def test_a_commit_is_done_when_its_record_is_durable(tmp_path, monkeypatch):
     with fa.open(path) as S:
         assert S.raw([1, 2], [2, 2]).tolist() == [5.0, 6.0]
     fa.verify(path)
+
+
+@pytest.mark.parametrize("offset", [4, -64])
+def test_arrays_that_overlap_or_lie_askew_are_refused(tmp_path, offset):
+    """A write to one would change the other: counters that sums lie over led a kernel outside its arrays."""
+    path = make(tmp_path / "s")
+    manifest = read_manifest(path)
+    arrays = manifest["shards"][0]["data"]["arrays"]
+    arrays["counters"]["offset"] += offset
+    write_manifest(path, manifest)
+    for use in (fa.open, fa.verify):
+        with pytest.raises(CorruptStoreError, match="overlap" if offset == -64 else "multiple of 64"):
+            use(path)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_sums_that_are_no_numbers_do_not_stop_a_write(tmp_path):
+    path = make(tmp_path / "s")
+    manifest = read_manifest(path)
+    rewrite_array(path, manifest["shards"][0]["data"], "l1_sums", np.full(300, np.nan))
+    rewrite_array(path, manifest["shards"][0]["data"], "scale", np.zeros(300))
+    write_manifest(path, manifest)
+    with pytest.raises(CorruptStoreError):
+        fa.verify(path)
+    with fa.open(path, mode="r+") as S:
+        S.update(np.arange(300), np.arange(300) % 60, np.ones(300))
+        S.close(commit=False)
+
+
+@pytest.mark.parametrize("columns", [True, False])
+@pytest.mark.parametrize("disorder", [True, False])
+def test_columns_of_entries_that_were_moved_are_found(tmp_path, columns, disorder):
+    """Every sum is the same; only the order inside a row, or the other side of the shard, tells."""
+    path = make(tmp_path / "s", columns=columns, sidecars=())
+    manifest = read_manifest(path)
+    with fa.open(path) as S:
+        row = S.rows([0])
+    moved = np.roll(row.indices, 1) if disorder else np.setdiff1d(np.arange(60), row.indices)[: row.nnz]
+    rewrite_array(path, manifest["shards"][0]["data"], "indices", moved.astype("<i4"))
+    write_manifest(path, manifest)
+    if not columns and not disorder:
+        fa.verify(path)  # these are the rows of another matrix, and right ones
+        return
+    with pytest.raises(CorruptStoreError, match="the rows are not a valid" if disorder else "other entries"):
+        fa.verify(path)
+
+
+FORGED_INDEX = {
+    "tails": (0.0, "bounds"),
+    "norm": (0.0, "longer"),
+    "low": (1e9, "thresholds"),
+    "basis": (2.0, "directions"),
+}
+
+
+@pytest.mark.parametrize("name", FORGED_INDEX)
+def test_bounds_of_an_index_are_held_against_the_rows(indexed, name):
+    value, said = FORGED_INDEX[name]
+    manifest = read_manifest(indexed)
+    rewrite_array(indexed, manifest["extras"]["fas.whole"], name, np.array([value]))
+    write_manifest(indexed, manifest)
+    with pytest.raises(CorruptStoreError, match=said):
+        fa.verify(indexed)
+
+
+def test_an_index_of_another_store_is_found(tmp_path):
+    """The coreset is the same in both; a row outside of it is what SPA would choose."""
+    A = sp.random_array((3000, 60), density=0.2, rng=0, format="lil")
+    for name in "ab":
+        fa.build(A.tocsr(), tmp_path / name, normalize=None).close()
+        with fa.open(tmp_path / name) as S:
+            core = np.array(S.sidecar_arrays("fas")[0]["core.indices"])
+        A[np.setdiff1d(np.arange(3000), core)[0], :10] = 50.0
+    manifest, other = read_manifest(tmp_path / "b"), read_manifest(tmp_path / "a")["extras"]["fas.whole"]
+    (tmp_path / "b" / other["file"]).write_bytes((tmp_path / "a" / other["file"]).read_bytes())
+    manifest["extras"]["fas.whole"] = other
+    write_manifest(tmp_path / "b", manifest)
+    with pytest.raises(CorruptStoreError, match="longer than it says"):
+        fa.verify(tmp_path / "b")
+
+
+@pytest.mark.parametrize("name", ["hull.points", "hull.shares", "basis", "tails", "low"])
+def test_an_index_of_another_shape_is_refused(tmp_path, name):
+    corners = np.random.default_rng(1).random((5, 30))
+    A = np.random.default_rng(0).dirichlet(np.ones(5), 4000) @ corners
+    fa.build(np.concatenate([corners, A]), tmp_path / "s").close()
+    manifest = read_manifest(tmp_path / "s")
+    entry = manifest["extras"]["fas.whole"]["arrays"][name]
+    entry["shape"] = [entry["shape"][0] - 1] if len(entry["shape"]) == 1 else entry["shape"][::-1]
+    write_manifest(tmp_path / "s", manifest)
+    with fa.open(tmp_path / "s") as S, pytest.raises(CorruptStoreError, match="index"):
+        fa.FAS(selection="spa").seek(S, 3)
+    with pytest.raises(CorruptStoreError):
+        fa.verify(tmp_path / "s")
+
+
+def coordinates_of(path):
+    fa.build(np.random.default_rng(0).random((1000, 30)), path).close()
+    manifest = read_manifest(path)
+    return manifest, manifest["extras"]["coordinates.whole"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("values", np.float32(5)), ("sums", 9.0), ("left", 9.0), ("directions", 2.0), ("rows", 10**9)]
+)
+def test_coordinates_of_other_rows_are_found(tmp_path, name, value):
+    manifest, description = coordinates_of(tmp_path / "s")
+    rewrite_array(tmp_path / "s", description, name, np.array([value]))
+    write_manifest(tmp_path / "s", manifest)
+    with pytest.raises(CorruptStoreError, match="'coordinates' is wrong"):
+        fa.verify(tmp_path / "s")
+
+
+@pytest.mark.parametrize("name", ["values", "left", "candidates", "directions", "shares", "centre"])
+def test_coordinates_of_another_shape_are_refused(tmp_path, name):
+    manifest, description = coordinates_of(tmp_path / "s")
+    entry = description["arrays"][name]
+    entry["shape"] = [0] if name == "candidates" else [entry["shape"][0] - 1, *entry["shape"][1:]]
+    write_manifest(tmp_path / "s", manifest)
+    with pytest.raises(CorruptStoreError, match="'coordinates' is wrong"):
+        fa.verify(tmp_path / "s")
+    with fa.open(tmp_path / "s") as S, pytest.raises(CorruptStoreError, match="the coordinates of"):
+        fa.FAS().seek(S, 3)
+
+
+def test_a_basis_of_another_shape_is_refused_by_a_compaction(tmp_path):
+    index = FasSidecar()
+    index.shares = {True: 1e9, False: 1e9}
+    path = tmp_path / "s"
+    fa.build(iter([sp.random_array((300, 60), density=0.2, rng=0, format="csr")]), path, sidecars=[index]).close()
+    manifest = read_manifest(path)
+    manifest["extras"]["fas"]["arrays"]["V"]["shape"] = [60]
+    write_manifest(path, manifest)
+    with pytest.raises(CorruptStoreError, match="basis"):
+        fa.verify(path)
+    with fa.open(path, mode="r+") as S:
+        S[0, 0] = 3.0
+        with pytest.raises(CorruptStoreError, match="basis"):
+            S.compact()
+        S.close(commit=False)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_entries_that_are_not_finite_are_no_error_of_scipy(tmp_path):
+    A = np.random.default_rng(0).random((300, 30))
+    fa.build(A, tmp_path / "s", sidecars=()).close()
+    manifest = read_manifest(tmp_path / "s")
+    rewrite_array(tmp_path / "s", manifest["shards"][0]["data"], "data", np.array([np.inf]))
+    write_manifest(tmp_path / "s", manifest)
+    with fa.open(tmp_path / "s") as S, pytest.raises(FastAnchorsError, match="not finite"):
+        fa.FAS().seek(S, 3)

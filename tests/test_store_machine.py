@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,8 @@ class StoreMachine(SampleMachine):
     dtypes = (np.float64, np.int32)
 
     def make(self, A: Any, normalize: str | None) -> fa.Store:
-        self.folder = Path(tempfile.mkdtemp(prefix="fastanchors-test-"))
-        self.path = self.folder / "s"
+        self.folder = tempfile.TemporaryDirectory(prefix="fastanchors-test-")  # goes with it, whatever happens
+        self.path = Path(self.folder.name, "s")
         blocks = [A[start : start + 20] for start in range(0, A.shape[0], 20)]
         fa.build(iter(blocks), self.path, normalize=normalize).close()
         self.committed = copy.deepcopy(self.model)
@@ -77,7 +76,7 @@ class StoreMachine(SampleMachine):
         if hasattr(self, "S"):
             self.S.close()
             fa.verify(self.path)
-            shutil.rmtree(self.folder)
+            self.folder.cleanup()
 
 
 TestStore = StoreMachine.TestCase

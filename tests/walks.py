@@ -12,7 +12,6 @@ import contextlib
 import copy
 import math
 import pickle
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -70,10 +69,9 @@ class Walk:
         self.A = self.rows(m)
         self.sparse, self.stored = bool(self.rng.integers(2)), seed % 3 > 0
         source = sp.csr_array(self.A) if self.sparse else self.A.copy()
-        self.folder: Path | None = None
-        if self.stored:
-            self.folder = Path(tempfile.mkdtemp(prefix="fastanchors-test-"))
-            self.path = self.folder / "s"
+        self.folder = tempfile.TemporaryDirectory(prefix="fastanchors-test-") if self.stored else None
+        if self.folder is not None:
+            self.path = Path(self.folder.name, "s")
             fa.build(source, self.path, normalize=self.normalize).close()
             self.S: Any = fa.open(self.path, mode="r+")
             self.committed = self.A.copy()
@@ -105,7 +103,7 @@ class Walk:
             if self.stored:
                 self.S.close(commit=False)
             if self.folder is not None:
-                shutil.rmtree(self.folder)
+                self.folder.cleanup()
 
     # --- changes ----------------------------------------------------------------------------------------------------
 

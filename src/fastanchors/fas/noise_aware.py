@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from .._parallel import one_blas_thread
 from ..anchors import Certificate, Selection
-from ..errors import InvalidInputError, RankError
-from ..greedy.coordinates import DIRECTIONS
+from ..errors import CorruptStoreError, InvalidInputError, RankError
+from ..greedy.coordinates import DIRECTIONS, block_coordinates
 from ..greedy.summary import Evidence, Summary, summarise
 from ..matrix import MeteredMatrix, Mutable, RowMatrix
 from ..sampling.row_block import Block
@@ -36,6 +36,7 @@ _SPARE = 4  # directions beyond those that k needs
 _IN_FLIGHT = 192 << 20  # bytes of blocks that threads work on, whatever the matrix
 _PILOT_ROWS = 2048
 _FREE, _SHARE = 1 << 18, 0.08  # bytes that they may take in any store, and part of the bytes of the rows
+_ROUNDING, _ENTRIES = 1e-4, 1 << 22  # by which kept coordinates may differ from new ones; made at a time
 _OFF, _KIND = 9.0, 3  # so many rows with so many times the typical rest need directions of their own
 _MANY = 0.05  # part of the rows that may change before the coordinates are made anew
 
@@ -177,8 +178,25 @@ def _recalled(source: Any) -> tuple[Summary, int] | None:
     if isinstance(source, SidecarHost) and (kept is None or kept[0].changed):  # a store makes it anew when it compacts
         written = source.sidecar_arrays(CoordinatesSidecar.name)
         if written is not None and (kept is None or written[1] >= kept[1]):
-            kept = (Summary.load(written[0]), written[1])
+            kept = (_loaded(written[0], source), written[1])
     return kept
+
+
+def _loaded(arrays: Arrays, source: SidecarHost) -> Summary:
+    """The summary of a store; a clear error where its arrays, though their checksums are right, are none."""
+    try:
+        return _decode(arrays, source.shape)
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
+        raise CorruptStoreError(
+            f"the coordinates of {source} are wrong: {error}; run fa.verify, and build it anew"
+        ) from None
+
+
+def _decode(arrays: Arrays, shape: tuple[int, int]) -> Summary:
+    summary = Summary.load(arrays)
+    if summary.height > shape[0] or len(summary.coordinates.frame.centre) != shape[1]:
+        raise ValueError(f"they are not those of {shape[0]} rows and {shape[1]} columns")
+    return summary
 
 
 def _current(source: Any, summary: Summary, cursor: int) -> Summary | None:
@@ -217,6 +235,26 @@ class CoordinatesSidecar(Sidecar):
     @classmethod
     def load(cls, shared: Arrays) -> CoordinatesSidecar:
         return cls(int(np.asarray(shared["directions"])[0]) if "directions" in shared else DIRECTIONS)
+
+    @classmethod
+    def check(cls, store: Any) -> None:
+        """Raise where the coordinates are not those of the rows that they name."""
+        written = store.sidecar_arrays(cls.name)
+        if written is None:
+            return
+        summary = _decode(written[0], store.shape)
+        kept, V = summary.coordinates, summary.coordinates.frame.directions
+        if not np.allclose(V.T @ V, np.eye(V.shape[1]), atol=_ROUNDING):
+            raise ValueError("its directions are not orthonormal")
+        step = max(1, _ENTRIES // store.shape[1])
+        for start in range(0, len(summary.rows), step):
+            some = slice(start, start + step)
+            values, left, sums = block_coordinates(0, store.rows_once(summary.rows[some]), kept.frame)
+            length = np.sqrt(left + np.einsum("ij,ij->i", values, values))
+            off = np.abs(kept.values[some] - values).max(axis=1) > _ROUNDING * length
+            off |= np.abs(kept.left[some] - left) > _ROUNDING * length**2
+            if off.any() or not np.allclose(kept.sums[some], sums, rtol=_ROUNDING, atol=0):
+                raise ValueError(f"the coordinates of row {summary.rows[some][off][0] if off.any() else start} differ")
 
     def wanted(self, shape: tuple[int | None, int]) -> bool:
         return shape[1] > 3

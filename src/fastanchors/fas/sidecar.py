@@ -11,10 +11,10 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,11 +29,12 @@ from ..sampling.sparse_block import SparseBlock
 from ..store.sidecars import Arrays, Sidecar, SidecarHost
 from .bounds import Sketch, Thresholds, row_space
 from .changes import absorb
+from .check_index import check_index
 from .coreset import Coreset, Run, squared_norms_of
 from .hull import Hull
 from .index import NARROW, PILOT, SPARE, Index, index_of_sketch, lazy_index, pilot_rows
 from .read_once import ReadOnce
-from .sketch import Part, empty_part, padded, sketch_rows
+from .sketch import Part, basis_from, compare_part, empty_part, padded, part_from, sketch_rows
 
 __all__ = ["SMALL", "STEPS", "FasSidecar", "Kept", "keep", "noisy", "recall", "renew_index", "some_rows"]
 
@@ -44,6 +45,7 @@ SMALL = 1 << 16  # entries of a matrix that is read whole faster than through an
 _SPARSE_SHARE, _DENSE_SHARE = 0.02, 0.1  # of the bytes of the shards that sketches may add
 _WHOLE_SHARE, _WHOLE_FREE = 0.1, 1 << 22  # of the bytes of the shards that the index may add; bytes that never matter
 _FEW = 200  # rows by which it is judged how noisy they are
+_Read = TypeVar("_Read")
 _MANY_CHANGED = 1 << 25  # bytes of changed rows above which a fresh pass is better than holding them all
 
 
@@ -67,25 +69,16 @@ class FasSidecar(Sidecar):
 
     @classmethod
     def check(cls, store: Any) -> None:
-        """Raise where the index cannot be that of the store: other rows, or another sequence than SPA finds in them."""
+        """Raise where the sketches are not those of the shards, or the index not that of the rows."""
         shared = store.shared_arrays(cls.name)
-        if shared is not None:
-            V = shared["V"]
-            if V.ndim != 2 or V.shape[0] != store.shape[1] or not np.isfinite(V).all():
-                raise ValueError("its basis is not one of this store")
+        if shared is not None and "V" in shared:
+            sidecar = cls(basis_from(shared, store.shape[1]))
+            for block, (start, stop, arrays) in zip(store._blocks, store.shard_arrays(cls.name), strict=True):
+                if arrays is not None:
+                    compare_part(part_from(arrays, start, stop, sidecar.V), sidecar.add_block(block, start))
         written = store.sidecar_arrays(cls.name)
-        if written is None:
-            return
-        index = _decode(written[0], store.shape)
-        core = index.coreset
-        if len(core):
-            held, rows = core.rows, store.rows(core.indices)
-            same = (held != rows).nnz == 0 if sp.issparse(rows) else np.array_equal(held, rows)
-            if not same:
-                raise ValueError("the rows of its coreset are not those of the store")
-        again = core.run(index.proved) if index.proved else None
-        if again is not None and not np.array_equal(again.indices, index.run.indices[: index.proved]):
-            raise ValueError("its anchors are not those of its coreset")
+        if written is not None:
+            check_index(store, _decode(written[0], store.shape))
 
     def begin(self, block: Block) -> dict[str, NDArray[Any]]:
         """The sketched space, from rows of the first block; nothing where :meth:`finish` needs no sketches.
@@ -107,6 +100,8 @@ class FasSidecar(Sidecar):
         if self.V is None:
             return {}
         m, n = block.shape
+        if self.V.ndim != 2 or len(self.V) != n:
+            raise CorruptStoreError("the basis of its sketches is not one of this store; run fa.verify, build it anew")
         part = empty_part(m, self.V.shape[1])
         arrays = block.arrays()
         l1 = arrays.get("l1_sums", np.zeros(0))
@@ -290,7 +285,7 @@ def renew_index(
     shared = store.shared_arrays(FasSidecar.name) if isinstance(store, SidecarHost) else None
     if shared is None or "V" not in shared:
         return None
-    V = np.asarray(shared["V"])
+    V = _sound(store, basis_from, shared, store.shape[1])
     if steps + SPARE > max(STEPS + SPARE, V.shape[1]):
         return None
     changed = store.changed_rows
@@ -306,7 +301,7 @@ def renew_index(
     parts = []
     for start, stop, arrays in store.shard_arrays(FasSidecar.name):
         if arrays is not None:
-            parts.append(Part(start, *(np.asarray(arrays[x]) for x in ("coordinates", "left", "norms"))))
+            parts.append(_sound(store, part_from, arrays, start, stop, V))
         elif np.searchsorted(changed, stop) - np.searchsorted(changed, start) == stop - start:
             parts.append(empty_part(stop - start, V.shape[1], start))  # all of it is read with the changed rows
         else:
@@ -354,8 +349,13 @@ def _encode(index: Index) -> dict[str, NDArray[Any]]:
 
 def _read(arrays: Arrays, source: SidecarHost) -> Index:
     """The index of a store; a clear error where its arrays, though their checksums are right, are none."""
+    return _sound(source, _decode, arrays, source.shape)
+
+
+def _sound(source: SidecarHost, read: Callable[..., _Read], *arguments: Any) -> _Read:
+    """What ``read`` makes of arrays of a store; a clear error where they are none."""
     try:
-        return _decode(arrays, source.shape)
+        return read(*arguments)
     except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
         raise CorruptStoreError(f"the index of {source} is wrong: {error}; run fa.verify, and build it anew") from None
 
@@ -367,8 +367,12 @@ def _check(index: Index, shape: tuple[int, int]) -> None:
     if not 0 <= index.proved <= T or not 0 <= index.rows <= m or len(run.tied) != T:
         raise ValueError(f"it proves {index.proved} of {T} steps for {index.rows} rows, the store has {m}")
     vectors = (run.residuals, lengths.low, lengths.high, lengths.norm, index.tails)
-    if any(x.ndim != 1 or len(x) < T for x in vectors) or lengths.basis.ndim != 2 or lengths.basis.shape[1] != n:
+    if any(x.shape != (T,) for x in vectors) or lengths.basis.shape[1:] != (n,) or len(lengths.basis) < T:
         raise ValueError("its arrays have other lengths than its sequence")
+    if index.hull is not None and index.hull.points.shape != (*index.hull.shares.shape, n):
+        raise ValueError("its hull has other points than shares")
+    if not all(x.dtype == np.float64 for x in (*vectors, lengths.basis)):
+        raise ValueError("its numbers are not in double precision")
     for rows in (run.indices, core.indices, *run.tied):
         if rows.ndim != 1 or rows.dtype.kind != "i" or (rows.size and not 0 <= rows.min() <= rows.max() < index.rows):
             raise ValueError(f"it names rows beyond the {index.rows} of the store")

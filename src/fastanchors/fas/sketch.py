@@ -6,6 +6,7 @@ with the rounding of the view, so that the rows need not be copied before.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,16 @@ from numpy.typing import NDArray
 from .._jit import jit
 from ..matrix.contract import DOUBLE, Rows
 
-__all__ = ["Part", "empty_part", "padded", "relative_error", "sketch_rows"]
+__all__ = [
+    "Part",
+    "basis_from",
+    "compare_part",
+    "empty_part",
+    "padded",
+    "part_from",
+    "relative_error",
+    "sketch_rows",
+]
 
 _NO_DIVISOR = np.zeros(0)
 _LANES = 16  # numbers added in one go
@@ -41,6 +51,31 @@ class Part(NamedTuple):
 def empty_part(rows: int, dimension: int, start: int = 0) -> Part:
     """Room for the sketch of that many rows."""
     return Part(start, np.zeros((rows, dimension), dtype=np.float32), np.zeros(rows, dtype=np.float32), np.zeros(rows))
+
+
+def basis_from(shared: Mapping[str, Any], columns: int) -> NDArray[np.float64]:
+    """The sketched space; raises ``ValueError`` where it cannot be one."""
+    V = np.asarray(shared["V"])
+    if V.ndim != 2 or len(V) != columns or V.dtype != np.float64 or not np.isfinite(V).all():
+        raise ValueError("its basis is not one of this store")
+    return V
+
+
+def part_from(arrays: Mapping[str, Any], start: int, stop: int, V: Any) -> Part:
+    """The sketch of a shard; raises ``ValueError`` where it cannot be one."""
+    part = Part(start, *(np.asarray(arrays[x]) for x in ("coordinates", "left", "norms")))
+    want = empty_part(stop - start, V.shape[1])
+    pairs: Any = zip(part[1:], want[1:], strict=True)
+    if any(found.shape != wanted.shape or found.dtype != wanted.dtype for found, wanted in pairs):
+        raise ValueError("a sketch is not that of its shard")
+    return part
+
+
+def compare_part(part: Part, fresh: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` where a sketch in a file is not, but for rounding, what its rows give."""
+    for name, rounding in (("coordinates", 1e-5), ("left", 1e-3), ("norms", 0.0)):
+        if not np.allclose(getattr(part, name), fresh[name], rtol=1e-9, atol=rounding):
+            raise ValueError(f"the {name} of a sketch are not those of its rows")
 
 
 def relative_error(terms: int, dimension: int) -> float:

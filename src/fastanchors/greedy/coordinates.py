@@ -304,6 +304,8 @@ def _principal(
         second = weighted.T @ weighted
         second = second.toarray() if sp.issparse(second) else second
         gram = scale[:, None] * (second / total - np.outer(centre, centre)) * scale
+        if not np.isfinite(gram).all():
+            raise InvalidInputError("the rows have entries that are not finite, or too large to be added; rescale them")
         values, V = scipy.linalg.eigh(gram, subset_by_index=[n - d, n - 1])
         return values[::-1], V[:, ::-1], np.diag(gram).copy()
     squared = profiles.multiply(profiles) if sp.issparse(profiles) else profiles * profiles

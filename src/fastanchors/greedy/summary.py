@@ -140,14 +140,33 @@ class Summary:
 
     @classmethod
     def load(cls, arrays: Any) -> Summary:
-        """From a file."""
+        """From a file; raises ``ValueError`` or ``KeyError`` where its arrays do not fit each other."""
         a = {name: np.asarray(arrays[name]) for name in arrays}
         exponent, zeros = (float(x) for x in a["shares"])
         total, height, rank, *changed = (int(x) for x in a["numbers"])
         frame = Frame(a["centre"], a["scale"], a["directions"], exponent, rank, zeros)
         at = Coordinates(frame, a["values"], a["left"], a["sums"])
         places = [a[name].astype(np.intp) for name in ("rows", "candidates", "sample")]
-        return cls(places[0], at, places[1], places[2], total, height, sum(changed))
+        summary = cls(places[0], at, places[1], places[2], total, height, sum(changed))
+        summary._check()
+        return summary
+
+    def _check(self) -> None:
+        """Raise ``ValueError`` where lengths, places or numbers are not those of a summary."""
+        at, frame, m = self.coordinates, self.coordinates.frame, len(self.rows)
+        n, d = frame.directions.shape
+        shapes: list[Any] = [(self.rows, (m,)), (at.values, (m, d)), (at.left, (m,)), (at.sums, (m,))]
+        if any(array.shape != shape for array, shape in [*shapes, (frame.centre, (n,)), (frame.scale, (n,))]):
+            raise ValueError("its arrays have other lengths than its rows")
+        numbers: list[Any] = [at.values, at.left, at.sums, frame.centre, frame.scale, frame.directions, frame.exponent]
+        if not all(np.isfinite(array).all() for array in numbers):
+            raise ValueError("its coordinates are not finite")
+        for places, end in ((self.rows, self.height), (self.candidates, m), (self.sample, m)):
+            if places.ndim != 1 or not places.size or not 0 <= places.min() <= places.max() < end:
+                raise ValueError("it names rows that there are not")
+        in_order = bool((np.diff(self.rows) > 0).all())
+        if not in_order or not m <= self.total <= self.height or not 0 <= frame.rank <= d or self.changed < 0:
+            raise ValueError("its numbers of rows are not those of a matrix")
 
 
 @dataclass

@@ -106,7 +106,7 @@ def renew_rows(view: View, i: Array, squares: Array, l1: Array, rewrite: Array) 
         stale = scale[row]
         if stale == now:
             continue
-        if now > BAND * stale or stale > BAND * now:
+        if not (now <= BAND * stale and stale <= BAND * now):  # also where a forged sum is not a number
             scale[row] = now
             rewrite[k] = True
             some = True

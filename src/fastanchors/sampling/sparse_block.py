@@ -308,9 +308,19 @@ class SparseBlock(Block):
             self.view.totals.data[j] = self.sides.columns.sums[j] + self.inserted.columns.forest.sums[j]
         renew_tree(*self.view.totals, j)
 
+    def _check_sides(self) -> None:
+        """Raise where the columns have other entries than the rows."""
+        rows, columns = self.sides
+        turned = _csr_of(rows, self.shape).tocsc()
+        pairs = [(turned.indptr[:-1], columns.begin), (turned.indices, columns.other), (turned.data, columns.data)]
+        if not all(np.array_equal(found, kept) for found, kept in pairs):
+            raise CorruptStoreError("the columns have other entries than the rows; restore it from a copy")
+
     def check(self) -> None:
         check_segments(self.sides.rows, self.shape[1], "rows")
         check_segments(self.sides.columns, self.shape[0], "columns")
+        if self.has_columns:
+            self._check_sides()
         tiers = [("rows", self.sides.rows, NO_SCALE), ("columns", self.sides.columns, self.view.scale)]
         if self.inserted is not None:
             tiers += [("new rows", self.inserted.rows.forest, NO_SCALE)]
@@ -323,14 +333,20 @@ class SparseBlock(Block):
         check_view(self, self.sides.columns.sums + inserted)
 
 
+def _csr_of(side: Forest, shape: tuple[int, int]) -> Rows:
+    """The entries of a side whose segments have been checked, as CSR."""
+    return sp.csr_array((side.data, side.other, np.append(side.begin, side.end[-1:])), shape=shape)
+
+
 def check_segments(side: Forest, width: int, what: str) -> None:
-    """Raise if segments or indices are outside the arrays, because building the trees does not check them."""
+    """Raise if segments or indices are out of order or outside the arrays; building the trees does not check them."""
     begin, end, other = side.begin, side.end, side.other
     if begin.size == 0:
         return
     length = end - begin
     whole = begin[0] == 0 and end[-1] == other.size and length.min() >= 0
-    if not whole or not within(other, width):
+    falls = np.flatnonzero(np.diff(other) <= 0) + 1  # where the next segment begins, and nowhere else
+    if not whole or not within(other, width) or not np.isin(falls, begin).all():
         raise CorruptStoreError(f"the {what} are not a valid sparse matrix; restore it from a copy")
     kept = [side.nodes, *([side.l1_nodes] if side.l1_sums.size else [])]
     if length.max() > LEAF and min(nodes.size for nodes in kept) < other.size >> FAN_BITS:

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from ..errors import CorruptStoreError
 from .files import create_file, disk_errors, open_file, remove_file
+from .layout import ALIGN
 
 __all__ = ["check_arrays", "map_arrays", "write_arrays"]
 
-ALIGN = 64
 _CRC_PIECE = 1 << 26
 
 

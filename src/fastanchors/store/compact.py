@@ -20,16 +20,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._maps import release_freed
 from .._parallel import LargePieces, one_blas_thread
 from ..errors import StoreError
 from ..io.row_source import block_bytes, rebatch
 from ..io.scratch import SCRATCH
 from ..matrix.contract import Rows
+from ..sampling.row_block import Block
 from .files import remove_file
 from .journal import Journal
 from .manifest import Manifest, Shard
 from .mapped_matrix import DIRTY_BYTES
-from .shard_rows import block_of, shard_bytes, shards_at_once, stored_rows, write_shard
+from .shard_rows import block_of, shard_bytes, shards_at_once, write_shard
 from .sidecars import shared_only, write_whole
 
 __all__ = ["compact", "moved_on", "remove_leftovers", "worth_compacting"]
@@ -101,8 +103,10 @@ class _Rewriting:
     def __init__(self, store: Any) -> None:
         self.store, self.number, self.sidecars = store, store._mapped.next_shard, store.sidecars()
         at_once = shards_at_once(store.memory_limit, store.shape[1] if store.is_sparse else 0)
-        room = 5 * at_once * shard_bytes(store.memory_limit) // 4  # bytes of rows; merged shards may be larger
-        self._pieces = LargePieces[Shard](at_once, room)
+        free = store.memory_limit - store._matrix.changed_bytes  # these stay until the new generation is in place
+        at_once = max(1, free * at_once // store.memory_limit)
+        self._most = 5 * shard_bytes(store.memory_limit) // 4  # bytes of rows: shards may grow a little
+        self._pieces = LargePieces[Shard](at_once, at_once * self._most)
         self._futures: list[Future[Shard]] = []
 
     def run(self) -> list[Shard]:
@@ -111,13 +115,14 @@ class _Rewriting:
             for first, last, rewrite in _runs(self.store):
                 kept = [shard for shard in self.store._mapped.shards[first:last] if shard is not None]
                 shards += self._rewrite(first, last) if rewrite else kept
+        release_freed()
         return [shard.result() if isinstance(shard, Future) else shard for shard in shards]
 
     def _rewrite(self, first: int, last: int) -> Iterator[Future[Shard]]:
         """Rewrite these blocks, with small ones merged."""
         store, row = self.store, int(self.store._starts[first])
-        blocks = (stored_rows(block) for block in store._blocks[first:last])
-        for rows in rebatch(blocks, 4 * shard_bytes(store.memory_limit)):
+        parts = (rows for block in store._blocks[first:last] for rows in _even_parts(block, self._most))
+        for rows in rebatch(parts, 2 * self._most):
             stop, size = row + rows.shape[0], block_bytes(rows)
             for finished in self._pieces.finished(size):
                 finished.result()
@@ -137,6 +142,15 @@ class _Rewriting:
         """The shards that were written, even if others failed."""
         done = [future for future in self._futures if not future.cancelled()]
         return [future.result() for future in done if future.exception() is None]
+
+
+def _even_parts(block: Block, most: int) -> Iterator[Rows]:
+    """The rows of a block as stored, in equal parts of about ``most`` bytes, so that none is left with a few rows."""
+    m, n = block.shape
+    size = block.nnz * (block.dtype.itemsize + 4) + 8 * m if block.is_sparse else m * n * block.dtype.itemsize
+    parts = min(m, -(-size // most))
+    for part in range(parts):
+        yield block.rows(np.arange(m * part // parts, m * (part + 1) // parts), view=False)
 
 
 def _runs(store: Any) -> Iterator[tuple[int, int, bool]]:

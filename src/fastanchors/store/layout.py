@@ -7,6 +7,7 @@ read, mapped and truncated, so everything is checked first. It costs microsecond
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
 import re
@@ -17,8 +18,9 @@ import numpy as np
 
 from ..sampling.segment_trees import LEAF
 
-__all__ = ["check_description", "check_manifest", "check_shard"]
+__all__ = ["ALIGN", "check_description", "check_manifest", "check_shard"]
 
+ALIGN = 64  # bytes at whose multiples arrays begin
 _TYPE = re.compile(r"[|<][biufcSUV]\d{1,9}")
 _ENTRIES = {"|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8"}
 _INDICES = {"<i4", "<i8"}
@@ -127,6 +129,7 @@ def check_description(description: Any) -> dict[str, Any]:
     _is(description, dict, "a description of a file")
     file, size = _plain(description["file"], "file"), _whole(description["bytes"], "bytes")
     arrays: dict[str, Any] = _is(description["arrays"], dict, "arrays")
+    taken = []
     for name, entry in arrays.items():  # for every array of every shard, so without function calls
         shape, offset = entry["shape"], entry["offset"]
         plain = type(shape) is list and type(offset) is int and type(entry["crc32"]) is int and offset >= 0
@@ -136,6 +139,13 @@ def check_description(description: Any) -> dict[str, Any]:
             count *= length
         if not plain or offset + count * _itemsize(entry["dtype"]) > size:
             raise ValueError(f"array {name!r} of {file}, {entry!r}, is not valid or beyond the end of the file")
+        if offset % ALIGN:
+            raise ValueError(f"array {name!r} of {file} begins at byte {offset}, which is no multiple of {ALIGN}")
+        if count:
+            taken.append((offset, offset + count * _itemsize(entry["dtype"])))
+    taken.sort()
+    if any(end > start for (_, end), (start, _) in itertools.pairwise(taken)):  # a write to one would change another
+        raise ValueError(f"arrays of {file} overlap")
     return arrays
 
 

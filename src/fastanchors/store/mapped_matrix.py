@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from .._maps import release_freed, release_pages
 from ..io.scratch import scratch_folder, scratch_in
 from ..sampling.matrix import SampleMatrix
 from ..sampling.row_block import Block
@@ -75,10 +76,18 @@ class MappedMatrix(SampleMatrix):
             self._spill(keep=b)
         block.write(i, j, x)
         # New entries are in memory, and with many of them the whole block was rebuilt in memory.
-        changed = size if block.entries is not entries else min(expected, size)
+        changed = min(expected, size)
+        if block.entries is not entries:
+            changed = size
+            release_pages(entries)
         self._dirty[b] = block, changed + max(0, block.nbytes - size)
         if self._dirty[b][1] > self._limit:
             self._spill()
+
+    @property
+    def changed_bytes(self) -> int:
+        """Bytes of pages that writes have changed, as far as they are known."""
+        return sum(size for _, size in self._dirty.values())
 
     def _changed(self, b: int) -> int:
         return self._dirty[b][1] if b in self._dirty else 0
@@ -88,6 +97,7 @@ class MappedMatrix(SampleMatrix):
         for b in [b for b in self._dirty if b != keep]:
             self._held[b] = self._moved(self._held[b])
             del self._dirty[b]
+        release_freed()
 
     def _moved(self, block: Block) -> Block:
         """The same block, rebuilt if necessary, mapped from an unlinked file."""
@@ -95,4 +105,5 @@ class MappedMatrix(SampleMatrix):
         fresh = block if block.pristine else block.rebuilt()
         with disk_errors(self._folder, "write to"), scratch_in(self._folder), scratch_folder() as name:
             arrays = map_arrays(Path(name), write_arrays(Path(name, "block.bin"), fresh.arrays(), durable=False))
+        release_pages(block.entries)  # the names of the rows keep its map, but not the pages that writes have changed
         return type(fresh).from_arrays(arrays, fresh.shape, l1=fresh.l1)

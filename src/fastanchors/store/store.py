@@ -19,7 +19,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._maps import release_pages
+from .._maps import release_freed, release_pages
 from .._rng import RngLike
 from .._validate import check_size
 from ..errors import CorruptStoreError, InvalidInputError, StoreError
@@ -327,6 +327,7 @@ class Store(SampleDelegate, SidecarHost):
             raise
         finally:
             guard.end_write()
+        release_freed()
 
     def consolidate(self) -> None:
         """:meth:`compact` for a writer; a reader rebuilds the changed blocks in memory."""
