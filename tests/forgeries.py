@@ -39,6 +39,17 @@ HOSTILE_FLOATS = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e308, -1e308, 
 OTHER_VALUES = [*HOSTILE, 0.5, None, True, False, "", "x", "../x", "<f8", "<i8", "|u1", "|O", [], [0], [10**9], {}]
 
 
+class KeptSketches(FasSidecar):
+    """The index with sketches kept beside every shard, though small stores need none."""
+
+    def begin(self, block: Any) -> Any:
+        self.rows_at_hand, self.shares = False, {True: 1e9, False: 1e9}
+        return super().begin(block)
+
+    def keep_shards(self, store: Any) -> bool:
+        return True
+
+
 @contextlib.contextmanager
 def _small(smallest: int) -> Iterator[None]:
     """Meanwhile matrices of so many entries get an index, and seeks use it."""
@@ -69,9 +80,7 @@ def _make(path: Path, kind: str) -> None:
     blocks = [sp.csr_array(part) if "sparse" in kind else part for part in (A[:45], A[45:])]
     options: dict[str, Any] = {"normalize": None if "raw" in kind else "l1", "columns": "rows only" not in kind}
     if kind == "sparse sketches":
-        index = FasSidecar()
-        index.shares = {True: 1e9, False: 1e9}  # so that sketches are kept beside every shard
-        options["sidecars"] = [index, CoordinatesSidecar(5)]
+        options["sidecars"] = [KeptSketches(), CoordinatesSidecar(5)]
     names = {"row_names": [f"row {i}" for i in range(ROWS)], "column_names": [f"word {j}" for j in range(COLUMNS)]}
     limit = 1 << 30 if kind == "sparse sketches" else 1 << 22  # a small one leaves no room for coordinates
     fa.build(iter(blocks), path, memory_limit=limit, **options, **names).close()

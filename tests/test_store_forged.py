@@ -16,8 +16,8 @@ import scipy.sparse as sp
 import fastanchors as fa
 import fastanchors.store.store as store_module
 from fastanchors.errors import CorruptStoreError, FastAnchorsError, StoreError
-from fastanchors.fas.sidecar import FasSidecar
 from fastanchors.store.arrays_file import write_arrays
+from forgeries import KeptSketches
 
 
 def make(path, **options):
@@ -422,10 +422,10 @@ def test_coordinates_of_another_shape_are_refused(tmp_path, name):
 
 
 def test_a_basis_of_another_shape_is_refused_by_a_compaction(tmp_path):
-    index = FasSidecar()
-    index.shares = {True: 1e9, False: 1e9}
     path = tmp_path / "s"
-    fa.build(iter([sp.random_array((300, 60), density=0.2, rng=0, format="csr")]), path, sidecars=[index]).close()
+    fa.build(
+        iter([sp.random_array((300, 60), density=0.2, rng=0, format="csr")]), path, sidecars=[KeptSketches()]
+    ).close()
     manifest = read_manifest(path)
     manifest["extras"]["fas"]["arrays"]["V"]["shape"] = [60]
     write_manifest(path, manifest)
