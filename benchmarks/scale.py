@@ -25,7 +25,7 @@ from _scale_model import PAPER, RANK, batches, by_question, constants, counts, c
 from _table import Report, arguments
 from fastanchors._parallel import use_threads
 from fastanchors.dask.remote_store import RemoteStore
-from fastanchors.dask.tasks import Pool, on_block
+from fastanchors.dask.tasks import Pool, on_blocks
 from fastanchors.greedy.summary import summarise
 
 
@@ -109,7 +109,7 @@ class OnCluster:
         """Processor seconds of this process, Dask's client and scheduler, for a task and a message that do nothing."""
         with self.client.as_current(), dask.config.set(scheduler=self.client):
             X, parts = da.zeros((count, 1), chunks=(1, 1)), fa.dask.connect(self.path)._parts
-            tasks = on_block("nothing", nothing, X, [()] * count, ())
+            tasks = list(on_blocks("nothing", nothing, X, [()] * count, ()).to_delayed().reshape(-1))
             per_task = min(cpu(lambda: Pool().compute(tasks))[1] for _ in range(2)) / count
             _, asking = cpu(lambda: [parts.each("nothing", nothing) for _ in range(100)])
             return per_task, asking / 100 / (len(parts.starts) - 1)

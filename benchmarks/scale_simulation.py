@@ -29,7 +29,7 @@ import fastanchors as fa
 from _scale_model import BLOCK, COLUMNS, CORES, MACHINES, ROWS, batches, lazy_matrix
 from _table import Report, arguments
 from fastanchors.dask.parts import HeldParts
-from fastanchors.dask.tasks import Pool, on_block
+from fastanchors.dask.tasks import Pool, on_blocks
 
 FASTER = 50  # than the true work
 EACH = ROWS // MACHINES  # rows of a worker
@@ -113,7 +113,7 @@ def simulate(workers, asked, blocks):
         Client(cluster) as client,
     ):
         pool = Pool(client)
-        parts = HeldParts(pool, [Nothing()] * workers, [EACH * w for w in range(workers + 1)])
+        parts = HeldParts.of(pool, [EACH * w for w in range(workers + 1)], [Nothing()] * workers)
 
         def rounds():
             for name, seconds, size in asked:
@@ -123,7 +123,8 @@ def simulate(workers, asked, blocks):
         def tasks():
             count = blocks * workers
             X = da.zeros((count, 1), chunks=(1, 1))
-            pool.compute(on_block("shard", answer, X, [()] * count, (BLOCK * MAKING / FASTER, 2_400)))
+            asked = on_blocks("shard", answer, X, [()] * count, (BLOCK * MAKING / FASTER, 2_400))
+            pool.compute(list(asked.to_delayed().reshape(-1)))
 
         parts.each("first", answer, None, None, (0.0, 0))  # starts the actors
         return took(rounds), took(tasks)

@@ -97,6 +97,15 @@ def test_large_blocks_are_split_and_columns_joined(tmp_path):
     np.testing.assert_array_equal(S.raw(np.arange(len(A))[:, None], np.arange(20)), A)
 
 
+def test_many_blocks_become_one_shard_each(tmp_path, monkeypatch):
+    """As far as memory allows: a manifest of hundreds of thousands of shards would be slow to read."""
+    monkeypatch.setattr(sys.modules["fastanchors.store.build"], "shard_bytes", lambda limit: 1 << 16)
+    X = da.from_array(matrix(4000), chunks=(2000, 20))
+    assert len(fa.build(X, tmp_path / "few", sidecars=()).manifest.shards) > 2
+    monkeypatch.setattr(sys.modules["fastanchors.dask.build"], "_MANY", 2)
+    assert len(fa.build(X, tmp_path / "many", sidecars=()).manifest.shards) == 2
+
+
 def test_a_data_frame_brings_its_names(tmp_path):
     A = matrix(900)
     frame = pd.DataFrame(A, columns=[f"c{j}" for j in range(20)], index=[f"r{i:03d}" for i in range(900)])

@@ -12,6 +12,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ from ..store.arrays_file import write_arrays
 from ..store.build import Progress, _Build
 from ..store.files import disk_errors, sync_directory
 from ..store.manifest import Manifest, Shard
-from ..store.shard_rows import block_of, check_rows, write_shard
+from ..store.shard_rows import block_of, check_rows, shard_bytes, write_shard
 from ..store.sidecars import Sidecar
 from ..store.storage import Directory, ObjectStorage
 from .collection import Collection, as_block, check_length, is_frame
@@ -39,6 +40,7 @@ from .tasks import Pool
 
 __all__ = ["DaskBuild", "DaskSource", "dask_source"]
 
+_MANY = 4096  # blocks: of so many each becomes one shard, if memory allows, so that the manifest stays small
 _RENAMING = 16  # renames under way at a time: on shared storage each is a message and back
 
 
@@ -142,7 +144,8 @@ class DaskBuild(_Build):
         source, collection = self.source, self.source.collection
         folder = os.path.abspath(self.folder)
         inside, named = source.names_inside, source.names_inside or source.row_names is not None
-        view = (self.normalize, self.columns, self.shard_bytes)
+        size = shard_bytes(self.memory_limit, sys.maxsize) if collection.count >= _MANY else self.shard_bytes
+        view = (self.normalize, self.columns, size)
         plan = _Plan(folder, *view, source.name, source.shape[1], inside, named, self.storage, self.prefix)
         rows = list(source.bounds())
         names = source.row_names

@@ -50,9 +50,9 @@ _FIXED = 8 << 20
 _COLUMN_BYTES = 40  # bytes per column of a sparse matrix: pointers, sums and trees of the two shards being built
 
 
-def shard_bytes(memory_limit: int) -> int:
+def shard_bytes(memory_limit: int, largest: int = _LARGEST_SHARD) -> int:
     """Bytes of rows (as CSR or dense) in a shard under a memory limit; it does not depend on the number of threads."""
-    return min(_for_shards(memory_limit) // _MEMORY_PER_BYTE, _LARGEST_SHARD)
+    return min(_for_shards(memory_limit) // _MEMORY_PER_BYTE, largest)
 
 
 def shards_at_once(memory_limit: int, columns: int) -> int:
