@@ -154,7 +154,7 @@ class _Seek:
         begins with the largest and may need few. In one pass where rows are many to read twice, or have a hull.
         """
         data, m = self.data, self.data.shape[0]
-        if data.budget is None and data.at_hand and noisy(data.rows(some_rows(m))):
+        if data.budget is None and data.at_hand and noisy(data.shape, lambda: data.rows(some_rows(m))):
             return lazy_index(data, steps, tol=self.tol), "made now by the engine"
         index = self._in_one_pass(steps)
         if index is not None:

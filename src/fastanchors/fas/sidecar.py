@@ -86,7 +86,7 @@ class FasSidecar(Sidecar):
         Sketches are for rows that are many to read again, and for the hull of rows that nearly are mixtures.
         """
         m = block.shape[0]
-        if self.rows_at_hand and noisy(block.rows(some_rows(m), view=True)):
+        if self.rows_at_hand and noisy(block.shape, lambda: block.rows(some_rows(m), view=True)):
             self.temporary = True
             return {}
         pilot = block.rows(some_rows(m, PILOT), view=True)
@@ -157,11 +157,15 @@ class FasSidecar(Sidecar):
         return sum(parts) <= self.shares[store.is_sparse] * sum(shard.data["bytes"] for shard in store.manifest.shards)
 
 
-def noisy(rows: Rows) -> bool:
+def noisy(shape: tuple[int, int], some: Callable[[], Rows]) -> bool:
     """Whether some rows say that there is no hull worth keeping: they are too far from any space of a few anchors.
 
-    The eigenvalues of their Gram matrix, rows of unit length, say how far on average.
+    The eigenvalues of their Gram matrix, rows of unit length, say how far on average. A few columns are such a space,
+    so that no row is read.
     """
+    if shape[1] <= STEPS + SPARE:
+        return False
+    rows = some()
     squares = squared_norms_of(rows)
     full = squares > 0
     if not full.any():
