@@ -233,6 +233,17 @@ def test_copies_of_anchors_count_in_full_and_odd_rows_do_not() -> None:
     assert not _in_company(far, 1e-4).any()
 
 
+def test_rows_of_a_new_kind_need_directions_only_where_they_are_many() -> None:
+    X, _, rng = mixed(17)
+    summary = summarise(open_matrix(X), 16)
+    frame, kind = summary.coordinates.frame, rng.dirichlet(np.ones(X.shape[1]))
+    whole = float(np.sum(frame.beyond(kind[None]) ** 2))
+    enough = float(np.mean(summary.coordinates.values[:, -1].astype(float) ** 2)) * len(X)  # over all rows
+    row = frame.centre + np.sqrt(enough / 20 / whole) * (kind - frame.centre)  # of which twenty are as much
+    assert not summary.misses(np.tile(row, (10, 1)))
+    assert summary.misses(np.tile(row, (40, 1)))
+
+
 def test_extreme_rows_reach_farthest() -> None:
     values = np.random.default_rng(3).standard_normal((40_000, 5)).astype(np.float32)
     noise = np.zeros(len(values))

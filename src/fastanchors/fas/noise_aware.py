@@ -37,7 +37,7 @@ _IN_FLIGHT = 192 << 20  # bytes of blocks that threads work on, whatever the mat
 _PILOT_ROWS = 2048
 _FREE, _SHARE = 1 << 18, 0.08  # bytes that they may take in any store, and part of the bytes of the rows
 _ROUNDING, _ENTRIES = 1e-4, 1 << 22  # by which kept coordinates may differ from new ones; made at a time
-_OFF, _KIND = 9.0, 3  # so many rows with so many times the typical rest need directions of their own
+_OFF, _KIND = 9.0, 3  # so many rows with so many times the typical rest may need directions of their own
 _MANY = 0.05  # part of the rows that may change before the coordinates are made anew
 
 _KEPT: weakref.WeakKeyDictionary[Any, tuple[Summary, int]] = weakref.WeakKeyDictionary()
@@ -211,10 +211,11 @@ def _with_changes(source: Any, summary: Summary, changed: NDArray[np.intp]) -> S
         return summary
     if changed.size > max(64, _MANY * source.shape[0]):
         return None
-    current = summary.with_rows(changed, source.rows(changed), source.shape[0])
-    new = current.coordinates.left[np.isin(current.rows, changed)]
-    off = np.count_nonzero(new > _OFF * np.median(summary.coordinates.left))
-    return current if off < _KIND else None
+    values = source.rows(changed)
+    current = summary.with_rows(changed, values, source.shape[0])
+    left = current.coordinates.left[np.searchsorted(current.rows, changed)]
+    off = np.flatnonzero(left > _OFF * np.median(summary.coordinates.left))
+    return None if len(off) >= _KIND and current.misses(values[off]) else current
 
 
 class CoordinatesSidecar(Sidecar):

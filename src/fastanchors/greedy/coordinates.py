@@ -91,6 +91,12 @@ class Frame:
         sums = found.sum(axis=1, keepdims=True)
         return np.asarray(found / np.where(sums > 0, sums, 1.0))
 
+    def beyond(self, rows: Rows) -> _Array:
+        """What the directions leave of rows: z − y·directionsᵀ."""
+        profiles, _ = _profiles(rows)
+        z = ((profiles.toarray() if sp.issparse(profiles) else profiles) - self.centre) * self.scale
+        return np.asarray(z - (z @ self.directions) @ self.directions.T)
+
 
 @dataclass(frozen=True)
 class Coordinates:

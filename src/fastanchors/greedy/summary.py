@@ -18,6 +18,8 @@ from .stability import Stability, no_noise, stability
 
 __all__ = ["Evidence", "Summary", "summarise"]
 
+_KIND_ROWS = 256  # rows of a new kind that are looked at
+
 _Array = NDArray[np.float64]
 
 
@@ -120,6 +122,16 @@ class Summary:
             height,
             self.changed + len(changed),
         )
+
+    def misses(self, values: Any) -> bool:
+        """Whether those rows would have a direction of their own in coordinates made anew.
+
+        That is where, over all rows, they vary along it by more than all rows do along the last direction kept.
+        """
+        rest = self.coordinates.frame.beyond(values[:: -(-values.shape[0] // _KIND_ROWS)])
+        gained = np.linalg.norm(rest, 2) ** 2 * (values.shape[0] / len(rest)) / max(1, self.total)
+        last = self.coordinates.values[self.sample, -1].astype(np.float64)
+        return bool(gained > np.mean(last**2))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """For a file."""
