@@ -208,7 +208,7 @@ def test_parquet_of_texts_asks_for_the_column(tmp_path):
     mixed.to_parquet(tmp_path / "m.parquet")
     (tmp_path / "m.parquet.gz").write_bytes(gzip.compress((tmp_path / "m.parquet").read_bytes()))
     for name in ("m.parquet", "m.parquet.gz"):
-        with pytest.raises(fa.errors.InvalidInputError, match=r"say which column holds the text.*'body', 'year'"):
+        with pytest.raises(fa.errors.InvalidInputError, match=r"choose the column of the texts.*'body', 'year'"):
             fa.apps.read_corpus(tmp_path / name)
         assert fa.apps.read_corpus(tmp_path / name, column="body").vocabulary == ["black", "green", "tea"]
     (tmp_path / "cut.parquet.gz").write_bytes((tmp_path / "m.parquet.gz").read_bytes()[:200])

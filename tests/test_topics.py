@@ -13,7 +13,8 @@ from fastanchors.apps._cooccurrence import Cooccurrence
 from fastanchors.apps._mixtures import fit_proportions, mixtures
 from fastanchors.apps._topic_refine import _halves, completion, document_scores
 from fastanchors.apps._topics import _recover_divergence
-from fastanchors.apps._word_space import word_space
+from fastanchors.apps._word_space import _transposed, word_space
+from fastanchors.greedy.selection import groups_by_rule
 from naive.apps import cautious_npmi, cooccurrence, divergence, posterior, scaled_space
 
 
@@ -400,3 +401,20 @@ def test_every_selection_recovers_the_topics(corpus, selection):
 def test_an_unknown_selection(counts):
     with pytest.raises(fa.errors.InvalidInputError, match="selection must be one of"):
         fa.apps.topics(counts, 3, selection="best")
+
+
+def test_starts_at_points_alone_find_the_vertices_too():
+    rng = np.random.default_rng(0)
+    corners = np.eye(4)
+    points = np.vstack([np.repeat(corners, 3, axis=0), rng.dirichlet(np.ones(4), 200)])
+    groups = groups_by_rule(points, 4, 3, "smoothed", starts="points")
+    assert sorted(tuple(group // 3) for group in groups) == [(i, i, i) for i in range(4)]
+
+
+def test_counts_of_any_type_give_the_same_points(counts):
+    H = sp.csr_array(counts)
+    one = word_space(H, 4)
+    for kind in (np.uint8, np.int64, np.float64):
+        np.testing.assert_array_equal(word_space(H.astype(kind), 4).points, one.points)
+    many = sp.csr_array(counts * 300)  # more than a byte holds
+    np.testing.assert_array_equal(_transposed(many).toarray(), many.toarray().T)
