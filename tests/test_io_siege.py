@@ -446,3 +446,18 @@ def test_temporary_directories_of_killed_processes_are_removed_by_the_next(tmp_p
                 [Path(living).name, Path(other).name, foreign.name]
             )
     assert list(tmp_path.iterdir()) == [foreign]
+
+
+@pytest.mark.parametrize("use", [lambda path: fa.SPA().seek(path, 2), fa.io.open_source, fa.open, fa.verify])
+@pytest.mark.parametrize("name", ["x" * 5000, "y/" * 3000])
+def test_a_path_that_is_too_long_is_one_short_error(use, name):
+    with pytest.raises(FastAnchorsError, match="longer than") as caught:
+        use(name)
+    assert len(str(caught.value)) < 200
+
+
+def test_a_build_does_not_read_what_is_masked(tmp_path):
+    A = np.random.default_rng(0).random((20, 5))
+    with pytest.raises(FastAnchorsError, match="masked"):
+        fa.build(np.ma.masked_array(A, A > 0.9), tmp_path / "s")
+    fa.build(np.ma.masked_array(A), tmp_path / "s").close()  # nothing is

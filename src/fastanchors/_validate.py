@@ -34,6 +34,15 @@ _ANY_EXTENT = 1 << 25  # rows or columns that any sparse matrix may have, even a
 _EMPTY_PER_ENTRY = 256  # additional rows or columns allowed per entry; a larger size is taken for an error
 
 
+def check_unmasked(A: Any, name: str) -> None:
+    """Raise if entries of a masked array are masked: their values mean nothing."""
+    if isinstance(A, np.ma.MaskedArray) and np.ma.is_masked(A):
+        raise InvalidInputError(
+            f"{int(np.ma.getmaskarray(A).sum())} entries of {name} are masked; fill them first, for example with "
+            f"{name}.filled(0)"
+        )
+
+
 def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = "A") -> Rows:
     """``A`` as a C-ordered numeric 2-D array or as canonical CSR (sorted, no duplicates), checked.
 
@@ -53,11 +62,7 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
     else:
         if isinstance(A, np.matrix):
             A = np.asarray(A)
-        if isinstance(A, np.ma.MaskedArray) and np.ma.is_masked(A):
-            raise InvalidInputError(
-                f"{int(np.ma.getmaskarray(A).sum())} entries of {name} are masked; fill them first, for example with "
-                f"{name}.filled(0)"
-            )
+        check_unmasked(A, name)
         try:
             matrix = np.asarray(A)
         except (ValueError, OverflowError) as error:

@@ -5,6 +5,7 @@ fsspec opens them. Readers read the blocks they need, as from a local file; noth
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
@@ -40,7 +41,19 @@ def _plain_path(path: Any) -> Path:
         raise InvalidTypeError(f"a path is expected, got {type(path).__name__}") from None
     except UnicodeEncodeError:
         raise StoreError(f"{str(path)!r} is not a path: it contains a lone surrogate") from None
+    _check_length(plain)
     return plain
+
+
+def _check_length(path: Path) -> None:
+    """Raise if the path, or a name in it, is longer than the system allows."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise StoreError(f"{str(path)[:40]!r}… is longer than a path or a name may be here") from None
+    except ValueError:  # a null character or a lone surrogate, for which there are other errors
+        pass
 
 
 def local_path(path: Any) -> Path:
@@ -60,7 +73,9 @@ def path_of(source: Any) -> Any:
     if isinstance(source, RemotePath):
         return source
     if not is_address(source):
-        return Path(source)
+        path = Path(source)
+        _check_length(path)
+        return path
     if source.lower().startswith("file://"):
         return _file_path(source)
     scheme, _, rest = source.partition("://")

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import check_extent, check_sparse, numeric
+from .._validate import check_extent, check_sparse, check_unmasked, numeric
 from ..errors import InvalidInputError, StoreError
 from .compressed import SliceReader, compressed_source
 from .row_grouper import unsummed_csr
@@ -61,6 +61,7 @@ def from_array(A: Any, *, row_names: Any = None, column_names: Any = None, name:
             column_names=read_names(column_names, "column"),
         )
         return source
+    check_unmasked(A, "A" if name.startswith("the ") else name)
     array = np.asarray(A)
     if array.ndim != 2:
         raise InvalidInputError(f"{name} must be two-dimensional, got shape {array.shape}")

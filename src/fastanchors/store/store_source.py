@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ __all__ = ["is_matrix", "matrix_source"]
 def is_matrix(source: Any) -> bool:
     """Whether this is a sample matrix, or the path of a store."""
     if isinstance(source, str | os.PathLike) and not is_address(source):
-        return Path(source, MANIFEST).is_file()
+        return os.path.isfile(os.path.join(source, MANIFEST))  # False too where there can be no such path
     return isinstance(source, SampleMatrix | Store)
 
 
