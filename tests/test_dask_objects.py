@@ -136,6 +136,15 @@ def test_append_and_commit(address):
     assert fa.verify(address)["generation"] == 3
 
 
+def test_entries_at_an_address_are_not_changed(address):
+    fa.build(matrix(300), address).close()
+    with fa.open(address, mode="r+") as S:
+        for change in (lambda: S.__setitem__((0, 0), 1.0), lambda: S.update([0], [0], [1.0]), lambda: S.add(0, 0, 1.0)):
+            with pytest.raises(fa.errors.StoreError, match="entries cannot be changed"):
+                change()
+    assert fa.open(address).generation == 1
+
+
 def test_of_two_writers_the_second_is_told(address):
     A = matrix(900)
     fa.build(A, address).close()

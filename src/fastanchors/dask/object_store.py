@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from .._parallel import one_blas_thread
 from .._validate import check_size, is_dask
@@ -76,6 +76,14 @@ class ObjectStore(RemoteStore):
             self.storage.remove([description["file"] for shard in made for description in shard.files()])
             raise
         self._pending += made
+
+    def _no_change(self, *_: Any, **__: Any) -> NoReturn:
+        raise StoreError(
+            f"{self.storage} is in object storage, where files never change: its entries cannot be changed. "
+            "Append rows, or copy the store to a disk and open the copy with mode='r+'"
+        )
+
+    __setitem__ = update = add = _no_change
 
     def commit(self) -> None:
         """Make the appended rows part of the store, as one: all of them or, where another writer was first, none."""
