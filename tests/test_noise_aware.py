@@ -473,6 +473,8 @@ def test_anchors_beyond_the_true_number_are_called_noise() -> None:
         assert (told.verdicts == ("firm",) * k) == (k == 5)
         assert told.verdicts.count("firm") <= 5
         assert bool(told.warnings) == (k > 5)
+        assert told.shown == told.as_dict()["shown"] == 5
+        assert any(f"k = {k} is more than the data shows" in warning for warning in told.warnings) == (k > 5)
         np.testing.assert_array_equal(told.angles, stability(at, found, working).angles)
 
 

@@ -17,6 +17,7 @@ from scipy.optimize import linear_sum_assignment
 from ..errors import FastAnchorsError
 from .anchoring import Found, WorkingRows, find_anchors
 from .coordinates import Coordinates
+from .how_many import how_many
 
 __all__ = ["Moves", "Stability", "compare", "no_noise", "stability"]
 
@@ -44,6 +45,8 @@ class Stability:
         Rows that are copies of each anchor.
     verdicts
         For each anchor "firm", "loose" or "noise".
+    shown
+        Number of anchors that stand out of the noise (:mod:`fastanchors.greedy.how_many`); None if it is not known.
     """
 
     noise: float
@@ -52,19 +55,23 @@ class Stability:
     relative: _Array
     support: NDArray[np.intp]
     verdicts: tuple[str, ...]
+    shown: int | None = None
 
     @property
     def warnings(self) -> list[str]:
-        """What to tell a person, one sentence each."""
-        told = []
-        for kind, words in (("noise", "would not be found again"), ("loose", "would move far")):
+        """Doubts about the anchors and about their number, one sentence each."""
+        warnings = []
+        for kind, doubt in (("noise", "would not be found again"), ("loose", "would move far")):
             which = [str(j + 1) for j, verdict in enumerate(self.verdicts) if verdict == kind]
             if which:
-                told.append(f"anchor {', '.join(which)} {words} in other data from the same source")
+                warnings.append(f"anchor {', '.join(which)} {doubt} in other data from the same source")
         few = [str(j + 1) for j, count in enumerate(self.support) if count < _FEW]
         if few and self.noise > 0:
-            told.append(f"anchor {', '.join(few)} is supported by fewer than {_FEW} rows")
-        return told
+            warnings.append(f"anchor {', '.join(few)} is supported by fewer than {_FEW} rows")
+        k = len(self.verdicts)
+        if self.shown is not None and self.shown < k > self.verdicts.count("firm"):
+            warnings.append(f"k = {k} is more than the data shows: {self.shown} anchors stand out of the noise")
+        return warnings
 
     @property
     def statement(self) -> str:
@@ -87,6 +94,7 @@ class Stability:
             "relative": [float(x) for x in self.relative],
             "support": [int(x) for x in self.support],
             "verdicts": list(self.verdicts),
+            "shown": self.shown,
             "warnings": self.warnings,
         }
 
@@ -111,14 +119,25 @@ def stability(
     Parameters
     ----------
     scale
-        k numbers What a profile is multiplied by to be in the units of the data; 1 by default.
+        What a profile is multiplied by to be in the units of the data, k numbers; 1 by default.
     """
     rng = np.random.default_rng(0) if rng is None else rng
     scale = np.ones(len(found.vertices)) if scale is None else scale
     moved = compare(found.profiles, _repeated(coordinates, found, working, rule, rng))
     return Stability(
-        found.noise.relative, moved.angles, moved.distances * scale, moved.relative, found.support, moved.verdicts
+        found.noise.relative,
+        moved.angles,
+        moved.distances * scale,
+        moved.relative,
+        found.support,
+        moved.verdicts,
+        how_many(_of_rows(coordinates, working.sample)).k,
     )
+
+
+def _of_rows(coordinates: Coordinates, rows: NDArray[np.intp]) -> Coordinates:
+    """The coordinates of some rows."""
+    return Coordinates(coordinates.frame, coordinates.values[rows], coordinates.left[rows], coordinates.sums[rows])
 
 
 @dataclass(frozen=True)
