@@ -41,6 +41,7 @@ _JOURNAL_LIMIT = 1 << 26  # largest journal in bytes; less for small stores: a s
 _JOURNAL_SHARE = 16
 _SHORT_JOURNAL = 1 << 22
 _MANY_BLOCKS = 64
+_SPARE = 8  # changed pages up to this part of the memory limit do not reduce how many shards are written at a time
 
 
 def worth_compacting(store: Any) -> bool:
@@ -103,8 +104,8 @@ class _Rewriting:
     def __init__(self, store: Any) -> None:
         self.store, self.number, self.sidecars = store, store._mapped.next_shard, store.sidecars()
         at_once = shards_at_once(store.memory_limit, store.shape[1] if store.is_sparse else 0)
-        free = store.memory_limit - store._matrix.changed_bytes  # these stay until the new generation is in place
-        at_once = max(1, free * at_once // store.memory_limit)
+        changed = max(0, store._matrix.changed_bytes - store.memory_limit // _SPARE)  # held until the end
+        at_once = max(1, at_once - -(-changed * at_once // store.memory_limit))
         self._most = 5 * shard_bytes(store.memory_limit) // 4  # bytes of rows: shards may grow a little
         self._pieces = LargePieces[Shard](at_once, at_once * self._most)
         self._futures: list[Future[Shard]] = []
