@@ -1,4 +1,4 @@
-"""The abundances of every pixel of a scene, given the spectra of its materials."""
+"""Compute the abundances of every pixel of a scene from the spectra of its materials."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ._usable import Usable
 
 __all__ = ["Filled", "check_output", "fill_abundances"]
 
-_CHUNK_BYTES = 1 << 22  # pixels in double precision that are encoded at a time
+_CHUNK_BYTES = 1 << 22  # size of the pixels, in double precision, that are encoded at a time
 
 
 @dataclass(frozen=True)
 class Filled:
-    """What was learnt while the abundances were written.
+    """Statistics collected while the abundances were written.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Filled:
     total
         Sum of the abundances of each material.
     residual
-        For each pixel the root mean square of what its mixture misses, in the units of the data.
+        For each pixel the root mean square of the residual of its mixture, in the units of the data.
     """
 
     relative_error: float
@@ -39,7 +39,7 @@ class Filled:
 
 
 def check_output(out: NDArray[Any] | None, shape: tuple[int, int]) -> NDArray[Any]:
-    """Where the abundances go; zeros."""
+    """The array for the abundances, set to zero."""
     if out is None:
         return np.zeros(shape)
     if not isinstance(out, np.ndarray) or out.dtype.kind != "f" or out.shape != shape:
@@ -60,7 +60,7 @@ def fill_abundances(
 ) -> Filled:
     """Write the abundances of all held pixels, in threads, a block at a time; with ``shadow`` they sum to at most one.
 
-    A shadow is one more spectrum, of zeros. Its share is not written: it is what is missing to one.
+    A shadow is an additional spectrum of zeros. Its share is not written: it is one minus the sum of the others.
     """
     k = len(spectra)
     if shadow:

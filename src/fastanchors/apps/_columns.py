@@ -1,8 +1,8 @@
-"""Bad columns of an image: detectors whose gain differs from their neighbours'.
+"""Detect bad columns of an image: detectors whose gain differs from their neighbours'.
 
-A push-broom instrument measures every column of its image with detectors of its own. Where one has another gain, all
-pixels of the column differ from those beside them in the same way, which no material does: along a column, the median
-difference to the mean of both neighbours is zero but for noise, band by band.
+A push-broom instrument measures every column of its image with separate detectors. If one has a different gain, all
+pixels of the column differ from their neighbours in the same way. Materials do not cause this: along a good column,
+the median difference from the mean of both neighbours is zero up to noise in every band.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ._usable import Usable
 
 __all__ = ["bad_columns", "find_bad_columns", "pixels_in"]
 
-_PIXELS = 1 << 16  # that are looked at, in whole lines
-_LINES = 16  # at least, to tell
-_FAR = 6.0  # times the difference of the median column
-_SLIGHT = 0.02  # relative differences below this do not matter
-_MOST = 0.1  # of the columns may be bad; beyond that it is the scene
+_PIXELS = 1 << 16  # pixels that are read, in whole lines
+_LINES = 16  # minimum number of lines
+_FAR = 6.0  # threshold, as a multiple of the difference of the median column
+_SLIGHT = 0.02  # relative differences below this are ignored
+_MOST = 0.1  # largest fraction of bad columns; beyond it the differences belong to the scene
 
 
 def find_bad_columns(data: Usable) -> NDArray[np.intp]:
-    """The bad columns of the scene; none where its image is not known or too small to tell."""
+    """The bad columns of the scene; none if the size of its image is not known or too small."""
     cube = data.cube
     if cube.shape is None or cube.shape[0] < _LINES or cube.shape[1] < 8:
         return np.zeros(0, dtype=np.intp)
@@ -41,14 +41,14 @@ def find_bad_columns(data: Usable) -> NDArray[np.intp]:
 
 
 def bad_columns(image: NDArray[np.float32]) -> NDArray[np.intp]:
-    """The columns of lines × columns × bands, NaN where there is no data, that differ from both neighbours.
+    """The columns that differ from both neighbours, in lines × columns × bands with NaN for missing data.
 
-    The first and the last are not judged.
+    The first and the last column are not tested.
     """
     image = image / np.nansum(image, axis=2, keepdims=True).clip(np.finfo(np.float32).tiny)
     typical = np.sqrt(np.nanmean(np.nanmean(image, axis=(0, 1)) ** 2)) if not np.isnan(image).all() else 1.0
     image -= (np.roll(image, 1, axis=1) + np.roll(image, -1, axis=1)) / 2
-    image[:, [0, -1]] = np.nan  # they have one neighbour only, and composition changes from column to column
+    image[:, [0, -1]] = np.nan  # they have only one neighbour, and composition changes from column to column
     known = ~np.isnan(image[:, :, 0])
     score = np.zeros(image.shape[1])
     for column in np.flatnonzero(np.count_nonzero(known, axis=0) >= _LINES):
@@ -60,7 +60,7 @@ def bad_columns(image: NDArray[np.float32]) -> NDArray[np.intp]:
 
 
 def pixels_in(columns: NDArray[np.intp], cube: Cube) -> NDArray[np.bool_]:
-    """For each pixel of the scene whether it lies in one of the columns."""
+    """For each pixel of the scene, whether it lies in one of the columns."""
     if cube.shape is None or columns.size == 0:
         return np.zeros(cube.size[0], dtype=bool)
     image = np.zeros(cube.shape, dtype=bool)

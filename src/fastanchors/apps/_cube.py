@@ -1,4 +1,4 @@
-"""Scenes: pixels with their spectra, where they lie in the image, and what is known of their bands."""
+"""Represent scenes: pixels with their spectra, their positions in the image, and metadata of the bands."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ..io.scene_objects import is_scene_object, scene_object
 __all__ = ["Cube", "as_cube"]
 
 _AXES = ("first", "middle", "last")
-_MATERIALS = 5  # spectra that nearly make up the pixels of any scene
-_CLEARLY = 3.0  # so many times better must another axis serve as the bands before it is named
+_MATERIALS = 5  # number of spectra whose mixtures approximate the pixels of any scene
+_CLEARLY = 3.0  # factor by which another axis must fit better as the bands before a warning
 _BLOCK_BYTES = 1 << 24
 
 
@@ -35,9 +35,9 @@ class Cube:
     source
         The pixels × bands as they are stored.
     info
-        What the file tells: size of the image, wavelengths, bad bands, no-data value, scale factors, place.
+        Metadata of the file: size of the image, wavelengths, bad bands, no-data value, scale factors, georeference.
     name
-        What messages call it.
+        The name used in messages.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Cube:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Pixels and bands."""
+        """The numbers of pixels and bands."""
         pixels, bands = self.source.shape
         assert pixels is not None
         return pixels, bands
@@ -70,16 +70,16 @@ class Cube:
 
     @property
     def wavelengths(self) -> NDArray[np.float64] | None:
-        """One for each band, or None."""
+        """The wavelength of each band, or None."""
         return self.info.wavelengths
 
     @cached_property
     def pixels(self) -> NDArray[Any]:
-        """All pixels × bands as they were measured, in memory; NaN where the value marks missing data."""
+        """All pixels × bands as measured, in memory; NaN for missing data."""
         return np.concatenate([self.info.values(block) for _, block in self.blocks()])
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[Any]]]:
-        """Consecutive pixels, as they are stored, and their numbers."""
+        """Consecutive pixels as stored, each block with the slice of its pixel numbers."""
         start = 0
         for block in self.source.blocks(_BLOCK_BYTES):
             rows = block.toarray() if sp.issparse(block) else block
@@ -97,7 +97,7 @@ class Cube:
         return image.ravel(order=self.order)
 
     def place(self, pixel: int) -> str:
-        """A pixel for messages."""
+        """Describe a pixel for messages."""
         if self.shape is None:
             return f"pixel {pixel}"
         row, column = np.unravel_index(pixel, self.shape, order=self.order)
@@ -113,10 +113,10 @@ def as_cube(
     name: str = "the scene",
     sure: bool = False,
 ) -> Cube:
-    """A :class:`Cube` from one, from a cube or pixels × bands array, or from an image of SPy or xarray.
+    """Make a :class:`Cube` from a ``Cube``, a three-dimensional or pixels × bands array, or an image of SPy or xarray.
 
-    What is masked in a masked array is missing. Unless the caller names the axis of the ``bands`` or is ``sure`` of the
-    axes, a ``GuessWarning`` says so when others look more like them.
+    Masked values of a masked array are missing data. Unless the caller names the axis of the ``bands`` or is ``sure``
+    of the axes, a ``GuessWarning`` is issued if another axis looks more like the bands.
     """
     if bands is not None and bands not in _AXES:
         raise InvalidInputError(f"bands must be 'first', 'middle' or 'last', got {bands!r}")
@@ -167,7 +167,7 @@ def matrix_cube(
     wavelengths: NDArray[np.float64] | None = None,
     units: str | None = None,
 ) -> Cube:
-    """The scene in a pixels × bands matrix."""
+    """Make a :class:`Cube` from a pixels × bands matrix."""
     pixels, bands = source.shape
     if shape is not None and shape[0] * shape[1] != pixels:
         raise InvalidInputError(f"an image of {shape[0]}×{shape[1]} does not hold {pixels} pixels")
@@ -183,10 +183,10 @@ def matrix_cube(
 
 
 def doubt(array: NDArray[Any], name: str) -> None:
-    """Warn when another axis looks like the bands.
+    """Warn if another axis looks like the bands.
 
-    Spectra are mixtures of a few, whatever the pixel; the rows and columns of an image are not. So the pixels over the
-    right axis have far less energy outside their leading directions. Some 50 × 50 × 250 of the entries are looked at.
+    The spectra of all pixels are mixtures of a few spectra; the rows and columns of an image are not. So spectra along
+    the right axis have far less energy outside their leading directions. About 50 × 50 × 250 entries are examined.
     """
     missed = [_outside(array, axis) for axis in range(3)]
     best = int(np.argmin(missed))

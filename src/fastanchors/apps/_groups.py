@@ -1,9 +1,9 @@
-"""Groups of pixels whose medians are the spectra of materials: several sets are tried, and the pixels judge them.
+"""Find groups of pixels whose medians are the spectra of materials; the set with the smallest residual is kept.
 
-A set of groups is that of smoothed SPA (:func:`fastanchors.greedy.selection.smoothed_groups`) on pixels divided by
-their brightness, or as they are. No one size of group and no one geometry suits all scenes, but what non-negative
-mixtures of the spectra miss of the pixels tells which set is right: a false vertex takes the place of a material, and
-the pixels of that material are then missed.
+Candidate sets come from smoothed SPA (:func:`fastanchors.greedy.selection.smoothed_groups`) on pixels divided by their
+brightness, or unscaled. No single group size or scaling suits all scenes. The residual of non-negative mixtures of the
+spectra determines which set is best: a false vertex replaces a material, and the pixels of that material then have
+large residuals.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from ._smoothed import cores
 
 __all__ = ["DARK", "Judge", "Pixels", "best_groups", "refined_spectra"]
 
-DARK = 0.1  # pixels below this share of the median brightness are not scaled all the way up
-_LARGEST = 2  # times the number of pixels asked for are the largest groups tried
-_FINER = 4  # pixels of a rare material are sought in groups smaller by this factor
-_GAIN = 0.05  # ... must explain all pixels better by so much...
-_MISSED = 1.0  # ... and miss the simplex by more than this part of its least height
-_FEWEST = 4  # points in a group that was not asked for...
-_RAREST = 1e-3  # ... and part of all points
-_JUDGES = 1 << 12  # pixels that judge
-_BRIGHTER = 2.0  # times is the most that the brightness of a group may be off
-_WORSE = 0.1  # by so much more may mixtures miss with another brightness
-_TRIED = 1 << 14  # pixels on which sizes and geometries are compared
+DARK = 0.1  # pixels below this fraction of the median brightness are not fully scaled up
+_LARGEST = 2  # the largest groups tried, as a multiple of the requested number of pixels
+_FINER = 4  # groups for rare materials are smaller by this factor
+_GAIN = 0.05  # ... must reduce the residual of all pixels by this fraction...
+_MISSED = 1.0  # ... and lie outside the simplex by more than this fraction of its least height
+_FEWEST = 4  # minimum number of points in a group smaller than requested...
+_RAREST = 1e-3  # ... and minimum fraction of all points
+_JUDGES = 1 << 12  # pixels on which residuals are evaluated
+_BRIGHTER = 2.0  # largest factor by which the brightness of a group is corrected
+_WORSE = 0.1  # a corrected brightness may increase the residual by this fraction
+_TRIED = 1 << 14  # pixels on which group sizes and scalings are compared
 
 _Array = NDArray[np.float64]
 _Groups = list[NDArray[np.intp]]
 
 
 class Judge:
-    """What mixtures of given spectra miss of some pixels, drawn evenly, over the ``sound`` bands."""
+    """Residuals of mixtures of given spectra, on evenly spaced pixels and the ``sound`` bands."""
 
     def __init__(self, X: NDArray[Any], sound: NDArray[np.bool_]) -> None:
         some = X[:: -(-len(X) // _JUDGES)]
@@ -49,16 +49,16 @@ class Judge:
         self._squares = np.maximum(np.einsum("ij,ij->i", self.pixels, self.pixels), np.finfo(np.float64).tiny)
 
     def missed(self, spectra: _Array, *, sum_to_one: bool = False) -> _Array:
-        """For each pixel the part that no mixture explains, squared, of its square."""
+        """For each pixel the squared residual of its best mixture, relative to its squared norm."""
         system = AnchorSystem(np.ascontiguousarray(spectra), sum_to_one)
         _, Y, F = system.solve(0, self.pixels)
         return system.squared_errors(self._squares, Y, F) / self._squares
 
     def as_bright(self, spectra: _Array) -> _Array:
-        """Factors, k × 1, that make the shares of mixtures sum to one as nearly as may be.
+        """Factors, k × 1, for which the shares of mixtures sum to one as closely as possible.
 
-        Groups without a pure pixel have the brightness of mixtures, and materials in shade that of the shade. All
-        factors are one where mixtures whose shares do sum to one would then miss clearly more than before.
+        Groups without a pure pixel have the brightness of mixtures, and groups in shade that of the shade. All
+        factors are one if the residual of mixtures whose shares sum to one would otherwise clearly increase.
         """
         shares = encode(self.pixels, spectra)
         factors = 1 / lsq_linear(shares, np.ones(len(shares)), bounds=(1 / _BRIGHTER, _BRIGHTER)).x[:, None]
@@ -68,18 +68,18 @@ class Judge:
 
 @dataclass(frozen=True)
 class Pixels:
-    """The pixels as they are, and as k numbers each in their leading directions.
+    """The unscaled pixels, and their coordinates in the k leading directions.
 
     Attributes
     ----------
     X
         Pixels × bands.
     sound
-        The bands that say where materials are.
+        The bands used to locate materials.
     scaled
-        The pixels over their brightness, down to a tenth of its median, in k directions.
+        The pixels divided by their brightness, or by a tenth of its median if that is larger, in k directions.
     raw
-        The pixels as they are, in the same directions.
+        The unscaled pixels, in the same directions.
     """
 
     X: NDArray[Any]
@@ -89,7 +89,7 @@ class Pixels:
 
     @classmethod
     def of(cls, X: NDArray[Any], sound: NDArray[np.bool_], pixels: ScaledPixels, k: int) -> Pixels:
-        """Project the pixels on the directions of those scaled, dark ones left dark."""
+        """Project the pixels on the directions of the scaled pixels, in which dark pixels are not scaled up."""
         axes = pixels.axes(np.ones(len(X), dtype=bool))[1][:, :k]
         scaled = np.empty((len(X), k))
         for rows, block in pixels.blocks(DARK):
@@ -97,7 +97,7 @@ class Pixels:
         return cls(X, sound, scaled, scaled * pixels.divisors(DARK)[:, None])
 
     def some(self, most: int) -> Pixels:
-        """At most so many of them, evenly."""
+        """At most ``most`` of the pixels, evenly spaced."""
         step = -(-len(self.X) // most)
         return self if step == 1 else Pixels(self.X[::step], self.sound, self.scaled[::step], self.raw[::step])
 
@@ -107,11 +107,11 @@ class Pixels:
 
 
 def best_groups(pixels: Pixels, k: int, count: int, *, exactly: bool = False) -> _Groups:
-    """The k groups whose spectra explain the pixels best: of up to twice ``count`` pixels, or ``exactly`` so many.
+    """The k groups whose spectra explain the pixels best, of at most 2·``count`` pixels, or ``exactly`` ``count``.
 
-    Each size is half of the one before, and is tried on the pixels scaled and raw. Of a material that is rarer than the
-    groups are large, the pixels lie outside the simplex of the groups' means: those farthest from it, a quarter of
-    a group and fewer, are at last tried in the place of each group, and stay where that explains the pixels better.
+    Each size is half of the previous one, and is tried on the scaled and the raw pixels. If a material has fewer pixels
+    than a group, its pixels lie outside the simplex of the groups' means. The pixels farthest from it, a quarter of a
+    group and fewer, are therefore tried last in place of each group, and kept if they explain the pixels better.
     """
     judge = Judge(pixels.X, pixels.sound)
 
@@ -119,7 +119,7 @@ def best_groups(pixels: Pixels, k: int, count: int, *, exactly: bool = False) ->
         return float(np.sqrt(np.mean(judge.missed(pixels.spectra(groups)[:, pixels.sound]))))
 
     step = -(-len(pixels.X) // _TRIED)
-    smoothed_groups(pixels.scaled[::step], k, 1)  # refuses pixels of a lower rank
+    smoothed_groups(pixels.scaled[::step], k, 1)  # rejects pixels of a lower rank
     tried = []
     for size in [count] if exactly else _sizes(_LARGEST * count, count, len(pixels.X), 2):
         for points in (pixels.scaled, pixels.raw):
@@ -139,7 +139,7 @@ def best_groups(pixels: Pixels, k: int, count: int, *, exactly: bool = False) ->
 
 
 def _sizes(first: int, surely: int, pixels: int, factor: int) -> Iterator[int]:
-    """Sizes of groups, each smaller than the one before by a factor; below ``surely``, no group of a few pixels."""
+    """Sizes of groups, each smaller than the previous one by a factor; below ``surely``, no group of a few pixels."""
     size = min(first, pixels)
     while size >= 1 and (size >= surely or size >= max(_FEWEST, _RAREST * pixels)):
         yield size
@@ -154,9 +154,9 @@ def _groups(points: _Array, k: int, count: int) -> _Groups | None:
 
 
 def _exchanged(points: _Array, groups: _Groups, count: int) -> list[_Groups]:
-    """The ``count`` points farthest outside the simplex of the means, in the place of each of the groups.
+    """Replace each group in turn by the ``count`` points farthest outside the simplex of the means.
 
-    None where they are nearer to it than the least of its vertices is to the others: spectra of a material vary.
+    Returns no sets if these points are nearer to the simplex than its least height: spectra of a material vary.
     """
     means = np.array([points[group].mean(axis=0) for group in groups])
     outside = points - encode(points, means, sum_to_one=True) @ means
@@ -169,7 +169,7 @@ def _exchanged(points: _Array, groups: _Groups, count: int) -> list[_Groups]:
 
 
 def _least_height(vertices: _Array) -> float:
-    """The least distance of a vertex from the affine span of the others."""
+    """The smallest distance of a vertex from the affine span of the others."""
     heights = []
     for j in range(len(vertices)):
         first, *others = np.delete(vertices, j, axis=0)
@@ -183,10 +183,10 @@ def _least_height(vertices: _Array) -> float:
 def refined_spectra(pixels: ScaledPixels, spectra: _Array, groups: list[NDArray[np.intp]]) -> tuple[_Array, _Array]:
     """One round of least squares from the spectra of groups: shares of all pixels, then the spectra that fit them best.
 
-    All pixels tell more than those of the groups, above all where none is pure. Brightness is divided out as for the
-    groups, and dark pixels count less; pixels count so that every material has the same weight, however rare; and
-    those of a group count once more, as pure. A second round would move on where spectra of a material vary.
-    Returns the spectra, as bright as they were, and the shares of all pixels.
+    All pixels carry more information than those of the groups, above all if none is pure. Brightness is divided out as
+    for the groups, and dark pixels have less weight. Weights are balanced so that every material counts equally,
+    however rare. Pixels of a group are added once more, as pure. A second round would drift if spectra of a material
+    vary. Returns the spectra, with their brightness unchanged, and the shares of all pixels.
     """
     k, bands = spectra.shape
     sums = spectra.sum(axis=1, keepdims=True)

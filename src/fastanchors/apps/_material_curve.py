@@ -1,4 +1,4 @@
-"""How many materials a scene has: a curve over k, and what the noise and the stability of the vertices say of it."""
+"""Help to choose the number of materials of a scene: a curve over k, with evidence from noise and stability."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ._unmix import sample_pixels, usable_pixels
 
 __all__ = ["MaterialCurve", "material_curve"]
 
-_PIXELS = 1 << 13  # that are looked at
-_JUDGES = 2048  # of these, for what mixtures miss
-_USUAL = 6  # materials for which outliers are sought
+_PIXELS = 1 << 13  # pixels that are examined
+_JUDGES = 2048  # of these, pixels on which the residual is evaluated
+_USUAL = 6  # number of materials assumed in outlier detection
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ class MaterialCurve:
     Attributes
     ----------
     k
-        Numbers of materials, rising.
+        Numbers of materials, increasing.
     missed
-        For each, what non-negative mixtures of the vertices miss of a typical pixel, relative to its norm.
+        For each k, the residual of non-negative mixtures of the vertices for a typical pixel, relative to its norm.
     firm
-        For each, how many of its materials would be found again in other pixels of the scene.
+        For each k, how many of its materials would be found again in other pixels of the scene.
     moves
-        For each, the largest angle by which a material moves when half of the pixels, or noise, are drawn again.
+        For each k, the largest angle by which a material moves when half of the pixels, or noise, are drawn again.
     told
-        The number of directions that stand out of the noise, plus one; None where it cannot be told.
+        The number of directions with more variance than noise, plus one; None if it cannot be determined.
     statement
-        What follows, in words.
+        The conclusion in words.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class MaterialCurve:
 
     @property
     def chosen(self) -> int | None:
-        """The number that the noise tells, where all its materials are firm; else None: choose it by the curve."""
+        """The number determined from the noise, if all its materials are firm; else None: choose it by the curve."""
         if self.told is None or self.told not in self.k:
             return None
         at = int(np.flatnonzero(self.k == self.told)[0])
@@ -83,7 +83,7 @@ class MaterialCurve:
 
 
 def material_curve(scene: Any, most: int = 10, **options: Any) -> MaterialCurve:
-    """The evidence for 2, 3, … ``most`` materials in a scene.
+    """Compute the evidence for 2, 3, … ``most`` materials in a scene.
 
     Parameters
     ----------
@@ -92,15 +92,15 @@ def material_curve(scene: Any, most: int = 10, **options: Any) -> MaterialCurve:
     most
         The largest number to try.
     **options
-        Those of :func:`unmix` that say what is data: ``shape``, ``bands``, ``order``, ``nodata``, ``mask``,
-        ``drop_bands``, ``clip``.
+        The options of :func:`unmix` that determine what is data: ``shape``, ``bands``, ``order``, ``nodata``,
+        ``mask``, ``drop_bands``, ``clip``.
 
     Notes
     -----
-    Looks at 8,192 pixels at most, drawn evenly. The number that the noise tells is that of
-    :mod:`fastanchors.greedy.how_many`, firm is what :mod:`fastanchors.greedy.stability` finds firm; the vertices are
-    those of the noise-aware engine. Real materials vary, and each way to vary is a direction too: where the curve has
-    no end, the number of materials depends on how much detail is wanted, and is not guessed.
+    At most 8,192 pixels are used, drawn evenly. The number of directions above noise comes from
+    :mod:`fastanchors.greedy.how_many`, the number of firm materials from :mod:`fastanchors.greedy.stability`, and the
+    vertices from the noise-aware engine. Spectra of real materials vary, and each kind of variation is a direction too.
+    If the curve keeps falling, the number of materials depends on how much detail is wanted, and no number is chosen.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def _vertices(where: Coordinates, X: NDArray[np.float64], k: int) -> tuple[NDArr
     """The vertices as profiles, how many of them are firm, and the largest angle by which one moves."""
     working = working_rows(where)
     found = find_anchors(where, k, "auto", working=working)
-    if found is None:  # no noise is seen: the same rows would be taken again
+    if found is None:  # no noise is detected: the same rows would be selected again
         return X[SPA().seek(X / X.sum(axis=1, keepdims=True), k).indices], k, 0.0
     stable = stability(where, found, working)
     return found.profiles, stable.verdicts.count("firm"), float(stable.angles.max())

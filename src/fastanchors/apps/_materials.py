@@ -1,16 +1,16 @@
-"""The spectra of the materials of a scene: by the noise-aware engine where pixels are mixtures, else by groups.
+"""Estimate the spectra of materials: by the noise-aware engine if the pixels are mixtures, otherwise by groups.
 
-Where pixels are mixtures of k spectra within their noise, every pixel tells where the facets of the simplex are, and
-the vertices that :mod:`fastanchors.greedy` refines by their likelihood are far better than any pixel. The spectra of a
-real material vary, though, and vertices that explain each of them are too far out. Two things tell:
+If the pixels are mixtures of k spectra within their noise, every pixel constrains the facets of the simplex, and the
+vertices that :mod:`fastanchors.greedy` refines by their likelihood are far better than any pixel. The spectra of a
+real material vary, however, and vertices that explain all of them are too far out. Two tests detect this case:
 
-* what k − 1 directions leave of the pixels is white noise where they are mixtures: along the next direction there is
-  no more of it than the upper edge of the Marchenko-Pastur law, (1 + √(bands/pixels))² times the average. Variation is
-  a few directions with far more;
-* the likelihood has a part for rows that no mixture explains.
+* If the pixels are mixtures, the residual of k − 1 directions is white noise: its variance along the next direction is
+  at most the upper edge of the Marchenko-Pastur law, (1 + √(bands/pixels))² times the average. Variation of spectra
+  shows as a few directions with far more variance.
+* The likelihood has a component for rows that no mixture explains; its weight is small for mixtures.
 
-Where either is more than a little, or where mixtures of the groups' spectra miss less of the pixels (vertices are
-then wasted on errors of the instrument), the materials are groups of pixels instead, whose means are extreme.
+If either test fails, or if mixtures of the groups' spectra have a smaller residual (vertices are then wasted on
+instrument errors), the materials are instead groups of pixels whose means are extreme.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from ._smoothed import nearest_to_means
 
 __all__ = ["Materials", "find_materials"]
 
-_UNEXPLAINED = 0.02  # part of the pixels beyond which they are no mixtures; as in greedy.refine
-_WHITE = 2.0  # times the edge of the Marchenko-Pastur law is still white
+_UNEXPLAINED = 0.02  # largest fraction of unexplained pixels for mixtures; as in greedy.refine
+_WHITE = 2.0  # up to this many times the edge of the Marchenko-Pastur law counts as white
 _MEDIAN = 0.4549  # of the square of a standard normal variable
-_TIP = 0.9  # quantile of the shares in a group that stands for its pure pixels
+_TIP = 0.9  # quantile of the shares in a group that represents its pure pixels
 
 _Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Materials:
-    """What was found.
+    """The estimated materials.
 
     Attributes
     ----------
     spectra
         k × bands.
     groups
-        For each material the pixels that speak for it.
+        For each material the pixels that represent it.
     anchors
-        For each material the pixel most like it.
+        For each material the pixel most similar to it.
     method
-        ``"vertices"`` that explain all pixels, ``"refined"`` from groups of extreme pixels, or those ``"groups"``; or
-        the rule that was asked for.
+        ``"vertices"`` that explain all pixels, ``"refined"`` from groups of extreme pixels, or the unrefined
+        ``"groups"``; or the requested rule.
     """
 
     spectra: _Array
@@ -73,16 +73,16 @@ def find_materials(
     selection: str = "auto",
     exactly: bool = False,
 ) -> Materials:
-    """The k materials of pixels without outliers; only the ``sound`` bands say where.
+    """Estimate the k materials of pixels without outliers; only the ``sound`` bands are used to locate them.
 
-    About ``count`` pixels speak for each, or ``exactly`` so many. A ``selection`` other than ``"auto"`` is that rule of
-    the engine alone.
+    About ``count`` pixels represent each material, or exactly ``count`` with ``exactly``. A ``selection`` other than
+    ``"auto"`` uses only that rule of the engine.
     """
     if selection != "auto":
         return _by_rule(X, sound, k, count, selection)
     pixels = ScaledPixels(X, np.flatnonzero(sound))
     points = Pixels.of(X, sound, pixels, k)
-    groups = best_groups(points, k, count, exactly=exactly)  # refuses pixels of a lower rank
+    groups = best_groups(points, k, count, exactly=exactly)  # rejects pixels of a lower rank
     grouped = Materials(points.spectra(groups), groups, nearest_to_means(points.scaled, groups), "groups")
     if k == 1 or method != "auto":
         return grouped
@@ -106,12 +106,12 @@ def _by_rule(X: NDArray[Any], sound: NDArray[np.bool_], k: int, count: int, rule
         return Materials(X[anchors].astype(np.float64), list(anchors[:, None]), anchors, "spa")
     where = _coordinates(X, sound, k)
     found = find_anchors(where, k, rule, rng=np.random.default_rng(0))
-    assert found is not None  # rules with a name always find
+    assert found is not None  # named rules always return a result
     return replace(_at_vertices(X, sound, where, found, count), method=rule)
 
 
 def _at_vertices(X: NDArray[Any], sound: NDArray[np.bool_], where: Coordinates, found: Found, count: int) -> Materials:
-    """The spectra of vertices, as bright as the pixels near them."""
+    """The spectra of vertices, with the median brightness of the pixels near them."""
     groups, anchors = _near(where, found.vertices, count)
     spectra = np.array([np.median(X[group], axis=0) for group in groups], dtype=np.float64)
     brightness = [np.median(where.sums[group]) for group in groups]
@@ -122,7 +122,7 @@ def _at_vertices(X: NDArray[Any], sound: NDArray[np.bool_], where: Coordinates, 
 def _refined(
     grouped: Materials, X: NDArray[Any], pixels: ScaledPixels, sound: NDArray[np.bool_], count: int
 ) -> Materials:
-    """The spectra of groups refined by all pixels; in unsound bands, medians of the ``count`` purest pixels."""
+    """The spectra of groups refined with all pixels; in unsound bands, medians of the ``count`` purest pixels."""
     spectra, shares = refined_spectra(pixels, grouped.spectra[:, sound], grouped.groups)
     whole = grouped.spectra.copy()
     if not sound.all():
@@ -134,12 +134,12 @@ def _refined(
 
 
 def _missed(judge: Judge, materials: Materials, sound: NDArray[np.bool_]) -> float:
-    """What non-negative mixtures of the spectra miss of the pixels."""
+    """The mean relative squared residual of non-negative mixtures of the spectra."""
     return float(judge.missed(materials.spectra[:, sound]).mean())
 
 
 def _vertices(where: Coordinates, k: int) -> Found | None:
-    """The vertices that the engine finds, if it finds that the pixels are mixtures of them."""
+    """The vertices that the engine estimates, or None if the pixels are not mixtures of them."""
     if not _white(where, k):
         return None
     try:
@@ -151,7 +151,7 @@ def _vertices(where: Coordinates, k: int) -> Found | None:
 
 
 def _white(where: Coordinates, k: int) -> bool:
-    """Whether the k-th direction has no more of a typical pixel than the average of those after it, as noise has."""
+    """Whether a typical pixel has no more energy along the k-th direction than along later ones, as white noise has."""
     (m, d), n = where.shape, len(where.frame.centre)
     if d < k or n < k + 2:
         return False
@@ -165,7 +165,7 @@ def _white(where: Coordinates, k: int) -> bool:
 
 
 def _near(where: Coordinates, vertices: _Array, count: int) -> tuple[list[NDArray[np.intp]], NDArray[np.intp]]:
-    """The pixels nearest to each vertex, noise counted, without those that have little of it; and the nearest."""
+    """Nearest pixels of each vertex (distances include noise) without those with a small share of it; the anchors."""
     k = len(vertices)
     points, left = where.leading(k - 1)
     noise = left * ((k - 1) / max(1, len(where.frame.centre) - k))

@@ -1,11 +1,11 @@
-"""Outlier pixels and hot bands of a scene: those that make a direction of the data by themselves.
+"""Detect outlier pixels and hot bands of a scene: those that form a direction of the data by themselves.
 
 A hot detector or a transmission error puts one huge number into a spectrum. Squared, it outweighs a material: the
-leading singular directions then point at the error. What gives it away is that it stands alone. With U·Σ·Vᵀ the
-singular value decomposition of the pixels, the leverage ‖U_i‖² of pixel i is the share it has in the directions: 1 for
-the only pixel on a direction, 1/c for one of c alike (Hoaglin and Welsch, *The hat matrix in regression and ANOVA*,
-Am. Stat. 1978). A material covers many pixels and many bands, and they share its direction; an error in one pixel
-has a leverage near 1 whatever its size, and so has, on the side of V, a band that is hot in many pixels.
+leading singular directions then point at the error. It is detected because it is isolated. With U·Σ·Vᵀ the singular
+value decomposition of the pixels, the leverage ‖U_i‖² of pixel i is its share in the directions: 1 for the only pixel
+on a direction, 1/c for one of c similar pixels (Hoaglin and Welsch, *The hat matrix in regression and ANOVA*,
+Am. Stat. 1978). A material covers many pixels and many bands, which share its direction. An error in one pixel has a
+leverage near 1 whatever its size. So has a band that is hot in many pixels, with V in place of U.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ._spikes import find_spikes, noisy_bands
 
 __all__ = ["ScaledPixels", "find_outliers"]
 
-_COMPANY = 4  # fewer pixels than these carry no direction of their own
+_COMPANY = 4  # fewer pixels than this that share a direction are outliers
 _HOT = 0.7  # a band with more than this share in the leading k directions is hot
-_SPREAD = 8  # bands per material below which one may well have a band for itself
-_SUPPORT = 50  # pixels per direction; with fewer, leverages are large by themselves
-_MOST = 0.2  # of the pixels may be outliers; beyond that they are the scene
+_SPREAD = 8  # with fewer bands per material than this, a material may dominate a band legitimately
+_SUPPORT = 50  # pixels per direction; with fewer, all leverages are large
+_MOST = 0.2  # largest fraction of outlier pixels; beyond it they are part of the scene
 _ROUNDS = 20
-_ZERO = 1e-12  # eigenvalues below this share of the first are rounding
+_ZERO = 1e-12  # eigenvalues below this fraction of the first are rounding errors
 _CHUNK_BYTES = 1 << 25
 
 
 class ScaledPixels:
-    """The pixels over some ``bands``, divided by their brightness (their l1 norm), a block at a time."""
+    """The pixels in some ``bands``, divided by their brightness (their l1 norm), a block at a time."""
 
     def __init__(self, X: NDArray[Any], bands: NDArray[np.intp]) -> None:
         self._X = X
@@ -42,18 +42,18 @@ class ScaledPixels:
         self._median = float(np.median(self.brightness))
 
     def blocks(self, least: float) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """What is darker than ``least`` times the median is not scaled up beyond that: it stays short."""
+        """Blocks of scaled pixels; those darker than ``least`` times the median are divided by that bound instead."""
         divisors = self.divisors(least)
         for rows, block in self._raw():
             block /= divisors[rows, None]
             yield rows, block
 
     def divisors(self, least: float) -> NDArray[np.float64]:
-        """What each pixel is divided by."""
+        """The divisor of each pixel."""
         return np.maximum(self.brightness, max(least * self._median, np.finfo(np.float64).tiny))
 
     def axes(self, kept: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Squared singular values, falling, and right singular vectors of the pixels ``kept``, dark ones left dark."""
+        """Squared singular values, decreasing, and right singular vectors of ``kept`` pixels; dark ones stay dark."""
         gram: NDArray[np.float64] | float = 0.0
         for rows, block in self.blocks(1.0):
             some = block[kept[rows]]
@@ -77,14 +77,14 @@ class ScaledPixels:
 
 
 def find_outliers(X: NDArray[Any], k: int, count: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which pixels are outliers and which bands are bad, where ``count`` pixels speak for a material.
+    """Detect outlier pixels and bad bands, if ``count`` pixels represent a material.
 
-    Spikes come first (:mod:`fastanchors.apps._spikes`). An outlier takes a direction from others, which then hide: what
-    is found is left out until nothing more is found. Bands that are far noisier than the others come last. Three
-    passes over the pixels a round; a clean scene takes one round.
+    Spikes are detected first (:mod:`fastanchors.apps._spikes`). An outlier can use up a direction and so mask others:
+    detected ones are excluded and detection is repeated until nothing more is found. Bands that are far noisier than
+    the others are detected last. Each round takes three passes over the pixels; a clean scene takes one round.
     """
     outliers, hot = find_spikes(X)
-    if count == 1:  # where single pixels are asked for, they are no outliers
+    if count == 1:  # if single pixels may represent a material, they are not outliers
         outliers[:] = False
     limit = 1 / min(_COMPANY, count)
     pixels = ScaledPixels(X, np.flatnonzero(~hot))

@@ -1,4 +1,4 @@
-"""Pictures of an unmixed scene: the spectra, a map of each material, and what the mixtures miss."""
+"""Draw an unmixed scene: the spectra, a map of each material, and a map of the residual."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ._unmix import Unmixing
 
 __all__ = ["save_pictures"]
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; further materials repeat them dashed.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; further materials repeat them dashed.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 _STYLES = ("-", "--", ":")
 
 
 def save_pictures(result: Unmixing, folder: str | Path) -> list[Path]:
-    """Write ``spectra.png`` and, where the size of the image is known, ``abundances.png`` and ``residual.png``.
+    """Write ``spectra.png`` and, if the size of the image is known, ``abundances.png`` and ``residual.png``.
 
     Returns the files.
 
     Parameters
     ----------
     result
-        What :func:`unmix` found.
+        The result of :func:`unmix`.
     folder
-        Where to write; made where it is missing.
+        The output folder; created if it does not exist.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def _spectra(result: Unmixing, figure_class: Any, path: Path) -> Path:
     axis.set(xlabel="band" if waves is None else f"wavelength{unit}", ylabel="value, in the units of the data")
     axis.set_title("spectra of the materials", loc="left")
     axis.set_ylim(bottom=0)
-    # Below the curves, where it covers none of them.
+    # Below the axes, so that it covers no curve.
     figure.legend(loc="outside lower left", ncols=min(3, len(result.endmembers)), frameon=False)
     axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
@@ -103,7 +103,7 @@ def _maps(result: Unmixing, figure_class: Any, path: Path) -> Path:
 
 
 def _residual(result: Unmixing, figure_class: Any, path: Path) -> Path:
-    """What the mixtures miss; pixels left out are blank, and few extreme ones do not set the scale."""
+    """Map of the residual; excluded pixels are blank, and the colour scale ends at the 99 % quantile."""
     values = result.residual.astype(np.float64)
     values[result.left_out] = np.nan
     image = result.cube.image(values)

@@ -1,4 +1,4 @@
-"""Hyperspectral unmixing: the spectra of the materials of a scene, and how much of each is in every pixel."""
+"""Hyperspectral unmixing: estimate the spectra of the materials of a scene and their abundances in every pixel."""
 
 from __future__ import annotations
 
@@ -26,62 +26,62 @@ from ._usable import Usable, usable
 
 __all__ = ["Unmixing", "unmix"]
 
-_SEARCHED = 1 << 17  # pixels in which materials are sought
-_RANKED = 1 << 22  # pixels that are counted at a time
+_SEARCHED = 1 << 17  # largest number of pixels searched for materials
+_RANKED = 1 << 22  # pixels counted at a time
 
 
 @dataclass(frozen=True)
 class Unmixing:
-    """What a scene consists of.
+    """The result of :func:`unmix`: spectra, abundances, and the pixels and bands that were excluded.
 
     Attributes
     ----------
     endmembers
         k × bands, the spectra of the materials in the units of the data.
     anchors
-        For each material the pixel of its group that is most like it.
+        For each material the pixel of its group that is most similar to it.
     groups
-        For each material the pixels that speak for it.
+        For each material the pixels that represent it.
     method
-        ``"vertices"`` where the pixels are mixtures within their noise: spectra are the vertices that explain all
-        pixels best, with the median brightness of their groups; else ``"refined"``: medians of the groups, refined once
-        by all pixels; or ``"groups"``: these medians as they are, where the caller wanted them. With a ``selection``
-        other than ``"auto"``, that rule.
+        ``"vertices"`` if the pixels are mixtures within their noise: the spectra are the vertices that explain all
+        pixels best, with the median brightness of their groups. Otherwise ``"refined"``: medians of the groups, refined
+        once with all pixels. ``"groups"``: the unrefined medians, if the caller asked for them. With a ``selection``
+        other than ``"auto"``, the name of that rule.
     abundances
-        Pixels × k, the share of each material in each pixel; rows sum to one (with a shadow, at most), those of pixels
-        left out are zero.
+        Pixels × k, the share of each material in each pixel. Rows sum to one (with a shadow, to at most one); rows of
+        excluded pixels are zero.
     share
         k numbers, the mean abundance over the pixels that hold data.
     residual
-        For each pixel the root mean square over the bands of what its mixture misses, in the units of the data; zero
-        for pixels left out.
+        For each pixel the root mean square over the bands of the residual of its mixture, in the units of the data;
+        zero for excluded pixels.
     empty
         Pixels without data (masked, zero, not a number or the no-data value in every band).
     incomplete
-        Pixels without data in some bands; they are left out.
+        Pixels without data in some bands; they are excluded.
     outliers
-        Pixels that are like no others (hot in a band, say): they speak for no material, but have abundances.
+        Outlier pixels, for example hot in one band: they represent no material, but have abundances.
     searched
-        The number of pixels in which materials were sought: all with data, or a sample of them.
+        The number of pixels searched for materials: all with data, or a sample of them.
     dropped_bands
-        Bands that the header or the caller left out; their value in ``endmembers`` is zero.
+        Bands that the header or the caller excluded; their value in ``endmembers`` is zero.
     dead_bands
         Bands without data in every pixel; their value in ``endmembers`` is zero.
     hot_bands
-        Bands whose errors would pass for a material, or that are far noisier than the others; they have no say but in
+        Bands whose errors would look like a material, or that are far noisier than the others. They are used only in
         ``endmembers``.
     bad_columns
-        Columns of the image whose detectors differ from their neighbours'; their pixels speak for no material, but have
+        Columns of the image whose detectors differ from their neighbours'. Their pixels represent no material, but have
         abundances.
     relative_error
         ‖X − abundances·endmembers‖_F / ‖X‖_F over the pixels that hold data and are not outliers, without the hot
         bands.
     cube
-        The scene: its ``shape`` (height, width) where known, the order of its pixels, its wavelengths.
+        The scene: its ``shape`` (height, width) if known, the order of its pixels, its wavelengths.
     seconds
         Wall-clock time.
     has_shadow
-        Whether a shadow was one more vertex.
+        Whether a shadow was used as an additional vertex.
 
     Examples
     --------
@@ -114,14 +114,14 @@ class Unmixing:
 
     @property
     def shadow(self) -> NDArray[Any]:
-        """For each pixel the share of the shadow; zero without one, and for pixels left out."""
+        """For each pixel the share of the shadow; zero without a shadow and for excluded pixels."""
         dark = np.maximum(1.0 - self.abundances.sum(axis=1), 0.0) if self.has_shadow else np.zeros(self.cube.size[0])
         dark[self.left_out] = 0.0
         return np.asarray(dark)
 
     @property
     def left_out(self) -> NDArray[np.intp]:
-        """Pixels without abundances: the empty and the incomplete."""
+        """Pixels without abundances: the empty and the incomplete ones."""
         return np.union1d(self.empty, self.incomplete)
 
     @property
@@ -137,13 +137,13 @@ class Unmixing:
         return [(int(row), int(column)) for row, column in zip(rows, columns)]
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write a page to explore the scene; options are those of :func:`fastanchors.report.write_unmixing`."""
+        """Write an HTML page to explore the scene; options are those of :func:`fastanchors.report.write_unmixing`."""
         written: Path = opener("scene report")(path, self, **options)
         return written
 
     @property
     def brightest(self) -> list[str]:
-        """The wavelength at which each material is brightest, or its band where wavelengths are not known."""
+        """The wavelength at which each material is brightest, or the band if wavelengths are not known."""
         waves, peaks = self.cube.wavelengths, self.endmembers.argmax(axis=1)
         return [f"band {peak}" if waves is None else f"{waves[peak]:g}" for peak in peaks]
 
@@ -175,7 +175,7 @@ def unmix(
     shadow: bool = False,
     out: NDArray[Any] | None = None,
 ) -> Unmixing:
-    """The ``k`` materials of a scene under the linear mixing model, robust to dark pixels and outliers.
+    """Estimate the ``k`` materials of a scene under the linear mixing model, robust to dark pixels and outliers.
 
     Parameters
     ----------
@@ -187,79 +187,79 @@ def unmix(
     shape
         For pixels × bands: the size (height, width) of the image.
     bands
-        Which axis of an array or file the bands are: ``"first"``, ``"middle"`` or ``"last"``; by default the last, or
-        what the file tells.
+        Which axis of an array or file holds the bands: ``"first"``, ``"middle"`` or ``"last"``; by default the last, or
+        the one the file states.
     order
-        For pixels × bands: whether the pixels run along the rows of the image (``"C"``, the default but for ``.mat``
+        For pixels × bands: whether the pixels run along the rows of the image (``"C"``, the default except for ``.mat``
         files) or down its columns (``"F"``, MATLAB's order).
     share
-        A material is sought as the mean of this share of the pixels, between 0 and 1; by default 1/(4·k), a quarter of
-        what a material would cover if all covered the same (about 8 % for three materials), and less where that
-        explains the pixels better. Less finds rarer materials, more averages out more noise. Never less than one pixel.
+        The fraction of the pixels, between 0 and 1, that are averaged to estimate a material. By default 1/(4·k), a
+        quarter of the equal share of a material (about 8 % for three materials), or less if that explains the pixels
+        better. A smaller share finds rarer materials, a larger one averages out more noise. At least one pixel is used.
     nodata
         The stored value that marks missing data, instead of the one in the header; NaN for none. Pixels that have it,
-        NaN or 0 in all bands are empty; those that have it or NaN in some are incomplete. Both are left out.
+        NaN or 0 in all bands are empty; those that have it or NaN in some are incomplete. Both are excluded.
     mask
-        Height × width or one per pixel: pixels where it is 0 or False are left out.
+        Height × width or one per pixel: pixels where it is 0 or False are excluded.
     drop_bands
-        Indices of bands to leave out, besides those that the header marks as bad.
+        Indices of bands to exclude, in addition to those that the header marks as bad.
     clip
-        Set negative values, which atmospheric correction leaves behind, to zero instead of refusing them. Pixels
+        Set negative values, which atmospheric correction can produce, to zero instead of rejecting them. Pixels
         without a positive value are empty.
     keep_outliers
-        Let pixels that are like no others speak for a material too.
+        Let outlier pixels represent a material too.
     method
-        ``"auto"``, or ``"groups"`` to leave out steps 2 and 7 below.
+        ``"auto"``, or ``"groups"`` to skip steps 2 and 7 below.
     selection
-        The rule that selects materials, as for :class:`fastanchors.FAS`: ``"auto"`` is the steps below. The others are
-        for comparison, and replace steps 2 to 7: ``"spa"`` takes the pixels that plain SPA selects, as they are;
+        The rule that selects materials, as for :class:`fastanchors.FAS`: ``"auto"`` runs the steps below. The others
+        are for comparison and replace steps 2 to 7: ``"spa"`` takes the pixels that plain SPA selects, unchanged;
         ``"smoothed"``, ``"pseudo-points"``, ``"lifted"`` and ``"whitened"`` take vertices by these rules of the engine
-        (:mod:`fastanchors.greedy.selection`), as bright as the median of the pixels near them.
+        (:mod:`fastanchors.greedy.selection`), with the median brightness of the pixels near them.
     shadow
-        Add a shadow, a spectrum of zeros, as one more vertex: the abundances of a pixel sum to what is lit, and
-        ``result.shadow`` is the rest. A pixel in half the light of its material is then half shadow; without it, it is
-        explained by darker materials.
+        Add a shadow, a spectrum of zeros, as an additional vertex: the abundances of a pixel sum to its lit fraction,
+        and ``result.shadow`` is the rest. A pixel in half the light of its material is then half shadow. Without this
+        option it is explained by darker materials.
     out
         Pixels × k array of floats to write the abundances to, such as a memory map.
 
     Notes
     -----
-    How, and why:
+    The steps and their reasons:
 
-    1. Pixels with a spike in a band, those that make a direction of the data with fewer than three others, bands that
-       make one alone, have most of the spikes, or five times the noise of the median band, and columns of the image
-       that differ from their neighbours along their whole length, are set aside (:mod:`fastanchors.apps._spikes`,
-       :mod:`fastanchors.apps._outliers`, :mod:`fastanchors.apps._columns`): errors of the instrument. They say nothing
-       in steps 2 to 7.
-    2. The noise-aware engine (:mod:`fastanchors.greedy.anchoring`) looks for the k vertices that explain all pixels as
-       mixtures with noise. They are the spectra (``method="vertices"``), with the median brightness of the pixels
-       nearest to them, if what k directions leave is white noise, no more than 2 % of the pixels stay unexplained,
-       and the pixels are explained no worse than by the spectra of steps 3 to 6. If not, which is the rule where
-       spectra of a material vary, it is those of steps 3 to 7 (``method="refined"``).
+    1. Instrument errors are set aside and not used in steps 2 to 7: pixels with a spike in a band; pixels that share a
+       direction of the data with fewer than three others; bands that form a direction alone, have most of the spikes,
+       or five times the noise of the median band; and columns of the image that differ from their neighbours along
+       their whole length (:mod:`fastanchors.apps._spikes`, :mod:`fastanchors.apps._outliers`,
+       :mod:`fastanchors.apps._columns`).
+    2. The noise-aware engine (:mod:`fastanchors.greedy.anchoring`) estimates the k vertices that explain all pixels as
+       mixtures with noise. They become the spectra (``method="vertices"``), with the median brightness of the pixels
+       nearest to them, if the residual of k − 1 directions is white noise, at most 2 % of the pixels are unexplained,
+       and they explain the pixels no worse than the spectra of steps 3 to 6. Otherwise, which is usual if the spectra
+       of a material vary, the spectra are those of steps 3 to 7 (``method="refined"``).
     3. Pixels are divided by their l1 norm, so that a material in shade and in light is one point. Noise does not shrink
-       with the light: scaled up, the darkest pixels would stick out everywhere. So brightness is divided out only
-       down to a tenth of the median; what is darker stays short and is passed over.
-    4. Spectra are projected on the leading k singular directions, where the mixtures lie; noise across them is
-       dropped. The directions are those of the pixels scaled to at most unit l1 norm, dark ones left dark, so
-       that noise of dark pixels does not choose them.
-    5. Smoothed SPA (:mod:`fastanchors.greedy.selection`) picks k groups of pixels whose means are extreme: groups of
-       several sizes, of the pixels as scaled in step 3 and as they are. Of these, the set is taken whose spectra miss
-       least of the pixels. Where pixels lie farther outside the simplex of the means than the least of its vertices is
-       high, they are tried in the place of each group: a rare material (:mod:`fastanchors.apps._groups`). Pixels
-       without a group's material are dropped from it.
-    6. A material's spectrum is the median, band by band, of the group's pixels as they are: what outliers got into
-       the group have no say in it. Its anchor is the pixel of the group nearest to the group's mean.
-    7. One round of least squares over all pixels refines the spectra, which matters where no pixel is pure. Vertices
-       and refined spectra are then made as bright as lets the shares in mixtures sum to one, unless such mixtures
-       explain the pixels clearly worse.
-    8. Abundances are least squares that are non-negative and sum to one, as of :func:`fastanchors.encode`.
+       with the light: if scaled up fully, the darkest pixels would be extreme in many directions. So brightness is
+       divided out only down to a tenth of the median; darker pixels stay short and are not selected.
+    4. Spectra are projected on the leading k singular directions, which contain the mixtures; noise orthogonal to them
+       is removed. The directions are computed from the pixels scaled to at most unit l1 norm. Dark pixels are not
+       scaled up for this, so that their noise does not determine the directions.
+    5. Smoothed SPA (:mod:`fastanchors.greedy.selection`) selects k groups of pixels whose means are extreme. Groups of
+       several sizes are tried, on the pixels scaled as in step 3 and unscaled. The set of groups with the smallest
+       residual is taken. Pixels that lie farther outside the simplex of the means than its least height may be a rare
+       material; they are tried in place of each group (:mod:`fastanchors.apps._groups`). Pixels without a group's
+       material are removed from it.
+    6. A material's spectrum is the median, band by band, of the group's unscaled pixels, so outliers in the group do
+       not affect it. Its anchor is the pixel of the group nearest to the group's mean.
+    7. One round of least squares over all pixels refines the spectra, which matters if no pixel is pure. Vertices and
+       refined spectra are then rescaled so that the shares in mixtures sum to one, unless such mixtures explain the
+       pixels clearly worse.
+    8. Abundances are the least-squares solution that is non-negative and sums to one, as in :func:`fastanchors.encode`.
 
-    Of a scene with more than 131,072 pixels, steps 1 to 7 see that many, drawn evenly with a fixed seed: the groups are
-    shares of the pixels, and a sample has them too. Outliers are then listed among those only.
+    For a scene with more than 131,072 pixels, steps 1 to 7 use a sample of that many, drawn evenly with a fixed seed.
+    Groups are shares of the pixels, so the sample contains them too. Only outliers in the sample are then listed.
 
-    Cost: three passes over the scene, one of which encodes; five over the pixels searched (three more for each round in
-    which outliers are found), and k·(16 + 2·k) over k numbers of each. Memory: the pixels searched, about 4·k numbers
-    for each, and the abundances, or no more than 1 GB with ``out`` on disk.
+    Cost: three passes over the scene, including the encoding; five over the pixels searched (three more for each round
+    in which outliers are found), and k·(16 + 2·k) over k numbers of each. Memory: the pixels searched, about 4·k
+    numbers for each, and the abundances, or no more than 1 GB with ``out`` on disk.
 
     Raises ``RankError`` when the scene holds fewer than k independent spectra.
 
@@ -332,7 +332,7 @@ def usable_pixels(
     drop_bands: Any = None,
     clip: bool = False,
 ) -> Usable:
-    """The part of a scene that is data; the options are those of :func:`unmix`."""
+    """Determine the part of a scene that is data; the options are those of :func:`unmix`."""
     if isinstance(scene, str | os.PathLike):
         scene = read_cube(Path(scene), shape=shape, bands=bands, order=order)
         shape = bands = None
@@ -342,7 +342,7 @@ def usable_pixels(
 
 
 def check_bands(bands: Any, count: int) -> NDArray[np.intp]:
-    """Indices of bands."""
+    """Validate indices of bands."""
     at = np.atleast_1d(np.asarray(bands))
     if at.size and (at.dtype.kind not in "iu" or at.ndim != 1):
         raise InvalidInputError("drop_bands must be a list of whole numbers")
@@ -355,12 +355,12 @@ def check_bands(bands: Any, count: int) -> NDArray[np.intp]:
 def _with_nodata(cube: Cube, nodata: float | None) -> Cube:
     ignore = cube.info.ignore if nodata is None else float(nodata)
     if ignore is not None and (ignore == 0 or math.isnan(ignore)):
-        ignore = None  # in all bands, 0 is no data anyway; in some, it is a dark band
+        ignore = None  # 0 in all bands means no data anyway; 0 in some is a dark band
     return cube if ignore == cube.info.ignore else replace(cube, info=replace(cube.info, ignore=ignore))
 
 
 def sample_pixels(held: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
-    """All pixels that are held, or ``most`` of them drawn evenly with a fixed seed; in rising order."""
+    """All pixels that are held, or ``most`` of them drawn uniformly with a fixed seed; in increasing order."""
     count = int(np.count_nonzero(held))
     if count <= most:
         return np.flatnonzero(held)
