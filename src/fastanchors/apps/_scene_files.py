@@ -1,4 +1,4 @@
-"""Scenes and masks from files: ``.mat``, ENVI, GeoTIFF, netCDF, HDF5 and NumPy's."""
+"""Read scenes and masks from files: ``.mat``, ENVI, GeoTIFF, netCDF, HDF5 and NumPy files."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from ._cube import Cube, as_cube, doubt, matrix_cube
 
 __all__ = ["read_cube", "read_mask"]
 
-# Scalars by which scene files tell the size of the image.
+# Names of scalars that give the size of the image in scene files.
 _HEIGHTS = ("height", "nrow", "nrows", "rows", "lines", "h", "m")
 _WIDTHS = ("width", "ncol", "ncols", "cols", "columns", "samples", "w", "n")
 
-_LOOKED_AT = 1 << 25  # entries of a cube in a .mat file that is read to see which axis the bands are
+_LOOKED_AT = 1 << 25  # largest number of entries of a cube in a .mat file that is read to check the axis of the bands
 
 _Bands = Literal["first", "middle", "last"]
 
@@ -42,7 +42,7 @@ def read_cube(
     bands: _Bands | None = None,
     order: Literal["C", "F"] | None = None,
 ) -> Cube:
-    """The scene in a file; nothing but its header is read yet.
+    """Open the scene in a file; only its header is read at first.
 
     Parameters
     ----------
@@ -50,16 +50,18 @@ def read_cube(
         A ``.mat`` file, an ENVI image (its ``.hdr`` or the file beside it), a GeoTIFF, netCDF or HDF5 file, a ``.npy``
         or ``.npz`` array, or a pixels × bands matrix in any format that :func:`fastanchors.io.open_source` reads.
     variable
-        Which one of a ``.mat``, ``.npz``, netCDF or HDF5 file; by default the numeric one with the most entries.
+        The variable of a ``.mat``, ``.npz``, netCDF or HDF5 file; by default the numeric one with the most entries.
     shape
-        (height, width) of the image where the file holds a matrix. A ``.mat`` or ``.npz`` file often tells by other
-        variables: a cube of as many pixels (true abundances), or scalars such as ``nRow`` and ``nCol``.
+        (height, width) of the image if the file holds a matrix. In a ``.mat`` or ``.npz`` file other variables often
+        give it: a cube with as many pixels (true abundances), or scalars such as ``nRow`` and ``nCol``.
     bands
         Whether bands come first (bands × height × width, bands × pixels), in the middle (height × bands × width) or
-        last. By default what the header tells, else last for cubes, with a ``GuessWarning`` where another axis looks
-        more like them; for matrices the axis that is not the pixels, and where the shape is unknown the shorter one.
+        last. The default is the axis given in the header. Without one it is the last axis for cubes, with a
+        ``GuessWarning`` if another axis looks more like the bands. For matrices it is the axis that does not match the
+        number of pixels, or the shorter one if the shape is unknown.
     order
-        Of the pixels of a matrix, ``"C"`` along rows or ``"F"`` down columns; by default ``"F"`` for ``.mat``.
+        The order of the pixels of a matrix, ``"C"`` along rows or ``"F"`` down columns; by default ``"F"`` for
+        ``.mat``, otherwise ``"C"``.
 
     Examples
     --------
@@ -85,7 +87,7 @@ def read_cube(
         return _npz_cube(path, file, variable, shape, bands, order or "C")
     given = {"variable": variable, "bands": bands}
     source = open_source(path, **{name: value for name, value in given.items() if value is not None})
-    if source.shape[0] is None:  # a table tells how many rows it has when it has been read
+    if source.shape[0] is None:  # the number of rows of a table is known only after reading it
         source = dense_source(str(path), np.concatenate([dense(block) for block in source.blocks()]))
     if source.scene is None:
         return matrix_cube(source, shape, order or "C", str(path), sure=False)
@@ -95,7 +97,7 @@ def read_cube(
 
 
 def read_mask(path: str | Path, cube: Cube) -> NDArray[np.bool_]:
-    """Which pixels of the scene are to be used: those where the image (or list) of one band in the file is not 0.
+    """Read which pixels of the scene to use: those where the one-band image (or list) in the file is not 0.
 
     Parameters
     ----------
@@ -128,7 +130,7 @@ def read_mask(path: str | Path, cube: Cube) -> NDArray[np.bool_]:
 
 
 def fit_mask(mask: Any, cube: Cube, name: str = "the mask") -> NDArray[np.bool_]:
-    """A mask of the image, or of the list of its pixels, in the order of the pixels."""
+    """Convert a mask of the image, or of the list of its pixels, to the order of the pixels."""
     values = np.asarray(mask)
     values = values[..., 0] if values.ndim == 3 and values.shape[2] == 1 else values
     if cube.shape is not None and values.shape == cube.shape:
@@ -159,7 +161,7 @@ def _npz_cube(
     bands: _Bands | None,
     order: Literal["C", "F"],
 ) -> Cube:
-    """An array of an archive, with the size of the image and the wavelengths as far as the others tell them."""
+    """An array of an archive, with the size of the image and the wavelengths if other arrays give them."""
     key = choose_variable(file.shapes, variable, path)
     array = file.mapped(key)
     if array.ndim == 3:
@@ -205,7 +207,7 @@ def _mat_cube(
     bands: _Bands | None,
     order: Literal["C", "F"] | None,
 ) -> Cube:
-    """A variable of a ``.mat`` file, with the size of the image as far as the others tell it."""
+    """A variable of a ``.mat`` file, with the size of the image if other variables give it."""
     file = open_mat(path)
     try:
         with reading(path):
@@ -252,7 +254,7 @@ def _mat_matrix(
 
 
 def _image_size(arrays: dict[str, tuple[tuple[int, ...], Callable[[str], Any]]], key: str) -> tuple[int, int] | None:
-    """(height, width) as other variables (shapes and readers) tell it: a cube of as many pixels, or two scalars."""
+    """(height, width) from other variables (shapes and readers): a cube with as many pixels, or two scalars."""
     for size, _ in arrays.values():
         if len(size) == 3 and size[0] * size[1] in arrays[key][0]:
             return size[0], size[1]

@@ -1,4 +1,4 @@
-"""Results of unmixing as files that other programs read: spectra as CSV and ENVI library, maps as ENVI and GeoTIFF."""
+"""Write unmixing results for other programs: spectra as CSV and ENVI library, maps as ENVI and GeoTIFF."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["save_image", "save_maps", "save_spectra"]
 def save_spectra(result: Unmixing, folder: str | Path) -> list[Path]:
     """Write ``endmembers.csv`` (a row per band) and the ENVI spectral library ``endmembers.sli`` with its header.
 
-    Bands that were left out are zero; wavelengths are given where the scene has them, else the numbers of the bands.
+    Excluded bands are zero. Wavelengths are written if the scene has them, otherwise band numbers.
 
     Parameters
     ----------
     result
-        What :func:`unmix` found.
+        The result of :func:`unmix`.
     folder
-        Where to write; made where it is missing.
+        The output folder; created if it does not exist.
 
     Examples
     --------
@@ -65,18 +65,18 @@ def save_spectra(result: Unmixing, folder: str | Path) -> list[Path]:
 
 
 def save_maps(result: Unmixing, folder: str | Path, *, geotiff: bool = False) -> list[Path]:
-    """Write the abundances and the residual as images that lie on the map where the scene does.
+    """Write the abundances and the residual as images with the georeference of the scene.
 
-    ``abundances.img`` has a band of float32 for each material (and for the shadow), ``residual.img`` one band: the root
-    mean square of what the mixture of a pixel misses, in the units of the data. Both are ENVI images with headers.
-    Pixels that were left out hold −1, which the headers mark as no data.
+    ``abundances.img`` has a band of float32 for each material (and for the shadow). ``residual.img`` has one band: the
+    root mean square of the residual of each pixel, in the units of the data. Both are ENVI images with headers.
+    Excluded pixels have the value −1, which the headers mark as no data.
 
     Parameters
     ----------
     result
-        What :func:`unmix` found; the size of its image must be known.
+        The result of :func:`unmix`; the size of its image must be known.
     folder
-        Where the files go; it is made if it is not there.
+        The output folder; created if it does not exist.
     geotiff
         Also write ``abundances.tif`` and ``residual.tif``; needs rasterio (extra ``geo``).
 
@@ -114,7 +114,7 @@ def save_image(
     left_out: NDArray[np.intp],
     geotiff: bool = False,
 ) -> list[Path]:
-    """Write pixels × bands as an image where the scene lies: ENVI, and GeoTIFF beside it."""
+    """Write pixels × bands as an ENVI image with the georeference of the scene, and optionally as GeoTIFF."""
     gone = np.zeros(cube.size[0], dtype=bool)
     gone[left_out] = True
     nowhere = cube.image(gone)
@@ -127,7 +127,7 @@ def save_image(
 def _envi(
     path: Path, bands: Any, fields: dict[str, str], shape: tuple[int, ...] | None = None, dtype: str = "<f4"
 ) -> list[Path]:
-    """A band-sequential image, band after band, and its header."""
+    """Write a band-sequential image and its header."""
     count, lines, samples = bands.shape if shape is None else shape
     header = path.with_suffix(".hdr")
     sizes = {"samples": samples, "lines": lines, "bands": count, "header offset": 0, "data type": 4}

@@ -1,4 +1,4 @@
-"""Where an image lies on the map, from the words of one format to those of another."""
+"""Convert the georeference of an image between ENVI headers and GeoTIFF."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENVI = ("map info", "projection info", "coordinate system string")
 
 
 def envi_place(info: SceneInfo) -> dict[str, str]:
-    """The place in the words of an ENVI header; nothing for turned images of other formats, which ENVI cannot say."""
+    """The georeference as fields of an ENVI header; rotated images of other formats get no ``map info``."""
     place = info.map_info
     found = {key: f"{{{place[key]}}}" for key in _ENVI if key in place}
     turn, crs = place.get("transform"), str(place.get("crs", ""))
@@ -32,7 +32,7 @@ def envi_place(info: SceneInfo) -> dict[str, str]:
 
 
 def _projection(crs: str) -> tuple[str, list[str]]:
-    """The first and the last words of ``map info``; those of other systems are in the coordinate system string."""
+    """The first and last entries of ``map info``; other systems are described by the coordinate system string."""
     code = re.fullmatch(r"EPSG:32([67])(\d\d)", crs)
     named = re.match(r'PROJC[RS]{1,2}S?\["WGS 84 / UTM zone (\d+)([NS])"', crs)
     if code or named:
@@ -44,7 +44,7 @@ def _projection(crs: str) -> tuple[str, list[str]]:
 
 
 def _wkt(crs: str) -> str:
-    """A code in full, where rasterio is there to tell."""
+    """The WKT of a code, or an empty string if rasterio is not installed or does not know the code."""
     if not crs:
         return ""
     try:
@@ -59,13 +59,13 @@ def _wkt(crs: str) -> str:
 
 
 def write_geotiff(image: Path, path: Path, info: SceneInfo, names: list[str]) -> Path:
-    """A written ENVI image as a compressed GeoTIFF; where ENVI tells the place, GDAL reads it from the header."""
+    """Convert a written ENVI image to a compressed GeoTIFF; GDAL reads an ENVI georeference from the header."""
     try:
         import rasterio
     except ImportError as error:
         raise MissingExtraError("writing GeoTIFF needs rasterio: pip install 'fastanchors[geo]'") from error
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)  # pixels need no map
+        warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)  # a georeference is optional
         with rasterio.open(image) as source, replacing(path) as partial:
             profile: dict[str, Any] = {
                 "driver": "GTiff",

@@ -1,4 +1,4 @@
-"""Rows that represent the groups of points whose means are vertices (:mod:`fastanchors.greedy.selection`)."""
+"""Select rows that represent the groups of points whose means are vertices (:mod:`fastanchors.greedy.selection`)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 __all__ = ["cores", "nearest_to_means"]
 
-_TIP = 0.9  # quantile of the weights in a group that stands for its pure points
+_TIP = 0.9  # quantile of the weights in a group that represents its pure points
 
 
 def nearest_to_means(points: NDArray[np.float64], groups: list[NDArray[np.intp]]) -> NDArray[np.intp]:
-    """For each group the member nearest to its mean that no earlier group was given."""
+    """For each group the member nearest to its mean that was not assigned to an earlier group."""
     taken: list[int] = []
     for group in groups:
         distances = np.linalg.norm(points[group] - points[group].mean(axis=0), axis=1)
@@ -21,11 +21,11 @@ def nearest_to_means(points: NDArray[np.float64], groups: list[NDArray[np.intp]]
 
 
 def cores(points: NDArray[np.float64], groups: list[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
-    """The groups without the points that are not of their vertex, where a vertex has fewer points than its group.
+    """Remove points that do not belong to the vertex of their group, if a vertex has fewer points than its group.
 
-    Written in the means as a basis, the points of a group have weights in its mean. Those of points alike are near 1. A
-    group filled up with strangers has two kinds: its own, far above 1, and the rest near 0. Points of less than
-    half the weight of the group's purest tenth are dropped; twice, for the first means are diluted.
+    With the means as a basis, each point of a group has a weight for the mean of its group. Similar points have weights
+    near 1. A group with unrelated points has two kinds: its own, far above 1, and the others near 0. Points with less
+    than half the weight of the group's purest tenth are removed. This is done twice, as the first means are diluted.
     """
     kept = groups
     for _ in range(2):

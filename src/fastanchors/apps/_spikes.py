@@ -1,11 +1,11 @@
-"""Spikes and noise in bands, seen from what their neighbours in the spectrum and all other bands say of them.
+"""Detect spikes and noisy bands by comparing bands with their spectral neighbours and with all other bands.
 
-Reflectance is smooth: a band that stands out of both its neighbours by more than a typical pixel's mean is an error of
-the instrument. Where such errors are spread over all bands it is pixels that are hot; where a few bands have most of
-them, it is these bands, as a rule at the edge of a gap where water vapour leaves no light.
+Reflectance is smooth: a band that differs from its neighbours by more than twice a typical pixel's mean is an
+instrument error. If such errors are spread over all bands, the pixels are hot. If a few bands have most of them, these
+bands are bad; they usually lie at the edge of a gap where water vapour absorbs all light.
 
-How noisy a band is shows in what the other bands cannot tell of it. With R the matrix of second moments of the pixels,
-the mean square of what least squares on all other bands leaves of band b is 1/(R⁻¹)_bb (Roger and Arnold, *Reliably
+The noise of a band is estimated by regression on the other bands. With R the matrix of second moments of the pixels,
+the mean square residual of band b after least squares on all other bands is 1/(R⁻¹)_bb (Roger and Arnold, *Reliably
 estimating the noise in AVIRIS hyperspectral images*, Int. J. Remote Sens. 1996; HySime, Bioucas-Dias and Nascimento,
 IEEE TGRS 2008).
 """
@@ -21,22 +21,22 @@ from .._parallel import map_ordered
 
 __all__ = ["find_spikes", "noisy_bands"]
 
-_SPIKE = 2.0  # times the mean of the pixel, or of a typical one, above the neighbours
-_LOOKED_AT = 4096  # pixels that tell how bands relate to their neighbours
-_FAIR = 4.0  # a band with so many times its share of all spikes is bad itself
-_CHANCE = 5.0  # ... beyond what chance gives, in standard deviations of a count
-_RARE = 1e-3  # ... and in at least this part of the pixels
-_MOST = 0.2  # of the pixels may be hot, and of the bands noisy; beyond that they are the scene
-_NOISY = 5.0  # times the noise of the median band
-_CLEAN = 0.01  # noise below this part of the band's size disturbs nobody
-_SUPPORT = 2  # pixels per band; with fewer, other bands explain everything
-_CHUNK = 1 << 13  # pixels at a time
+_SPIKE = 2.0  # threshold for the gap to the neighbours, in means of the pixel or of a typical one
+_LOOKED_AT = 4096  # pixels from which the usual ratio of each band to its neighbours is estimated
+_FAIR = 4.0  # a band with more than this multiple of the mean number of spikes is bad...
+_CHANCE = 5.0  # ... with this margin for chance, in standard deviations of a count...
+_RARE = 1e-3  # ... and spikes in more than this fraction of the pixels
+_MOST = 0.2  # largest fraction of hot pixels and of noisy bands; beyond it they are part of the scene
+_NOISY = 5.0  # threshold, as a multiple of the noise of the median band
+_CLEAN = 0.01  # noise below this fraction of the band's size is ignored
+_SUPPORT = 2  # minimum number of pixels per band; with fewer, other bands explain everything
+_CHUNK = 1 << 13  # pixels processed at a time
 
 _Flags = NDArray[np.bool_]
 
 
 def find_spikes(X: NDArray[Any]) -> tuple[_Flags, _Flags]:
-    """Which pixels are hot in a band, and which bands are spiky in many pixels."""
+    """Detect pixels that are hot in a band, and bands with spikes in many pixels."""
     m, n = X.shape
     pixels, bands = np.zeros(m, dtype=bool), np.zeros(n, dtype=bool)
     if n < 4:
@@ -63,7 +63,7 @@ def find_spikes(X: NDArray[Any]) -> tuple[_Flags, _Flags]:
 
 
 def _neighbours(block: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For every entry the mean of those in the bands beside it."""
+    """For every entry the mean of the entries in the two neighbouring bands."""
     middle = np.empty_like(block)
     middle[:, 1:-1] = (block[:, :-2] + block[:, 2:]) / 2
     middle[:, 0], middle[:, -1] = block[:, 1], block[:, -2]
@@ -71,7 +71,7 @@ def _neighbours(block: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _highest(gap: NDArray[np.float64]) -> _Flags:
-    """Which entries are above those beside them: a spike leaves half its height in both neighbours."""
+    """Which entries are local maxima: a spike also causes a gap of half its height in both neighbours."""
     above = np.ones(gap.shape, dtype=bool)
     above[:, 1:] &= gap[:, 1:] > gap[:, :-1]
     above[:, :-1] &= gap[:, :-1] >= gap[:, 1:]
@@ -79,7 +79,7 @@ def _highest(gap: NDArray[np.float64]) -> _Flags:
 
 
 def noisy_bands(values: NDArray[np.float64], axes: NDArray[np.float64], pixels: int) -> _Flags:
-    """Bands whose noise is far above that of the others, from eigenvalues and eigenvectors of R, summed over pixels."""
+    """Bands with far more noise than the others, from eigenvalues and eigenvectors of R summed over pixels."""
     n = len(values)
     if pixels < _SUPPORT * n or n < 8:
         return np.zeros(n, dtype=bool)

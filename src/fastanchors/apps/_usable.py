@@ -1,4 +1,4 @@
-"""Which pixels and bands of a scene are data: decided on the numbers as they are, before any of them is changed."""
+"""Determine which pixels and bands of a scene contain data, from the stored values before any of them is changed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ._cube import Cube
 
 __all__ = ["Usable", "usable"]
 
-# Negative values that producers write for missing data; what atmospheric correction leaves behind is none of them.
+# Negative values that producers write for missing data; atmospheric correction does not produce them.
 _MARKS = (-9999.0, -999.0, -32768.0, -32767.0, -2147483648.0, -1e34, float(np.finfo(np.float32).min))
-_LINE_BYTES = 1 << 25  # of an image at a time
-_MOST = 0.5  # of the pixels with data may have gaps; with more it is the bands that are bad
+_LINE_BYTES = 1 << 25  # size of the part of an image that is read at a time
+_MOST = 0.5  # largest fraction of pixels with data that may have gaps; beyond it the bands are bad
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Usable:
     bands
         The bands with data.
     held
-        For each pixel, whether it has data in all of them.
+        For each pixel, whether it has data in all of these bands.
     empty
         Pixels without data.
     incomplete
         Pixels with data in some of the bands only.
     dropped, dead
-        Bands that were asked to be left out, and those without data in any pixel.
+        Bands excluded by the header or the caller, and bands without data in any pixel.
     clip
-        Negative values become zero.
+        Whether negative values become zero.
     """
 
     cube: Cube
@@ -53,14 +53,14 @@ class Usable:
     clip: bool
 
     def blocks(self) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
-        """Held pixels in order, a block at a time: which, and what was measured in the bands with data."""
+        """Held pixels in order, a block at a time: their numbers, and their measurements in the bands with data."""
         for rows, stored in self.cube.blocks():
             held = np.flatnonzero(self.held[rows])
             if held.size:
                 yield held + rows.start, self._measured(stored if held.size == len(stored) else stored[held])
 
     def take(self, chosen: NDArray[np.intp]) -> NDArray[Any]:
-        """The ``chosen`` pixels, held and in rising order, in one pass over the scene at most."""
+        """The ``chosen`` pixels, in at most one pass over the scene; they must be held and in increasing order."""
         if self.cube.source.pick is not None:
             return self._measured(np.ascontiguousarray(self.cube.source.pick(chosen)))
         parts = []
@@ -84,11 +84,11 @@ def usable(
     clip: bool = False,
     signed: bool = False,
 ) -> Usable:
-    """Look at every pixel once, twice where bands turn out to be dead.
+    """Read every pixel once, or twice if some bands are dead.
 
-    A pixel is empty where it is masked, or zero, NaN or the no-data value in every band; with ``clip`` also where no
-    band is positive. One with a gap in a band that has data elsewhere is incomplete. Both are left out. Negative values
-    are refused unless they are clipped or may be ``signed``.
+    A pixel is empty if it is masked, or zero, NaN or the no-data value in every band; with ``clip`` also if no band is
+    positive. A pixel with a gap in a band that has data elsewhere is incomplete. Both are excluded. Negative values
+    are rejected unless they are clipped or allowed by ``signed``.
     """
     count = cube.size[1]
     drop = np.zeros(count, dtype=bool)
@@ -118,7 +118,7 @@ _Negative = tuple[int, int, float, bool]  # pixel, band, value, whether all band
 
 
 class _Look:
-    """What one pass over the scene shows of some of its bands."""
+    """Results of one pass over some bands of the scene."""
 
     def __init__(
         self, cube: Cube, bands: NDArray[np.intp], mask: NDArray[np.bool_] | None, clip: bool, signed: bool
@@ -138,7 +138,7 @@ class _Look:
             self.negative = self.negative or negative
 
     def _block(self, rows: slice, stored: NDArray[Any]) -> tuple[Any, Any, _Negative | None]:
-        """Note the empty and the incomplete pixels; which bands have data, their gaps, the first negative value."""
+        """Record empty and incomplete pixels; return which bands have data, their gaps, the first negative value."""
         part = stored if self.bands.size == stored.shape[1] else stored[:, self.bands]
         if self._all_positive(part):
             empty = np.zeros(len(part), dtype=bool) if self.mask is None else ~self.mask[rows]
@@ -160,17 +160,17 @@ class _Look:
         return ~(nothing | empty[:, None]).all(axis=0), gone.sum(axis=0), negative
 
     def _plain(self) -> bool:
-        """Whether a mapped image holds positive measurements only, seen in the order it is stored in."""
+        """Whether a memory-mapped image holds only positive measurements; read in the order of storage."""
         image = self.cube.source.mapped
         if image is None:
             return False
         step = max(1, _LINE_BYTES // (image[0].size * image.itemsize))
         parts = [(image[first : first + step],) for first in range(0, len(image), step)]
-        ends = (parts[0], parts[-1])  # most scenes with a border show it here
+        ends = (parts[0], parts[-1])  # a border of missing data usually shows here
         return all(self._all_positive(*part) for part in ends) and all(map_ordered(self._all_positive, parts))
 
     def _all_positive(self, stored: NDArray[Any]) -> bool:
-        """Whether every entry is a positive measurement, which takes two looks at a block and is the rule."""
+        """Whether every entry is a positive measurement: the usual case, tested by the minimum and maximum."""
         info, low, high = self.cube.info, stored.min(), stored.max()
         if not low > 0 or not np.isfinite(high) or info.offset is not None:
             return False
@@ -179,7 +179,7 @@ class _Look:
         )
 
     def _find_negative(self, start: int, values: NDArray[Any], held: NDArray[np.bool_]) -> _Negative | None:
-        """The first value that is refused: any below zero; where those are clipped, one that marks missing data."""
+        """The first rejected value: any below zero; with ``clip``, only a value that marks missing data."""
         wrong = values < 0
         if self.clip and wrong.any():
             wrong = np.isin(values, _marks(values.dtype))
@@ -191,7 +191,7 @@ class _Look:
         return start + int(pixel), int(band), float(value), bool((values[pixel] == value).all())
 
     def check(self, bands: NDArray[np.intp]) -> None:
-        """Refuse bands full of gaps, and negative values, with the cure."""
+        """Reject scenes with too many gaps or with negative values; the message states the remedy."""
         name, held = self.cube.name, np.count_nonzero(~self.empty)
         if np.count_nonzero(self.incomplete) > _MOST * held:
             worst = int(np.argmax(self.gaps))
