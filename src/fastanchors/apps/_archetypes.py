@@ -1,4 +1,4 @@
-"""Archetypes of single cells: cells that the others are mixtures of, written into an AnnData object as scanpy does."""
+"""Find archetypes of single cells, of which the others are mixtures; results go into AnnData as in scanpy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def archetypes(
     copy: bool = False,
     rng: RngLike = None,
 ) -> Any:
-    """Find ``k`` archetypal cells, and write every cell as a mixture of them.
+    """Find ``k`` archetypal cells, and express every cell as a mixture of them.
 
     An archetype is a cell of the data at an extreme of expression, such as the end of a differentiation path. Cells are
     compared by the shares of their counts, so that sequencing depth does not matter.
@@ -37,12 +37,12 @@ def archetypes(
     adata : AnnData
         Cells × genes, in memory or backed: non-negative counts, or counts after ``log1p``.
     k : int
-        How many archetypes.
+        Number of archetypes.
     layer : str or None
         The layer to use instead of ``X``.
     solver : str or solver object
-        As in :class:`fastanchors.SeparableNMF`. ``"fas"`` gives archetypes profiles made of several cells where single
-        cells are noisy; ``fa.FAS(selection="spa")`` takes the cells as they are.
+        As in :class:`fastanchors.SeparableNMF`. ``"fas"`` estimates the profile of an archetype from several cells if
+        single cells are noisy; ``fa.FAS(selection="spa")`` uses the cells unchanged.
     key : str
         The name under which the results are written.
     copy : bool
@@ -53,7 +53,7 @@ def archetypes(
     Returns
     -------
     AnnData or None
-        The copy, where one was asked for. Written are, for ``key="archetypes"``:
+        The copy if ``copy`` is true, otherwise None. With ``key="archetypes"`` the results are:
 
         - ``.obsm["X_archetypes"]``: cells × k, the share of each archetype in every cell; rows sum to one;
         - ``.obs["archetypes"]``: the archetype with the largest share, as a category named after its cell;
@@ -104,14 +104,14 @@ def archetypes(
 
 
 def _names(obs_names: Any, anchors: Any) -> Any:
-    """The names of the archetypes, which are categories: of cells with one name each gets its row number too."""
+    """The names of the archetypes, used as categories: cells that share a name also get their row number."""
     names = [str(obs_names[i]) for i in anchors]
     twice = {name for name in names if names.count(name) > 1}
     return np.array([f"{name} (row {i})" if name in twice else name for name, i in zip(names, anchors)], dtype=object)
 
 
 def _category(names: Any, codes: Any) -> Any:
-    """A column of categories, in the order of the archetypes; pandas comes with AnnData."""
+    """A categorical column, in the order of the archetypes; AnnData requires pandas."""
     import pandas as pd
 
     return pd.Categorical.from_codes(codes, categories=list(names))

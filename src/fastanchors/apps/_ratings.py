@@ -1,4 +1,4 @@
-"""Ratings out of text files, as MovieLens and many others give them."""
+"""Read ratings from text files in the layouts of MovieLens and similar data sets, or from data frames."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..matrix.contract import Rows
 
 __all__ = ["RatingsTable", "read_ratings"]
 
-_SEPARATORS = ("::", "\t", ",", ";")  # tried in this order; blanks otherwise
+_SEPARATORS = ("::", "\t", ",", ";")  # tried in this order; otherwise whitespace
 
 
 class RatingsTable:
@@ -32,7 +32,7 @@ class RatingsTable:
     Parameters
     ----------
     A
-        Ratings, users × items; zero where there is none.
+        Ratings, users × items; zero means no rating.
     users, items
         Their ids, in the order of rows and columns.
 
@@ -59,9 +59,9 @@ class RatingsTable:
 
     @classmethod
     def from_frame(cls, frame: Any, *, user: str = "user", item: str = "item", rating: str = "rating") -> RatingsTable:
-        """The table of a long pandas or polars frame, one rating in each row, by the names of its columns.
+        """Make a table from a long pandas or polars frame with one rating per row; columns are given by name.
 
-        Users and items keep their ids and are numbered in order of appearance; of repeated ratings the last counts.
+        Users and items keep their ids and are numbered in order of appearance. The last of repeated ratings is used.
         """
         columns = list(getattr(frame, "columns", ()))
         for name in (user, item, rating):
@@ -87,7 +87,7 @@ class RatingsTable:
         return cls(_last_of_each(rows, places, values, (len(users), len(items))), users, items)
 
     def rows_of(self, users: Any) -> NDArray[np.intp]:
-        """The row numbers of some users, by their ids."""
+        """The row numbers of users given by their ids."""
         places = {user: place for place, user in enumerate(self.users)}
         try:
             return np.array([places[user] for user in users], dtype=np.intp)
@@ -95,13 +95,13 @@ class RatingsTable:
             raise InvalidInputError(f"there are no ratings of a user {error.args[0]!r}") from None
 
     def named(self, found: NDArray[np.intp]) -> NDArray[Any]:
-        """The ids of item numbers; None where a number is −1."""
+        """The ids of items given by their numbers; None for −1."""
         ids = np.empty(len(self.items) + 1, dtype=object)
         ids[:-1] = self.items
         return ids[found]
 
     def popular(self, users: Any, n: int = 10) -> NDArray[Any]:
-        """The n items with the most ratings that each user has not rated, most first: a strong peer of any taste."""
+        """The n most-rated items that each user has not rated, most ratings first: a strong baseline."""
         order = np.argsort(-np.bincount(self.A.indices, minlength=len(self.items)), kind="stable")
         found = np.full((len(users), check_size(n, name="n")), -1, dtype=np.intp)
         for place, row in enumerate(self.rows_of(users)):
@@ -112,7 +112,7 @@ class RatingsTable:
 
 
 def _numbered(column: Any) -> tuple[NDArray[np.int64], list[Any]]:
-    """A number for each entry, in order of appearance, and the entries without repeats."""
+    """A number for each entry, in order of appearance, and the distinct entries."""
     numbers: dict[Any, int] = {}
     entries = column.to_list()
     if any(entry is None or entry != entry for entry in entries):
@@ -123,15 +123,15 @@ def _numbered(column: Any) -> tuple[NDArray[np.int64], list[Any]]:
 def read_ratings(
     path: str | Path, *, user: str | None = None, item: str | None = None, rating: str | None = None
 ) -> RatingsTable:
-    """Ratings from text, one per line: user, item, rating, and anything after that.
+    """Read ratings from text, one per line: user, item, rating; further fields are ignored.
 
-    Takes the layouts of MovieLens, ``u.data`` (tabs), ``ratings.csv`` (commas and a header) and ``ratings.dat``
-    (``::``), and the like with semicolons or blanks; gzipped or not, in UTF-8. A first line of three or more words,
-    none of them a number, is a header. Users and items are numbered in order of appearance; of repeated ratings the
-    last counts. Empty lines are passed over; anything else that is no rating is an error that names its line, and so
-    is a rating of zero, which could not be told from an absent one.
+    Supports the layouts of MovieLens, ``u.data`` (tabs), ``ratings.csv`` (commas and a header) and ``ratings.dat``
+    (``::``), and similar ones with semicolons or blanks; gzipped or not, in UTF-8. A first line of three or more words,
+    none of them a number, is a header. Users and items are numbered in order of appearance. The last of repeated
+    ratings is used. Empty lines are skipped. Any other line that is not a rating is an error that names the line. So is
+    a rating of zero, which could not be distinguished from a missing one.
 
-    One pass; 24 bytes for each line besides the table itself.
+    One pass; 24 bytes per line in addition to the table itself.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def read_ratings(
 
 
 def _find_columns(heading: list[str], wanted: Sequence[str | None], name: str) -> tuple[int, ...]:
-    """Where the columns with those headings are; None stands for the column in its own place."""
+    """The positions of the columns with these headings; None stands for the column at the default position."""
     for word in wanted:
         if word is not None and word not in heading:
             listed = ", ".join(map(repr, heading[:8]))
@@ -246,7 +246,7 @@ def _rating(fields: list[str], where: str) -> float:
 def _last_of_each(
     rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64], shape: tuple[int, int]
 ) -> Rows:
-    """The table, the last of the ratings of each user and item."""
+    """The table with the last rating of each user and item."""
     _, last = np.unique((rows * shape[1] + columns)[::-1], return_index=True)
     keep = len(values) - 1 - last
     return sp.csr_array((values[keep], (rows[keep], columns[keep])), shape=shape)

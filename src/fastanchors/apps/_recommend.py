@@ -1,4 +1,4 @@
-"""Recommendation by sampling: items drawn from a user's row of the low-rank approximation, which is never formed.
+"""Recommend items by sampling from a user's row of the low-rank approximation, which is never formed.
 
 E. Tang, "A quantum-inspired classical algorithm for recommendation systems", STOC 2019 (arXiv 2018); the quantum
 algorithm it dequantises is that of I. Kerenidis and A. Prakash, ITCS 2017.
@@ -25,38 +25,39 @@ from ._ratings import RatingsTable
 __all__ = ["Recommender", "recommend"]
 
 _TASTES = 20
-_BATCH_SCORES = 1 << 22  # scores of a batch of users held at a time
+_BATCH_SCORES = 1 << 22  # number of scores held at a time for a batch of users
 
 
 class Recommender:
-    """Items for users from A·V·Vᵀ, the ratings projected on k tastes that FKV finds in a sample of users (Tang 2018).
+    """Recommend items from A·V·Vᵀ, the ratings projected on k tastes that FKV finds in a sample of users (Tang 2018).
 
-    Row i of the approximation is V·y with y = Vᵀ·A_(i): k numbers for a user, from the ratings of that user as they
-    are now. Drawing an item with probability (V·y)_j²/‖V·y‖² then takes Algorithm 2 on the k columns of V, at most k
-    trials on average as they are orthonormal.
+    Row i of the approximation is V·y with y = Vᵀ·A_(i): k numbers per user, computed from the user's current ratings.
+    Drawing an item with probability (V·y)_j²/‖V·y‖² then uses Algorithm 2 on the k columns of V. It takes at most k
+    trials on average, as the columns are orthonormal.
 
     Parameters
     ----------
     S
-        Ratings, users × items, an object with sample access (``SampleMatrix(A, normalize=None)``, a store); an array or
-        sparse matrix is given one. Absent ratings are zero.
+        Ratings, users × items: an object with sample access (``SampleMatrix(A, normalize=None)``, a store); an array or
+        sparse matrix is wrapped in one. Missing ratings are zero.
     k
         Number of tastes.
     rows, columns
-        How many users and items FKV draws; by default 20·k of each.
+        Number of users and items FKV draws; by default 20·k of each.
     passes
-        Passes over all ratings that sharpen the tastes, V ← orth(AᵀA·V); 0 is Tang's algorithm, 2 is close to the
+        Passes over all ratings that refine the tastes, V ← orth(AᵀA·V); 0 is Tang's algorithm, 2 is close to the
         truncated SVD.
     refresh
-        Tastes are found anew when users holding this share of ‖A‖_F² have changed; before that a new rating counts for
-        its user at once, and for the tastes not yet.
+        Tastes are computed again when users holding more than this share of ‖A‖_F² have changed. Until then a new
+        rating affects its user at once, but not the tastes.
     rng
         A ``numpy.random.Generator``, an int seed or None.
 
     Notes
     -----
     Cost: FKV and its p rows, for any number of users; O(n·k) memory for V with sample access. A user costs
-    O(nnz(row)·k), a draw O(k²) on average, whatever the number of users or items; :meth:`top_n` over all items O(n·k).
+    O(nnz(row)·k), and a draw O(k²) on average, independent of the number of users and items. :meth:`top_n` over all
+    items costs O(n·k).
 
     Examples
     --------
@@ -87,7 +88,7 @@ class Recommender:
         self.refresh()
 
     def refresh(self) -> None:
-        """Find the tastes anew, from the ratings as they are now."""
+        """Compute the tastes again from the current ratings."""
         rows, columns = self._sizes
         self._cursor = self.S.cursor if isinstance(self.S, Mutable) else None
         vectors = fkv(self.S, self.k, rows=rows, columns=columns, rng=self._rng)
@@ -101,12 +102,12 @@ class Recommender:
         self._items = SampleMatrix(V, normalize=None)
 
     def rate(self, users: ArrayLike, items: ArrayLike, ratings: ArrayLike) -> None:
-        """Set ratings (``S.update``); the next recommendation knows them. O(log) each, and now and then a refresh."""
+        """Set ratings (``S.update``) for all later recommendations. O(log) each, and occasionally a refresh."""
         self.S.update(users, items, ratings)
         self._follow()
 
     def _follow(self) -> None:
-        """Refresh when the changed users weigh enough."""
+        """Refresh if the changed users hold a large enough share of the squared norm."""
         changed = self.S.changes_since(self._cursor) if self._cursor is not None else ()
         if len(changed):
             share = float((np.asarray(self.S.row_norm(changed)) ** 2).sum())
@@ -114,17 +115,17 @@ class Recommender:
                 self.refresh()
 
     def coordinates(self, users: ArrayLike) -> NDArray[np.float64]:
-        """y = Vᵀ·A_(i) of each user: what they are made of, in tastes."""
+        """y = Vᵀ·A_(i) of each user: their coordinates in the tastes."""
         return np.asarray(self._rows(users)[1] @ self.tastes)
 
     def scores(self, users: ArrayLike) -> NDArray[np.float64]:
-        """Their rows of A·V·Vᵀ, whole: len(users) × items."""
+        """The full rows of A·V·Vᵀ for the users: len(users) × items."""
         return self.coordinates(users) @ self.tastes.T
 
     def sample(self, user: int, size: int | None = None, *, exclude_seen: bool = True, rng: RngLike = None) -> Any:
         """Draw items with probability (V·y)_j²/‖V·y‖², with repetition; by default only among items not yet rated.
 
-        A user without ratings gets items by squared column norm, the sample model's idea of popularity.
+        A user without ratings gets items drawn by squared column norm, a measure of popularity.
         """
         count = 1 if size is None else check_size(size, name="size", minimum=0)
         who, row = self._rows(user)
@@ -137,7 +138,7 @@ class Recommender:
     def _draw(
         self, y: NDArray[np.float64], seen: NDArray[np.intp], count: int, rng: np.random.Generator, few: bool = False
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Items not in ``seen`` and their scores, by rejecting draws that are; with ``few``, as many as can be had."""
+        """Draw items not in ``seen``, by rejection, and their scores; with ``few``, possibly fewer than ``count``."""
         kept: list[NDArray[np.intp]] = []
         values: list[NDArray[np.float64]] = []
         have, tries = 0, 0
@@ -177,9 +178,9 @@ class Recommender:
     ) -> NDArray[np.intp]:
         """The n best items of each user, best first: an array len(users) × n (of length n for a single user).
 
-        ``draws=None`` scores every item, O(items·k) for a user. A number ranks only the distinct items among so
-        many draws of :meth:`sample`, at a cost that does not grow with the items. Where fewer than n are left the
-        row ends in −1. Users without ratings get the most popular items.
+        ``draws=None`` scores every item, O(items·k) for a user. A number ranks only the distinct items among that
+        many draws of :meth:`sample`, at a cost that does not grow with the number of items. If fewer than n items are
+        left, the row ends in −1. Users without ratings get the most popular items.
         """
         n = check_size(n, name="n")
         draws = None if draws is None else check_size(draws, name="draws")
@@ -237,15 +238,15 @@ def recommend(
     rng: RngLike = None,
     **options: Any,
 ) -> NDArray[Any]:
-    """The n best unseen items of each of ``users``: :meth:`Recommender.top_n`, in one call.
+    """Recommend the n best unseen items to each of ``users``: :meth:`Recommender.top_n` in one call.
 
     ``S`` is a matrix of ratings, a :class:`RatingsTable`, or a long frame whose columns are named by ``user``, ``item``
-    and ``rating``. With a table or a frame, users are given and items returned by their ids (None where there are fewer
-    than n). Compare with :meth:`RatingsTable.popular`, a strong peer, before you rely on it.
+    and ``rating``. With a table or a frame, users and items are identified by their ids (None if there are fewer than
+    n items). Compare with :meth:`RatingsTable.popular`, a strong baseline, before you rely on it.
 
-    ``k`` is the number of tastes: by default 20, or as many as a smaller table allows. ``draws`` ranks only so many
-    draws from the low-rank row of each user (Tang 2018), without forming it; the other ``options`` are those of
-    :class:`Recommender`. For more than one question, or for ratings that go on arriving, make the :class:`Recommender`
+    ``k`` is the number of tastes: by default 20, or as many as a smaller table allows. ``draws`` ranks only that many
+    draws from the low-rank row of each user (Tang 2018), without forming it. The other ``options`` are those of
+    :class:`Recommender`. For more than one query, or if new ratings keep arriving, create the :class:`Recommender`
     once.
 
     Parameters
@@ -255,19 +256,19 @@ def recommend(
     users
         Rows of the matrix, or ids of users.
     n
-        Number of items for each.
+        Number of items for each user.
     k
         Number of tastes; by default 20, or as many as a smaller table allows.
     exclude_seen
-        Leave out what a user has rated.
+        Exclude items that a user has rated.
     draws
-        Rank only so many draws from the low-rank row of each user.
+        Rank only this many draws from the low-rank row of each user.
     user, item, rating
         Names of the columns of a frame.
     rng
         A ``numpy.random.Generator``, an int seed or None.
     **options
-        Those of :class:`Recommender`.
+        Options of :class:`Recommender`.
 
     Examples
     --------
@@ -305,7 +306,7 @@ def _seen(rows: Rows) -> list[NDArray[np.intp]]:
 
 
 def _largest(score: NDArray[np.float64], n: int) -> NDArray[np.intp]:
-    """Places of the n largest finite scores, largest first, the lower of equals first."""
+    """Indices of the n largest finite scores, largest first; ties in order of index."""
     if n < len(score):
         bar = np.partition(score, len(score) - n)[len(score) - n]
         places = np.flatnonzero(score >= bar)

@@ -1,4 +1,4 @@
-"""Representative rows of any table: rows that the others are mixtures of, and how much of the table each stands for."""
+"""Select representative rows of a table, of which the others are mixtures, and the share that each represents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Representatives", "representatives"]
 
 @dataclass(frozen=True)
 class Representatives:
-    """k rows that stand for a table.
+    """k rows that represent a table.
 
     Attributes
     ----------
@@ -34,15 +34,15 @@ class Representatives:
     indices
         Their row numbers.
     share
-        How much of the table each stands for: the mean weight it has in the rows; sums to one.
+        The share of the table that each represents: its mean weight in the rows; sums to one.
     weights
         Rows × k, each row as a mixture of the representatives; rows sum to one.
     relative_error
-        What the mixtures miss, ‖X − weights·X_R‖_F relative to ‖X − mean‖_F, on the scaled columns.
+        The residual of the mixtures, ‖X − weights·X_R‖_F relative to ‖X − mean‖_F, on the scaled columns.
     columns
         The columns that were used, or None for arrays.
     certificate
-        How sure the solver is that these are the anchors.
+        How certain the solver is that these are the anchors.
 
     Examples
     --------
@@ -85,34 +85,34 @@ def representatives(
 ) -> Representatives:
     """Pick ``k`` representative rows of a table.
 
-    They are extreme rows, and the others are (nearly) mixtures of them: archetypes that exist. This differs from
-    cluster centres, which are typical and lie in the middle.
+    They are extreme rows, and the others are (nearly) mixtures of them: archetypes that are rows of the table. This
+    differs from cluster centres, which are typical and lie in the middle.
 
     Parameters
     ----------
     table
-        The rows to choose from: whatever :func:`fastanchors.open_matrix` opens. The index of a pandas frame gives the
-        names.
+        The rows to choose from: anything that :func:`fastanchors.open_matrix` opens. The index of a pandas frame gives
+        the names.
     k
-        How many.
+        Number of representatives.
     scale
         ``"range"`` maps every column to 0 … 1, so that units do not matter and negative values are allowed; ``"none"``
-        takes non-negative columns as they are (counts, shares: things of one unit). A sparse matrix needs ``"none"``
-        unless it is non-negative: its columns are divided by their maxima, zero stays zero.
+        uses non-negative columns unchanged (counts, shares: quantities of one unit). A sparse matrix must be
+        non-negative; ``"range"`` divides its columns by their maxima, so zero stays zero.
     non_numeric
-        Refuse columns that are not numbers, or drop them.
+        Reject columns that are not numbers (``"raise"``), or drop them.
     columns
         Which columns to use, by name.
     solver
-        Name or solver object; SNPA by default, whose anchors may be more than there are columns.
+        Name or solver object; by default SNPA, which can find more anchors than there are columns.
     rng
-        For solvers that draw.
+        For randomised solvers.
 
     Notes
     -----
-    Rows are compared as they are, not scaled to sum one: a large and a small row of the same proportions differ here.
-    Cost: that of the solver and of encoding; memory: one scaled copy of the table, which may have 1 GiB where it is not
-    in memory already.
+    Rows are not scaled to sum to one: a large and a small row with the same proportions differ. Cost: that of the
+    solver and of encoding. Memory: one scaled copy of the table, which is limited to 1 GiB if it is not already in
+    memory.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def representatives(
 def _numbers(
     table: Any, non_numeric: str, columns: Sequence[Hashable] | None
 ) -> tuple[list[Hashable] | None, list[Hashable] | None, Any]:
-    """Names of rows, names of columns, and the numbers; only frames have names."""
+    """Names of rows, names of columns, and the numbers; names are None if the table has none."""
     if package(table) != "pandas":
         return _opened(table, non_numeric, columns)
     if columns is not None:
@@ -170,8 +170,8 @@ def _numbers(
 def _opened(
     table: Any, non_numeric: str, columns: Sequence[Hashable] | None
 ) -> tuple[list[Hashable] | None, list[Hashable] | None, Any]:
-    """The same for everything but pandas frames; columns are chosen among those that have names."""
-    if is_labelled(table) and package(table) != "anndata":  # of polars, whose columns have types of their own
+    """The same for all tables except pandas frames; columns can be chosen only if they have names."""
+    if is_labelled(table) and package(table) != "anndata":  # polars, whose columns have individual types
         if columns is not None:
             _check_known(columns, list(table.columns))
             table, columns = table.select(list(columns)), None
@@ -208,10 +208,10 @@ def _listed(names: list[Any]) -> str:
 
 
 def _scaled(matrix: Any, scale: str) -> Any:
-    """float64 rows ready for a solver; a column without spread becomes zero under ``"range"``."""
+    """float64 rows ready for a solver; with ``"range"`` a constant column becomes zero."""
     if sp.issparse(matrix):
         matrix = matrix.astype(np.float64)
-        as_matrix(matrix, name="the table")  # signs: zeros must stay the smallest values
+        as_matrix(matrix, name="the table")  # rejects negative values: zeros must stay the smallest values
         if scale == "range":
             top = matrix.max(axis=0).toarray().ravel()
             matrix.data /= top[matrix.indices]
@@ -225,7 +225,7 @@ def _scaled(matrix: Any, scale: str) -> Any:
 
 
 def _relative_error(X: Any, weights: NDArray[np.float64], block: Any) -> float:
-    """By blocks of rows; sparse ones are made dense a few at a time."""
+    """The relative error, computed by blocks of rows; sparse blocks are made dense one at a time."""
     centre = np.asarray(X.mean(axis=0)).ravel()
     points = block.toarray() if sp.issparse(block) else block
     step = max(1, (1 << 22) // X.shape[1])

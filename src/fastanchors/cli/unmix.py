@@ -1,4 +1,4 @@
-"""``fastanchors unmix``: the materials of a hyperspectral scene, their spectra and maps."""
+"""``fastanchors unmix``: estimate the materials of a hyperspectral scene, their spectra and maps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FILES = (
 
 
 class _Number(click.IntRange):
-    """A number from 1 on, or ``auto``."""
+    """A positive integer, or ``auto``."""
 
     def __init__(self) -> None:
         super().__init__(min=1)
@@ -129,10 +129,10 @@ def unmix(
 
     CUBE is an ENVI image (.hdr or the file beside it), a GeoTIFF, netCDF or HDF5 file, a .mat file or an array in .npy
     or .npz.
-    Spectra go to endmembers.csv and the ENVI library endmembers.sli; the share of every material in every pixel to
-    abundances.npy (height × width × k, or pixels × k where the size of the image is not known) and, as images for a
-    GIS, to abundances.img, with what the mixtures miss in residual.img (and .tif with --geotiff); pictures of these to
-    spectra.png, abundances.png and residual.png; with --report, a page to explore them.
+    Spectra are written to endmembers.csv and the ENVI library endmembers.sli. The share of every material in every
+    pixel is written to abundances.npy (height × width × k, or pixels × k if the size of the image is not known).
+    Images for a GIS are abundances.img and residual.img, the residual of the mixtures (and .tif with --geotiff).
+    Pictures are spectra.png, abundances.png and residual.png. With --report, report.html is a page to explore them.
     """
     from ..apps import read_cube, read_mask, save_maps, save_spectra
 
@@ -166,7 +166,7 @@ def unmix(
 
 
 def _choose(scene: Any, options: dict[str, Any]) -> Any:
-    """The curve over k; an error with all of it where it does not point to one number."""
+    """The curve over k; raises an error that shows the curve if it does not determine one number."""
     from ..apps import material_curve
 
     kept = {name: options[name] for name in ("nodata", "mask", "drop_bands", "clip") if options.get(name) is not None}
@@ -185,7 +185,7 @@ def _curve_lines(curve: Any) -> list[str]:
 
 
 def _run(scene: Any, k: int, folder: Path, options: dict[str, Any]) -> Any:
-    """Unmix with the abundances in a file, which appears when it is complete."""
+    """Unmix with the abundances in a file, which appears only when it is complete."""
     from ..apps import unmix as run
 
     k = check_rank(check_size(k, name="k"), scene.size)
@@ -193,7 +193,7 @@ def _run(scene: Any, k: int, folder: Path, options: dict[str, Any]) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with replacing(folder / "abundances.npy") as partial:
-            if scene.shape is not None and scene.order == "F":  # the file has the image by its lines
+            if scene.shape is not None and scene.order == "F":  # the file stores the image line by line
                 result = run(scene, k, **options)
                 with partial.open("wb") as file:
                     np.save(file, result.maps)
