@@ -164,7 +164,7 @@ def test_the_curve_over_k_says_what_speaks_for_each():
     made = fa.datasets.hyperspectral(40, 40, 60, 4, snr=30.0, rng=0)
     curve = fa.apps.material_curve(made.cube, 6)
     assert curve.k.tolist() == [2, 3, 4, 5, 6]
-    assert curve.chosen == curve.told == 4
+    assert curve.chosen == curve.suggested == 4
     assert "speaks for 4 materials, and all of them would be found again" in curve.statement
     assert curve.missed[2] < 0.6 * curve.missed[0]
     assert curve.missed[4] > 0.8 * curve.missed[2]
@@ -180,7 +180,7 @@ def test_no_number_is_guessed_where_spectra_vary():
     curve = fa.apps.material_curve(made.A * np.exp(bend), 5)
     assert curve.chosen is None
     plain = fa.apps.material_curve(fa.datasets.hyperspectral(20, 20, 30, 3, snr=None, rng=0).cube, 5)
-    assert plain.told == 3
+    assert plain.suggested == 3
     assert plain.firm[1] == 3
 
 

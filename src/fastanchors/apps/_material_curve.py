@@ -41,7 +41,7 @@ class MaterialCurve:
         For each k, how many of its materials would be found again in other pixels of the scene.
     moves
         For each k, the largest angle by which a material moves when half of the pixels, or noise, are drawn again.
-    told
+    suggested
         The number of directions with more variance than noise, plus one; None if it cannot be determined.
     statement
         The conclusion in words.
@@ -58,16 +58,16 @@ class MaterialCurve:
     missed: NDArray[np.float64]
     firm: NDArray[np.intp]
     moves: NDArray[np.float64]
-    told: int | None
+    suggested: int | None
     statement: str
 
     @property
     def chosen(self) -> int | None:
         """The number determined from the noise, if all its materials are firm; else None: choose it by the curve."""
-        if self.told is None or self.told not in self.k:
+        if self.suggested is None or self.suggested not in self.k:
             return None
-        at = int(np.flatnonzero(self.k == self.told)[0])
-        return self.told if self.firm[at] == self.told else None
+        at = int(np.flatnonzero(self.k == self.suggested)[0])
+        return self.suggested if self.firm[at] == self.suggested else None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
@@ -76,7 +76,7 @@ class MaterialCurve:
             "missed": self.missed.tolist(),
             "firm": self.firm.tolist(),
             "moves": self.moves.tolist(),
-            "told": self.told,
+            "suggested": self.suggested,
             "chosen": self.chosen,
             "statement": self.statement,
         }
@@ -116,7 +116,7 @@ def material_curve(scene: Any, most: int = 10, **options: Any) -> MaterialCurve:
     X = pixels[~outliers][:, ~hot].astype(np.float64)
     most = min(most, *X.shape)
     where = coordinates(ArrayMatrix(X), max(DIRECTIONS, most))
-    told = how_many(where)
+    estimate = how_many(where)
     numbers, missed, firm, moves = [], [], [], []
     some = X[:: -(-len(X) // _JUDGES)]
     sizes = np.linalg.norm(some, axis=1)
@@ -131,7 +131,8 @@ def material_curve(scene: Any, most: int = 10, **options: Any) -> MaterialCurve:
         firm.append(count)
         moves.append(move)
     tried, firms = np.array(numbers, dtype=np.intp), np.array(firm, dtype=np.intp)
-    return MaterialCurve(tried, np.array(missed), firms, np.array(moves), told.k, _statement(told, tried, firms))
+    statement = _statement(estimate, tried, firms)
+    return MaterialCurve(tried, np.array(missed), firms, np.array(moves), estimate.k, statement)
 
 
 def _vertices(where: Coordinates, X: NDArray[np.float64], k: int) -> tuple[NDArray[np.float64], int, float]:
@@ -144,19 +145,17 @@ def _vertices(where: Coordinates, X: NDArray[np.float64], k: int) -> tuple[NDArr
     return found.profiles, stable.verdicts.count("firm"), float(stable.angles.max())
 
 
-def _statement(told: HowMany, k: NDArray[np.intp], firm: NDArray[np.intp]) -> str:
+def _statement(estimate: HowMany, k: NDArray[np.intp], firm: NDArray[np.intp]) -> str:
     all_firm = k[firm == k]
     known = (
         f"all materials are firm for k = {', '.join(map(str, all_firm))}" if all_firm.size else "for no k are all firm"
     )
-    if told.k is None:
-        return f"the number of materials cannot be told: {told.reason}; {known}"
-    if told.k not in k:
-        return f"{told.reason}, which speaks for {told.k} materials, more than were tried or than there are; {known}"
-    count = int(firm[k == told.k][0])
-    if count == told.k:
-        return f"{told.reason}, which speaks for {told.k} materials, and all of them would be found again; {known}"
-    return (
-        f"{told.reason}, which speaks for {told.k} materials, but only {count} of them would be found again: "
-        f"choose by the curve and the maps; {known}"
-    )
+    if estimate.k is None:
+        return f"the number of materials cannot be determined: {estimate.reason}; {known}"
+    suggestion = f"{estimate.reason}, which suggests {estimate.k} materials"
+    if estimate.k not in k:
+        return f"{suggestion}, more than were tried or than there are; {known}"
+    count = int(firm[k == estimate.k][0])
+    if count == estimate.k:
+        return f"{suggestion}, and all of them would be found again; {known}"
+    return f"{suggestion}, but only {count} of them would be found again: choose by the curve and the maps; {known}"

@@ -82,7 +82,7 @@ class RatingsTable:
         if bad.size:
             raise InvalidInputError(
                 f"row {bad[0]} of the frame has the rating {values[bad[0]]}; a rating is finite and not 0, which could "
-                "not be told from no rating: leave such rows out, or shift the scale"
+                "not be distinguished from no rating: leave such rows out, or shift the scale"
             )
         return cls(_last_of_each(rows, places, values, (len(users), len(items))), users, items)
 
@@ -238,7 +238,7 @@ def _rating(fields: list[str], where: str) -> float:
         raise InvalidInputError(f"{where}: the rating {fields[2]} is not finite")
     if rating == 0:
         raise InvalidInputError(
-            f"{where}: a rating of 0 could not be told from no rating; leave the line out, or shift the scale"
+            f"{where}: a rating of 0 could not be distinguished from no rating; leave the line out, or shift the scale"
         )
     return rating
 

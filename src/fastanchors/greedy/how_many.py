@@ -67,7 +67,7 @@ def how_many(coordinates: Coordinates, *, rows: int = _ROWS) -> HowMany:
         return HowMany(rank + 1, f"the rows vary in {rank} directions and no noise is seen", variances, nothing)
     d = min(len(variances), (len(coordinates.frame.centre) - 1) // 2, len(values) // 4)
     if d < 8:
-        return HowMany(None, "too few columns or rows to tell signal from noise", variances, nothing)
+        return HowMany(None, "too few columns or rows to separate signal from noise", variances, nothing)
     noise = left + np.einsum("ij,ij->i", values[:, d:], values[:, d:])
     if not np.median(noise) > 0:
         return HowMany(None, "most rows are without noise", variances, nothing)
