@@ -1,18 +1,17 @@
-"""Bounds on the residual of every row from a few numbers per row, so that most rows need never be read again.
+"""Bound the residual of every row from a few numbers per row, so that most rows need never be read again.
 
-A sketch keeps, for each row a, its coordinates c = Vᵀa in a d-dimensional space that holds nearly all of the data,
-and how much of the row that space leaves out, l = ‖a − V·c‖. For any orthonormal Q (directions of anchors) with
+A sketch keeps, for each row a, its coordinates c = Vᵀa in a d-dimensional space that contains nearly all of the data,
+and the norm of the part outside that space, l = ‖a − V·c‖. For any orthonormal Q (directions of anchors) with
 G = QᵀV and ω = ‖(I − VVᵀ)·Q‖,
 
     ‖a − QQᵀa‖² ≤ R² + l² + 2·l·min(R, ω·‖G·c‖),    R² = ‖c‖² − ‖G·c‖²,
 
-because V·c and the rest are orthogonal and what Q mixes between them passes through ω. Where the anchors lie in the
-sketched space the bound is the residual itself. One product of the m×d coordinates with Gᵀ bounds all rows at all
-steps.
+because V·c and a − V·c are orthogonal and ω bounds how much Q mixes them. If the anchors lie in the sketched space,
+the bound equals the residual. One product of the m×d coordinates with Gᵀ bounds all rows at all steps.
 
-Rounding is part of the bound: coordinates are computed in double precision, divided by ‖a‖ and kept in single, and what
-that loses, at most about 6e-8·‖a‖, is added. Norms are kept in double precision. A scan bounds all rows in single
-precision first, with what that may lose added in turn; only the few that this does not clear are bounded in double.
+The bound includes rounding: coordinates are computed in double precision, divided by ‖a‖ and kept in single precision,
+and the error of that, at most about 6e-8·‖a‖, is added. Norms are kept in double precision. A scan first bounds all
+rows in single precision, with its rounding error added; only the few rows this does not clear are bounded in double.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ __all__ = [
 
 _BLOCK_BYTES = 1 << 21  # a block in double precision and its coordinates stay in the cache
 _SCAN_ROWS = 1 << 12  # rows bounded together: their products stay in the cache
-_SCAN_CHUNK = 1 << 17  # rows one thread takes at a time
-_FINE = 1 << 16  # rows up to which small residuals are told apart at a step that every row disturbs
+_SCAN_CHUNK = 1 << 17  # rows per task of a thread
+_FINE = 1 << 16  # largest number of rows for which small residuals are distinguished at a step every row disturbs
 
 
 def pass_in_cache(data: MeteredMatrix) -> Iterator[tuple[int, Rows]]:
@@ -64,8 +63,8 @@ def pass_in_cache(data: MeteredMatrix) -> Iterator[tuple[int, Rows]]:
 def row_space(rows: Rows, dimension: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """An orthonormal basis (n×d) of nearly the leading row space of some rows.
 
-    Randomised subspace iteration; d falls short of ``dimension`` where the rest is rounding. A poor basis costs
-    time, never truth.
+    Uses randomised subspace iteration. d is below ``dimension`` if the other directions are only rounding. A poor basis
+    costs time, not correctness.
     """
     p, n = rows.shape
     rows = rows.astype(np.float64)
@@ -87,17 +86,17 @@ def row_space(rows: Rows, dimension: int, rng: np.random.Generator) -> NDArray[n
 
 @singledispatch
 def sketch_elsewhere(matrix: RowMatrix, V: NDArray[np.float64]) -> Sketch:
-    """The sketch of rows that are held by other processes; who holds them registers how it is made there."""
+    """The sketch of rows held by other processes; matrix types of such rows register an implementation."""
     raise InvalidTypeError(f"the rows of a {type(matrix).__name__} cannot be sketched where they are")
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What an unread row must stay below at each of T steps, for the anchors chosen among the rows that were read.
+    """Limits on unread rows at each of T steps, under which the anchors chosen among the rows read are SPA's.
 
-    With ``low`` ≤ bound, a row may be tied with the chosen one or beat it. It does neither harm if in addition the
-    bound is at most ``high``, its norm at most ``norm``, and its index larger than ``index`` (the rule of ties).
-    At a step that every row disturbs, only those with bounds of at least ``worth`` are worth reading.
+    If its bound is at least ``low``, a row may tie with the chosen row or beat it. It still does no harm if its bound
+    is at most ``high``, its norm at most ``norm``, and its index larger than ``index`` (the tie rule).
+    At a step that every row disturbs, only rows with bounds of at least ``worth`` are worth reading.
     """
 
     basis: NDArray[np.float64]  # T × n, orthonormal: Q_t is its first t rows
@@ -118,28 +117,28 @@ class Thresholds:
         return np.asarray((bounds >= self.low) & ~excused)
 
     def and_one_more(self, worth: float = 0.0) -> Thresholds:
-        """With a step at the end that every row disturbs: for what is left when nothing known is, or none can tell."""
+        """With a last step that every row disturbs: for residuals beyond the run, if it ended at zero or in doubt."""
         low, high, norm = (np.append(x, 0.0) for x in (self.low, self.high, self.norm))
         return Thresholds(self.basis, low, high, norm, np.append(self.index, 0), worth)
 
     def lowered(self, factor: float) -> Thresholds:
-        """Those that more rows disturb: all that come within ``factor`` of the thresholds, ties included."""
+        """Thresholds multiplied by ``factor``, without exceptions for ties, so that more rows disturb them."""
         nothing = np.zeros_like(self.low)
         return Thresholds(self.basis, self.low * factor, nothing, nothing, self.index, self.worth)
 
     def cut(self, steps: int) -> Thresholds:
-        """Those of the first steps."""
+        """The thresholds of the first steps."""
         low, high, norm = (x[:steps] for x in (self.low, self.high, self.norm))
         return Thresholds(self.basis[:steps], low, high, norm, self.index[:steps])
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What one look at all sketched rows tells.
+    """The result of one scan of all sketched rows.
 
-    ``first`` is, for every row, the first step at which it might change the choice (T where none); ``top_rows`` and
-    ``top_bounds`` the rows with the largest bounds at each step, largest first (−1 where there are fewer), without
-    those that are excused by the rule of ties; ``tied_bounds`` the largest bound of the latter at each step. At a step
+    ``first`` is, for every row, the first step at which it might change the choice (T if none). ``top_rows`` and
+    ``top_bounds`` are the rows with the largest bounds at each step, largest first (−1 if there are fewer), without
+    rows excused by the tie rule. ``tied_bounds`` is the largest bound of the excused rows at each step. At a step
     that every row disturbs, the top rows are some that are worth reading, if any are.
     """
 
@@ -149,7 +148,7 @@ class Scan:
     tied_bounds: NDArray[np.float64]
 
     def counts(self) -> NDArray[np.int64]:
-        """How many rows might change the choice at each step first."""
+        """The number of rows for which each step is the first that they might change."""
         T = len(self.top_rows)
         return np.bincount(self.first, minlength=T)[:T]
 
@@ -159,9 +158,9 @@ class Scan:
 
 
 class Sketch:
-    """Coordinates of all rows in the space of ``V``, with what it leaves out: 4·(d + 1) + 8 bytes a row.
+    """Coordinates of all rows in the space of ``V``, and the norm of the part outside it: 4·(d + 1) + 8 bytes a row.
 
-    Parts may be memory maps, of which no more is held than is being looked at.
+    Parts may be memory maps; only the pages being read are held.
     """
 
     def __init__(self, V: NDArray[np.float64], parts: list[Part]) -> None:
@@ -169,16 +168,16 @@ class Sketch:
         self.V = V
         self.parts = parts
         self.rows = sum(len(part.norms) for part in parts)
-        #: ‖c − c̃‖ in units of ‖a‖: rounding to single precision, and that of the products
+        #: ‖c − c̃‖ in units of ‖a‖: the rounding to single precision, and that of the products
         self.slack = 1.01 * SINGLE + 2 * np.sqrt(d) * (n + 2) * DOUBLE + 1e-15
 
     def __sizeof__(self) -> int:
-        """With its arrays: who moves objects between processes should know."""
+        """The size including its arrays, for code that moves objects between processes."""
         return object.__sizeof__(self) + sum(int(array.nbytes) for part in self.parts for array in part[1:])
 
     @classmethod
     def of(cls, data: MeteredMatrix, V: NDArray[np.float64]) -> Sketch:
-        """The sketch of all rows: one pass, O(nnz·d), where the rows are."""
+        """The sketch of all rows: one pass, O(nnz·d), in the processes that hold the rows."""
         data.check(data.shape[0])
         if not data.in_process:
             return sketch_elsewhere(data.matrix, V)
@@ -195,7 +194,7 @@ class Sketch:
         return cls(V, [whole])
 
     def gathered(self, rows: NDArray[np.int64]) -> Sketch:
-        """The sketch of those rows (sorted), numbered anew."""
+        """The sketch of those rows (sorted), renumbered from 0."""
         few = empty_part(len(rows), self.V.shape[1])
         for part in self.parts:
             low, high = np.searchsorted(rows, [part.start, part.start + len(part.norms)])
@@ -267,7 +266,7 @@ class Sketch:
 
 
 class _Steps(NamedTuple):
-    """What :func:`_scan` needs to know of the steps: G, ω, the thresholds, and what rounding adds."""
+    """The steps as :func:`_scan` needs them: G, ω, the thresholds, and the allowances for rounding."""
 
     G: NDArray[np.float64]  # a column for each anchor
     omega: NDArray[np.float64]
@@ -288,18 +287,18 @@ class _Largest(NamedTuple):
 
 
 def _single_slop(n: int, d: int, T: int) -> float:
-    """What 1 − ‖G·c‖² may be too small by, computed in single precision for ‖c‖² + l² = 1 up to rounding.
+    """By how much 1 − ‖G·c‖² may be too small, computed in single precision for ‖c‖² + l² = 1 up to rounding.
 
-    Each of the products is off by γ = (d + 4)·SINGLE at most, so that ‖G·c‖² is off by 2·√T·γ + T·γ² and by what
-    adding up T squares loses; ‖c‖² + l² exceeds 1 by what keeping c and l in single precision does, and the error of
-    what they were kept from.
+    Each product is off by at most γ = (d + 4)·SINGLE, so ‖G·c‖² is off by 2·√T·γ + T·γ² and the rounding error of
+    summing T squares. ‖c‖² + l² exceeds 1 by the rounding of c and l to single precision, and by the error of the
+    values before that.
     """
     product = 1.05 * (d + 4) * SINGLE
     return 1.1 * (2 * np.sqrt(T) * product + T * product**2 + (T + 32) * SINGLE + 2 * relative_error(n, d))
 
 
 class _Rough:
-    """The bounds in single precision, slop included: which rows they do not clear."""
+    """Bounds in single precision, including slop, and the rows that they do not clear."""
 
     def __init__(
         self,
@@ -313,7 +312,7 @@ class _Rough:
     ) -> None:
         self.G = G.astype(np.float32)
         largest = float(thresholds.low.max())
-        self.unit = largest if largest > 0 else 1.0  # thresholds and norms are taken in this, so that none overflows
+        self.unit = largest if largest > 0 else 1.0  # the unit of thresholds and norms, so that none overflows
         # A cross term is at most ω·‖G·c‖, rounded up.
         self.omega = (omega * (1 + 1e-6)).astype(np.float32)
         self.numbers = np.array([slop, slack * (1 + 1e-6)], dtype=np.float32)
@@ -326,8 +325,8 @@ class _Rough:
     def doubtful(
         self, rows: Part, known: NDArray[np.bool_], least: NDArray[np.float64], first: NDArray[np.int16]
     ) -> NDArray[np.int32]:
-        """The places of rows that may reach a threshold, or a place among the top rows, whose ``least`` is given."""
-        # A bound is off by a few roundings; where a limit is so small that products might vanish, nothing is cleared.
+        """The places of rows that may reach a threshold, or ``least``, the smallest bound of the top rows so far."""
+        # A bound is off by a few roundings. If a limit is so small that products might underflow, nothing is cleared.
         scaled = np.maximum(np.minimum(self.low, least), self.worth) / self.unit * (1 - 2e-6)
         limits = np.where(scaled > 1e-30, scaled, 0.0).astype(np.float32)
         _, C, left, norms = rows
@@ -346,7 +345,7 @@ def _rough(
 ) -> None:
     """Mark the rows with b·‖a‖ ≥ limit and b ≥ floor at some step, b = √(1 − ‖G·c‖² + 2·l·cross) + slack.
 
-    Step by step for all rows, so that it compiles to vector instructions.
+    Each step is computed for all rows, so that it compiles to vector instructions.
     """
     m = norms.size
     zero, one, two = np.float32(0.0), np.float32(1.0), np.float32(2.0)
@@ -374,7 +373,7 @@ def _rough(
 
 @jit
 def _scan(some: NDArray[np.int32], rows: Part, steps: _Steps, first: NDArray[np.int16], largest: _Largest) -> None:
-    """Some of the rows of a scan: the first doubtful step of each, the largest bounds of each step so far."""
+    """Bound some rows of a scan: update the first doubtful step of each, and the largest bounds of each step."""
     start, C, left, norms = rows
     G, omega, low, high, norm_limit, index, slop, slack = steps
     top_rows, top_bounds, tied_bounds = largest
@@ -413,7 +412,7 @@ def _scan(some: NDArray[np.int32], rows: Part, steps: _Steps, first: NDArray[np.
 
 @jit
 def keep_largest(values: NDArray[np.float64], rows: NDArray[np.int64], value: float, row: int) -> None:
-    """Put a value and its row among the largest, in descending order, in the place of the last; ties behind."""
+    """Insert a value and its row into the largest, in descending order, replacing the last; ties go behind."""
     at = len(values) - 1
     while at > 0 and values[at - 1] < value:
         values[at] = values[at - 1]

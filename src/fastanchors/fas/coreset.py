@@ -1,7 +1,7 @@
-"""The few rows that FAS keeps in memory, SPA on them, and what that run asks of all other rows.
+"""Run SPA on the few rows that FAS keeps in memory, and derive the conditions that all other rows must satisfy.
 
-SPA on some of the rows is SPA on all of them exactly when, at each step, no other row comes within the tie band of the
-largest residual (the rule of :func:`fastanchors.solvers.choose`) or, coming within it, loses by that rule.
+SPA on some of the rows equals SPA on all of them exactly if, at each step, every other row is outside the tie band of
+the largest residual, or is inside and loses by the tie rule (:func:`fastanchors.solvers.choose`).
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ __all__ = [
 
 #: An unknown row may exceed the largest known squared residual by this fraction and still change nothing.
 _EXCESS = TIE / 4
-#: Relative difference between a squared residual here and in full SPA (each has it to 1e-9).
-_PIECE_BYTES = 1 << 22  # of rows in double precision that are worked on at a time
+_PIECE_BYTES = 1 << 22  # rows in double precision processed at a time
+#: Relative difference between a squared residual here and in full SPA (each is accurate to 1e-9).
 _DOUBT = 2e-9
-#: The same for squared norms, where double precision has about 1e-14.
+#: The same for squared norms, which are accurate to about 1e-14 in double precision.
 _NORM_DOUBT = 1e-9
 
 
 @dataclass(frozen=True)
 class Decision:
-    """One choice of SPA among known rows: what is taken, who is tied, and what other rows must stay below."""
+    """One choice of SPA among known rows: the chosen row, the tied rows, and the limits on all other rows."""
 
     place: int
     low: float
@@ -54,23 +54,23 @@ class Decision:
 
 
 def decide(values: NDArray[np.float64], norms: NDArray[np.float64], doubt: float) -> Decision | None:
-    """SPA's choice by squared residuals known to a relative error of ``doubt``; None where that could change it.
+    """SPA's choice from squared residuals with a relative error of ``doubt``; None if that error could change it.
 
     ``values`` holds at least every row within TIE + 4·doubt of the largest, in increasing order of index.
 
-    Full SPA has its own rounding, and rows that are not known may be tied as well, each with a residual of at most
-    ``high``, a norm of at most ``norm`` and an index beyond the chosen row's. So its tie band begins somewhere between
-    ``low`` and an edge, (1 − TIE) of the largest residual there may be: rows above the edge are in it surely, rows
-    between are in it or not, one by one. Row p is the choice of every such band if and only if
+    Full SPA has its own rounding, and unknown rows may be tied as well, each with a residual of at most ``high``, a
+    norm of at most ``norm`` and an index larger than the chosen row's. So the tie band of full SPA begins between
+    ``low`` and an edge, (1 − TIE) of the largest possible residual. Rows above the edge are certainly in the band; each
+    row between may or may not be. Row p is the choice for every such band if and only if
 
-    - p is in it surely;
-    - p is as long (up to EQUAL) as the longest row that may be in it, unknown rows included: hence ``norm``;
-    - no row before p that may be in it is as long (up to EQUAL) as the longest that surely is.
+    - p is certainly in it;
+    - p is as long (up to EQUAL) as the longest row that may be in it, including unknown rows: hence ``norm``;
+    - no row before p that may be in it is as long (up to EQUAL) as the longest that certainly is.
     """
     largest = float(values.max())
     place = choose(values, norms)
     begin = (1 - TIE) * largest
-    tied = np.flatnonzero(values >= begin * (1 - 4 * doubt))  # those that may be in the band
+    tied = np.flatnonzero(values >= begin * (1 - 4 * doubt))  # rows that may be in the band
     lengths = norms[tied]
     equal = 1 - EQUAL + _NORM_DOUBT
 
@@ -97,7 +97,7 @@ def decide(values: NDArray[np.float64], norms: NDArray[np.float64], doubt: float
 class Run:
     """SPA on the coreset: the anchors, their residuals, the rows tied with each, and the conditions on all others.
 
-    ``exhausted`` says that the run stopped because every residual on the coreset is zero.
+    ``exhausted`` means that the run stopped because every residual on the coreset is zero.
     """
 
     indices: NDArray[np.int64]
@@ -120,13 +120,13 @@ class Run:
         *,
         exhausted: bool,
     ) -> Run:
-        """From what each step gave."""
+        """The run from the results of its steps."""
         indices = np.array(found, dtype=np.int64)
         low, high, norm = (np.array([getattr(d, name) for d in decisions]) for name in ("low", "high", "norm"))
         return cls(indices, np.array(sizes), Thresholds(basis, low, high, norm, indices), tuple(tied), exhausted)
 
     def followed_by(self, other: Run) -> Run:
-        """This run and then the steps of ``other``, whose basis is that of both."""
+        """This run followed by the steps of ``other``, whose basis covers both."""
         mine, theirs = self.thresholds, other.thresholds
         names = ("low", "high", "norm", "index")
         low, high, norm, index = (np.concatenate([getattr(mine, x), getattr(theirs, x)]) for x in names)
@@ -146,7 +146,7 @@ class Run:
 
 
 class Coreset:
-    """Some rows of a matrix, in increasing order of index, in the type the matrix holds them in."""
+    """Some rows of a matrix, in increasing order of index, in the data type of the matrix."""
 
     def __init__(self, indices: NDArray[np.int64], rows: Rows, squared_norms: NDArray[np.float64]) -> None:
         self.indices = indices
@@ -168,7 +168,7 @@ class Coreset:
         return len(self.indices)
 
     def merged(self, other: Coreset) -> Coreset:
-        """The rows of both; where both have a row, that of ``other``."""
+        """The rows of both; if both have a row, that of ``other``."""
         mine = ~np.isin(self.indices, other.indices)
         indices = np.concatenate([self.indices[mine], other.indices])
         order = np.argsort(indices)
@@ -177,12 +177,12 @@ class Coreset:
         return Coreset(indices[order], rows, np.concatenate([self.squared_norms[mine], other.squared_norms])[order])
 
     def points(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Those of its rows, dense."""
+        """The rows with those indices, dense."""
         rows = self.rows[np.searchsorted(self.indices, indices)]
         return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
 
     def _point(self, place: int) -> NDArray[np.float64]:
-        """One of its rows, dense; SciPy takes longer to find a sparse row than all else of a step takes."""
+        """One of its rows, dense; SciPy's row access would take longer than the rest of a step."""
         if not sp.issparse(self.rows):
             return np.asarray(self.rows[place], dtype=np.float64)
         entries = slice(self.rows.indptr[place], self.rows.indptr[place + 1])
@@ -191,11 +191,11 @@ class Coreset:
         return point
 
     def take(self, keep: NDArray[np.bool_]) -> Coreset:
-        """The rows marked."""
+        """The marked rows."""
         return Coreset(self.indices[keep], self.rows[keep], self.squared_norms[keep])
 
     def run(self, steps: int, *, tol: float | None = None) -> Run:
-        """SPA on these rows, up to the step whose choice rounding could change or where nothing is left."""
+        """SPA on these rows, up to the step at which rounding could change the choice or all residuals are zero."""
         residuals = Residuals(Reader(ArrayMatrix(self.rows), self.squared_norms), steps)
         n = self.rows.shape[1]
         floor = residuals.largest_norm * (default_tolerance(n) if tol is None else tol)
@@ -221,7 +221,7 @@ class Coreset:
 
 
 def next_choice(residuals: Residuals, floor: float) -> tuple[int, Decision, NDArray[np.intp]] | str:
-    """The next row of SPA with its decision and the rows that were near; or why there is none.
+    """The next row of SPA with its decision and the rows near it; or the reason why there is none.
 
     ``"zero"``: every residual is below the floor. ``"doubt"``: rounding could change the choice.
     """
@@ -229,7 +229,7 @@ def next_choice(residuals: Residuals, floor: float) -> tuple[int, Decision, NDAr
     largest = float(leaders.values.max()) if leaders.rows.size else 0.0
     if largest <= floor**2 * (1 + 1e-3):
         return "zero" if largest <= floor**2 * (1 - 1e-3) else "doubt"
-    # What projection in double precision leaves, relative to the squared residual (see Residuals).
+    # The error of projection in double precision, relative to the squared residual (see Residuals).
     doubt = _DOUBT + 16 * (residuals.reader.terms + 2) * DOUBLE * residuals.largest_norm / math.sqrt(largest)
     if doubt > TIE:
         return "doubt"
@@ -243,16 +243,16 @@ def next_choice(residuals: Residuals, floor: float) -> tuple[int, Decision, NDAr
 def residual_bounds(
     rows: Rows, squared_norms: NDArray[np.float64], basis: NDArray[np.float64], steps: int
 ) -> NDArray[np.float64]:
-    """Upper bounds, tight to about 1e-11·‖a‖, of the residual norms of some rows at each of ``steps`` steps.
+    """Upper bounds, tight to about 1e-11·‖a‖, on the residual norms of some rows at each of ``steps`` steps.
 
-    ‖a − Q_tQ_tᵀa‖² = ‖a − QQᵀa‖² + Σ_{j>t} (a·q_j)²: sums of squares, so that nothing cancels.
+    ‖a − Q_tQ_tᵀa‖² = ‖a − QQᵀa‖² + Σ_{j>t} (a·q_j)²: a sum of squares, so nothing cancels.
     """
     Q = basis[: max(steps - 1, 0)]
     return np.concatenate([_residual_bounds(rows[at], squared_norms[at], Q, steps) for at in pieces(rows.shape)])
 
 
 def pieces(shape: tuple[int, int]) -> list[slice]:
-    """Rows of a matrix of that shape, in pieces that may be made dense."""
+    """Slices of the rows of a matrix of that shape, small enough to be made dense."""
     step = max(1, _PIECE_BYTES // (8 * shape[1]))
     return [slice(at, at + step) for at in range(0, max(1, shape[0]), step)]
 
@@ -272,6 +272,6 @@ def _residual_bounds(
 
 
 def common_length(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
-    """Length of the common beginning."""
+    """Length of the common prefix."""
     shortest = min(len(a), len(b))
     return int(np.argmin(np.append(a[:shortest] == b[:shortest], False)))

@@ -1,14 +1,14 @@
-"""The index behind FAS(): a proved sequence of anchors, the rows it was proved with, and bounds on all others.
+"""Build the index behind FAS(): a proved sequence of anchors, the rows of the proof, and bounds on all other rows.
 
-Built in one pass over the matrix:
+It is built in one pass over the matrix:
 
-1. a pilot of rows gives a basis V of nearly their row space; one pass sketches every row in it (``bounds``);
-2. SPA on a small coreset gives a sequence of anchors; a scan of the sketch names the rows that might change it;
-   the most doubtful are read and join the coreset, and SPA runs again;
-3. when reading the most doubtful no longer changes the sequence, all doubtful rows are read and checked exactly.
+1. A pilot of rows gives a basis V of nearly their row space. One pass sketches every row in it (``bounds``).
+2. SPA on a small coreset gives a sequence of anchors. A scan of the sketch finds the rows that might change it.
+   The most doubtful ones are read and join the coreset, and SPA runs again.
+3. When reading the most doubtful rows no longer changes the sequence, all doubtful rows are read and checked exactly.
 
-What is kept does not grow with the matrix: the coreset, the proved sequence with its thresholds, and for each step a
-*tail*, an upper bound on the residual of every row outside the coreset. The sketch is dropped.
+The size of the index does not grow with the matrix. It holds the coreset, the proved sequence with its thresholds, and
+for each step a *tail*: an upper bound on the residual of every row outside the coreset. The sketch is dropped.
 """
 
 from __future__ import annotations
@@ -43,46 +43,46 @@ __all__ = [
     "pilot_rows",
 ]
 
-PILOT = 2000  # rows looked at first
+PILOT = 2000  # rows read first
 SPARE = 4  # dimensions of the sketch beyond the number of anchors
 _JOIN = 8  # most doubtful rows per step that join the coreset in one round
 _SPARES = (4, 32)  # rows per step kept beyond those the proof needs, so that small changes do not undo it
 _MIXED = (8, 256)  # rows nearest to each anchor that are kept
-_TRIES = 2  # rounds without a further proved anchor, where more rows are in doubt than may be read
-_WARM = 20_000  # rows from which rounds among a few of them pay
-_NEAR = 0.99  # of a threshold: which few
-_MOST_NEAR = 1 << 25  # of these, so that they can be listed in one place however large the matrix
-_STANDS_OUT = 1.25  # times the largest bound of a few rows at the level of the noise
-_FLAT = 1e-4  # anchors with residuals below this fraction of the first do not span a hull worth having
-NARROW = 0.01  # largest distance from the hull, beside the last residual, that is of use
+_TRIES = 2  # rounds without another proved anchor before giving up, if more rows are in doubt than may be read
+_WARM = 20_000  # number of rows from which rounds on a subset pay off
+_NEAR = 0.99  # rows that reach this fraction of a threshold are in the subset
+_MOST_NEAR = 1 << 25  # largest subset, so that one process can list it however large the matrix
+_STANDS_OUT = 1.25  # a row is worth reading above this multiple of the largest sampled bound at the noise level
+_FLAT = 1e-4  # anchors with residuals below this fraction of the first do not span a useful hull
+NARROW = 0.01  # largest useful distance from the hull, as a fraction of the last residual
 _CHECK_BYTES = 1 << 22  # rows checked exactly at a time, in each thread
 
 
 @dataclass(frozen=True)
 class Index:
-    """Anchors proved equal to SPA's, and what it takes to keep the proof true under changes.
+    """Anchors proved equal to SPA's, and the data needed to keep the proof valid under changes.
 
     Attributes
     ----------
     run
         SPA on the coreset.
     proved
-        Number of its leading steps that are what full SPA chooses.
+        Number of its leading steps that are proved to be those of full SPA.
     coreset
-        Rows kept; all rows tied with a proved anchor are among them, or lose the tie by its rule.
+        Rows kept. Every row tied with a proved anchor is among them or loses the tie by its rule.
     tails
         For each step of the run, an upper bound on the residual norm of every row outside the coreset.
     norm
         An upper bound on the norms of those rows.
     rows
-        Number of rows of the matrix at the time.
+        Number of rows of the matrix when the index was made.
     stuck
-        Bounds were tried beyond ``proved`` and could not tell the rows apart: only passes of SPA can. A proof that
-        ended because no more rows might be read is not stuck.
+        Bounds were tried beyond ``proved`` and could not distinguish the rows: only passes of SPA can. A proof that
+        ended because no more rows could be read is not stuck.
     complete
         The residual of every row is zero after the run.
     hull
-        The rows outside the coreset as mixtures of the anchors, where they nearly are.
+        The rows outside the coreset as mixtures of the anchors, if they nearly are.
     """
 
     run: Run
@@ -111,16 +111,16 @@ def build_index(
     Parameters
     ----------
     data, steps, rng
-        The matrix, how many anchors, and where the pilot's draws come from. The choice of the pilot decides what is
-        read, never what is answered.
+        The matrix, the number of anchors, and the generator that draws the pilot. The pilot affects which rows are
+        read, never the answer.
     tol
         As in SPA.
     keep
-        False leaves out what only later seeks need: spare rows and tails.
+        False omits what only later seeks need: spare rows and tails.
     pilot
         Number of rows drawn to find the sketched space.
     allowance
-        Rows that may be read besides the pilot and the pass; a quarter of them all by default.
+        Rows that may be read besides the pilot and the pass; by default a quarter of all rows.
     """
     first = pilot_rows(data, min(data.shape[0], pilot), rng)
     with one_blas_thread():
@@ -140,9 +140,9 @@ def index_of_sketch(
     allowance: int | None = None,
     changed: Coreset | None = None,
 ) -> Index:
-    """The index from a sketch of all rows and a few rows to begin with.
+    """Make the index from a sketch of all rows and a few initial rows.
 
-    ``changed`` are rows that are no longer what the sketch says: they all join the coreset.
+    ``changed`` are rows whose sketch is stale: they all join the coreset.
     """
     m = data.shape[0]
     coreset = first.take(np.isin(first.indices, first.run(steps, tol=tol).indices))
@@ -160,25 +160,25 @@ def index_of_sketch(
 
 
 def pilot_rows(data: MeteredMatrix, size: int, rng: np.random.Generator) -> Coreset:
-    """Rows to begin with."""
+    """Read the initial rows."""
     return Coreset.read(data, pilot_draws(data, size, rng))
 
 
 def pilot_draws(data: MeteredMatrix, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Which rows to begin with: drawn by squared norm where the source offers it, else uniformly."""
+    """Draw the initial rows: by squared norm if the source supports it, else uniformly."""
     if data.sampled is not None and data.sampled.frobenius_norm > 0:
         return np.asarray(data.sampled.sample_rows(size, rng=rng), dtype=np.int64)
     return rng.choice(data.shape[0], size, replace=False)
 
 
 class _Proof:
-    """The rounds: run SPA on the coreset, look for rows that might change it, read them."""
+    """The rounds: run SPA on the coreset, find rows that might change the run, read them."""
 
     def __init__(
         self, data: MeteredMatrix, sketch: Sketch, coreset: Coreset, steps: int, tol: float | None, allowance: int
     ) -> None:
         self.data, self.sketch, self.coreset, self.steps, self.tol = data, sketch, coreset, steps, tol
-        self.noise = self.worth = 0.0  # residuals that bounds cannot tell apart, and those that stand out of them
+        self.noise = self.worth = 0.0  # residuals that bounds cannot distinguish, and the level above that
         self.known = sketch.marks()
         self.known[coreset.indices] = True
         self.allowance = allowance  # rows that are still worth reading
@@ -187,11 +187,11 @@ class _Proof:
 
     @property
     def room(self) -> int:
-        """Rows that may still be read: those worth it, as far as the budget goes."""
+        """Number of rows that may still be read: the allowance, limited by the budget."""
         return min(self.allowance, self.data.left)
 
     def join(self, rows: NDArray[np.int64]) -> bool:
-        """Read those rows into the coreset, as far as the allowance goes; False where it went out."""
+        """Read those rows into the coreset, up to the allowance; False if it was too small."""
         rows = np.unique(rows[~self.known[rows]])
         enough = rows.size <= self.room
         rows = rows[: self.room]
@@ -202,10 +202,10 @@ class _Proof:
         return enough
 
     def warm_up(self) -> None:
-        """Rounds among the rows that come near a threshold at all: better candidates, before all rows are asked.
+        """Run rounds on a subset of the rows, those near a threshold, to find better candidates before the full scans.
 
-        Where many of a few rows are in doubt, though those that might change the run were read, is the level of the
-        noise. Of all rows it is only asked what lies above it.
+        The noise level is estimated on a sample: there, many rows stay in doubt although those that might change the
+        run were read. The scans of all rows only look for residuals above it.
         """
         if self.sketch.rows < _WARM:
             return
@@ -228,16 +228,16 @@ class _Proof:
             self._rounds_among(scan.suspects(reach))
 
     def _run(self) -> Run:
-        """SPA on the coreset, above the level of the noise."""
+        """SPA on the coreset, down to the noise level."""
         run = self.coreset.run(self.steps, tol=self.tol)
         return run.cut(int(np.argmin(np.append(run.thresholds.low > self.noise, False))))
 
     def _thresholds(self, run: Run) -> Thresholds:
-        """What is asked of the rows, whether they have more than the run has included."""
+        """The thresholds of a scan, with one more step if the run is shorter than ``steps``."""
         return run.thresholds if len(run) == self.steps else run.thresholds.and_one_more(self.worth)
 
     def _rounds_among(self, near: NDArray[np.int64]) -> Scan | None:
-        """Read the most doubtful of those rows, as long as that changes the run; the last scan of them."""
+        """Read the most doubtful of those rows while that changes the run; return the last scan of them."""
         if near.size == 0:
             return None
         few = self.sketch.gathered(near)
@@ -255,9 +255,9 @@ class _Proof:
                 return None
 
     def rounds(self, top: int) -> tuple[Run, int, NDArray[np.int64], NDArray[np.float64]]:
-        """A run, how much of it is proved, the rows outside the coreset that were checked exactly, their residuals."""
+        """The run, its number of proved steps, the rows outside the coreset checked exactly, and their residuals."""
         run, proved, checked, exact, doubtful = self._rounds(top)
-        if proved < self.steps:  # by the level of the noise, or by the budget?
+        if proved < self.steps:  # because of the noise level, or of the budget?
             self.stuck = self.allowance <= self.data.left or bool(np.any(doubtful[proved:][:1] > self.allowance))
         return run, proved, checked, exact
 
@@ -274,8 +274,8 @@ class _Proof:
             if proved == self.steps:
                 return ended
             if proved > reached or not np.array_equal(run.indices[: proved + 1], last[: proved + 1]):
-                # Reading the most doubtful rows still moves things: go on with the next ones, unless at the level of
-                # the noise nearly every row is in doubt and remains so.
+                # Reading the most doubtful rows still changes the run: continue with the next ones, unless nearly
+                # every row is in doubt at the noise level and stays so.
                 tries = 0 if proved > reached or doubtful[proved] <= self.room else tries + 1
                 if tries == _TRIES:
                     return ended
@@ -298,7 +298,7 @@ class _Proof:
                 return ended
 
     def _check(self, run: Run, suspects: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Read the suspects: the worst offenders against the run, and the largest residuals of the suspects."""
+        """Read the suspects. Return those that violate the run most, and the largest residual at each step."""
         T = len(run)
         per_row = 8 * (self.data.shape[1] + 3 * T)
         size = max(16, _CHECK_BYTES // per_row)
@@ -314,11 +314,11 @@ class _Proof:
         return np.concatenate([rows for rows, _ in looks]), np.max([bounds for _, bounds in looks], axis=0)
 
     def index(self, run: Run, proved: int, checked: NDArray[np.int64], exact: NDArray[np.float64], top: int) -> Index:
-        """Add spare rows, and bound the residuals of all that is left at every step of the run."""
-        scan = self.scan  # of this very run and coreset
+        """Add spare rows, and bound the residuals of all other rows at every step of the run."""
+        scan = self.scan  # of this run and coreset
         tails = np.maximum(scan.top_bounds[:, 0], scan.tied_bounds)[: len(run)]
         if proved:
-            if checked.size:  # these are known better
+            if checked.size:  # their exact residuals are known
                 hidden = self.known.copy()
                 hidden[checked] = True
                 scan = self.sketch.scan(run.thresholds.cut(proved), hidden, top)
@@ -332,7 +332,7 @@ class _Proof:
         return Index(run, proved, self.coreset, np.maximum(tails, 0.0), norm, m, self.stuck, hull=hull)
 
     def _hull(self, run: Run) -> Hull | None:
-        """The rows outside as mixtures of the anchors; those nearest to an anchor, or least so, join the coreset."""
+        """The rows outside as mixtures of the anchors; those nearest an anchor or worst fitted join the coreset."""
         vertices = run.cut(int(np.count_nonzero(run.residuals > _FLAT * run.residuals[:1])))
         if not 1 < len(vertices) <= self.sketch.V.shape[1]:
             return None
@@ -350,7 +350,7 @@ class _Proof:
         return Hull(points, shares, max(gap if enough else float(values[-1, 0]), 0.0))
 
     def _near_hull(self, points: NDArray[np.float64], gap: float) -> bool:
-        """A look at a few rows, to save the look at all where it would be in vain."""
+        """Check a few rows first, to avoid a useless scan of all rows."""
         if self.sketch.rows < _WARM:
             return True
         some = np.unique(np.linspace(0, self.sketch.rows - 1, 1000).astype(np.int64))
@@ -359,9 +359,9 @@ class _Proof:
 
 
 def lazy_index(data: MeteredMatrix, steps: int, *, tol: float | None = None) -> Index:
-    """The index by one run of the lazy engine: no sketch, no hull, and rows that matter are read more than once.
+    """Make the index in one run of the lazy engine: no sketch, no hull; rows that matter are read more than once.
 
-    Cheap where norms are known and rows at hand. It ends where rounding could change a choice, or with the budget.
+    Cheap if norms are known and rows are cheap to read. Stops if rounding could change a choice or the budget ends.
     """
     n = data.shape[1]
     nothing = Coreset(np.zeros(0, np.int64), data.rows(np.zeros(0, np.int64)), np.zeros(0))
@@ -370,17 +370,17 @@ def lazy_index(data: MeteredMatrix, steps: int, *, tol: float | None = None) -> 
 
 
 def extend_index(data: MeteredMatrix, index: Index, steps: int, *, tol: float | None = None) -> Index | None:
-    """Go on from the proved prefix with full SPA: one pass for the norms, and looks at rows that may matter.
+    """Continue from the proved prefix with full SPA: one pass for the norms, and reads of rows that may matter.
 
-    Within a budget as far as it goes, without beginning what it cannot end. None where rounding could change a choice:
-    then only SPA itself can say what SPA chooses.
+    With a budget, goes as far as it allows and starts no step that it cannot finish. None if rounding could change a
+    choice: then only SPA itself can determine its choice.
     """
     longer, doubtful = _extended(data, index, steps, tol)
     return None if doubtful else longer
 
 
 def _extended(data: MeteredMatrix, index: Index, steps: int, tol: float | None) -> tuple[Index, bool]:
-    """The same, and whether it ended because rounding could change the next choice."""
+    """The extended index, and whether it ended because rounding could change the next choice."""
     run = index.run.cut(index.proved)
     basis = run.thresholds.basis[: len(run)]
     if not data.norms_known and 2 * data.shape[0] > data.left:
@@ -398,7 +398,7 @@ def _extended(data: MeteredMatrix, index: Index, steps: int, tol: float | None) 
     decisions: list[Decision] = []
     tied: list[NDArray[np.int64]] = []
     ends: list[float] = []
-    spares: list[NDArray[np.intp]] = []  # rows that join the coreset, read together where no budget counts them
+    spares: list[NDArray[np.intp]] = []  # rows that join the coreset, read together if there is no budget
     exhausted = doubtful = False
     q = np.zeros(0)
     while len(run) + len(found) < steps:
@@ -415,7 +415,7 @@ def _extended(data: MeteredMatrix, index: Index, steps: int, tol: float | None) 
             spare = np.union1d(near[decision.tied], rows[_largest(upper, _spares(data.shape[0]))])
             spare = spare[outside[spare]]
             q, size = residuals.direction(residuals.reader.row(place))
-            if data.budget is not None:  # what is begun can be ended
+            if data.budget is not None:  # so that a step that is started can be finished
                 coreset = coreset.merged(Coreset.read(data, spare))
         except BudgetExceeded:
             break
@@ -441,7 +441,7 @@ def _extended(data: MeteredMatrix, index: Index, steps: int, tol: float | None) 
 
 
 def _spares(m: int) -> int:
-    """Few for a small matrix, whose index should be small beside it."""
+    """Number of spare rows per step: few for a small matrix, so that its index is small in comparison."""
     return int(np.clip(m // 4000, *_SPARES))
 
 

@@ -1,4 +1,4 @@
-"""FAS(): SPA's anchors from an index, proved; the index is kept beside the matrix and follows its changes."""
+"""Seek SPA's anchors with FAS(): proved by an index that is kept with the matrix and updated when rows change."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ from .sidecar import SMALL, Kept, keep, mutable, noisy, recall, renew_index, som
 
 __all__ = ["IndexedFAS"]
 
-_SMALL_ARRAY = 1 << 21  # entries of an array on which SPA is quicker than an index that is not kept
-_USUAL_MEMORY = 8 << 30  # where the system does not say how much it has
-_FEW_OF = 64  # of so many rows one may be read, so that it pays to ask for all norms
-_LEAST = 32  # rows for each anchor that the engine is begun with where a budget does not allow a pass
-_LEAST_PILOT = 4  # rows for each anchor that a pass is begun with
+_SMALL_ARRAY = 1 << 21  # entries of an array on which SPA is faster than an index that is not kept
+_USUAL_MEMORY = 8 << 30  # bytes assumed if the system does not report its memory
+_FEW_OF = 64  # the budget must cover one in this many rows, so that using all norms pays off
+_LEAST = 32  # rows per anchor that the engine needs if the budget does not allow a pass
+_LEAST_PILOT = 4  # rows per anchor that the pilot of a pass needs
 
 
 @dataclass(frozen=True)
 class IndexedFAS:
-    """SPA's answer at a cost that hardly grows with the matrix, with a proof.
+    """SPA's answer with a proof, at a cost that hardly grows with the matrix.
 
-    The first seek on a matrix makes an index in one pass (a store brings it along): a coreset of a few hundred to a
-    few thousand rows on which SPA gives SPA's answer, and bounds that prove it (:mod:`~fastanchors.fas.index`).
-    Later seeks read the rows that have changed since and nothing else, unless the change is such that the
-    proof breaks; then one more pass is made. Where bounds cannot tell rows apart (anchors at the level of the noise),
-    full SPA goes on from the last proved anchor. The indices are those of ``SPA(tol=tol)`` whenever the
-    certificate says ``"exact"``. An array is taken as it stands, in one pass, and nothing is kept.
+    The first seek on a matrix makes an index in one pass (a store already contains it): a coreset of a few hundred to
+    a few thousand rows on which SPA gives the answer of full SPA, and bounds that prove it
+    (:mod:`~fastanchors.fas.index`). Later seeks read only the rows that have changed since. If the changes break the
+    proof, one more pass is made. If bounds cannot distinguish rows (anchors at the noise level), full SPA continues
+    from the last proved anchor. The indices are those of ``SPA(tol=tol)`` whenever the certificate says ``"exact"``.
+    An array is used as it is, in one pass, and nothing is kept.
 
     Parameters
     ----------
     budget
-        The largest number of rows to read; without one the search goes on until the answer is proved. The answer is the
-        best that so many rows allow, with fewer than k anchors where they have no more; the certificate says what could
-        not be settled. Rows that are not read are not checked either: a NaN may hide in them. A file that can only be
-        read from its beginning, such as a table of text, is read so far; its rows count once, as they leave the file.
+        The largest number of rows to read; without one the search continues until the answer is proved. The answer is
+        the best that this many rows allow, with fewer than k anchors if they support no more. The certificate states
+        what could not be settled. Rows that are not read are not checked: they may contain a NaN. A file that can only
+        be read from its beginning, such as a text table, is read up to the budget; its rows count once.
     tol, allow_fewer
         As in :class:`~fastanchors.SPA`.
     delta
-        Probability with which a ``"sampled"`` certificate may be wrong.
+        Probability that a ``"sampled"`` certificate is wrong.
     """
 
     budget: int | None = None
@@ -79,13 +79,13 @@ class IndexedFAS:
     def select_many(
         self, data: MeteredMatrix, sizes: Sequence[int], rng: np.random.Generator | None
     ) -> Selection | list[Selection]:
-        """The answer for the largest k, where the others are its beginnings; else one answer for each."""
+        """The answer for the largest k if the others are its prefixes; else one answer for each k."""
         if isinstance(data.matrix, LoadedMatrix) and data.matrix.rows_in_file is not None:
             return of_a_beginning(data, sizes, budget=self.budget, tol=self.tol)
         seek = _Seek(self, data, max(sizes), rng)
         try:
             whole = seek.run()
-        except BudgetExceeded:  # by more than was foreseen, such as ties without end
+        except BudgetExceeded:  # by an unforeseen cost, such as very many ties
             whole = None if seek.kept is None else seek.kept.index
         if isinstance(whole, Selection):
             return whole
@@ -100,15 +100,15 @@ class _Seek:
         self.data, self.k, self._rng = data, k, rng
         self.tol, self.allow_fewer = options.tol, options.allow_fewer
         self.kept: Kept | None = None
-        self.note: str | None = None  # what a certificate should say besides
+        self.note: str | None = None  # an additional statement for the certificate
 
     @cached_property
     def rng(self) -> np.random.Generator:
-        """Where draws come from."""
+        """The random generator."""
         return as_generator(self._rng)
 
     def run(self) -> Selection | Index | None:
-        """The answer where it can be proved within the budget; else the index as far as it goes, or None."""
+        """The answer if it can be proved within the budget; else the index as far as it was built, or None."""
         m, n = self.data.shape
         keeps = isinstance(self.data.matrix, Mutable)
         if m * n <= (SMALL if keeps else _SMALL_ARRAY) or m <= 8 * self.k:
@@ -117,7 +117,7 @@ class _Seek:
             return self._full("nothing is kept with an array")
         if keeps:
             found = self._from_kept()
-            # More anchors than a pilot can show: no index, and the engine answers.
+            # More anchors than a pilot can supply: there is no index, and the engine answers.
             return self._full("too many anchors for an index") if found is None and self.data.budget is None else found
         index = self._in_one_pass(self.k, keep=self.data.budget is not None)
         return None if index is None else self._answer(index, "one pass over the rows")
@@ -142,16 +142,16 @@ class _Seek:
                 index, made = self._made_now(steps) or (index, made)
             if index is not None and (kept is None or index.proved > kept.index.proved):
                 kept, how = keep(source, Kept(index, cursor, self.tol)), made
-            elif index is not None and kept is not None:  # no better: only passes can prove more, if that is why
+            elif index is not None and kept is not None:  # no better; ``stuck`` says whether only passes can prove more
                 kept = keep(source, replace(kept, index=replace(kept.index, stuck=index.stuck)))
         self.kept = kept
         return None if kept is None else self._answer(kept.index, how)
 
     def _made_now(self, steps: int) -> tuple[Index, str] | None:
-        """An index made now, and how; None where the budget is not enough.
+        """An index made now, and how; None if the budget is too small.
 
-        By the engine where the rows are at hand and noisy, or else a pass is beyond the budget and norms are known: it
-        begins with the largest and may need few. In one pass where rows are many to read twice, or have a hull.
+        The engine makes it if the rows are noisy and cheap to read, or if a pass exceeds the budget and norms are
+        known: it starts with the largest and may need few rows. Otherwise it is made in one pass.
         """
         data, m = self.data, self.data.shape[0]
         if data.budget is None and data.at_hand and noisy(data.shape, lambda: data.rows(some_rows(m))):
@@ -166,7 +166,7 @@ class _Seek:
         return (index, "made now by the engine") if index.proved else None
 
     def _in_one_pass(self, steps: int, *, keep: bool = True) -> Index | None:
-        """An index made now; None where the budget is not enough for a pass, a pilot and as much for what it shows."""
+        """An index made now; None if the budget does not cover a pass, a pilot and as many rows again."""
         m = self.data.shape[0]
         pilot = min(m, PILOT, (self.data.left - m) // 2)
         if pilot < min(m, _LEAST_PILOT * steps):
@@ -174,10 +174,10 @@ class _Seek:
         return build_index(self.data, steps, self.rng, tol=self.tol, keep=keep, pilot=pilot)
 
     def _with_some_unread(self, kept: Kept, pending: NDArray[np.int64]) -> Selection | Index:
-        """More rows have changed than may be read: take in those that matter most, bound the others by their norms.
+        """If more rows have changed than may be read, read those that matter most and bound the others by their norms.
 
-        A quarter of the budget is left for fresh draws where that is enough for any: they say more where bounds say
-        little.
+        A quarter of the budget is reserved for fresh draws if that is enough for a statement: they are more
+        informative if the bounds are weak.
         """
         norms = np.asarray(mutable(self.data).row_norm(pending)) * (1 + 1e-6)
         known = np.isin(pending, kept.index.coreset.indices)
@@ -193,7 +193,7 @@ class _Seek:
         return self._answer(index, f"kept with the matrix; {self.note}, their norms are too small to matter")
 
     def _answer(self, index: Index, how: str) -> Selection | Index:
-        """From the index; by passes of SPA beyond what it proves."""
+        """The answer from the index, continued by passes of SPA beyond what it proves."""
         k, m = self.k, self.data.shape[0]
         proved = index.proved
         if proved < k:
@@ -228,14 +228,14 @@ class _Seek:
         )
 
     def _enough(self, answer: Selection) -> Selection:
-        """That answer, if as many anchors are in it as were asked for."""
+        """The answer, if it has as many anchors as requested or fewer are allowed; else raise."""
         found = len(np.asarray(answer.indices))
         if found < self.k and (not self.allow_fewer or found == 0):
             raise rank_error(found, self.k, [])
         return answer
 
     def _extended(self, index: Index) -> Index | None:
-        """By passes of SPA beyond what the index proves, as far as the budget goes; None where only SPA can tell."""
+        """Extend the index by passes of SPA, as far as the budget allows; None if only full SPA can decide."""
         try:
             return extend_index(self.data, index, self.k, tol=self.tol)
         except BudgetExceeded:
@@ -251,7 +251,7 @@ class _Seek:
         return ArrayMatrix(data.matrix.data, checked=data.matrix.checked)
 
     def _full(self, why: str, matrix: RowMatrix | None = None) -> Selection:
-        """By the engine, over all rows."""
+        """The answer of the engine, over all rows."""
         reader = Reader(self.data if matrix is None else matrix)
         path = successive_projection(reader, self.k, tol=self.tol, allow_fewer=self.allow_fewer)
         base: dict[str, Any] = {"index": f"none: {why}"}
@@ -266,7 +266,7 @@ class _Seek:
 
 
 def _beyond_memory(matrix: RowMatrix) -> bool:
-    """Whether every pass reads the rows from the disk: the file is too large for the system to hold on to it."""
+    """Whether every pass reads the rows from disk because the file is too large for the system's page cache."""
     if not isinstance(matrix, ArrayMatrix) or not matrix.on_disk:
         return False
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else _USUAL_MEMORY

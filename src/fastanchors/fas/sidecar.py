@@ -1,9 +1,9 @@
-"""What FAS keeps in a store: the sketch beside each shard, made in the pass of the build, and the index of the whole.
+"""Keep the data of FAS in a store: a sketch beside each shard, made during the build, and the index of the whole store.
 
-The sketch of a shard describes its file; the index describes the whole store as it was when its manifest was written.
-Rows changed or appended since are in the store's write log: the first seek reads them. So
-opening a store and seeking costs the same whatever its size. Where sketches are small beside the shards they stay, and
-a proof that breaks is renewed from them; else they are removed after the build, and it takes a pass over the rows.
+The sketch of a shard describes its file. The index describes the whole store as it was when its manifest was written.
+Rows changed or appended since are in the store's write log, and the first seek reads them. So opening a store and
+seeking costs the same whatever its size. If the sketches are small compared to the shards, they are kept, and a broken
+proof is renewed from them. Otherwise they are removed after the build, and renewing takes a pass over the rows.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from .sketch import Part, basis_from, compare_part, empty_part, padded, part_fro
 
 __all__ = ["SMALL", "STEPS", "FasSidecar", "Kept", "keep", "noisy", "recall", "renew_index", "some_rows"]
 
-STEPS = 20  # anchors that a build prepares for
-_SEED = 20  # of the pilot: a build gives the same files each time
+STEPS = 20  # number of anchors that a build prepares for
+_SEED = 20  # of the pilot, so that a build gives the same files each time
 _PIECE_BYTES = 1 << 19  # rows in double precision and their coordinates stay in the cache
-SMALL = 1 << 16  # entries of a matrix that is read whole faster than through an index
-_SPARSE_SHARE, _DENSE_SHARE = 0.02, 0.1  # of the bytes of the shards that sketches may add
-_WHOLE_SHARE, _WHOLE_FREE = 0.1, 1 << 22  # of the bytes of the shards that the index may add; bytes that never matter
-_FEW = 200  # rows by which it is judged how noisy they are
+SMALL = 1 << 16  # entries of a matrix that is faster to read whole than through an index
+_SPARSE_SHARE, _DENSE_SHARE = 0.02, 0.1  # largest size of the sketches, as a fraction of the bytes of the shards
+_WHOLE_SHARE, _WHOLE_FREE = 0.1, 1 << 22  # the same for the index, and bytes that are always allowed
+_FEW = 200  # rows from which the noise is estimated
 _Read = TypeVar("_Read")
 _MANY_CHANGED = 1 << 25  # bytes of changed rows above which a fresh pass is better than holding them all
 
@@ -60,16 +60,16 @@ class FasSidecar(Sidecar):
 
     @classmethod
     def load(cls, shared: Arrays) -> FasSidecar:
-        """The sidecar of a store, from the arrays its shards share, if they share any."""
+        """The sidecar of a store, from the arrays that its shards share, if any."""
         return cls(np.asarray(shared["V"]) if "V" in shared else None)
 
     def wanted(self, shape: tuple[int | None, int]) -> bool:
-        """Not for a matrix that is read whole faster than its index."""
+        """False for a matrix that is faster to read whole than through an index."""
         return shape[0] is None or shape[0] * shape[1] > SMALL
 
     @classmethod
     def check(cls, store: Any) -> None:
-        """Raise where the sketches are not those of the shards, or the index not that of the rows."""
+        """Raise if the sketches do not match the shards, or the index does not match the rows."""
         shared = store.shared_arrays(cls.name)
         if shared is not None and "V" in shared:
             sidecar = cls(basis_from(shared, store.shape[1]))
@@ -81,9 +81,9 @@ class FasSidecar(Sidecar):
             check_index(store, _decode(written[0], store.shape))
 
     def begin(self, block: Block) -> dict[str, NDArray[Any]]:
-        """The sketched space, from rows of the first block; nothing where :meth:`finish` needs no sketches.
+        """The sketched space, from rows of the first block; empty if :meth:`finish` needs no sketches.
 
-        Sketches are for rows that are many to read again, and for the hull of rows that nearly are mixtures.
+        Sketches are for matrices too large to read again, and for the hull of rows that are nearly mixtures.
         """
         m = block.shape[0]
         if self.rows_at_hand and noisy(block.shape, lambda: block.rows(some_rows(m), view=True)):
@@ -96,7 +96,7 @@ class FasSidecar(Sidecar):
         return {"V": self.V}
 
     def add_block(self, block: Block, first_row: int) -> dict[str, NDArray[Any]]:
-        """The sketch of a block: a pass over rows that are in memory, as they are stored."""
+        """The sketch of a block: a pass over its rows in memory, in their stored form."""
         if self.V is None:
             return {}
         m, n = block.shape
@@ -114,9 +114,9 @@ class FasSidecar(Sidecar):
         return {"coordinates": part.coordinates, "left": part.left, "norms": part.norms}
 
     def finish(self, store: Any) -> dict[str, NDArray[Any]] | None:
-        """The index of the whole store as it is now; None where it would prove nothing, or be large beside the store.
+        """The index of the whole store as it is now; None if it would prove nothing or be large compared to the store.
 
-        The directions of the anchors are dense, so that an index of very wide and sparse rows outweighs them.
+        The directions of the anchors are dense, so an index of very wide and sparse rows would be larger than the rows.
         """
         allowed = max(_WHOLE_FREE, _WHOLE_SHARE * sum(shard.data["bytes"] for shard in store.manifest.shards))
         if store.shape[0] * store.shape[1] <= SMALL or 8 * STEPS * store.shape[1] > allowed:
@@ -133,7 +133,7 @@ class FasSidecar(Sidecar):
             return None
         m, n = store.shape
         per_row = 16 * (1 + store.nnz // m) if store.is_sparse else 8 * n
-        most = max(STEPS, limit // (4 * per_row))  # rows held
+        most = max(STEPS, limit // (4 * per_row))  # rows held in memory
         data = ReadOnce(store)
         kept = recall(store)
         index = keep(store, kept.current(data)).index if kept is not None else None
@@ -149,7 +149,7 @@ class FasSidecar(Sidecar):
         return arrays if sum(array.nbytes for array in arrays.values()) <= allowed else None
 
     def keep_shards(self, store: Any) -> bool:
-        """Whether the sketches are small beside the shards; if not, they serve the build alone."""
+        """Whether the sketches are small compared to the shards; if not, only the build uses them."""
         if self.temporary:
             return False
         parts = [0 if self.V is None else self.V.nbytes]
@@ -158,10 +158,10 @@ class FasSidecar(Sidecar):
 
 
 def noisy(shape: tuple[int, int], some: Callable[[], Rows]) -> bool:
-    """Whether some rows say that there is no hull worth keeping: they are too far from any space of a few anchors.
+    """Whether a sample of rows is too far from any space of a few anchors for a useful hull.
 
-    The eigenvalues of their Gram matrix, rows of unit length, say how far on average. A few columns are such a space,
-    so that no row is read.
+    The eigenvalues of the Gram matrix of the rows, scaled to unit length, give the mean squared distance. If there are
+    only a few columns, they are such a space, and no row is read.
     """
     if shape[1] <= STEPS + SPARE:
         return False
@@ -177,12 +177,12 @@ def noisy(shape: tuple[int, int], some: Callable[[], Rows]) -> bool:
 
 
 def some_rows(m: int, count: int = _FEW) -> NDArray[np.int64]:
-    """The numbers of so many rows, drawn by a fixed seed."""
+    """The sorted indices of ``count`` rows, drawn with a fixed seed."""
     return np.sort(np.random.default_rng(_SEED).choice(m, min(m, count), replace=False))
 
 
 def _stored(arrays: Arrays, shape: tuple[int, int], start: int, stop: int) -> Rows:
-    """Some rows of a block as it stores them, not copied."""
+    """Some rows of a block in their stored form, without a copy."""
     if "indptr" not in arrays:
         return arrays["data"].reshape(shape)[start:stop]
     ends = arrays["indptr"][start : stop + 1]
@@ -192,34 +192,34 @@ def _stored(arrays: Arrays, shape: tuple[int, int], start: int, stop: int) -> Ro
 
 
 def _index_bytes(shape: tuple[int, int]) -> int:
-    """What making an index holds besides rows: marks of a few bytes a row, and bases of the anchors."""
+    """Bytes held while making an index, besides rows: marks of a few bytes per row, and bases of the anchors."""
     return 8 * shape[0] + 64 * STEPS * shape[1]
 
 
 @singledispatch
 def kept_sketch_elsewhere(store: Any, V: NDArray[np.float64]) -> Sketch | None:
-    """The sketch kept beside shards that other processes hold; who holds them registers how it is found."""
+    """The sketch kept beside shards held by other processes; store types of such shards register an implementation."""
     return None
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept beside a matrix with sample access: an index, and the state of the rows it is true of.
+    """The data kept with a matrix with sample access: an index, and the state of the rows for which it is valid.
 
-    Never changed, only replaced as a whole, so that any thread sees an index together with what it does not know.
+    Never changed, only replaced as a whole, so that every thread sees an index together with its unread changes.
 
     Attributes
     ----------
     index
         The index.
     cursor
-        Every change up to here is in the index, but for those of ``unread``.
+        Every change up to this position is in the index, except those of ``unread``.
     tol
-        The tolerance it is for.
+        The tolerance of the index.
     unread
         Rows that had changed and were not read.
     answers
-        By k, for the same rows, what only full SPA could tell.
+        By k, for the same rows, answers that only full SPA could determine.
     """
 
     index: Index
@@ -229,15 +229,15 @@ class Kept:
     answers: dict[int, Any] = field(default_factory=dict)
 
     def pending(self, data: MeteredMatrix) -> NDArray[np.int64]:
-        """Rows changed or appended that the index does not know yet."""
+        """Rows changed or appended that are not yet in the index."""
         return np.union1d(self.unread, mutable(data).changes_since(self.cursor))
 
     def current(self, data: MeteredMatrix) -> Kept:
-        """The same with every change taken in."""
+        """The same with every change included."""
         return self.take_in(data, self.pending(data))
 
     def take_in(self, data: MeteredMatrix, rows: NDArray[np.int64]) -> Kept:
-        """The same with the changes of some rows taken in, as if the others had not changed yet."""
+        """The same with the changes of some rows included, as if the others had not changed yet."""
         if rows.size == 0:
             return self
         now = mutable(data).cursor
@@ -246,18 +246,18 @@ class Kept:
 
 
 def mutable(data: MeteredMatrix) -> Any:
-    """The matrix behind the rows, which keeps a log of its changes and has sample access."""
+    """The underlying matrix, which keeps a log of its changes and has sample access."""
     assert isinstance(data.matrix, Mutable)
     return data.matrix
 
 
-# Beside each matrix: what is kept for the usual tolerance, and for the last other one that was asked for.
+# For each matrix: the data kept for the default tolerance, and for the last other tolerance requested.
 _KEPT: weakref.WeakKeyDictionary[Any, dict[float | None, Kept]] = weakref.WeakKeyDictionary()
 _KEEPING = threading.RLock()
 
 
 def recall(source: Any, tol: float | None = None) -> Kept | None:
-    """What is kept: from an earlier seek with that tolerance, or brought along by a store."""
+    """The data kept from an earlier seek with that tolerance, or stored in a store; None if there is none."""
     with _KEEPING:
         kept = _KEPT.get(source, {}).get(tol)
         if kept is None and tol is None and isinstance(source, SidecarHost):
@@ -269,7 +269,7 @@ def recall(source: Any, tol: float | None = None) -> Kept | None:
 
 
 def keep(source: Any, kept: Kept) -> Kept:
-    """Keep an index beside its matrix, for later seeks."""
+    """Keep an index with its matrix, for later seeks."""
     with _KEEPING:
         others = {t: k for t, k in _KEPT.get(source, {}).items() if t is None or kept.tol is None}
         _KEPT[source] = others | {kept.tol: kept}
@@ -284,7 +284,7 @@ def renew_index(
     tol: float | None = None,
     allowance: int | None = None,
 ) -> Index | None:
-    """The index of a store from its sketches, without a pass over its rows; None where they do not cover it."""
+    """Make the index of a store from its sketches, without a pass over its rows; None if they do not cover it."""
     store: Any = data.matrix
     shared = store.shared_arrays(FasSidecar.name) if isinstance(store, SidecarHost) else None
     if shared is None or "V" not in shared:
@@ -298,7 +298,7 @@ def renew_index(
     pilot = min(store.shape[0], PILOT if allowance is None else min(PILOT, allowance), (data.left - changed.size) // 2)
     if pilot < min(store.shape[0], steps):  # beyond the budget
         return None
-    if not data.in_process:  # where nothing has changed
+    if not data.in_process:  # then nothing has changed
         sketch = kept_sketch_elsewhere(store, V)
         first = pilot_rows(data, pilot, rng)
         return None if sketch is None else index_of_sketch(data, sketch, first, steps, tol=tol, allowance=allowance)
@@ -317,7 +317,7 @@ def renew_index(
 
 
 def _pilot(parts: Sequence[Part], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Rows drawn by the squared norms that the sketches keep: the kernels of the trees take long to compile."""
+    """Rows drawn by the squared norms in the sketches, because the kernels of the sum trees are slow to compile."""
     norms = np.concatenate([part.norms for part in parts]).astype(np.float64)
     if not norms.max() > 0:
         return rng.choice(len(norms), size, replace=False)
@@ -352,12 +352,12 @@ def _encode(index: Index) -> dict[str, NDArray[Any]]:
 
 
 def _read(arrays: Arrays, source: SidecarHost) -> Index:
-    """The index of a store; a clear error where its arrays, though their checksums are right, are none."""
+    """The index of a store; a clear error if its arrays are invalid although their checksums are right."""
     return _sound(source, _decode, arrays, source.shape)
 
 
 def _sound(source: SidecarHost, read: Callable[..., _Read], *arguments: Any) -> _Read:
-    """What ``read`` makes of arrays of a store; a clear error where they are none."""
+    """The result of ``read`` on arrays of a store; a clear error if they are invalid."""
     try:
         return read(*arguments)
     except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
@@ -365,7 +365,7 @@ def _sound(source: SidecarHost, read: Callable[..., _Read], *arguments: Any) -> 
 
 
 def _check(index: Index, shape: tuple[int, int]) -> None:
-    """Raise ``ValueError`` where numbers of rows or lengths of arrays do not fit each other or the store."""
+    """Raise ``ValueError`` if row indices or array lengths are inconsistent with each other or the store."""
     run, core, (m, n) = index.run, index.coreset, shape
     T, lengths = len(run.indices), run.thresholds
     if not 0 <= index.proved <= T or not 0 <= index.rows <= m or len(run.tied) != T:
@@ -401,7 +401,7 @@ def _checked_csr(parts: tuple[NDArray[Any], ...], shape: tuple[int, int]) -> Any
 
 
 def _decode(stored: Arrays, shape: tuple[int, int]) -> Index:
-    # The maps outlive the file, which is never written again; rows of the coreset are read only where a run is redone.
+    # The maps outlive the file, which is never rewritten; rows of the coreset are read only if a run is repeated.
     arrays = {name: np.asarray(array) for name, array in stored.items()}
     proved, rows, stuck, complete, exhausted = (int(x) for x in arrays["numbers"])
     indices = arrays["indices"]
