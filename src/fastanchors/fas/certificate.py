@@ -1,11 +1,11 @@
-"""What can be said of anchors that are not proved: how near each choice is, or what fresh draws show.
+"""Certify anchors that are not proved, by how near each choice is to the largest residual or by fresh draws.
 
-``near``: at step t every row outside the coreset has a residual of at most tail_t, so the chosen one is at least
-1 − η of the largest with η = max_t (1 − chosen_t / max(tail_t, largest known_t)).
+``near``: at step t every row outside the coreset has a residual of at most tail_t, so the chosen residual is at least
+1 − η of the largest, with η = max_t (1 − chosen_t / max(tail_t, largest known_t)).
 
-``sampled``: N rows are drawn afresh, after the anchors are fixed. If more than a share θ of the mass from which they
-are drawn lay farther than r from the hull, all N would have been nearer with probability below (1 − θ)^N. Taking r
-as the largest distance seen and (1 − θ)^N = δ, the statement holds with probability 1 − δ whatever the data.
+``sampled``: N new rows are drawn after the anchors are fixed. If more than a share θ of the mass from which they
+are drawn were farther than r from the hull, all N would be nearer with probability below (1 − θ)^N. With r the
+largest distance observed and (1 − θ)^N = δ, the statement holds with probability 1 − δ whatever the data.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from .index import Index, pilot_draws
 
 __all__ = ["FEWEST", "largest_distance", "near_or_sampled", "of_a_beginning"]
 
-_USEFUL = 0.5  # η above which fresh draws say more
-FEWEST = 10  # draws that make a statement
-_CHOICE = 4  # rows to choose from for each anchor, before any are drawn for a statement
+_USEFUL = 0.5  # η above which fresh draws are more informative
+FEWEST = 10  # smallest number of draws for a statement
+_CHOICE = 4  # candidate rows per anchor to read before any are drawn for a statement
 _REDRAWS = 4
 _CHUNK_BYTES = 1 << 24
 
@@ -48,9 +48,9 @@ def near_or_sampled(
     tol: float | None,
     note: str | None = None,
 ) -> list[Selection]:
-    """The best anchors for each k within what is left of the budget, and what can be said of them.
+    """The best anchors for each k within the rest of the budget, with their certificates.
 
-    Fewer than k where the rows that could be read have no more; the certificate says so. ``note`` is said besides.
+    There are fewer than k if the rows that could be read support no more; the certificate says so. ``note`` is added.
     """
     k = max(sizes)
     coreset = index.coreset if index is not None and len(index.run) >= k else _pool(data, index, k, rng)
@@ -59,14 +59,14 @@ def near_or_sampled(
     residuals = np.array(path.residuals)
     proved, tails = 0, np.full(len(anchors), _largest_norm(data))
     if index is not None:
-        # What is proved stays so; a tail holds where the anchors before it are those of the run, and from there on:
-        # projecting on more never makes a residual larger.
+        # Proved anchors stay proved. A tail holds at a step if the anchors before it are those of the run, and also at
+        # all later steps: removing more directions never makes a residual larger.
         proved = common_length(index.run.indices[: index.proved], anchors)
         same = min(common_length(index.run.indices, anchors) + 1, len(index.run), len(anchors))
         tails = np.minimum(tails, index.norm)
         tails[:same] = index.tails[:same]
         tails = np.minimum.accumulate(tails)
-    # The chosen row is within TIE of the largest of those known.
+    # The chosen residual is within TIE of the largest known one.
     eta = np.maximum.accumulate(np.maximum(1 - residuals / np.maximum(tails, residuals * (1 + TIE)), 0.0))
     draws = _fresh(data, rng) if proved < len(anchors) and eta[-1] > _USEFUL else None
     points = coreset.points(anchors)
@@ -83,7 +83,7 @@ def near_or_sampled(
 def of_a_beginning(
     data: MeteredMatrix, sizes: Sequence[int], *, budget: int | None, tol: float | None
 ) -> list[Selection]:
-    """SPA on the first rows of a file, of which no more could be read: nothing is known of the others."""
+    """SPA on the first rows of a file, if the budget allows no more: nothing is known about the others."""
     rows = data.shape[0]
     path = _path(data, min(max(sizes), rows), tol)
     words = (
@@ -101,7 +101,7 @@ def of_a_beginning(
 
 
 def _path(known: RowMatrix, k: int, tol: float | None) -> Path:
-    """SPA on the rows that are known, whatever rounding could change."""
+    """SPA on the known rows, even if rounding could change a choice."""
     try:
         return successive_projection(Reader(known), k, tol=tol, allow_fewer=True)
     except RankError:
@@ -109,8 +109,8 @@ def _path(known: RowMatrix, k: int, tol: float | None) -> Path:
 
 
 def _pool(data: MeteredMatrix, index: Index | None, k: int, rng: np.random.Generator) -> Coreset:
-    """Rows to choose from: what may still be read, less half of it for fresh draws where that leaves enough to choose
-    from; and what the index has of rows that have not changed.
+    """Candidate rows: as many as may still be read, less half for fresh draws if that leaves enough candidates; and the
+    coreset of the index.
     """
     m, left = data.shape[0], data.left
     size = max(left // 2, min(left, _CHOICE * k))
@@ -118,7 +118,7 @@ def _pool(data: MeteredMatrix, index: Index | None, k: int, rng: np.random.Gener
     if size == 0 and index is not None:
         return index.coreset
     drawn = np.zeros(0, dtype=np.int64)
-    for _ in range(_REDRAWS):  # draws by norm repeat themselves
+    for _ in range(_REDRAWS):  # draws by norm contain repeats
         drawn = np.union1d(drawn, pilot_draws(data, size, rng))
         if drawn.size >= size:
             break
@@ -129,12 +129,12 @@ def _pool(data: MeteredMatrix, index: Index | None, k: int, rng: np.random.Gener
 
 
 def _largest_norm(data: MeteredMatrix) -> float:
-    """A bound on every residual that costs next to nothing: no row is read, no norm asked for row by row."""
+    """A cheap bound on every residual: no row is read, and no norms of single rows are queried."""
     return np.inf if data.sampled is None else data.sampled.norm_bound() * (1 + 1e-6)
 
 
 def _fresh(data: MeteredMatrix, rng: np.random.Generator) -> Rows | None:
-    """Rows drawn anew by the same distribution as a pilot, repeats included."""
+    """New rows drawn from the same distribution as a pilot, including repeats."""
     size = data.left
     if size < FEWEST:
         return None

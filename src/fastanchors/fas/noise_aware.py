@@ -1,4 +1,4 @@
-"""FAS() on noisy rows: the noise-aware selection, its certificate, and what is kept of a matrix between seeks."""
+"""Run FAS() on noisy rows: the noise-aware selection, its certificate, and the summary kept between seeks."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ __all__ = [
 ]
 
 _SPARE = 4  # directions beyond those that k needs
-_IN_FLIGHT = 192 << 20  # bytes of blocks that threads work on, whatever the matrix
+_IN_FLIGHT = 192 << 20  # bytes of blocks that threads process at a time, whatever the matrix
 _PILOT_ROWS = 2048
-_FREE, _SHARE = 1 << 18, 0.08  # bytes that they may take in any store, and part of the bytes of the rows
-_ROUNDING, _ENTRIES = 1e-4, 1 << 22  # by which kept coordinates may differ from new ones; made at a time
-_OFF, _KIND = 9.0, 3  # so many rows with so many times the typical rest may need directions of their own
-_MANY = 0.05  # part of the rows that may change before the coordinates are made anew
+_FREE, _SHARE = 1 << 18, 0.08  # size allowed for the arrays: bytes in any store, or fraction of the bytes of the rows
+_ROUNDING, _ENTRIES = 1e-4, 1 << 22  # tolerance between kept and new coordinates; entries checked at a time
+_OFF, _KIND = 9.0, 3  # _KIND rows with _OFF times the median residual may need directions of their own
+_MANY = 0.05  # fraction of the rows that may change before the coordinates are made again
 
 _KEPT: weakref.WeakKeyDictionary[Any, tuple[Summary, int]] = weakref.WeakKeyDictionary()
 _KEEPING = threading.RLock()
 
 
 def can_see_noise(shape: tuple[int, int], k: int) -> bool:
-    """Whether rows and columns are enough to tell k anchors from noise."""
+    """Whether there are enough rows and columns to distinguish k anchors from noise."""
     m, n = shape
     return 2 <= k <= min(m, n - 3)
 
 
 @one_blas_thread()  # many small products
 def noise_aware(matrix: RowMatrix, k: int, rule: str, summary: Summary) -> Selection | None:
-    """Anchors by a rule on the coordinates; None where ``"auto"`` leaves them to plain SPA.
+    """Select anchors by a rule on the coordinates; None if ``"auto"`` leaves the selection to plain SPA.
 
-    That is where no noise is seen, where there are too few columns or rows to see it, and where the rows span fewer
+    That is if no noise is detected, if there are too few columns or rows to detect it, or if the rows span fewer
     directions than k anchors need.
     """
     if k - 1 > summary.coordinates.frame.rank:
@@ -84,8 +84,10 @@ def noise_aware(matrix: RowMatrix, k: int, rule: str, summary: Summary) -> Selec
 
 
 def _statement(summary: Summary, rule: str) -> tuple[Literal["exact", "sampled"], str]:
-    """What a certificate says: the rule on large matrices is to look at all rows for the extreme ones and to draw a
-    sample by a fixed seed, so that its answer follows from all rows; after changes the rows drawn are older than they.
+    """The kind and wording of a certificate.
+
+    On large matrices the rule searches all rows for the extreme ones and draws a sample with a fixed seed, so the
+    answer is determined by all rows. After changes the sample is stale.
     """
     if summary.changed:
         return "sampled", (
@@ -101,7 +103,7 @@ def _statement(summary: Summary, rule: str) -> tuple[Literal["exact", "sampled"]
 
 
 def explain_no_noise(summary: Summary, selection: Selection) -> Selection:
-    """SPA's answer with its support, and with a noise of zero where none was seen."""
+    """SPA's answer with its support and a noise of zero, if no noise was detected; else unchanged."""
     indices = np.asarray(selection.indices, dtype=np.intp)
     if len(indices) - 1 > summary.coordinates.shape[1] or summary.noise(len(indices)).seen:
         return selection
@@ -116,7 +118,7 @@ def explain_no_noise(summary: Summary, selection: Selection) -> Selection:
 
 @one_blas_thread()
 def summary_of(matrix: RowMatrix, k: int) -> Summary:
-    """What is kept of the matrix, brought up to date, or made now in one pass."""
+    """The summary kept of the matrix, brought up to date, or made now in one pass."""
     source = matrix.matrix if isinstance(matrix, MeteredMatrix) else matrix
     directions = max(DIRECTIONS, k + _SPARE)
     if not isinstance(source, Mutable):
@@ -143,9 +145,9 @@ def summary_of(matrix: RowMatrix, k: int) -> Summary:
 
 @one_blas_thread()
 def prepare_for(source: RowMatrix, k: int, most: int) -> None:
-    """Where a store keeps too few directions for ``k`` noise-aware anchors, make those for ``most`` in one pass.
+    """If a store keeps too few directions for ``k`` noise-aware anchors, make those for ``most`` in one pass.
 
-    They are kept for as long as the store is open.
+    They are kept as long as the store is open.
     """
     if not isinstance(source, SidecarHost) or not isinstance(source, Mutable) or not can_see_noise(source.shape, k):
         return
@@ -158,9 +160,9 @@ def prepare_for(source: RowMatrix, k: int, most: int) -> None:
 
 @one_blas_thread()
 def carry_over(old: RowMatrix, new: RowMatrix) -> None:
-    """Let a store opened anew use what is in memory of it as it was before: only rows that changed are read.
+    """Let a reopened store use the summary in memory from before: only rows that changed are read.
 
-    Both must be of one generation, whose journal names the rows that may have changed.
+    Both must be of the same generation, whose journal lists the rows that may have changed.
     """
     if not isinstance(old, Store) or not isinstance(new, Store):
         return
@@ -175,7 +177,7 @@ def carry_over(old: RowMatrix, new: RowMatrix) -> None:
 
 def _recalled(source: Any) -> tuple[Summary, int] | None:
     kept = _KEPT.get(source)
-    if isinstance(source, SidecarHost) and (kept is None or kept[0].changed):  # a store makes it anew when it compacts
+    if isinstance(source, SidecarHost) and (kept is None or kept[0].changed):  # compaction makes it again
         written = source.sidecar_arrays(CoordinatesSidecar.name)
         if written is not None and (kept is None or written[1] >= kept[1]):
             kept = (_loaded(written[0], source), written[1])
@@ -183,7 +185,7 @@ def _recalled(source: Any) -> tuple[Summary, int] | None:
 
 
 def _loaded(arrays: Arrays, source: SidecarHost) -> Summary:
-    """The summary of a store; a clear error where its arrays, though their checksums are right, are none."""
+    """The summary of a store; a clear error if its arrays are invalid although their checksums are right."""
     try:
         return _decode(arrays, source.shape)
     except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
@@ -200,13 +202,13 @@ def _decode(arrays: Arrays, shape: tuple[int, int]) -> Summary:
 
 
 def _current(source: Any, summary: Summary, cursor: int) -> Summary | None:
-    """With the rows that have changed since; None where what is kept of them does not do."""
+    """The summary with the rows that have changed since; None if it has to be made again."""
     written = source.changes_since(cursor)
     return None if written is None else _with_changes(source, summary, np.asarray(written, dtype=np.intp))
 
 
 def _with_changes(source: Any, summary: Summary, changed: NDArray[np.intp]) -> Summary | None:
-    """With those rows as they are now; None where they are too many, or of a kind that the directions miss."""
+    """The summary with the current values of those rows; None if they are too many or the directions miss them."""
     if changed.size == 0:
         return summary
     if changed.size > max(64, _MANY * source.shape[0]):
@@ -224,7 +226,7 @@ class CoordinatesSidecar(Sidecar):
     Parameters
     ----------
     directions : int
-        How many to keep: enough for k ≤ directions + 1.
+        Number of directions to keep: enough for k ≤ directions + 1.
     """
 
     name = "coordinates"
@@ -239,7 +241,7 @@ class CoordinatesSidecar(Sidecar):
 
     @classmethod
     def check(cls, store: Any) -> None:
-        """Raise where the coordinates are not those of the rows that they name."""
+        """Raise if the coordinates do not match the rows they belong to."""
         written = store.sidecar_arrays(cls.name)
         if written is None:
             return
@@ -277,7 +279,7 @@ class CoordinatesSidecar(Sidecar):
         except (
             InvalidInputError,
             np.linalg.LinAlgError,
-        ):  # signed, zero or extreme: no anchors are sought here
+        ):  # signed, zero or extreme: no noise-aware anchors
             return None
         if not all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f"):
             return None

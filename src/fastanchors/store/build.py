@@ -1,4 +1,4 @@
-"""``fa.build``: one pass over the source, shards made in threads, and a store that appears whole or not at all."""
+"""Build a store (``fa.build``): one pass over the source, shards made in threads, and an atomic rename at the end."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from .store import Store
 __all__ = ["Progress", "build"]
 
 DEFAULT_MEMORY = 1 << 30
-_AT_HAND = 1 << 31  # bytes of rows that are read again at little cost
-_PER_ROW = 256  # bytes of memory for each row, where sidecars make use of that
+_AT_HAND = 1 << 31  # largest size in bytes of rows that are cheap to read again
+_PER_ROW = 256  # bytes of memory per row that sidecars need to read the rows again
 
 
 class Progress(NamedTuple):
-    """What a progress callback is told after each shard; ``total_rows`` is None where the source does not say."""
+    """Passed to a progress callback after each shard; ``total_rows`` is None if the source does not know it."""
 
     rows: int
     total_rows: int | None
@@ -61,9 +61,9 @@ def build(
 ) -> Store:
     """Build a store: the sample model of the paper (Proposition 1) on disk, larger than memory.
 
-    Reads the source once, in blocks of rows; each becomes a shard with both orientations and its sum trees. Works in
-    a directory beside ``path`` and renames it when all is written and synced, so that a build appears whole or not at
-    all, and an interrupted one leaves nothing.
+    Reads the source once, in blocks of rows. Each block becomes a shard with both orientations and its sum trees. The
+    store is written to a temporary directory beside ``path``, which is renamed when everything is written and synced.
+    So a build appears whole or not at all, and an interrupted one leaves nothing behind.
 
     Parameters
     ----------
@@ -72,23 +72,23 @@ def build(
         write the shards, see :mod:`fastanchors.dask.build`), or anything else that :func:`fastanchors.io.open_source`
         reads.
     path
-        The directory to make; for a Dask source one that all workers share.
+        The directory to create; for a Dask source one that all workers share.
     normalize
-        ``"l1"`` for the view with rows of unit l1 norm, or None; ``None`` takes signed entries too.
+        ``"l1"`` for the view with rows of unit l1 norm, or None; ``None`` also accepts signed entries.
     columns
-        False leaves out the column side: less space, no draws from columns.
+        False omits the column side: less space, but no draws from columns.
     memory_limit
         Bytes the build may hold at a time (besides the interpreter itself).
     overwrite
-        Replace a store that is there already, in one step at the end; no other writer may have it open.
+        Replace an existing store, in one step at the end; no other writer may have it open.
     progress
         Called with a :class:`Progress` after each shard, from the calling thread.
     sidecars
         Further files to make from the same blocks (see :mod:`fastanchors.store.sidecars`).
     metadata
-        Kept in the manifest (JSON).
+        Stored in the manifest (JSON).
     n_jobs
-        Number of threads; None for the cores that this process may use. The store does not depend on it.
+        Number of threads; None for all cores that this process may use. The store does not depend on it.
     options
         Passed on to the reader, such as ``row_names`` or ``variable``.
 
@@ -114,9 +114,9 @@ def build(
             folder, lock = new_folder(target)
         try:
             wanted = [sidecar for sidecar in sidecars if sidecar.wanted(opened.shape)]
-            builder = getattr(opened, "builder", _Build)  # a source of many machines is built by them
+            builder = getattr(opened, "builder", _Build)  # a distributed source is built by its workers
             job = builder(opened, folder, normalize, columns, memory_limit, progress, wanted, metadata or {})
-            with use_threads(n_jobs), one_blas_thread(), scratch_in(folder):  # shards are made in threads of our own
+            with use_threads(n_jobs), one_blas_thread(), scratch_in(folder):  # shards are made in our own threads
                 job.run()
                 with disk_errors(target, "create"):
                     job.complete()
@@ -134,7 +134,7 @@ def build(
 
 
 def _check_metadata(metadata: dict[str, Any] | None) -> None:
-    """What cannot be kept in a manifest is refused before the work, not after it."""
+    """Raise before the work starts if the metadata cannot be stored in a manifest."""
     for key, value in (metadata or {}).items():
         try:
             json.dumps({key: value}, allow_nan=False)
@@ -178,7 +178,7 @@ class _Build:
             self._collect(pieces.finished())
 
     def _pieces(self) -> Iterator[tuple[int, Rows, Sequence[str] | None]]:
-        """(first row, rows, their names), checked, of about the size of a shard."""
+        """Yield (first row, rows, their names): checked, each about the size of a shard."""
         first_row = 0
         blocks = self.source.blocks(self.shard_bytes, signed=self.normalize is None)
         for rows in rebatch(blocks, 2 * self.shard_bytes, row_bytes=self.source.row_bytes):
@@ -189,11 +189,11 @@ class _Build:
             first_row = stop
 
     def open(self, manifest: Manifest) -> Any:
-        """The store in the making, for the sidecars; its manifest is not written yet."""
+        """The unfinished store, for the sidecars; its manifest is not written yet."""
         return Store.unwritten(self.folder, manifest, self.memory_limit)
 
     def _prepare(self, rows: Rows) -> Block:
-        """What sidecars share is made from the first block."""
+        """Make the shared arrays of the sidecars from the first block."""
         block = block_of(rows, self.normalize, self.columns)
         for sidecar in self.sidecars:
             sidecar.rows_at_hand = self._at_hand(rows)
@@ -201,7 +201,7 @@ class _Build:
         return block
 
     def _at_hand(self, rows: Rows) -> bool:
-        """Whether the whole, of which these are the first rows, is so small that the system still has it at the end."""
+        """Whether the matrix that starts with these rows is small enough to be in the page cache after the build."""
         m = self.source.shape[0]
         if m is None:
             return False
@@ -227,7 +227,7 @@ class _Build:
                 self.progress(Progress(self.rows, total, self.bytes, time.perf_counter() - self.started))
 
     def complete(self) -> None:
-        """Ask the sidecars about the whole, now that every shard is written; then write the manifest, once."""
+        """Let the sidecars process the whole store, now that every shard is written; then write the manifest, once."""
         manifest = self._manifest()
         unwanted: list[str] = []
         if self.sidecars:
@@ -243,7 +243,7 @@ class _Build:
         manifest.write(self.folder)
 
     def _remove(self, files: list[str]) -> None:
-        """Remove files that only served the build."""
+        """Remove files that only the build used."""
         for file in files:
             (self.folder / file).unlink()
 
