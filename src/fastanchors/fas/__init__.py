@@ -1,1 +1,1 @@
-"""Fast Anchors Seeking: the index with its coreset, bounds and certificates, and Algorithm 1 of the paper."""
+"""Fast Anchors Seeking (FAS): the index with its coreset, bounds and certificates, and Algorithm 1 of the paper."""

@@ -110,7 +110,7 @@ def _path(known: RowMatrix, k: int, tol: float | None) -> Path:
 
 def _pool(data: MeteredMatrix, index: Index | None, k: int, rng: np.random.Generator) -> Coreset:
     """Candidate rows: as many as may still be read, less half for fresh draws if that leaves enough candidates; and the
-    coreset of the index.
+    coreset of the index, whose rows have not changed.
     """
     m, left = data.shape[0], data.left
     size = max(left // 2, min(left, _CHOICE * k))

@@ -1,13 +1,13 @@
-"""Updates of the index of FAS when rows change: only the changed rows are read.
+"""Update the index of FAS when rows change, reading only the changed rows.
 
-A changed or new row leaves a proved sequence as it is if it stays below every step's threshold and no row tied with
+Changed or new rows do not affect a proved sequence if they stay below every step's threshold and no row tied with
 an anchor has changed. Otherwise SPA runs again on the coreset and the changed rows, and the tails prove the new
-steps: for a row outside, with Q_t the old directions of the first t steps, Q′ the new ones, and P′ = I − Q′Q′ᵀ,
+steps. For a row outside, with Q_t the old directions of the first t steps, Q′ the new ones, and P′ = I − Q′Q′ᵀ,
 
     ‖P′a‖ ≤ ‖(I − Q_tQ_tᵀ)a‖ + ‖P′Q_t‖·‖a‖ ≤ tail_t + ‖P′Q_t‖·(largest norm outside)    for every t,
 
-so old tails serve wherever the new anchors span nearly what the old ones did. Where the data lies near the hull of its
-anchors, :mod:`~fastanchors.fas.hull` bounds the rows outside for any anchors whatever.
+so old tails remain useful if the new anchors span nearly the same space as the old ones. If the data lies near the hull
+of its anchors, :mod:`~fastanchors.fas.hull` bounds the rows outside for any anchors.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .index import Index
 
 __all__ = ["absorb", "without"]
 
-_CROWDED = 8192  # rows of the coreset above which those that matter no longer are let go
+_CROWDED = 8192  # size of the coreset above which rows that no longer matter are dropped
 
 
 def absorb(data: MeteredMatrix, index: Index, changed: NDArray[np.int64], *, tol: float | None = None) -> Index:
-    """The index after those rows have changed or been appended; less of its run may be proved than before.
+    """The index after those rows have changed or been appended; fewer of its steps may be proved than before.
 
-    Reads the changed rows, a bounded number at a time: each lot as if those after it had not changed yet. Cost:
-    O(changed·n·T), and SPA on the coreset where the sequence changes.
+    Reads the changed rows, a bounded number at a time: each batch as if the later ones had not changed yet. Cost:
+    O(changed·n·T), and SPA on the coreset if the sequence changes.
     """
     for at in range(0, changed.size, _CROWDED):
         index = _absorb(data, index, changed[at : at + _CROWDED], tol)
@@ -45,7 +45,7 @@ def _absorb(data: MeteredMatrix, index: Index, changed: NDArray[np.int64], tol: 
     bounds = residual_bounds(fresh.rows, fresh.squared_norms, run.thresholds.basis, len(run))
     norms = np.sqrt(fresh.squared_norms)
     stands = _undisturbed(run, fresh, norms, bounds)
-    # A row that raises no tail may stay outside; a row of the coreset is replaced by what it is now.
+    # A row that raises no tail may stay outside; a row of the coreset is replaced by its new value.
     outside = ~np.isin(fresh.indices, index.coreset.indices)
     outside &= (bounds <= tails).all(axis=1) & (stands == len(run))
     if index.hull is not None and outside.any():
@@ -64,9 +64,9 @@ def _absorb(data: MeteredMatrix, index: Index, changed: NDArray[np.int64], tol: 
 def without(
     index: Index, unread: NDArray[np.int64], norms: NDArray[np.float64], steps: int, *, tol: float | None = None
 ) -> Index:
-    """What the index still says where those rows have changed and are not read: of them only their norms are known.
+    """The index after those rows have changed without being read: only their norms are known.
 
-    They are no longer candidates, and they stay outside with their norms as bounds. Reads nothing.
+    They are no longer candidates, and stay outside the coreset with their norms as bounds. Reads nothing.
     """
     old = index.run
     coreset = index.coreset.take(~np.isin(index.coreset.indices, unread))
@@ -93,7 +93,7 @@ def without(
 
 
 def _undisturbed(run: Run, fresh: Coreset, norms: NDArray[np.float64], bounds: NDArray[np.float64]) -> int:
-    """How many leading steps stand: no row tied at them has changed, and no changed row comes near."""
+    """Number of leading steps that stay valid: no row tied at them has changed, no changed row can affect them."""
     stands = len(run)
     for t, tied in enumerate(run.tied):
         if np.isin(tied, fresh.indices, assume_unique=True).any():
@@ -114,7 +114,7 @@ def _proved(
     shared = common_length(old.indices[:stands], new.indices)
     for j in range(shared):
         missing[j + 1 :, j] = 0.0  # the same anchors gave the same directions
-    spread = np.zeros_like(missing)  # ‖P′Q_t‖_F: column t is of the t directions before it
+    spread = np.zeros_like(missing)  # ‖P′Q_t‖_F: column t is for the t directions before it
     spread[:, 1:] = np.sqrt(np.cumsum(missing[:, :-1], axis=1))
     new_tails = (tails[None, :] + spread * norm).min(axis=1, initial=norm) * (1 + 1e-12)
     if hull is not None:
@@ -126,10 +126,10 @@ def _proved(
 
 
 def _thinned(index: Index) -> Index:
-    """Without the rows that can go outside and raise no bound; without the hull where it holds too many rows back.
+    """Drop the rows of the coreset that raise no bound outside it, and the hull if it retains too many rows.
 
-    Where too many remain all the same, those that are not tied and not among the largest at any step go too, and the
-    tails rise to their bounds. A proved step does not need them: its choice stands while no tied row changes.
+    If too many rows still remain, those not tied and not among the largest at any step are dropped too, and the tails
+    rise to their bounds. A proved step does not need them: its choice stays valid while no tied row changes.
     """
     coreset, run, hull = index.coreset, index.run, index.hull
     bounds = residual_bounds(coreset.rows, coreset.squared_norms, run.thresholds.basis, len(run))

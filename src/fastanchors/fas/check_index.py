@@ -1,8 +1,8 @@
-"""Whether an index is that of its matrix: what ``fa.verify`` asks of every row, in one pass.
+"""Check that an index matches its matrix: one pass over all rows, for ``fa.verify``.
 
-An index promises that its anchors are those that SPA chooses among all rows, and bounds the rows outside its coreset.
-Both follow from the rows alone, so that nothing a file says is believed: SPA runs again on the rows of the coreset, and
-every other row is held against the thresholds of that run and against the bounds in the file.
+An index claims that its anchors are those that SPA chooses among all rows, and bounds the rows outside its coreset.
+Both follow from the rows alone, so the file is not trusted: SPA runs again on the rows of the coreset, and every other
+row is compared to the thresholds of that run and to the bounds in the file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .read_once import ReadOnce
 
 __all__ = ["check_index"]
 
-_CLOSE = 1e-6  # relative; runs on a coreset that has grown since differ by rounding
+_CLOSE = 1e-6  # relative tolerance: runs on a coreset that has grown since differ by rounding
 
 
 def check_index(store: Any, index: Index) -> None:
-    """Raise ``ValueError`` where ``index`` is not one of the rows that ``store`` shows."""
+    """Raise ``ValueError`` if ``index`` does not match the rows of ``store``."""
     core = index.coreset
     if index.rows != store.shape[0]:
         raise ValueError(f"it describes {index.rows} rows, the store has {store.shape[0]}")
@@ -47,7 +47,7 @@ def check_index(store: Any, index: Index) -> None:
 
 
 def _compare(again: Run, run: Run) -> None:
-    """The run in the file is that of the coreset."""
+    """Check that the run in the file is that of the coreset."""
     if not np.array_equal(again.indices, run.indices):
         raise ValueError("its anchors are not those of its coreset")
     pairs = [(again.residuals, run.residuals)]
@@ -60,7 +60,7 @@ def _compare(again: Run, run: Run) -> None:
 
 
 def _check_rows(index: Index, again: Run | None, numbers: NDArray[np.int64], rows: Rows) -> None:
-    """Rows outside the coreset change no proved step, and stay below the bounds."""
+    """Check that rows outside the coreset change no proved step and stay below the bounds."""
     squares = squared_norms_of(rows)
     norms = np.sqrt(squares)
     if not (norms <= index.norm * (1 + _CLOSE)).all():
@@ -87,7 +87,7 @@ def _check_rows(index: Index, again: Run | None, numbers: NDArray[np.int64], row
 def _residuals(
     rows: Rows, squares: NDArray[np.float64], basis: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Bounds from below and from above on the residuals before each step and after all; sparse rows stay sparse."""
+    """Lower and upper bounds on the residuals before each step and after the last; sparse rows stay sparse."""
     products = np.asarray(rows @ basis.T, dtype=np.float64)
     removed = np.cumsum(np.concatenate([np.zeros((len(squares), 1)), products**2], axis=1), axis=1)
     error = 8 * (len(basis) + 2) * (rows.shape[1] + 2) * DOUBLE * squares[:, None]

@@ -1,9 +1,9 @@
-"""A bound that holds for any anchors: the rows outside the coreset as mixtures of a few points.
+"""Bound the residuals of rows outside the coreset for any anchors, by describing the rows as mixtures of a few points.
 
-If a = Σ λ_j·p_j + e with λ ≥ 0 and Σ λ ≤ 1, then for every projection P, ‖P·a‖ ≤ Σ λ_j·‖P·p_j‖ + ‖e‖: no row can be
-farther out than the points are. With λ_j ≤ share_j for all rows outside, the sum is largest where the farthest points
-take all they may. The points are the anchors as they were when the index was made. They need not be rows any longer,
-so the bound survives whatever happens to the anchors; it is of use where the data lies near its hull.
+If a = Σ λ_j·p_j + e with λ ≥ 0 and Σ λ ≤ 1, then for every projection P, ‖P·a‖ ≤ Σ λ_j·‖P·p_j‖ + ‖e‖: apart from e,
+no row is farther out than the points. With λ_j ≤ share_j for all rows outside, the sum is largest if the farthest
+points take their full shares. The points are the anchors at the time the index was made. They need not be rows any
+more, so the bound remains valid if the anchors change. It is useful if the data lies near its hull.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Hull:
         return np.asarray((taken * np.take_along_axis(residuals, order, axis=0)).sum(axis=0) * _ROUND + self.gap)
 
     def covers(self, rows: Rows) -> NDArray[np.bool_]:
-        """Which rows are such mixtures."""
+        """Which rows are mixtures within these limits."""
         inverse = np.asarray(np.linalg.pinv(self.points), dtype=np.float64)
         return np.concatenate([self._covers(rows[at], inverse) for at in pieces(rows.shape)])
 
@@ -67,18 +67,18 @@ class Hull:
 def mixtures(
     sketch: Sketch, points: NDArray[np.float64], known: NDArray[np.bool_], top: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """All rows that are not ``known`` as mixtures of the points: who has the largest shares, and the largest errors.
+    """Fit all rows that are not ``known`` as mixtures of the points, and find the largest shares and errors.
 
     Returns rows and values, (points + 1) × top, largest first: the rows with the largest share of each point, and
     last those with the largest error. O(m·d·points), from the sketch alone.
     """
     p = len(points)
-    unit = float(np.sqrt(np.einsum("ij,ij->i", points, points)).max())  # in this, shares have room in single precision
+    unit = float(np.sqrt(np.einsum("ij,ij->i", points, points)).max())  # so that shares fit single precision
     points = points / unit
     H = points @ sketch.V
     off = points - H @ sketch.V.T
     off = np.sqrt(np.einsum("ij,ij->i", off, off)) * _ROUND + 1e-15
-    M = np.linalg.pinv(H).astype(np.float32)  # any shares will do, so that they may be rounded
+    M = np.linalg.pinv(H).astype(np.float32)  # any shares are valid, so rounding is harmless
 
     def work(part: Part, low: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         high = min(len(part.norms), low + _CHUNK)
@@ -103,7 +103,7 @@ def mixtures(
 def _mix(
     some: Part, shares: Any, mixed: Any, known: Any, off: Any, slack: float, unit: float, rows: Any, values: Any
 ) -> None:
-    """Some rows as mixtures: shares scaled to a sum of at most one, what they leave, and the largest of each."""
+    """Fit some rows as mixtures: scale shares to a sum of at most one, and update the largest shares and errors."""
     start, C, left, norms = some
     p, d = shares.shape[1], C.shape[1]
     last = values.shape[1] - 1
@@ -111,7 +111,7 @@ def _mix(
         if known[i] or norms[i] == 0.0:
             continue
         squared, other, total, error = 0.0, 0.0, 0.0, np.float64(left[i]) + slack
-        for j in range(0, d - 1, 2):  # two sums in flight
+        for j in range(0, d - 1, 2):  # two independent sums hide the latency of the additions
             x = np.float64(C[i, j]) - mixed[i, j]
             y = np.float64(C[i, j + 1]) - mixed[i, j + 1]
             squared += x * x

@@ -1,7 +1,7 @@
-"""Files and stores as matrices: what :func:`fastanchors.matrix.open_matrix` makes of a path, an address or a reader.
+"""Open files and stores as matrices, for :func:`fastanchors.matrix.open_matrix` on a path, an address or a reader.
 
-A store is opened. A ``.npy`` file is mapped. Any other file is read into memory, or built into a temporary store where
-it is too large for that: most formats can only be read from their beginning.
+A store is opened. A ``.npy`` file is mapped. Any other file is read into memory, or built into a temporary store if it
+is too large for that: most formats can only be read from their beginning.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .stores import open as open_store
 
 __all__ = ["IN_MEMORY", "open_file"]
 
-IN_MEMORY = 1 << 30  # bytes of a file that is read into memory; a larger one becomes a temporary store
-_PIECES = 8  # blocks that a budget is read in; none is begun that might exceed it
+IN_MEMORY = 1 << 30  # largest size in bytes of a file read into memory; a larger one becomes a temporary store
+_PIECES = 8  # number of blocks in which a budget is read; none is started that might exceed it
 _SMALLEST_ROW = 8  # bytes of a sparse row without entries
 
 
@@ -50,15 +50,15 @@ def open_file(
     Parameters
     ----------
     source : path, address or Source
-        A store has its own view; ``normalize`` and ``options`` are for other files.
+        A store has its own view; ``normalize`` only applies to other files.
     normalize, signed
         As in :func:`fastanchors.matrix.open_matrix`.
     budget : int or None
-        The largest number of rows to read. Where the file has more, its beginning is taken.
+        The largest number of rows to read. If the file has more, only its first rows are used.
     in_memory : int or None
         Bytes that a file may take in memory; by default 1 GiB.
     **options
-        Those of the reader, such as ``variable`` or ``row_names``.
+        Options of the reader, such as ``variable`` or ``row_names``.
     """
     in_memory = IN_MEMORY if in_memory is None else in_memory
     if isinstance(source, Source):
@@ -77,7 +77,7 @@ def open_file(
 
 
 def _mapped(path: Path) -> ArrayMatrix | None:
-    """A dense array in a file, mapped; None where the reader of such files has more to do."""
+    """A dense array in a file, mapped; None if the array needs conversion by the reader."""
     array = map_npy(path)
     if array.ndim != 2 or not array.flags.c_contiguous or array.dtype.kind not in "iuf":
         return None
@@ -129,7 +129,7 @@ def _loaded(
 
 
 def _built(source: Source, held: deque[Rows], rest: Iterator[Rows], normalize: Literal["l1"] | None) -> RowMatrix:
-    """A temporary store, removed with the object. Blocks that were read already are written first, then released."""
+    """A temporary store, removed with the object. Blocks already read are written first, then released."""
 
     def blocks(max_bytes: int) -> Iterator[Rows]:
         while held:

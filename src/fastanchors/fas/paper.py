@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper, line by line, with its slips mended (docs/theory.md derives each)."""
+"""Run Algorithm 1 of the paper, line by line, with its errors corrected (docs/theory.md derives each correction)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ..sampling.matrix import SampleMatrix
 
 __all__ = ["PaperFAS", "Schedule"]
 
-MAX_KAPPA = 1e100  # beyond any matrix of doubles, and κ² is still one
+MAX_KAPPA = 1e100  # beyond any matrix of doubles, and κ² is still finite
 MAX_DIRECTIONS = 10**9
 
 
@@ -56,7 +56,7 @@ class PaperFAS:
     Algorithm 2, and one vote for the index drawn most often. The paper returns all voted indices, up to s; here SPA
     among the voted rows reduces them to k.
 
-    The schedule follows the paper with its O(·) made explicit and its slips mended:
+    The schedule follows the paper, with its O(·) made explicit and its errors corrected:
 
     ======== ============================================ ==================================================
     eps      ½·min(1, 2√(2·log(4·log²m/δ)/log²m))         the paper asks for ε below the root
@@ -69,9 +69,9 @@ class PaperFAS:
     N        ⌈log²m⌉                                      the paper has polylog(m)
     ======== ============================================ ==================================================
 
-    Arrays and sparse matrices must be non-negative, and are checked whole. A matrix that comes with sample access is
-    checked where it is read, in the sampled core and in the rows voted for: to go through it all would cost what the
-    algorithm saves.
+    Arrays and sparse matrices must be non-negative, and are checked completely. A matrix with sample access is only
+    checked in the entries that are read, the sampled core and the rows voted for: checking all of it would cost what
+    the algorithm saves.
 
     Parameters
     ----------
@@ -80,20 +80,20 @@ class PaperFAS:
     kappa
         Condition number κ(A); estimated as σ̂₁/σ̂_k of FKV when None.
     alpha
-        The constant α ≤ 1 of "every anchor is the extreme one of a direction with probability above α/k".
+        The constant α ≤ 1 of "every anchor is the extreme row of a random direction with probability above α/k".
     sizes
-        ``"practical"`` draws 20·k rows and columns for FKV and estimates M̃ to ζ = ε/k: errors of the size that random
-        directions see on average. ``"theorem"`` takes the sizes proved sufficient in the worst case, and raises
-        ``TooLargeError`` with the amounts when they cannot be held, which is the rule for k > 1.
+        ``"practical"`` draws 20·k rows and columns for FKV and estimates M̃ to ζ = ε/k, the average error for random
+        directions. ``"theorem"`` takes the sizes proved sufficient in the worst case, and raises ``TooLargeError`` with
+        the sizes if they do not fit in memory, which is usual for k > 1.
     rows, columns
-        Sizes of FKV instead of either.
+        Sizes of FKV that replace either.
     eps, eps_V, eps_U, zeta, eta, gamma, directions, draws
-        Any part of the schedule, instead of the table's. The others do not follow: more ``draws`` alone leave ε, and so
-        the gap that the theorem asks for, as they are.
+        Values that replace those of the table. The others are not adjusted: more ``draws`` alone do not change ε, nor
+        the gap that the theorem requires.
     orthonormalize
-        Mend V̂ and Û within their description. On by default, since raw vectors are useless at practical sizes. V̂
-        exactly (reads the sampled rows), Û by sampling; both exactly with ``sizes="theorem"``, which costs m queries
-        for each sampled column.
+        Orthonormalise V̂ and Û in factored form. On by default, since raw vectors are useless at practical sizes. V̂ is
+        done exactly (reads the sampled rows), Û by sampling; both exactly with ``sizes="theorem"``, which costs m
+        queries for each sampled column.
     rule
         ``"most-frequent"`` as in the paper, or ``"largest"``: the drawn index where Ûỹ is largest in absolute value.
     layers
@@ -148,7 +148,7 @@ class PaperFAS:
             raise InvalidInputError('rows and columns cannot be given together with sizes="theorem"')
 
     def prepare(self, A: Any) -> MeteredMatrix:
-        """Sample access to ``A``; a matrix without it is given one as it stands, in memory."""
+        """Sample access to ``A``; a matrix without it gets one in memory, not normalised."""
         matrix = open_matrix(A)
         if not isinstance(matrix, SampleAccess):
             rows = all_rows(matrix, "FAS(variant='paper') without a store (make one with fa.build)")
@@ -164,7 +164,7 @@ class PaperFAS:
         directions = self.directions or max(1, math.ceil(min(3 / self.alpha * k * math.log(k / delta), 1e300)))
         if directions > MAX_DIRECTIONS:
             raise TooLargeError(f"{directions:.3g} directions cannot be tried; allow fewer, or a larger alpha")
-        quarter = -math.expm1(math.log1p(-delta) / 4)  # 1 − (1 − δ)^(1/4), not lost to rounding where δ is small
+        quarter = -math.expm1(math.log1p(-delta) / 4)  # 1 − (1 − δ)^(1/4), accurate for small δ
         return Schedule(
             kappa=kappa,
             eps=eps,
@@ -212,7 +212,7 @@ class PaperFAS:
     def _vectors(
         self, S: SampleAccess, k: int, plan: Schedule, V: FactoredVectors | None, rng: np.random.Generator
     ) -> tuple[FactoredVectors, FactoredVectors, NDArray[np.float64]]:
-        """Lines 3–6: V̂ and Û, mended if asked for, and the Gram matrix of Û."""
+        """Lines 3–6: V̂ and Û, orthonormalised if requested, and the Gram matrix of Û."""
         theorem = self.sizes == "theorem"
         if theorem or V is None:
             V = fkv(S, k, eps=plan.eps_V, delta=plan.delta_V, rng=rng)
@@ -240,8 +240,8 @@ class PaperFAS:
         X /= np.linalg.norm(X, axis=1, keepdims=True)
         drawn = []
         for y in X @ M.T:
-            # A draw takes more than T·log(N/γ) trials with probability below γ/N, T the expected number; the factor 4
-            # is for the error of the estimated Gram matrix.
+            # With T the expected number of trials, a draw takes more than T·log(N/γ) with probability below γ/N. The
+            # factor 4 allows for the error of the estimated Gram matrix.
             trials = 4 * expected_trials(U, y, gram=gram, layers=self.layers) * math.log(plan.draws / plan.gamma)
             limit = math.ceil(min(max(trials, 100.0), 1e9))
             drawn.append(draw_combination(U, y, plan.draws, rng=rng, layers=self.layers, max_trials=limit))
@@ -250,12 +250,12 @@ class PaperFAS:
     def _certificate(
         self, indices: NDArray[np.intp], tally: _Tally, plan: Schedule, details: dict[str, Any]
     ) -> Certificate:
-        """What can be said about the votes.
+        """The guarantee that the votes support.
 
         By the Dvoretzky–Kiefer–Wolfowitz inequality (Massart's constant), with probability 1 − δ all frequencies of
         all s directions are within √(2·log(2s/δ)/N) of their probabilities. A vote is *decided* when the observed gap
-        exceeds twice that and twice ε (a total variation distance of ε can shrink a gap by 2ε): then it went to the
-        row where A·β is largest in absolute value, if the distribution is ε-close, which the theorem's sizes grant.
+        exceeds twice that plus twice ε (a total variation distance of ε can shrink a gap by 2ε). Then it went to the
+        row where A·β is largest in absolute value, if the distribution is ε-close, as the theorem's sizes guarantee.
         """
         width = 2 * math.sqrt(2 * math.log(2 * plan.directions / self.delta) / plan.draws)
         threshold = 2 * _deviation(plan.draws, self.delta) + 2 * plan.eps
@@ -297,8 +297,8 @@ class PaperFAS:
     def _close(self, plan: Schedule, k: int) -> bool:
         """Whether the draws are proved ε-close to D_{AVx} with probability 1 − δ, for A of rank k and this κ.
 
-        With vectors orthonormalised exactly, V̂ and Û span the right spaces for ε_V, ε_U < 1/(k·κ²) and what remains is
-        the product: its error is at most ζ·k‖A‖_F ≤ ζ·k^1.5·κ·‖AVx‖, and half of ε‖AVx‖ keeps the distance below ε.
+        With vectors orthonormalised exactly, V̂ and Û span the right spaces for ε_V, ε_U < 1/(k·κ²). The remaining error
+        is that of the product: at most ζ·k‖A‖_F ≤ ζ·k^1.5·κ·‖AVx‖. At most half of ε‖AVx‖ keeps the distance below ε.
         """
         failure = 1 - (1 - plan.delta_V) * (1 - plan.delta_U) * (1 - plan.eta)
         return (
@@ -313,7 +313,7 @@ class PaperFAS:
 
 @dataclass(frozen=True)
 class _Tally:
-    """The winner of each direction, its lead over the next, and how often every index was drawn in all."""
+    """The winner of each direction, its lead over the next index, and the total number of draws of every index."""
 
     winners: NDArray[np.intp]
     gaps: NDArray[np.float64]
@@ -339,7 +339,7 @@ class _Tally:
 
 
 def _reduce(data: MeteredMatrix, tally: _Tally, k: int) -> tuple[NDArray[np.intp], NDArray[np.float64], str]:
-    """From the voted indices to k: SPA among their rows; the most drawn others join if those are too few."""
+    """Reduce the voted indices to k by SPA among their rows; if too few, add the other rows drawn most often."""
     candidates = sorted(tally.votes)
     indices, residuals = _spa(data, candidates, k)
     reduction = f"SPA among the {len(candidates)} voted rows"
@@ -368,7 +368,7 @@ def _spa(data: MeteredMatrix, candidates: list[int], k: int) -> tuple[NDArray[np
 
 
 def _refuse_negative(S: SampleAccess, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> None:
-    """A matrix with sample access may be signed: look at the sampled core, which is read anyway."""
+    """Raise if the sampled core, which is read anyway, has a negative entry; sample access allows signed matrices."""
     core = S[rows[:, None], columns[None, :]]
     core = core.toarray() if sp.issparse(core) else np.asarray(core)
     if core.min() < 0:
@@ -380,5 +380,5 @@ def _negative(row: int) -> None:
 
 
 def _deviation(draws: int, delta: float) -> float:
-    """√(2·log(4N/δ)/N), half the gap that Theorem 3 asks for beside its ε."""
+    """√(2·log(4N/δ)/N), half the gap that Theorem 3 requires besides its ε."""
     return math.sqrt(2 * math.log(4 * draws / delta) / draws)

@@ -1,4 +1,4 @@
-"""The rows of a store, passed over without holding on to the pages that were read: much reading in little memory."""
+"""Read the rows of a store without keeping the pages that were read, so that long scans need little memory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _Result = TypeVar("_Result")
 
 
 class ReadOnce(MeteredMatrix):
-    """A matrix read by :meth:`~fastanchors.RowMatrix.rows_once`. Rows of other processes are read as they read them.
+    """A matrix read by :meth:`~fastanchors.RowMatrix.rows_once`. Rows held by other processes are read by those.
 
     Parameters
     ----------
     matrix : RowMatrix
-        What is read.
+        The matrix to read.
     most_rows : int or None
-        The largest number of rows in a block; None for passes as the matrix makes them.
+        The largest number of rows in a block; None for the default blocks of the matrix.
     """
 
     def __init__(self, matrix: RowMatrix, most_rows: int | None = None) -> None:

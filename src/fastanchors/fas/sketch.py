@@ -1,7 +1,7 @@
-"""Sketching rows: coordinates in a few directions, the norm, and how much of the row those directions leave out.
+"""Sketch rows: coordinates in a few directions, the norm, and the norm of the part outside those directions.
 
-Products are in double precision whatever the rows are held in. Rows of an l1 view are divided here, entry by entry and
-with the rounding of the view, so that the rows need not be copied before.
+Products are in double precision whatever the type of the rows. Rows of an l1 view are divided here, entry by entry and
+with the rounding of the view, so that the rows need not be copied first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _NO_DIVISOR = np.zeros(0)
-_LANES = 16  # numbers added in one go
+_LANES = 16  # numbers added together
 
 
 class Part(NamedTuple):
@@ -43,18 +43,18 @@ class Part(NamedTuple):
     norms: NDArray[np.float64]
 
     def cut(self, low: int, high: int) -> Part:
-        """Rows ``low`` … ``high`` − 1 of it."""
+        """The sketch of its rows ``low`` … ``high`` − 1."""
         here = slice(low, high)
         return Part(self.start + low, self.coordinates[here], self.left[here], self.norms[here])
 
 
 def empty_part(rows: int, dimension: int, start: int = 0) -> Part:
-    """Room for the sketch of that many rows."""
+    """A buffer for the sketch of that many rows."""
     return Part(start, np.zeros((rows, dimension), dtype=np.float32), np.zeros(rows, dtype=np.float32), np.zeros(rows))
 
 
 def basis_from(shared: Mapping[str, Any], columns: int) -> NDArray[np.float64]:
-    """The sketched space; raises ``ValueError`` where it cannot be one."""
+    """The basis of the sketched space; raises ``ValueError`` if it is invalid."""
     V = np.asarray(shared["V"])
     if V.ndim != 2 or len(V) != columns or V.dtype != np.float64 or not np.isfinite(V).all():
         raise ValueError("its basis is not one of this store")
@@ -62,7 +62,7 @@ def basis_from(shared: Mapping[str, Any], columns: int) -> NDArray[np.float64]:
 
 
 def part_from(arrays: Mapping[str, Any], start: int, stop: int, V: Any) -> Part:
-    """The sketch of a shard; raises ``ValueError`` where it cannot be one."""
+    """The sketch of a shard; raises ``ValueError`` if it is invalid."""
     part = Part(start, *(np.asarray(arrays[x]) for x in ("coordinates", "left", "norms")))
     want = empty_part(stop - start, V.shape[1])
     pairs: Any = zip(part[1:], want[1:], strict=True)
@@ -72,19 +72,19 @@ def part_from(arrays: Mapping[str, Any], start: int, stop: int, V: Any) -> Part:
 
 
 def compare_part(part: Part, fresh: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` where a sketch in a file is not, but for rounding, what its rows give."""
+    """Raise ``ValueError`` if a sketch in a file differs from that of its rows by more than rounding."""
     for name, rounding in (("coordinates", 1e-5), ("left", 1e-3), ("norms", 0.0)):
         if not np.allclose(getattr(part, name), fresh[name], rtol=1e-9, atol=rounding):
             raise ValueError(f"the {name} of a sketch are not those of its rows")
 
 
 def relative_error(terms: int, dimension: int) -> float:
-    """Of 1 − ‖coordinates‖², in units of ‖a‖², where each product sums so many terms."""
+    """The error of 1 − ‖coordinates‖², in units of ‖a‖², if each product sums ``terms`` terms."""
     return 4 * (terms + dimension + 4) * DOUBLE
 
 
 def padded(V: NDArray[np.float64]) -> NDArray[np.float64]:
-    """V with columns of zeros up to a width that sparse rows are multiplied with fastest."""
+    """V with columns of zeros appended, up to a width at which products with sparse rows are fastest."""
     n, d = V.shape
     wide = np.zeros((n, -(-d // _LANES) * _LANES))
     wide[:, :d] = V
@@ -94,9 +94,9 @@ def padded(V: NDArray[np.float64]) -> NDArray[np.float64]:
 def sketch_rows(
     block: Rows, V: NDArray[np.float64], part: Part, at: int, divisor: NDArray[np.float64] = _NO_DIVISOR
 ) -> None:
-    """Sketch a block of rows, each divided by its ``divisor`` if there are any, into a part from place ``at`` on.
+    """Sketch a block of rows, each divided by its ``divisor`` if there are any, into ``part`` from place ``at`` on.
 
-    V may be :func:`padded`. In any order, from any thread.
+    V may be :func:`padded`. Blocks may come in any order and from any thread.
     """
     place = slice(at, at + block.shape[0])
     coordinates, left, norms = part.coordinates[place], part.left[place], part.norms[place]
@@ -132,7 +132,7 @@ def _divide(A: Any, divisor: Any, single: bool, wide: Any) -> None:
 
 @jit
 def _squares(wide: Any, squared: Any) -> None:
-    """Squared norms; eight sums in flight hide the latency of the additions."""
+    """Squared norms; eight independent sums hide the latency of the additions."""
     n = wide.shape[1]
     whole = n - n % 8
     for i in range(wide.shape[0]):
@@ -155,7 +155,7 @@ def _squares(wide: Any, squared: Any) -> None:
 
 @jit
 def _keep_row(c: Any, squared: float, error: float, coordinates: Any, left: Any, norms: Any, i: int) -> None:
-    """Coordinates in units of the norm, the part left out rounded up."""
+    """Store coordinates in units of the norm, and the norm of the part outside, rounded up."""
     if squared <= 0.0:
         return
     norm = np.sqrt(squared)
@@ -176,7 +176,7 @@ def _keep(C: Any, squared: Any, error: float, coordinates: Any, left: Any, norms
 
 @jit
 def _entries(data: Any, by: float, single: bool, x: Any) -> float:
-    """The entries of a row of the view into ``x``; their sum of squares."""
+    """Write the entries of a row of the view into ``x``; return their sum of squares."""
     if by == 0.0:
         for at in range(data.size):
             x[at] = data[at]
@@ -213,7 +213,7 @@ def _sketch_csr(
         squared = _entries(row, divisor[i] if divisor.size > 0 else 0.0, single, x)
         c[:] = 0.0
         fours = row.size - row.size % 4
-        for at in range(0, fours, 4):  # four rows of V for one look at the sums
+        for at in range(0, fours, 4):  # four rows of V for each load of the sums
             y, z, u, w = x[at], x[at + 1], x[at + 2], x[at + 3]
             p, q, r, s = V[columns[at]], V[columns[at + 1]], V[columns[at + 2]], V[columns[at + 3]]
             for j in range(d):

@@ -1,4 +1,4 @@
-"""``fa.build`` and ``fa.open``: stores that carry the index of ``FAS()``."""
+"""Build, open and verify stores that contain the index of ``FAS()``: ``fa.build``, ``fa.open``, ``fa.verify``."""
 
 from __future__ import annotations
 
@@ -38,36 +38,36 @@ def build(
 ) -> Store:
     """Build a store: the sample model of the paper (Proposition 1) on disk, larger than memory.
 
-    Reads the source once, in blocks of rows; each becomes a shard with both orientations and its sum trees. Works in
-    a directory beside ``path`` and renames it when all is written and synced, so that a build appears whole or not at
-    all, and an interrupted one leaves nothing.
+    Reads the source once, in blocks of rows. Each block becomes a shard with both orientations and its sum trees. The
+    store is written to a temporary directory beside ``path``, which is renamed when everything is written and synced.
+    So a build appears whole or not at all, and an interrupted one leaves nothing behind.
 
     Parameters
     ----------
     source : array, sparse matrix, path, iterator of row blocks, Dask array or data frame
         Anything that :func:`fastanchors.io.open_source` reads. The workers of a Dask source write the shards.
     path : str or path
-        The directory to make; for a Dask source one that all workers share. Or an address of an object storage,
+        The directory to create; for a Dask source one that all workers share. Or an address in object storage,
         such as ``s3://bucket/x.store``.
     normalize : "l1" or None
-        ``"l1"`` for the view with rows of unit l1 norm; ``None`` takes signed entries too.
+        ``"l1"`` for the view with rows of unit l1 norm; ``None`` also accepts signed entries.
     columns : bool
-        False leaves out the column side: less space, no draws from columns.
+        False omits the column side: less space, but no draws from columns.
     memory_limit : int
         Bytes the build may hold at a time (besides the interpreter itself).
     overwrite : bool
-        Replace a store that is there already, in one step at the end; no other writer may have it open.
+        Replace an existing store, in one step at the end; no other writer may have it open.
     progress : callable or None
         Called with a :class:`~fastanchors.store.Progress` after each shard, from the calling thread.
     directions : int
-        Directions whose coordinates are kept for noise-aware seeks of up to ``directions`` + 1 anchors.
+        Number of directions whose coordinates are kept, for noise-aware seeks of up to ``directions`` + 1 anchors.
     sidecars : sequence of Sidecar or None
-        Further files to make from the same blocks. By default the index of ``FAS()``, which makes seeks quick; ``()``
+        Further files to make from the same blocks. By default the index of ``FAS()``, which makes seeks fast; ``()``
         for none.
     metadata : dict or None
-        Kept in the manifest (JSON).
+        Stored in the manifest (JSON).
     n_jobs : int or None
-        Number of threads; None for the cores that this process may use. The store does not depend on it.
+        Number of threads; None for all cores that this process may use. The store does not depend on it.
     **options
         Passed on to the reader, such as ``row_names`` or ``variable``.
 
@@ -115,12 +115,12 @@ def open(
         The directory that :func:`fastanchors.build` made, or an address such as ``s3://bucket/x.store``, whose files
         are fetched into a local cache when they are needed.
     mode : "r" or "r+"
-        ``"r"`` to read the state committed last; ``"r+"`` to change it, one writer at a time.
+        ``"r"`` to read the last committed state; ``"r+"`` to change it, one writer at a time.
     memory_limit : int
-        Bytes of changed pages and of shards in the making that a writer may hold before it compacts.
+        Bytes of changed pages and unfinished shards that a writer may hold before it compacts.
     sidecars : sequence of Sidecar classes or None
-        The kinds of sidecars that a writer keeps up to date, by default the index of ``FAS()``; others are left out of
-        what it writes.
+        The kinds of sidecars that a writer keeps up to date, by default the index of ``FAS()``; it does not write
+        others.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def open(
 
 
 def verify(path: str | os.PathLike[str], *, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
-    """Check a store whole: manifest, checksums of every file, the journal, names, every sum of every tree, the index.
+    """Check a whole store: manifest, checksums of every file, the journal, names, every sum of every tree, the index.
 
     Reads every byte once and holds one shard in memory at a time. Run it while no writer compacts the store.
 
@@ -147,7 +147,7 @@ def verify(path: str | os.PathLike[str], *, progress: Callable[[int, int], None]
     path : str or path
         The directory of the store, or its address.
     progress : callable or None
-        Called after each shard with the number of rows checked and the number of all.
+        Called after each shard with the number of rows checked and the total number of rows.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def verify(path: str | os.PathLike[str], *, progress: Callable[[int, int], None]
     Raises
     ------
     CorruptStoreError
-        Where something is wrong; the message names the file.
+        If something is wrong; the message names the file.
 
     Examples
     --------
