@@ -93,7 +93,7 @@ def without(
 
 
 def _undisturbed(run: Run, fresh: Coreset, norms: NDArray[np.float64], bounds: NDArray[np.float64]) -> int:
-    """Number of leading steps that stay valid: no row tied at them has changed, no changed row can affect them."""
+    """Number of leading steps that stay valid: no row tied at them has changed, and no changed row can affect them."""
     stands = len(run)
     for t, tied in enumerate(run.tied):
         if np.isin(tied, fresh.indices, assume_unique=True).any():

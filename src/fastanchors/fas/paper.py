@@ -82,9 +82,9 @@ class PaperFAS:
     alpha
         The constant α ≤ 1 of "every anchor is the extreme row of a random direction with probability above α/k".
     sizes
-        ``"practical"`` draws 20·k rows and columns for FKV and estimates M̃ to ζ = ε/k, the average error for random
-        directions. ``"theorem"`` takes the sizes proved sufficient in the worst case, and raises ``TooLargeError`` with
-        the sizes if they do not fit in memory, which is usual for k > 1.
+        ``"practical"`` draws 20·k rows and columns for FKV and estimates M̃ to ζ = ε/k, enough for random directions
+        on average. ``"theorem"`` takes the sizes proved sufficient in the worst case, and raises ``TooLargeError`` with
+        the sizes if they are infeasible, which is usual for k > 1.
     rows, columns
         Sizes of FKV that replace either.
     eps, eps_V, eps_U, zeta, eta, gamma, directions, draws

@@ -151,7 +151,8 @@ class _Seek:
         """An index made now, and how; None if the budget is too small.
 
         The engine makes it if the rows are noisy and cheap to read, or if a pass exceeds the budget and norms are
-        known: it starts with the largest and may need few rows. Otherwise it is made in one pass.
+        known: it starts with the largest and may need few rows. One pass is better for rows that are too many to read
+        twice or have a hull.
         """
         data, m = self.data, self.data.shape[0]
         if data.budget is None and data.at_hand and noisy(data.shape, lambda: data.rows(some_rows(m))):
@@ -166,7 +167,7 @@ class _Seek:
         return (index, "made now by the engine") if index.proved else None
 
     def _in_one_pass(self, steps: int, *, keep: bool = True) -> Index | None:
-        """An index made now; None if the budget does not cover a pass, a pilot and as many rows again."""
+        """An index made now; None if the budget does not cover a pass, a pilot and as many doubtful rows."""
         m = self.data.shape[0]
         pilot = min(m, PILOT, (self.data.left - m) // 2)
         if pilot < min(m, _LEAST_PILOT * steps):
