@@ -1,17 +1,17 @@
-"""Sample access to the co-occurrence of words, composed from the document-word matrix and never formed.
+"""Sample access to the co-occurrence of words, computed from the document-word matrix and never formed.
 
-Q_vw counts how often two different tokens of a document are the words v and w. From counts H (documents × words) with
-lengths n, after Arora et al. (*A practical algorithm for topic modeling with provable guarantees*, ICML 2013),
+Q_vw counts how often two different tokens of a document are the words v and w. For counts H (documents × words) with
+lengths n, following Arora et al. (*A practical algorithm for topic modeling with provable guarantees*, ICML 2013),
 
     Q = H̃ᵀ·H̃ − diag(Σ_d Ĥ_d),    H̃_d = H_d / √(n_d − 1),    Ĥ_d = H_d / (n_d − 1):
 
-the second term takes out the pairs of a token with itself, which would make every word its own best company. The row
-sums are the counts of the words. The paper divides by n_d once more, so that all documents weigh the same; here all
-tokens do, otherwise notes of ten words decide the company of most words. Either is unbiased for its own mixture
-of documents. The rows Q_w/s_w, the law of a word's company, are the data points here.
+the second term removes the pairs of a token with itself; otherwise every word would co-occur most with itself. The row
+sums s are the counts of the words. The paper divides by n_d once more, so that all documents have the same weight. Here
+all tokens have the same weight; otherwise notes of ten words would dominate the rows of most words. Either is unbiased
+for its own mixture of documents. The data points are the rows Q_w/s_w, the distributions of co-occurring words.
 
-As V × V numbers Q does not fit in memory for the vocabularies people have; H does. A product costs two
-products with H, a row as many operations as its documents have words, and only a few rows are held at a time.
+For usual vocabularies, Q with its V × V numbers does not fit in memory; H does. A product costs two products with H. A
+row costs as many operations as its documents have words. Only a few rows are held at a time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BLOCK_BYTES = 1 << 25
 class Cooccurrence(SampleAccess):
     """The rows Q_w/s_w of the ``words`` given (by default every word that has a row), as an object with sample access.
 
-    Documents with fewer than two tokens tell nothing about company and are left out. Memory: two copies of the
+    Documents with fewer than two tokens have no co-occurrence and are left out. Memory: two copies of the
     counts in float64, and one block of rows at a time.
     """
 
@@ -72,7 +72,7 @@ class Cooccurrence(SampleAccess):
     def shape(self) -> tuple[int, int]:
         return self.words.size, self._H.shape[1]
 
-    # --- products: what solvers need ----------------------------------------------------------------------------------
+    # --- products that solvers need -----------------------------------------------------------------------------------
 
     def dot(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """Q̄·V by two sparse products."""
@@ -93,14 +93,14 @@ class Cooccurrence(SampleAccess):
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def rows(self, indices: ArrayLike) -> sp.csr_array:
-        """Those rows, sparse."""
+        """The given rows, sparse."""
         at = check_index(indices, self.shape[0], name="row").reshape(-1)
         self.cost.rows_read += at.size
         block = self._C[at] @ self._H
         own = (self._diagonal[at], (np.arange(at.size), self.words[at]))
         block = sp.csr_array(block - sp.csr_array(own, shape=block.shape))
         block.data /= np.repeat(self._sums[at], np.diff(block.indptr))
-        np.maximum(block.data, 0.0, out=block.data)  # a word once in each of its documents: h² − h is 0 up to rounding
+        np.maximum(block.data, 0.0, out=block.data)  # h² − h is 0 up to rounding if all counts h of a word are 1
         return block
 
     def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, sp.csr_array]]:
@@ -111,7 +111,7 @@ class Cooccurrence(SampleAccess):
 
     @cached_property
     def _norms(self) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-        """Squared norms of rows and of columns, and the non-zeros: one pass over all rows."""
+        """Squared norms of rows and of columns, and the number of non-zeros, from one pass over all rows."""
         squared_rows, squared_columns, entries = np.empty(self.shape[0]), np.zeros(self.shape[1]), 0
         for start, block in self.blocks():
             squares = block.power(2)

@@ -1,4 +1,4 @@
-"""Corpora: word counts with their vocabulary, from texts in memory or files, counts, frames and stores."""
+"""Read corpora: word counts with their vocabulary, from texts in memory or files, counts, frames and stores."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from ._tokens import Tokenizer, count_texts, count_with, strip_html
 
 __all__ = ["Corpus", "as_corpus", "as_texts", "beginnings", "document_counts", "is_texts", "read_corpus"]
 
-_FEW = 10  # documents, too few to leave out words for being in one only; columns, too few for words
+_FEW = 10  # with fewer documents, words in one document are kept; fewer columns are not a table of word counts
 _ENTRIES = 1 << 22
-_LOOKED_AT = 2000  # documents from which the language is told
-_BEGINNING = 400  # characters of a text that are kept to be shown
+_LOOKED_AT = 2000  # documents from which the language is detected
+_BEGINNING = 400  # characters of a text that are kept for display
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Counts (documents × words, CSR), the words, and names and beginnings of the documents where there are any.
+    """Counts (documents × words, CSR), the words, and names and beginnings of the documents if there are any.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Corpus:
     vocabulary: list[str] | None
     documents: list[str] | None
     name: str
-    notes: tuple[str, ...] = ()  # what a reader should know: where the words come from, documents without any
+    notes: tuple[str, ...] = ()  # for the user: source of the words, documents without words
     texts: list[str] | None = None
 
 
@@ -79,28 +79,28 @@ def read_corpus(
     column, title : str, int or None
         The columns of the texts and of their names: by name, or by number from 0.
     header : bool or None
-        Whether a ``.csv`` or ``.tsv`` file begins with names of columns; None looks at its first line.
+        Whether a ``.csv`` or ``.tsv`` file begins with names of columns; None determines this from its first line.
     vocab : path, sequence or None
-        For counts, the words: a file with one per line, or a sequence. Without it the file of the usual name beside
-        the counts is taken (``vocab.txt``, ``<name>.vocab``, ``vocab.<rest>`` of ``docword.<rest>``) if its words fit
-        the counts; the ``notes`` of the corpus tell.
+        For counts, the words: a file with one per line, or a sequence. By default the file of the usual name beside
+        the counts is used (``vocab.txt``, ``<name>.vocab``, ``vocab.<rest>`` of ``docword.<rest>``) if its words fit
+        the counts; the ``notes`` of the corpus state this.
     format
-        The format, where the name of the file does not tell.
+        The format, if the name of the file does not determine it.
     encoding, errors : str
-        Of texts and tables. Bytes that are not in the encoding are refused, or with ``errors="replace"`` replaced and
+        Encoding of texts and tables. Invalid bytes raise an error, or with ``errors="replace"`` are replaced and
         counted in the notes.
     min_df, max_df : int or None, float
-        Words in fewer than ``min_df`` documents, or in more than the share ``max_df``, are left out. By default words
-        in one document only, unless there are fewer than ten documents or they are in a store.
+        Words in fewer than ``min_df`` documents, or in more than the fraction ``max_df``, are left out. By default
+        words in only one document are left out, unless there are fewer than ten documents or they are in a store.
     stop_words : str, Path or None
         A language (english, german, french, spanish, italian, portuguese, dutch), a file with one word per line, or
-        None. They are left out, of counts too where the words are known.
+        None. They are left out, also from counts if the words are known.
     ngrams : int
-        Runs of up to so many words count as words.
+        Sequences of up to this many words count as words.
     html : bool
-        Whether tags are taken out of the texts.
+        Whether tags are removed from the texts.
     vectorizer
-        Scikit-learn vectoriser or None Counts the words instead; stop words and n-grams are then its own affair.
+        A scikit-learn vectoriser that counts the words instead, or None; it then handles stop words and n-grams.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def read_corpus(
         counts = _stored_counts(source)
         words = _names(vocab if isinstance(vocab, list) else source.column_names)
         documents = _names(source.row_names)
-        given["min_df"] = min_df or 0  # words that a growing store has once may come again
+        given["min_df"] = min_df or 0  # a word that occurs once in a growing store may occur again
     else:
         options = {} if vocab is None else {_vocab_option(path, format): vocab}
         source = open_source(path, format=format, **options)
@@ -153,12 +153,12 @@ def is_texts(source: Any) -> bool:
 
 
 def _begins_with_texts(values: Any) -> bool:
-    """Whether there is a text among the first values; some may be missing."""
+    """Whether any of the first values is a text; some may be missing."""
     return any(isinstance(value, str) for value in values[:_FEW])
 
 
 def as_corpus(source: Any, *, vocabulary: Sequence[str] | None = None, **options: Any) -> Corpus:
-    """The corpus that ``source`` stands for.
+    """Convert ``source`` to a corpus.
 
     Texts (a list of strings, a column of a frame) and paths take the ``options`` of :func:`read_corpus`; so does a
     frame with its ``column`` of texts, and perhaps their ``title``. Counts (an array, sparse matrix, frame, store or
@@ -171,7 +171,7 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | None = None, **options
     vocabulary
         A name for each column of counts.
     **options
-        Those of :func:`read_corpus`, for texts and paths.
+        Options of :func:`read_corpus`, for texts and paths.
 
     Examples
     --------
@@ -205,7 +205,7 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | None = None, **options
 
 
 def _refuse_frame_of_texts(source: Any) -> None:
-    """Raise where a frame has a column of texts. One column of names beside many numbers is a table of counts."""
+    """Raise if a frame has a column of texts. One column of names beside many numbers is a table of counts."""
     if not is_labelled(source) or not hasattr(source, "columns"):
         return
     texts = _text_columns(source)
@@ -236,7 +236,7 @@ def _frame_column(frame: Any, column: str | int) -> Any:
 
 
 def as_texts(source: Any) -> list[str]:
-    """The texts of what :func:`is_texts`; something else among them is refused."""
+    """The texts of a source that :func:`is_texts` accepts; other values among them raise an error."""
     for at, text in enumerate(source):
         if not isinstance(text, str):
             raise InvalidTypeError(f"document {at} is no text but a {type(text).__name__}; put '' for what is missing")
@@ -269,7 +269,7 @@ def _of_texts(
 
 
 def beginnings(texts: list[str], html: bool) -> list[str]:
-    """The first words of each text, for people to look at."""
+    """The beginning of each text, for display."""
     return [(strip_html(text) if html else text)[:_BEGINNING] for text in texts]
 
 
@@ -279,16 +279,16 @@ def _empty(counts: sp.csr_array) -> list[str]:
 
 
 def _language_notes(texts: list[str], stop_words: str | Path | None, html: bool) -> list[str]:
-    """What to say where the stop words are not those of the texts' language."""
+    """A note if the stop words are not those of the texts' language."""
     given = str(stop_words).lower()
-    if given not in LANGUAGES:  # none, or a list of one's own
+    if given not in LANGUAGES:  # none, or a custom list
         return []
     step = max(1, len(texts) // _LOOKED_AT)
     split, seen = Tokenizer(html=html), {}  # type: tuple[Tokenizer, dict[str, float]]
     for text in texts[::step]:
         for word in split(text):
             seen[word] = seen.get(word, 0) + 1
-    if sum(seen.values()) < 200:  # too little to tell
+    if sum(seen.values()) < 200:  # too few words to detect the language
         return []
     language = likely_language(seen)
     if language is None:
@@ -299,7 +299,7 @@ def _language_notes(texts: list[str], stop_words: str | Path | None, html: bool)
 
 
 def _stored_counts(matrix: RowMatrix) -> sp.csr_array:
-    """The counts of a matrix, as stored: those of an l1 view are divided by nothing again."""
+    """The counts of a matrix as stored; for an l1 view, the raw counts without normalisation."""
     if isinstance(matrix, ArrayMatrix) and matrix.is_sparse and matrix.checked and matrix.normalize is None:
         return sp.csr_array(matrix.data)  # without a copy
     blocks = []
@@ -314,7 +314,7 @@ def _stored_counts(matrix: RowMatrix) -> sp.csr_array:
 
 
 def _stacked(blocks: list[sp.csr_array]) -> sp.csr_array:
-    """The blocks below each other; each is let go as soon as it is copied."""
+    """The blocks stacked vertically; each is released as soon as it is copied."""
     if len(blocks) == 1:
         return blocks[0]
     rows, columns = sum(block.shape[0] for block in blocks), blocks[0].shape[1]
@@ -344,7 +344,7 @@ def _vocab_option(path: Path, format: str | None) -> str:
 
 
 def document_counts(counts: sp.csr_array) -> NDArray[np.int64]:
-    """In how many documents each word occurs; a bounded number of entries at a time."""
+    """The number of documents of each word; computed with a bounded number of entries at a time."""
     result = np.zeros(counts.shape[1], dtype=np.int64)
     for start in range(0, counts.nnz, _ENTRIES):
         at = slice(start, start + _ENTRIES)
@@ -353,7 +353,7 @@ def document_counts(counts: sp.csr_array) -> NDArray[np.int64]:
 
 
 def _kept(corpus: Corpus, *, min_df: int | None, max_df: float, stop_words: str | Path | None) -> Corpus:
-    """Without the words that are too rare, too common, or on the list."""
+    """The corpus without words that are too rare, too common, or stop words."""
     counts, words, stop = corpus.counts, corpus.vocabulary, stop_word_list(stop_words)
     documents = document_counts(counts)
     if min_df is None:

@@ -1,12 +1,13 @@
-"""Mixtures of given laws that explain counts best: the topics of a document, by the multinomial likelihood.
+"""Fit mixtures of given distributions to counts by maximum likelihood, such as the topics of a document.
 
-For a document with counts h over the words and laws φ_t (topics), the mixture c on the simplex maximises
+For a document with word counts h and word distributions φ_t (topics), the mixture c on the simplex maximises
 
     Σ_w h_w·log Σ_t c_t·φ_tw + Σ_t a_t·log c_t,
 
-the likelihood with a Dirichlet prior of a_t pseudo-tokens. The objective is concave. Expectation–maximisation
-multiplies c_t by G_t/Σ_u c_u·G_u, where G is the gradient; raised to a power below 2 the factors still converge, and
-take fewer rounds. At any c the objective is at most max G − Σ c·G below its maximum, which tells when to stop.
+the multinomial log-likelihood with a Dirichlet prior of a_t pseudo-tokens. The objective is concave.
+Expectation–maximisation multiplies c_t by G_t/Σ_u c_u·G_u, where G is the gradient. With factors raised to a power
+below 2 it still converges, in fewer rounds. At any c the objective is at most max G − Σ c·G below its maximum; this is
+the stopping criterion.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from .._parallel import map_ranges
 
 __all__ = ["PRIOR_TOKENS", "fit_proportions", "mixtures", "word_probabilities"]
 
-PRIOR_TOKENS = 1.0  # the prior of a document's mixture weighs as much as one token of the corpus at large
+PRIOR_TOKENS = 1.0  # weight of the prior of a document's mixture: one token of the whole corpus
 _ROUNDS = 100
-_GAP = 1e-2  # per token, in nats: how far below its maximum the likelihood may stay
-_DOCUMENTS = 256  # least number of documents worth a thread
-_ENTRIES = 1 << 16  # non-zero counts looked at together
+_GAP = 1e-2  # nats per token: how far below its maximum the log-likelihood may stay
+_DOCUMENTS = 256  # smallest number of documents for a thread
+_ENTRIES = 1 << 16  # non-zero counts processed together
 
 
 def mixtures(
@@ -38,16 +39,16 @@ def mixtures(
     gap: float = _GAP,
     start: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """documents × k, rows sum to one; zero rows for documents without words that any topic has.
+    """documents × k, rows sum to one; zero rows for documents without any word of the topics.
 
     Parameters
     ----------
     counts
-        Csr_array documents × words.
+        Documents × words, a ``csr_array``.
     topics
-        Ndarray k × words, laws.
+        k × words, distributions of words.
     share
-        Ndarray k, sums to one; the prior is :data:`PRIOR_TOKENS` tokens shared out like this.
+        Length k, sums to one; the prior is :data:`PRIOR_TOKENS` tokens in these proportions.
     gap : float
         How far below its maximum the log-likelihood may stay, per token.
     start : ndarray
@@ -57,7 +58,7 @@ def mixtures(
     share = np.asarray(share, dtype=np.float64)
     result = np.tile(share, (counts.shape[0], 1))
     if start is not None and start.shape[1:] == share.shape:
-        rows = np.flatnonzero(start.min(axis=1) > 0)  # a weight of zero would stay
+        rows = np.flatnonzero(start.min(axis=1) > 0)  # a weight of zero would stay zero
         result[rows] = start[rows]
     prior = PRIOR_TOKENS * share
 
@@ -82,8 +83,9 @@ def fit_proportions(
 ) -> None:
     """Improve the proportions ``weights`` (rows × k) of the ``laws`` (words × k) for each sparse row, in place.
 
-    Words that no law has are passed over; a row without any other gets zero weights. The laws of a word enter relative
-    to their largest, which changes nothing, in single precision: half the memory traffic, which is most of the cost.
+    Words with probability zero in all laws are skipped; a row with no other words gets zero weights. The laws of a word
+    are divided by their largest, which does not change the result, and kept in single precision: this halves the memory
+    traffic, which is most of the cost.
     """
     k = laws.shape[1]
     longest = 0

@@ -1,4 +1,4 @@
-"""Stop words by language: words that every text has, whatever it is about."""
+"""Lists of stop words by language: common words that carry no information about the topic of a text."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ _LISTS = {
 }
 
 LANGUAGES = ("english", *_LISTS)
-_ENOUGH = 0.05  # share of the tokens that stop words have in any text of their language, with room
+_ENOUGH = 0.05  # stop words are at least this fraction of the tokens of any text in their language, with a margin
 
 
 def stop_word_list(stop_words: str | Path | None) -> frozenset[str]:
-    """The list of a language, or of a file with one word per line; None and ``"none"`` give none."""
+    """The stop words of a language, or of a file with one word per line; empty for None and ``"none"``."""
     if stop_words is None or stop_words == "none":
         return frozenset()
     if isinstance(stop_words, str) and stop_words.lower() in LANGUAGES:
@@ -86,7 +86,7 @@ def _language(name: str) -> frozenset[str]:
 
 
 def likely_language(counts: dict[str, float]) -> str | None:
-    """The language whose stop words make up most of these tokens, or None where none has its usual share."""
+    """The language whose stop words make up most of these tokens, or None if that fraction is too small."""
     total = sum(counts.values())
     shares = {name: sum(counts.get(word, 0) for word in _language(name)) / max(total, 1) for name in LANGUAGES}
     best = max(shares, key=lambda name: shares[name])

@@ -1,4 +1,4 @@
-"""Texts as words: what a word is, which are left out, and how often each occurs."""
+"""Split texts into words, remove stop words, and count the words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..errors import InvalidInputError, InvalidTypeError
 __all__ = ["Tokenizer", "count_texts", "count_vocabulary", "count_with", "strip_html"]
 
 _WORD = re.compile(r"[^\W\d_](?:[\w'-]*[^\W_])?")
-_CONTRACTION = re.compile(r"(?:n't|'ll|'re|'ve|'m|'d)$")  # don't, we'll: made of stop words alone
+_CONTRACTION = re.compile(r"(?:n't|'ll|'re|'ve|'m|'d)$")  # don't, we'll: made of stop words only
 _HIDDEN = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 
@@ -29,8 +29,8 @@ def strip_html(text: str) -> str:
 class Tokenizer:
     """Splits a text into lower-case words of two letters or more.
 
-    A possessive ``'s`` is taken off (``labour's`` is ``labour``). Words of the ``stop`` list go, and with them
-    contractions of such words (``don't``, ``it's``). With ``ngrams`` = n, runs of up to n of the words left count too.
+    A possessive ``'s`` is removed (``labour's`` is ``labour``). Words of the ``stop`` list are removed, as are
+    contractions of such words (``don't``, ``it's``). With ``ngrams`` = n, runs of up to n remaining words count too.
     """
 
     def __init__(self, stop: frozenset[str] = frozenset(), *, ngrams: int = 1, html: bool = False) -> None:
@@ -64,7 +64,7 @@ def count_texts(
 def count_vocabulary(
     texts: Sequence[str], analyzer: Callable[[str], list[str]], vocabulary: Sequence[str]
 ) -> sp.csr_array:
-    """Counts of those words alone."""
+    """Counts of the words of ``vocabulary`` only."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     counter = CountVectorizer(analyzer=analyzer, dtype=np.int32, vocabulary={w: j for j, w in enumerate(vocabulary)})
@@ -72,14 +72,14 @@ def count_vocabulary(
 
 
 def count_with(vectorizer: Any, texts: Sequence[str], *, fit: bool) -> tuple[sp.csr_array, list[str] | None]:
-    """Counts by a scikit-learn vectoriser; of one with weights (tf-idf) the counts beneath them are taken."""
+    """Counts by a scikit-learn vectoriser; for one with weights (tf-idf), the unweighted counts."""
     from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
     if isinstance(vectorizer, type):
         raise InvalidTypeError(f"vectorizer must be an object, such as {vectorizer.__name__}(), not the class itself")
     if isinstance(vectorizer, HashingVectorizer) and (vectorizer.alternate_sign or vectorizer.norm is not None):
         raise InvalidInputError("a HashingVectorizer counts words with alternate_sign=False and norm=None only")
-    if isinstance(vectorizer, CountVectorizer):  # TfidfVectorizer is one
+    if isinstance(vectorizer, CountVectorizer):  # includes TfidfVectorizer
         counted = (CountVectorizer.fit_transform if fit else CountVectorizer.transform)(vectorizer, texts)
     elif hasattr(vectorizer, "transform"):
         counted = vectorizer.fit_transform(texts) if fit else vectorizer.transform(texts)

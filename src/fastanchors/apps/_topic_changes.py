@@ -1,4 +1,4 @@
-"""What has changed between two topic models of a growing corpus."""
+"""Compare two topic models of a growing corpus."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ._topics import Topics
 
 __all__ = ["TopicChanges", "topic_changes"]
 
-_SAME = 0.25  # total variation below which a topic is the same, and
-_OTHER = 0.6  # above which it is another
+_SAME = 0.25  # total variation up to which a topic is the same
+_OTHER = 0.6  # total variation from which it is a different topic
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class TopicChanges:
     Attributes
     ----------
     same, moved
-        Pairs (topic before, topic after); moved ones have changed their words.
+        Pairs (topic before, topic after); the words of moved topics have changed.
     new
-        Topics after that none before is like.
+        Topics of the later model without a similar earlier topic.
     gone
-        Topics before that none after is like.
+        Topics of the earlier model without a similar later topic.
     distances
         Total variation, 0 … 1, of each pair in ``same`` and ``moved``.
 
@@ -49,9 +49,9 @@ class TopicChanges:
 
 
 def topic_changes(before: Topics, after: Topics) -> TopicChanges:
-    """Match the topics of two models by the total variation of their laws.
+    """Match the topics of two models by the total variation of their word distributions.
 
-    Words are matched by name; those that only one of the models has count as the difference they are.
+    Words are matched by name; words that only one of the models has count in full as a difference.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def topic_changes(before: Topics, after: Topics) -> TopicChanges:
     known = place >= 0
     laws = np.zeros((len(before.topics), sizes[1]))
     laws[:, place[known]] = before.topics[:, known]
-    lost = 1 - laws.sum(axis=1)  # on words that the other model lacks
+    lost = 1 - laws.sum(axis=1)  # probability of words that the other model lacks
     gaps = np.array([(np.abs(law - after.topics).sum(axis=1) + rest) / 2 for law, rest in zip(laws, lost, strict=True)])
     old, new = linear_sum_assignment(gaps)
     pairs = {(int(i), int(j)): float(gaps[i, j]) for i, j in zip(old, new, strict=True) if gaps[i, j] < _OTHER}

@@ -1,4 +1,4 @@
-"""Topics on disk: the model itself, tables for other programs, and what pyLDAvis shows."""
+"""Save and load topic models, write tables for other programs, and prepare the input of pyLDAvis."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _NUMBERS = ("tokens", "uniqueness", "min_documents", "candidates", "seconds")
 
 
 def save_topics(model: Topics, path: str | os.PathLike[str], *, text_options: dict[str, Any] | None = None) -> None:
-    """Write the model to an ``.npz`` file: arrays and one JSON record; complete or not at all.
+    """Write the model to an ``.npz`` file atomically: arrays and one JSON record.
 
-    ``text_options`` are kept with it: how texts were split into words.
+    ``text_options``, the way texts were split into words, are saved with it.
 
     Parameters
     ----------
     model
-        What :func:`topics` found.
+        The result of :func:`topics`.
     path
         The file to write.
     text_options
-        How texts were counted, kept for new documents.
+        How texts were counted, saved for new documents.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def is_topics(path: str | os.PathLike[str]) -> bool:
 
 
 def load_topics(path: str | os.PathLike[str]) -> Topics:
-    """A model that :func:`save_topics` wrote.
+    """Load a model that :func:`save_topics` wrote.
 
     Parameters
     ----------
@@ -128,14 +128,14 @@ def save_table(
     columns: Sequence[str],
     corner: str = "document",
 ) -> None:
-    """A table with names of rows and columns as ``.csv`` or ``.parquet``; complete or not at all.
+    """Write a table with names of rows and columns atomically, as ``.csv`` or ``.parquet``.
 
     Parameters
     ----------
     values
         The numbers, rows × columns.
     path
-        The file to write; its suffix tells the format.
+        The file to write; its suffix determines the format.
     rows, columns
         Names of rows and columns.
     corner
@@ -181,7 +181,7 @@ def _write_parquet(path: Path, values: NDArray[np.float64], rows: Any, columns: 
 
 
 def _distinct(names: Sequence[str], taken: str) -> list[str]:
-    """The names, with numbers where one comes twice: Parquet readers want distinct columns."""
+    """The names, with numbers added to duplicates: Parquet readers need distinct columns."""
     seen = {taken}
     result = []
     for name in names:
@@ -199,11 +199,11 @@ def pyldavis(model: Topics, source: Any, **options: Any) -> dict[str, Any]:
     Parameters
     ----------
     model
-        What :func:`topics` found.
+        The result of :func:`topics`.
     source
-        The documents it was made of.
+        The documents that it was fitted to.
     **options
-        Those of :func:`read_corpus`.
+        Options of :func:`read_corpus`.
 
     Examples
     --------

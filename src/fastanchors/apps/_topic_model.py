@@ -1,4 +1,4 @@
-"""Topics in scikit-learn's conventions, and the number of topics by the likelihood of unseen documents."""
+"""The scikit-learn topic estimator, and the choice of the number of topics by held-out likelihood."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TopicCurve:
     numbers
         The values of k tried.
     scores
-        Log-likelihood per word of a fifth of the documents (half of each told, the other half scored).
+        Log-likelihood per word of a fifth of the documents (half of each gives its mixture, the other half is scored).
     errors
         Their standard errors.
     chosen
@@ -71,11 +71,11 @@ def topic_curve(
     numbers
         The values of k to try; by default from 5 upwards until two in a row are no better than the best.
     rng
-        Which documents are held out.
+        Determines which documents are held out.
     vocabulary
         A name for each column of counts.
     **options
-        Those of :func:`read_corpus`, for texts and paths.
+        Options of :func:`read_corpus`, for texts and paths.
 
     Examples
     --------
@@ -114,25 +114,25 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     Parameters
     ----------
     n_topics : int or "auto"
-        How many; ``"auto"`` takes the smallest number that unseen documents find about as likely as the best
-        (:func:`fastanchors.apps.topic_curve`).
+        Number of topics; ``"auto"`` takes the smallest number whose held-out likelihood is within one standard error
+        of the best (:func:`fastanchors.apps.topic_curve`).
     support, min_documents, selection, recovery, refine
         As in :func:`fastanchors.apps.topics`.
     vectorizer
-        Scikit-learn vectoriser or None Counts the words of texts; None takes the library's own way.
+        A scikit-learn vectoriser that counts the words of texts; None for the library's own tokenizer.
     stop_words, min_df, max_df, ngrams, html
         For texts, as in :func:`fastanchors.apps.read_corpus`.
 
     Attributes
     ----------
     components_ : ndarray, topics × words
-        The law of the words in each topic; rows sum to one.
+        The distribution of the words in each topic; rows sum to one.
     topics_ : Topics
         The whole result, with words, anchors, shares and coherence.
     vocabulary_
-        List of str or None
+        The words, a list of str, or None.
     n_features_in_
-        Int
+        Number of words.
     curve_ : TopicCurve
         Only with ``n_topics="auto"``.
 
@@ -196,12 +196,12 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return mixtures(self._counts(X), self.components_, self.topics_.share)
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
-        """The laws of words that mixtures stand for."""
+        """The word distributions that correspond to mixtures."""
         check_is_fitted(self)
         return np.asarray(X) @ self.components_
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Log-likelihood per word: one half of each document tells its mixture, the other half is scored."""
+        """Log-likelihood per word: one half of each document determines its mixture, the other half is scored."""
         check_is_fitted(self)
         return completion(self._counts(X), self.components_, self.topics_.share)[0]
 

@@ -1,4 +1,4 @@
-"""Sweeps of expectation–maximisation that improve topics by the likelihood, and what they are judged by."""
+"""Refine topics by sweeps of expectation–maximisation, and score them by held-out likelihood."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ._mixtures import mixtures, word_probabilities
 
 __all__ = ["best_sweeps", "completion", "document_scores", "refined"]
 
-_SWEEPS = 20  # of refine="auto", at most
-_HELD = 0.1  # share of the documents it is judged on
-_GAIN = 1e-4  # in log-likelihood per word, that is worth another sweep
-_PRIOR = 0.01  # counts of every word in every topic, on average: no word becomes impossible
+_SWEEPS = 20  # at most, for refine="auto"
+_HELD = 0.1  # fraction of the documents held out to score them
+_GAIN = 1e-4  # in log-likelihood per word, below which the sweeps stop
+_PRIOR = 0.01  # mean pseudo-count of a word in a topic, so that no word gets probability zero
 
 Laws = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -25,10 +25,10 @@ Laws = tuple[NDArray[np.float64], NDArray[np.float64]]
 def completion(
     counts: sp.csr_array, topics: NDArray[np.float64], share: NDArray[np.float64], *, rng: RngLike = 0
 ) -> tuple[float, float]:
-    """Log-likelihood per word of one half of each document, with the mixture told by its other half.
+    """Log-likelihood per word of one half of each document, with the mixture estimated from its other half.
 
-    The halves are drawn word by word. Returns the mean and its standard error over documents. Words that no topic has
-    are left out.
+    The halves are drawn token by token. Returns the mean and its standard error over documents. Words that are in no
+    topic are left out.
     """
     each, tokens = document_scores(counts, topics, share, rng=rng)
     if tokens.sum() == 0:
@@ -41,7 +41,7 @@ def completion(
 def document_scores(
     counts: sp.csr_array, topics: NDArray[np.float64], share: NDArray[np.float64], *, rng: RngLike = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For each document the log-likelihood of the half of its words that is scored, and how many these are."""
+    """For each document, the log-likelihood of the half of its tokens that is scored, and their number."""
     seen, hidden = _halves(counts, as_generator(rng))
     weights = mixtures(seen, topics, share)
     weights[~weights.any(axis=1)] = share
@@ -64,11 +64,11 @@ def _halves(counts: sp.csr_array, rng: np.random.Generator) -> tuple[sp.csr_arra
 
 
 def best_sweeps(counts: sp.csr_array, fit: Callable[[sp.csr_array], Laws]) -> int:
-    """How many sweeps make unseen documents most likely.
+    """The number of sweeps that maximises the likelihood of held-out documents.
 
-    ``fit`` finds topics in nine tenths of the documents, which are swept over as long as the likelihood of the others
-    (:func:`completion`) grows. The likelihood of words and the coherence of top words are not the same thing: on real
-    texts sweeps often gain one and cost the other.
+    ``fit`` finds topics in nine tenths of the documents. Sweeps over these continue as long as the likelihood of the
+    others (:func:`completion`) grows. On real texts, sweeps often increase the likelihood of the words but decrease the
+    coherence of the top words.
     """
     held = np.random.default_rng(0).random(counts.shape[0]) < _HELD
     if not held.any() or held.all():
@@ -91,7 +91,7 @@ def _score(unseen: sp.csr_array, laws: Laws, known: NDArray[np.intp]) -> float:
 
 
 def refined(counts: sp.csr_array, topics: NDArray[np.float64], share: NDArray[np.float64], sweeps: int) -> Laws:
-    """Topics and shares after so many sweeps over the documents."""
+    """Topics and shares after ``sweeps`` sweeps over the documents."""
     for _ in range(check_size(sweeps, name="refine", minimum=0)):
         topics, share = _sweep(counts, (topics, share))
     return topics, share

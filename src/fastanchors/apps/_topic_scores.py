@@ -1,4 +1,4 @@
-"""Topics beside those of scikit-learn's NMF and LDA: how well their top words cohere."""
+"""Compare topics with those of scikit-learn's NMF and LDA by the coherence of their top words."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ._topics import Topics
 
 __all__ = ["TopicScores", "compare_topics"]
 
-_TOP = 10  # words that scores look at
+_TOP = 10  # top words that are scored
 
 
 @dataclass(frozen=True)
 class TopicScores:
-    """Scores of the ten top words of a method's topics, means over the topics; ``seconds`` it took to fit.
+    """Scores of the ten top words of a method's topics, averaged over the topics; ``seconds`` is the time of the fit.
 
     Examples
     --------
@@ -46,19 +46,19 @@ class TopicScores:
 
 
 def compare_topics(model: Topics, counts: Any, *, rng: RngLike = 0) -> list[TopicScores]:
-    """A fitted model beside scikit-learn's NMF and LatentDirichletAllocation with as many topics of the same counts.
+    """Compare a model with scikit-learn's NMF and LatentDirichletAllocation, with as many topics of the same counts.
 
-    NMF factors tf-idf weights, as scikit-learn's own example of topic extraction has it, and its top words are those
-    of the largest weights. The other two give laws of words, whose top words are taken by relevance and by probability;
-    those of the model itself also as :meth:`Topics.top` shows them.
-    Costs what the two fits cost: LDA takes ten passes of online variational Bayes, usually the longest.
+    NMF factors tf-idf weights, as in scikit-learn's own example of topic extraction; its top words have the largest
+    weights. The other two give distributions of words, whose top words are taken by relevance and by probability. For
+    the model itself, the words that :meth:`Topics.top` shows are scored too.
+    The cost is that of the two fits. LDA makes ten passes of online variational Bayes and usually takes longest.
 
     Parameters
     ----------
     model
-        What :func:`topics` found.
+        The result of :func:`topics`.
     counts
-        The counts it was made of, documents × words.
+        The counts that it was fitted to, documents × words.
     rng
         A ``numpy.random.Generator``, an int seed or None.
 

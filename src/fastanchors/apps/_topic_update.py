@@ -1,4 +1,4 @@
-"""Topics of a corpus that has grown: what a model of its first documents saves."""
+"""Update the topics of a corpus that has grown: determine what to reuse from a model of its first documents."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ._topic_refine import document_scores
 
 __all__ = ["Earlier", "earlier", "same_words"]
 
-_GROWN = 0.2  # new documents, relative to the old ones, from which anchors are sought anew
-_UNLIKELY = 0.05  # the least likely part of the old documents;
-_MORE = 2.0  # anchors are sought anew where this many times more of the new ones are as unlikely, and
-_SURE = 3.0  # by as many standard errors more
+_GROWN = 0.2  # new documents, relative to the old ones, above which anchors are computed again
+_UNLIKELY = 0.05  # quantile of the likelihood of the old documents below which a document is unlikely
+_MORE = 2.0  # anchors are computed again if this many times the fraction of the new ones is unlikely,
+_SURE = 3.0  # plus this many standard errors
 
 
 class Fitted(Protocol):
-    """What is looked at of the earlier model, a :class:`~fastanchors.apps.Topics`."""
+    """The attributes used of the earlier model, a :class:`~fastanchors.apps.Topics`."""
 
     @property
     def topics(self) -> NDArray[np.float64]: ...
@@ -39,16 +39,16 @@ class Fitted(Protocol):
 
 
 class Earlier(NamedTuple):
-    """What is taken over from a model of the first documents.
+    """The parts reused from a model of the first documents.
 
     Attributes
     ----------
     directions
-        Where the directions of the words are sought from.
+        Starting basis for the directions of the words.
     groups, anchors
-        Anchors as words of the vocabulary, where the old topics explain the new documents; else None.
+        Anchors as words of the vocabulary; ``groups`` is None if the old topics do not explain the new documents.
     mixtures
-        Of the first documents: where theirs are sought from.
+        Starting mixtures of the first documents.
     """
 
     directions: NDArray[np.float64]
@@ -58,11 +58,11 @@ class Earlier(NamedTuple):
 
 
 def earlier(start: Fitted, counts: sp.csr_array, words: Sequence[str] | None) -> Earlier | None:
-    """What a model of the first documents saves for all of them; None where it is of other words.
+    """The parts of a model of the first documents to reuse for all documents; None if the words cannot be matched.
 
-    Its anchors stay where the new documents are few and about as likely under its topics as the old ones: a new topic
-    makes some of them unlikely. Otherwise anchors are sought anew. Means are no good for this, because documents that
-    took part in a fit are a little more likely than others are.
+    Its anchors are kept if the new documents are few and about as likely under its topics as the old ones: a new topic
+    makes some of them unlikely. Otherwise anchors are computed again. The mean likelihood cannot be compared, because
+    documents that took part in a fit are slightly more likely than others.
     """
     place = same_words(start.vocabulary, words, (start.topics.shape[1], counts.shape[1]))
     if place is None:
@@ -78,7 +78,7 @@ def earlier(start: Fitted, counts: sp.csr_array, words: Sequence[str] | None) ->
 def same_words(
     before: Sequence[str] | None, after: Sequence[str] | None, sizes: tuple[int, int]
 ) -> NDArray[np.intp] | None:
-    """For each word of one vocabulary its place in another, −1 where it has none; None where that cannot be told."""
+    """For each word of one vocabulary its position in another, −1 if it has none; None if that cannot be determined."""
     if before is None or after is None or before == after:
         return np.arange(sizes[0]) if sizes[0] == sizes[1] else None
     places = {word: at for at, word in enumerate(after)}

@@ -1,4 +1,4 @@
-"""Which words show what a topic is about."""
+"""Select the words that show what a topic is about."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = [
 ]
 
 RELEVANCE = 1 / 3
-SHOWN = 10  # words that stand for a topic,
-POOL = 30  # chosen among so many
-RARE = 30.0  # tokens: a word seen less often than this is not yet known to belong to one topic
-_CAUTION = 1.28  # standard errors: a count is larger than so many below the one seen nine times out of ten
+SHOWN = 10  # words shown for a topic
+POOL = 30  # most relevant words from which they are chosen
+RARE = 30.0  # tokens: a word seen less often may be in one topic only by chance
+_CAUTION = 1.28  # standard errors subtracted from a count, a lower bound nine times out of ten
 
 
 def relevant_words(
@@ -36,12 +36,12 @@ def relevant_words(
     count: int,
     relevance: float = RELEVANCE,
 ) -> NDArray[np.intp]:
-    """k × count words of topics (laws of words), most relevant first.
+    """k × count words of topics (distributions of words), most relevant first.
 
     The relevance of word w to topic t is λ·log P(w | t) + (1 − λ)·log(P(w | t)/P(w)) (Sievert and Shirley,
-    *LDAvis: a method for visualizing and interpreting topics*, 2014): with λ = 1 the most probable words, which common
-    words lead in every topic; with λ = 0 those that hardly occur elsewhere. P(w) is taken as if the word had been seen
-    30 times more in the ``tokens`` of the corpus: a rare word is in one topic alone by chance.
+    *LDAvis: a method for visualizing and interpreting topics*, 2014). λ = 1 gives the most probable words, which
+    are common words in every topic; λ = 0 gives words that hardly occur elsewhere. P(w) is computed as if the word had
+    been seen 30 times more in the ``tokens`` of the corpus, because a rare word may be in one topic only by chance.
     """
     relevance = check_number(relevance, name="relevance", minimum=0.0, maximum=1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -51,7 +51,7 @@ def relevant_words(
 
 
 class Telling(NamedTuple):
-    """Words that show what topics are about (k × 30), and the number of documents that each two share."""
+    """Words that show what topics are about (k × 30), and the number of documents that each pair shares."""
 
     words: NDArray[np.intp]
     together: NDArray[np.float64]
@@ -60,11 +60,12 @@ class Telling(NamedTuple):
 def telling_words(
     counts: sp.csr_array, topics: NDArray[np.float64], probability: NDArray[np.float64], tokens: float
 ) -> Telling:
-    """Of the 30 most relevant words of topics first the ten that keep each other's company, then the others.
+    """The 30 most relevant words of topics: first the ten that co-occur most with each other, then the others.
 
-    Relevance looks at one word at a time. A list that makes sense has words that occur together, so the word with the
-    least :func:`company_of` those that are left is dropped until ten are (after Lau, Newman, Karimi and Baldwin, *Best
-    topic word selection for topic labelling*, COLING 2010). Both parts are in the order of relevance.
+    Relevance scores each word on its own, but a meaningful list has words that occur together. The word with the
+    smallest total :func:`company_of` the remaining ones is therefore dropped until ten remain (after Lau, Newman,
+    Karimi and Baldwin, *Best topic word selection for topic labelling*, COLING 2010). Both parts are in the order of
+    relevance.
     """
     words = relevant_words(topics, probability, tokens, POOL)
     together = meetings(counts, words)
@@ -74,19 +75,19 @@ def telling_words(
 
 
 def by_company(together: NDArray[np.float64], documents: int, absent: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """For each topic the places of its words, ten with most company first; those ``absent`` from it go last."""
+    """For each topic the order of its words: first the ten that co-occur most; those ``absent`` from it go last."""
     scores = company_of(together, documents)
     topics, words = absent.shape
     kept = np.ones(absent.shape, dtype=bool)
     for _ in range(words - SHOWN):
         company = np.einsum("tij,tj->ti", scores, kept.astype(np.float64))
-        company[absent] = -2.0 * words  # less than any company
+        company[absent] = -2.0 * words  # less than any sum of scores
         kept[np.arange(topics), np.argmin(np.where(kept, company, np.inf), axis=1)] = False
     return np.argsort(~kept, axis=1, kind="stable")
 
 
 def meetings(counts: sp.csr_array, words: NDArray[np.intp]) -> NDArray[np.float64]:
-    """For each topic and any two of its words the number of documents that have both."""
+    """For each topic and each pair of its words the number of documents that contain both."""
     columns, place = np.unique(words, return_inverse=True)
     present = sp.csc_array(counts[:, columns] > 0).astype(np.float64)
     result = np.empty((*words.shape, words.shape[1]))
@@ -97,10 +98,10 @@ def meetings(counts: sp.csr_array, words: NDArray[np.intp]) -> NDArray[np.float6
 
 
 def company_of(together: NDArray[np.float64], documents: int) -> NDArray[np.float64]:
-    """How much company words keep, from the documents that each two share: a cautious NPMI, −1 … 1; 0 with itself.
+    """Co-occurrence scores of words from the documents that each pair shares: conservative NPMI, −1 … 1; 0 with itself.
 
     Normalised pointwise mutual information of sharing a document, with j − 1.28·√j in place of the j shared documents:
-    a number of meetings is known to about its root, and one meeting may be chance.
+    the standard error of a count is about its square root, and a single co-occurrence may be chance.
     """
     alone = np.diagonal(together, axis1=-2, axis2=-1)
     sure = together - _CAUTION * np.sqrt(together)

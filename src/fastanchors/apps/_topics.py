@@ -1,4 +1,4 @@
-"""Topics by anchor words: words that occur in one topic only, found as anchors of the words' co-occurrence."""
+"""Topic models by anchor words: words that occur in one topic only, found as anchors of the word co-occurrence."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from ._word_space import WordSpace, word_space
 
 __all__ = ["Topics", "topics"]
 
-_NOISE = 0.5  # a candidate's noise, as a standard deviation, relative to the spread of the words
-_PRIOR_DOCUMENTS = 2.0  # a word's mixture is shrunk to that of all words as if by so many documents
-_ROUNDS = 60  # of the recovery by divergence, at most
-_GAP = 1e-3  # how far above its minimum the divergence may stay, where the rounds suffice
+_NOISE = 0.5  # largest noise of a candidate, as a standard deviation, relative to the spread of the words
+_PRIOR_DOCUMENTS = 2.0  # a word's mixture is shrunk to that of all words, with the weight of this many documents
+_ROUNDS = 60  # at most, in the recovery by divergence
+_GAP = 1e-3  # how far above its minimum the divergence may stay, if the rounds suffice
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class Topics:
     Attributes
     ----------
     topics
-        k × words, the law of the words in each topic; rows sum to one.
+        k × words, the distribution of the words in each topic; rows sum to one.
     anchors
-        For each topic its anchor word, in the order of extraction.
+        The anchor word of each topic, in the order of extraction.
     groups
-        k × support, the words whose mean row is the anchor; ``anchors`` has the one nearest to the mean.
+        k × support, the words whose mean row is the anchor; ``anchors`` holds the word nearest to the mean.
     share
-        K, how much of the corpus each topic makes up; sums to one.
+        Length k, the fraction of the corpus that each topic makes up; sums to one.
     mixtures
         Documents × k, the topics of each document; rows sum to one, zero for documents without words.
     vocabulary
@@ -58,19 +58,19 @@ class Topics:
     documents
         Names of the documents, or None.
     tokens
-        How many tokens the corpus has.
+        Number of tokens of the corpus.
     coherence
-        K, UMass coherence of the ten words shown of each topic; higher is better, 0 the best.
+        Length k, UMass coherence of the ten words shown for each topic; higher is better, at best 0.
     npmi
-        K, their normalised pointwise mutual information, −1 … 1.
+        Length k, their normalised pointwise mutual information, −1 … 1.
     uniqueness
-        Mean share of such a word that belongs to one topic alone, 1/k … 1.
+        Mean over these words of 1/(number of topics that show the word), 1/k … 1.
     min_documents
-        The smallest number of documents of a candidate anchor; candidates, how many there were.
+        The smallest number of documents of any candidate anchor; ``candidates`` is the number of candidates.
     telling
         k × 30, the words that :meth:`top` shows; see :func:`fastanchors.apps._topic_words.telling_words`.
     directions
-        What ``topics(..., start=...)`` goes on from.
+        The subspace basis from which ``topics(..., start=...)`` starts.
     seconds
         Wall-clock time.
 
@@ -105,8 +105,8 @@ class Topics:
     def top(self, count: int = 10, relevance: float | None = None) -> NDArray[np.intp]:
         """k × count words that show what each topic is about.
 
-        By default relevant words that occur together, most relevant first. With a number for ``relevance`` the words
-        that are most relevant one by one: 1 for the most probable ones, 0 for those found in the topic alone. See
+        By default, relevant words that occur together, most relevant first. If ``relevance`` is a number, each word is
+        ranked on its own: 1 gives the most probable words, 0 the words most specific to the topic. See
         :func:`fastanchors.apps._topic_words.telling_words` and :func:`~fastanchors.apps._topic_words.relevant_words`.
         """
         if relevance is None and count <= self.telling.shape[1]:
@@ -122,7 +122,7 @@ class Topics:
         return str(word) if self.vocabulary is None else self.vocabulary[word]
 
     def words(self, count: int = 10, relevance: float | None = None) -> list[list[str]]:
-        """The same by name."""
+        """The words of :meth:`top` by name."""
         return [[self.name(word) for word in row] for row in self.top(count, relevance)]
 
     def examples(self, count: int = 3) -> NDArray[np.intp]:
@@ -138,7 +138,7 @@ class Topics:
         return [self.name(word) for word in self.anchors]
 
     def report(self, path: str | os.PathLike[str], counts: Any, **options: Any) -> Path:
-        """Write a page to explore the topics; ``counts`` are those they were found in.
+        """Write a page to explore the topics; ``counts`` are the counts that the model was fitted to.
 
         Options are those of :func:`fastanchors.report.write_topics`: ``title``, ``documents`` (names), ``texts``.
         """
@@ -174,46 +174,47 @@ def topics(
     ----------
     source
         Documents × words, whole numbers: array, sparse, frame, store. Or texts: a list of strings, a column of a frame,
-        a path; the ``options`` are then those of :func:`fastanchors.apps.read_corpus`.
+        a path; ``options`` are then those of :func:`fastanchors.apps.read_corpus`.
     k
         Number of topics.
     vocabulary
         A name for each word.
     min_documents
-        Only words that occur in at least so many documents may be anchors. By default those whose row is known well
-        enough: its noise is at most half the spread of all words (or the 2·k words known best, where fewer than that
-        are). The noise falls as one over the root of a word's documents, and is larger in short documents. All other
+        Only words that occur in at least this many documents may be anchors. By default the candidates are the words
+        whose row has a noise of at most half the spread of all words, or the 2·k least noisy words if there are fewer.
+        The noise falls as one over the square root of a word's documents, and is larger in short documents. All other
         words still take part in the topics.
     support
-        An anchor is the mean of the rows of so many words that are extreme together, so that one odd word makes no
-        topic (smoothed SPA); 1 for single words.
+        An anchor is the mean of the rows of this many words that are extreme together, so that a single outlier does
+        not become a topic (smoothed SPA); 1 for single words.
     selection : "auto", "spa", "smoothed", "pseudo-points", "lifted" or "whitened"
         The rule that selects the anchors, as in :class:`fastanchors.FAS`. ``"auto"`` is ``"smoothed"``: the noise of a
-        word's row is known from its documents, and words too noisy are no candidates.
+        word's row is estimated from its documents, and words that are too noisy are not candidates.
     recovery
         How a word's row is written as a mixture of the anchors' rows: ``"l2"`` by least squares on the simplex, or
-        ``"kl"`` by least Kullback–Leibler divergence on all words, which takes much longer.
+        ``"kl"`` by minimum Kullback–Leibler divergence over all words, which takes much longer.
     refine
-        Sweeps of expectation–maximisation over the documents after that, or ``"auto"`` for as many as make unseen
-        documents more likely. They fit the words of documents better; top words of the topics often cohere less.
+        Number of sweeps of expectation–maximisation over the documents after that; ``"auto"`` continues as long as
+        they increase the likelihood of held-out documents. They fit the documents better, but the top words of the
+        topics are often less coherent.
     start
-        Topics found before documents were added after the others. Their directions and mixtures are where the search
-        starts, and their anchors stay as long as the new documents are few and as likely under the old topics as the
-        old ones are. See :func:`fastanchors.apps.topic_changes` for what has changed.
+        A model of the same corpus before documents were appended. The search starts from its directions and mixtures.
+        Its anchors are kept if the new documents are few and about as likely under the old topics as the old ones.
+        :func:`fastanchors.apps.topic_changes` shows what has changed.
     **options
-        Those of :func:`read_corpus`, for texts and paths.
+        Options of :func:`read_corpus`, for texts and paths.
 
     Notes
     -----
-    The anchors are those of smoothed SPA on the points of the candidates in the leading k directions of the scaled
-    co-occurrence (see :mod:`fastanchors.apps._word_space`). With C the weights of the words' rows in the anchors,
-    Bayes' rule gives the topics: P(word | topic) ∝ C·P(word). C is shrunk towards the topics' shares as if by two more
-    documents, which matters for rare words only. A document's mixture maximises the likelihood of its words, with a
-    prior of one token (see :mod:`fastanchors.apps._mixtures`).
+    Smoothed SPA selects the anchors among the points of the candidates in the leading k directions of the scaled
+    co-occurrence (see :mod:`fastanchors.apps._word_space`). Let C be the weights of the words' rows in the anchors.
+    Bayes' rule gives the topics: P(word | topic) ∝ C·P(word). C is shrunk towards the topics' shares with the weight of
+    two documents, which matters for rare words only. A document's mixture maximises the likelihood of its words, with
+    a prior of one token (see :mod:`fastanchors.apps._mixtures`).
 
-    Cost: two sparse products with the counts in each of 5 rounds; large corpora need 2 rounds, and a sample of the
-    documents the others. Memory: three copies of the counts at most and some k numbers per word and per document; the
-    words × words co-occurrence is never formed.
+    Cost: two sparse products with the counts in each of 5 rounds. For a large corpus only 2 rounds use all documents;
+    the others use a sample. Memory: at most three copies of the counts and some k numbers per word and per document;
+    the words × words co-occurrence is never formed.
 
     Examples
     --------
@@ -260,7 +261,7 @@ def topics(
 
 
 class _Fit(NamedTuple):
-    """Topics from anchors; anchors and groups are places in ``space.words``."""
+    """Topics from anchors; anchors and groups are positions in ``space.words``."""
 
     law: NDArray[np.float64]
     share: NDArray[np.float64]
@@ -297,7 +298,7 @@ def _fit(
 
 
 def _places(space: WordSpace, groups: NDArray[np.intp], shape: tuple[int, int]) -> NDArray[np.intp] | None:
-    """Words as places in the space; None where there are other numbers of them, or one has no point."""
+    """Words as positions in the space; None if the shape differs or a word has no point."""
     return (
         np.searchsorted(space.words, groups) if groups.shape == shape and np.isin(groups, space.words).all() else None
     )
@@ -324,14 +325,14 @@ def _candidates(space: WordSpace, documents: NDArray[np.intp], k: int, min_docum
 
 
 def _recover(space: WordSpace, groups: NDArray[np.intp]) -> NDArray[np.float64]:
-    """C: every word's point as a mixture of the anchors, on the simplex; anchors are means by documents."""
+    """C: every word's point as a mixture of the anchors, on the simplex; anchors are means weighted by documents."""
     anchors = np.array([np.average(space.points[at], axis=0, weights=space.documents[at]) for at in groups])
     Q, R = np.linalg.qr(anchors.T)
     return NonnegativeSystem(R, sum_to=1.0).solve(space.points @ Q)
 
 
 def _recover_divergence(H: sp.csr_array, space: WordSpace, groups: NDArray[np.intp]) -> NDArray[np.float64]:
-    """C with the least Kullback–Leibler divergence of whole rows, from a start inside the simplex."""
+    """C that minimises the Kullback–Leibler divergence of whole rows, from a start inside the simplex."""
     weights = 0.95 * _recover(space, groups) + 0.05 / len(groups)
     source = Cooccurrence(H, space.words)
     rows = np.array([np.average(source.rows(at).toarray(), axis=0, weights=space.documents[at]) for at in groups])

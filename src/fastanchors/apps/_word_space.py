@@ -1,21 +1,22 @@
-"""Coordinates of words by the company they keep, and how well each word's are known.
+"""Embed words by their co-occurring words, and estimate the error of each word's coordinates.
 
-A point stands for each word: its row of the co-occurrence (:mod:`fastanchors.apps._cooccurrence`), the law of the words
-found beside it, in k coordinates. In a model of k topics the points lie in a simplex whose vertices are anchor words.
+Each word is a point: its row of the co-occurrence (:mod:`fastanchors.apps._cooccurrence`), the distribution of its
+co-occurring words, in k coordinates. In a model of k topics the points lie in a simplex with anchor words as vertices.
 
-*Scale.* The number of times two words meet has a variance near its mean, which grows with the counts s of both words.
+*Scale.* The co-occurrence count of two words has a variance near its mean, which grows with the counts s of both words.
 In D^(−1/2)·Q·D^(−1/2) with D = diag(s) all entries therefore have about the same noise, and its leading k eigenvectors
-separate topics from noise best. Rare words alone would rule the result: two that occur in one document only are each
-other's whole company. A constant, a small multiple of its mean, is added to s, as is usual in spectral clustering
-(Amini, Chen, Bickel and Levina, *Pseudo-likelihood methods for community detection*, Ann. Statist. 2013).
+separate topics from noise best. Without regularisation rare words would dominate the result: words that occur in one
+document only co-occur with nothing outside it. A constant, a small multiple of the mean of s, is therefore added to s,
+as is usual in spectral clustering (Amini, Chen, Bickel and Levina, *Pseudo-likelihood methods for community detection*,
+Ann. Statist. 2013).
 
 *Noise.* A row is a mean over the documents of its word. The variance of one document's contribution, pooled over all
-words and divided by the number of a word's documents, is the squared error of its point. Short documents tell less
-about company, which the pooled variance shows by itself.
+words and divided by the number of a word's documents, is the squared error of its point. Short documents carry less
+information about co-occurrence; the pooled variance includes this effect.
 
-*Cost.* Two sparse products with the counts for each round of subspace iteration. In large corpora the rounds look at a
+*Cost.* Two sparse products with the counts for each round of subspace iteration. In large corpora the rounds use a
 sample of the documents, drawn with probability proportional to their squared norms (Frieze, Kannan and Vempala, J. ACM
-2004), and one last round looks at all of them. Memory: a second copy of the counts, transposed, and some k numbers for
+2004), and one last round uses all of them. Memory: a second copy of the counts, transposed, and some k numbers for
 each word and each document.
 """
 
@@ -37,11 +38,11 @@ __all__ = ["WordSpace", "word_space"]
 _REGULARIZATION = 4.0  # times the mean count of a word
 _OVERSAMPLING = 10
 _ROUNDS = 4
-_SAMPLE_ENTRIES = 1 << 22  # non-zero counts that the rounds look at
-_PIECE = 1 << 20  # non-zero counts worked on together
-_DOCUMENTS = 1 << 13  # documents looked at together
-_INDEPENDENT = 1e-4  # least pivot, relative to the largest, of a Gram matrix that gives an orthonormal basis
-_ZERO = 1e-9  # eigenvalue, relative to the largest, that counts as none
+_SAMPLE_ENTRIES = 1 << 22  # non-zero counts in the sample that the rounds use
+_PIECE = 1 << 20  # non-zero counts processed together
+_DOCUMENTS = 1 << 13  # documents processed together
+_INDEPENDENT = 1e-4  # smallest Cholesky pivot, relative to the largest, that gives an orthonormal basis
+_ZERO = 1e-9  # relative eigenvalue that counts as zero
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,15 @@ class WordSpace:
     words
         The words that have a point: those of documents with two tokens or more.
     points
-        Len(words) × k.
+        Array of ``len(words)`` × k.
     noise
         Expected squared error of each point.
     probability
-        Of every word of the vocabulary among the tokens of these documents.
+        Relative frequency of every word of the vocabulary in these documents.
     documents
-        How many documents speak for each of ``words``: (Σh)²/Σh² of its counts, fewer where it comes in bursts.
+        Effective number of documents of each of ``words``: (Σh)²/Σh² of its counts h, smaller if it occurs in bursts.
     eigenvalues
-        K, falling.
+        Length k, in decreasing order.
     directions
         An orthonormal basis of the space, words of the vocabulary × (k + 10).
     """
@@ -76,16 +77,16 @@ class WordSpace:
 
 
 class _Company:
-    """D^(−1/2)·Q·D^(−1/2), regularised, of documents with weights; as products.
+    """The regularised D^(−1/2)·Q·D^(−1/2) of weighted documents, as a linear operator.
 
     Attributes
     ----------
     weights
-        Of the documents, 1/(length − 1).
+        Weights of the documents, 1/(length − 1).
     scale
-        Of the words, 1/sqrt(s + constant).
+        Scale of the words, 1/sqrt(s + constant).
     diagonal
-        Of Q, the pairs of a token with itself.
+        The pairs of a token with itself, subtracted from the diagonal of Q.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class _Company:
         self.diagonal = _product(transposed, weights[:, None])[:, 0]
 
     def raw(self, B: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Q·B, and the documents H·B it is made from, times their weights."""
+        """Q·B, and H·B times the weights of the documents, from which it is computed."""
         documents = _product(self.counts, B, keep=True)
         documents *= self.weights[:, None].astype(documents.dtype)
         rows = _product(self.transposed, documents)
@@ -111,12 +112,12 @@ def word_space(
 ) -> WordSpace:
     """Points of the words of a corpus (documents × words, whole numbers) in k coordinates.
 
-    ``directions``, those of the same corpus before documents were added, save all rounds but one, and that too if they
-    are to ``stay``. The draws are fixed: the same counts give the same points.
+    With the ``directions`` of the same corpus before documents were added, one round is enough; with ``stay`` they are
+    used as they are. Random draws have a fixed seed: the same counts give the same points.
     """
     if H.data.dtype.kind == "f" and np.any(H.data != np.floor(H.data)):
         raise InvalidInputError("counts must be whole numbers of occurrences; weights such as tf-idf are not")
-    lengths = _product(H, np.ones((H.shape[1], 1)), exact=True)[:, 0]  # its own sum would take a copy
+    lengths = _product(H, np.ones((H.shape[1], 1)), exact=True)[:, 0]  # H.sum would make a copy
     paired = lengths >= 2
     if not paired.any():
         raise InvalidInputError("no document has two words or more: there is no co-occurrence")
@@ -127,7 +128,7 @@ def word_space(
     _check_rank(min(int(np.count_nonzero(paired)), words.size), k, "at most ")
     scale = np.zeros(sums.size)
     scale[words] = 1 / np.sqrt(sums[words] + _REGULARIZATION * sums[words].mean())
-    with one_blas_thread():  # many thin products: threads would wait for each other
+    with one_blas_thread():  # for many thin products BLAS threads would wait for each other
         company = _Company(H, transposed, weights, scale)
         if directions is None or directions.shape != (H.shape[1], min(H.shape[1], k + _OVERSAMPLING)):
             basis = _subspace(company, k)
@@ -143,7 +144,7 @@ def word_space(
 
 
 def _transposed(H: sp.csr_array) -> sp.csr_array:
-    """Words × documents, its counts in the smallest type that holds them: mostly one byte each."""
+    """Words × documents, with counts in the smallest type that holds them: usually one byte each."""
     small = H.data.astype(np.min_scalar_type(int(H.data.max())), copy=False)
     return sp.csr_array(sp.csr_array((small, H.indices, H.indptr), shape=H.shape).T)
 
@@ -155,7 +156,7 @@ def _check_rank(rank: int, k: int, about: str = "") -> None:
 
 
 def _subspace(company: _Company, k: int) -> NDArray[np.float64]:
-    """An orthonormal basis near the leading eigenvectors, some more than k, by subspace iteration."""
+    """An orthonormal basis close to the leading k + 10 eigenvectors, by subspace iteration."""
     rng = np.random.default_rng(0)
     part = _sampled(company, rng)
     width = min(company.scale.size, k + _OVERSAMPLING)
@@ -164,12 +165,12 @@ def _subspace(company: _Company, k: int) -> NDArray[np.float64]:
         basis = _orthonormal(part.dot(basis))
     if part is company:
         return basis
-    del part  # room for the product with all documents
+    del part  # free memory for the product with all documents
     return _orthonormal(company.dot(basis))
 
 
 def _orthonormal(B: NDArray[np.float64]) -> NDArray[np.float64]:
-    """An orthonormal basis of the columns of B, by Cholesky where they are independent enough for that, else by QR."""
+    """An orthonormal basis of the columns of B, by Cholesky if they are well enough conditioned, else by QR."""
     try:
         factor = np.linalg.cholesky(B.T @ B)
     except np.linalg.LinAlgError:
@@ -181,7 +182,7 @@ def _orthonormal(B: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _sampled(company: _Company, rng: np.random.Generator) -> _Company:
-    """As many documents as have some millions of counts, drawn and weighted so that products stay right on average."""
+    """A sample of documents with some millions of counts, weighted so that products are unbiased."""
     counts = company.counts
     if counts.nnz <= _SAMPLE_ENTRIES:
         return company
@@ -205,7 +206,7 @@ def _leading(
     values, turn = np.linalg.eigh((inner + inner.T) / 2)
     present = np.abs(values) > _ZERO * np.abs(values).max()
     _check_rank(int(np.count_nonzero(present)), k)
-    order = np.argsort(np.where(present, -values, np.inf), kind="stable")[:k]  # negative ones in tiny corpora only
+    order = np.argsort(np.where(present, -values, np.inf), kind="stable")[:k]  # negative values only in tiny corpora
     turn = turn[:, order]
     lengths = np.empty(len(documents))
     for start in range(0, len(documents), _DOCUMENTS):
@@ -215,7 +216,7 @@ def _leading(
 
 
 def _squares(company: _Company, lengths: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For every word Σ_d h²·‖z_d‖² and Σ_d h², with z_d the document's point without one token of the word itself.
+    """For every word Σ_d h²·‖z_d‖² and Σ_d h², where z_d is the document's point without one token of the word itself.
 
     ``lengths`` are the squared norms of the weighted documents.
     """
@@ -230,8 +231,8 @@ def _product(
 ) -> NDArray[Any]:
     """The matrix, or the squares of its entries, times B; a bounded number of entries at a time, in threads.
 
-    In single precision where the corpus is large, unless it is to be ``exact``: sampling errors are far above its
-    rounding. The result is then in double precision all the same, or ``keep``s the single one.
+    For a large corpus, products are in single precision unless ``squared`` or ``exact``: sampling errors are far above
+    its rounding errors. The result is converted to double precision unless ``keep`` is set.
     """
     kind = np.float32 if matrix.nnz > _SAMPLE_ENTRIES and not squared and not exact else np.float64
     B = B.astype(kind, copy=False)

@@ -1,4 +1,4 @@
-"""``fastanchors explore``: the report as a page that is served, live."""
+"""``fastanchors explore``: serve the report as a live page."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _tell(address: str, as_json: bool) -> None:
 
 
 def _signature(source: Path) -> Hashable:
-    """Different after the file, or what is committed to the store, has changed."""
+    """A value that changes if the file, or the committed state of the store, changes."""
     try:
         files = [source] if source.is_file() else [source / "manifest.json", *source.glob("journal-*.log")]
         found = [(file.name, file.stat()) for file in sorted(files)]

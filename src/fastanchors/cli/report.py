@@ -1,4 +1,4 @@
-"""``fastanchors report``: the answer as a page to look at."""
+"""``fastanchors report``: write the result as an HTML page."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _tell(out: Path, number: int, noun: str, more: dict[str, Any], start: float,
 
 
 def _place(found: Found, source: Path, data: Path | None, options: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
-    """Where the data of a result are, and how they are read."""
+    """The path of the data of a result, and the options to read them."""
     if "source" not in found.record:
         if data is None:
             raise InvalidInputError(
@@ -149,7 +149,7 @@ def _place(found: Found, source: Path, data: Path | None, options: dict[str, Any
 
 
 def _points_again(solver: Any, rows: Input, anchors: Anchors, seed: int) -> Anchors:
-    """The points of a result that only names the rows nearest to them: sought again in the same data."""
+    """The points of a result that only names the rows nearest to them, computed again from the same data."""
     found: Anchors = solver.seek(rows.matrix, len(anchors), rng=seed)
     if np.array_equal(found.indices, anchors.indices):
         return replace(found, cost=anchors.cost, seconds=anchors.seconds)
@@ -158,7 +158,7 @@ def _points_again(solver: Any, rows: Input, anchors: Anchors, seed: int) -> Anch
 
 
 def _anchors(found: Found, rows: Input, given: Path) -> Anchors:
-    """The result as the solver gave it, checked against the data."""
+    """The result as the solver returned it, checked against the data."""
     record = found.record
     assert found.indices is not None
     shape = rows.matrix.shape

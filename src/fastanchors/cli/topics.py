@@ -1,4 +1,4 @@
-"""``fastanchors topics``: what a corpus is about, by anchor words."""
+"""``fastanchors topics``: find the topics of a corpus by anchor words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["topics"]
 
 _PATH = click.Path(path_type=Path)
 _TABLES = (".csv", ".parquet")
-_KEPT = ("ngrams", "html")  # what splitting texts of new documents needs to know, besides the stop words
+_KEPT = ("ngrams", "html")  # options needed to split new texts, besides the stop words
 _READ = (
     "column",
     "title",
@@ -24,11 +24,11 @@ _READ = (
     "encoding",
     "replace_errors",
     "format",
-)  # and what reading the same ones again does
+)  # options needed to read the same texts again
 
 
 class _Number(click.IntRange):
-    """A number from 2 on, or ``auto``."""
+    """An integer of at least 2, or ``auto``."""
 
     def __init__(self) -> None:
         super().__init__(min=2)
@@ -38,7 +38,7 @@ class _Number(click.IntRange):
 
 
 class _Sweeps(click.IntRange):
-    """A number from 0 on, or ``auto``."""
+    """An integer of at least 0, or ``auto``."""
 
     def __init__(self) -> None:
         super().__init__(min=0)
@@ -48,7 +48,7 @@ class _Sweeps(click.IntRange):
 
 
 def text_options(command: Any) -> Any:
-    """Options that say how a corpus is read."""
+    """Add the options that determine how a corpus is read."""
     for option in (
         click.option("--max-df", type=click.FloatRange(0, 1), default=1.0, help="Leave out words in a larger share."),
         click.option("--min-df", type=click.IntRange(1), help="Leave out words in fewer documents; 2 unless given."),
@@ -175,7 +175,7 @@ def topics(
 
 
 def _kept(corpus: Path, reading: dict[str, Any]) -> dict[str, Any]:
-    """What a saved model remembers of its documents: where they are and how they were read."""
+    """What a saved model records about its documents: their path and how they were read."""
     stop = reading["stop_words"]
     kept: dict[str, Any] = {name: reading[name] for name in _KEPT}
     kept["stop_words"] = str(Path(stop).absolute()) if Path(stop).exists() else stop
@@ -187,7 +187,7 @@ def _kept(corpus: Path, reading: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_with(corpus: Path, reading: dict[str, Any]) -> Any:
-    """The corpus, read as the options say."""
+    """Read the corpus according to the options."""
     from ..apps import read_corpus
 
     options = dict(reading)
@@ -197,7 +197,7 @@ def read_with(corpus: Path, reading: dict[str, Any]) -> Any:
 
 
 def topic_names(model: Any) -> list[str]:
-    """What tables call the topics."""
+    """Names of the topics in tables."""
     return [f"{number}: {word}" for number, word in enumerate(model.anchor_words)]
 
 

@@ -1,4 +1,4 @@
-"""Reports that people look at: one self-contained page that says what was found and how sure that is."""
+"""Write reports: one self-contained HTML page that shows the results and their certainty."""
 
 from __future__ import annotations
 
@@ -40,49 +40,49 @@ def write(
     solver: Any = None,
     seed: int | None = None,
 ) -> Path:
-    """Write the report on the ``anchors`` of ``A`` as one HTML page without any outside reference.
+    """Write the report on the ``anchors`` of ``A`` as one HTML page without external references.
 
     Parameters
     ----------
     path
-        The file to write; it is replaced whole.
+        The file to write; it is replaced atomically.
     A
-        What the anchors were sought in: whatever :func:`fastanchors.open_matrix` opens.
+        The data that the anchors were computed from: anything :func:`fastanchors.open_matrix` opens.
     anchors
         The result of a solver's ``seek``.
     title
-        What to call the data; by default the name of the store, or "data".
+        Name of the data; by default the name of the store, or "data".
     row_names, column_names
-        Names, where ``A`` does not bring its own.
+        Names, if ``A`` has none of its own.
     normalize
-        ``"l1"`` if the rows have been scaled to sum one; a sample matrix or a store knows.
+        ``"l1"`` if the rows have been scaled to sum one; known for a sample matrix or a store.
     kind
-        ``"spectra"`` draws the anchors as lines, ``"scene"`` also maps of them, ``"words"`` orders their words by
-        relevance, ``"cells"`` calls columns genes, ``"features"`` lists the heaviest columns. ``"auto"`` takes a scene
-        where ``image`` is given, cells for AnnData, spectra for dense rows that are smooth over the columns, words for
-        sparse rows whose columns are named by words.
+        ``"spectra"`` draws the anchors as lines, ``"scene"`` also draws maps of them, ``"words"`` orders their words
+        by relevance, ``"cells"`` calls columns genes, ``"features"`` lists the heaviest columns. ``"auto"`` chooses a
+        scene if ``image`` is given, cells for AnnData, spectra for dense rows that are smooth over the columns, and
+        words for sparse rows whose columns have words as names.
     image
-        (height, width), where the rows are the pixels of an image.
+        (height, width), if the rows are the pixels of an image.
     order
         ``"F"`` if the pixels of the image run down its columns.
     embedding
-        Rows × 2, where to draw each row; of AnnData by default ``.obsm["X_umap"]`` or a like one.
+        Rows × 2, the position of each row; by default ``.obsm["X_umap"]`` or similar for AnnData.
     texts
         A text for each row, such as documents, shown with it.
     steps
         The results for 1, 2, … anchors, ending with ``anchors``, such as ``FAS().seek(A, range(1, k + 1))``. By default
-        the first 1, 2, … of ``anchors``; noise-aware anchors of ``FAS()`` depend on k and are sought again, for at most
-        50 values of it.
+        the first 1, 2, … of ``anchors``; noise-aware anchors of ``FAS()`` depend on k and are computed again, for at
+        most 50 values of k.
     curve
-        The rank curve, where there is one already.
+        The rank curve, if it is already computed.
     solver
-        What seeks again among the rows that are not held back; by default plain SPA.
+        The solver that is run again on the rows that are not held back; by default plain SPA.
     seed
-        Of all that is drawn at random.
+        Seed of all random draws.
 
     Notes
     -----
-    Costs the reading of a few thousand rows, a few seconds; the page stays below 3 MB.
+    Reads a few thousand rows and takes a few seconds; the page stays below 3 MB.
 
     Examples
     --------

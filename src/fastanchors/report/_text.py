@@ -1,4 +1,4 @@
-"""Words and numbers as people read them."""
+"""Format words and numbers for people."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import unicodedata
 
 __all__ = ["GIVEN", "clean", "count", "duration", "percent", "plural", "sentence", "short", "uncounted"]
 
-_JOINERS = "\u200c\u200d"  # without width, but part of words in some scripts
-GIVEN = "given"  # in the place of a solver: the caller gave the anchors
+_JOINERS = "\u200c\u200d"  # zero-width, but part of words in some scripts
+GIVEN = "given"  # name of the solver if the caller gave the anchors
 
 
 def clean(name: object, width: int = 160) -> str:
@@ -18,12 +18,12 @@ def clean(name: object, width: int = 160) -> str:
 
 
 def short(text: str, width: int) -> str:
-    """The beginning of ``text``, with an ellipsis where something is left out."""
+    """The beginning of ``text``, with an ellipsis if something is left out."""
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
 
 
 def percent(share: float) -> str:
-    """``"73 %"`` (the space does not break), ``"4.2 %"``, ``"0.03 %"``; never rounded up to all or down to nothing."""
+    """``"73 %"`` (the space does not break), ``"4.2 %"``, ``"0.03 %"``; never rounded to 100 % or to 0 %."""
     value = 100.0 * share
     if value == 0 or value == 100 or 10 <= value < 99.5:
         shown = f"{value:.0f}"
@@ -40,7 +40,7 @@ def plural(number: int, word: str) -> str:
 
 
 def sentence(words: str) -> str:
-    """With a capital and a full stop."""
+    """The words with a capital and a full stop."""
     return words[:1].upper() + words[1:] + ("" if words.endswith(".") else ".")
 
 
@@ -52,7 +52,7 @@ def duration(seconds: float) -> str:
 
 
 def uncounted(index: str) -> str:
-    """What comparing rows read with full SPA leaves out, from a certificate's ``details["index"]``; or nothing."""
+    """The cost missing from the comparison with full SPA, by a certificate's ``details["index"]``; may be empty."""
     if index.startswith("none"):
         return "this was full SPA too: it read the rows once and made its passes in memory"
     if index.startswith(("kept", "made now from sketches")):
@@ -61,7 +61,7 @@ def uncounted(index: str) -> str:
 
 
 def count(number: float) -> str:
-    """``"12,345"``, and ``"1.2 million"`` from there on."""
+    """``"12,345"``, or ``"1.2 million"`` for larger numbers."""
     for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if number >= size:
             return f"{number / size:.3g} {word}"

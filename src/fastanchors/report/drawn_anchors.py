@@ -1,4 +1,4 @@
-"""The anchors as the explorer draws them: lines with a band of spread, words for every λ, or heaviest columns."""
+"""Prepare the anchors for the explorer: lines with a band of spread, words for every λ, or heaviest columns."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from .script import packed
 __all__ = ["cards", "places_of_topics", "words_that_name"]
 
 _TOP = 24  # columns of an anchor: some are shown, all are compared
-_LISTED = 9600  # columns listed of all anchors together, as far as each keeps some
-_BANDS = 200_000  # numbers of the bands of spread, two bytes each
+_LISTED = 9600  # columns listed for all anchors together; each anchor keeps some
+_BANDS = 200_000  # numbers in the bands of spread, two bytes each
 _NAMING, _RELEVANCE = 3, 0.35  # words that name an anchor, and the λ by which they are chosen
-_LINE = 200  # places of a line
-_RELEVANCES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # values of λ whose words are in the page
+_LINE = 200  # points of a line
+_RELEVANCES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # values of λ for which the page has the words
 _PURE, _FEW = 0.8, 5  # rows that are mostly one anchor show its spread
 
 _Array = NDArray[np.float64]
 
 
 def cards(kept: ArrayMatrix, points: _Array, steps: Sequence[Sequence[int]], look: Look) -> dict[str, Any]:
-    """What the page draws of every point, by the kind of data."""
+    """The data that the page draws for every point, by the kind of data."""
     if look.kind in ("spectra", "scene"):
         return _lines(kept, points, steps, look)
     totals = np.abs(points).sum(axis=1, keepdims=True)
@@ -42,12 +42,12 @@ def cards(kept: ArrayMatrix, points: _Array, steps: Sequence[Sequence[int]], loo
 
 
 def _room(points: _Array, usual: int, fewest: int) -> int:
-    """Columns listed of each anchor: fewer where there are very many."""
+    """Number of columns listed for each anchor: fewer if there are very many anchors."""
     return max(fewest, min(usual, _LISTED // len(points)))
 
 
 def words_that_name(kept: ArrayMatrix, points: _Array, look: Look) -> list[str]:
-    """For anchors among documents without names their most relevant words; else nothing."""
+    """The most relevant words of anchors if they are documents without names; else empty strings."""
     if look.kind != "words" or look.row_names is not None or look.column_names is None or look.named_anchors:
         return [""] * len(points)
     totals = points.sum(axis=1, keepdims=True)
@@ -65,13 +65,13 @@ def _listed(shares: _Array, top: NDArray[np.intp]) -> list[list[list[float]]]:
 
 
 def _names(columns: NDArray[np.intp], look: Look) -> dict[str, str]:
-    """The names of those columns by their number."""
+    """The names of the columns by number."""
     some = np.unique(columns).tolist()
     return {str(j): f"column {j:,}" if look.column_names is None else clean(look.column_names[j], 40) for j in some}
 
 
 def _words(kept: ArrayMatrix, shares: _Array, look: Look) -> dict[str, Any]:
-    """The words that lead for some λ, with their share of all rows, for the page to order (see LDAvis)."""
+    """The top words for each λ, with their share of all rows, for the page to order (see LDAvis)."""
     overall = _mean_row(kept)
     tokens = float(max(kept.nnz, 1))  # at least one for each stored entry
     count = _room(shares, _TOP // 2, 5)
@@ -99,7 +99,7 @@ def _mean_row(kept: ArrayMatrix) -> _Array:
 def _lines(kept: ArrayMatrix, points: _Array, steps: Sequence[Sequence[int]], look: Look) -> dict[str, Any]:
     """Values of every point over the columns, and the 10 % and 90 % quantiles of the rows that are mostly it.
 
-    Where there are very many points, only those of the largest k have such a band.
+    If there are very many points, only those of the largest k have such a band.
     """
     n = points.shape[1]
     at = np.unique(np.linspace(0, n - 1, min(n, _LINE)).astype(int))
@@ -123,7 +123,7 @@ def _lines(kept: ArrayMatrix, points: _Array, steps: Sequence[Sequence[int]], lo
 
 
 def unit_of_columns(names: Sequence[str] | None) -> str:
-    """What the columns of spectra are: wavelengths where their names are numbers in the range of light."""
+    """What the columns of spectra are: wavelengths if their names are numbers in the range of light."""
     try:
         low, high = (float(names[j]) for j in (0, -1)) if names is not None else (0.0, 0.0)
     except ValueError:
@@ -134,7 +134,7 @@ def unit_of_columns(names: Sequence[str] | None) -> str:
 
 
 def _spread(kept: ArrayMatrix, point: _Array, weights: _Array, column: int, at: NDArray[np.intp]) -> _Array | None:
-    """Rows that are mostly this point, scaled to its length; None where there are too few."""
+    """10 % and 90 % quantiles of the rows that are mostly this point, scaled to its sum; None if they are too few."""
     total = weights.sum(axis=1)
     share = np.divide(weights[:, column], total, out=np.zeros_like(total), where=total > 0)
     like = np.flatnonzero(share > _PURE)
@@ -147,7 +147,7 @@ def _spread(kept: ArrayMatrix, point: _Array, weights: _Array, column: int, at: 
 
 
 def places_of_topics(points: _Array, steps: Sequence[Sequence[int]]) -> list[_Array]:
-    """For every step its topics in a plane, by classical scaling of the Jensen–Shannon distances between them."""
+    """Positions of the topics of every step in a plane, by classical scaling of their Jensen–Shannon distances."""
     totals = points.sum(axis=1, keepdims=True)
     laws = np.divide(points, totals, out=np.zeros_like(points), where=totals > 0)
     squares = np.full((len(points), len(points)), np.nan)
@@ -160,11 +160,11 @@ def places_of_topics(points: _Array, steps: Sequence[Sequence[int]]) -> list[_Ar
 
 
 def _scaled_to_a_plane(squares: _Array) -> _Array:
-    """Points whose squared distances are as near as may be to these."""
+    """Points in a plane whose squared distances approximate the given ones."""
     centre = np.eye(len(squares)) - 1.0 / len(squares)
     values, vectors = np.linalg.eigh(-0.5 * centre @ squares @ centre)
     plane = vectors[:, ::-1][:, :2] * np.sqrt(np.maximum(values[::-1][:2], 0.0))
-    plane *= np.where(plane[np.abs(plane).argmax(axis=0), range(plane.shape[1])] < 0, -1.0, 1.0)  # one of two signs
+    plane *= np.where(plane[np.abs(plane).argmax(axis=0), range(plane.shape[1])] < 0, -1.0, 1.0)  # fix the sign
     return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
 
 

@@ -1,7 +1,7 @@
-"""What the explorer works with: the anchors for every k, and a sample of rows that stays in the page.
+"""Prepare the data of the explorer: the anchors for every k, and a sample of rows that is stored in the page.
 
-Of each row and each anchor its coordinates in the span of the anchors are there, and its squared norm. This is all that
-non-negative least squares needs, so the page can solve it for any choice of anchors.
+For each row and each anchor the page has its coordinates in the span of the anchors, and its squared norm. This is all
+that non-negative least squares needs, so the page can solve it for any choice of anchors.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def explorer_data(
     judged
         Rows drawn by their norms and weights, from ``rows_by_norm``: shares are estimated from them.
     look
-        How rows and columns are shown; its kind is settled.
+        How rows and columns are shown; its kind is not ``"auto"``.
     noun
         What an anchor is called.
     stability
-        For each k how far the anchors move in other data; None where that is asked for later, of a page that is served.
+        For each k how far the anchors move in other data; None if a served page requests this later.
     """
     points, chosen = pool.points, list(pool.chosen.values())
     kept = keep(matrix, look, pool, rng, worst=stability is not None)
@@ -88,7 +88,7 @@ def explorer_data(
 def _step(
     pool: Pool, k: int, judged: tuple[ArrayMatrix, _Array], sampled: bool, stability: Mapping[int, Any]
 ) -> dict[str, Any]:
-    """What the page says of one number of anchors."""
+    """The data of the page for one number of anchors."""
     ids = pool.chosen[k]
     found = shares_of(*judged, pool.points[ids], sampled)
     certificate = pool.results[k].certificate

@@ -1,4 +1,4 @@
-"""What a report says, computed once: the page only draws it."""
+"""Compute all the facts of a report once; the page only draws them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from .steady import Again, NestedAgain, steadiness
 __all__ = ["Facts", "HeldBack", "Picture", "anchor_points", "curve_of", "gather"]
 
 _PICTURED = 600  # rows drawn in the simplex picture
-_JUDGED = 2000  # rows that the curve and the held-back test look at
+_JUDGED = 2000  # rows that the curve and the held-back test use
 
 _Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Rows drawn evenly: their weights (each row sums to one), what is explained of each, and their names."""
+    """Rows drawn evenly: their weights (each row sums to one), the explained share of each, and their names."""
 
     weights: _Array
     explained: _Array
@@ -65,19 +65,19 @@ class Facts:
     anchors: Anchors
     seed: int | None
     names: list[str]
-    named: bool  # whether rows have names of their own
+    named: bool  # whether the rows have names
     kind: str
     components: _Array
     features: list[list[tuple[str, float]]]
     column_names: list[str] | None
     shares: Shares
-    own: float  # share of the squared length of the data that is in the anchors themselves
+    own: float  # share of the squared norm of the data that is in the anchors themselves
     picture: Picture
-    searched: bool  # whether a solver sought the anchors among the rows
+    searched: bool  # whether a solver selected the anchors among the rows
     noun: str  # what an anchor is called
     curve: RankCurve | None
     held_back: HeldBack | None
-    explorer: dict[str, Any]  # what the page's script works with
+    explorer: dict[str, Any]  # data for the page's script
 
     @property
     def k(self) -> int:
@@ -104,31 +104,30 @@ def gather(
     seed: int | None = None,
     **shown: Any,
 ) -> Facts:
-    """Look at ``A`` (whatever :func:`fastanchors.open_matrix` opens) through its ``anchors``.
+    """Gather the facts about ``A`` (anything :func:`fastanchors.open_matrix` opens) and its ``anchors``.
 
-    Reads a few thousand rows whatever the size of ``A``, besides the norms of the rows of a plain matrix. See
-    :func:`fastanchors.report.write` for the parameters; ``shown`` are those of :func:`~.look.look_at`. Where the
-    anchors are not ``searched`` for among the rows by a solver, as topics are not, there is nothing to search again;
-    ``noun`` is what one of them is called.
+    Reads a few thousand rows for any size of ``A``, besides the norms of the rows of a plain matrix. See
+    :func:`fastanchors.report.write` for the parameters; ``shown`` are those of :func:`~.look.look_at`. If no solver
+    ``searched`` the rows for the anchors, as with topics, the search is not repeated. ``noun`` names an anchor.
 
     Parameters
     ----------
     A
-        Whatever :func:`fastanchors.open_matrix` opens.
+        Anything :func:`fastanchors.open_matrix` opens.
     anchors
         The result of a solver's ``seek``.
     title
-        What to call the data.
+        Name of the data.
     normalize, curve, solver, steps
         As in :func:`write`.
     searched
-        Whether anchors are sought among the rows, so that some can be held back.
+        Whether anchors are selected among the rows, so that some rows can be held back.
     noun
         What to call an anchor.
     again
-        Seeks again among some of the rows; by default ``solver``, or plain SPA.
+        Computes anchors again from some of the rows; by default ``solver``, or plain SPA.
     seed
-        Of all that is drawn at random.
+        Seed of all random draws.
     **shown
         How rows and columns are shown: the other options of :func:`write`.
 
@@ -182,12 +181,12 @@ def gather(
 
 
 def anchor_points(matrix: RowMatrix, anchors: Anchors) -> _Array:
-    """What stands for each anchor: its point, or else its row."""
+    """The point of each anchor, or its row if it has no point."""
     return matrix.dense_rows(anchors.indices) if anchors.points is None else np.asarray(anchors.points)
 
 
 def _density(matrix: RowMatrix, sample: Rows) -> float:
-    """Share of entries that are not zero; of a dense matrix that of the sample."""
+    """Share of entries that are not zero; for a dense matrix, estimated from the sample."""
     if matrix.is_sparse:
         return matrix.nnz / (matrix.shape[0] * matrix.shape[1])
     return np.count_nonzero(sample) / sample.size
@@ -217,7 +216,7 @@ def _picture(
 
 
 def _curve(matrix: RowMatrix, anchors: Anchors, rng: np.random.Generator) -> RankCurve:
-    """From rows drawn by their norms and the anchors: the same whatever the size of the matrix."""
+    """The rank curve from rows drawn by their norms and the anchors; at most about 2000 rows are used."""
     m = matrix.shape[0]
     some = np.arange(m) if m <= _JUDGED else np.union1d(draw_rows(matrix, _JUDGED, rng)[0], anchors.indices)
     k_max = min(len(some), len(anchors) + 5)

@@ -1,6 +1,6 @@
-"""The top of the page: what was found, how well it explains the data, how sure it is and how steady.
+"""The top of the page: the result, how well it explains the data, and how certain and how stable it is.
 
-These are different questions: rows can be proved to be what the rule selects and yet explain little, or be others in
+These are different questions: rows that are proved to be what the rule selects may still explain little, or differ in
 other data from the same source.
 """
 
@@ -48,7 +48,7 @@ def head(facts: Facts) -> str:
 
 
 def _plain_head(facts: Facts) -> str:
-    """Of topics or materials, which no solver sought among the rows."""
+    """The header for topics or materials, which no solver selected among the rows."""
     about = "about " if facts.shares.sampled else ""
     names = ", ".join(f"<em>{escape(name)}</em>" for name in facts.names[:8])
     names += f" and {facts.k - 8} more" if facts.k > 8 else ""
@@ -56,7 +56,7 @@ def _plain_head(facts: Facts) -> str:
     made_up = (
         f"Mixtures of them make up {about}{percent(1 - facts.shares.unexplained)} of the squared length of all rows. "
     )
-    if facts.noun == "topic":  # most of the squares of counts is chance
+    if facts.noun == "topic":  # the squares of counts are mostly noise
         made_up = ""
     row = {"topic": "document", "material": "pixel"}.get(facts.noun, "row")
     return (
@@ -110,7 +110,7 @@ def _how_sure(facts: Facts) -> str:
 
 
 def _how_stable(facts: Facts) -> str:
-    """Whether the anchors are those of the source or of this sample of it; empty where that was not checked."""
+    """Whether the anchors are those of the source or of this sample of it; empty if that was not checked."""
     found = facts.explorer["steps"][-1].get("stability")
     if found is None:
         return ""
@@ -123,7 +123,7 @@ def _how_stable(facts: Facts) -> str:
 
 
 def _verdict(asked: str, style: str, word: str, said: str, more: str) -> str:
-    """An answer in a word and a sentence or two; the texts are HTML already."""
+    """An answer in a word and one or two sentences; the texts are HTML already."""
     kind = f"sure {style}".strip()
     below = f'<p class="more">{more}</p>' if more else ""
     return (

@@ -1,4 +1,4 @@
-"""Do the anchors carry over? Rows are held back, anchors are sought again without them, and the rows are rebuilt."""
+"""Test whether anchors generalise: hold rows back, compute anchors without them, and reconstruct those rows."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class HeldBack:
-    """Rows that took no part in a second search for the anchors: share of each that the anchors found there explain.
+    """For each held-back row, the share explained by the anchors of a second search without these rows.
 
-    ``total`` is the share of the squared length of all of them, ``total_kept`` that of the rows that took part but are
-    no anchors: the measure of :class:`Shares`, without the anchors, which explain themselves.
+    ``total`` is the share of the squared norm of all of them. ``total_kept`` is that of the rows that took part but are
+    not anchors: the measure of :class:`Shares`, without the anchors, which explain themselves.
     """
 
     explained: _Array
     total: float
     total_kept: float
     kept: int
-    same: int  # anchors of the second search that are anchors of the first
+    same: int  # number of anchors that both searches found
     k: int
 
 
@@ -46,10 +46,10 @@ def explained_shares(rows: ArrayMatrix, points: _Array) -> _Array:
 def hold_back(
     matrix: RowMatrix, some: NDArray[np.intp], anchors: Anchors, solver: Any, rng: np.random.Generator
 ) -> HeldBack | None:
-    """Hold a fifth of the rows ``some`` back, search again without it, and rebuild it; None where there is too little.
+    """Hold back a fifth of the rows ``some``, search again without it, and reconstruct it; None if there are too few.
 
-    The second search sees the rest of the rows and those anchors of the first that were not held back. (Removing
-    rows that SPA did not choose does not change its choice, so for a proved answer the other rows are not missed.)
+    The second search uses the rest of the rows and the anchors of the first that were not held back. (Removing rows
+    that SPA did not select does not change its selection, so for a proved result the other rows are not needed.)
     """
     if len(some) < 10:
         return None
@@ -79,7 +79,7 @@ def hold_back(
 
 
 def _mean(values: _Array, rows: ArrayMatrix) -> float:
-    """By the squared norms of the rows."""
+    """The mean weighted by the squared norms of the rows."""
     squares = rows.squared_norms()
     total = float(squares.sum())
     return float(values @ squares) / total if total else 1.0

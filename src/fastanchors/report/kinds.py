@@ -1,4 +1,4 @@
-"""What kind of data the rows are: spectra, words, cells or a plain table. It decides how anchors are shown."""
+"""Determine the kind of data: spectra, words, cells or a plain table. It determines how anchors are shown."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ._text import clean
 __all__ = ["KINDS", "check_kind", "heaviest_columns", "names_of_rows", "recognised", "sizes_of"]
 
 KINDS = ("spectra", "scene", "words", "cells", "features")
-_TOP = 8  # heaviest features shown of an anchor
+_TOP = 8  # heaviest features shown for an anchor
 _SMOOTH = 0.9  # correlation of neighbouring columns from which rows look like spectra
 
 
 def check_kind(kind: str) -> None:
-    """Refuse what is no kind."""
+    """Raise an error if this is not a valid kind."""
     if kind not in ("auto", *KINDS):
         raise InvalidInputError(f"kind must be 'auto', {' or '.join(map(repr, KINDS))}, got {kind!r}")
 
@@ -35,7 +35,7 @@ def recognised(sample: Rows, column_names: Sequence[str] | None) -> str:
 def _looks_spectral(sample: Rows, names: Sequence[str] | None) -> bool:
     """Whether the columns are points of a scale: dense rows that change little from one column to the next.
 
-    Column names that are rising numbers say so too.
+    Column names that are increasing numbers are also a sign of this.
     """
     n = sample.shape[1]
     if sp.issparse(sample) or n < 20:
@@ -55,7 +55,7 @@ def _looks_spectral(sample: Rows, names: Sequence[str] | None) -> bool:
 
 
 def _looks_like_words(sample: Rows, names: Sequence[str] | None) -> bool:
-    """Whether the columns are words of a language: sparse rows, and names of letters alone, mostly small."""
+    """Whether the columns are words of a language: sparse rows, and names of letters only, mostly lower case."""
     if names is None or not sp.issparse(sample) or len(names) < 50:
         return False
     some = [str(names[j]) for j in np.linspace(0, len(names) - 1, min(len(names), 500)).astype(int)]
@@ -64,16 +64,16 @@ def _looks_like_words(sample: Rows, names: Sequence[str] | None) -> bool:
 
 
 def names_of_rows(names: Sequence[str] | None, indices: Sequence[int] | NDArray[np.intp]) -> list[str]:
-    """Names, or ``"row 7"`` where there is none or it is only the number of the row."""
+    """Names, or ``"row 7"`` if there is none or it is only the number of the row."""
     found = ["" if names is None else clean(names[int(i)]) for i in indices]
     return [f"row {int(i):,}" if name in ("", str(int(i))) else name for i, name in zip(indices, found, strict=True)]
 
 
 def sizes_of(points: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
-    """What the weights of a row are multiplied by before they are shown as shares of it.
+    """The factors that turn the weights of a row into the shares shown.
 
-    The l1 norms, so that a share is what an anchor contributes; for rows of unit sum they are one. In a scene they are
-    one as well: the share of a material is that of the area, not of the light.
+    They are the l1 norms, so that a share is the contribution of an anchor; for rows of unit sum they are one. In a
+    scene they are also one: the share of a material is its share of the area, not of the light.
     """
     return np.ones(len(points)) if kind == "scene" else np.abs(points).sum(axis=1)
 
@@ -81,7 +81,7 @@ def sizes_of(points: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
 def heaviest_columns(
     points: NDArray[np.float64], names: Sequence[str] | None, count: int = _TOP
 ) -> list[list[tuple[str, float]]]:
-    """Name and share of the row's total of the heaviest columns of each anchor."""
+    """The heaviest columns of each anchor: name and share of the row's total."""
     features = []
     for row in points:
         total = float(np.abs(row).sum()) or 1.0

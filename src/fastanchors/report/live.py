@@ -1,4 +1,4 @@
-"""The explorer of a store or file that may change: any number of anchors, any rule, any row, as they are now."""
+"""The live explorer of a store or file that may change: any number of anchors, any rule, any row."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from .steady import NestedAgain, steadiness
 
 __all__ = ["MOST", "RULES", "Session"]
 
-MOST = 50  # anchors that can be asked for
-_JUDGED = 1000  # rows that shares are estimated from
-_REMEMBERED = 8  # answers kept
+MOST = 50  # largest number of anchors that can be requested
+_JUDGED = 1000  # rows from which shares are estimated
+_REMEMBERED = 8  # cached answers
 _FOUND = 20  # rows that a search returns
 _PATIENCE = 5.0  # seconds that a search may take
 
-# The selections of ``FAS``, as people read them.
+# The selections of ``FAS``, in words for people.
 RULES = {
     "auto": "auto: by the estimated noise",
     "spa": "SPA: the farthest row",
@@ -52,7 +52,7 @@ _NESTED = ("spa",)  # the anchors for 1, 2, … are the first ones
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows at one time, and the samples of them that all answers share."""
+    """A snapshot of the rows, and the samples of them that all answers share."""
 
     matrix: RowMatrix
     look: Look
@@ -60,19 +60,19 @@ class _Rows:
 
 
 class Session:
-    """Answers to what the page asks.
+    """Answers the requests of the page.
 
     Parameters
     ----------
     open_rows : callable
-        Opens the rows as they are now and says how they are shown (see :func:`~fastanchors.report.look.look_at`). A
+        Opens the current rows and determines how they are shown (see :func:`~fastanchors.report.look.look_at`). A
         store that it returns is closed when they have changed.
     signature : callable
-        Something that is different after the rows have changed; called often.
+        Returns a value that changes if the rows change; called often.
     title : str
-        What to call the data.
+        Name of the data.
     seed : int
-        Of all that is drawn at random.
+        Seed of all random draws.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Session:
     # --- answers ----------------------------------------------------------------------------------------------------
 
     def revision(self) -> int:
-        """Counts the changes that were seen; looks for new ones."""
+        """The number of changes detected; checks for new ones."""
         now = self._signature()
         with self._lock:
             if now != self._seen:
@@ -123,9 +123,9 @@ class Session:
             return self._answer(k, rule)[0]
 
     def stability(self, k: int, rule: str) -> dict[str, Any]:
-        """For every number of anchors of an answer how far they would move in other data.
+        """For every number of anchors of an answer, how far they would move in other data.
 
-        Seconds of work, during which other questions are answered.
+        Takes seconds, during which other requests are answered.
         """
         with self._lock:
             _, pool = self._answer(k, rule)
@@ -134,7 +134,7 @@ class Session:
         return {"steps": steadiness(pool, NestedAgain(matrix, None, rng), rng)}
 
     def row(self, index: int, k: int, rule: str) -> dict[str, Any]:
-        """One row in the form in which the page has its own: name, squared norm, coordinates."""
+        """One row in the format of the page: name, squared norm, coordinates."""
         self.revision()
         with self._lock:
             _, pool = self._answer(k, rule)
@@ -150,7 +150,7 @@ class Session:
             }
 
     def find(self, words: str) -> dict[str, Any]:
-        """Rows whose name contains the words, in upper or lower case, or whose number it is; exact matches come first.
+        """Rows whose name contains the words, ignoring case, or whose number they are; exact matches come first.
 
         ``searched`` is the number of names that were searched before the time limit, or None for all.
         """
@@ -190,10 +190,10 @@ class Session:
         body = [head, "<main>", read("explorer.html"), "</main>"]
         return document(f"{self.title}: fastanchors", body, data | {"live": live}, live=True)
 
-    # --- how they are made ------------------------------------------------------------------------------------------
+    # --- computing them ---------------------------------------------------------------------------------------------
 
     def _present(self) -> _Rows:
-        """The rows as they are now, opened again where they have changed."""
+        """The current rows, opened again if they have changed."""
         if self._rows is None or self._rows[0] != self._revision:
             matrix, shown = self._open_rows()
             if self._rows is not None:

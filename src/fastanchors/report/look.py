@@ -1,4 +1,4 @@
-"""How the rows and columns of a matrix are shown to people."""
+"""Determine how the rows and columns of a matrix are shown: kind, names, image, embedding and texts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EMBEDDINGS = ("X_umap", "X_tsne", "X_draw_graph_fa", "X_phate", "X_pca")  # of 
 
 @dataclass(frozen=True)
 class Look:
-    """What is known of the rows and columns besides their numbers.
+    """What is known about the rows and columns besides their values.
 
     Attributes
     ----------
@@ -34,11 +34,11 @@ class Look:
     row_names, column_names
         Names or None.
     image
-        (height, width) where the rows are the pixels of an image.
+        (height, width) if the rows are the pixels of an image.
     order
-        ``"C"`` where the pixels run along the rows of the image, ``"F"`` where they run down its columns.
+        ``"C"`` if the pixels run along the rows of the image, ``"F"`` if they run down its columns.
     embedding
-        Rows × 2, where each row lies in a plane, or None.
+        Rows × 2, the position of each row in a plane, or None.
     texts
         A text for each row, or None.
     named_anchors
@@ -56,7 +56,7 @@ class Look:
 
 
 class PixelNames(Sequence[str]):
-    """``pixel (line, column)`` for every pixel of an image, made when it is asked for."""
+    """``pixel (line, column)`` for every pixel of an image, created on request."""
 
     def __init__(self, image: tuple[int, int], order: Literal["C", "F"]) -> None:
         self._image, self._order = image, order
@@ -116,14 +116,14 @@ def look_at(
 
 
 def names_of_anchors(anchors: Anchors, look: Look) -> list[str]:
-    """Names given to the anchors, or else those of their rows."""
+    """The names of the anchors if they have any, else those of their rows."""
     if anchors.names is not None and (look.named_anchors or look.row_names is None):
         return [clean(name) or f"row {i:,}" for i, name in zip(anchors, anchors.names, strict=True)]
     return names_of_rows(look.row_names, anchors.indices)
 
 
 def shown_by_file(path: Path, scene: SceneInfo | None, rows: int) -> dict[str, Any]:
-    """What a file says of how its rows are shown: the image they are pixels of, or the embedding of cells."""
+    """Display options stored in a file: the shape of the image whose pixels are its rows, or the embedding of cells."""
     if scene is not None and scene.shape is not None and scene.shape[0] * scene.shape[1] == rows:
         return {"kind": "scene", "image": scene.shape, "order": scene.order}
     if path.suffix.lower() != ".h5ad":

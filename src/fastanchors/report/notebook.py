@@ -1,4 +1,4 @@
-"""Results in a notebook: one small table with a drawing of each anchor, the compact form of the report."""
+"""Show results in a notebook: one small table with a drawing of each anchor."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _shares(shares: NDArray[np.float64]) -> list[str]:
 
 
 def _table(caption: str, head: Sequence[str], columns: Sequence[Sequence[str]]) -> str:
-    """A table whose cells are HTML already; the first column are the numbers of its lines."""
+    """A table whose cells are HTML already; the first column numbers its lines."""
     lines = list(zip(*columns, strict=True))
     left = 'style="text-align:left"'
     body = "".join(
@@ -85,7 +85,7 @@ def _table(caption: str, head: Sequence[str], columns: Sequence[Sequence[str]]) 
     if len(lines) > _MOST:
         body += f'<tr><td></td><td colspan="{len(columns)}">and {len(lines) - _MOST:,} more</td></tr>'
     names = "".join(f"<th {left}>{escape(name)}</th>" for name in head)
-    # The caption stands before the table: within it, a narrow table would break it into many short lines.
+    # The caption is outside the table: a narrow table would break it into many short lines.
     return f'<div><p style="max-width:60em">{escape(caption)}</p><table><tr>{names}</tr>{body}</table></div>'
 
 

@@ -1,4 +1,4 @@
-"""The page: one HTML file that needs nothing else, from the facts."""
+"""Build the page from the facts: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .script import embedded, inlined, policy, read
 
 __all__ = ["document", "page"]
 
-_ADVICE = "; judge by the curve, or raise k_max"  # of the rank curve, to those who call it
+_ADVICE = "; judge by the curve, or raise k_max"  # from the rank curve, for callers of the function; not shown
 
 
 def page(facts: Facts) -> str:
@@ -29,7 +29,7 @@ def page(facts: Facts) -> str:
     Parameters
     ----------
     facts
-        What :func:`gather` found.
+        The result of :func:`gather`.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def page(facts: Facts) -> str:
 
 
 def document(title: str, body: Sequence[str], data: Mapping[str, Any], *, live: bool = False) -> str:
-    """A page of these parts, with the data of the explorer and its script; it loads nothing else."""
+    """A page with these parts, the data of the explorer and its script; it loads nothing else."""
     script = inlined()
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -199,7 +199,7 @@ def _simplex(facts: Facts) -> str:
 
 
 def _legend(facts: Facts) -> str:
-    """The names of the corners, where there are too many to write beside them; with two columns for rows without."""
+    """The names of the corners, if there are too many to draw; the heaviest two columns are added for unnamed rows."""
     items = []
     for j, name in enumerate(facts.names):
         heavy = (
@@ -217,7 +217,7 @@ def _spread(weights: NDArray[np.float64]) -> str:
 
 
 def _seriation(weights: NDArray[np.float64]) -> list[int]:
-    """Anchors around the polygon so that those that mix with each other are neighbours: greedy, from the heaviest."""
+    """Order of the anchors around the polygon in which those that mix are neighbours: greedy, from the heaviest."""
     k = weights.shape[1]
     together = weights.T @ weights
     left = set(range(k))

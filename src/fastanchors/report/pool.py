@@ -1,4 +1,4 @@
-"""The anchors for every k: results for fewer anchors, and the different points of all of them."""
+"""Collect the anchors for every k: results for fewer anchors, and the distinct points of all of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..solvers.fas import FAS
 
 __all__ = ["Pool", "pool_of", "prefixes", "results_for_every_k"]
 
-_SOUGHT = 50  # values of k for which noise-aware anchors are sought
+_SOUGHT = 50  # values of k for which noise-aware anchors are computed
 _NUMBERS = 120_000  # coordinates of points in the page, 4 bytes each
 _NEAR = 1e-6  # relative distance of a point from the span of the basis
 _FIRST = "the first of the anchors that were found for a larger number"
@@ -25,7 +25,7 @@ _Array = NDArray[np.float64]
 
 
 def results_for_every_k(matrix: RowMatrix, anchors: Anchors, seed: int | None) -> list[Anchors]:
-    """Results for 1, 2, … anchors, ending with the given one: its first anchors, or computed anew if not nested.
+    """Results for 1, 2, … anchors, ending with the given one: its first anchors, or computed again if not nested.
 
     Noise-aware anchors are points that depend on k. They are computed for at most 50 values of k. The given result is
     computed again if it comes from a file, without the data that its stability is computed from.
@@ -43,7 +43,7 @@ def results_for_every_k(matrix: RowMatrix, anchors: Anchors, seed: int | None) -
 
 
 def prefixes(anchors: Anchors) -> list[Anchors]:
-    """The first 1, 2, … of the anchors: the results for every k, where these are nested."""
+    """The first 1, 2, … of the anchors: the results for every k, if these are nested."""
     given = anchors.certificate
     of_fewer = replace(given, evidence=None) if anchors.points is None else Certificate("none", _FIRST)
     return [
@@ -62,17 +62,17 @@ def prefixes(anchors: Anchors) -> list[Anchors]:
 
 @dataclass(frozen=True)
 class Pool:
-    """The different anchors of the results for several k.
+    """The distinct anchors of the results for several k.
 
     Attributes
     ----------
     points
         Points × columns.
     basis
-        Directions × columns, orthonormal: all points lie in their span, so that coordinates in it are all that
-        products of rows and points need.
+        Directions × columns, orthonormal. All points lie in their span, so products of rows and points need only
+        coordinates in it.
     chosen
-        Which points each k has.
+        Indices of the points of each k.
     results
         The result for each k.
     """
@@ -84,16 +84,16 @@ class Pool:
 
     @property
     def unit(self) -> float:
-        """The length of the longest point, the unit of length in the page: keeps single precision in range."""
+        """The norm of the longest point, the unit of length in the page: keeps single precision in range."""
         return float(np.linalg.norm(self.points, axis=1).max()) or 1.0
 
     def coordinates(self, rows: ArrayMatrix | _Array) -> _Array:
-        """Of rows or points in the basis, in units of the longest point."""
+        """Coordinates of rows or points in the basis, in units of the longest point."""
         return np.asarray(rows.dot(self.basis.T / self.unit))
 
 
 def pool_of(matrix: RowMatrix, steps: Sequence[Anchors]) -> Pool:
-    """The different points of all results; some values of k are left out if the page would become too large."""
+    """The distinct points of all results; some values of k are left out if the page would become too large."""
     steps, every = list(steps), 1
     while True:
         points, chosen = _different(matrix, steps[::-every][::-1])
@@ -105,7 +105,7 @@ def pool_of(matrix: RowMatrix, steps: Sequence[Anchors]) -> Pool:
 
 
 def _different(matrix: RowMatrix, steps: Sequence[Anchors]) -> tuple[_Array, dict[int, list[int]]]:
-    """The points, and which of them each k has. Rows are read once."""
+    """The points, and the indices of those of each k. Rows are read once."""
     numbers: dict[Any, int] = {}
     chosen: dict[int, list[int]] = {}
     points: list[_Array | None] = []
@@ -137,7 +137,7 @@ def _basis(points: _Array, most: int) -> _Array | None:
             return basis[:count]
         if count == len(basis):
             return None
-        direction = left[far] - basis[:count].T @ (basis[:count] @ left[far])  # once more, against rounding
+        direction = left[far] - basis[:count].T @ (basis[:count] @ left[far])  # repeated because of rounding
         basis[count] = direction / np.linalg.norm(direction)
         left -= np.outer(left @ basis[count], basis[count])
     return None

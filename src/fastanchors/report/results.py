@@ -1,4 +1,4 @@
-"""Reports on the results of applications: the topics of a corpus, the materials of a scene."""
+"""Write reports on the results of applications: the topics of a corpus, the materials of a scene."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from .saving import save
 
 __all__ = ["write_topics", "write_unmixing"]
 
-_SOUGHT = 50  # numbers of topics or materials that are sought
-_SOUGHT_IN = 20_000  # documents or pixels in which fewer are sought
+_SOUGHT = 50  # largest count of different numbers of topics or materials to compute
+_SOUGHT_IN = 20_000  # documents or pixels from which fewer topics or materials are computed
 
 
 def write_topics(
@@ -44,19 +44,19 @@ def write_topics(
     Parameters
     ----------
     path
-        The file to write; it is replaced whole.
+        The file to write; it is replaced atomically.
     topics
         The result of :func:`fastanchors.apps.topics`.
     counts
-        The counts it was made of, documents × words.
+        The counts that the model was fitted to, documents × words.
     title
-        What to call the corpus.
+        Name of the corpus.
     documents
         A name for each document.
     texts
         The text of each document, or its beginning.
     seed
-        Of all that is drawn at random.
+        Seed of all random draws.
 
     Examples
     --------
@@ -96,14 +96,14 @@ def write_topics(
 
 
 def _topic_anchors(topics: Topics, rows: NDArray[np.intp], how: str) -> Anchors:
-    """Topics as anchors: the points are their words, the rows the documents that show them most."""
+    """Topics as anchors: the points are their word distributions, the rows the most typical documents."""
     certificate = Certificate("none", how)
     names = tuple(topics.anchor_words)
     return Anchors(rows, "topics", Cost(), topics.seconds, certificate, names=names, points=topics.topics)
 
 
 class _TopicsAgain:
-    """Seeks topics again, in some of the documents."""
+    """Computes topics again from some of the documents."""
 
     def __init__(self, counts: RowMatrix, vocabulary: Sequence[str] | None, rng: np.random.Generator) -> None:
         self._counts, self._vocabulary = counts, vocabulary
@@ -124,7 +124,7 @@ class _TopicsAgain:
         return [None if topics is None else topics.topics for topics in found]
 
     def steps(self, most: int) -> Iterator[Anchors]:
-        """For fewer topics than ``most``."""
+        """The results for fewer topics than ``most``."""
         where = f"sought for this number in {len(self._some):,} documents"
         for k in _fewer(most):
             topics = self._topics(self._some, k)
@@ -133,12 +133,12 @@ class _TopicsAgain:
 
 
 def _fewer(most: int) -> list[int]:
-    """Numbers below ``most``: all of them, as far as they are not very many."""
+    """Numbers below ``most``: all of them, or a selection if there are very many."""
     return np.unique(np.linspace(1, most, _SOUGHT).round().astype(int))[:-1].tolist() if most > 1 else []
 
 
 def _most_typical(mixtures: NDArray[np.float64]) -> NDArray[np.intp]:
-    """For each topic the document that has most of it, none twice."""
+    """For each topic the document with the largest share of it, without duplicates."""
     rows: list[int] = []
     for share in mixtures.T:
         order = np.argsort(-share, kind="stable")[: len(rows) + 1]
@@ -154,7 +154,7 @@ _HOW = {
 
 
 class _Pixels(ArrayMatrix):
-    """The pixels of a scene with zeros where there is no data; a block at a time, without a copy of the scene."""
+    """The pixels of a scene with zeros for missing data; read in blocks, without a copy of the scene."""
 
     def __init__(self, pixels: NDArray[Any], empty: NDArray[np.intp], wavelengths: ArrayLike | None) -> None:
         names = None if wavelengths is None else [f"{wave:g}" for wave in np.asarray(wavelengths).tolist()]
@@ -179,18 +179,18 @@ def _without_gaps(block: NDArray[Any], held: NDArray[np.bool_]) -> NDArray[np.fl
 def write_unmixing(
     path: str | os.PathLike[str], result: Unmixing, *, title: str | None = None, seed: int | None = 0
 ) -> Path:
-    """Write the report on the materials of a scene: spectra, maps, and what is not explained.
+    """Write the report on the materials of a scene: spectra, maps, and the residual.
 
     Parameters
     ----------
     path
-        The file to write; it is replaced whole.
+        The file to write; it is replaced atomically.
     result
         The result of :func:`fastanchors.apps.unmix`.
     title
-        What to call the scene.
+        Name of the scene.
     seed
-        Of all that is drawn at random.
+        Seed of all random draws.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def _materials(result: Unmixing, rows: NDArray[np.intp], how: str) -> Anchors:
 
 
 class _MaterialsAgain:
-    """Seeks materials again, in some of the pixels that hold data."""
+    """Computes materials again from some of the pixels that hold data."""
 
     def __init__(self, pixels: RowMatrix, result: Unmixing, rng: np.random.Generator) -> None:
         self._pixels, self._dropped = pixels, result.dropped_bands
@@ -252,7 +252,7 @@ class _MaterialsAgain:
         return [None if materials is None else materials.endmembers for materials in found]
 
     def steps(self, most: int) -> Iterator[Anchors]:
-        """For fewer materials than ``most``."""
+        """The results for fewer materials than ``most``."""
         where = f"sought for this number in {len(self._some):,} pixels"
         for k in _fewer(most):
             found = self._unmixed(self._some, k)

@@ -1,4 +1,4 @@
-"""Pages on disk: whole or not at all."""
+"""Write pages to disk atomically."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["save"]
 
 
 def save(path: str | os.PathLike[str], text: str) -> Path:
-    """Write a page beside ``path`` and give it that name when it is complete."""
+    """Write a page to a temporary file beside ``path``, and rename it when it is complete."""
     target = Path(path)
     with replacing(target) as partial:
         partial.write_text(text, encoding="utf-8")

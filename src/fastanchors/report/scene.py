@@ -1,4 +1,4 @@
-"""A scene in natural colours, as far as its bands allow."""
+"""Render a scene in natural colours, as far as its bands allow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OUTER = (0.02, 0.98)  # quantiles that become black and full colour
 
 
 def composite(pixels: ArrayMatrix, column_names: Sequence[str] | None) -> dict[str, str]:
-    """Red, green and blue of every pixel as bytes in base64, from the bands nearest to these colours; what it shows."""
+    """Red, green and blue of every pixel as bytes in base64, from the bands nearest to these colours; and a caption."""
     bands, natural = _bands(pixels.shape[1], column_names)
     values = dense(pixels.data)[:, bands]
     low, high = np.quantile(values, _OUTER, axis=0)
@@ -28,7 +28,7 @@ def composite(pixels: ArrayMatrix, column_names: Sequence[str] | None) -> dict[s
 
 
 def _bands(n: int, names: Sequence[str] | None) -> tuple[list[int], bool]:
-    """The bands nearest to the three colours, and True; where wavelengths do not tell, three bands across."""
+    """The bands nearest to the three colours, and True; if that is not known, three evenly spaced bands and False."""
     across = [3 * n // 4, n // 2, n // 4]
     try:
         waves = np.array([float(name) for name in names or ()])

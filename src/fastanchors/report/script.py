@@ -1,4 +1,4 @@
-"""The script of the page: readable modules, put together without any tool."""
+"""Build the script of the page from readable modules, without a bundler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 __all__ = ["MODULES", "embedded", "inlined", "packed", "policy", "read"]
 
-# In the order in which each follows those it imports.
+# Each module comes after those it imports.
 MODULES = (
     "nnls", "model", "dom", "lines", "words", "cards", "compare", "maps", "plot", "curve", "rows", "live", "memory",
     "main", "start",
@@ -25,12 +25,12 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", r
 
 
 def read(name: str) -> str:
-    """A file of this package."""
+    """The text of a file of this package."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def inlined(modules: Sequence[str] = MODULES) -> str:
-    """The modules as one script: each in a scope of its own, with what it imports by name."""
+    """The modules as one script: each in its own scope, with its imports by name."""
     parts = []
     for at, name in enumerate(modules):
         text = read(f"js/{name}.js")
@@ -43,7 +43,7 @@ def inlined(modules: Sequence[str] = MODULES) -> str:
 
 
 def embedded(data: Any) -> str:
-    """JSON that can stand in a script element: it holds no ``<``, ``>`` or ``&``."""
+    """JSON that is safe in a script element: it contains no ``<``, ``>`` or ``&``."""
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -55,7 +55,7 @@ def packed(values: NDArray[Any], kind: Any) -> str:
 
 
 def policy(script: str, *, connect: bool = False) -> str:
-    """What the page may load: nothing, but for this script (known by its hash) and its own styles."""
+    """The content security policy: only this script (by its hash) and the page's own styles are allowed."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "

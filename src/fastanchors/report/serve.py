@@ -1,8 +1,8 @@
-"""The explorer over HTTP, for this host alone.
+"""Serve the explorer over HTTP, for this host only.
 
-The server listens on 127.0.0.1. Every address holds a secret token. Requests that name another host (DNS rebinding),
-come from another origin, carry a body, are too long or ask for anything but the few answers below are refused. No
-request names a file: there is no path to escape from.
+The server listens on 127.0.0.1. Every address contains a secret token. Requests that name another host (DNS
+rebinding), come from another origin, have a body, are too long or ask for anything except the few answers below are
+refused. No request names a file, so path traversal is not possible.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _LONGEST = 2048  # characters of a request's path and query
 _HEADERS = 16384  # characters of all its headers
 _SECONDS = 5.0  # for a client to send its whole request, and for each read or write
 _AT_ONCE = 32  # incomplete requests at a time; one more closes the oldest
-_SITES = ("same-origin", "none")  # where a browser says that a request of its user comes from
+_SITES = ("same-origin", "none")  # accepted origins of a request, as stated by the browser
 
 
 class _Refused(Exception):
-    """A request that is not answered, and the status to say so with."""
+    """A request that is refused, with its HTTP status."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -48,11 +48,11 @@ class ExplorerServer(ThreadingHTTPServer):
     Parameters
     ----------
     session : Session
-        What answers.
+        Answers the requests.
     k, rule
-        What the page shows first.
+        Number of anchors and rule that the page shows first.
     port : int
-        0 for any free one.
+        Port number; 0 for any free one.
     """
 
     daemon_threads = True
@@ -74,7 +74,7 @@ class ExplorerServer(ThreadingHTTPServer):
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """The names by which this host may be called."""
+        """The accepted names of this host."""
         return f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -93,7 +93,7 @@ class ExplorerServer(ThreadingHTTPServer):
                 _hang_up(request)
 
     def has_asked(self, request: Any) -> None:
-        """Its request has arrived, or it was closed: the time limit does not apply any more."""
+        """Remove the time limit of a connection: its request has arrived, or it was closed."""
         with self._lock:
             self._waiting.pop(request, None)
 
@@ -102,7 +102,7 @@ class ExplorerServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no event."""
+        """Ignore errors of clients that disconnected."""
 
 
 def _hang_up(request: socket.socket) -> None:
@@ -131,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_error(HTTPStatus.INTERNAL_SERVER_ERROR, one_line(f"{type(error).__name__}: {error}", 300))
 
     def _check(self) -> None:
-        """Refuse what does not come from the page or from this user."""
+        """Refuse requests that do not come from the page or from this user."""
         if len(self.path) > _LONGEST:
             raise _Refused(HTTPStatus.REQUEST_URI_TOO_LONG, "the address is too long")
         if sum(len(name) + len(value) for name, value in self.headers.items()) > _HEADERS:
@@ -147,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(HTTPStatus.FORBIDDEN, "requests of other sites are refused")
 
     def _answer(self, path: str) -> tuple[str, str]:
-        """Type and text of the answer; the path is a token and a name out of a list, nothing else."""
+        """Type and text of the answer; the path must be a token and a name from a fixed list."""
         address = urlsplit(path)
         token, _, name = address.path.removeprefix("/").partition("/")
         if not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):
@@ -166,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
         return "application/json", json.dumps(found, allow_nan=False, separators=(",", ":"))
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Errors that the base class detects: other methods, malformed requests."""
+        """Answer errors that the base class detects: other methods, malformed requests."""
         self._send_error(
             HTTPStatus(code), "only GET requests are answered" if code == 501 else "the request is malformed"
         )

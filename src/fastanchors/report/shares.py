@@ -1,10 +1,10 @@
-"""How much of the data each anchor explains.
+"""Estimate how much of the data each anchor explains.
 
-For the best weights f ≥ 0 of a row a in the anchors C, what is left is orthogonal to every anchor in use, so
+For the best weights f ≥ 0 of a row a in the anchors C, the residual is orthogonal to every anchor with f_j > 0, so
 
     ‖a‖² = Σ_j f_j·⟨c_j, a⟩ + ‖a − f·C‖²,
 
-every term non-negative: the squared norm splits into a share for each anchor and what none explains.
+where every term is non-negative: the squared norm is the sum of a share for each anchor and an unexplained share.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Shares:
-    """``shares`` (one per anchor) and ``unexplained`` sum to one; ``rows`` were looked at, ``sampled`` or all.
+    """``shares`` (one per anchor) and ``unexplained`` sum to one; ``rows`` rows were read, ``sampled`` or all.
 
     Examples
     --------
@@ -54,17 +54,17 @@ class Shares:
 def anchor_shares(A: Any, components: _Array, *, rows: int = 1000, rng: RngLike = None) -> Shares:
     """Share of ‖A‖_F² that each anchor explains; of a larger matrix, from ``rows`` rows drawn by their squared norms.
 
-    Drawn so, the mean of f_j·⟨c_j, a⟩/‖a‖² over the draws is an unbiased estimate, with a standard error below
+    With these draws, the mean of f_j·⟨c_j, a⟩/‖a‖² over the draws is an unbiased estimate, with a standard error below
     0.5/√rows. Reads those rows only, besides the norms.
 
     Parameters
     ----------
     A
-        Whatever :func:`fastanchors.open_matrix` opens.
+        Anything :func:`fastanchors.open_matrix` opens.
     components
         The anchors, k × n.
     rows
-        How many rows to look at.
+        Number of rows to read.
     rng
         A ``numpy.random.Generator``, an int seed or None.
 
@@ -81,13 +81,13 @@ def anchor_shares(A: Any, components: _Array, *, rows: int = 1000, rng: RngLike 
 
 
 def shares_of(drawn: ArrayMatrix, weights: _Array, components: _Array, sampled: bool) -> Shares:
-    """The same from rows that :func:`rows_by_norm` drew."""
+    """The same as :func:`anchor_shares`, from rows that :func:`rows_by_norm` drew."""
     shares = weights @ explained_parts(drawn, components)
     return Shares(shares, float(max(1.0 - shares.sum(), 0.0)), drawn.shape[0], sampled)
 
 
 def explained_parts(rows: ArrayMatrix, components: _Array) -> _Array:
-    """f_j·⟨c_j, a⟩ for every row a and anchor c_j: what each anchor explains of the squared norm of each row."""
+    """f_j·⟨c_j, a⟩ for every row a and anchor c_j: the part of the squared norm that each anchor explains."""
     weights = encode(rows.data, components).astype(np.float64)
     return np.maximum(weights * rows.dot(components.T), 0.0)
 
@@ -95,7 +95,7 @@ def explained_parts(rows: ArrayMatrix, components: _Array) -> _Array:
 def rows_by_norm(matrix: RowMatrix, size: int, rng: np.random.Generator) -> tuple[ArrayMatrix, _Array]:
     """Distinct rows drawn by their squared norms, and weights w with Σ w_i·f(a_i) an estimate of Σ f(a)/‖A‖_F².
 
-    All rows where there are no more than ``size``.
+    Returns all rows if there are at most ``size``.
     """
     m = matrix.shape[0]
     if m <= size:

@@ -1,7 +1,7 @@
-"""The stability of the anchors for every number of them and every solver.
+"""Estimate the stability of the anchors, for every number of anchors and every solver.
 
 Noise-aware results have their own estimate (:mod:`fastanchors.greedy.stability`). All other results are computed again
-from two halves of the rows; of a large matrix, from its extreme rows and an even sample.
+from two halves of the rows; for a large matrix, of its extreme rows and an even sample.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .pool import Pool
 __all__ = ["Again", "NestedAgain", "stability_of", "steadiness"]
 
 _ALL = 6000  # rows up to which all take part
-_ENTRIES = 1 << 25  # of dense rows that take part
+_ENTRIES = 1 << 25  # limit of the entries of dense rows that take part
 
 _Array = NDArray[np.float64]
 

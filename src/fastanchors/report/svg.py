@@ -1,4 +1,4 @@
-"""Drawings as SVG text: small, static, coloured by the page's style sheet, readable by machines.
+"""Create drawings as SVG text: small, static, coloured by the page's style sheet, machine-readable.
 
 Drawings are laid out for a width of 360 units, a phone's, so that their letters are never shrunk below reading size.
 """
@@ -87,7 +87,7 @@ def curve(
             f'<circle class="{"mark" if here else "dot"}" cx="{x(k):.1f}" cy="{y(v):.1f}" r="{6 if here else 3}">'
             f"<title>{k} anchors: {amount}</title></circle>"
         )
-    if chosen in list(ks):  # the curve falls: there is room to the right above it, and to the left below
+    if chosen in list(ks):  # the curve falls: there is room above it on the right, and below it on the left
         at = x(chosen), y(float(shown[list(ks).index(chosen)]))
         if at[0] < left + 0.85 * wide:
             parts.append(_text(at[0] + 8, at[1] - 10, f"k = {chosen}", "start", "strong"))
@@ -97,7 +97,7 @@ def curve(
 
 
 def _log_scale(low: float, high: float) -> tuple[float, float, list[tuple[float, str]]]:
-    """Both ends of a scale that holds two logarithms, and its ticks: by 1, 2, 5 where it is short, else by decades."""
+    """Both ends of a scale that contains two logarithms, and its ticks: 1, 2, 5 if it is short, else decades."""
     first, last = math.floor(low), math.ceil(high + 1e-9)
     if last - first > 2:
         step = math.ceil((last - first) / 6)
@@ -116,7 +116,7 @@ def _nice(step: float) -> float:
 
 
 def histogram(identity: str, title: str, description: str, values: _Array, bins: int = 20) -> str:
-    """How often each share up to 1 occurs; the scale starts at 0, 90 or 99 %, as the values need it."""
+    """How often each share up to 1 occurs; the scale starts at 0, 90 or 99 %, depending on the values."""
     left, right, top, bottom, height = 10.0, 10.0, 10.0, 34.0, 170.0
     first = max(start for start in (0.0, 0.9, 0.99) if start == 0.0 or values.min() >= start)
     counts, edges = np.histogram(values, bins=bins, range=(first, 1.0))
@@ -178,7 +178,7 @@ def simplex(
 
 
 def _corner(at: _Array, centre: _Array, j: int, name: str, k: int) -> list[str]:
-    """An anchor: a numbered mark, and its name outside where there is room."""
+    """An anchor: a numbered mark, and its name outside if there is room."""
     away = at - centre
     length = float(np.hypot(*away))
     away = away / length if length else np.array([0.0, -1.0])
@@ -192,7 +192,7 @@ def _corner(at: _Array, centre: _Array, j: int, name: str, k: int) -> list[str]:
 
 
 def _corner_name(at: _Array, away: _Array, name: str) -> str:
-    """Beside the corner where the name fits between it and the edge; else above or below, moved into the picture."""
+    """The name beside the corner if it fits before the edge; else above or below, moved into the picture."""
     x = float(at[0]) + math.copysign(15.0, away[0])
     beside = int((WIDTH - x if away[0] > 0 else x) / _LETTER)
     if abs(away[0]) > 0.35 and len(name) <= beside:
@@ -215,7 +215,7 @@ def _spectrum_path(row: _Array, top: float) -> str:
 
 
 def spectra_backdrop(components: _Array) -> str:
-    """All spectra once, in grey, for :func:`spectrum` to stand out from."""
+    """All spectra in grey, drawn once as the background of :func:`spectrum`."""
     top = float(components.max()) or 1.0
     lines = "".join(f'<path class="back" d="{_spectrum_path(row, top)}"/>' for row in components)
     return (
