@@ -15,8 +15,8 @@ __all__ = ["Earlier", "earlier", "same_words"]
 
 _GROWN = 0.2  # new documents, relative to the old ones, above which anchors are computed again
 _UNLIKELY = 0.05  # quantile of the likelihood of the old documents below which a document is unlikely
-_MORE = 2.0  # anchors are computed again if this many times the fraction of the new ones is unlikely,
-_SURE = 3.0  # plus this many standard errors
+_MORE = 2.0  # anchors are computed again if the unlikely fraction of the new ones exceeds this multiple
+_SURE = 3.0  # plus this many standard errors of it
 
 
 class Fitted(Protocol):

@@ -63,9 +63,8 @@ def telling_words(
     """The 30 most relevant words of topics: first the ten that co-occur most with each other, then the others.
 
     Relevance scores each word on its own, but a meaningful list has words that occur together. The word with the
-    smallest total :func:`company_of` the remaining ones is therefore dropped until ten remain (after Lau, Newman,
-    Karimi and Baldwin, *Best topic word selection for topic labelling*, COLING 2010). Both parts are in the order of
-    relevance.
+    smallest total score (:func:`company_of`) is therefore dropped until ten remain (after Lau, Newman, Karimi and
+    Baldwin, *Best topic word selection for topic labelling*, COLING 2010). Both parts are in the order of relevance.
     """
     words = relevant_words(topics, probability, tokens, POOL)
     together = meetings(counts, words)

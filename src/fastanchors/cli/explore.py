@@ -53,9 +53,9 @@ def explore(
 ) -> None:
     """Serve a page on this machine to explore the anchors of SOURCE, a store or a file, until Ctrl-C.
 
-    The page is that of report, live: any number of anchors up to 50, other rules, every row by its name. Changes that
-    another process commits to a store are shown within a second. Only this machine can reach it, by the address that is
-    printed.
+    This is a live version of the page of report: any number of anchors up to 50, other rules, every row by its name.
+    Changes that another process commits to a store are shown within a second. Only this machine can reach the page, at
+    the printed address.
     """
     from ..report.live import Session
     from ..report.serve import ExplorerServer
@@ -92,6 +92,6 @@ def _signature(source: Path) -> Hashable:
     try:
         files = [source] if source.is_file() else [source / "manifest.json", *source.glob("journal-*.log")]
         found = [(file.name, file.stat()) for file in sorted(files)]
-    except OSError:  # being replaced at this moment
+    except OSError:  # the file is being replaced
         return None
     return tuple((name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in found)

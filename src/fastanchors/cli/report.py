@@ -67,10 +67,10 @@ def report(
     """Write one self-contained page about the anchors of SOURCE: a store, a file, a result of seek --out, or a topic
     model of topics --out.
 
-    It shows what was found and how sure that is: the anchors and their heaviest columns (or spectra), the share that
-    each explains, rows among the anchors, residual and rank curve, how well held-back rows are rebuilt, and the cost
-    against full SPA. Fewer anchors, their names and the rows can be explored in it. It needs no network, reads well on
-    a phone and prints.
+    It shows the result and its certainty: the anchors and their heaviest columns (or spectra), the share that each
+    explains, rows among the anchors, residual and rank curve, how well held-back rows are reconstructed, and the cost
+    compared with full SPA. Fewer anchors, their names and the rows can be explored in it. It needs no network, and can
+    be read on a phone and printed.
     """
     from ..report import write
     from ..report.facts import curve_of
