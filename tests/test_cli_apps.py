@@ -306,7 +306,7 @@ def test_unmix_shows_what_speaks_for_each_number(tmp_path):
     np.save(tmp_path / "x.npy", made.cube)
     told = run("unmix", tmp_path / "x.npy", "-k", "auto", "-o", tmp_path / "out", "--no-pictures")
     assert told.exit_code == 0, told.output
-    assert "speaks for 4 materials" in told.stdout
+    assert "suggests 4 materials" in told.stdout
     assert "found again" in told.stdout
     answer = json.loads(run("unmix", tmp_path / "x.npy", "-k", "auto", "-o", tmp_path / "out", "--json").stdout)
     assert answer["curve"]["chosen"] == len(answer["anchors"]) == 4

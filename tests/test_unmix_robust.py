@@ -165,7 +165,7 @@ def test_the_curve_over_k_says_what_speaks_for_each():
     curve = fa.apps.material_curve(made.cube, 6)
     assert curve.k.tolist() == [2, 3, 4, 5, 6]
     assert curve.chosen == curve.suggested == 4
-    assert "speaks for 4 materials, and all of them would be found again" in curve.statement
+    assert "suggests 4 materials, and all of them would be found again" in curve.statement
     assert curve.missed[2] < 0.6 * curve.missed[0]
     assert curve.missed[4] > 0.8 * curve.missed[2]
     assert curve.as_dict()["chosen"] == 4
