@@ -1,4 +1,4 @@
-"""The noise-aware selection: coordinates, noise, a rule, refinement, and the rows and points that stand for anchors."""
+"""Noise-aware selection: from coordinates, by noise estimate, rule and refinement, to the anchors' rows and points."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from .selection import RULES, select
 
 __all__ = ["ALL", "SAMPLE", "Found", "WorkingRows", "copies", "find_anchors", "spread_of_noise", "working_rows"]
 
-ALL = 6_000  # up to here every row may be a vertex and speaks for them
-SAMPLE = 6_000  # rows beyond the extreme ones that speak for the vertices of larger matrices
-_CLEAN = 3.0  # rows this many times as noisy as typical ones are no candidates
-_FEW = 0.1  # ... as long as no larger part of the rows is so noisy
-_EVEN = 2.0  # noise of most rows within this factor is even
-_STANDS, _BEYOND = 1.1, 4  # variance of a direction that is no noise, relative to the next so many
-_TAILS = 4.0  # kurtosis above which what varies along a direction is no noise: that of a bell curve is 3
-_NEAR = 0.05  # copies of an anchor are this near, in edges, besides their noise
+ALL = 6_000  # up to this many rows, every row is a candidate and in the sample
+SAMPLE = 6_000  # sampled rows of a larger matrix, besides the extreme ones
+_CLEAN = 3.0  # rows more than this many times as noisy as typical ones are not candidates…
+_FEW = 0.1  # …if less than this fraction of the rows is so noisy
+_EVEN = 2.0  # noise is even if the residuals of most rows agree within this factor
+_STANDS, _BEYOND = 1.1, 4  # smallest variance of a signal direction, relative to the mean of this many later ones
+_TAILS = 4.0  # kurtosis above which the variation along a direction is not noise: that of a Gaussian is 3
+_NEAR = 0.05  # copies of an anchor are this near, in edge lengths, besides their noise
 
 _Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class WorkingRows:
-    """The rows that the selection works on; it costs no more for a larger matrix.
+    """The rows that the selection works on; their number does not grow with the matrix.
 
     Attributes
     ----------
     candidates
         Rows that may be vertices, sorted.
     sample
-        Rows drawn evenly, sorted; all rows where there are few.
+        Rows drawn uniformly, sorted; all rows if there are few.
     """
 
     candidates: NDArray[np.intp]
@@ -60,11 +60,11 @@ class Found:
     support
         Number of rows that are copies of each anchor within their noise.
     noise
-        How much noise was seen, over the sample.
+        Noise estimated on the sample.
     neighbours
         How many points were averaged.
     refined
-        What came of the refinement; None for rules without.
+        Result of the refinement; None for rules without it.
     """
 
     indices: NDArray[np.intp]
@@ -85,7 +85,7 @@ class Found:
 
 
 def working_rows(coordinates: Coordinates, rng: np.random.Generator | None = None) -> WorkingRows:
-    """Choose the rows to work on: all of them, or the extreme ones and an even sample."""
+    """Choose the rows to work on: all of them, or the extreme ones and a uniform sample."""
     usable = np.flatnonzero(coordinates.sums > 0)
     if len(usable) <= ALL:
         return WorkingRows(usable, usable)
@@ -95,7 +95,7 @@ def working_rows(coordinates: Coordinates, rng: np.random.Generator | None = Non
 
 
 def spread_of_noise(frame: Frame, left: _Array) -> _Array:
-    """The noise of each row along a direction, from what the directions leave of it."""
+    """The noise of each row along a direction, from its residual beyond the directions."""
     n, d = frame.directions.shape
     return np.asarray(np.sqrt(left / max(1, n - 1 - d)))
 
@@ -110,23 +110,23 @@ def find_anchors(
     total: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Found | None:
-    """Anchors by a rule on the coordinates; None where no noise is seen and the rule is ``"auto"``: take SPA's rows.
+    """Find anchors by a rule; None if no noise is detected and the rule is ``"auto"``: then use SPA's rows.
 
     Parameters
     ----------
     coordinates
-        Coordinates
+        Coordinates of the rows.
     k
-        Int
+        Number of anchors.
     rule : "auto", "smoothed", "pseudo-points", "lifted" or "whitened"
-        ``"auto"`` takes pseudo-points, or rows where these make all rows far more likely, enlarges their simplex and
-        refines it where rows held out agree.
+        ``"auto"`` takes pseudo-points, or single rows if these make the sample clearly more likely. It enlarges their
+        simplex, and refines it if held-out rows agree.
     working : WorkingRows
         Which rows to work on; :func:`working_rows` by default.
     neighbours : int
-        How many points to average; follows from the noise by default.
+        How many points to average; determined from the noise by default.
     total : int
-        How many rows the sample stands for; by default those of ``coordinates`` that are not zero.
+        How many rows the sample represents; by default the nonzero rows of ``coordinates``.
     """
     if rule not in RULES or rule == "spa":
         raise InvalidInputError(f"selection on coordinates must be one of {RULES}, without 'spa', got {rule!r}")
@@ -144,7 +144,7 @@ def find_anchors(
         points, left = coordinates.leading(k - 1, working.candidates)
         each = estimate_noise(points, left, columns).each
     clean = each <= _CLEAN * noise.typical + 1e-6 * np.abs(points).max()  # no noisy row is a vertex
-    few = float(np.mean(noise.each > _CLEAN * noise.typical)) < _FEW  # more are a kind of their own, not odd rows
+    few = float(np.mean(noise.each > _CLEAN * noise.typical)) < _FEW  # more are a group of their own, not outliers
     if few and clean.sum() > 4 * k:
         points, each, rows = points[clean], each[clean], rows[clean]
     count = noise.neighbours(len(points), k) if neighbours is None else neighbours
@@ -174,10 +174,10 @@ def find_anchors(
 
 
 def _directions_shown(coordinates: Coordinates, sample: NDArray[np.intp], noise: Noise, k: int) -> int:
-    """How many of the k − 1 leading directions stand out of the noise; all, where that cannot be seen.
+    """How many of the k − 1 leading directions exceed the noise; k − 1 if that cannot be determined.
 
-    Noise alone gives much the same variance along the directions that follow, and a bell curve along each: where they
-    have long tails, as those of texts do, they are no noise to compare with.
+    Noise alone gives about equal variance along the following directions, and a Gaussian along each. If these have long
+    tails, as in texts, they are not noise and cannot serve for comparison.
     """
     values = coordinates.values[sample, : k - 1 + _BEYOND].astype(np.float64)
     if values.shape[1] < k + 1 or not noise.seen:
@@ -192,7 +192,7 @@ def _directions_shown(coordinates: Coordinates, sample: NDArray[np.intp], noise:
 
 
 def _profiles(coordinates: Coordinates, vertices: _Array, noise: Noise, sample: _Array, left: _Array) -> _Array:
-    """Vertices as profiles, corrected where even noise was clipped at zero."""
+    """Vertices as profiles, corrected if the noise is even and was clipped at zero."""
     frame = coordinates.frame
     profiles = frame.profiles(vertices)
     low, middle, high = np.quantile(left, [0.1, 0.5, 0.9])
@@ -205,7 +205,7 @@ def _profiles(coordinates: Coordinates, vertices: _Array, noise: Noise, sample: 
 
 
 def _nearest_rows(points: _Array, rows: NDArray[np.intp], noise: _Array, vertices: _Array) -> NDArray[np.intp]:
-    """For each vertex the row nearest to it, noise counted, that no earlier vertex was given."""
+    """For each vertex the nearest row, counting its noise, that is not assigned to an earlier vertex."""
     squares = _squared_distances(points, vertices) + vertices.shape[1] * noise[:, None] ** 2
     taken: list[int] = []
     for j in range(len(vertices)):
@@ -215,7 +215,7 @@ def _nearest_rows(points: _Array, rows: NDArray[np.intp], noise: _Array, vertice
 
 
 def copies(points: _Array, noise: Noise, vertices: _Array, total: int) -> NDArray[np.intp]:
-    """How many of all rows are copies: near the vertex but for their noise, and nearer than to any other."""
+    """How many of all rows are copies of each vertex: near it within their noise, and nearer than to any other."""
     k = len(vertices)
     distances = np.sqrt(_squared_distances(points, vertices))
     edges = np.sqrt(_squared_distances(vertices, vertices)).sum() / max(1, k * (k - 1))

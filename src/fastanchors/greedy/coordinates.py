@@ -1,20 +1,20 @@
-"""Every row in a few coordinates: the leading directions of the rows' profiles, where noise is smallest against signal.
+"""Project every row on the leading principal directions of the profiles, where the signal-to-noise ratio is highest.
 
 A row divided by its sum is its *profile*. Profiles of mixtures of k anchors lie in a simplex of k − 1 dimensions; noise
-fills all of them. Principal directions of the profiles keep the simplex and leave most of the noise behind. Three
-things make them good directions:
+fills all dimensions. The principal directions of the profiles keep the simplex and drop most of the noise. Three steps
+make the directions robust:
 
-* rows are weighted by how noisy they are. What the leading directions leave of a row is its noise, so the weights
-  follow from the rows themselves (``weights="auto"``); a row that has turned a direction to itself leaves little
-  there, which is allowed for by its leverage. ``"poisson"`` takes the row sums, as counts have it;
-* columns are scaled by the power of their mean that the noise follows (0: equal noise, 1: counts, 2: multiplicative),
-  which is a regression of what is left of each column on its mean (after Landa, Zhang and Kluger, *Biwhitening*,
-  SIAM J. Math. Data Sci. 2022);
-* no row counts for more than a few typical ones, so that odd rows do not turn the directions; but rows that lie
-  together within their noise, as the copies of an anchor do, count in full.
+* Rows are weighted by their noise. The residual of a row beyond the leading directions estimates its noise, so the
+  weights follow from the rows themselves (``weights="auto"``). A row that has pulled a direction towards itself has a
+  small residual; its leverage corrects for that. ``"poisson"`` weights rows by their sums, as suits counts.
+* Columns are scaled by the power of their mean that the noise follows (0: equal noise, 1: counts, 2: multiplicative).
+  The power comes from a regression of each column's residual on its mean (after Landa, Zhang and Kluger,
+  *Biwhitening*, SIAM J. Math. Data Sci. 2022).
+* No row counts for more than a few typical rows, so outliers do not rotate the directions. Rows that lie together
+  within their noise, such as copies of an anchor, keep their full weight.
 
 Scaling a row changes none of this, so a matrix and its l1 view have the same coordinates. Directions come from a pilot
-of at most 2²³ entries, coordinates from one pass over all rows. Kept for d directions, they answer for any k ≤ d.
+of at most 2²³ entries, coordinates from one pass over all rows. Coordinates in d directions serve any k ≤ d + 1.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ __all__ = [
 DIRECTIONS = 32  # kept by default
 PILOT_ENTRIES = 1 << 23
 _PILOT_ROWS = 2048  # at least
-_FEW_ENTRIES = 1 << 20  # entries of the part of the pilot that weights and scales are found on
-_GRAM_COLUMNS = 512  # up to here the directions come from a Gram matrix, above from subspace iteration
-_ROUNDS = 3  # of directions and weights in turns
-_CAP = 4.0  # a row counts for at most this many typical ones
-_COMPANY, _OTHERS = 3, 1000  # rows that lie together with a row, among so many others, for it to count in full
-_NEAR = 0.3  # ... and nearer than this part of its distance to the centre
-_ITERATIONS = (8, 3)  # of subspace iteration: at first, and from a good start
-_FLAT = 0.2  # exponents of the noise below this are taken as zero
-_SMALL = 1e-2  # columns with a smaller share of the mean are scaled as if they had it
+_FEW_ENTRIES = 1 << 20  # entries of the part of the pilot from which weights and scales are estimated
+_GRAM_COLUMNS = 512  # up to this many columns: eigenvectors of a Gram matrix; above: subspace iteration
+_ROUNDS = 3  # alternations between directions and weights
+_CAP = 4.0  # a row counts for at most this many typical rows
+_COMPANY, _OTHERS = 3, 1000  # neighbours a row needs to keep its full weight, among at most this many rows compared
+_NEAR = 0.3  # neighbours are nearer than this fraction of the row's distance to the centre
+_ITERATIONS = (8, 3)  # of subspace iteration: in the first round, and in later ones
+_FLAT = 0.2  # noise exponents below this are set to zero
+_SMALL = 1e-2  # of the mean column: added to each mean before scaling; smaller columns do not enter the regression
 
 _Array = NDArray[np.float64]
 Weights = Literal["auto", "poisson", "none"] | _Array
@@ -61,7 +61,7 @@ Weights = Literal["auto", "poisson", "none"] | _Array
 
 @dataclass(frozen=True)
 class Frame:
-    """Where coordinates are measured: z = (profile − centre)·scale, y = z·directions.
+    """The coordinate system: z = (profile − centre)·scale, y = z·directions.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Frame:
     rank
         Number of directions along which the pilot varies by more than rounding.
     zeros
-        Part of the pilot's entries that are zero.
+        Fraction of the pilot's entries that are zero.
     """
 
     centre: _Array
@@ -85,14 +85,14 @@ class Frame:
     zeros: float
 
     def profiles(self, points: _Array) -> _Array:
-        """Points in the first coordinates as profiles: non-negative, with sum one."""
+        """Convert points in the first coordinates to profiles: non-negative, with sum one."""
         spread = points @ self.directions[:, : points.shape[1]].T / self.scale
         found = np.maximum(self.centre + spread, 0.0)
         sums = found.sum(axis=1, keepdims=True)
         return np.asarray(found / np.where(sums > 0, sums, 1.0))
 
     def beyond(self, rows: Rows) -> _Array:
-        """What the directions leave of rows: z − y·directionsᵀ."""
+        """The residual of rows beyond the directions: z − y·directionsᵀ."""
         profiles, _ = _profiles(rows)
         z = ((profiles.toarray() if sp.issparse(profiles) else profiles) - self.centre) * self.scale
         return np.asarray(z - (z @ self.directions) @ self.directions.T)
@@ -123,7 +123,7 @@ class Coordinates:
         return m, d
 
     def leading(self, dimensions: int, rows: NDArray[np.intp] | slice = slice(None)) -> tuple[_Array, _Array]:
-        """The first coordinates of those rows, and what is left of each row beyond them, squared."""
+        """The first coordinates of those rows, and the squared norm of each row's residual beyond them."""
         if dimensions > self.values.shape[1]:
             raise InvalidInputError(
                 f"k = {dimensions + 1} needs {dimensions} directions and {self.values.shape[1]} are kept; ask for "
@@ -142,20 +142,20 @@ def coordinates(
     pilot_entries: int = PILOT_ENTRIES,
     rng: np.random.Generator | None = None,
 ) -> Coordinates:
-    """Coordinates of all rows: a pilot, then one pass.
+    """Compute the coordinates of all rows: a pilot, then one pass.
 
     Parameters
     ----------
     matrix : RowMatrix
         Non-negative. Its rows may be scaled or not.
     directions : int
-        How many to keep; fewer where the matrix has fewer columns or rows.
+        How many to keep; fewer if the matrix has fewer columns or rows.
     weights : "auto", "poisson", "none" or m numbers
-        How much each row counts for the directions: by the noise seen in it, by its sum, equally, or as given.
+        Weight of each row in the directions: by its estimated noise, by its sum, equal, or as given.
     pilot_entries : int
-        Entries of the pilot at most, but for 2048 rows; no more than 2²³.
+        Largest number of entries of the pilot, at most 2²³; the pilot has at least 2048 rows.
     rng : numpy.random.Generator
-        Draws the pilot where the matrix is larger than one.
+        Draws the pilot if the matrix is larger than a pilot.
     """
     frame, _ = pilot_frame(matrix, directions, weights=weights, pilot_entries=pilot_entries, rng=rng)
     return coordinates_of(matrix, frame)
@@ -181,7 +181,7 @@ def pilot_frame(
 
 
 def coordinates_of(matrix: RowMatrix, frame: Frame) -> Coordinates:
-    """Coordinates of all rows in a frame that is known: one pass."""
+    """Compute the coordinates of all rows in a given frame: one pass."""
     parts = matrix.map_blocks(block_coordinates, frame)
     values, left, sums = (np.concatenate([part[i] for part in parts]) for i in range(3))
     return Coordinates(frame, values, left, sums)
@@ -199,7 +199,7 @@ def block_coordinates(start: int, block: Rows, frame: Frame) -> tuple[NDArray[np
 def fit_frame(
     rows: Rows, directions: int = DIRECTIONS, *, weights: Weights = "auto", rng: np.random.Generator | None = None
 ) -> Frame:
-    """The frame that a pilot of rows gives."""
+    """Fit a frame to a pilot of rows."""
     if (rows.data if sp.issparse(rows) else rows).min(initial=0) < 0:
         raise InvalidInputError("the rows have negative entries; anchors need non-negative entries: clip or shift them")
     profiles, sums = _profiles(rows)
@@ -209,14 +209,14 @@ def fit_frame(
     profiles, sums = profiles[full], sums[full]
     m, n = profiles.shape
     d = max(1, min(directions, n - 1, m - 1))
-    noisy = max(1, min(DIRECTIONS, d, n // 2, m // 4))  # what these leave is noise
+    noisy = max(1, min(DIRECTIONS, d, n // 2, m // 4))  # the residual beyond these is noise
     rng = np.random.default_rng(0) if rng is None else rng
     scale, V, exponent = np.ones(n), rng.standard_normal((n, min(n, d + 8))), 0.0
     given = weights[full] if not isinstance(weights, str) else sums if weights == "poisson" else np.ones(m)
     entries = profiles.nnz if sp.issparse(profiles) else m * n
     step = min(max(1, entries // _FEW_ENTRIES), max(1, m // _PILOT_ROWS))
     centre, values = _mean(profiles[::step], given[::step]), np.zeros(d)
-    for turn in range(_ROUNDS):  # the last on all rows, those before it on some
+    for turn in range(_ROUNDS):  # the last round uses all rows, earlier rounds a subset
         some = slice(None, None, step if turn < _ROUNDS - 1 else 1)
         part, base = profiles[some], given[some]
         at, squares = _centred(part, centre, scale, V[:, : noisy if turn else 0])
@@ -238,9 +238,9 @@ def fit_frame(
 
 
 def _capped(base: _Array, squares: _Array, points: _Array, variance: float) -> _Array:
-    """Weights with which no row counts for more than a few typical ones, but for rows in company.
+    """Cap the weights so that no row counts for more than a few typical rows, except rows with near neighbours.
 
-    Neither in all it is made of nor in what the leading directions see of it, ``points``.
+    The cap applies to the whole row and to its projection on the leading directions, ``points``.
     """
     times = _times_typical(base * squares)
     if points.shape[1]:
@@ -254,19 +254,19 @@ def _capped(base: _Array, squares: _Array, points: _Array, variance: float) -> _
 
 
 def _times_typical(energy: _Array) -> _Array:
-    """How many times the median; zeros where that is zero."""
+    """Each value as a multiple of the median; zeros if the median is zero."""
     typical = float(np.median(energy))
     return energy / typical if typical > 0 else np.zeros_like(energy)
 
 
 def _leverage(points: _Array) -> _Array:
-    """How far each row has turned the directions to itself: 0 for not at all, towards 1 for a direction of its own."""
+    """How far each row has pulled the directions towards itself: 0 for not at all, near 1 if one is its own."""
     squares = points**2
     return np.minimum(np.einsum("ij,j->i", squares, 1.0 / np.maximum(squares.sum(axis=0), 1e-300)), 0.99)
 
 
 def _in_company(points: _Array, variance: float) -> NDArray[np.bool_]:
-    """Which points have a few others near for their size, and so near that noise of that variance explains it."""
+    """Which points have a few neighbours: near relative to their size, and within noise of that variance."""
     others = points[:: -(-len(points) // _OTHERS)]
     sizes = np.einsum("ij,ij->i", points, points)
     squares = sizes[:, None] - 2 * points @ others.T
@@ -331,7 +331,7 @@ def _centred_product(profiles: Any, centre: _Array, scale: _Array, V: _Array) ->
 
 
 def _noise_exponent(centre: _Array, rest: _Array, total: float) -> float:
-    """Slope of log noise variance against log mean over the columns; zero where there is no noise to see."""
+    """Slope of log noise variance against log mean over the columns; zero if no noise is detected."""
     seen = (centre > _SMALL * centre.mean()) & (rest > 0)
     if seen.sum() < 8 or rest.sum() < 1e-10 * total:
         return 0.0

@@ -1,4 +1,4 @@
-"""How many anchors: how many directions of the profiles stand out of their noise (parallel analysis)."""
+"""Estimate the number of anchors: count the directions of the profiles that exceed the noise (parallel analysis)."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from .coordinates import Coordinates
 
 __all__ = ["HowMany", "how_many"]
 
-DIRECTIONS = 64  # to keep for this question: the larger half must be noise
-_NONE = 1e-12  # part of the variance that is rounding
-_ROWS = 4000  # rows looked at
-_ODD = 9.0  # rows whose noise variance is this many times the typical one are not looked at
-_CAP = 16.0  # no row counts for more along a direction than this many times the median
-_BREAK = 1.5  # a fall by this factor between two variances is a break
-_CLEAR = 4.0  # ... and by this one beyond doubt
+DIRECTIONS = 64  # to keep for this estimate: at least half must be noise
+_NONE = 1e-12  # fraction of the variance that is rounding
+_ROWS = 4000  # rows examined
+_ODD = 9.0  # rows whose noise variance exceeds this many times the median are ignored
+_CAP = 16.0  # along a direction, no row counts for more than this many times the median
+_BREAK = 1.5  # a drop by this factor between consecutive variances is a break…
+_CLEAR = 4.0  # …and by this factor a clear one
 _EDGE = 1.05  # a variance must exceed that of noise by this factor
-_FLAT = 0.3  # noise falls off slowly: the last variance is at least this part of the edge
+_FLAT = 0.3  # noise variances decrease slowly: the last is at least this fraction of the edge
 
 _Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class HowMany:
-    """The number chosen and why.
+    """The estimated number and the reason.
 
     Attributes
     ----------
     k
-        Number of anchors; None where it cannot be told.
+        Number of anchors; None if it cannot be determined.
     reason
-        In one sentence.
+        The reason in one sentence.
     variances
-        Of the rows along the leading directions, noisy rows counted less.
+        Variances of the rows along the leading directions; noisy rows have less weight.
     edges
-        For each of them, what noise alone would give.
+        For each of them, the variance that noise alone would give.
     """
 
     k: int | None
@@ -47,13 +47,13 @@ class HowMany:
 
 
 def how_many(coordinates: Coordinates, *, rows: int = _ROWS) -> HowMany:
-    """Directions that stand out of the noise, and one: mixtures of k anchors vary in k − 1 directions.
+    """The number of directions that exceed the noise, plus one: mixtures of k anchors vary in k − 1 directions.
 
-    Rows are divided by their noise, and no few rows can make a direction. Sorted variances of noise fall off
-    slowly, at the edge like a − b·j^(2/3) (the Marchenko–Pastur law and its generalisations). The line through the
-    second half of the variances says what noise alone gives for the first. Those above it down to the last break are
-    signal; what is above it without a break is noise of uneven size. Where the second half falls off fast and no
-    break is beyond doubt, the number cannot be told.
+    Rows are divided by their noise and capped, so that a few rows cannot make a direction. Sorted variances of noise
+    decrease slowly, at the edge like a − b·j^(2/3) (the Marchenko–Pastur law and its generalisations). A line fitted to
+    the second half of the variances estimates the edge of the noise. Variances above the edge are signal up to
+    the last break, if there is one; later ones are noise of uneven size. If the second half decreases fast and no break
+    is clear, the number cannot be determined.
     """
     usable = np.flatnonzero(coordinates.sums > 0)
     values, left = coordinates.leading(coordinates.shape[1], usable[:: max(1, len(usable) // rows)])

@@ -1,12 +1,12 @@
-"""Lazy distances: what greedy selection needs to know of all rows, known only as well as it matters.
+"""Lazily evaluated distances for greedy selection: each row's distance is computed only when it can affect the choice.
 
-Distances to a span, a cone or a hull only fall when an anchor joins, so the last value known of a row is an upper bound
-for good. Each row has that bound and the number of the step it was looked at. :meth:`Distances.leaders` first brings a
-few rows of largest bound up to date; the best of them says which others can still matter, and only those are read, once
-for all the anchors they have missed. About one look at each row serves all steps of a run.
+Distances to a span, a cone or a hull only decrease when an anchor is added, so the last known value of a row remains an
+upper bound. Each row has that bound and the number of the step at which it was read. :meth:`Distances.leaders` first
+updates a few rows with the largest bounds. The best of them determines which other rows can still matter; only those
+are read, once for all the anchors they have missed. In total each row is read about once in a run.
 
-Looks at many rows are rough (single precision where the matrix is held in it) with a bound of their error. The few rows
-that may be the farthest for all that error are looked at again in double precision.
+Distances of many rows are computed roughly (in single precision if the matrix is stored in it) with an error bound. The
+few rows that may be the farthest within that error are computed again in double precision.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .ties import TIE
 
 __all__ = ["WORTH_TELLING", "Distances", "Leaders", "level", "seeds", "tell_apart"]
 
-_SEEDS = 64  # rows of largest bound that are looked at first
-_BLOCK_ROWS = 256  # of each so many rows the one of largest bound may be a seed
-_MARGIN = 1e-5  # of the largest squared distance: how near rows are brought up to date, ties and a little more
-WORTH_TELLING = 4096  # rows that are looked at again only to report a distance
-_SAMPLE = 1024  # bounds by which a level is judged, at least
-_HITS = 64  # and so many of them are above it
-_GROWTH = 16  # contenders are told apart in groups that grow by this factor, farthest first
+_SEEDS = 64  # rows with the largest bounds, read first
+_BLOCK_ROWS = 256  # from each block of this many rows, only the one with the largest bound may be a seed
+_MARGIN = 1e-5  # rows within this fraction of the largest squared distance are updated: ties and a little more
+WORTH_TELLING = 4096  # at most this many rows are read again only to report a distance
+_SAMPLE = 1024  # smallest number of bounds from which a level is estimated
+_HITS = 64  # smallest number of these bounds above the level
+_GROWTH = 16  # contenders are compared in groups that grow by this factor, farthest first
 
 
 class Leaders(NamedTuple):
@@ -42,14 +42,14 @@ class Leaders(NamedTuple):
     norms: NDArray[np.float64]
 
     def take(self, some: NDArray[np.intp] | NDArray[np.bool_]) -> Leaders:
-        """Some of them."""
+        """A subset of them."""
         return Leaders(self.rows[some], self.values[some], self.errors[some], self.norms[some])
 
 
 class Distances(ABC):
-    """Squared distances of the rows of a matrix to something that grows. Memory: two numbers per row."""
+    """Squared distances of the rows of a matrix to a growing set. Memory: two numbers per row."""
 
-    _most = 0.95  # share of the rows from which all are looked at
+    _most = 0.95  # if at least this fraction of the rows must be read, all are
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
@@ -62,28 +62,28 @@ class Distances(ABC):
 
     @abstractmethod
     def _rough(self, rows: NDArray[np.intp] | None, floor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Squared distances of many rows (None: all) and their error bounds; much below ``floor`` none need be good."""
+        """Squared distances of many rows (None: all) and error bounds; far below ``floor`` they may be inaccurate."""
 
     @abstractmethod
     def exact(self, rows: NDArray[np.intp]) -> Leaders:
-        """Those rows with distances as good as double precision gives them."""
+        """Those rows with distances accurate to double precision."""
 
     def bar(self, rows: NDArray[np.intp] | int) -> None:
-        """Those rows are no longer candidates."""
+        """Exclude those rows from the candidates."""
         self._upper[rows] = -np.inf
 
     def leaders(self, within: float = TIE, *, rough: bool = False) -> Leaders:
         """Every row that may be ``within`` that fraction of the largest, with accurate distances.
 
-        The default is what the rule of :func:`~fastanchors.greedy.ties.choose` may look at. With ``rough`` the distance
-        of a row that has no rival may be less accurate, as its error bound says.
+        The default covers the rows that :func:`~fastanchors.greedy.ties.choose` may compare. With ``rough`` the
+        distance of a row without a rival may be less accurate, as its error bound states.
         """
         return self._told_apart(self._bring_up_to_date(self._first_floor()), within)
 
     def largest(self) -> float:
         """The largest distance left among the candidates, or a bound of it.
 
-        A bound where many rows would have to be looked at only to tell: then the largest of the last bounds is given.
+        If many rows would have to be read only for this, the largest of the known bounds is returned.
         """
         floor = self._first_floor()
         if np.count_nonzero(self._upper >= (1 - TIE) * floor) > WORTH_TELLING:
@@ -92,7 +92,7 @@ class Distances(ABC):
         return math.sqrt(values.max()) if values.size else 0.0
 
     def _first_floor(self) -> float:
-        """What the largest squared distance is at least, after a look at a few rows of largest bound."""
+        """A lower bound of the largest squared distance, from reading a few rows with the largest bounds."""
         if self._step == 0:
             return max(0.0, float(self._upper.max())) * (1 - 2.5 * self.reader.norm_error)
         rows = seeds(self._upper)
@@ -102,9 +102,9 @@ class Distances(ABC):
         return max(0.0, float((known.values - known.errors).max()))
 
     def _bring_up_to_date(self, floor: float) -> float:
-        """Look at all rows that have missed a step and may be tied with the largest; the floor after that.
+        """Read all rows that have missed a step and may be tied with the largest; return the new floor.
 
-        The largest bounds first, in groups that grow: what they show may settle the others unread.
+        Rows with the largest bounds come first, in growing groups; they may rule out the others unread.
         """
         size, upper = _SEEDS, self._upper
         rows = np.flatnonzero((upper >= (1 - _MARGIN) * floor) & (self._seen < self._step))
@@ -125,7 +125,7 @@ class Distances(ABC):
         return floor
 
     def _bring_all_up_to_date(self, floor: float) -> float:
-        """Look at all rows: cheaper than to leave a few out."""
+        """Read all rows: cheaper than skipping a few."""
         barred = np.flatnonzero(self._upper == -np.inf)
         values, errors = self._rough(None, floor)
         self._seen[:] = self._step
@@ -137,12 +137,12 @@ class Distances(ABC):
         return max(floor, float(values[values.argmax()]))
 
     def _told_apart(self, floor: float, within: float) -> Leaders:
-        """The rows within that fraction of the largest, told apart in double precision, farthest first."""
+        """The rows within that fraction of the largest, compared in double precision, farthest first."""
         pending = np.flatnonzero(self._upper >= (1 - within) * floor)
         return tell_apart(pending, self._upper[pending], lambda rows: self._note(self.exact(rows)), floor, within)
 
     def _note(self, looked: Leaders) -> Leaders:
-        """Keep what an exact look has shown."""
+        """Store the result of an exact evaluation."""
         self._upper[looked.rows] = looked.values + looked.errors
         self._seen[looked.rows] = self._step
         return looked
@@ -155,10 +155,10 @@ def tell_apart(
     floor: float,
     within: float,
 ) -> Leaders:
-    """Those of the rows that may be within that fraction of the largest, by exact looks, farthest first.
+    """Those of the rows that may be within that fraction of the largest, evaluated exactly, farthest first.
 
-    ``upper`` bounds their squared distances, the largest of which is at least ``floor``: what the first looks show may
-    settle the others unread.
+    ``upper`` bounds their squared distances; the largest distance is at least ``floor``. The first rows evaluated may
+    rule out the others unread.
     """
     if rows.size > _SEEDS:
         order = np.argsort(-upper, kind="stable")
@@ -182,7 +182,7 @@ def tell_apart(
 
 
 def seeds(upper: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Some rows of largest bound: the first of each block of rows, of the highest blocks."""
+    """Some rows with large bounds: the row with the largest bound in each of the highest blocks."""
     if upper.size <= 4 * _BLOCK_ROWS:
         rows = upper.argpartition(max(0, upper.size - _SEEDS))[-_SEEDS:]
     else:
@@ -197,7 +197,7 @@ def seeds(upper: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def level(values: NDArray[np.float64], count: int) -> float:
-    """About the ``count``-th largest value, judged by some of them."""
+    """Estimate the ``count``-th largest value from a subset."""
     if count >= values.size:
         return -np.inf
     some = values[:: max(1, values.size // max(_SAMPLE, _HITS * values.size // count))]

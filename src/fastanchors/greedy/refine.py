@@ -1,9 +1,9 @@
-"""Vertices that fit all rows: the likelihood of :mod:`.likelihood`, climbed from a good start.
+"""Refine vertices by maximising the likelihood of all rows (:mod:`.likelihood`) from a good start.
 
-Every row tells where the facets of the simplex are, not only the few near its corners. A larger simplex pays for its
-volume, so the likelihood of rows that were held out decides fairly whether the refined vertices are better than those
-at the start. Where many rows are no mixtures within their noise, they vary by more than the noise beyond the
-leading directions tells, as the materials of a scene do: the noise is doubled as long as rows held out agree.
+Every row helps to locate the facets of the simplex, not only the few rows near its corners. The likelihood penalises
+the volume of the simplex, so held-out rows are a fair test of whether the refined vertices are better than the start.
+If many rows are not mixtures within their noise, they vary by more than the noise estimated beyond the leading
+directions, as the materials of a scene do. The noise is then doubled as long as held-out rows become more likely.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from .likelihood import Proportions, SimplexLikelihood
 
 __all__ = ["Refined", "refine"]
 
-_TURNS, _STEPS = 2, 12  # of proportions and vertices in turns; of the climb in each turn
-_LAST = 12  # steps of the climb on all rows
-_FIRST, _AGAIN = 4, 2  # turns of the proportions: at the start, and after each climb
-_ENOUGH, _FINE = 1e-4, 1e-5  # relative gain of a step that is not worth another; of the climb on all rows
+_TURNS, _STEPS = 2, 12  # alternations between vertices and proportions; optimiser steps in each
+_LAST = 12  # optimiser steps on all rows
+_FIRST, _AGAIN = 4, 2  # EM iterations of the proportions: at the start, and after each optimisation
+_ENOUGH, _FINE = 1e-4, 1e-5  # relative gain at which the optimiser stops: on some rows, and on all rows
 _SOME, _EACH = 1800, 200  # points, and points per vertex, that decide whether refined vertices are better
-_FAR = 0.05  # a move by more than this part of an edge is believed only where…
-_ODD = 0.02  # …no more rows than this are odd…
-_ODD_YET = 0.1  # …or than this, where the noise was doubled until rows held out were explained best
-_CLEARLY = 1.0  # log-likelihood per row by which another start than the first must be better
-_DOUBLINGS = 4  # of the noise at most
+_FAR = 0.05  # a move by more than this fraction of an edge is accepted only if…
+_ODD = 0.02  # …at most this fraction of the rows are outliers…
+_ODD_YET = 0.1  # …or this fraction, if the noise was doubled to explain held-out rows best
+_CLEARLY = 1.0  # log-likelihood per row by which another start must beat the first
+_DOUBLINGS = 4  # largest number of doublings of the noise
 
 _Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Refined:
-    """What came of it.
+    """The result of the refinement.
 
     Attributes
     ----------
     vertices
-        k × (k − 1): refined, or those of the start.
+        k × (k − 1): the refined vertices, or those of the start.
     kept
         Whether they were refined.
     gain
-        Log-likelihood per row held out, gained by refining.
+        Gain in log-likelihood per held-out row.
     odd
-        Part of the rows that no mixture explains.
+        Fraction of the rows that no mixture explains.
     copies
-        For each anchor the part of the rows that are copies of it.
+        For each anchor the fraction of the rows that are copies of it.
     reason
-        Why, in one sentence.
+        The reason in one sentence.
     variation
-        How many times as much as their noise the rows vary about mixtures.
+        Variation of the rows about mixtures, as a multiple of their noise.
     """
 
     vertices: _Array
@@ -65,7 +65,7 @@ class Refined:
 
 @dataclass(frozen=True)
 class _Fit:
-    """Vertices and proportions; mean log-likelihood of rows held out, with these and with those at the start."""
+    """Vertices and proportions; mean log-likelihood of held-out rows, with these and with those at the start."""
 
     vertices: _Array
     proportions: Proportions
@@ -79,7 +79,7 @@ class _Fit:
 
 
 def refine(points: _Array, noise: _Array, starts: _Array, rng: np.random.Generator, *, limit: int = 3000) -> Refined:
-    """Refine vertices on two thirds of some points; keep them if the other third agrees, and go on with all ``limit``.
+    """Refine vertices on two thirds of some points; if the other third agrees, continue on ``limit`` points.
 
     Parameters
     ----------
@@ -88,11 +88,11 @@ def refine(points: _Array, noise: _Array, starts: _Array, rng: np.random.Generat
     noise : m positive numbers
         Standard deviation of each point in each coordinate.
     starts : s × k × (k − 1) array
-        Vertices to start from: the first, or those that make the points clearly more likely.
+        Start vertices: the first is used unless another makes the points clearly more likely.
     rng : numpy.random.Generator
-        Chooses the rows that are held out.
+        Chooses the held-out rows.
     limit : int
-        How many points to look at.
+        Largest number of points to use.
     """
     k = len(starts[0])
     order = rng.permutation(len(points))[:limit]
@@ -139,7 +139,7 @@ def _likeliest(points: _Array, noise: _Array, starts: list[_Array]) -> _Array:
 
 
 def _best_fit(points: _Array, noise: _Array, start: _Array, cut: int) -> _Fit:
-    """With the noise as it is, or where that leaves many rows odd, as many times as rows held out are for."""
+    """Fit with the given noise; if that leaves many outliers, double the noise while held-out rows get more likely."""
     best = _fit(points, noise, start, cut, 1.0)
     if best.odd > _ODD:
         for doubling in range(1, _DOUBLINGS + 1):
@@ -151,7 +151,7 @@ def _best_fit(points: _Array, noise: _Array, start: _Array, cut: int) -> _Fit:
 
 
 def _fit(points: _Array, noise: _Array, start: _Array, cut: int, variation: float) -> _Fit:
-    """Vertices for the points after the first ``cut``, judged by those."""
+    """Fit vertices to the points after the first ``cut``, and evaluate them on the first ``cut``."""
     model = SimplexLikelihood(points[cut:], variation * noise[cut:])
     before = model.proportions(start, Proportions.first(len(start)), _FIRST)
     vertices, after = start, before
@@ -166,7 +166,7 @@ def _fit(points: _Array, noise: _Array, start: _Array, cut: int, variation: floa
 def _climb(
     model: SimplexLikelihood, vertices: _Array, proportions: Proportions, steps: int, enough: float = _ENOUGH
 ) -> _Array:
-    """A few quasi-Newton steps of the vertices, proportions held."""
+    """A few quasi-Newton steps of the vertices with fixed proportions."""
     shape = vertices.shape
 
     def objective(x: _Array) -> tuple[float, _Array]:

@@ -1,7 +1,7 @@
 """Rules that choose k vertices among points in k − 1 coordinates.
 
 All work on the simplex that profiles form (see :mod:`.coordinates`): the points are *translated* to their centre and
-*lifted* by a constant coordinate, so that all vertices count alike (Barbarino and Gillis, *On the robustness of the
+*lifted* by a constant coordinate, so that all vertices count equally (Barbarino and Gillis, *On the robustness of the
 successive projection algorithm*, 2024). They differ in what may be a vertex:
 
 ``"lifted"``
@@ -10,11 +10,11 @@ successive projection algorithm*, 2024). They differ in what may be a vertex:
     a point, after whitening (Gillis and Ma, SIAM J. Imaging Sci. 2015).
 ``"smoothed"``
     the mean of the points farthest in a direction (Bhattacharyya and Kannan, *Finding a latent k-simplex*, SODA 2020;
-    Nadisic, Gillis and Kervazo, Linear Algebra Appl. 2023); ``starts="one"`` follows the papers, ``"many"`` tries more
-    directions, which one odd point cannot decide.
+    Nadisic, Gillis and Kervazo, Linear Algebra Appl. 2023). ``starts="one"`` follows the papers; ``"many"`` tries more
+    directions, so that a single outlier cannot decide the result.
 ``"pseudo-points"``
-    the mean of a point and its nearest neighbours, points with far neighbours left out (Jin, Ke, Moryoussef, Tang and
-    Wang, *Improved algorithm and bounds for successive projection*, ICLR 2024). Noisy points count less in a mean.
+    the mean of a point and its nearest neighbours; points with distant neighbours are dropped (Jin, Ke, Moryoussef,
+    Tang and Wang, *Improved algorithm and bounds for successive projection*, ICLR 2024). Noisy points have less weight.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ __all__ = [
 Selection = Literal["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]
 RULES = ("auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened")
 
-_STARTS = 16  # farthest points tried as directions, besides the principal axes both ways
-_AXES = 64  # the axes are tried in no more dimensions than this: their cost is cubic in the dimension
+_STARTS = 16  # farthest points tried as directions, besides the principal axes in both orientations
+_AXES = 64  # the axes are tried only up to this dimension: their cost is cubic in the dimension
 _CLIMBS = 4  # the best of these are followed to their local maximum
-_SHADOWS = 1 << 18  # points along directions looked at together
+_SHADOWS = 1 << 18  # projections of points on directions computed in one batch
 _ROUNDS = 50
-_ZERO = 1e-10  # residual, relative to the first, that counts as none
-_ISOLATED = 5.0  # neighbours farther than this many times the median are no company
-_SWEEPS, _SPARE = 2, 4  # in which every corner of a hull is taken anew, where there are no more than so many extra ones
-_LOOKS = 64  # points looked at first to learn how far the others must be
-_SWAPS = 3  # exchanges per vertex at most
+_ZERO = 1e-10  # residual, relative to the first, that counts as zero
+_ISOLATED = 5.0  # a point is isolated if its last neighbour is farther than this many times the median
+_SWEEPS, _SPARE = 2, 4  # sweeps that choose every hull corner again, if there are at most this many extra corners
+_LOOKS = 64  # points examined first to bound the largest distance from below
+_SWAPS = 3  # largest number of exchanges per vertex
 
 _Array = NDArray[np.float64]
 
 
 def check_selection(selection: object) -> str:
-    """The name of a rule, checked."""
+    """Return the name of a rule; raise if it is not one."""
     if selection not in RULES:
         raise InvalidInputError(f"selection must be one of {', '.join(map(repr, RULES))}, got {selection!r}")
     return str(selection)
@@ -85,10 +85,10 @@ def select(
 
 
 def groups_by_rule(points: _Array, k: int, count: int, rule: str, starts: str = "many") -> list[NDArray[np.intp]]:
-    """k groups of points that stand for the vertices a rule chooses, in the order of extraction.
+    """k groups of points that represent the vertices a rule chooses, in the order of extraction.
 
-    Groups of ``count`` points for ``"auto"``, which is ``"smoothed"`` here, and ``"pseudo-points"``; single points
-    for the rules whose vertices are points.
+    Groups have ``count`` points for ``"auto"``, which is ``"smoothed"`` here, and ``"pseudo-points"``. They are single
+    points for the rules whose vertices are points.
     """
     if rule in ("auto", "smoothed"):
         return smoothed_groups(points, k, count, starts)
@@ -103,14 +103,14 @@ def groups_by_rule(points: _Array, k: int, count: int, rule: str, starts: str = 
 
 
 def lifted(points: _Array) -> _Array:
-    """The points about their mean with a constant coordinate as large as the farthest of them."""
+    """Centre the points and append a constant coordinate equal to the largest distance from the mean."""
     moved = points - points.mean(axis=0)
     height = np.sqrt(np.einsum("ij,ij->i", moved, moved).max(initial=0.0))
     return np.column_stack([moved, np.full(len(points), height if height > 0 else 1.0)])
 
 
 def successive_projection(points: _Array, k: int) -> NDArray[np.intp]:
-    """SPA: each time the point farthest from the span of those taken."""
+    """SPA: repeatedly choose the point farthest from the span of those already chosen."""
     residuals = points.copy()
     chosen: list[int] = []
     first = 0.0
@@ -130,7 +130,7 @@ def successive_projection(points: _Array, k: int) -> NDArray[np.intp]:
 def best_volume(points: _Array, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
     """Exchange single vertices while that enlarges the simplex (N-FINDR's steps, from a good start).
 
-    A point with weight w in vertex j multiplies the volume by |w| in its place.
+    Replacing vertex j by a point whose barycentric coordinate there is w multiplies the volume by |w|.
     """
     chosen = chosen.copy()
     flat = np.column_stack([np.ones(len(points)), points])
@@ -144,15 +144,15 @@ def best_volume(points: _Array, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def hull_corners(points: _Array, k: int) -> NDArray[np.intp]:
-    """k corners of the hull of points in fewer than k − 1 dimensions.
+    """Choose k corners of the hull of points in fewer than k − 1 dimensions.
 
-    A simplex as far as the dimensions go, then each time the point farthest from the hull of those taken (Gillis,
-    *Successive nonnegative projection algorithm*, SIAM J. Imaging Sci. 2014); at last each is taken anew, given the
-    others.
+    Start from a simplex of full dimension, then repeatedly add the point farthest from the hull of those chosen
+    (Gillis, *Successive nonnegative projection algorithm*, SIAM J. Imaging Sci. 2014). Finally choose each corner
+    again, given the others.
     """
     simplex = points.shape[1] + 1
     chosen = best_volume(points, successive_projection(lifted(points), simplex)).tolist()
-    bounds = np.full(len(points), np.inf)  # distances only fall while the hull grows
+    bounds = np.full(len(points), np.inf)  # distances only decrease as the hull grows
     for _ in range(k - simplex):
         chosen.append(_farthest_by_bounds(points, chosen, bounds))
     for _ in range(_SWEEPS if k - simplex <= _SPARE else 0):
@@ -169,7 +169,7 @@ def _farthest_from_hull(points: _Array, corners: list[int]) -> int:
 
 
 def _farthest_by_bounds(points: _Array, corners: list[int], bounds: _Array) -> int:
-    """The same for a hull that has grown: only points whose last distance reaches the best are looked at again."""
+    """The same for a hull that has grown: only points whose last known distance reaches the best are examined again."""
     hull, first = points[corners], np.argsort(-bounds, kind="stable")[:_LOOKS]
     bounds[first] = _from_hull(points[first], hull)
     others = np.flatnonzero(bounds >= bounds[first].max())
@@ -184,7 +184,7 @@ def _from_hull(points: _Array, hull: _Array) -> _Array:
 
 
 def pseudo_points(points: _Array, count: int, precision: _Array) -> _Array:
-    """For every point the mean of its ``count`` nearest, weighted by precision; isolated points are left out."""
+    """For every point the mean of its ``count`` nearest, weighted by precision; isolated points are dropped."""
     if count < 2:
         return points
     distances, near = cKDTree(points).query(points, count)
@@ -198,11 +198,11 @@ def pseudo_points(points: _Array, count: int, precision: _Array) -> _Array:
 def smoothed_groups(points: _Array, k: int, count: int, starts: str = "many") -> list[NDArray[np.intp]]:
     """k groups of ``count`` points each, whose means are the vertices, in the order of extraction.
 
-    SPA on the hull of the means of any ``count`` points: in direction u its farthest point is the mean of the
-    ``count`` points farthest along u. From each start, u is replaced by the direction of that mean until it stays.
+    This is SPA on the hull of the means of any ``count`` points: in direction u its farthest point is the mean of the
+    ``count`` points farthest along u. From each start, u is replaced by the direction of that mean until it converges.
 
-    Costs k·(16 + 2·d) products and partial sorts of m numbers for m points in d dimensions, k·16 where d is above 64
-    or ``starts="points"`` leaves out the principal axes; memory: one copy.
+    Costs k·(16 + 2·d) products and partial sorts of m numbers for m points in d dimensions; k·16 if d is above 64
+    or ``starts="points"`` omits the principal axes. Memory: one copy.
     """
     residuals = points.copy()
     groups: list[NDArray[np.intp]] = []
@@ -214,7 +214,7 @@ def smoothed_groups(points: _Array, k: int, count: int, starts: str = "many") ->
             raise _exhausted(len(groups), k)
         direction = residuals[group].mean(axis=0)
         direction /= np.linalg.norm(direction)
-        for _ in range(2):  # twice is enough to be orthogonal to rounding
+        for _ in range(2):  # twice makes them orthogonal up to rounding
             residuals -= np.outer(residuals @ direction, direction)
         groups.append(group)
     return groups
@@ -237,7 +237,7 @@ def _farthest_mean(residuals: _Array, count: int, starts: str) -> tuple[NDArray[
 
 
 def _mean_lengths(residuals: _Array, directions: _Array, count: int) -> _Array:
-    """For each direction the length of the mean of the ``count`` points farthest along it; some directions at once."""
+    """For each direction the length of the mean of the ``count`` points farthest along it, computed in batches."""
     sizes = np.empty(len(directions))
     batch = max(1, _SHADOWS // len(residuals))
     for start in range(0, len(directions), batch):
@@ -260,7 +260,7 @@ def _climb(residuals: _Array, direction: _Array, count: int) -> tuple[NDArray[np
 
 
 def _directions(residuals: _Array, *, axes: bool) -> _Array:
-    """Where to start: towards the farthest points and perhaps along the principal axes, both ways."""
+    """Start directions: towards the farthest points and, with ``axes``, both ways along the principal axes."""
     squares = np.einsum("ij,ij->i", residuals, residuals)
     starts = residuals[_top(squares, min(_STARTS, squares.size))]
     if axes:
@@ -271,7 +271,7 @@ def _directions(residuals: _Array, *, axes: bool) -> _Array:
 
 
 def _top(values: _Array, count: int) -> NDArray[np.intp]:
-    """Indices of the ``count`` largest values, in rising order of index."""
+    """Indices of the ``count`` largest values, in increasing order of index."""
     return np.sort(np.argpartition(-values, count - 1)[:count])
 
 

@@ -1,7 +1,7 @@
-"""Would other data from the same source give the same anchors? Halves of the rows and re-drawn noise answer.
+"""Estimate whether other data from the same source would give the same anchors.
 
-The selection is repeated on two disjoint halves of the rows and on rows with noise of the estimated size added once
-more. How far each anchor moves is a distance between profiles, as an angle and in the units of the data.
+The selection is repeated on two disjoint halves of the rows, and on all rows with additional noise of the estimated
+size. The move of each anchor is measured between profiles, as an angle and as a distance in the units of the data.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from .how_many import how_many
 __all__ = ["Moves", "Stability", "compare", "no_noise", "stability"]
 
 _FIRM, _LOOSE = 0.25, 0.5  # moves relative to the distance to the nearest other anchor
-_FEW = 3  # rows that support an anchor that is not firm
+_FEW = 3  # an anchor supported by fewer rows than this gets a warning
 
 _Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Stability:
-    """How far each anchor moves when the data are drawn again.
+    """How far each anchor moves if the data are drawn again.
 
     Attributes
     ----------
     noise
         Typical noise of a row, relative to the spread of the rows.
     angles
-        For each anchor the root mean square angle it moved by, in radians.
+        For each anchor the root mean square angle by which it moved, in radians.
     moves
-        The same as a distance in the units of the points.
+        The same as a distance in the units of the data.
     relative
         Moves relative to the distance to the nearest other anchor.
     support
@@ -46,7 +46,7 @@ class Stability:
     verdicts
         For each anchor "firm", "loose" or "noise".
     shown
-        Number of anchors that stand out of the noise (:mod:`fastanchors.greedy.how_many`); None if it is not known.
+        Number of anchors that exceed the noise (:mod:`fastanchors.greedy.how_many`); None if it is not known.
     """
 
     noise: float
@@ -75,7 +75,7 @@ class Stability:
 
     @property
     def statement(self) -> str:
-        """In one sentence."""
+        """The result in one sentence."""
         firm, k = self.verdicts.count("firm"), len(self.verdicts)
         if self.noise == 0:
             return "no noise is seen: other data from the same source would give the same anchors"
@@ -100,7 +100,7 @@ class Stability:
 
 
 def no_noise(k: int, support: NDArray[np.intp]) -> Stability:
-    """The answer where no noise is seen."""
+    """The result if no noise is detected."""
     zero = np.zeros(k)
     return Stability(0.0, zero, zero, zero, support, ("firm",) * k)
 
@@ -119,7 +119,7 @@ def stability(
     Parameters
     ----------
     scale
-        What a profile is multiplied by to be in the units of the data, k numbers; 1 by default.
+        Factors that convert the k profiles to the units of the data; 1 by default.
     """
     rng = np.random.default_rng(0) if rng is None else rng
     scale = np.ones(len(found.vertices)) if scale is None else scale
@@ -142,7 +142,7 @@ def _of_rows(coordinates: Coordinates, rows: NDArray[np.intp]) -> Coordinates:
 
 @dataclass(frozen=True)
 class Moves:
-    """How far each anchor is from those found again: root mean square angles and distances, and a verdict."""
+    """How far each anchor moved in the repetitions: root mean square angles and distances, and a verdict."""
 
     angles: _Array
     distances: _Array
@@ -151,7 +151,7 @@ class Moves:
 
 
 def compare(profiles: _Array, again: Sequence[_Array | None]) -> Moves:
-    """Anchors against those of several repetitions, some of which may have found fewer anchors, or none."""
+    """Compare anchors with those of several repetitions, which may have found fewer anchors, or none."""
     k = len(profiles)
     angles, distances = [], []
     for found in again:
@@ -159,7 +159,7 @@ def compare(profiles: _Array, again: Sequence[_Array | None]) -> Moves:
         distances.append(np.linalg.norm(others - profiles, axis=1))
         angles.append(_angles(others, profiles))
     between = np.linalg.norm(profiles[:, None] - profiles[None], axis=2) + np.diag(np.full(k, np.inf))
-    nearest = between.min(axis=1) if k > 1 else np.linalg.norm(profiles, axis=1)  # one has no other
+    nearest = between.min(axis=1) if k > 1 else np.linalg.norm(profiles, axis=1)  # a single anchor has no other
     move = np.sqrt(np.mean(np.square(distances), axis=0))
     move = np.where(np.isnan(move), np.inf, move)
     angle = np.sqrt(np.mean(np.square(angles), axis=0))
@@ -201,7 +201,7 @@ def _profiles(
 
 
 def _matched(profiles: _Array, to: _Array) -> _Array:
-    """In the order of ``to``, each to its nearest; NaN where there are fewer."""
+    """Match profiles to ``to`` with the least total distance, in the order of ``to``; NaN if there are fewer."""
     distances = np.linalg.norm(profiles[:, None] - to[None], axis=2)
     rows, columns = linear_sum_assignment(distances)
     matched = np.full_like(to, np.nan)

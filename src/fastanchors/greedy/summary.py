@@ -1,4 +1,4 @@
-"""What is kept of a matrix for noise-aware selection: the coordinates of a few thousand rows, whatever their number."""
+"""Summarise a matrix for noise-aware selection: the coordinates of a few thousand rows, whatever its height."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from .stability import Stability, no_noise, stability
 
 __all__ = ["Evidence", "Summary", "summarise"]
 
-_KIND_ROWS = 256  # rows of a new kind that are looked at
+_KIND_ROWS = 256  # rows of a new kind that are examined
 
 _Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Rows that may be anchors and an even sample of all, in coordinates that answer for every k ≤ d + 1.
+    """Rows that may be anchors and a uniform sample of all rows, in coordinates that serve every k ≤ d + 1.
 
     Attributes
     ----------
     rows
-        Which rows of the matrix these are, sorted.
+        Indices of these rows in the matrix, sorted.
     coordinates
-        Of those rows.
+        Coordinates of those rows.
     candidates, sample
-        Which of them may be vertices, and which are the sample (places in ``rows``).
+        Which of them may be vertices, and which are the sample (positions in ``rows``).
     total
         Number of rows of the matrix that are not zero.
     height
@@ -42,7 +42,7 @@ class Summary:
     changed
         Number of rows that have changed or were appended since directions, candidates and sample were chosen.
     answers
-        What was found, by k and rule.
+        Cached results, by k and rule.
     """
 
     rows: NDArray[np.intp]
@@ -56,7 +56,7 @@ class Summary:
 
     @property
     def working(self) -> WorkingRows:
-        """For the selection; the same object twice where every row is both."""
+        """The rows for the selection; candidates and sample are the same object if every row is both."""
         return WorkingRows(self.candidates, self.candidates if self.complete else self.sample)
 
     @property
@@ -65,26 +65,26 @@ class Summary:
         return len(self.sample) == len(self.candidates) == self.total
 
     def find(self, k: int, rule: str = "auto") -> Found | None:
-        """Anchors by a rule; indices are rows of the matrix. None where no noise is seen and the rule is "auto"."""
+        """Find anchors by a rule; indices are rows of the matrix. None if the rule is "auto" and no noise is seen."""
         if (k, rule) not in self.answers:
             found = find_anchors(self.coordinates, k, rule, working=self.working, total=self.total)
             self.answers[k, rule] = None if found is None else replace(found, indices=self.rows[found.indices])
         return self.answers[k, rule]
 
     def noise(self, k: int) -> Noise:
-        """The noise of the sample beside the directions of k anchors."""
+        """Estimate the noise of the sample from its residual beyond the k − 1 leading directions."""
         points, left = self.coordinates.leading(k - 1, self.sample)
         return estimate_noise(points, left, len(self.coordinates.frame.centre))
 
     def scale(self, found: Found) -> _Array:
-        """What a profile is multiplied by to be as large as the rows near it: the median of their sums."""
+        """Factor that makes each profile as large as the rows near it: the median of their sums."""
         points, _ = self.coordinates.leading(len(found.vertices) - 1, self.sample)
         sums = self.coordinates.sums[self.sample]
         near = [np.argsort(np.sum((points - v) ** 2, axis=1), kind="stable")[:25] for v in found.vertices]
         return np.array([float(np.median(sums[group])) for group in near])
 
     def support(self, indices: NDArray[np.intp]) -> NDArray[np.intp] | None:
-        """How many rows are copies of those rows; None where they are not among the rows kept."""
+        """How many rows are copies of those rows; None if they are not among the rows kept."""
         at = np.minimum(np.searchsorted(self.rows, indices), len(self.rows) - 1)
         if not np.array_equal(self.rows[at], indices) or len(indices) - 1 > self.coordinates.shape[1]:
             return None
@@ -93,9 +93,9 @@ class Summary:
         return copies(points, estimate_noise(points, left, len(self.coordinates.frame.centre)), vertices, self.total)
 
     def with_rows(self, changed: NDArray[np.intp], values: Any, height: int) -> Summary:
-        """The same after those rows have changed or were appended; ``values`` are they as they are now.
+        """The summary after those rows have changed or were appended; ``values`` holds their current content.
 
-        Changed rows may be vertices from now on; rows appended enter the sample in proportion.
+        Changed rows become candidates; appended rows enter the sample in proportion.
         """
         at, left, sums = block_coordinates(0, values, self.coordinates.frame)
         old = self.coordinates
@@ -124,9 +124,9 @@ class Summary:
         )
 
     def misses(self, values: Any) -> bool:
-        """Whether those rows would have a direction of their own in coordinates made anew.
+        """Whether those rows would add a direction if the coordinates were computed again.
 
-        That is where, over all rows, they vary along it by more than all rows do along the last direction kept.
+        They would if their variance along it, averaged over all rows, exceeds the variance along the last direction.
         """
         rest = self.coordinates.frame.beyond(values[:: -(-values.shape[0] // _KIND_ROWS)])
         gained = np.linalg.norm(rest, 2) ** 2 * (values.shape[0] / len(rest)) / max(1, self.total)
@@ -134,7 +134,7 @@ class Summary:
         return bool(gained > np.mean(last**2))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """For a file."""
+        """The arrays to store in a file."""
         frame = self.coordinates.frame
         return {
             "rows": self.rows.astype(np.int64),
@@ -152,7 +152,7 @@ class Summary:
 
     @classmethod
     def load(cls, arrays: Any) -> Summary:
-        """From a file; raises ``ValueError`` or ``KeyError`` where its arrays do not fit each other."""
+        """Load from a file; raises ``ValueError`` or ``KeyError`` if its arrays are inconsistent."""
         a = {name: np.asarray(arrays[name]) for name in arrays}
         exponent, zeros = (float(x) for x in a["shares"])
         total, height, rank, *changed = (int(x) for x in a["numbers"])
@@ -164,7 +164,7 @@ class Summary:
         return summary
 
     def _check(self) -> None:
-        """Raise ``ValueError`` where lengths, places or numbers are not those of a summary."""
+        """Raise ``ValueError`` if lengths, positions or numbers are not those of a summary."""
         at, frame, m = self.coordinates, self.coordinates.frame, len(self.rows)
         n, d = frame.directions.shape
         shapes: list[Any] = [(self.rows, (m,)), (at.values, (m, d)), (at.left, (m,)), (at.sums, (m,))]
@@ -183,7 +183,7 @@ class Summary:
 
 @dataclass
 class Evidence:
-    """What the stability of an answer is computed from, when it is asked for."""
+    """The data from which the stability of a result is computed on request."""
 
     summary: Summary
     found: Found | None
@@ -206,9 +206,9 @@ class Evidence:
 
 
 def summarise(matrix: RowMatrix, directions: int = DIRECTIONS, *, pilot_entries: int = PILOT_ENTRIES) -> Summary:
-    """What is kept of the coordinates of all rows: a pilot, then one pass, where the rows are.
+    """Summarise the coordinates of all rows: a pilot, then one pass, run where the rows are stored.
 
-    Of a large matrix each part gives only its extreme rows and its rows of the sample, whatever its height.
+    Each part of a large matrix returns only its extreme rows and its sampled rows, whatever its height.
     """
     frame, pilot = pilot_frame(matrix, directions, pilot_entries=pilot_entries)
     m = matrix.shape[0]
@@ -224,14 +224,14 @@ def summarise(matrix: RowMatrix, directions: int = DIRECTIONS, *, pilot_entries:
 
 
 def _filled_rows(start: int, block: Rows, frame: Frame) -> tuple[NDArray[Any], ...]:
-    """The rows of a block that are not zero, and their coordinates."""
+    """The nonzero rows of a block, and their coordinates."""
     values, left, sums = block_coordinates(start, block, frame)
     full = np.flatnonzero(sums > 0)
     return start + full, values[full], left[full], sums[full]
 
 
 class _Notable:
-    """Rows of a part of a matrix that reach far, or were drawn, and their coordinates."""
+    """Extreme and sampled rows of a part of a matrix, and their coordinates."""
 
     def __init__(self, extremes: Extremes, drawn: NDArray[np.int64], parts: list[tuple[Any, ...]]) -> None:
         self.extremes, self.drawn = extremes, drawn
@@ -245,7 +245,7 @@ class _Notable:
         return Coordinates(frame, *self.kept)
 
     def sample(self) -> NDArray[np.int64]:
-        """Those drawn that are not zero."""
+        """The sampled rows that are not zero."""
         return np.intersect1d(self.drawn, self.rows)
 
 
@@ -256,7 +256,7 @@ def _notable_rows(matrix: RowMatrix, frame: Frame, pilot: Rows) -> _Notable:
     extremes = Extremes(towards(values[full]))
     extremes.look(values[full], spread_of_noise(frame, left[full]), np.flatnonzero(full))
     extremes.rows()
-    # Rows of the matrix reach at least as far as those of its pilot, but for rounding.
+    # The rows of the matrix include those of the pilot, so they reach at least as far, up to rounding.
     floor = extremes.floor - 1e-4 * np.abs(extremes.floor)
     m = matrix.shape[0]
     drawn = np.random.default_rng(0).choice(m, min(m, int(SAMPLE / full.mean())), replace=False)
@@ -287,5 +287,5 @@ def _look(
         at = np.flatnonzero(noted)
         return rows[at], values[at], left[at], sums[at], len(rows)
 
-    step = max(1, part.default_block_rows() // 4)  # what is made of a block stays in the cache
+    step = max(1, part.default_block_rows() // 4)  # the results of a block stay in the cache
     return _Notable(extremes, drawn, part.map_blocks(look, block_rows=step))
