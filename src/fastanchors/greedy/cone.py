@@ -1,10 +1,10 @@
 """Squared distances of all rows to the cone of the anchors, or to their convex hull with the origin.
 
-The residual a − h·A_R has a part outside the span of the anchors and one inside it, orthogonal to each other: the first
-is that of SPA (:mod:`fastanchors.greedy.span`), the second is ‖y − R·h‖ with the coordinates y of the row and R of
-the anchors in an orthonormal basis. So no residual matrix is formed, and the small least-squares problems see the
-condition number of the anchors once, not squared. Both kinds of distance fall as anchors join, so they are as lazy as
-SPA's: about one least-squares problem per row serves all steps.
+The residual a − h·A_R has two orthogonal parts, outside and inside the span of the anchors. The first is that of SPA
+(:mod:`fastanchors.greedy.span`). The second has norm ‖y − R·h‖, where y and R are the coordinates of the row and of the
+anchors in an orthonormal basis. So no residual matrix is formed, and the small least-squares problems have the
+condition number of the anchors, not its square. Both kinds of distance decrease as anchors are added, so they are
+evaluated as lazily as SPA's: about one least-squares problem per row in a whole run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .span import Span
 __all__ = ["ConeDistances"]
 
 _CHUNK = 1 << 14  # rows solved together: bounds the temporaries
-_WORTH_THREADS = 1 << 12  # problems from which threads pay
+_WORTH_THREADS = 1 << 12  # smallest number of problems for which threads pay off
 _IN_SPAN = 1e-10  # an anchor whose relative residual is below this adds no direction
 
 
@@ -54,11 +54,11 @@ class ConeDistances(Distances):
         self.bar(row)
 
     def coefficients(self, rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
-        """h of those rows (all for None): their nearest points are h·A_R."""
+        """The coefficients h of those rows (None: all): their nearest points are h·A_R."""
         return self._solve(self.reader.project(rows, self.span.basis, single=False))
 
     def residual(self, row: int) -> NDArray[np.float64]:
-        """a − h·A_R itself, of one row."""
+        """The residual a − h·A_R of one row."""
         point = self.reader.row(row)
         if self._system is None:
             return point
@@ -70,7 +70,7 @@ class ConeDistances(Distances):
         return self.exact(rows).values
 
     def outside(self, distance: float) -> NDArray[np.intp]:
-        """The candidates at more than that distance beyond doubt; if there are none, those that may be the farthest."""
+        """The candidates certainly beyond that distance; if there are none, those that may be the farthest."""
         rows = np.flatnonzero(self._upper > distance**2)
         looked = self._note(self.exact(rows)) if self._step else self.exact(rows)
         sure = rows[looked.values - looked.errors > distance**2]
@@ -87,7 +87,7 @@ class ConeDistances(Distances):
             Y = self.reader.project(rows[place], self.span.basis, single=single)
             inside = self._inside(Y)
             values[place] = self.squared_norms[rows[place]] - np.einsum("ij,ij->i", Y, Y) + inside
-        # The coordinates are known to √t·δ·‖a‖, and the distance changes by no more than they do.
+        # The coordinates have error at most √t·δ·‖a‖, and the distance changes by no more than they do.
         return values, (slack + self.reader.norm_error) * self.squared_norms[rows]
 
     def exact(self, rows: NDArray[np.intp]) -> Leaders:
@@ -98,7 +98,7 @@ class ConeDistances(Distances):
         for start in range(0, rows.size, _CHUNK):
             place = slice(start, start + _CHUNK)
             values[place] += self._inside(self.reader.project(rows[place], self.span.basis, single=False))
-        # Of the part inside: as that of the coordinates, relative to the largest norm.
+        # The error of the inside part is that of the coordinates, relative to the largest norm.
         gamma = self.span.gamma
         return Leaders(rows, values, looked.errors + gamma * (2 * np.sqrt(values) + gamma), looked.norms)
 

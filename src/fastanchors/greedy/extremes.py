@@ -1,4 +1,4 @@
-"""The rows that may be vertices: those farthest along many directions of the coordinates, found in one look at them."""
+"""Find the rows that may be vertices: those farthest along many directions of the coordinates, in one pass."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["Extremes", "extreme_rows", "towards"]
 
 _DIRECTIONS = 256
 _DEPTH = 16  # rows kept at each end of each direction
-_BLOCK = 1 << 12  # rows whose reach along all directions stays in the cache
-_FIRST = 1 << 11  # rows that decide how far the next ones must reach
-_WAITING = 1 << 18  # rows noted along all directions before the farthest are chosen
+_BLOCK = 1 << 12  # rows per block: their products with all directions stay in the cache
+_FIRST = 1 << 11  # rows that set the first threshold for the following ones
+_WAITING = 1 << 18  # entries in the buffer before the farthest are chosen
 _RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 
 _Floats = NDArray[np.float32]
@@ -21,7 +21,7 @@ _Rows = NDArray[np.int64]
 
 
 def towards(values: _Floats, directions: int = _DIRECTIONS) -> _Floats:
-    """Unit vectors to look along, and their opposites: 2·``directions`` × d.
+    """Unit vectors to project on, and their opposites: 2·``directions`` × d.
 
     They lie in the first 1, 2, 3, 4, 6, … coordinates, half of them whitened by the spread of ``values``.
     """
@@ -40,26 +40,26 @@ def towards(values: _Floats, directions: int = _DIRECTIONS) -> _Floats:
 class Extremes:
     """The ``depth`` rows that reach farthest along each direction, among those seen; parts of a matrix can be merged.
 
-    A row is taken for as far as it reaches less its noise, so noisy rows are not preferred. Of rows that reach equally
-    far the first are taken, so it does not matter in which order rows are seen. Several threads may look at a time.
+    The reach of a row is its projection minus its noise, so noisy rows are not preferred. Ties go to the rows with the
+    lowest index, so the order in which rows are seen does not matter. Several threads may call :meth:`look` at once.
 
     Parameters
     ----------
     directions : array
-        One in each row, as :func:`towards` makes them.
+        One per row, as returned by :func:`towards`.
     depth : int
-        Rows kept along each.
+        Rows kept for each direction.
     """
 
     def __init__(self, directions: _Floats, depth: int = _DEPTH) -> None:
         self.directions, self.depth = directions, depth
-        self.floor = np.full(len(directions), -np.inf, np.float32)  # what rows must reach to be noted
+        self.floor = np.full(len(directions), -np.inf, np.float32)  # smallest reach of a row that is kept
         self._noted: list[tuple[_Rows, _Rows, _Floats]] = []  # (direction, row, reach)
         self._waiting = 0
         self._lock = threading.Lock()
 
     def look(self, values: _Floats, noise: NDArray[np.float64], rows: _Rows) -> NDArray[np.bool_]:
-        """Which of these rows may be among the farthest, by their numbers; costs m·d·``directions`` products."""
+        """Which of these rows (with indices ``rows``) may be among the farthest; costs m·d·``directions`` products."""
         noted = np.zeros(len(values), np.bool_)
         for low in range(0, len(values), _BLOCK):
             piece = slice(low, low + _BLOCK)
@@ -73,7 +73,7 @@ class Extremes:
         return noted
 
     def _raise_floor(self, reach: _Floats) -> None:
-        """From the first rows: without it all of them would be noted."""
+        """Set the threshold from the first rows: without it all of them would be kept."""
         if self.floor[0] == -np.inf and reach.shape[1] > self.depth:
             lowest = np.partition(reach[:, :_FIRST], -self.depth, axis=1)[:, -self.depth]
             with self._lock:
@@ -90,7 +90,7 @@ class Extremes:
         along, rows, reach = (np.concatenate(arrays) for arrays in zip(*self._noted))
         order = np.lexsort((rows, -reach, along))
         along = along[order]
-        place = np.arange(len(along)) - np.searchsorted(along, along)  # the farthest of each direction is at 0
+        place = np.arange(len(along)) - np.searchsorted(along, along)  # the farthest of each direction has place 0
         last = order[place == self.depth - 1]
         floor = self.floor.copy()
         floor[along[place == self.depth - 1]] = reach[last]
@@ -100,7 +100,7 @@ class Extremes:
         self._waiting = len(keep)
 
     def merge(self, other: Extremes) -> None:
-        """Take in what another part of the matrix has noted."""
+        """Add the rows kept from another part of the matrix."""
         self._noted += other._noted
         self._choose()
 
@@ -122,7 +122,7 @@ class Extremes:
 def extreme_rows(
     values: _Floats, noise: NDArray[np.float64], *, directions: int = _DIRECTIONS, depth: int = _DEPTH
 ) -> NDArray[np.intp]:
-    """About ``directions``·``depth`` rows at most, sorted, whatever the number of rows."""
+    """The extreme rows, sorted: at most 2·``directions``·``depth``, whatever the number of rows."""
     extremes = Extremes(towards(values, directions), depth)
     extremes.look(values, noise, np.arange(len(values)))
     return extremes.rows().astype(np.intp, copy=False)

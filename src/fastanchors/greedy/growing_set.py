@@ -1,9 +1,9 @@
-"""A start for non-negative least squares with many variables of which few are positive: sets that grow one by one.
+"""Start values for non-negative least squares with many variables, few of them positive: sets that grow one by one.
 
-Block principal pivoting (:mod:`fastanchors.greedy.nnls`) starts from the solution without bounds, in which about half
-of the k variables are positive: O(k³) for each row. Where a handful are in the end, it is faster to add variables one
-at a time, the one with the largest gradient first (Lawson and Hanson, 1974), on the Gram matrix (Bro and de Jong, J.
-Chemometrics 1997): O(p·k) for each of p variables.
+Block principal pivoting (:mod:`fastanchors.greedy.nnls`) starts from the unconstrained solution, in which about half
+of the k variables are positive: O(k³) for each row. If only a few are positive in the end, it is faster to add
+variables one at a time, the one with the largest gradient first (Lawson and Hanson, 1974), on the Gram matrix (Bro and
+de Jong, J. Chemometrics 1997): O(p·k) for each of p variables.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from .._jit import jit
 
 __all__ = ["growing_sets"]
 
-_DEPENDENT = 1e-8  # squared pivot of a variable that depends on those taken: it is left to others
+_DEPENDENT = 1e-8  # a variable with a smaller squared pivot depends on those chosen and is not added
 
 
 def growing_sets(G: Any, B: Any, e: Any, total: float, limits: Any) -> Any:
     """For each row b of B the x ≥ 0 that minimises x·G·x/2 − b·x, with Σ e·x = ``total`` unless that is NaN.
 
-    G has a unit diagonal, but for zero columns. Gradients up to those in ``limits`` count as zero. The answer is exact
-    up to rounding, except where variables depend on each other.
+    G has a unit diagonal, except for zero columns. Gradients up to those in ``limits`` count as zero. The solution is
+    exact up to rounding, unless variables depend on each other.
     """
     k = len(G)
     X = np.zeros(B.shape)
@@ -40,7 +40,7 @@ def _grow_rows(G: Any, B: Any, e: Any, total: float, limits: Any, X: Any, work: 
 
 @jit
 def _grow(G: Any, b: Any, e: Any, total: float, limit: float, x: Any, work: Any) -> None:
-    """x in place, from the nearest vertex where the sum is fixed, else from zero."""
+    """Compute x in place, from the nearest vertex if the sum is fixed, else from zero."""
     L, index, refused, room = work
     u, v, z, w = room[0], room[1], room[2], room[3]
     k = len(b)
@@ -87,7 +87,7 @@ def _grow(G: Any, b: Any, e: Any, total: float, limit: float, x: Any, work: Any)
                     kept += 1
                 else:
                     x[j] = 0.0
-                    if j == entering:  # it would leave as it came
+                    if j == entering:  # it would leave as soon as it enters
                         refused[j] = True
             if kept == p:
                 break
@@ -98,7 +98,7 @@ def _grow(G: Any, b: Any, e: Any, total: float, limit: float, x: Any, work: Any)
 
 @jit
 def _nearest_vertex(G: Any, b: Any, e: Any, total: float) -> int:
-    """The variable that alone brings the sum about at the least cost; −1 if none can."""
+    """The single variable that attains the sum at the least cost; −1 if none can."""
     best, least = -1, np.inf
     for j in range(len(b)):
         if e[j] > 0.0:
@@ -111,7 +111,7 @@ def _nearest_vertex(G: Any, b: Any, e: Any, total: float) -> int:
 
 @jit
 def _append(G: Any, L: Any, index: Any, p: int) -> bool:
-    """Row p of the Cholesky factor of G over ``index``, its diagonal inverted; False where it depends on the others."""
+    """Row p of the Cholesky factor of G over ``index``, its diagonal inverted; False if it depends on the others."""
     j = index[p]
     for c in range(p):
         total = G[j, index[c]]
@@ -129,7 +129,7 @@ def _append(G: Any, L: Any, index: Any, p: int) -> bool:
 
 @jit
 def _solve(L: Any, index: Any, p: int, b: Any, e: Any, total: float, u: Any, v: Any, z: Any) -> float:
-    """The solution z over ``index`` without bounds; returns the multiplier of the sum."""
+    """The unconstrained solution z over ``index``; returns the multiplier of the sum."""
     for a in range(p):
         u[a] = b[index[a]]
         v[a] = e[index[a]]

@@ -1,17 +1,17 @@
-"""The likelihood of points in a simplex with noise of known size, and its gradient by the vertices.
+"""The likelihood of points in a simplex with noise of known size, and its gradient with respect to the vertices.
 
 With vertices B (rows (1, vertex)) the shares of point y are w = (1, y)·B⁻¹. Noise of standard deviation τ in y is noise
-of τ·‖a_j‖ in the share of anchor j, a_j the j-th column of B⁻¹ without its first entry. A point is modelled as a
-mixture of
+of τ·‖a_j‖ in the share of anchor j, where a_j is the j-th column of B⁻¹ without its first entry. The density of a point
+has three kinds of components:
 
 * mixtures of the anchors: |det B|⁻¹·Π_j p_j(w_j), where p_j is a decreasing density on [0, 1] (zero, or uniform on
-  [0, a] for a few a, in proportions that are estimated) smeared by the noise;
+  [0, a] for a few a, in estimated proportions) convolved with the noise;
 * copies of anchor j: a Gaussian about the vertex;
-* odd rows: a Gaussian four times as wide as all points.
+* outliers: a Gaussian with four times the covariance of all points.
 
-The determinant makes a larger simplex pay for its volume. Least squares has no such price: its simplex grows with the
-noise. An evaluation costs O(m·k²). The densities p_j, five exponentials for each point and anchor, are most of
-it and are taken in single precision, in arrays that are made once; sums over points are in double precision.
+The determinant penalises the volume of the simplex. Least squares has no such penalty: its simplex grows with the
+noise. An evaluation costs O(m·k²). Most of it goes into the densities p_j, with five exponentials for each point and
+anchor. They are computed in single precision, in preallocated arrays; sums over points are in double precision.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Single = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Proportions:
-    """Of the rows: odd, mixed, copies of each anchor; and for each anchor of the parts of p_j."""
+    """Proportions of the rows (outliers, mixtures, copies of each anchor) and, for each anchor, of the parts of p_j."""
 
     rows: _Array
     parts: _Array
@@ -52,7 +52,7 @@ class SimplexLikelihood:
     Parameters
     ----------
     points : m × (k − 1) array
-        What the vertices have to explain.
+        The points that the vertices must explain.
     noise : m positive numbers
         Standard deviation of each point in each coordinate.
     """
@@ -75,11 +75,11 @@ class SimplexLikelihood:
         self._logs, self._belongs = np.empty((d + 3, m)), np.empty((d + 3, m), dtype=np.float32)
 
     def of_points(self, vertices: _Array, proportions: Proportions) -> _Array:
-        """The logarithm for each point."""
+        """The log-likelihood of each point."""
         return self._evaluate(vertices, proportions)[0]
 
     def proportions(self, vertices: _Array, start: Proportions, turns: int) -> Proportions:
-        """Expectation–maximisation of the proportions, vertices held."""
+        """Expectation–maximisation of the proportions with fixed vertices."""
         found = start
         for _ in range(turns):
             self._evaluate(vertices, found)
@@ -90,7 +90,7 @@ class SimplexLikelihood:
         return found
 
     def gradient(self, vertices: _Array, proportions: Proportions) -> tuple[float, _Array]:
-        """Mean over the points, and its gradient by the vertices."""
+        """Mean log-likelihood over the points, and its gradient with respect to the vertices."""
         total, A = self._evaluate(vertices, proportions)
         by_w, by_log_sigma = self._slopes(proportions)
         widen = by_log_sigma.sum(axis=1, dtype=np.float64)
@@ -103,7 +103,7 @@ class SimplexLikelihood:
         return float(total.mean()), gradient / len(total)
 
     def _evaluate(self, vertices: _Array, proportions: Proportions) -> tuple[_Array, _Array]:
-        """Logarithms and B⁻¹; leaves in the object what each point belongs to, and the densities and their parts."""
+        """Log-likelihoods and B⁻¹; stores the responsibilities of each point, the densities and their parts in self."""
         B = _flat(vertices)
         A = np.asarray(np.linalg.inv(B), dtype=np.float64)
         z, bell, below, parts = self._room
@@ -138,7 +138,7 @@ class SimplexLikelihood:
         return top + np.log(sums), A
 
     def _slopes(self, proportions: Proportions) -> tuple[_Single, _Single]:
-        """Of log p_j by the share and by the logarithm of its noise, times the part of the point that is mixed."""
+        """Derivatives of log p_j by the share and by its log noise, times the responsibility of the mixtures."""
         z, bell, inside, parts = self._room
         by_w, by_log_sigma, weight = parts[0], parts[1], self._spare
         heights = np.empty((len(WIDTHS), len(by_w), 1), dtype=np.float32)
@@ -162,7 +162,7 @@ class SimplexLikelihood:
 
 
 def _normal(z: _Single, bell: _Single, below: _Single, room: _Single) -> None:
-    """The normal density at z and the probability below; its tails are accurate relative to their size."""
+    """The normal density at z and the probability below z; its tails have small relative errors."""
     np.multiply(z, z, out=bell)
     bell *= np.float32(-0.5)
     np.exp(bell, out=bell)

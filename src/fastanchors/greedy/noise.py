@@ -1,4 +1,4 @@
-"""How much noise there is, seen from what the leading directions leave of each row."""
+"""Estimate the noise of each row from its residual beyond the leading directions."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from scipy.special import ndtr
 
 __all__ = ["Noise", "clipped_noise", "estimate_noise", "without_clipping"]
 
-_NONE = 1e-12  # squared noise relative to the squared spread of the rows that is rounding
-_FREEDOM = 3  # dimensions that must be left over to see noise in them
+_NONE = 1e-12  # squared noise, relative to the squared spread of the rows, that is rounding
+_FREEDOM = 3  # smallest number of residual dimensions in which noise can be detected
 _HARDLY = 0.03  # relative noise below which a single row is as good as a mean
-_PRIOR = 4.0  # dimensions that the typical row counts for in the estimate of each row
+_PRIOR = 4.0  # weight of the typical row in the estimate of each row, in dimensions
 
-_ZEROS = 0.005  # part of the entries that must be zero before clipping is suspected
-_AGREE = 0.05  # how well predicted and observed parts of zeros must agree
-_STEPS = 512  # of the grid of ratios in one unit
+_ZEROS = 0.005  # fraction of the entries that must be zero before clipping is suspected
+_AGREE = 0.05  # largest difference between predicted and observed fractions of zeros
+_STEPS = 512  # grid points per unit of the ratio
 _RATIOS = np.linspace(0.0, 8.0, 8 * _STEPS + 1)  # entries without their noise, in units of the noise
-_HALVINGS = 16  # of the interval that the noise is sought in
+_HALVINGS = 16  # bisection steps for the noise
 
 _Array = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class Noise:
     relative
         Typical noise relative to the spread of the rows, both over all leading coordinates.
     seen
-        Whether there is any; False where what is left is rounding, or nothing is left to see it in.
+        Whether noise is detected; False if the residual is rounding or has too few dimensions.
     """
 
     each: _Array
@@ -47,17 +47,17 @@ class Noise:
     seen: bool
 
     def neighbours(self, rows: int, k: int) -> int:
-        """How many near points to average: one for hardly any noise, 40 for much."""
+        """How many near points to average: from 1 for very little noise to at most 40."""
         if self.relative < _HARDLY:
             return 1
         return int(np.clip(round(1 + 80 * self.relative), 2, max(2, min(40, rows // (4 * k)))))
 
 
 def estimate_noise(points: _Array, left: _Array, columns: int) -> Noise:
-    """Noise of rows with these leading coordinates and what is left beyond them, squared.
+    """Estimate the noise of rows from their leading coordinates and the squared residual beyond them, ``left``.
 
-    Noise is alike in all directions once columns are scaled, so a row's noise in one coordinate is the mean of
-    what is left over the dimensions it is left in; typical rows enter the estimate for few dimensions.
+    Noise is equal in all directions once columns are scaled, so a row's noise variance in one coordinate is its squared
+    residual divided by the number of residual dimensions, shrunk a little towards that of the typical row.
     """
     freedom = columns - 1 - points.shape[1]  # profiles lie in columns − 1 dimensions
     spread = float(np.einsum("ij,ij->", points, points)) / max(len(points), 1)
@@ -71,11 +71,11 @@ def estimate_noise(points: _Array, left: _Array, columns: int) -> Noise:
 
 
 def clipped_noise(profiles: _Array, zeros: float, variance: float) -> float:
-    """Standard deviation of Gaussian noise that was clipped at zero; 0 where there is no sign of it.
+    """Standard deviation of Gaussian noise that was clipped at zero; 0 if no clipping is detected.
 
-    max(h + σ·N(0, 1), 0) has mean σ·(z·Φ(z) + φ(z)), z = h/σ, so that clipping lifts small entries. Given
-    ``profiles`` of some rows without their noise, the noise variance of a row, all columns together, determines σ, and
-    σ predicts how many entries are zero. Where the prediction holds, the noise was clipped.
+    max(h + σ·N(0, 1), 0) has mean σ·(z·Φ(z) + φ(z)), z = h/σ, so clipping raises the mean of small entries. Given
+    ``profiles`` of some rows without their noise, the noise variance of a row, summed over columns, determines σ, and
+    σ predicts how many entries are zero. If the prediction holds, the noise was clipped.
     """
     if zeros < _ZEROS or variance <= 0:
         return 0.0
@@ -110,7 +110,7 @@ def _by_ratio() -> tuple[_Array, _Array, _Array]:
 
 
 def _looked_up(table: _Array, ratios: _Array) -> _Array:
-    """Values of a table over the grid of ratios, by linear interpolation; the last beyond it."""
+    """Values of a table over the grid of ratios, by linear interpolation; beyond the grid, the last value."""
     at = np.minimum(ratios * _STEPS, len(table) - 1.0)
     below = np.minimum(at.astype(np.intp), len(table) - 2)
     part = at - below

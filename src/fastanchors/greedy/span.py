@@ -1,9 +1,9 @@
 """The span of the chosen directions, and the distances of rows to it.
 
-A rough look takes u = ‖a‖² − Σ (a·q_j)². With |fl(a·q) − a·q| ≤ δ·‖a‖ for unit q, where δ = (terms + 2)·(unit roundoff)
-whatever the order of the sum, u is known to within (2·√t·δ + t·δ²)·‖a‖² after t directions, and the error of ‖a‖² is
-added. An exact look projects the row out in double precision, twice, which leaves an error of about γ·(largest
-norm)·√u only. So the choice is that of exact arithmetic as long as √u is well above γ·(largest norm).
+A rough distance is u = ‖a‖² − Σ (a·q_j)². For unit q, |fl(a·q) − a·q| ≤ δ·‖a‖ with δ = (terms + 2)·(unit roundoff),
+whatever the order of the sum. So after t directions u has error at most (2·√t·δ + t·δ²)·‖a‖², plus the error of ‖a‖².
+An exact distance removes the projection twice in double precision, with an error of only about γ·(largest norm)·√u. So
+the choice is that of exact arithmetic as long as √u is well above γ·(largest norm).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .reader import DOUBLE, SINGLE, Reader
 
 __all__ = ["NEGLIGIBLE", "Span"]
 
-NEGLIGIBLE = 1e-9  # relative error of a squared residual that cannot matter beside TIE
-_CHUNK = 1 << 20  # entries in double precision projected out together
-_SHRUNK = 1e-5  # what is left of a point so small beside it is made orthogonal once more
+NEGLIGIBLE = 1e-9  # relative error of a squared residual that is negligible compared with TIE
+_CHUNK = 1 << 20  # entries in double precision projected together
+_SHRUNK = 1e-5  # a residual smaller than this, relative to its point, is orthogonalised once more
 
 
 class Span:
@@ -48,13 +48,13 @@ class Span:
         return self._directions[: self._step]
 
     def remove(self, q: NDArray[np.float64]) -> None:
-        """Take in the unit direction ``q``, orthogonal to the basis."""
+        """Add the unit direction ``q``, orthogonal to the basis, to the basis."""
         self._directions[self._step] = q
         self._step += 1
         self._slacks.clear()
 
     def off_basis(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The points less their projection on the basis; done twice, which is enough (Kahan, Parlett)."""
+        """The points minus their projection on the basis; done twice, which is enough (Kahan, Parlett)."""
         if self._step:
             basis = self.basis
             across = basis.T
@@ -72,22 +72,22 @@ class Span:
             q /= math.sqrt(q @ q)
         return q, size
 
-    # --- looks ---------------------------------------------------------------------------------------------------
+    # --- distances -----------------------------------------------------------------------------------------------
 
     def slack(self, *, single: bool) -> float:
-        """What ‖a‖² − Σ (a·q)² may be wrong by, relative to ‖a‖²."""
+        """Error bound of ‖a‖² − Σ (a·q)², relative to ‖a‖²."""
         if single not in self._slacks:
             self._slacks[single] = self._slack(single)
         return self._slacks[single]
 
     def _slack(self, single: bool) -> float:
         unit = SINGLE if single else DOUBLE
-        delta, t = (self.reader.terms + 4) * unit, self._step  # two more where a view rounds its rows
+        delta, t = (self.reader.terms + 4) * unit, self._step  # two more in case a view rounds its rows
         norm_error = self.reader.norm_error if single else delta
         return 1.01 * (2 * math.sqrt(t) * delta + t * delta * delta + norm_error + (t + 2) * unit)
 
     def exact(self, rows: NDArray[np.intp]) -> Leaders:
-        """Those rows with distances as good as double precision gives them."""
+        """Those rows with distances accurate to double precision."""
         if not self.reader.sparse:
             return self._projected_out(rows)
         squares, removed = self.reader.removed(rows, self.basis, single=False)
@@ -112,5 +112,5 @@ class Span:
 
     @property
     def gamma(self) -> float:
-        """What an exact residual norm may be wrong by."""
+        """Error bound of an exact residual norm."""
         return (self.reader.terms + 2 * self._step + 2) * DOUBLE * self.largest_norm

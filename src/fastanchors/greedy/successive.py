@@ -1,4 +1,4 @@
-"""Successive projection: take the row farthest from the span of those taken so far, k times."""
+"""Successive projection: choose the row farthest from the span of those chosen so far, k times."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["Path", "Rule", "Step", "certified", "default_tolerance", "farthest",
 
 @dataclass(frozen=True)
 class Step:
-    """What is extracted next: a row, and the point it stands for (itself, or the average of ``group``).
+    """The next anchor: a row, and the point it represents (itself, or the average of ``group``).
 
-    ``projections`` are the products of every row with the point's unit residual, where they are known already.
-    ``doubt`` is how far below the largest residual the chosen one may be, for all rounding can tell: 0 is none.
+    ``projections`` are the products of every row with the point's unit residual, if already known. ``doubt`` is the
+    fraction by which the chosen residual may fall short of the largest because of rounding: 0 means no doubt.
     """
 
     index: int
@@ -35,7 +35,7 @@ class Step:
     doubt: float = 0.0
 
 
-#: Chooses the next row of residuals above a floor, or None where there is none.
+#: Chooses the next row with a residual above a floor, or None if there is none.
 Rule = Callable[[Residuals, float], Step | None]
 
 _NOT_A_TIE = 1.5 * TIE
@@ -43,10 +43,10 @@ _NOT_A_TIE = 1.5 * TIE
 
 @dataclass(frozen=True)
 class Path:
-    """One run: its steps in order, the residual norm at each, and what is left.
+    """One run: its steps in order, the residual norm at each, and the final residual.
 
-    ``remaining`` is the largest residual norm at the end, or a bound of it; ``looks`` how many rows were brought up to
-    date in all, the first look not counted.
+    ``remaining`` is the largest residual norm at the end, or a bound of it. ``looks`` is the total number of row
+    updates, without the first pass.
     """
 
     steps: list[Step]
@@ -66,7 +66,7 @@ class Path:
 
     @property
     def doubts(self) -> list[float]:
-        """Of each choice: its residual is at least 1 − doubt of the largest at its step."""
+        """The doubt of each choice: its residual is at least 1 − doubt of the largest at its step."""
         return [step.doubt for step in self.steps]
 
 
@@ -84,10 +84,10 @@ def successive_projection(
     rule: Rule | None = None,
     outliers: Sequence[int] = (),
 ) -> Path:
-    """SPA on any rows, signed ones too; the caller has checked them.
+    """SPA on any rows, including signed ones; the caller has checked them.
 
-    ``rule`` chooses each row, by default the farthest; one that looks at all rows gets residuals that are always up to
-    date. ``outliers`` are rows that are no candidates.
+    ``rule`` chooses each row, by default the farthest. With a given rule, the residuals of all rows are kept up to
+    date. ``outliers`` are rows that are not candidates.
     """
     with reader.quiet_blas():
         return _run(reader, k, tol, allow_fewer, rule, outliers)
@@ -118,7 +118,7 @@ def _run(
 
 
 def farthest(residuals: Residuals, floor: float) -> Step | None:
-    """The next row by the rule of :func:`choose`; None when every residual is zero."""
+    """The next row by the rule of :func:`choose`; None if no residual is above ``floor``."""
     leaders = residuals.leaders(rough=True)
     if leaders.rows.size == 0:
         return None
@@ -135,14 +135,14 @@ def farthest(residuals: Residuals, floor: float) -> Step | None:
 
 
 def doubt_of(leaders: Leaders, at: int) -> float:
-    """By what fraction the residual chosen may fall short of the largest, beyond what counts as a tie."""
+    """The fraction by which the chosen residual may fall short of the largest; 0 within a tie."""
     largest = float((leaders.values + leaders.errors).max())
     chosen = max(0.0, float(leaders.values[at] - leaders.errors[at]))
     return 0.0 if chosen >= (1 - _NOT_A_TIE) * largest else 1 - math.sqrt(chosen / largest)
 
 
 def rank_error(rank: int, k: int, set_aside: Sequence[int] = ()) -> RankError:
-    """Nothing is left to choose after ``rank`` anchors: say so, and what to do about it."""
+    """The error if nothing is left to choose after ``rank`` anchors, with advice."""
     if rank == 0 and not len(set_aside):
         return RankError("every row of A is zero: it has no anchors", 0)
     if len(set_aside):
@@ -156,9 +156,9 @@ def rank_error(rank: int, k: int, set_aside: Sequence[int] = ()) -> RankError:
 
 
 def certified(doubts: list[float], statement: str, details: dict[str, Any]) -> Certificate:
-    """``exact``, unless rounding may have decided a choice: ``near`` then, or nothing where it surely has.
+    """``exact``; ``near`` if rounding may have decided a choice; ``none`` if a residual is only rounding.
 
-    ``doubts`` say of each choice by what fraction its residual may fall short of the largest.
+    ``doubts`` gives for each choice the fraction by which its residual may fall short of the largest.
     """
     eta = max(doubts, default=0.0)
     if eta == 0.0:

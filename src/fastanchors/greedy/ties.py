@@ -1,4 +1,4 @@
-"""The selection rule of SPA, in one place: which of the rows that are equally far is taken."""
+"""The tie rule of SPA: which of several equally distant rows is chosen."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def choose(squared_residuals: NDArray[np.float64], squared_norms: NDArray[np.flo
     Among the rows whose squared residual is within ``TIE`` (relative) of the largest, the one with the largest
     squared norm in the original matrix; among those whose norms are ``EQUAL``, the first.
 
-    A solver that looks at fewer rows chooses as full SPA does if it passes, in increasing order of index, every
-    row whose squared residual is at least (1 − TIE) times the largest.
+    A solver that examines fewer rows makes the same choice as full SPA if it passes, in increasing order of index,
+    every row whose squared residual is at least (1 − TIE) times the largest.
 
     Parameters
     ----------
     squared_residuals
-        Of the candidates, in the order of their indices.
+        Squared residuals of the candidates, in the order of their indices.
     squared_norms
         Squared norms of the same rows.
 
