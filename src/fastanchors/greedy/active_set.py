@@ -1,7 +1,7 @@
-"""Lawson and Hanson's active set for one row, on an orthogonal factor: slow, and right where anchors are dependent.
+"""Lawson and Hanson's active set for one row, on an orthogonal factor: slow, but correct for dependent anchors.
 
-The second method of :mod:`fastanchors.greedy.nnls`, whose notation is used: min ‖R·x − y‖ over x ≥ 0, the columns of
-R of unit length, Σ e·x = total unless total is NaN.
+This is the second method of :mod:`fastanchors.greedy.nnls`, in the same notation: min ‖R·x − y‖ over x ≥ 0, where the
+columns of R have unit length, and Σ e·x = total unless total is NaN.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from .._jit import jit
 
 __all__ = ["active_set_rows"]
 
-_DEPENDENT = 1e-13  # a unit column this close to the span of the others is in it
+_DEPENDENT = 1e-13  # a unit column this close to the span of the others counts as in it
 
 
 def active_set_rows(R: Any, Y: Any, e: Any, total: float, limits: Any, X: Any) -> None:
-    """Every row of X in place, for the right-hand sides in Y; a gradient of rounding is below that of ``limits``."""
+    """Compute every row of X in place, for the right-hand sides in Y; gains up to ``limits`` count as rounding."""
     r, k = R.shape
     flags, values = np.empty((2, k), dtype=np.bool_), np.empty((3, k))
     work = (np.empty((k, r)), np.empty((k, k)), *flags, np.empty(k, dtype=np.intp), *values, np.empty(r))
@@ -33,10 +33,10 @@ def _solve_rows(R: Any, Y: Any, e: Any, total: float, limits: Any, X: Any, work:
 
 @jit
 def active_set(R: Any, y: Any, e: Any, total: float, limit: float, x: Any, work: Any) -> None:
-    """x in place, one variable at a time, from the positive entries of x (with a fixed sum, x must have it or be 0).
+    """Compute x in place, one variable at a time, from its positive entries (a fixed sum must hold, or x be 0).
 
-    A variable becomes free only if that lowers ‖R·x − y‖ by more than rounding, ``limit``; a column that depends on the
-    free ones never does.
+    A variable becomes free only if that lowers ‖R·x − y‖ by more than rounding, ``limit``. A column that depends on the
+    free ones never becomes free.
     """
     Q, T, free, refused, index, z, v, w, residual = work
     r, k = R.shape
@@ -60,7 +60,7 @@ def active_set(R: Any, y: Any, e: Any, total: float, limit: float, x: Any, work:
             refused[entering] = True
             continue
         candidate = _triangular_solve(Q, T, y, index, p + 1, e, total, z, v)
-        if not z[p] * T[p, p] > limit:  # a gradient of rounding only
+        if not z[p] * T[p, p] > limit:  # the gradient is only rounding
             refused[entering] = True
             continue
         free[entering] = True
@@ -74,7 +74,7 @@ def active_set(R: Any, y: Any, e: Any, total: float, limit: float, x: Any, work:
 
 @jit
 def _start(R: Any, y: Any, e: Any, total: float, x: Any, work: Any) -> tuple[int, float]:
-    """Free what is positive in x, or with a fixed sum and x = 0 the best single anchor; least squares on these."""
+    """Free the positive variables, or with a fixed sum and x = 0 the best single anchor; least squares on these."""
     Q, T, free, _, index, z, v, _, _ = work
     p = 0
     for j in range(len(x)):
@@ -82,7 +82,7 @@ def _start(R: Any, y: Any, e: Any, total: float, x: Any, work: Any) -> tuple[int
         if free[j]:
             index[p] = j
             p += 1
-    if p > 0 and _orthogonalise(R, index, 0, p, Q, T) < p:  # dependent: not a start at all
+    if p > 0 and _orthogonalise(R, index, 0, p, Q, T) < p:  # dependent columns: no valid start
         p = 0
     if p == 0:
         x[:] = 0.0
@@ -116,7 +116,7 @@ def nearest_anchor(R: Any, y: Any, e: Any, total: float) -> int:
 
 @jit
 def _retreat(R: Any, y: Any, e: Any, total: float, x: Any, p: int, multiplier: float, work: Any) -> tuple[int, float]:
-    """Go from x towards z, binding what becomes zero on the way, until z is non-negative."""
+    """Move from x towards z, binding variables that become zero on the way, until z is non-negative."""
     Q, T, free, _, index, z, v, _, _ = work
     while True:
         step, first = 1.0, p
@@ -148,7 +148,7 @@ def _retreat(R: Any, y: Any, e: Any, total: float, x: Any, p: int, multiplier: f
 def _orthogonalise(R: Any, index: Any, start: int, stop: int, Q: Any, T: Any) -> int:
     """Columns ``start`` … ``stop`` − 1 of the QR of R[:, index]: q's in the rows of Q, factor in T.
 
-    Gram–Schmidt, twice. Stops before a column that depends on those before it; returns how many there are.
+    Gram–Schmidt, twice. Stops before a column that depends on the previous ones; returns the number of columns.
     """
     r = R.shape[0]
     for c in range(start, stop):
@@ -218,9 +218,9 @@ def _forward_substitute(T: Any, index: Any, p: int, e: Any, v: Any) -> None:
 
 @jit
 def _residual(Q: Any, T: Any, y: Any, index: Any, p: int, e: Any, multiplier: float, residual: Any, v: Any) -> None:
-    """y − R·z for the least-squares z, orthogonal to the free columns to rounding of itself, not of y.
+    """y − R·z for the least-squares z, orthogonal to the free columns up to rounding of the residual, not of y.
 
-    Gradients towards columns that nearly depend on the free ones are differences of this size.
+    Gradients of columns that nearly depend on the free ones are differences of this size.
     """
     r = len(y)
     for a in range(r):

@@ -1,25 +1,25 @@
 """Non-negative least squares for many right-hand sides that share one small matrix.
 
 For every row y of Y, find x ≥ 0 that minimises ‖R·x − y‖, optionally with Σx fixed. R is r × k: the triangular
-factor of the anchors (C = Rᵀ·Qᵀ, y = Qᵀ·a), so that n features have shrunk to r ≤ k numbers without squaring
-the condition number.
+factor of the anchors (C = Rᵀ·Qᵀ, y = Qᵀ·a). This reduces n features to r ≤ k numbers without squaring the condition
+number.
 
 Two methods, tried in this order, on columns scaled to unit length:
 
-1. *Block principal pivoting* (Kim & Park, SIAM J. Sci. Comput. 33, 2011), all rows side by side: exchange every
-   variable of the wrong sign at once, solve anew, go on with the rows that still change; a few exchanges as a rule.
-   It starts from the solution without bounds; from more than 64 variables, of which few are positive as a rule, from
-   sets that grow one by one (:mod:`fastanchors.greedy.growing_set`).
-   With p of k variables free this takes a Cholesky factor of p rows of the Gram matrix, or equally one of k − p rows
-   of its inverse for the gradients of the others; the smaller is taken, the inverse only where the condition number is
-   small. Where pivots show a condition number above 30 or so, the solution gets one step of refinement with the
-   residual taken through R (corrected semi-normal equations, as accurate as QR).
-2. *Active set* (Lawson & Hanson, 1974) on an orthogonal factor, for rows whose free columns are nearly dependent, where
-   dependent anchors leave the sign of a gradient to rounding, or whose exchanges do not settle. A dependent column
-   never enters, so collinear anchors get a basic solution. A few such rows are solved by :func:`scipy.optimize.nnls`,
-   many by a kernel (:mod:`fastanchors.greedy.active_set`) that is compiled only then.
+1. *Block principal pivoting* (Kim & Park, SIAM J. Sci. Comput. 33, 2011), for all rows together: exchange every
+   variable of the wrong sign at once, solve again, and continue with the rows that still change. A few exchanges are
+   usually enough. It starts from the unconstrained solution. With more than 64 variables, usually few of them positive,
+   it starts from sets that grow one by one (:mod:`fastanchors.greedy.growing_set`).
+   With p of k variables free this takes a Cholesky factor of p rows of the Gram matrix, or equivalently one of k − p
+   rows of its inverse for the gradients of the others. The smaller is used; the inverse only if the condition number is
+   small. If pivots show a condition number above about 30, the solution gets one step of refinement with the residual
+   computed through R (corrected semi-normal equations, as accurate as QR).
+2. *Active set* (Lawson & Hanson, 1974) on an orthogonal factor, for rows whose free columns are nearly dependent, rows
+   where rounding hides the sign of a gradient, and rows whose exchanges do not converge. A dependent column never
+   enters, so collinear anchors get a basic solution. A few such rows are solved by :func:`scipy.optimize.nnls`, many by
+   a kernel (:mod:`fastanchors.greedy.active_set`) that is compiled only then.
 
-The sum is kept by a multiplier, exactly, not by a penalty.
+A multiplier keeps the sum exactly; there is no penalty term.
 
 Only the factorisations run in a kernel, :func:`principal_pivot`, which compiles in half a second; everything else is
 a few array operations per exchange.
@@ -41,13 +41,13 @@ __all__ = ["TOLERANCE", "NonnegativeSystem", "principal_pivot"]
 
 #: A variable becomes free for a gain of more than this, relative to ‖y‖ and unit columns: some units of rounding.
 TOLERANCE = 1e-14
-_WELL_CONDITIONED = 0.03  # smallest singular value of unit columns for which inverse and gradients are to be trusted
+_WELL_CONDITIONED = 0.03  # smallest singular value of unit columns for which inverse and gradients are reliable
 _REFINE = 1e-3  # smallest squared pivot that needs no refinement
 _DOUBTFUL = 1e-8  # squared pivots below this are left to the active set
-_FAR = 1e10  # in units of the anchors: beyond, the nearest mixture is the vertex farthest in the row's direction
+_FAR = 1e10  # in units of the anchors: beyond this, the nearest mixture is the vertex farthest in the row's direction
 _PATIENCE = 3  # block exchanges without progress before single ones
 _FEW = 1000
-_MANY = 64  # variables from which sets are grown rather than cut down
+_MANY = 64  # with more variables than this, sets are grown rather than reduced
 
 _Array = NDArray[np.float64]
 _Flags = NDArray[np.bool_]
@@ -65,12 +65,12 @@ class NonnegativeSystem:
     tol
         Gradient, relative to ‖y‖ and unit columns, that counts as zero.
     few
-        Up to so many rows of one call are left to SciPy where pivoting fails: compiling a kernel would take longer.
+        Up to this many rows of one call are solved by SciPy if pivoting fails: compiling a kernel would take longer.
 
     Notes
     -----
-    :meth:`solve` costs O(rk) per row and O(p³ + pk) per exchange, p the number of free variables. It keeps no state,
-    and so may be called from several threads.
+    :meth:`solve` costs O(rk) per row and O(p³ + pk) per exchange for p free variables. It keeps no state, so it may be
+    called from several threads.
     """
 
     def __init__(self, R: ArrayLike, *, sum_to: float | None = None, tol: float = TOLERANCE, few: int = _FEW) -> None:
@@ -79,15 +79,15 @@ class NonnegativeSystem:
         self.total = np.nan if sum_to is None else float(sum_to)
         self._lift = 0.0
         if sum_to is not None:
-            # A power of two that makes the largest entry about one, exactly: no square vanishes.
+            # Dividing by a power of two is exact; it makes the largest entry about one, so no square underflows.
             self._unit = float(np.ldexp(1.0, np.frexp(np.abs(R).max(initial=0.0))[1]))
             R = R / self._unit
-            # One more coordinate, equal for all anchors and for y: it changes nothing where the sum is right, and
-            # makes the columns independent as soon as the anchors are affinely so (a zero anchor included).
+            # One more coordinate, equal for all anchors and for y: it changes nothing if the sum is right, and makes
+            # the columns independent if the anchors are affinely independent (a zero anchor included).
             self._lift = float(np.sqrt((R * R).sum(axis=0).max(initial=0.0))) or 1.0
             R = np.vstack([R, np.full((1, R.shape[1]), self._lift / sum_to)])
         largest = np.abs(R).max(axis=0, initial=0.0)
-        units = np.divide(R, largest, out=np.zeros_like(R), where=largest > 0)  # whose squares do not vanish
+        units = np.divide(R, largest, out=np.zeros_like(R), where=largest > 0)  # their squares do not underflow
         norms = largest * np.sqrt((units * units).sum(axis=0))
         # A zero column can improve nothing: its gradient is always 0 and it never becomes free.
         self._scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms >= np.finfo(np.float64).tiny)
@@ -95,8 +95,8 @@ class NonnegativeSystem:
         self._prepare()
 
     def _prepare(self) -> None:
-        """The solution x̂ without x ≥ 0, linear in y, and the matrix K by which gradients w of bound variables change
-        it: x = x̂ − K·w."""
+        """Prepare the solution x̂ without x ≥ 0, linear in y, and the matrix K that corrects it for the gradients w of
+        bound variables: x = x̂ − K·w."""
         k = self._R.shape[1]
         U, values, Vt = np.linalg.svd(self._R, full_matrices=False)
         self._trusted = bool(len(values) == k and values[-1] >= _WELL_CONDITIONED)
@@ -113,10 +113,10 @@ class NonnegativeSystem:
         self._matrices = np.stack([self._R.T @ self._R, K])
 
     def solve(self, Y: ArrayLike, X0: ArrayLike | None = None) -> _Array:
-        """The solutions for all rows of ``Y``, one per row; ``X0`` tells which variables are likely positive."""
+        """The solutions for all rows of ``Y``, one per row; ``X0`` shows which variables are likely positive."""
         Y = np.asarray(Y, dtype=np.float64)
         if self._lift:
-            # Of rows very far away only the direction matters.
+            # For rows very far away only the direction matters.
             near = np.maximum(self._unit, np.abs(Y).max(axis=1, keepdims=True, initial=0.0) / _FAR)
             Y = np.hstack([Y / near, np.full((len(near), 1), self._lift)])
         Y = np.ascontiguousarray(Y)
@@ -138,9 +138,9 @@ class NonnegativeSystem:
         return X
 
     def _pivot(self, Y: _Array, limit: _Array, free: _Flags | None) -> tuple[_Array, _Flags]:
-        """Solutions for unit columns by exchanges from the variables in ``free``, and which of them can be trusted.
+        """Solutions for unit columns by exchanges from the variables in ``free``, and which of them are reliable.
 
-        The others are a start for the active set.
+        The others are start values for the active set.
         """
         m, k = len(Y), self._R.shape[1]
         unbound, B = Y @ self._guess + self._shift, Y @ self._R
@@ -163,7 +163,7 @@ class NonnegativeSystem:
                 fewest, patience = fewest[go], patience[go]
             patience = np.where(count < fewest, _PATIENCE, patience - 1)
             fewest = np.minimum(count, fewest)
-            single = np.flatnonzero(patience < 0)  # Murty's rule, which cannot cycle: the last one only
+            single = np.flatnonzero(patience < 0)  # Murty's rule, which cannot cycle: only the last one
             if single.size:
                 last = k - 1 - np.argmax(wrong[single, ::-1], axis=1)
                 wrong[single] = np.arange(k) == last[:, None]
@@ -171,16 +171,16 @@ class NonnegativeSystem:
         return X, settled
 
     def _doubtful(self, Y: _Array, U: _Array, free: _Flags, limit: _Array) -> _Flags:
-        """For which rows rounding hides the sign of a gradient: near a dependent column it may be a large gain.
+        """For which rows rounding hides the sign of a gradient: near a dependent column the gain may be large.
 
-        Nothing is left to gain where the residual is rounding itself.
+        If the residual itself is rounding, nothing can be gained.
         """
         residual = Y - np.where(free, U, 0.0) @ self._R.T
         open_ended = np.einsum("ij,ij->i", residual, residual) > limit[:, 0] ** 2
         return open_ended & (~free & (-limit < U)).any(axis=1)
 
     def _values(self, Y: _Array, B: _Array, unbound: _Array, free: _Flags) -> tuple[_Array, _Flags]:
-        """Of free variables the values, of bound ones the gradients; and for which rows these are accurate."""
+        """Values of the free variables and gradients of the bound ones; and for which rows these are accurate."""
         k = free.shape[1]
         many = free @ np.ones(k)
         by_bound = self._trusted & (2 * many >= k)
@@ -198,7 +198,7 @@ class NonnegativeSystem:
         return U, sound
 
     def _transform(self, B: _Array, by_bound: _Flags, free: _Flags, total: Any) -> tuple[_Array, _Array]:
-        """The principal pivot transform of B, with Σ e·x = ``total`` where the sum is fixed; the smallest pivots."""
+        """The principal pivot transform of B, with Σ e·x = ``total`` if the sum is fixed; and the smallest pivots."""
         m, k = B.shape
         sides = np.empty((m, 2 if self._lift else 1, k))
         sides[:, 0] = B
@@ -207,7 +207,7 @@ class NonnegativeSystem:
         principal_pivot(self._matrices, by_bound, free ^ by_bound[:, None], sides, factor, index, smallest)
         if not self._lift:
             return sides[:, 0], smallest
-        # The inverse keeps the sum by itself; its rows have no second side.
+        # The inverse keeps the sum by itself; its rows have no second right-hand side.
         free_scale = np.where(free, self._scale, 0.0)
         excess = np.einsum("ij,ij->i", free_scale, sides[:, 0])
         weight = np.einsum("ij,ij->i", free_scale, sides[:, 1])
@@ -219,16 +219,16 @@ class NonnegativeSystem:
         if len(Y) <= self.few:
             try:
                 return np.array([self._nnls(y) for y in Y])
-            except RuntimeError:  # its exchanges do not end
+            except RuntimeError:  # it did not converge
                 pass
         active_set_rows(self._R, Y, self._scale, self.total, limit[:, 0], X)
         return X
 
     def _nnls(self, y: _Array) -> _Array:
-        """One row by SciPy.
+        """Solve one row by SciPy.
 
         With a fixed sum, x are the weights of the point nearest to y in the hull of the columns p_j. For D = P − y·1ᵀ
-        and any t > 0, the minimum of ‖D·λ‖² + t²·(1 − Σλ)² over λ ≥ 0 is in that direction, whatever its sum.
+        and any t > 0, the minimiser λ ≥ 0 of ‖D·λ‖² + t²·(1 − Σλ)² is proportional to these weights.
         """
         patience = 30 * len(self._scale)
         if not self._lift:
@@ -241,7 +241,7 @@ class NonnegativeSystem:
         return weights / weights.sum() * (self.total / self._scale)
 
     def _nearest_anchor(self, Y: _Array) -> NDArray[np.intp]:
-        """For every row the anchor whose multiple of the right weight is nearest."""
+        """For every row the anchor whose multiple with the right sum is nearest."""
         points = (self._R * (self.total / self._scale)).T
         return np.array([((points - y) ** 2).sum(axis=1).argmin() for y in Y])
 
@@ -250,9 +250,9 @@ class NonnegativeSystem:
 def principal_pivot(matrices: Any, which: Any, sets: Any, U: Any, L: Any, index: Any, smallest: Any) -> None:
     """For every row i with set S and matrix M, and right-hand sides U[i]: U_S ← z, U_T ← U_T − M_TS·z, M_SS·z = U_S.
 
-    T are the indices not in S. The second matrix takes the first right-hand side only. L and ``index`` are room to work
-    in; ``smallest`` gets the smallest squared pivot of the Cholesky factor of M_SS. Where that is not positive, z is of
-    no use.
+    T are the indices not in S. The second matrix uses the first right-hand side only. L and ``index`` are work space;
+    ``smallest`` receives the smallest squared pivot of the Cholesky factor of M_SS. If that is not positive, z is not
+    valid.
     """
     m, sides, k = U.shape
     for i in range(m):
@@ -264,7 +264,7 @@ def principal_pivot(matrices: Any, which: Any, sets: Any, U: Any, L: Any, index:
                 index[p] = j
                 p += 1
         low = np.inf
-        for a in range(p + q):  # the right-hand sides are further rows of the factor, whose diagonal is inverted
+        for a in range(p + q):  # the right-hand sides are further rows of the factor; its diagonal is inverted
             for c in range(min(a + 1, p)):
                 total = M[index[a], index[c]] if a < p else U[i, a - p, index[c]]
                 for d in range(c):

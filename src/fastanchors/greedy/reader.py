@@ -1,9 +1,9 @@
-"""How the engine looks at rows: squared norms in one first look, and projections of chosen rows.
+"""Read rows for the engine: squared norms in a first pass, then projections of chosen rows.
 
-Rows of an array or a CSR matrix in memory are looked at where they lie, in their own type: single precision (and
-integers that fit into it) is multiplied in single precision, with a bound of its rounding error. Any other matrix is
-asked through its contract, so that the work is done where its rows are. What a row gives depends neither on the blocks
-nor on the number of threads beyond that bound.
+Rows of an array or a CSR matrix in memory are read in place, in their own type: single precision (and integers that fit
+into it) is multiplied in single precision, with a bound of the rounding error. Any other matrix is read through its
+contract, so that the work is done where its rows are stored. Results depend on blocks and number of threads only within
+that bound.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from ..matrix.contract import DOUBLE, SINGLE, Rows, SampleAccess, dense
 
 __all__ = ["DOUBLE", "SINGLE", "Reader", "row_sums_of_squares", "too_large"]
 
-_BLOCK = 1 << 17  # entries looked at together: they stay in the cache
-_PRODUCTS = 1_000_000  # products of a block with all directions: OpenBLAS has its own quick way below that
-_WORTH_THREADS = 1 << 24  # entries from which threads pay
-_DENSE_ENOUGH = 0.2  # share of a range of rows that are wanted from which all of it is multiplied, to save a copy
-_FEW = 64  # rows of a store that are multiplied here and now
-_TINY = 1 << 16  # entries of an array that is widened once, which is cheapest
-_SINGLE_RANGE = (1e-18, 1e30)  # largest squared norms for which single precision neither overflows nor vanishes
-_SUM_RANGE = (1e-12, 1e15)  # sums of rows whose products need not be divided before they are taken
+_BLOCK = 1 << 17  # entries read together: they stay in the cache
+_PRODUCTS = 1_000_000  # products of a block with all directions: below this OpenBLAS uses a fast path
+_WORTH_THREADS = 1 << 24  # smallest number of entries for which threads pay off
+_DENSE_ENOUGH = 0.2  # if at least this fraction of a range of rows is wanted, all of it is multiplied, to save a copy
+_FEW = 64  # up to this many rows of a store are multiplied directly, without threads
+_TINY = 1 << 16  # arrays up to this many entries are converted to double precision once, which is cheapest
+_SINGLE_RANGE = (1e-18, 1e30)  # largest squared norms for which single precision neither overflows nor underflows
+_SUM_RANGE = (1e-12, 1e15)  # rows with sums in this range are divided by them after the products, not before
 _VANISHING = 1e-290  # squared norms below this lose digits
 _FLOAT32_EXACT = (np.float32, np.uint8, np.int8, np.uint16, np.int16)  # types that single precision holds exactly
 _ALL = slice(None)
 
-_Look = Callable[[Rows, slice, Any], None]  # a block of rows, where they belong, and which of them
+_Look = Callable[[Rows, slice, Any], None]  # a block of rows, their place in the result, and which of them
 
 
 def too_large(row: int) -> InvalidInputError:
-    """Its squared norm overflows: say so, and what to do about it."""
+    """The error for a row whose squared norm overflows, with advice."""
     return InvalidInputError(f"A[{row}] is too large to be squared; divide the matrix by its largest entry")
 
 
@@ -51,26 +51,26 @@ class Reader:
     Parameters
     ----------
     data : RowMatrix
-        Any matrix. Entries of one in memory that were not checked before are checked in the first look.
+        Any matrix. Unchecked entries of a matrix in memory are checked in the first pass.
     squared_norms : ndarray or None
-        Where the caller knows them to double precision.
+        Given if the caller knows them to double precision.
 
     Attributes
     ----------
     squared_norms : ndarray
-        Of all rows, with relative error ``norm_error``.
+        Squared norms of all rows, with relative error ``norm_error``.
     largest : float
         An upper bound of the largest norm.
     single : bool
-        Whether products in single precision are worth having.
+        Whether products in single precision are useful.
     sparse : bool
         Whether rows are sparse.
     terms : int
-        The largest number of products that one A_(i)·q sums: what its rounding error grows with.
+        The largest number of products summed in one A_(i)·q; its rounding error grows with it.
     per_row : int
-        Entries of a row, on average.
+        Average number of entries of a row.
     looks : int
-        Rows that were brought up to date so far; the first look is not counted.
+        Number of row updates so far, without the first pass.
     """
 
     def __init__(self, data: RowMatrix, squared_norms: NDArray[np.float64] | None = None) -> None:
@@ -85,7 +85,7 @@ class Reader:
         self.single = data.in_process and data.dtype.type in _FLOAT32_EXACT
         if self.single and self.nnz <= _TINY:
             self._matrix, self.single = None if self._matrix is None else _double(self._matrix), False
-        # Norms that are kept of rows before a view rounds them do for single precision.
+        # Stored norms of rows, from before a view rounds them, are accurate enough for single precision.
         self._kept = inner if isinstance(inner, SampleAccess) and inner.rounded else None
         self.looks = 0
         if squared_norms is None:
@@ -95,7 +95,7 @@ class Reader:
         self._within_range()
 
     def _first_look(self) -> tuple[NDArray[np.float64], float]:
-        """Squared norms, and the check of the entries, in one pass."""
+        """Compute squared norms and check the entries in one pass."""
         m = self.shape[0]
         if self._memory is None:
             if self.single and self._kept is not None:
@@ -108,7 +108,7 @@ class Reader:
         def look(block: Rows, place: slice, _: Any) -> None:
             found = _squares(block if self.single else _double(block))
             squares[place] = found
-            # NaN and infinite entries show in the squares.
+            # NaN and infinite entries are visible in the squares.
             if not checked and not (_nonnegative(block) and np.isfinite(found.max())):
                 check_finite(block, first_row=place.start)
 
@@ -117,7 +117,7 @@ class Reader:
         return squares, (self.terms + 2) * (SINGLE if self.single else DOUBLE)
 
     def _within_range(self) -> None:
-        """Leave single precision where it does not hold the squares; raise where double precision does not."""
+        """Switch to double precision if the squares exceed the single range; raise if they exceed the double range."""
         largest = float(self.squared_norms.max())
         if self.single and not _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1]:
             self.single = False
@@ -136,7 +136,7 @@ class Reader:
         return dense(self.raw(rows))
 
     def raw(self, rows: NDArray[np.intp], *, single: bool = False) -> Rows:
-        """Those rows in double precision or in single, sparse ones sparse."""
+        """Those rows in double or single precision; sparse rows stay sparse."""
         if self._matrix is None:
             found = self.data.rows(rows)
         else:
@@ -154,21 +154,21 @@ class Reader:
     # --- projections -----------------------------------------------------------------------------------------------
 
     def quiet_blas(self) -> AbstractContextManager[None]:
-        """Inside, BLAS keeps to one thread: for thin products its threads wait for each other most of the time."""
+        """A context in which BLAS uses one thread: for thin products its threads mostly wait for each other."""
         return one_blas_thread() if self.nnz > _TINY else nullcontext()
 
     @property
     def in_memory(self) -> bool:
-        """Whether rows are looked at where they lie."""
+        """Whether rows are read in place."""
         return self._memory is not None
 
     @property
     def at_hand(self) -> bool:
-        """Whether a look at all rows costs little more than the products."""
+        """Whether reading all rows costs little more than the products."""
         return self._memory is not None or self.data.at_hand
 
     def project_all(self, q: NDArray[np.float64], *, single: bool = False) -> NDArray[Any]:
-        """a·q of every row, in double precision or in single."""
+        """a·q for every row, in double or single precision."""
         matrix = self._matrix
         wanted = np.dtype(np.float32 if single else np.float64)
         if matrix is None or matrix.dtype != wanted or self.nnz > _WORTH_THREADS:
@@ -179,7 +179,7 @@ class Reader:
     def project(
         self, rows: NDArray[np.intp] | None, directions: NDArray[np.float64], *, single: bool
     ) -> NDArray[np.float64]:
-        """a·q of the rows (sorted; None for all) with each direction: rows × directions."""
+        """a·q for the rows (sorted; None for all) and each direction: rows × directions."""
         if self._matrix is None:
             self.looks += self.shape[0] if rows is None else rows.size
             if rows is None:
@@ -200,7 +200,7 @@ class Reader:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Squared norms of the rows (sorted; None for all), and squared lengths of their projections on the span.
 
-        In single precision the norms are those of the first look, not to be changed.
+        In single precision the norms are those of the first pass and must not be modified.
         """
         if self._matrix is None:
             return self._removed_elsewhere(rows, directions, single)
@@ -227,7 +227,7 @@ class Reader:
     def _removed_elsewhere(
         self, rows: NDArray[np.intp] | None, directions: NDArray[np.float64], single: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The same by the contract: in one pass where most rows are wanted."""
+        """The same through the contract of the matrix."""
         self.looks += self.shape[0] if rows is None else rows.size
         Q = _columns(directions, single)
         if rows is None:
@@ -257,12 +257,12 @@ class Reader:
     def _in_blocks(self, look: _Look, rows: NDArray[np.intp] | None, directions: int = 0) -> None:
         """``look(block, place, pick)`` over blocks: ``block[pick]`` are the rows at ``place`` of ``rows``.
 
-        Ranges of rows are taken as they lie where most of them are wanted, else copies of rows.
+        Ranges of rows are used in place if enough of their rows are wanted; otherwise the rows are copied.
         """
         matrix = self._matrix
         count = self.shape[0] if rows is None else rows.size
         step = max(1, min(_BLOCK, _PRODUCTS // max(1, directions)) // self.per_row)
-        if rows is not None:  # so that a range that holds them is no larger
+        if rows is not None:  # so that the range that contains them is no larger
             step = max(1, int(step * max(_DENSE_ENOUGH, count / self.shape[0])))
 
         def work(place: slice) -> None:
@@ -290,7 +290,7 @@ class Reader:
 
 
 def _removed(_: Any, block: Rows, Q: NDArray[Any]) -> NDArray[np.float64]:
-    """Squared norms (in double precision only) and squared lengths of projections of a block, wherever it is."""
+    """Squared norms (in double precision only) and squared lengths of projections of a block, wherever it is stored."""
     m, n = block.shape
     found = np.zeros((2, m))
     per_row = max(1, block.nnz // max(1, m)) if sp.issparse(block) else n
@@ -305,7 +305,7 @@ def _removed(_: Any, block: Rows, Q: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _removed_of_stored(_: Any, block: Rows, sums: NDArray[np.float64] | None, Q: NDArray[Any]) -> NDArray[np.float64]:
-    """The same of rows as they are stored, in single precision."""
+    """The same for rows as they are stored, in single precision."""
     if sums is None:
         return _removed(None, block, Q)
     by = np.where(sums > 0, sums, 1.0)
@@ -317,13 +317,13 @@ def _removed_of_stored(_: Any, block: Rows, sums: NDArray[np.float64] | None, Q:
 
 
 def row_sums_of_squares(products: NDArray[Any]) -> NDArray[Any]:
-    """The sum of squares of each short row, which are squared in place; BLAS adds them quicker than NumPy."""
+    """The sum of squares of each short row; squares in place, and adds by BLAS, which is faster than NumPy."""
     products *= products
     return products if products.ndim == 1 else products @ np.ones(products.shape[1], dtype=products.dtype)
 
 
 def _range(matrix: Any, first: int, last: int) -> Rows:
-    """Rows as they lie; of a CSR matrix without a copy of its entries."""
+    """A range of rows without a copy of its entries, also for a CSR matrix."""
     if not sp.issparse(matrix):
         return matrix[first:last]
     if first == 0 and last == matrix.shape[0]:

@@ -1,10 +1,10 @@
-"""Squared distances of all rows to the span of the chosen directions, known as well as SPA needs them.
+"""Squared distances of all rows to the span of the chosen directions, as accurate as SPA needs them.
 
-Every row has a value from the last time it was looked at, which bounds its residual from then on. The rows of largest
-value, a *pool*, are kept at hand and up to date. As long as the best of the pool is farther out than the largest value
-outside (the *ceiling*), no other row is asked. When it is not, the ceiling is lowered and more rows join the pool; when
-they would be too many, they are looked at where they lie (all rows, if they are many), and a new pool is taken. A small
-matrix is all pool.
+Every row has a value from the last time it was read, which bounds its residual from then on. The rows with the largest
+values form a *pool* that is kept in memory and up to date. As long as the best of the pool exceeds the largest value
+outside it (the *ceiling*), no other row is read. Otherwise the ceiling is lowered and more rows join the pool. If they
+would be too many, their values are updated in place (those of all rows, if they are many) and a new pool is formed. A
+small matrix is entirely in the pool.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .ties import TIE
 
 __all__ = ["Residuals"]
 
-_SMALL = 1 << 17  # entries of a matrix in memory that is all pool
+_SMALL = 1 << 17  # largest number of entries of a matrix in memory that is entirely in the pool
 _POOL = (1 << 15, 1 << 19)  # fewest and most entries of a full pool
-_POOL_SHARE = 32  # of so many entries one is in a full pool
-_FIRST = 2  # a new pool is that part of a full one; then it doubles
-_MOST = 0.5  # share of the rows from which all are looked at
-_LEAST = -1e308  # values of candidates are above
-_SMALL_ERROR = 1e-2  # relative error that does where there is no rival
+_POOL_SHARE = 32  # one in this many entries is in a full pool
+_FIRST = 2  # a new pool is a full one divided by this; then it doubles
+_MOST = 0.5  # if at least this fraction of the rows must be read, all are
+_LEAST = -1e308  # values of candidates are above this
+_SMALL_ERROR = 1e-2  # sufficient relative error if there is no rival
 
 
 class Residuals(Span):
@@ -43,14 +43,14 @@ class Residuals(Span):
     eager
         Keep every row up to date, in :attr:`values`.
     lazy
-        Keep a pool of some rows, however small the matrix.
+        Use a pool of some rows, however small the matrix.
     """
 
     def __init__(self, reader: Reader, capacity: int, *, eager: bool = False, lazy: bool = False) -> None:
         super().__init__(reader, capacity)
-        self._values = self.squared_norms.copy()  # when a row was last looked at; −∞: not a candidate
+        self._values = self.squared_norms.copy()  # from when a row was last read; −∞: not a candidate
         self._values[self.squared_norms == 0] = -np.inf
-        self._seen: NDArray[np.int32] | int = 0  # directions taken out of the value: of all rows, or of each
+        self._seen: NDArray[np.int32] | int = 0  # number of directions removed: common to all rows, or per row
         self._single = reader.single
         self._pool: _Pool | None = None
         self._ceiling = np.inf
@@ -63,7 +63,7 @@ class Residuals(Span):
 
     @property
     def values(self) -> NDArray[np.float64]:
-        """Squared residuals of all rows, candidates or not, where they are kept (``eager``)."""
+        """Squared residuals of all rows, candidates or not, in eager mode."""
         assert self._all is not None
         return self._all
 
@@ -73,7 +73,7 @@ class Residuals(Span):
         return self._pool.values
 
     def front(self) -> tuple[NDArray[np.intp], NDArray[np.float64], float]:
-        """Some candidates, upper bounds of their squared residuals, and one of those of all other candidates."""
+        """Some candidates, upper bounds of their squared residuals, and one bound for all other candidates."""
         pool = self._pool
         if pool is None:
             rows = np.flatnonzero(self._values > -np.inf)
@@ -82,9 +82,9 @@ class Residuals(Span):
         return pool.rows[at], pool.values[at] + self._pool_error(), self._ceiling + self._error(self._single)
 
     def remove(self, q: NDArray[np.float64], projections: NDArray[np.float64] | None = None) -> None:
-        """Take the unit direction ``q``, orthogonal to the basis, out of every row.
+        """Remove the unit direction ``q``, orthogonal to the basis, from every row.
 
-        ``projections`` are the products of all rows with it, in double precision, where they are known already.
+        ``projections`` are the products of all rows with it, in double precision, if already known.
         """
         super().remove(q)
         if self._pool is not None:
@@ -95,7 +95,7 @@ class Residuals(Span):
                 self._all -= squares
 
     def bar(self, rows: NDArray[np.intp] | int) -> None:
-        """Those rows are no longer candidates."""
+        """Exclude those rows from the candidates."""
         self._values[rows] = -np.inf
         if self._pool is not None and self._ceiling > -np.inf:
             self._pool.bar(rows)
@@ -105,8 +105,8 @@ class Residuals(Span):
     def leaders(self, within: float = TIE, *, rough: bool = False) -> Leaders:
         """Every row that may be ``within`` that fraction of the largest, with accurate distances.
 
-        The default is what the rule of :func:`~fastanchors.greedy.ties.choose` may look at. With ``rough`` the distance
-        of a row that has no rival may be less accurate, as its error bound says.
+        The default covers the rows that :func:`~fastanchors.greedy.ties.choose` may compare. With ``rough`` the
+        distance of a row without a rival may be less accurate, as its error bound states.
         """
         if self._pool is None and self._step == 0:
             return self._told_apart(within, rough)
@@ -119,7 +119,7 @@ class Residuals(Span):
         return self._of_the_pool(at, within, rough)
 
     def largest(self) -> float:
-        """The largest distance left among the candidates, or a bound of it where many rows would have to be read."""
+        """The largest distance left among the candidates, or a bound of it if many rows would have to be read."""
         near, pool = self._near_the_best(TIE), self._pool
         if near is None:
             floor = self._floor()
@@ -135,7 +135,7 @@ class Residuals(Span):
         return math.sqrt(values.max()) if values.size else 0.0
 
     def _near_the_best(self, within: float) -> NDArray[np.intp] | None:
-        """Places in the pool that may be within that fraction of the largest; None where others may be as well."""
+        """Positions in the pool that may be within that fraction of the largest; None if rows outside may be, too."""
         pool = self._pool
         if pool is None:
             return None
@@ -146,7 +146,7 @@ class Residuals(Span):
         return (pool.values >= bound - error).nonzero()[0] if best > -np.inf else np.zeros(0, dtype=np.intp)
 
     def _of_the_pool(self, at: NDArray[np.intp], within: float, rough: bool) -> Leaders:
-        """The rows at those places of the pool, with accurate distances."""
+        """The rows at those positions of the pool, with accurate distances."""
         pool = self._pool
         assert pool is not None
         rows, values, error = pool.rows[at], pool.values[at], self._pool_error()
@@ -159,7 +159,7 @@ class Residuals(Span):
         return looked.take(looked.values + looked.errors >= (1 - within) * floor)
 
     def _told_apart(self, within: float, rough: bool) -> Leaders:
-        """The same without a pool: all rows whose value is near the largest are looked at."""
+        """The same without a pool: all rows whose value is near the largest are read."""
         error = self._error(self._single)
         floor = max(0.0, float(self._values.max()) - error)  # the largest values are up to date
         pending = np.flatnonzero(self._values >= (1 - within) * floor - error)
@@ -171,21 +171,21 @@ class Residuals(Span):
     # --- the pool ------------------------------------------------------------------------------------------------
 
     def _error(self, single: bool) -> float:
-        """Of all squared residuals that were found in that precision."""
+        """Error bound of all squared residuals computed in that precision."""
         return self.slack(single=single) * self.largest_norm**2
 
     def _pool_error(self) -> float:
-        """Of all squared residuals in the pool."""
+        """Error bound of all squared residuals in the pool."""
         assert self._pool is not None
         return (self.slack(single=self._pool.single) + self._pool.norm_error) * self.largest_norm**2
 
     def _capacity(self) -> int:
-        """Rows of a full pool."""
+        """Number of rows of a full pool."""
         per_row, most = self.reader.per_row, self.reader.nnz // _POOL_SHARE
         return max(1, min(max(_POOL[0], most), _POOL[1]) // per_row)
 
     def _floor(self) -> float:
-        """What the largest squared residual is at least."""
+        """A lower bound of the largest squared residual."""
         if self._pool is not None:
             return max(0.0, self._pool.best() - self._pool_error())
         rows = seeds(self._values)
@@ -195,17 +195,17 @@ class Residuals(Span):
         return max(0.0, float((known.values - known.errors).max()))
 
     def _reach(self, floor: float, within: float) -> float:
-        """Rows of at least this value must be in the pool, where the largest squared residual is at least ``floor``."""
+        """Rows with at least this value must be in the pool if the largest squared residual is at least ``floor``."""
         pool_error = self._error(self._in_single(floor))
         return (1 - within) * (floor - 2 * pool_error) - 2 * self._error(self._single)
 
     def _in_single(self, floor: float) -> bool:
-        """Whether a pool in single precision is good enough where the largest squared residual is about ``floor``."""
+        """Whether a pool in single precision is accurate enough if the largest squared residual is about ``floor``."""
         return self._single and 64 * self._error(True) < floor
 
     def _gather(self, within: float) -> bool:
-        """A pool that has all leaders; False where there are too many for one."""
-        # The first direction is common to all rows: dense ones are looked at without asking which, unless on disk.
+        """Form a pool that contains all leaders; False if there are too many."""
+        # The first direction is common to all rows: dense rows are all read, unless they are on disk.
         reader = self.reader
         at_hand = not reader.sparse and (reader.at_hand or not reader.data.in_process)
         common = self._step == 1 and self._pool is None and at_hand
@@ -223,16 +223,16 @@ class Residuals(Span):
             size, floor = 0, max(0.0, best - self._error(self._single))
         some = level(self._values, min(capacity, max(1, 2 * size, capacity // _FIRST)))
         rows = wanted if some >= reach else np.flatnonzero(self._values >= max(some, _LEAST))
-        if rows.size > 2 * capacity:  # many are alike
+        if rows.size > 2 * capacity:  # many have equal values
             some, rows = reach, wanted
         self._fill(rows, self._in_single(floor))
         self._ceiling = min(reach, some)
         return True
 
     def _look(self, rows: NDArray[np.intp] | None, floor: float) -> float | None:
-        """Bring the values of those rows (None: all) up to date; the largest of them, None if all were so before.
+        """Update the values of those rows (None: all); return the largest, or None if all were up to date.
 
-        All rows are taken where most are wanted, which costs no more.
+        If most rows are wanted, all are updated, which costs no more.
         """
         single = self._single and 4 * self._error(True) < floor
         if rows is not None and single == self._single:
@@ -256,11 +256,11 @@ class Residuals(Span):
         return float(self._values.max())
 
     def _most(self) -> float:
-        """Share of the rows from which all are looked at: dense rows at hand are read in order at little cost."""
+        """Fraction of wanted rows from which all are read: reading dense rows at hand in order is cheap."""
         if self.reader.sparse or not self.reader.at_hand:
             return _MOST
         last = self._step >= len(self._directions) - 1
-        return _MOST if last else 0.0  # further steps would want others
+        return _MOST if last else 0.0  # further steps would need other rows
 
     def _look_at_some(self, rows: NDArray[np.intp], single: bool) -> float:
         squares, removed = self.reader.removed(rows, self.basis, single=single)
@@ -272,13 +272,13 @@ class Residuals(Span):
         return float(values.max())
 
     def _rough(self, rows: NDArray[np.intp], floor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Squared distances of those rows and their error bounds; much below ``floor`` none need be good."""
+        """Squared distances of those rows and error bounds; far below ``floor`` they may be inaccurate."""
         single = self.reader.single and 4 * self._error(True) < floor
         squares, removed = self.reader.removed(rows, self.basis, single=single)
         return squares - removed, self.slack(single=single) * squares
 
     def _fill(self, rows: NDArray[np.intp], single: bool) -> None:
-        """Make those rows the pool, up to date."""
+        """Make those rows the pool, with current values."""
         self.reader.looks += rows.size
         matrix = self.reader.raw(rows, single=single)
         norms = self.squared_norms[rows] if single else _squared_norms(matrix)
@@ -287,7 +287,7 @@ class Residuals(Span):
 
 
 class _Pool:
-    """Rows at hand: their squared norms, and squared residuals that are always up to date, −∞ where barred."""
+    """Rows in memory: their squared norms, and squared residuals that are always up to date, −∞ if excluded."""
 
     def __init__(
         self,
@@ -302,7 +302,7 @@ class _Pool:
         self._matrix = matrix
 
     def project(self, q: NDArray[np.float64]) -> NDArray[Any]:
-        """a·q of its rows."""
+        """a·q for its rows."""
         if isinstance(self._matrix, Reader):
             return self._matrix.project_all(q, single=self.single)
         return np.asarray(self._matrix @ q.astype(self._matrix.dtype, copy=False))
