@@ -227,7 +227,7 @@ class Reader:
     def _removed_elsewhere(
         self, rows: NDArray[np.intp] | None, directions: NDArray[np.float64], single: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The same through the contract of the matrix."""
+        """The same through the contract: in one pass if all rows are wanted."""
         self.looks += self.shape[0] if rows is None else rows.size
         Q = _columns(directions, single)
         if rows is None:
