@@ -1,10 +1,10 @@
-"""The same steps on Dask, for matrices that outgrow one machine: no scheduler and no messages of our own.
+"""Run the library on Dask, for matrices larger than one machine. Dask does all scheduling and messaging.
 
-- ``fa.build(dask_array_or_dataframe, path)`` writes shards where the blocks are (:mod:`~fastanchors.dask.build`);
-- :func:`connect` opens a store whose shards are answered for by workers (:mod:`~fastanchors.dask.remote_store`);
-- every solver takes a Dask array, ``fa.encode`` gives a lazy one (:mod:`~fastanchors.dask.blockwise`).
+- ``fa.build(dask_array_or_dataframe, path)`` writes each block on its worker (:mod:`~fastanchors.dask.build`);
+- :func:`connect` opens a store whose shards are read by workers (:mod:`~fastanchors.dask.remote_store`);
+- every solver accepts a Dask array, and ``fa.encode`` returns a lazy one (:mod:`~fastanchors.dask.blockwise`).
 
-All of it runs on the caller's client if there is one, else on Dask's current scheduler.
+Everything runs on the caller's client if there is one, otherwise on Dask's current scheduler.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HOME = {"DaskMatrix": "matrix", "RemoteStore": "remote_store", "connect": "remo
 __all__ = ["DaskMatrix", "RemoteStore", "connect"]
 
 
-if not TYPE_CHECKING:  # to a type checker a name that is not listed above is an error
+if not TYPE_CHECKING:  # so that type checkers reject a name that is not listed above
 
     def __getattr__(name: str) -> Any:
         return load(__name__, _HOME, name)

@@ -1,4 +1,4 @@
-"""Lazy results, a block for each block of rows: what ``fa.encode`` and ``transform`` make of a Dask array."""
+"""Lazy blockwise results of ``fa.encode`` and ``transform`` for a Dask array: one block per block of rows."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["lazy_mixtures", "lazy_rows"]
 def lazy_rows(
     name: str, function: Callable[..., Rows], X: Any, columns: int, dtype: np.dtype[Any], shared: tuple[Any, ...]
 ) -> Any:
-    """A lazy Dask array with as many rows as X: ``function(rows, first_row, matrix_name, *shared)`` of its blocks.
+    """Apply ``function(rows, first_row, matrix_name, *shared)`` to each block of X, as a lazy Dask array.
 
-    Nothing is computed. Where Dask does not know the lengths of blocks, rows are counted from the block and
-    ``matrix_name`` names it.
+    Nothing is computed. If Dask does not know the block lengths, ``first_row`` counts from the start of the block
+    and ``matrix_name`` names the block.
     """
     made = Collection(X, Pool())
     lengths: Sequence[int | None] = made.layout.lengths or [None] * made.count
@@ -33,7 +33,7 @@ def lazy_rows(
 
 
 def lazy_mixtures(F: Any, C: NDArray[Any]) -> Any:
-    """The rows F·C that lazy weights stand for, as a lazy Dask array."""
+    """The rows F·C for lazy weights F, as a lazy Dask array."""
     known = layout(F)
     if known.columns != len(C):
         raise InvalidInputError(f"weights must have {len(C)} columns, got {known.columns}")

@@ -1,9 +1,9 @@
-"""``fa.build`` of a Dask array: one task per block of rows writes its shards on the shared path.
+"""``fa.build`` of a Dask array: one task per block of rows writes its shards to the shared path.
 
-A task writes into a directory of its own beside the shards, syncs, and renames each whole file into place. A retried
-task gives the same names and the same bytes. The client, last, gives the shards their numbers in order, writes the
-manifest and makes the store appear in one rename, so that what was written does not depend on who wrote it, and no half
-shard is ever seen. Names of files follow from the blocks alone.
+A task writes into its own directory beside the shards, syncs, and renames each complete file into place. File names
+depend only on the blocks, so a retried task writes the same names and the same bytes. At the end the client numbers the
+shards in order, writes the manifest and publishes the store with one rename. The result does not depend on which worker
+wrote what, and no partial shard is ever visible.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ from .tasks import Pool
 
 __all__ = ["DaskBuild", "DaskSource", "dask_source"]
 
-_MANY = 4096  # blocks: of so many each becomes one shard, if memory allows, so that the manifest stays small
-_RENAMING = 16  # renames under way at a time: on shared storage each is a message and back
+_MANY = 4096  # from this many blocks on, each becomes one shard if memory allows: the manifest stays small
+_RENAMING = 16  # concurrent renames: on shared storage each is a round trip
 
 
 def dask_source(lazy: Any, *, row_names: Any = None, column_names: Any = None) -> DaskSource:
-    """The rows of a Dask array (dense or sparse blocks) or data frame (whose index names the rows, unless integers)."""
+    """The rows of a Dask array (dense or sparse blocks) or data frame (its index names the rows, unless integer)."""
     return DaskSource(lazy, row_names, column_names)
 
 
 class DaskSource(Source):
-    """The rows of a Dask array or data frame, for readers of blocks.
+    """The rows of a Dask array or data frame, as a source of blocks.
 
     Attributes
     ----------
     collection
         Collection
     starts : list of int
-        The first row of each block, and the number of all rows.
+        The first row of each block, then the total number of rows.
     names_inside : bool
         Whether the index of each partition names its rows.
     """
@@ -80,7 +80,7 @@ class DaskSource(Source):
         super().__init__(name, (self.starts[-1], known.columns), known.dtype, sparse, self._stream, **names)
 
     def _stream(self, max_bytes: int) -> Iterator[Rows]:
-        """The blocks one after the other, in this process: for a consumer that is not on the workers."""
+        """The blocks in order, in this process: for a consumer that is not on the workers."""
         for number in range(self.collection.count):
             yield self.collection.each("block", as_block, [number])[0]
 
@@ -90,12 +90,12 @@ class DaskSource(Source):
 
     @property
     def builder(self) -> type[DaskBuild]:
-        """What builds a store of this source."""
+        """The class that builds a store from this source."""
         return DaskBuild
 
 
 class _Plan(NamedTuple):
-    """What every task of a build knows."""
+    """The settings every task of a build receives."""
 
     folder: str
     normalize: str | None
@@ -105,12 +105,12 @@ class _Plan(NamedTuple):
     width: int
     names_inside: bool
     named: bool
-    storage: ObjectStorage | None = None  # in place of the folder
-    prefix: str = ""  # of the names of files there
+    storage: ObjectStorage | None = None  # used instead of the folder
+    prefix: str = ""  # of the file names there
 
 
 class _Head(NamedTuple):
-    """What the first block decides for all: the kind and type of the entries, and what the sidecars share."""
+    """What the first block determines for all: kind and dtype of the entries, shared sidecar data."""
 
     sparse: bool
     dtype: str
@@ -129,11 +129,11 @@ class DaskBuild(_Build):
         try:
             self._run()
         except BaseException:
-            # Other tasks may still be writing: under another name the directory is theirs no longer.
+            # Other tasks may still be writing: after the rename they no longer find the directory.
             dead = self.folder.with_name(self.folder.name + "-failed")
-            with contextlib.suppress(OSError):  # whatever became of the directory, the cause is told
+            with contextlib.suppress(OSError):  # a failed rename must not hide the original error
                 os.rename(self.folder, dead)
-            for _ in range(10):  # a file that was being made at that very moment may appear after a look
+            for _ in range(10):  # a file being written right now may appear after rmtree listed the directory
                 shutil.rmtree(dead, ignore_errors=True)
                 if not dead.exists():
                     break
@@ -151,7 +151,7 @@ class DaskBuild(_Build):
         names = source.row_names
         own = [(i, low, high - low, None if names is None else names[low:high]) for i, (low, high) in enumerate(rows)]
         at = next(i for i, (start, stop) in enumerate(rows) if stop > start)
-        # The first block decides for all, and is written by the task that looks at it: it is computed once.
+        # The task that examines the first block also writes it, so that the block is computed once.
         ((head, first),) = collection.each("prepare", _begin, [at], own[at : at + 1], (plan, list(self.sidecars)))
         source.is_sparse, source.dtype = head.sparse, np.dtype(head.dtype)
         self.sidecars = head.sidecars
@@ -161,17 +161,17 @@ class DaskBuild(_Build):
         rest = range(at + 1, collection.count)
         written = collection.each("shard", _write_block, rest, own[at + 1 :], (plan, head)) if rest else []
         self._number([shard for shards in [first, *written] for shard in shards])
-        if self.progress is not None:  # Dask has its own, with every task; here it is told once
+        if self.progress is not None:  # Dask reports every task itself; this reports once
             size = sum(shard.data["bytes"] for shard in self.shards.values())
             seconds = time.perf_counter() - self.started
             self.progress(Progress(source.starts[-1], source.starts[-1], size, seconds))
 
     def _shared_file(self, description: dict[str, Any]) -> dict[str, Any]:
-        """Let workers see a file that was written here."""
+        """Make a file that was written here visible to the workers."""
         return description
 
     def _number(self, shards: list[Shard]) -> None:
-        """Give the shards their numbers in order, and remove what killed attempts have left."""
+        """Number the shards in order, and remove the files of killed attempts."""
 
         def rename(number: int, shard: Shard) -> None:
             for description in shard.files():
@@ -192,14 +192,14 @@ class DaskBuild(_Build):
         return self.source.collection.cost.bytes_moved
 
     def open(self, manifest: Manifest) -> Any:
-        """The store in the making, for the sidecars: read by the workers, or by the threads of this process."""
+        """The unfinished store, for the sidecars: read by the workers, or by threads of this process."""
         return RemoteStore(Directory(self.folder), self.source.collection.pool, self.memory_limit, manifest)
 
 
 def _begin(
     block: Any, number: int, first_row: int, length: int, names: list[str] | None, plan: _Plan, sidecars: list[Sidecar]
 ) -> tuple[_Head, list[Shard]]:
-    """What the first block decides, and its shards."""
+    """The head that the first block determines, and its shards."""
     head = _prepare(as_block(block), plan, sidecars)
     return head, _write_block(block, number, first_row, length, names, plan, head)
 
@@ -208,7 +208,7 @@ def _prepare(rows: Rows, plan: _Plan, sidecars: list[Sidecar]) -> _Head:
     sparse, dtype = sp.issparse(rows), numeric_dtype(rows.dtype, plan.name)
     shared = {}
     if sidecars:
-        with one_blas_thread():  # as everywhere in a build: the same bytes on every machine of a kind
+        with one_blas_thread():  # as in the whole build: the same bytes on all machines of one type
             piece = next(_pieces(rows, sparse, dtype, plan, 0))
             made = block_of(piece, plan.normalize, plan.columns)
             shared = {sidecar.name: dict(sidecar.begin(made)) for sidecar in sidecars}
@@ -216,10 +216,10 @@ def _prepare(rows: Rows, plan: _Plan, sidecars: list[Sidecar]) -> _Head:
 
 
 def _pieces(rows: Rows, sparse: bool, dtype: Any, plan: _Plan, first_row: int) -> Any:
-    """The block checked and of one type with all others, in pieces of about the size of a shard."""
+    """The block, checked and cast to the common dtype, in pieces of about one shard each."""
     where = f"{plan.name}, rows from {first_row}" if first_row else plan.name
     source = Source(where, (None, plan.width), dtype, sparse, lambda _: [rows])
-    row_bytes = source.row_bytes + (_NAME_BYTES if plan.named else 0)  # as for one machine: the same shards
+    row_bytes = source.row_bytes + (_NAME_BYTES if plan.named else 0)  # as on one machine, for the same shards
     for piece in rebatch(source.blocks(signed=plan.normalize is None), 2 * plan.shard_bytes, row_bytes=row_bytes):
         check_rows(piece, plan.normalize, first_row)
         yield piece
@@ -229,7 +229,7 @@ def _pieces(rows: Rows, sparse: bool, dtype: Any, plan: _Plan, first_row: int) -
 def _write_block(
     block: Any, number: int, first_row: int, length: int, names: list[str] | None, plan: _Plan, head: _Head
 ) -> list[Shard]:
-    """The shards of one block: each file whole before it gets its name."""
+    """Write the shards of one block; each file is complete before it gets its name."""
     check_length(block, number, length, plan.name)
     if length == 0:
         return []

@@ -1,4 +1,4 @@
-"""The blocks of rows of a Dask array or data frame: how many there are, and tasks on each of them."""
+"""Access a Dask array or data frame as blocks of rows: their layout, and tasks on each block."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ __all__ = ["Collection", "as_block", "check_length", "is_frame", "layout", "stac
 
 
 def is_frame(lazy: Any) -> bool:
-    """Whether it is a data frame. Classes are asked: a ``Delayed`` has every attribute."""
+    """Whether it is a data frame. The class is examined, because a ``Delayed`` object has every attribute."""
     kind = type(lazy)
     return hasattr(kind, "npartitions") and hasattr(kind, "columns") and lazy.ndim == 2
 
 
 class Layout(NamedTuple):
-    """What Dask tells of an array or data frame without computing anything."""
+    """What Dask knows about an array or data frame without computing anything."""
 
     name: str
     columns: int
     dtype: np.dtype[Any]
-    lengths: list[int] | None  # of the blocks of rows; None where not known
+    lengths: list[int] | None  # of the blocks of rows; None if unknown
 
 
 def layout(lazy: Any) -> Layout:
-    """The layout, or one clear error where this is nothing with rows of numbers."""
+    """The layout; raises if ``lazy`` does not have rows of numbers."""
     if is_frame(lazy):
         for column, dtype in lazy._meta.dtypes.items():
             if not isinstance(dtype, np.dtype) or dtype.kind not in "biuf":
@@ -60,7 +60,7 @@ def layout(lazy: Any) -> Layout:
 
 
 def check_length(block: Any, number: int, length: int | None, name: str) -> None:
-    """Raise where a block has not as many rows as Dask was told."""
+    """Raise if the number of rows of a block differs from its chunk size."""
     if length is not None and block.shape[0] != length:
         raise InvalidInputError(
             f"{name}: block {number} has {block.shape[0]} rows, where its chunks say {length}; "
@@ -69,7 +69,7 @@ def check_length(block: Any, number: int, length: int | None, name: str) -> None
 
 
 def as_block(block: Any) -> Rows:
-    """What a task of Dask gives, as an array or CSR."""
+    """The result of a Dask task as a NumPy or CSR array."""
     if hasattr(block, "to_scipy_sparse"):
         block = block.to_scipy_sparse()
     if sp.issparse(block):
@@ -78,14 +78,14 @@ def as_block(block: Any) -> Rows:
 
 
 def stacked(blocks: Sequence[Any], shapes: Sequence[tuple[float, int]], meta: Any) -> Any:
-    """A lazy Dask array of tasks that give blocks of rows; ``meta`` is an empty block."""
+    """Stack tasks that return blocks of rows into a lazy Dask array; ``meta`` is an empty block."""
     da = import_module("dask.array")
     made = [da.from_delayed(block, shape, meta=meta) for block, shape in zip(blocks, shapes, strict=True)]
     return da.concatenate(made, allow_unknown_chunksizes=True)
 
 
 class Collection(TaskParts):
-    """A Dask array or data frame as blocks of whole rows, which are computed anew whenever they are asked.
+    """A Dask array or data frame as blocks of whole rows, computed again for every question.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Collection(TaskParts):
         super().__init__(pool, _starts(known.lengths or [0] * self.count))
 
     def know_lengths(self) -> None:
-        """Count the rows of blocks of unknown length."""
+        """Count the rows of the blocks if their lengths are unknown."""
         if self.layout.lengths is None:
             self.starts = _starts(self.each("length", len))
 

@@ -1,4 +1,4 @@
-"""``DaskMatrix``: rows that stay on workers, as a :class:`~fastanchors.matrix.RowMatrix`."""
+"""``DaskMatrix``, a :class:`~fastanchors.matrix.RowMatrix` whose rows stay on workers."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = ["BlockParts", "DaskMatrix", "open_collection"]
 
 _Result = TypeVar("_Result")
 Indices = NDArray[np.int64]
-_TOGETHER = 4  # parts that are in this process at a time
+_TOGETHER = 4  # parts loaded into this process at a time
 
 
 class DaskMatrix(RowMatrix):
     """A matrix whose rows are on workers.
 
-    Every method runs where the rows are. Blocks of a Dask array are computed anew for every pass unless the array was
-    persisted: ``X = X.persist()`` where the workers' memory holds it.
+    Every method runs where the rows are. Blocks of a Dask array are computed again in every pass unless the array is
+    persisted: call ``X = X.persist()`` if it fits into the workers' memory.
 
     Examples
     --------
@@ -94,13 +94,13 @@ class DaskMatrix(RowMatrix):
     def rows(self, indices: ArrayLike) -> Rows:
         indices = check_index(indices, self.shape[0], name="row").reshape(-1)
         self.cost.rows_read += indices.size
-        asked = list(self._parts.holding(indices)) or [(0, indices)]  # no rows at all: of the right kind
+        asked = list(self._parts.holding(indices)) or [(0, indices)]  # no rows asked for: still return the right type
         own = [(indices[at] - self._parts.starts[p],) for p, at in asked]
         found = self._parts.each("rows", _rows, [p for p, _ in asked], own)
         return in_order(found, [at for _, at in asked], indices.size)
 
     def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
-        """One pass in order through this process, some parts at a time; :meth:`map_blocks` moves less."""
+        """One ordered pass in this process, a few parts at a time; :meth:`map_blocks` moves less data."""
         step, starts = block_rows or self.default_block_rows(), self._parts.starts
         bounds = [*starts[:-1:_TOGETHER], starts[-1]]
         for start, stop in pairwise(bounds):
@@ -139,7 +139,7 @@ class DaskMatrix(RowMatrix):
         return np.asarray(sum(self._parts.each("transposed-dot", _transposed_dot, None, own)))
 
     def sketch(self, V: NDArray[np.float64]) -> RemoteSketch:
-        """The sketch of all rows, each part's where the part is."""
+        """The sketch of all rows; each part is sketched where it is."""
         self.cost.rows_read += self.shape[0]
         parts, count = self._parts, len(self._parts.starts) - 1
         asked = Question("sketch", sketched, range(count), [()] * count, (V,))
@@ -152,12 +152,12 @@ def _(matrix: DaskMatrix, V: NDArray[np.float64]) -> Sketch:
 
 
 def _named(prefix: str, function: Callable[..., Any]) -> str:
-    """A name for tasks that a dashboard can show."""
+    """A readable task name for the dashboard."""
     return f"{prefix}-{getattr(function, '__name__', 'function').strip('_<>').replace('_', '-')}"
 
 
 class BlockParts(TaskParts):
-    """The blocks of a Dask array or data frame that have rows; each is checked whenever it is computed."""
+    """The nonempty blocks of a Dask array or data frame; each is checked whenever it is computed."""
 
     def __init__(self, collection: Collection, *, signed: bool, l1: bool) -> None:
         collection.know_lengths()
@@ -185,7 +185,7 @@ def open_collection(
     row_names: Any = None,
     column_names: Any = None,
 ) -> RowMatrix:
-    """The rows of a Dask array or data frame, which stay where they are; :func:`fastanchors.open_matrix` calls it.
+    """Open a Dask array or data frame; its rows stay where they are. Called by :func:`fastanchors.open_matrix`.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def open_collection(
     signed : bool
         Whether negative entries are allowed.
     row_names, column_names : sequence of str, path or None
-        Names of rows and columns. By default those of a data frame's columns.
+        Names of rows and columns. By default the columns of a data frame are used.
     """
     collection = Collection(source, Pool())
     known = collection.layout

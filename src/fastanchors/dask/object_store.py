@@ -1,7 +1,7 @@
 """Stores in object storage: ``fa.build(X, "s3://bucket/x.store")``, ``fa.open``, ``append`` and ``commit``.
 
-They are read as a store on workers is: shards are fetched into a local cache where they are asked for, in this process
-or on the workers of the current Dask client. See :mod:`fastanchors.store.storage` for how commits are atomic.
+They are read like a :class:`~fastanchors.dask.RemoteStore`: this process, or the workers of the current Dask client,
+fetch shards into a local cache on demand. :mod:`fastanchors.store.storage` explains why commits are atomic.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["ObjectStore", "build_objects", "open_objects", "verify_objects"]
 class ObjectStore(RemoteStore):
     """A store in object storage. Rows can be appended by one writer at a time; entries cannot be changed.
 
-    Made by :func:`fastanchors.build` and :func:`fastanchors.open` with an address.
+    Returned by :func:`fastanchors.build` and :func:`fastanchors.open` for an address.
     """
 
     storage: ObjectStorage
@@ -52,9 +52,9 @@ class ObjectStore(RemoteStore):
         self._pending: list[Shard] = []
 
     def append(self, rows: Any, *, row_names: Sequence[str] | None = None, **options: Any) -> None:  # type: ignore[override]
-        """New rows at the end: anything that :func:`fastanchors.build` reads, of the store's width and type.
+        """Append rows: anything that :func:`fastanchors.build` reads, with the store's width and dtype.
 
-        They are written at once, as shards of their own, and are part of the store with the next :meth:`commit`.
+        They are written at once, as separate shards, and become part of the store at the next :meth:`commit`.
         """
         if self.mode != "r+":
             self._refuse()
@@ -86,7 +86,7 @@ class ObjectStore(RemoteStore):
     __setitem__ = update = add = _no_change
 
     def commit(self) -> None:
-        """Make the appended rows part of the store, as one: all of them or, where another writer was first, none."""
+        """Make the appended rows part of the store atomically: all, or none if another writer was first."""
         if not self._pending:
             return
         known = self.manifest
@@ -95,7 +95,7 @@ class ObjectStore(RemoteStore):
             generation=known.generation + 1,
             shards=[*known.shards, *self._pending],
             next_shard=known.next_shard + len(self._pending),
-            extras=shared_only(known.extras),  # what was said of the whole is not true of more rows
+            extras=shared_only(known.extras),  # data about the whole store is stale after an append
         )
         manifest = _commit(self.storage, manifest)
         self._pending = []
@@ -103,7 +103,7 @@ class ObjectStore(RemoteStore):
         self.__dict__.pop("_totals", None)
 
     def close(self, *, commit: bool = True) -> None:
-        """Commit (unless told not to) and let the workers forget the shards; harmless when repeated."""
+        """Commit (unless ``commit=False``) and release the shards on the workers; idempotent."""
         try:
             if commit:
                 self.commit()
@@ -127,7 +127,7 @@ def open_objects(
 
 
 def verify_objects(address: str, **options: Any) -> dict[str, Any]:
-    """``fa.verify`` of an address: of a copy on disk, which is removed afterwards."""
+    """``fa.verify`` of an address, on a temporary copy on disk."""
     storage = ObjectStorage(address)
     manifest = storage.manifest()
     with TemporaryFolder() as place:
@@ -154,7 +154,7 @@ def build_objects(
 ) -> ObjectStore:
     """``fa.build`` to an address.
 
-    The workers of a Dask source write their shards there. Any other source is built on the local disk and copied.
+    The workers of a Dask source write their shards there. Any other source is built on the local disk and uploaded.
     """
     storage = ObjectStorage(address)
     before = storage.generation()
@@ -189,7 +189,7 @@ def build_objects(
 
 
 class _ObjectBuild(DaskBuild):
-    """A build whose tasks write to an object storage; what the client writes lies on its own disk until the end."""
+    """A build whose tasks write to object storage; the client keeps its own files on disk until the end."""
 
     storage: ObjectStorage
 
@@ -199,7 +199,7 @@ class _ObjectBuild(DaskBuild):
             self._run()
             self.complete()
         except BaseException:
-            for _ in range(10):  # what other tasks were writing at that moment may appear after a look
+            for _ in range(10):  # files other tasks are writing right now may appear after a removal
                 time.sleep(0.05)
                 self.storage.remove_prefix(self.prefix)
             raise
@@ -220,10 +220,10 @@ class _ObjectBuild(DaskBuild):
 
 
 def _publish(storage: ObjectStorage, folder: Path, before: int) -> None:
-    """Upload what is on the local disk and commit it as the next generation; nothing is left where that fails."""
+    """Upload the files on the local disk and commit the next generation; on failure remove the uploads."""
     manifest = Manifest.read(folder)
     generation = before + 1
-    for description in manifest.extras.values():  # what is said of the whole is said of this generation
+    for description in manifest.extras.values():  # data about the whole store belongs to this generation
         if "generation" in description:
             description["generation"] = generation
     try:
@@ -237,7 +237,7 @@ def _publish(storage: ObjectStorage, folder: Path, before: int) -> None:
 
 
 def _commit(storage: ObjectStorage, manifest: Manifest) -> Manifest:
-    """Make a manifest the newest state, with an empty journal: a copy on disk can then be written to."""
+    """Commit a manifest with an empty journal, so that a copy of the store on disk is writable."""
     with TemporaryFolder() as place:
         journal = {"file": "journal.log"}
         Journal.create(Path(place) / journal["file"], manifest.generation)
@@ -254,7 +254,7 @@ def _commit(storage: ObjectStorage, manifest: Manifest) -> Manifest:
 def _upload(
     storage: ObjectStorage, folder: Path, descriptions: Sequence[dict[str, Any]], prefix: str | None = None
 ) -> None:
-    """Write the files that are on the local disk, under names of their own, which the descriptions then have."""
+    """Upload the files that are on the local disk under unique names, and put these into the descriptions."""
     for description in descriptions:
         file = folder / description["file"]
         if file.exists():

@@ -1,7 +1,7 @@
-"""Rows in parts, each of which answers for its own rows where it is.
+"""Rows split into parts; questions about rows are answered where their part is.
 
-A part is a group of shards that a worker holds, one for each worker (:class:`HeldParts`), or a block of a Dask array
-(:class:`TaskParts`). What crosses between processes is the question and the answer, never the part.
+A part is a group of shards held by a worker, one group per worker (:class:`HeldParts`), or a block of a Dask array
+(:class:`TaskParts`). Only questions and answers are sent between processes, never the parts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["HeldParts", "Parts", "Question", "TaskParts"]
 _Result = TypeVar("_Result")
 Indices = NDArray[np.int64]
 _ATTEMPTS = 4  # workers that may be lost during one question
-_LOOK = 5.0  # seconds after which it is asked whether a worker is still there
+_LOOK = 5.0  # seconds between checks that a worker is still alive
 
 
 class Question(NamedTuple):
@@ -37,14 +37,14 @@ class Question(NamedTuple):
 
 
 class Parts(ABC):
-    """Consecutive rows in parts.
+    """Consecutive rows, split into parts.
 
     Attributes
     ----------
     starts : list of int
-        The first row of each part, and the number of all rows.
+        The first row of each part, then the total number of rows.
     cost : Cost
-        Where ``bytes_moved`` is counted.
+        Counts ``bytes_moved``.
     """
 
     def __init__(self, pool: Pool, starts: list[int]) -> None:
@@ -58,7 +58,7 @@ class Parts(ABC):
         own: Sequence[tuple[Any, ...]] | None = None,
         shared: tuple[Any, ...] = (),
     ) -> list[_Result]:
-        """``function(part, *own[i], *shared)`` for those parts (all by default), where they are; results in order."""
+        """``function(part, *own[i], *shared)`` for the parts ``which`` (default: all), run where they are, in order."""
         which = range(len(self.starts) - 1) if which is None else which
         return self._answers(Question(name, function, which, [()] * len(which) if own is None else own, shared))
 
@@ -68,10 +68,10 @@ class Parts(ABC):
 
     @abstractmethod
     def keep(self, asked: Question, starts: list[int]) -> Parts:
-        """The same with results that stay where they were made: parts with those ``starts``."""
+        """As :meth:`each`, but the results stay where they were computed, as parts with these ``starts``."""
 
     def holding(self, indices: Indices) -> Iterator[tuple[int, Indices]]:
-        """(part, places in ``indices`` of the rows it has)."""
+        """Yield (part, positions in ``indices`` of the rows it has)."""
         which = np.searchsorted(self.starts, indices, side="right") - 1
         order = np.argsort(which, kind="stable")
         parts, begins = np.unique(which[order], return_index=True)
@@ -80,7 +80,7 @@ class Parts(ABC):
 
 
 class TaskParts(Parts):
-    """Parts that are results of tasks, kept by Dask: made again where a worker is lost."""
+    """Parts that are results of tasks. Dask keeps them, and computes them again if a worker is lost."""
 
     def __init__(self, pool: Pool, starts: list[int], parts: Sequence[Any] = ()) -> None:
         super().__init__(pool, starts)
@@ -101,18 +101,18 @@ class TaskParts(Parts):
 
 
 class HeldParts(Parts):
-    """Parts that workers hold, one each: a question is one message to each worker and back, and no task.
+    """Parts held by workers, one each. A question is one message round trip per worker, without a task.
 
     Parameters
     ----------
     pool : Pool
-        Whose workers hold them; without a client this process does.
+        Its workers hold the parts; without a client this process does.
     starts : list of int
-        As for all parts.
+        As in :class:`Parts`.
     hands : sequence
-        The holders, of :meth:`of`.
+        The holders made by :meth:`of`.
     key : str
-        What of theirs is asked: their part, or what was made of it.
+        Which object of a holder is asked: its part (""), or a kept result.
     """
 
     def __init__(self, pool: Pool, starts: list[int], hands: list[_Hand], key: str = "") -> None:
@@ -121,8 +121,8 @@ class HeldParts(Parts):
 
     @classmethod
     def of(cls, pool: Pool, starts: list[int], described: Sequence[Any]) -> HeldParts:
-        """Parts made from descriptions, by their method ``open()``; small, as they are sent, and sent again to another
-        worker where one is lost."""
+        """Parts made by the ``open()`` method of descriptions. These should be small: they are sent to the workers, and
+        again if a worker is lost."""
         workers: list[Any] = list(pool.workers().items()) or [(None, None)]
         return cls(pool, starts, [_Hand(pool, each, *workers[i % len(workers)]) for i, each in enumerate(described)])
 
@@ -144,7 +144,7 @@ class HeldParts(Parts):
         return kept
 
     def close(self) -> None:
-        """Let the workers forget the parts."""
+        """Release the parts on the workers."""
         self._hands = []
 
     @property
@@ -153,14 +153,14 @@ class HeldParts(Parts):
 
 
 class Holder:
-    """What one worker holds: a part, and what was made of it since. A Dask actor, or a plain object in this process."""
+    """Holds one worker's part and the results kept from it. A Dask actor, or a plain object in this process."""
 
     def __init__(self, described: Any, threads: int | None) -> None:
         self._described, self._threads = described, threads
         self._made: dict[str, Any] = {}
 
     def ask(self, function: Any, key: str, own: Any, shared: Any, keep: str, dropped: Sequence[str]) -> tuple[Any, Any]:
-        """(answer, None), or (None, what was raised): whatever else is raised means that the worker was lost."""
+        """(answer, None), or (None, exception). An exception raised by the call itself means a lost worker."""
         for old in dropped:
             self._made.pop(old, None)
         try:
@@ -177,17 +177,17 @@ class Holder:
 
 
 class _Hand:
-    """A holder as its client sees it: where its worker is lost, another takes its part and makes what was kept."""
+    """The client's handle of a holder. If its worker is lost, another one recomputes the part and what was kept."""
 
     def __init__(self, pool: Pool, described: Any, worker: str | None, threads: int | None) -> None:
         self._pool, self._holding, self._worker = pool, (described, threads), worker
         self._kept: dict[str, tuple[Any, ...]] = {}
         self._dropped: list[str] = []
         self._holder: Any = None
-        self._future: Any = None  # Dask keeps the actor as long as this is here
+        self._future: Any = None  # keeps the actor alive
 
     def start(self, question: tuple[Any, ...]) -> tuple[Any, Any]:
-        """Ask, and do not wait."""
+        """Send the question without waiting for the answer."""
         dropped, self._dropped = self._dropped, []
         if self._pool.client is None:
             self._holder = self._holder or Holder(*self._holding)
@@ -195,16 +195,16 @@ class _Hand:
         try:
             self._holder = self._holder or self._new_holder()
             return question, self._holder.ask(*question, dropped)
-        except Exception as error:  # the worker was lost, or has not come yet
+        except Exception as error:  # the worker was lost or has not started
             return question, _Answered(error)
 
     def finish(self, question: tuple[Any, ...], waiting: Any) -> Any:
-        """The answer."""
+        """Wait for the answer."""
         for attempt in range(_ATTEMPTS):
             try:
                 if attempt:
                     self._holder = self._new_holder()
-                    for before in self._kept.values():  # in the order in which they were made
+                    for before in self._kept.values():  # in their original order
                         self._wait(self._holder.ask(*before, []))
                     waiting = self._holder.ask(*question, [])
                 answer, error = self._wait(waiting)
@@ -220,7 +220,7 @@ class _Hand:
         raise StoreError(f"{_ATTEMPTS} workers were lost while they were asked, the last by: {cause}") from cause
 
     def _new_holder(self) -> Any:
-        """An actor on the worker that it was meant for, or on any other."""
+        """A new actor on the intended worker if it is alive, else on another."""
         where = {"workers": [self._worker], "allow_other_workers": True} if self._worker in self._pool.workers() else {}
         client: Any = self._pool.client
         with client.as_current():
@@ -228,7 +228,7 @@ class _Hand:
             return self._future.result()
 
     def _wait(self, waiting: Any) -> tuple[Any, Any]:
-        """What the holder answers; an error where it is lost, of which the answer itself need not tell."""
+        """The holder's answer. Raises if it is lost: the answer alone might then never arrive."""
         while True:
             try:
                 return waiting.result(_LOOK)
@@ -237,13 +237,13 @@ class _Hand:
                     raise
 
     def forget(self, key: str) -> None:
-        """What was kept under that key is dropped with the next question."""
+        """Drop the result kept under that key with the next question."""
         self._kept.pop(key, None)
         self._dropped.append(key)
 
 
 class _Answered:
-    """An answer, or an exception, that is there already."""
+    """An answer or exception that is already available."""
 
     def __init__(self, value: Any) -> None:
         self._value = value

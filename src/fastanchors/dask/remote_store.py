@@ -1,4 +1,4 @@
-"""A store whose shards are read by Dask's workers: the sample model and the seek, without moving the matrix."""
+"""A store whose shards are read by Dask workers: sampling and anchor search without moving the matrix."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = ["RemoteStore", "connect"]
 
 
 def connect(path: str | os.PathLike[str], client: Any = None) -> RemoteStore:
-    """A store that all workers can read, its shards spread over them.
+    """Open a store that all workers can read, with its shards distributed over them.
 
     Parameters
     ----------
@@ -46,14 +46,14 @@ def connect(path: str | os.PathLike[str], client: Any = None) -> RemoteStore:
         The directory that :func:`fastanchors.build` made, which all workers see, or an address such as
         ``s3://bucket/x.store``.
     client : distributed.Client or None
-        By default the current one, else Dask's scheduler in this process.
+        By default the current client, otherwise Dask's scheduler in this process.
 
     Returns
     -------
     RemoteStore
-        It answers every reading call of a store with the same values and, for the same seed, the same draws, and every
-        solver takes it: ``fa.FAS().seek(fa.dask.connect(path), 10)``. ``S.cost.bytes_moved`` counts what crossed
-        between processes: pickled arguments, times the number of workers where all get them, and results.
+        All read methods of a store return the same values and, for the same seed, the same draws. Every solver accepts
+        it: ``fa.FAS().seek(fa.dask.connect(path), 10)``. ``S.cost.bytes_moved`` counts the bytes sent between
+        processes: results and pickled arguments (once per worker if sent to all).
 
     Examples
     --------
@@ -70,7 +70,7 @@ def connect(path: str | os.PathLike[str], client: Any = None) -> RemoteStore:
 
 
 class _Totals(NamedTuple):
-    """What the client knows of a shard."""
+    """What the client knows about a shard."""
 
     row_total: float
     column_total: float
@@ -81,9 +81,9 @@ class _Totals(NamedTuple):
 
 
 class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
-    """A store for reading, whose shards are on workers. Made by :func:`connect`.
+    """A read-only store whose shards are on workers. Returned by :func:`connect`.
 
-    Every draw is made from uniform numbers drawn here, so that it does not depend on which worker answers.
+    All random numbers are drawn in the client, so draws do not depend on which worker answers.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
     RemoteStore (4, 4)
     """
 
-    rows_marked = 1 << 25  #: rows that are marked at a time, at most; those of a scan are marked where they are
+    rows_marked = 1 << 25  #: most rows marked at a time; rows of a scan are marked on their worker
     _parts: HeldParts
 
     def __init__(
@@ -112,13 +112,13 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
         parts = HeldParts.of(pool, self._starts[self._bounds].tolist(), described)
         super().__init__(parts, known.columns, np.dtype(known.dtype), known.sparse, known.normalize)  # type: ignore[arg-type]
         if isinstance(storage, Directory):
-            self._totals  # noqa: B018 - maps the files now: what is mapped stays, whatever a compaction removes
+            self._totals  # noqa: B018 - map the files now: mappings survive if a compaction removes the files
         if any("names.ends" in shard.data["arrays"] for shard in known.shards):
             self.row_names = _RowNames(self)
         if known.names is not None:
             self.column_names = Names([(known.columns, storage.map(known.names))])
 
-    # --- what it is -------------------------------------------------------------------------------------------------
+    # --- properties -------------------------------------------------------------------------------------------------
 
     @property
     def nnz(self) -> int:
@@ -135,25 +135,25 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
 
     @property
     def cursor(self) -> int:
-        """The one state of the rows: a connected store does not change."""
+        """Constant, because a connected store does not change."""
         return 0
 
     def changes_since(self, cursor: int) -> NDArray[np.int64]:
-        """None of the rows."""
+        """Empty: no row changes."""
         return np.zeros(0, np.int64)
 
     @property
     def changed_rows(self) -> NDArray[np.int64]:
-        """None: a store with changes since its last compaction is not connected to."""
+        """Empty: :func:`connect` refuses a store with changes since its last compaction."""
         return np.zeros(0, np.int64)
 
     def shared_arrays(self, name: str) -> Arrays | None:
-        """What the shards share of a sidecar, read here; None where the store has none."""
+        """The arrays of a sidecar shared by all shards, read in this process; None if there are none."""
         description = self.manifest.extras.get(name)
         return None if description is None else self.storage.map(description)
 
     def sidecar_arrays(self, name: str) -> tuple[Arrays, int] | None:
-        """What a sidecar says about the whole store, read here, and the state of the rows; None if nothing."""
+        """The arrays of a sidecar for the whole store, read here, and the cursor; None if there are none."""
         description = whole_of(self.manifest, name)
         return None if description is None else (self.storage.map(description), self.cursor)
 
@@ -170,7 +170,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
         self.close()
 
     def close(self) -> None:
-        """Let the workers forget the shards; harmless when repeated."""
+        """Release the shards on the workers; idempotent."""
         self._parts.close()
 
     # --- for the solvers --------------------------------------------------------------------------------------------
@@ -187,17 +187,17 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
         return np.concatenate(self._each("squared_norms"))
 
     def kept_sketch(self, V: NDArray[np.float64]) -> RemoteSketch | None:
-        """The sketch kept beside the shards, where every shard has one."""
+        """The sketch stored beside the shards; None unless every shard has one."""
         if not all("fas" in shard.extras for shard in self.manifest.shards):
             return None
         return RemoteSketch(V, self._parts)
 
     def norm_bound(self) -> float:
-        """The largest norm of a row; one number crosses for each worker."""
+        """The largest row norm; each worker sends one number."""
         return max(self._parts.each("largest-norm", _largest_norm))
 
     def to_dask(self) -> Any:
-        """The rows of the view as a lazy Dask array, one chunk for each shard; sparse shards give sparse chunks."""
+        """The rows of the view as a lazy Dask array, one chunk per shard; sparse shards give sparse chunks."""
         self._check_open()
         n = self.shape[1]
         dtype = self.dtype if self.normalize is None else view_dtype(self.dtype)
@@ -214,12 +214,12 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
             raise StoreError(f"the connection to {self.storage} is closed; connect again")
 
     def _each(self, method: str, *arguments: Any) -> list[Any]:
-        """``group.method(*arguments)`` of every group of shards."""
+        """Call ``group.method(*arguments)`` on every group of shards."""
         self._check_open()
         return self._parts.each(method, _answer, None, None, (method, arguments, {}))
 
     def _ask(self, out: Array, group: Array, method: str, *arguments: Any, **options: Any) -> Array:
-        """``group.method(*arguments)`` of the groups that are named, put into ``out``; arrays by their places."""
+        """Call ``group.method`` on the groups named in ``group``, each with its entries of the arrays; fill ``out``."""
         self._check_open()
         asked = list(by_block(group, len(self._bounds) - 1))
         own = [
@@ -239,7 +239,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
         return self._totals
 
     def _group(self, rows: Array) -> tuple[Array, Array]:
-        """The group of each row, and its number there."""
+        """The group of each row, and its index in the group."""
         starts = np.asarray(self._parts.starts)
         group = np.searchsorted(starts, rows, side="right") - 1
         return group, rows.astype(np.int64) - starts[group]
@@ -254,7 +254,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
 
     def _gather(self, rows: Array, *, view: bool) -> Rows:
         self._check_open()
-        asked = list(self._parts.holding(rows)) or [(0, rows.astype(np.int64))]  # no rows at all: of the right kind
+        asked = list(self._parts.holding(rows)) or [(0, rows.astype(np.int64))]  # no rows: still the right type
         own = [("_gather", (rows[at] - self._parts.starts[p],), {"view": view}) for p, at in asked]
         found = self._parts.each("rows", _answer, [p for p, _ in asked], own)
         return in_order(found, [at for _, at in asked], len(rows))
@@ -289,12 +289,12 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
     __setitem__ = update = add = append = _refuse
 
     def check(self) -> None:
-        """Recompute every sum of the shards from the entries and raise where one differs in a single bit."""
+        """Recompute every sum of the shards from the entries and raise if one is not bitwise equal."""
         self._each("check")
 
 
 class _RowNames(Sequence[str]):
-    """Names of rows, asked for one by one."""
+    """Row names, fetched one at a time."""
 
     def __init__(self, store: RemoteStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Some consecutive shards of a store, mapped by the process that answers for them."""
+"""A group of consecutive shards of a store, mapped by the process that reads them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ..store.storage import Directory, ObjectStorage, Storage
 
 __all__ = ["ShardGroup", "ShardMatrix"]
 
-_FEW = 64  # rows of a shard in object storage are read one by one where no more than one in so many is wanted
+_FEW = 64  # read rows of a shard in object storage one by one if at most one in this many is wanted
 
 
 class ShardGroup(NamedTuple):
-    """Which shards: what is sent to a worker in place of them."""
+    """The description of some shards that is sent to a worker instead of their data."""
 
     storage: Storage
     shards: list[Shard]
@@ -49,7 +49,7 @@ class ShardGroup(NamedTuple):
 
 
 class ShardMatrix(SampleMatrix):
-    """The rows of a group of shards, each of which is mapped when it is first needed."""
+    """The rows of a group of shards; a shard is mapped on first use."""
 
     def __init__(self, group: ShardGroup) -> None:
         self._set_normalize(group.normalize)
@@ -82,7 +82,7 @@ class ShardMatrix(SampleMatrix):
         return in_order(found, places, len(rows))
 
     def _few(self, b: int, rows: Array) -> Block | None:
-        """Those rows of a shard in object storage as a block of their own; None where the shard is read whole."""
+        """A block of only these rows of a shard in object storage; None if the whole shard should be read."""
         storage, shard = self.group.storage, self.group.shards[b]
         assert isinstance(storage, ObjectStorage)
         if len(rows) * _FEW > shard.rows or storage.holds(shard.data):
@@ -90,7 +90,7 @@ class ShardMatrix(SampleMatrix):
         arrays = shard.data["arrays"]
 
         def read(name: str, low: Array, high: Array) -> list[Any]:
-            """Entries low … high − 1 of an array, for each pair of them."""
+            """Entries low … high − 1 of an array, for each pair (low, high)."""
             dtype, begin = np.dtype(arrays[name]["dtype"]), arrays[name]["offset"]
             bounds = zip((begin + low * dtype.itemsize).tolist(), (begin + high * dtype.itemsize).tolist())
             return [np.frombuffer(content, dtype) for content in storage.ranges(shard.data, list(bounds))]
@@ -107,7 +107,7 @@ class ShardMatrix(SampleMatrix):
 
     @cached_property
     def kept_sketch(self) -> Sketch:
-        """The sketch beside the shards."""
+        """The sketch stored beside the shards."""
         group = self.group
         assert group.fas is not None
         parts = []
@@ -117,14 +117,14 @@ class ShardMatrix(SampleMatrix):
         return Sketch(np.asarray(group.storage.map(group.fas)["V"]), parts)
 
     def name_of(self, row: int) -> str | None:
-        """The name of a row."""
+        """The name of a row; None if the shard has no names."""
         b = int(np.searchsorted(self._starts, row, side="right")) - 1
         arrays = self.group.storage.map(self.group.shards[b].data)
         return Names([(self.group.shards[b].rows, arrays)])[row - self._starts[b]] if "names.ends" in arrays else None
 
 
 class _Mapped(Sequence[Block]):
-    """The blocks of the shards."""
+    """The blocks of the shards, mapped on first use."""
 
     def __init__(self, group: ShardGroup) -> None:
         self._group, self._open = group, [None] * len(group.shards)

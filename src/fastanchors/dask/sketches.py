@@ -1,6 +1,6 @@
-"""Sketches that stay on workers: each bounds the rows it is made of, the largest bounds are merged here.
+"""Sketches that stay on workers: each bounds its own rows, and the client merges the largest bounds.
 
-What crosses per question is small: the largest bounds of each part, counts, numbers of rows near a threshold.
+Little data is sent per question: the largest bounds of each part, counts, and indices of rows near a threshold.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Indices = NDArray[np.int64]
 
 
 class RemoteSketch(Sketch):
-    """A sketch in parts: each bounds its rows, the largest bounds are merged here."""
+    """A sketch in parts: each bounds its own rows, and the client merges the largest bounds."""
 
     def __init__(self, V: NDArray[np.float64], parts: Parts) -> None:
         super().__init__(V, [])
@@ -57,17 +57,17 @@ class RemoteSketch(Sketch):
         return RemoteScan(np.zeros(0, np.int16), rows, bounds, tied, counts, self, thresholds, own)
 
     def suspects(self, own: list[tuple[Any, ...]], thresholds: Thresholds, reach: int) -> Indices:
-        """Rows that come near a threshold."""
+        """Rows whose bound is near a threshold."""
         found = self._parts.each("suspects", _suspects, None, own, (thresholds, reach))
         return np.concatenate([start + rows.astype(np.int64) for start, rows in zip(self._starts, found)])
 
     def mixed(self, points: NDArray[np.float64], known: Any, top: int) -> tuple[Indices, NDArray[np.float64]]:
-        """As :func:`fastanchors.fas.hull.mixtures`, of each part where it is."""
+        """As :func:`fastanchors.fas.hull.mixtures`, computed where each part is."""
         found = self._parts.each("mixtures", _mixtures, None, self._own(known), (points, top))
         return _largest_of([rows for rows, _ in found], [values for _, values in found], top)
 
     def _own(self, known: Any) -> list[tuple[Any, ...]]:
-        """For each part its first row, and which of its rows are known (marks, or an array of booleans)."""
+        """For each part, its first row and its known rows; ``known`` is marks or a boolean array."""
         known = known if isinstance(known, Marks) else Marks(np.flatnonzero(known))
         return [(start, known.within(start, stop)) for start, stop in pairwise(self._starts)]
 
@@ -77,7 +77,7 @@ mixtures.register(RemoteSketch)(RemoteSketch.mixed)
 
 @dataclass(frozen=True)
 class RemoteScan(Scan):
-    """A scan whose row by row part has stayed where it was made."""
+    """A scan whose per-row results stay on the workers."""
 
     first_counts: NDArray[np.int64]
     sketch: RemoteSketch
@@ -88,12 +88,12 @@ class RemoteScan(Scan):
         return self.first_counts
 
     def suspects(self, reach: int) -> Indices:
-        """Asked for anew: the rows themselves are few, and nothing needs to be kept for them."""
+        """Scan again: the suspects are few, and no per-row results need to be kept."""
         return self.sketch.suspects(self.own, self.thresholds, reach)
 
 
 class Marks:
-    """Marks on rows, of which few are set: in place of an array of m booleans."""
+    """A sparse set of marked rows, instead of an array of m booleans."""
 
     def __init__(self, rows: Indices | None = None) -> None:
         self._rows = np.zeros(0, np.int64) if rows is None else rows
@@ -114,12 +114,12 @@ class Marks:
 
 
 def _short(rows: Indices) -> NDArray[Any]:
-    """Row numbers of a part in four bytes each, where they fit: the one answer that grows with the matrix."""
+    """Row indices of a part as uint32 if they fit: the only answer that grows with the matrix."""
     return rows.astype(np.uint32) if rows.size == 0 or rows[-1] < 2**32 else rows
 
 
 def _largest_of(rows: list[Any], values: list[Any], top: int) -> tuple[Any, Any]:
-    """The ``top`` largest of several lists, each by falling value; of equal ones the first row."""
+    """Merge several lists into the ``top`` largest values, in descending order; ties go to the first row."""
     some, sizes = np.concatenate(rows, axis=1), np.concatenate(values, axis=1)
     order = np.lexsort((some, -sizes), axis=1)[:, :top]
     return np.take_along_axis(some, order, axis=1), np.take_along_axis(sizes, order, axis=1)
@@ -134,7 +134,7 @@ def sketched(matrix: RowMatrix, V: NDArray[np.float64]) -> Sketch:
 
 
 def _sketch_of(part: Any) -> Sketch:
-    """The sketch of a part: itself, or the one kept beside its shards."""
+    """The sketch of a part: the part itself, or the one stored beside its shards."""
     return part if isinstance(part, Sketch) else part.kept_sketch
 
 

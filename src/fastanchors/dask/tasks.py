@@ -1,4 +1,4 @@
-"""Where work runs: on the workers of Dask's client, or in this process; what crosses between processes is counted."""
+"""Run tasks on the workers of a Dask client or in this process, and count the bytes sent between processes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _IN_PROCESS = ("threads", "threading", "sync", "synchronous", "single-threaded")
 _TRIM = "MALLOC_TRIM_THRESHOLD_"
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of mallopt
 _ANYTHING = np.empty((0, 1), object)
-_SMALL = 1 << 23  # bytes of arguments that travel with the tasks of a batch, all together
+_SMALL = 1 << 23  # most bytes of arguments, in total, sent with the tasks of a batch
 
 
 def need_dask() -> Any:
-    """The module ``dask``, or an error that says how to get it."""
+    """The module ``dask``, or an error that says how to install it."""
     try:
         import dask
         import dask.delayed
@@ -38,14 +38,14 @@ def need_dask() -> Any:
 
 
 class Pool:
-    """Where tasks run: the client given, or the current one, or Dask's scheduler in this process.
+    """Where tasks run: the given client, the current one, or Dask's scheduler in this process.
 
-    A cluster is never started here. What was current when this object was made stays in use.
+    It never starts a cluster. The client or scheduler is chosen once, at construction.
 
     Parameters
     ----------
     client : distributed.Client or None
-        None takes the current one.
+        None selects the current one.
     """
 
     def __init__(self, client: Any = None) -> None:
@@ -63,16 +63,16 @@ class Pool:
         self._apart = self._scheduler not in (*_IN_PROCESS, dask.get)  # whether tasks run in other processes
 
     def workers(self) -> dict[str, int]:
-        """Addresses and numbers of threads of the processes that work for the client; empty without a client."""
+        """Address → number of threads of the client's workers; empty without a client."""
         return {} if self.client is None else dict(sorted(self.client.nthreads().items()))
 
     def check_open(self) -> None:
-        """Raise where the client was closed."""
+        """Raise if the client was closed."""
         if self.client is not None and self.client.status == "closed":
             raise StoreError("the Dask client that this was made with is closed; connect with another")
 
     def compute(self, tasks: Sequence[Any], sent: Any = ()) -> list[Any]:
-        """The results of tasks, in order; ``sent`` are their arguments, to be counted."""
+        """The results of tasks, in order; the size of their arguments ``sent`` is counted."""
         self.check_open()
         if not tasks:
             return []
@@ -81,13 +81,13 @@ class Pool:
         return results
 
     def persist(self, tasks: Sequence[Any], sent: Any = ()) -> list[Any]:
-        """The same tasks with results that stay where they are computed."""
+        """As :meth:`compute`, but the results stay where they are computed."""
         self.check_open()
         self.count(sent)
         return list(need_dask().persist(*tasks, scheduler=self._scheduler))
 
     def count(self, *moved: Any) -> None:
-        """Count what goes to other processes or comes from there."""
+        """Count the bytes sent to or received from other processes."""
         if self._apart:
             self.cost.bytes_moved += pickled_bytes(moved)
 
@@ -95,7 +95,7 @@ class Pool:
 def calls(
     name: str, function: Callable[..., Any], parts: Sequence[Any], own: Sequence[tuple[Any, ...]], shared: Any
 ) -> list[Any]:
-    """Tasks ``function(part, *own[i], *shared)`` for results of other tasks; nothing is computed."""
+    """Tasks ``function(part, *own[i], *shared)`` on the results of other tasks; nothing is computed."""
     task, mark = need_dask().delayed(_call, traverse=False), uuid.uuid4().hex[:12]
     common = _common(mark, (function, shared), len(parts) * pickled_bytes(shared))
     return [
@@ -113,9 +113,9 @@ def on_blocks(
     lengths: Sequence[float] | None = None,
     meta: Any = _ANYTHING,
 ) -> Any:
-    """A lazy Dask array with a block for each block of rows of X: ``function(block, *own[i], *shared)``.
+    """A lazy Dask array with one block ``function(block, *own[i], *shared)`` for each block of rows of X.
 
-    With small arguments Dask makes one task of a block and the function, so that no block waits to be moved.
+    With small arguments Dask fuses a block and the function into one task, so that no block has to be moved.
     """
     count, mark = X.numblocks[0], uuid.uuid4().hex[:12]
     return X.map_blocks(
@@ -129,9 +129,9 @@ def on_blocks(
 
 
 def _common(mark: str, values: Any, size: int) -> Any:
-    """What all tasks share: with each of them, or, where it is large, a node of its own, sent once to each worker.
+    """Shared arguments: sent with each task, or, if large, as a separate graph node, once to each worker.
 
-    A node has a price: Dask puts the tasks that need it where it is, until it sees that other workers are idle.
+    A node has a cost: Dask places dependent tasks on the worker that has it until it notices idle workers.
     """
     common = _Opaque(values)
     if size <= _SMALL:
@@ -141,11 +141,11 @@ def _common(mark: str, values: Any, size: int) -> Any:
 
 @contextmanager
 def at_work(threads: int | None) -> Iterator[None]:
-    """Inside, work uses that many threads, BLAS one, and memory is kept between one array and the next.
+    """Inside, work uses ``threads`` threads, BLAS uses one, and the heap keeps freed memory.
 
-    Dask's nanny sets ``MALLOC_TRIM_THRESHOLD_``. With it glibc maps every array of 128 KiB from the system and gives it
-    back at once, and the page faults take as long as the work, longer still on several workers. So here memory is given
-    back at the end.
+    Dask's nanny sets ``MALLOC_TRIM_THRESHOLD_``. With it glibc maps every array of at least 128 KiB and unmaps it when
+    freed. The page faults then take as long as the work, longer still on several workers. So here memory is returned
+    to the system only at the end.
     """
     heap = _heap()
     with one_thread() if threads == 1 else use_threads(threads), one_blas_thread():
@@ -164,7 +164,7 @@ def at_work(threads: int | None) -> Iterator[None]:
 
 @cache
 def _heap() -> Any:
-    """The C library of a worker whose memory Dask has limited so; None elsewhere."""
+    """The C library if Dask has set ``MALLOC_TRIM_THRESHOLD_`` (on a worker); None otherwise."""
     if not os.environ.get(_TRIM, "").isdigit():
         return None
     library = ctypes.CDLL(None)
@@ -172,7 +172,7 @@ def _heap() -> Any:
 
 
 class _Opaque:
-    """Arguments that Dask passes on as they are, without looking inside for tasks."""
+    """Arguments that Dask passes on unchanged, without searching them for tasks."""
 
     def __init__(self, values: Any) -> None:
         self.values = values
@@ -194,7 +194,7 @@ def pickled_bytes(value: Any) -> int:
     buffers: list[pickle.PickleBuffer] = []
     try:
         head = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    except (pickle.PicklingError, AttributeError, TypeError):  # such as a local function
+    except (pickle.PicklingError, AttributeError, TypeError):  # for example a local function
         buffers = []
         head = import_module("cloudpickle").dumps(value, protocol=5, buffer_callback=buffers.append)
     return len(head) + sum(buffer.raw().nbytes for buffer in buffers)
