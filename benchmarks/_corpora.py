@@ -1,4 +1,4 @@
-"""Corpora for the benchmark of topics: real ones that packages or a data directory bring along, and generated ones."""
+"""Corpora for the topics benchmark: real ones from packages or a data directory, and generated ones."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 
-#: Constants of the method were chosen on these; the others are for the report.
+#: Constants of the method were chosen on these; the others are only reported.
 CHOSEN_ON = ("news articles", "BBC first lines", "Commons", "LDA 2,000 × 100", "LDA 20,000 × 8")
 
 
 @dataclass
 class Labelled:
-    """Counts of a corpus, cut into documents to fit and held-out ones, with labels and true topics where known."""
+    """Word counts of fitted and held-out documents of a corpus, with labels and true topics if known."""
 
     name: str
     fitted: sp.csr_array
@@ -34,7 +34,7 @@ class Labelled:
 
 
 def corpora(data: Path | None, quick: bool) -> Iterator[Labelled]:
-    """All that can be found here; what is missing is said."""
+    """All corpora available here; missing ones are reported."""
     if not quick:
         yield from _real(data)
     for documents, words, k, length, seed in [(2000, 3000, 20, 100, 1), (20_000, 5000, 20, 8, 3)] + (
@@ -103,7 +103,7 @@ def _rows(folder: Path, name: str) -> list[dict[str, str]]:
 
 
 def _cut(name: str, counts: Any, labels: Any = None, truth: Any = None, sizes: tuple[int, ...] = (20, 50)) -> Labelled:
-    """Four fifths of the documents with two words or more to fit, the others held out."""
+    """Split the documents of at least two words: four fifths to fit, the others held out."""
     H = sp.csr_array(counts)
     H = H[:, np.flatnonzero(np.bincount(H.indices, minlength=H.shape[1]) >= 2)] if truth is None else H
     full = np.flatnonzero(np.asarray(H.sum(axis=1)).reshape(-1) >= 2)
@@ -113,5 +113,5 @@ def _cut(name: str, counts: Any, labels: Any = None, truth: Any = None, sizes: t
     kept = None if labels is None else np.unique(np.asarray(labels)[fitted], return_inverse=True)[1]
     parts = [sp.csr_array(H[rows]) for rows in (fitted, held)]
     for part in parts:
-        part.sort_indices()  # the same draws whatever was asked of the matrix before
+        part.sort_indices()  # so that draws do not depend on earlier use of the matrix
     return Labelled(name, parts[0], parts[1], kept, truth, sizes)

@@ -1,8 +1,8 @@
-"""Leave one scene out: the constants of unmixing chosen from small grids on all other scenes, and what they give on it.
+"""Leave-one-scene-out check of the unmixing constants: choose them on all other scenes, then score the one left out.
 
-A constant is varied with the others at their defaults, and the value with the least mean ratio over the other scenes is
-taken. The scene left out is then unmixed with all values that were taken. What this cannot undo: the rules themselves
-were written with all scenes in sight.
+Each constant is varied over a small grid with the others at their defaults. The value with the least mean ratio over
+the other scenes is chosen, and the scene left out is unmixed with all chosen values. This does not correct for one
+bias: the rules themselves were written with all scenes known.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib import import_module
 
 import numpy as np
 
-# Constant -> where it stands, and the grid; the default is the middle one.
+# Constant -> where it is defined, and its grid; the default is the middle value.
 GRID: dict[str, tuple[str, tuple[float, ...]]] = {
     "largest group": ("_groups._LARGEST", (1, 2, 4)),
     "brightness floor": ("_groups.DARK", (0.05, 0.1, 0.2)),
@@ -31,7 +31,7 @@ Ratio = Callable[[str], float]
 
 @contextmanager
 def constants(values: Values) -> Iterator[None]:
-    """Meanwhile, unmixing works with these constants."""
+    """Inside, unmixing uses these constants."""
     before = []
     for name, value in values.items():
         module, _, attribute = GRID[name][0].partition(".")
@@ -46,7 +46,7 @@ def constants(values: Values) -> Iterator[None]:
 
 
 def leave_one_out(scenes: list[str], ratio: Ratio) -> list[tuple[str, float, float, str]]:
-    """For each scene the ratio with the defaults, with the constants of the others, and what these changed."""
+    """For each scene: ratio with the defaults, ratio with constants chosen on the others, changed constants."""
 
     def measured(values: Values, names: list[str]) -> np.ndarray:
         with constants(values):

@@ -1,7 +1,7 @@
 """Noisy matrices with known components: the families of ``right.py``, and scenes with known materials.
 
-A family is a maker ``seed -> (rows, components)``. ``DEVELOPMENT`` names the families the default was chosen on, by
-matrices of seeds 100 and above; all others were only reported on.
+A family is a function ``seed -> (rows, components)``. ``DEVELOPMENT`` names the families on which the default was
+chosen, with seeds 100 and above; all others were only reported.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def mixtures(
     largest: float = 1.0,
     condition: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
-    """Rows without noise, of mean sum 1: ``copies`` of each component, then Dirichlet mixtures."""
+    """Noise-free rows with mean sum 1: ``copies`` of each component, then Dirichlet mixtures."""
     rng = np.random.default_rng([seed, 2024])
     H = rng.gamma(0.3, size=(k, COLUMNS)) + 1e-6
     if condition is not None:
@@ -73,13 +73,13 @@ def mixtures(
 
 
 def gaussian(seed: int, level: float, **options: Any) -> Data:
-    """Noise of ``level`` times the mean entry, clipped at zero."""
+    """Gaussian noise of ``level`` times the mean entry, clipped at zero."""
     X, H, rng = mixtures(seed, **options)
     return np.maximum(X + level * X.mean() * rng.standard_normal(X.shape), 0.0), H
 
 
 def counts(seed: int, depth: float, spread: float = 0.5, **options: Any) -> Data:
-    """Poisson counts, ``depth`` a row, log-normal."""
+    """Poisson counts with log-normal depth, ``depth`` per row."""
     X, H, rng = mixtures(seed, **options)
     drawn = rng.poisson(X * depth * rng.lognormal(0.0, spread, (len(X), 1))).astype(np.float64)
     return drawn[drawn.sum(axis=1) > 0], H
@@ -91,7 +91,7 @@ def multiplicative(seed: int, level: float) -> Data:
 
 
 def odd(seed: int, part: float, kind: str) -> Data:
-    """A few rows are something else: foreign spectra, spikes, or dark rows that are noise; little noise in the rest."""
+    """A few outliers: foreign spectra, spikes, or dark rows that are mostly noise; little noise elsewhere."""
     X, H, rng = mixtures(seed)
     which = rng.choice(len(X), max(1, round(part * len(X))), replace=False)
     if kind == "foreign":
@@ -110,7 +110,7 @@ def documents(seed: int, length: float) -> Data:
 
 
 def cells(seed: int) -> Data:
-    """Counts of 3,000 cells in 2,000 genes, depth log-normal."""
+    """Counts of 3,000 cells in 2,000 genes, with log-normal depth."""
     rng = np.random.default_rng([seed, 7])
     H = rng.gamma(0.3, size=(6, 2_000)) + 1e-6
     H /= H.sum(axis=1, keepdims=True)
@@ -146,7 +146,7 @@ def families() -> dict[str, Maker]:
 
 
 def variants() -> dict[str, Maker]:
-    """Relatives of families that are reported on, to choose by in their place."""
+    """Variants of the reported families, used to choose constants instead of them."""
     return {
         "Dirichlet 2": partial(gaussian, level=0.3, alpha=2.0, copies=30),
         "k = 20": partial(gaussian, level=0.3, k=20),
@@ -160,8 +160,8 @@ def scenes(folder: Path) -> dict[str, Maker]:
 
 
 def scene(seed: int, name: str, folder: Path) -> Data:
-    """Pixels and the spectra of their materials. Two scenes are real; others are true maps of true spectra with noise
-    of 30 dB, three of them with a brightness of each material that varies by a tenth."""
+    """Pixels and the spectra of their materials. Two scenes are real; others combine true maps and spectra, with noise
+    of 30 dB (except toy6). In three of them the brightness of each material varies by a tenth."""
 
     def read(file: str) -> dict[str, Any]:
         return dict(scipy.io.loadmat(folder / "hyperspectral" / file))

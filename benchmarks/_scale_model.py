@@ -1,4 +1,4 @@
-"""What ``scale.py`` and ``scale_simulation.py`` share: a matrix in blocks, a log of questions, the model on paper."""
+"""Code shared by ``scale.py`` and ``scale_simulation.py``: a blocked matrix, a log of questions, the cost model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RANK = 10
 
 
 def make_block(rows, columns, block):
-    """Mixtures of the same ten profiles, a little noise; the pure ones are in the first block."""
+    """Mixtures of the same ten profiles with a little noise; the pure rows are in the first block."""
     profiles = np.random.default_rng(0).dirichlet(np.full(columns, 0.1), RANK)
     rng = np.random.default_rng([1, block])
     weights = rng.dirichlet(np.full(RANK, 0.5), rows)
@@ -53,7 +53,7 @@ def timed(task):
 
 @contextmanager
 def batches(log):
-    """Note every question to the workers: its name, how many were asked, the bytes that crossed, the rows named."""
+    """Log every question to the workers: its name, parts asked, bytes moved, rows named."""
     each, keep = Parts.each, HeldParts.keep
 
     def note_each(self, name, function, which=None, own=None, *rest):
@@ -78,7 +78,7 @@ def batches(log):
 
 
 def by_question(log):
-    """(question, batches, tasks, bytes, rows) of such a log."""
+    """Sum such a log by question: (question, batches, tasks, bytes, rows)."""
     found = {}
     for name, *numbers in log:
         found[name] = [a + b for a, b in zip(found.get(name, [0] * 4), [1, *numbers], strict=True)]
@@ -95,12 +95,12 @@ def cpu(task):
 
 
 def resident():
-    """Bytes this process holds now."""
+    """Resident bytes of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
 def constants(folder):
-    """Of one core, by its processor time: what the model of the documentation is made of."""
+    """The constants of the documented model, measured as processor time of one core."""
     rows = np.repeat(make_block(25_000, 200, 0), 12, axis=0)
     plan = _Plan(str(folder), "l1", True, 1 << 40, "the block", rows.shape[1], False, False)
     with one_thread(), one_blas_thread():
@@ -111,7 +111,7 @@ def constants(folder):
         make = lambda: cpu(lambda: _write_block(rows, 1, 0, len(rows), None, plan, task)[0])  # noqa: E731
         shard, making = make()
         memory = (peak_memory() - held) / rows.nbytes + 1
-        making = min(making, make()[1], make()[1])  # the first time the system had to find the memory
+        making = min(making, make()[1], make()[1])  # the first call includes page allocation
         arrays = map_arrays(folder, shard.extras["fas"])
         V = head.shared["fas"]["V"]
         sketch = Sketch(V, [Part(0, *(np.asarray(arrays[name]) for name in ("coordinates", "left", "norms")))])
@@ -145,7 +145,7 @@ def renaming(folder, files=1000):
 
 
 def counts(asked, m):
-    """What the model takes from the batches of a build."""
+    """The counts that the model takes from the batches of a build."""
     found = {name: (batches, rows) for name, batches, _, _, rows in asked}
     looks = sum(found.get(name, (0, 0))[0] for name in ("bounds", "suspects"))
     return {
@@ -161,18 +161,18 @@ def counts(asked, m):
 
 ROWS, COLUMNS, MACHINES, CORES = 10**10, 200, 100, 16
 BLOCK, LIMIT = 500e6, 7 * 10**9  # bytes of a block; the memory_limit
-MESSAGE = 1e-3  # seconds of a busy client for one of a hundred workers: see scale_simulation.py
+MESSAGE = 1e-3  # client seconds per message, with a hundred workers: see scale_simulation.py
 STORAGE, NETWORK = 1e9, 1.25e9  # bytes/s of each machine
 RENAMING = 16
-RENAME, SEEK = 1e-3, 1e-2  # seconds on shared storage: a rename, a row read alone
+RENAME, SEEK = 1e-3, 1e-2  # seconds on shared storage: a rename, a single-row read
 PAPER = f"{ROWS:.0e} rows of {COLUMNS} columns on {MACHINES} machines of {CORES} cores,"
 
 
 def model(c):
-    """(step, what it takes, seconds), nothing overlapping."""
+    """(step, its work, seconds), assuming no overlap."""
     value = lambda start: next(v for k, v in c.items() if k.startswith(start))  # noqa: E731
     size, cores = 4 * ROWS * COLUMNS, MACHINES * CORES
-    blocks, parts = size / BLOCK, MACHINES  # a part for each worker
+    blocks, parts = size / BLOCK, MACHINES  # one part per worker
     task, shards = value("Dask's") / 1000, blocks * math.ceil(BLOCK / shard_bytes(LIMIT, sys.maxsize))
     shard, sketch = ROWS * value("shard"), ROWS * value("sketch of")
     looks, mixes, steps = value("looks at bounds"), value("looks at mixtures"), value("rounds")
@@ -197,7 +197,7 @@ def model(c):
         ("numbers of rows near a threshold, there and back", f"{near / 1e9:.2f} GB", near / NETWORK),
         ("rows read again and checked", f"{checked:,.0f} rows over {MACHINES} machines", checked * SEEK / MACHINES),
     ]
-    if sketch > shard / 10:  # then they serve the build alone
+    if sketch > shard / 10:  # then they are used by the build only
         rows.append(("removing the sketches", f"{shards:,.0f} files", shards * RENAME))
     whole = sum(seconds for *_, seconds in rows)
     dask_share = (blocks * task + steps * parts * MESSAGE) / whole

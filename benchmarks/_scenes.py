@@ -1,9 +1,8 @@
-"""Scenes with known materials: two real ones, seven made from true spectra and maps, crops of them, and what real ones
-have besides.
+"""Scenes with known materials: two real, seven made from true spectra and maps; crops of them, and realistic defects.
 
-Samson and Moffett are real. Urban, Apex and Washington DC are made from the spectra and maps that are known of them,
-with a smooth brightness of ±10 % per material; the others from published simulations. All made ones but toy6 have
-Gaussian noise of 30 dB.
+Samson and Moffett are real. Urban, Apex and Washington DC are made from their known spectra and maps, with a
+smooth brightness variation of ±10 % per material. The others come from published simulations. All made scenes except
+toy6 get Gaussian noise of 30 dB.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _LARGEST_CROP = 20_000
 
 @dataclass(frozen=True)
 class TrueScene:
-    """Pixels × bands, the true k × bands and pixels × k, and the number of every pixel in the image (or None)."""
+    """Pixels × bands, true spectra (k × bands), true shares (pixels × k), image of pixel indices (or None)."""
 
     X: np.ndarray
     spectra: np.ndarray
@@ -33,16 +32,16 @@ class TrueScene:
     at: np.ndarray | None
 
     def only(self, pixels: np.ndarray) -> TrueScene:
-        """Some of the pixels; where they are given as an image (numbers, height × width), they stay one."""
+        """A subset of the pixels; two-dimensional indices (height × width) keep it an image."""
         at = np.arange(pixels.size).reshape(pixels.shape) if pixels.ndim == 2 else None
         return replace(self, X=self.X[pixels.ravel()], shares=self.shares[pixels.ravel()], at=at)
 
     def image(self) -> np.ndarray:
-        """Height × width × bands where the pixels are an image, else pixels × bands."""
+        """Height × width × bands if the pixels form an image, else pixels × bands."""
         return self.X if self.at is None else self.X[self.at]
 
     def purest(self) -> np.ndarray:
-        """The medians of the truly purest 1/(8·k) of the pixels: what a rule that averages so many could reach."""
+        """Medians of the truly purest 1/(8·k) of the pixels: the best that averaging this many could reach."""
         k = len(self.spectra)
         count = max(1, -(-len(self.X) // (8 * k)))
         order = np.argsort(-self.shares, axis=0, kind="stable")[:count]
@@ -90,7 +89,7 @@ def _noisy(X: np.ndarray) -> np.ndarray:
 
 
 def crops(scene: TrueScene, count: int) -> Iterator[TrueScene]:
-    """Random crops of 65 % of the image; of large ones 20,000 pixels."""
+    """Random crops of 65 % of the image; large crops are subsampled to 20,000 pixels."""
     rng = np.random.default_rng(0)
     height, width = scene.at.shape
     h, w = (int(np.ceil(size * np.sqrt(0.65))) for size in (height, width))
@@ -120,27 +119,27 @@ def _spiky_bands(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
 
 
 def _dark_shore(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
-    """3 % of the pixels, mixtures, at about a fifth of the median brightness; noise of 1 % of the mean."""
+    """Dim 3 % of the pixels, all mixtures, to about a fifth of the median brightness; noise of 1 % of the mean."""
     pixels = shore_pixels(scene.shares, int(0.03 * len(scene.X)))
     return _noise_again(scene, dim(scene.X, pixels, rng.uniform(0.15, 0.25, pixels.size)), pixels, rng)
 
 
 def _shade(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
-    """A fifth of the pixels with 30 to 100 % of the light; noise of 1 % of the mean."""
+    """Dim a fifth of the pixels to 30–100 % of the light; noise of 1 % of the mean."""
     X, pixels = scene.X.copy(), rng.choice(len(scene.X), len(scene.X) // 5, replace=False)
     X[pixels] *= rng.uniform(0.3, 1.0, (pixels.size, 1))
     return _noise_again(scene, X, pixels, rng)
 
 
 def _noise_again(scene: TrueScene, X: np.ndarray, pixels: np.ndarray, rng: np.random.Generator) -> TrueScene:
-    """Noise that light took from those pixels with it."""
+    """Restore the noise that dimming removed from those pixels."""
     noise = 0.01 * scene.X.mean() * rng.standard_normal((pixels.size, X.shape[1]))
     X[pixels] = np.maximum(X[pixels] + noise, 0)
     return replace(scene, X=X)
 
 
 def _rare(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
-    """Pixels with much of the rarest material are taken out until they are 0.5 %."""
+    """Remove pixels with more than 5 % of the rarest material until 0.5 % are left."""
     has = scene.shares[:, np.argmin(scene.shares.mean(axis=0))] > 0.05
     without = np.flatnonzero(~has)
     kept = rng.choice(np.flatnonzero(has), min(int(has.sum()), max(8, int(0.005 * without.size))), replace=False)

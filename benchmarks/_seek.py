@@ -1,4 +1,4 @@
-"""What ``seek.py`` measures with: plain SPA as the peer, random cases, a profile, and the figure."""
+"""Helpers of ``seek.py``: plain SPA as the peer, random cases, a profile, and the figure."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def plain_spa(A: Any, k: int) -> list[int]:
 
 
 def forget(path: Path) -> None:
-    """Ask the system to drop what it holds of a file in memory, so that reading it again goes to the disk."""
+    """Ask the system to drop a file from the page cache, so that the next read goes to the disk."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def streamed_spa(path: Path, k: int, *, cold: bool, block: int = 20_000) -> list[int]:
-    """SPA by passes over a file, in blocks of rows; with ``cold`` each pass reads from the disk."""
+    """SPA by passes over a file in blocks of rows; with ``cold`` every pass reads from the disk."""
     A = np.load(path, mmap_mode="r")
     starts = range(0, len(A), block)
     squares = np.concatenate([np.einsum("ij,ij->i", A[s : s + block], A[s : s + block]) for s in starts]).astype(float)
@@ -57,7 +57,7 @@ def streamed_spa(path: Path, k: int, *, cold: bool, block: int = 20_000) -> list
         i = int(np.argmax(squares))
         found.append(i)
         q = A[i].astype(np.float64)
-        if cold:  # pages that are mapped are not dropped
+        if cold:  # mapped pages are not dropped
             del A
             forget(path)
             A = np.load(path, mmap_mode="r")
@@ -71,7 +71,7 @@ def streamed_spa(path: Path, k: int, *, cold: bool, block: int = 20_000) -> list
 
 
 def case(seed: int) -> tuple[str, Any, int]:
-    """A random matrix, by name, and how many anchors to ask for."""
+    """(name, random matrix, number of anchors)."""
     rng = np.random.default_rng(seed)
     families = sorted(fa.datasets.FAMILIES)
     noise = float(rng.choice([0.0, 0.0, 1e-6, 1e-3, 0.05, 0.3]))
@@ -101,7 +101,7 @@ def case(seed: int) -> tuple[str, Any, int]:
 
 
 def compare(A: Any, k: int, seed: int) -> bool:
-    """Whether FAS, certified exact, answers as SPA does, errors included."""
+    """Whether FAS, certified exact, gives the same answer as SPA, including rank errors."""
     answers = []
     for solver in (fa.SPA(), fa.FAS(selection="spa")):
         try:
@@ -115,7 +115,7 @@ def compare(A: Any, k: int, seed: int) -> bool:
 
 @contextmanager
 def no_small() -> Any:
-    """Use the index on every matrix, with a pilot that sees little."""
+    """Use the index on every matrix, with a small pilot."""
     kept = fas_seek._SMALL_ARRAY, fas_seek.build_index
     fas_seek._SMALL_ARRAY = 0
     fas_seek.build_index = lambda *a, **o: fas_index.build_index(*a, **{**o, "pilot": 20})
@@ -127,7 +127,7 @@ def no_small() -> Any:
 
 @contextmanager
 def profiled() -> Any:
-    """Seconds spent in the parts of a seek."""
+    """Measure the seconds spent in the parts of a seek."""
     parts = {"reads": 0.0, "pass": 0.0, "bounds": 0.0, "coreset": 0.0}
 
     def timed(function: Any, name: str) -> Any:
@@ -181,10 +181,10 @@ def draw(times: dict[str, list[tuple[int, float]]], path: Path, k: int) -> None:
     axes.set_xlim(left, right * 12)  # room for the names
     bottom = -np.inf
     for seconds, m, name, colour in sorted(labels):
-        y = max(np.log10(seconds), bottom + 0.22)  # names do not lie on one another
+        y = max(np.log10(seconds), bottom + 0.22)  # names must not overlap
         bottom = y
         axes.annotate(name, (m, 10**y), xytext=(6, 0), textcoords="offset points", color=colour, va="center")
-    axes.set_ylim(top=max(axes.get_ylim()[1], 10 ** (bottom + 0.2)))  # the uppermost name may lie above all points
+    axes.set_ylim(top=max(axes.get_ylim()[1], 10 ** (bottom + 0.2)))  # the top name may be above all points
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=160)
     plt.close(figure)

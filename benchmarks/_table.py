@@ -1,8 +1,8 @@
-"""What every benchmark shares: fair timing, and a table that says on which machine it was made.
+"""Code shared by all benchmarks: fair timing, and report tables that name the hardware and versions.
 
 A script makes one :class:`Report`, adds tables and notes to it, and saves it as ``benchmarks/results/<name>.md``.
-Rivals are timed in turns (:func:`in_turns`), so that a busy moment of the machine hits all of them, and the median
-of the rounds counts.
+Competing tasks are timed in turns (:func:`in_turns`), so that a busy moment of the machine affects all of them. The
+median of the rounds is reported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def arguments(description: str | None, **extra: dict[str, Any]) -> argparse.Namespace:
-    """The options every script takes, and ``extra`` ones: name → arguments of ``add_argument``."""
+    """Parse the options common to all scripts and ``extra`` ones: name → arguments of ``add_argument``."""
     parser = argparse.ArgumentParser(description=(description or "").strip().split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; writes no table")
     parser.add_argument("--data", type=Path, default=None, help="directory of the data sets")
@@ -56,7 +56,7 @@ def once(task: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def machine(packages: Sequence[str] = ("numpy", "scipy", "numba", "scikit-learn")) -> str:
-    """Processor, cores, memory and versions; nothing that names the machine."""
+    """Processor, cores, memory and versions, without the host name."""
     processor = platform.processor() or platform.machine()
     if Path("/proc/cpuinfo").exists():
         models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
@@ -74,7 +74,7 @@ def machine(packages: Sequence[str] = ("numpy", "scipy", "numba", "scikit-learn"
 
 
 def peak_memory() -> int | None:
-    """Bytes this process has held at most, where the system says (Linux, macOS)."""
+    """Peak resident bytes of this process, if the system reports them (Linux, macOS)."""
     try:
         import resource
     except ImportError:
@@ -94,7 +94,7 @@ def number(x: float | None, digits: int = 3) -> str:
 
 
 class Report:
-    """A Markdown page of tables, printed as it grows and written by :meth:`save`."""
+    """A Markdown page of tables, printed as it is built and written by :meth:`save`."""
 
     def __init__(self, name: str, title: str, options: argparse.Namespace, packages: Sequence[str] = ()) -> None:
         self.name = name
@@ -109,14 +109,14 @@ class Report:
         self.lines += [paragraph, ""]
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Numbers are shown with three significant digits and set to the right, None as a dash."""
+        """Add a table: numbers with three significant digits, right-aligned; None as a dash."""
         cells = [[x if isinstance(x, str) else number(x) for x in row] for row in rows]
         rule = ["---" if all(isinstance(x, str) for x in column) else "---:" for column in zip(*rows)]
         table = [columns, rule or ["---"] * len(columns), *cells]
         self.text("\n".join("| " + " | ".join(row) + " |" for row in table))
 
     def save(self) -> None:
-        """Close with the peak memory of the process, and write the page unless the run was a quick one."""
+        """Add the peak memory of the process, and write the page unless the run is a quick one."""
         peak = peak_memory()
         if peak is not None:
             self.text(f"Peak memory of this run: {peak / 1e9:.2f} GB.")

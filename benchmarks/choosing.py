@@ -1,6 +1,6 @@
-"""What each solver costs: seconds and memory by the number of rows, each in a process of its own.
+"""Measure seconds and memory of each solver by the number of rows, each run in a separate process.
 
-``python benchmarks/choosing.py``: the figures behind the decision table of ``docs/choosing.md``.
+``python benchmarks/choosing.py`` gives the figures behind the decision table of ``docs/choosing.md``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SOLVERS = {  # constructor, most rows tried
 
 
 def measure(solver: str, rows: int) -> None:
-    """In the child: seconds of the best call, memory the first one adds, share of the anchors found."""
+    """In the child process: least seconds of a call, memory added by the first call, share of anchors found."""
     made = eval(f"fa.{solver}", {"fa": fa})
     data = fa.datasets.separable(rows, COLUMNS, K, noise=NOISE, rng=0)
     small = fa.datasets.separable(60, COLUMNS, 3, rng=1)
@@ -64,7 +64,7 @@ def asked(solver: str, rows: int) -> list[str]:
 
 
 def odd_rows() -> list[tuple[str, str, int]]:
-    """What outliers do."""
+    """The effect of outliers."""
     data = fa.datasets.dirichlet(1_000, COLUMNS, K, copies=20, noise=NOISE, rng=0)
     rng = np.random.default_rng(1)
     odd = rng.choice(np.flatnonzero(data.labels < 0), 10, replace=False)

@@ -1,9 +1,9 @@
-"""Kill a writer with SIGKILL at random moments and look at what it left.
+"""Kill a writer with SIGKILL at random moments and check the store it leaves.
 
 A child process updates, appends, commits and compacts a store (or builds one, or replaces one that is read) and is
 killed after a random time. The store must then open, pass ``fa.verify`` and hold exactly the state of one commit: the
-last one that was confirmed, or the one that was being made. The next child goes on from there. A model in plain NumPy
-says what the state must be. A store that was being replaced is the old one or the new one, and readers keep the old.
+last one confirmed, or the one in progress. The next child continues from there. A model in plain NumPy gives the
+expected state. A store that was being replaced must be the old one or the new one, and readers keep the old one.
 
     python benchmarks/crash.py --count 1000
 """
@@ -35,7 +35,7 @@ TRANSACTIONS = 12
 
 
 class RowSums(Sidecar):
-    """A sidecar, so that its files are there to be lost: sums of rows beside each shard, and one of all."""
+    """A test sidecar whose files could be lost: row sums beside each shard, and one file for the whole store."""
 
     name = "sums"
 
@@ -110,7 +110,7 @@ def apply_to_model(A, operation):
 
 
 def work(path, seed, rows, report):
-    """What a child does; it reports each commit as confirmed."""
+    """The work of a child; it reports each commit as confirmed."""
     with fa.open(path, mode="r+", sidecars=[RowSums]) as S:
         for plan in transactions(seed, rows):
             for operation in plan:
@@ -122,7 +122,7 @@ def work(path, seed, rows, report):
 
 
 def killed_after(seconds, function, *arguments):
-    """Run ``function(*arguments, pipe)`` in a forked child, kill it; (bytes it reported, whether it had finished)."""
+    """Run ``function(*arguments, pipe)`` in a forked child and kill it: (bytes reported, whether it had finished)."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -163,7 +163,7 @@ def contents(path):
 
 
 def trial_updates(path, model, seed, rng, longest):
-    """One child killed while it changes the store; returns the state the store is in afterwards."""
+    """Kill one child while it changes the store; returns the state of the store afterwards."""
     model = model.copy()
     model[0, 0] = 0
     with fa.open(path, mode="r+", sidecars=[RowSums]) as S:
@@ -208,7 +208,7 @@ def trial_build(folder, A, rng, longest):
 
 
 def trial_replace(folder, A, rng, longest, *, slowly):
-    """One child killed while it replaces a store; ``slowly``: as on a disk that cannot exchange two names at once."""
+    """Kill one child while it replaces a store; ``slowly``: as on a disk without atomic exchange of two names."""
     path = folder / "built"
     fa.build(A[:500], path, memory_limit=1 << 22).close()
 
@@ -219,7 +219,7 @@ def trial_replace(folder, A, rng, longest, *, slowly):
 
     with fa.open(path) as reader:
         killed_after(rng.random() * longest, replace)
-        if slowly and not path.exists():  # killed between two renames: the next build gives the old store its name back
+        if slowly and not path.exists():  # killed between two renames: the next build restores the old name
             try:
                 fa.build(A, path)
             except fa.errors.StoreError as error:
@@ -249,7 +249,7 @@ def fresh(path, rng, *, sparse, normalize):
 
 
 def warm_up(folder, large):
-    """Load every kernel in this process, so that children need not; returns how long work and a build take."""
+    """Load every kernel here, so that children need not; returns the seconds of work and of a build."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     seconds = []
     for sparse in (True, False):
@@ -269,7 +269,7 @@ def warm_up(folder, large):
 
 
 def run(count, seed=0, every=25, echo=lambda text: None):
-    """``count`` kills; returns how often each outcome was seen. Raises at the first store that is not as it must be."""
+    """Kill ``count`` children; returns the count of each outcome. Raises at the first incorrect store."""
     rng = np.random.default_rng(seed)
     outcomes = Counter()
     large = sp.random_array((20_000, 30), density=0.2, rng=rng, format="csr")

@@ -1,4 +1,4 @@
-"""The encoder against what people use today: a loop over SciPy's nnls, and the transform of scikit-learn's NMF.
+"""Compare the encoder with common alternatives: a loop over SciPy's nnls, and the transform of scikit-learn's NMF.
 
 ``python benchmarks/encode.py [--quick]``. All encode the same rows in the same components; the error is
 ‖X − F·C‖_F/‖X‖_F. NMF's transform is coordinate descent with its default stopping rule; its components are set to the
@@ -42,7 +42,7 @@ def nmf_transform(C: np.ndarray) -> Callable[[Any], np.ndarray]:
 
     def transform(X: Any) -> np.ndarray:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it stopped at max_iter shows in its error
+            warnings.simplefilter("ignore")  # stopping at max_iter shows in the error
             return model.transform(X)
 
     return transform
@@ -81,7 +81,7 @@ def against_peers(report: Report, m: int, n: int, k: int, rounds: int) -> None:
 
 
 def kinds_of_rows(report: Report, m: int, n: int, k: int, rounds: int) -> None:
-    """The same rows in other forms, and anchors that make the problem hard."""
+    """The same rows in other formats, and anchors that make the problem hard."""
     X, C = mixtures(m, n, k, 0.05, seed=1)
     rng = np.random.default_rng(2)
     thin = sp.random_array((m, 10 * n), density=0.02, rng=rng, format="csr")

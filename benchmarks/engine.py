@@ -1,8 +1,8 @@
-"""The greedy engine against a plain NumPy (or SciPy sparse) SPA: processor time in one run, as ratios.
+"""Compare the greedy engine with a plain NumPy (or SciPy sparse) SPA: ratios of processor time in one run.
 
-The peer keeps no residual matrix: squared residuals, one product A·q per anchor, in the type of the array. Processor
-time counts all threads of the process; tasks take turns, each once the threads of BLAS that the one before has woken
-are asleep again, and the median of the rounds counts.
+The peer keeps no residual matrix, only squared residuals, with one product A·q per anchor in the dtype of the array.
+Processor time includes all threads of the process. Tasks take turns; each waits until the BLAS threads of the previous
+one are asleep. The median of the rounds is reported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fastanchors.matrix import open_matrix
 
 
 def plain_spa(A: Any, k: int) -> list[int]:
-    """Ten lines of NumPy."""
+    """SPA in ten lines of NumPy."""
     sparse = sp.issparse(A)
     squares = A.multiply(A).sum(axis=1) if sparse else np.einsum("ij,ij->i", A, A)
     Q, found = np.zeros((k, A.shape[1]), A.dtype), []
@@ -43,7 +43,7 @@ def plain_spa(A: Any, k: int) -> list[int]:
 
 
 def processor_time(tasks: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Median processor seconds of each task; short ones are repeated in every round, and called unmeasured first."""
+    """Median processor seconds of each task; every round warms up first and repeats short tasks."""
     taken: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(rounds):
         for name, task in tasks.items():
@@ -60,7 +60,7 @@ def processor_time(tasks: dict[str, Callable[[], Any]], rounds: int) -> dict[str
 
 
 def settle() -> None:
-    """Wait until the threads of BLAS sleep: they spin for 0.1 s after a product, at the expense of who comes next."""
+    """Wait until the BLAS threads sleep: they spin for 0.1 s after a product, which would slow the next task."""
     while True:
         before = time.process_time()
         time.sleep(0.005)
@@ -146,7 +146,7 @@ def in_memory(report: Report, rng: np.random.Generator, few: int) -> None:
 
 
 class SketchedSidecar(FasSidecar):
-    """The index by sketches, however small the store."""
+    """An index that always uses sketches, even for a small store."""
 
     @property
     def rows_at_hand(self) -> bool:
@@ -158,7 +158,7 @@ class SketchedSidecar(FasSidecar):
 
 
 def index_of_a_store(report: Report, rng: np.random.Generator) -> None:
-    """What the index adds to a build, and what one by sketches would; what a build with all its sidecars takes."""
+    """Cost that the index, an index by sketches, and all sidecars add to a build."""
     clean = rng.dirichlet(np.ones(20, dtype=np.float32), 400_000).astype(np.float32)
     cases = (
         ("dense 400,000 × 200, noise 5 %", lambda: mixtures(400_000, 200, 20, rng), None),
@@ -198,13 +198,13 @@ def index_of_a_store(report: Report, rng: np.random.Generator) -> None:
 
 
 def bytes_from_disk() -> int:
-    """Bytes that this process has had fetched from the disk so far."""
+    """Bytes this process has read from the disk so far."""
     lines = Path("/proc/self/io").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
 
 
 def out_of_core(report: Report, path: Path, gigabytes: float, passes: int, k: int = 20, n: int = 400) -> None:
-    """A cold file: seconds and bytes from the disk of FAS() and of full SPA, each pass of which finds a cold file."""
+    """Seconds and bytes read from disk by FAS() and by full SPA, which starts every pass with a cold file."""
     m = int(gigabytes * 1e9 / (4 * n))
     target = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(m, n))
     rng = np.random.default_rng(1)
@@ -214,7 +214,7 @@ def out_of_core(report: Report, path: Path, gigabytes: float, passes: int, k: in
     for at in range(0, m, step):
         shares = rng.standard_exponential((min(step, m - at), k), dtype=np.float32)
         rows = (shares / shares.sum(axis=1, keepdims=True)) @ parts
-        begin = int(rng.integers(n))  # the same noise for other rows and columns: to draw as much takes too long
+        begin = int(rng.integers(n))  # reuse the noise, shifted and permuted: drawing more takes too long
         rows += noise[begin : begin + rows.size].reshape(rows.shape)[rng.permutation(len(rows))]
         target[at : at + step] = rows
     target.flush()
