@@ -1,4 +1,4 @@
-"""The rest of the family on the same primitives: accuracy beside the exact method, in one run.
+"""Accuracy of the other methods built on the same primitives, compared with exact methods in one run.
 
 ``python benchmarks/family.py [--quick] [--data DIR]``. Linear systems against ``numpy.linalg.pinv``, CUR against the
 truncated SVD, QDCA against DCA, FGNSR against SPA, NMF from anchors against NNDSVD, and recommendation against
@@ -28,7 +28,7 @@ def low_rank(m: int, n: int, k: int, condition: float, noise: float, rng: np.ran
 
 
 def raw_solution(S: fa.SampleMatrix, A: np.ndarray, b: np.ndarray, k: int, samples: int, seed: int) -> np.ndarray:
-    """x from FKV's vectors as they come, Σ_j V̂^(j)⟨V̂^(j), Aᵀb⟩/σ̂_j², with the inner products exact."""
+    """x from FKV's unmodified vectors, Σ_j V̂^(j)⟨V̂^(j), Aᵀb⟩/σ̂_j², with the inner products exact."""
     vectors = fa.fkv(S, k, rows=samples, columns=samples, rng=seed)
     raw = vectors.query(np.arange(A.shape[1]))
     return np.asarray(raw @ (raw.T @ (A.T @ b) / vectors.singular_values**2))
@@ -114,7 +114,7 @@ def qdca(report: Report, quick: bool) -> None:
 
 
 def middle_points(k: int, n: int, push: float, rng: np.random.Generator) -> np.ndarray:
-    """k anchors close together, and the middles of every two of them pushed away from the mean (Gillis and Luce)."""
+    """k close anchors, and the midpoints of all pairs, pushed away from the mean (Gillis and Luce)."""
     H = rng.dirichlet(np.ones(n), k)
     H = 0.2 * H + 0.8 * H.mean(axis=0)
     i, j = np.triu_indices(k, 1)
@@ -200,7 +200,7 @@ def nmf(report: Report, quick: bool) -> None:
         f"uniform {m}×100, k = 10 (no structure)": (dense, 10),
     }
     rows: list[list[Any]] = []
-    fa.nmf(dense[:50], 3, rng=0)  # compiles what it needs
+    fa.nmf(dense[:50], 3, rng=0)  # compile
     for name, (X, k) in matrices.items():
         size = float(np.linalg.norm(X.data if sp.issparse(X) else X))
         for init in ("anchors", "nndsvd", "nndsvda"):
@@ -211,7 +211,7 @@ def nmf(report: Report, quick: bool) -> None:
 
 
 def split(A: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    """A fifth of the ratings aside for the test."""
+    """Split the ratings: a fifth is held out for the test."""
     coo = sp.coo_array(A)
     aside = rng.random(coo.nnz) < 0.2
     parts = [sp.csr_array((coo.data[at], (coo.row[at], coo.col[at])), shape=A.shape) for at in (~aside, aside)]
@@ -219,7 +219,7 @@ def split(A: Any, rng: np.random.Generator) -> tuple[Any, Any]:
 
 
 def scores_of(found: np.ndarray, test: Any, users: np.ndarray, likes: float) -> tuple[float, float]:
-    """(recall of the liked items set aside, share of all items that anybody is offered)."""
+    """(recall of the liked held-out items, share of all items recommended to anyone)."""
     recalls = []
     for user, items in zip(users, found):
         low, high = test.indptr[user], test.indptr[user + 1]
@@ -273,7 +273,7 @@ def recommend(report: Report, name: str, A: Any, k: int, quick: bool) -> None:
         "FKV and 2 passes, all items scored": lambda: ours(None, 2),
         "FKV and 2 passes, drawn": lambda: ours(200, 2),
     }
-    ours(20, 0)  # compiles what it needs
+    ours(20, 0)  # compile
     rows = []
     for method, task in methods.items():
         found, seconds = once(task)

@@ -1,14 +1,14 @@
-"""Let every system call of a store fail, one after another, and look at what is left.
+"""Make every system call of a store fail, one at a time, and check the store that is left.
 
     python benchmarks/faults.py
 
-A small library that is loaded before the C library (``fault_shim.c``; needs a C compiler) counts the system calls on
-files of the store. The n-th of them fails with ENOSPC, EIO, EINTR, EMFILE or ENOMEM, once or from then on, or does half
-of what was asked, or is the last thing that the process does: for every n until the work ends without meeting it. The
-work is that of ``tests/store_trials.py`` (commits, appended rows, appended shards, a compaction, more commits), a
-build, and a build that replaces a store. Each trial is a process of its own. Afterwards the store must open, pass
-``fa.verify``, answer a seek as its contents demand, and hold the state of the last step that was confirmed, or of the
-one that was tried; errors must be ours, and no file may be left.
+A small preloaded library (``fault_shim.c``; needs a C compiler) counts the system calls on files of the store. The
+n-th call fails with ENOSPC, EIO, EINTR, EMFILE or ENOMEM, once or from then on, or is done only half, or kills the
+process. n increases until the work ends before the n-th call. The work is that of ``tests/store_trials.py`` (commits,
+appended rows, appended shards, a compaction, more commits), a build, and a build that replaces a store. Each trial is a
+separate process. Afterwards the store must open, pass ``fa.verify``, answer a seek correctly for its contents, and hold
+the state of the last confirmed step or of the one attempted. Errors must be the library's own, and no stray file may
+be left.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ EVERY = 127
 
 
 class Fault(NamedTuple):
-    """What happens at the chosen call, and to which kinds of calls."""
+    """The fault injected at the chosen call, and the kinds of calls it applies to."""
 
     name: str
     code: int
@@ -121,7 +121,7 @@ WORK: dict[str, tuple[Callable[..., None], Callable[..., None], bool]] = {
 
 
 def trial(shim: Any, folder: Path, work: Any, fault: Fault, at: int) -> dict[str, Any]:
-    """One child process; what it told, and whether the chosen call was met at all."""
+    """Run one child process: what it reported, and whether it reached the chosen call."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -154,7 +154,7 @@ def trial(shim: Any, folder: Path, work: Any, fault: Fault, at: int) -> dict[str
 
 
 def trials(shim: Any, scratch: Path, work: Any, made: Path | None, fault: Fault) -> Iterator[tuple[int, Any, Path]]:
-    """For every call in turn, until the work ends without meeting the one that is chosen."""
+    """One trial for every call in turn, until the work ends before the chosen call."""
     at = 0
     while True:
         folder = scratch / "trial"
@@ -183,7 +183,7 @@ def besiege(kinds: list[bool], echo: Callable[[str], None]) -> list[tuple[Any, .
             store_trials.make(made, sparse=sparse)
             warm = scratch / "warm" / "s"
             shutil.copytree(made, warm)
-            store_trials.work(warm, lambda *_: None)  # kernels are compiled before the first fork
+            store_trials.work(warm, lambda *_: None)  # compile the kernels before the first fork
             store_trials.check(warm, len(store_trials.STEPS), len(store_trials.STEPS))
             shutil.rmtree(warm.parent)
             warm.parent.mkdir()

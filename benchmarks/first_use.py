@@ -1,8 +1,8 @@
-"""The first call of everything public on a machine where no kernel has been compiled yet.
+"""Time the first call of every public function on a machine without compiled kernels.
 
-``python benchmarks/first_use.py [--quick] [--call NAME]``. Each call runs in a process of its own, with an empty kernel
-cache. Its processor time is that of the call alone: all modules of the package are imported before, and the data are
-made. "Again" is the second call of the same process.
+``python benchmarks/first_use.py [--quick] [--call NAME]``. Each call runs in a separate process with an empty kernel
+cache. Processor time is that of the call alone: all modules are imported and the data made before. "Again" is the
+second call in the same process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numba.core import event
 import fastanchors as fa
 from _table import Report, arguments
 
-#: Seconds of processor time that a first call may take.
+#: Most processor seconds allowed for a first call.
 TARGETS = {
     "FAS().seek, 100,000 × 100": 3.0,
     "encode, 1,000 × 50": 3.0,
@@ -58,7 +58,7 @@ def peer() -> Call:
     from sklearn.decomposition import NMF
 
     X = rows(1000, 50)
-    warnings.simplefilter("ignore")  # that it stops at max_iter
+    warnings.simplefilter("ignore")  # about stopping at max_iter
     return lambda: NMF(10, random_state=0).fit_transform(X)
 
 
@@ -156,7 +156,7 @@ CALLS: dict[str, Callable[[], Call]] = {
 
 
 def import_all() -> None:
-    """Every module that the calls may need, so that only the calls are timed."""
+    """Import every module that the calls may need, so that only the calls are timed."""
     for module in pkgutil.walk_packages(fa.__path__, "fastanchors."):
         if not module.name.startswith(("fastanchors.dask", "fastanchors.cli", "fastanchors.__main__")):
             importlib.import_module(module.name)
@@ -164,7 +164,7 @@ def import_all() -> None:
 
 
 class Compilers(event.Listener):
-    """Processor time of compiling each kernel, without the kernels it calls."""
+    """Processor time of compiling each kernel, excluding the kernels it calls."""
 
     def __init__(self) -> None:
         self.kernels: dict[str, float] = {}

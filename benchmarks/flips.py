@@ -1,4 +1,4 @@
-"""Flip single bits in the files of a store: each flip must be found by ``fa.verify`` or change nothing that is read.
+"""Flip single bits in the files of a store: each must be detected by ``fa.verify`` or change no value that is read.
 
 python benchmarks/flips.py --count 5000
 """
@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 
 def run(count, seed=0):
-    """(file, found or harmless) → how often. Raises if a flip goes unnoticed and changes something."""
+    """Count (file, detected or harmless). Raises if an undetected flip changes a value."""
     from test_store_damage import contents, make
 
     rng = np.random.default_rng(seed)

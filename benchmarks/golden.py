@@ -1,9 +1,9 @@
-"""Golden answers: the same indices as N. Gillis's own MATLAB code on 24 near-separable matrices.
+"""Check for the same indices as N. Gillis's own MATLAB code on 24 near-separable matrices.
 
-``python benchmarks/golden.py --data DIR`` reads ``DIR/golden/gillis_matlab.npz``: per case the matrix and what
-FastSepNMF (plain, on l1-scaled rows, preconditioned by itself) and FastConicalHull (XRAY "max") returned for it.
-SPA and XRAY must give the same indices in the same order; preconditioned SPA the same set, as its first anchors have
-norm one by construction and rounding orders them. Exits with 1 if one differs.
+``python benchmarks/golden.py --data DIR`` reads ``DIR/golden/gillis_matlab.npz``: for each case the matrix and the
+results of FastSepNMF (plain, on l1-scaled rows, preconditioned by itself) and FastConicalHull (XRAY "max"). SPA and
+XRAY must give the same indices in the same order. Preconditioned SPA must give the same set: its first anchors
+have norm one by construction, so rounding determines their order. Exits with 1 if any answer differs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def scaled(A: np.ndarray) -> np.ndarray:
     return A / A.sum(axis=1, keepdims=True)
 
 
-# What is compared: name of the answer, our way to it, whether the order counts.
+# Name of the stored answer -> (our function, whether the order matters).
 CHECKS: dict[str, tuple[Callable[[np.ndarray, int], np.ndarray], bool]] = {
     "spa": (lambda A, k: fa.SPA().seek(A, k).indices, True),
     "spa_l1": (lambda A, k: fa.SPA().seek(scaled(A), k).indices, True),

@@ -1,7 +1,7 @@
-"""What noise-aware anchors cost: from what a store keeps, from an array at once, and for many numbers of anchors.
+"""Measure the cost of noise-aware anchors: from a store's sidecars, from an array, and for many numbers of anchors.
 
 ``python benchmarks/noise.py [--quick]`` writes ``benchmarks/results/noise.md``. Figures are processor time, the
-smallest of five calls. The peer is SPA in NumPy that keeps no residual matrix, in the same run.
+least of up to five calls. The peer is SPA in NumPy without a residual matrix, in the same run.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def processor(task: Callable[[], Any], rounds: int = 5) -> float:
 
 
 def fresh(S: Any, k: int, stability: bool = False) -> Any:
-    """A seek that finds no answer of an earlier one."""
+    """A seek that cannot reuse an earlier answer."""
     summary_of(S, k).answers.clear()
     found = fa.FAS().seek(S, k)
     return found.certificate.stability if stability else found
 
 
 def store(m: int, n: int) -> list[Any]:
-    """Milliseconds for some k, and for the stability of one; how many times as long the peer takes."""
+    """Milliseconds for several k and for the stability of one; ratio of the peer's time to ours."""
     X = rows(m, n)
     with tempfile.TemporaryDirectory() as folder:
         S = fa.build(X, Path(folder) / "s")
@@ -66,7 +66,7 @@ def store(m: int, n: int) -> list[Any]:
 
 
 def array(m: int, n: int) -> list[Any]:
-    """Seconds for ten anchors by three means, and for all numbers up to ten."""
+    """Seconds for ten anchors by three methods, and for all k up to ten without and with stability."""
     X = rows(m, n)
     one = processor(lambda: fa.FAS().seek(X, K), 3)
     plain = processor(lambda: fa.FAS(selection="spa").seek(X, K), 3)

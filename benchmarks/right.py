@@ -1,9 +1,9 @@
-"""How near to the true components every rule comes on noisy data, and how many anchors it finds.
+"""Measure how close every rule comes to the true components on noisy data, and how many anchors it finds.
 
 ``python benchmarks/right.py [--data DIR] [--seeds 20] [--only TEXT] [--methods fast]`` runs every rule on every family
-of ``_right_families.py`` (and the scenes in ``DIR/hyperspectral``, where it is given), writes the table to
+of ``_right_families.py`` (and the scenes in ``DIR/hyperspectral``, if given), writes the table to
 ``benchmarks/results/right.md`` and the picture to ``docs/figures/right.png``. With ``--cache FILE`` it can be stopped
-and goes on where it was; with fewer ``--seeds`` it reports what is there.
+and resumed; with fewer ``--seeds`` it reports the cached results.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from fastanchors.matrix import open_matrix
 from unmix import nfindr, vca
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
-PEER_SEEDS = 2  # matrices of each family that the slow peers take
-SCENE_SEEDS = 3  # matrices of a scene with simulated noise
-ONE_SCENE = ("scene samson", "scene moffett", "scene toy6")  # real, or given with their noise
+PEER_SEEDS = 2  # matrices per family for the slow peers
+SCENE_SEEDS = 3  # matrices per scene with simulated noise
+ONE_SCENE = ("scene samson", "scene moffett", "scene toy6")  # real, or stored with noise
 
 Method = Callable[[Any, int, Coordinates, int], np.ndarray]
 
@@ -126,7 +126,7 @@ SLOW: dict[str, Method] = {
 
 
 def compare(found: np.ndarray, true: np.ndarray) -> tuple[float, float]:
-    """Mean angle of matched components, and the part that is nearer to its own than half way to the next."""
+    """Mean angle of matched components, and the share found: nearer than half the angle to the next component."""
     unit = [np.asarray(H / np.maximum(np.linalg.norm(H, axis=1, keepdims=True), 1e-300)) for H in (found, true)]
     angles = np.arccos(np.clip(unit[0] @ unit[1].T, -1, 1))
     between = np.arccos(np.clip(unit[1] @ unit[1].T, -1, 1)) + 9 * np.eye(len(true))
@@ -138,8 +138,8 @@ def compare(found: np.ndarray, true: np.ndarray) -> tuple[float, float]:
 
 
 def measure(make: Callable[[int], Any], seed: int, methods: dict[str, Method]) -> dict[str, list[float]]:
-    """On the matrix of a seed, for each method: angle, part found and processor seconds; with "auto", under "k", the
-    number of anchors and the number chosen."""
+    """For each method on the matrix of a seed: angle, share found and processor seconds. With "auto" also, under "k",
+    the true and the chosen number of anchors."""
     X, H = make(seed)
     start = time.process_time()
     kept = coordinates(open_matrix(X))
@@ -159,7 +159,7 @@ def measure(make: Callable[[int], Any], seed: int, methods: dict[str, Method]) -
 
 
 def run(chosen: dict[str, Any], seeds: int, methods: str, cache: Path | None) -> dict[str, dict[str, list]]:
-    """For each family and method what :func:`measure` found on each matrix; the first matrix of all families first."""
+    """Results of :func:`measure` for each family, method and matrix; starts with the first matrix of every family."""
     known: dict[str, dict[str, list]] = json.loads(cache.read_text()) if cache is not None and cache.exists() else {}
     for seed in range(seeds):
         wanted = FAST | (SLOW if methods == "all" and seed < PEER_SEEDS else {})
@@ -228,7 +228,7 @@ def tell(name: str, found: dict[str, list]) -> None:
 
 
 def within_one(numbers: list) -> float:
-    """Part of the (true, chosen) numbers of anchors that differ by one at most; 0 stands for "cannot tell"."""
+    """Share of the (true, chosen) numbers of anchors that differ by at most one; 0 means undetermined."""
     return float(np.mean([number > 0 and abs(k - number) <= 1 for k, number in numbers]))
 
 

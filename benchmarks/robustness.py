@@ -1,9 +1,9 @@
-"""Recovery of the anchors against noise, for every solver: the standard figure of this literature.
+"""Plot the recovery of anchors against noise for every solver: the standard figure in this literature.
 
-``python benchmarks/robustness.py [--quick]`` draws random matrices of the four families of Gillis (2014, §4.1), lets
-every solver find the anchors at rising noise, and writes the curves to ``docs/figures/robustness.svg`` and ``.png`` and
-the largest noise with full recovery to ``benchmarks/results/robustness.md``. The linear programs take part at half the
-size, where everybody runs again. Needs the extra ``report`` (matplotlib) for the figure.
+``python benchmarks/robustness.py [--quick]`` draws random matrices of the four families of Gillis (2014, §4.1), runs
+every solver at increasing noise, and writes the curves to ``docs/figures/robustness.svg`` and ``.png`` and
+the largest noise with full recovery to ``benchmarks/results/robustness.md``. The linear programs run only at half
+the size, at which all solvers run again. Needs the extra ``report`` (matplotlib) for the figure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 
 LEVELS = 13  # noise levels
 MATRICES = 25, 5  # matrices at each level: at full size, at half size
-FIRST_SEED = 1000  # DCA's rule of choice was settled on seeds 0 to 3 of these families: other matrices are shown here
+FIRST_SEED = 1000  # DCA's selection rule was chosen on seeds 0 to 3 of these families, so other matrices are used
 
 Panel = tuple[str, np.ndarray, dict[str, np.ndarray]]  # title, noise levels, recovery by solver
 Maker = Callable[[float, int], datasets.Separable]
@@ -49,7 +49,7 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
 
 
 def families(half: bool) -> dict[str, tuple[Maker, tuple[float, float]]]:
-    """Name -> (maker of a matrix from noise and seed, decades of noise)."""
+    """Name -> (function of noise and seed that makes a matrix, decades of noise)."""
     k, part = (10, 2) if half else (20, 1)
     mixtures, n = 200 // (2 * part if half else 1), 20 // part
     deficient, ill = {"n": n // 2, "k": k}, {"n": n, "k": k, "condition": 1e3}
@@ -69,7 +69,7 @@ def families(half: bool) -> dict[str, tuple[Maker, tuple[float, float]]]:
 
 
 def recovery(make: Callable[[], Any], data: datasets.Separable, seed: int) -> float:
-    """Share of the anchors found. A solver that stops at the rank of the matrix is asked for that many only."""
+    """Share of the anchors found. A solver that stops at the rank is asked again for that many anchors."""
     k = len(data.anchors)
     try:
         found = make().seek(data.A, k, rng=seed)
@@ -106,7 +106,7 @@ def largest_full(levels: np.ndarray, found: np.ndarray) -> float:
 
 
 def available(solvers: dict[str, Callable[[], Any]]) -> dict[str, Callable[[], Any]]:
-    """Those that can be made here."""
+    """The solvers that are available here."""
     usable = {}
     for name, solver in solvers.items():
         try:
@@ -160,7 +160,7 @@ def draw(panels: list[list[Panel]], folder: Path) -> None:
 
 
 def compare(report: Report, half: bool, count: int, matrices: int) -> list[Panel]:
-    """All families at one size: the table into the report, the curves for the figure."""
+    """Run all families at one size; add the table to the report, return the curves for the figure."""
     solvers = available({**SOLVERS, **PROGRAMS} if half else SOLVERS)
     chosen = families(half)
     k = 10 if half else 20

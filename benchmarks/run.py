@@ -1,6 +1,6 @@
-"""Runs every benchmark script, one after the other, each in its own process.
+"""Run all benchmark scripts in sequence, each in its own process.
 
-``python benchmarks/run.py [--quick] [--data DIR] [--out DIR] [NAME …]``; names choose scripts (``sampling``).
+``python benchmarks/run.py [--quick] [--data DIR] [--out DIR] [NAME …]``; NAME selects scripts (``sampling``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sample model against what people use today: draws, updates, building, importing.
+"""Compare the sample model with common alternatives: draws, updates, building, importing.
 
 ``python benchmarks/sampling.py [--quick]``. The full run needs about 5 GB of memory.
 """
@@ -27,7 +27,7 @@ Row = tuple[Any, ...]
 
 
 class Searchsorted:
-    """Binary search in the cumulative sum, the queries in random order as they come."""
+    """Binary search in the cumulative sum, with unsorted queries."""
 
     def __init__(self, weights: np.ndarray) -> None:
         self.cumulative = np.cumsum(weights)
@@ -119,7 +119,7 @@ def _one_by_one(values, nodes, offsets, indices, new):
 
 
 def tree_and_search(x: np.ndarray, batch: int, rounds: int) -> tuple[list[Row], float]:
-    """VectorSampler and searchsorted in turns; also the seconds of searchsorted. ``x`` becomes its squares."""
+    """Time VectorSampler and searchsorted in turns; also return the seconds of searchsorted. Squares ``x`` in place."""
     rng = np.random.default_rng(1)
     v, built = once(lambda: fa.VectorSampler(x))
     np.square(x, out=x)
@@ -204,7 +204,7 @@ def random_csr(m: int, n: int, per_row: int, rng: np.random.Generator) -> sp.csr
 
 
 def tocsc_and_sums(A: sp.csr_array) -> tuple[Any, Any, Any]:
-    """What SciPy needs for the same information: the columns, and the squared norms of rows and columns."""
+    """The same information from SciPy: the columns, and the squared norms of rows and columns."""
     columns = A.tocsc()
     squares = sp.csr_array((np.square(A.data), A.indices, A.indptr), shape=A.shape)
     return columns, squares.sum(axis=1), squares.sum(axis=0)
@@ -261,11 +261,11 @@ def matrix_draws(S: Any, label: str, batch: int, rounds: int, rng: np.random.Gen
 
 
 def matrix_updates(S: Any, label: str, count: int, rng: np.random.Generator) -> list[Row]:
-    """Batches and single calls; then draws again, which under l1 now reject some."""
+    """Batched and single updates; then draws again, which under l1 now reject some."""
     m, n = S.shape
     S.update(rng.integers(0, m, 5000), rng.integers(0, n, 5000), 0.5)  # compile
     i = rng.integers(0, m, count)
-    j = S.sample_in_row(i, rng=rng)  # entries that are there
+    j = S.sample_in_row(i, rng=rng)  # stored entries
     fresh = rng.integers(0, n, count)
     x = rng.random(count) + 0.01
     rates: list[Row] = []

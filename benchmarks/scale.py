@@ -1,12 +1,11 @@
-"""Build, seek and encode on Dask clusters of 1 and 2 processes on this machine: speed-up, bytes moved, equal results.
+"""Benchmark build, seek and encode on local Dask clusters of 1 and 2 processes: speed-up, bytes moved, equal results.
 
     python benchmarks/scale.py            # 1,000,000 × 200 of single precision in 20 blocks
     python benchmarks/scale.py --quick
 
-Each process has one thread. Both clusters are there all the time and take turns, and the best of the repeats counts.
-Blocks are made on the workers, so that what is measured is the work on them and not the shipping of one array. The peer
-is ``fa.build`` in this process with two threads. Every constant that the model of ``docs/scale.md`` uses is measured
-here, and the model itself is worked out from them.
+Each process has one thread. Both clusters run all the time and take turns; the best of the repeats is reported. Blocks
+are made on the workers, so that sending an array is not measured. The peer is ``fa.build`` in this process with two
+threads. All constants of the model in ``docs/scale.md`` are measured here, and the model is evaluated with them.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from fastanchors.greedy.summary import summarise
 
 
 def loop(which):
-    """Nothing but computation: the speed-up that the machine itself has to give."""
+    """Pure computation, to measure the speed-up that the machine itself allows."""
     return sum(range(10_000_000 + which))
 
 
 def same_files(a, b):
-    """Whether two stores hold the same, byte by byte."""
+    """Whether the files of two stores are equal byte for byte."""
     return contents(a) == contents(b)
 
 
@@ -44,7 +43,7 @@ def contents(folder):
 
 
 def fresh_seek(store):
-    """A seek that makes its index anew, from the sketches where the store has them, else in a pass."""
+    """A seek that builds its index again, from the sketches if the store has them, else in a pass."""
     read = RemoteStore.sidecar_arrays
     RemoteStore.sidecar_arrays = lambda store, name: None
     try:
@@ -54,7 +53,7 @@ def fresh_seek(store):
 
 
 class OnCluster:
-    """The steps on a cluster of so many processes, each with the best of its times."""
+    """The steps on a cluster of ``processes`` processes, with the best time of each."""
 
     def __init__(self, processes, X, folder):
         self.cluster = LocalCluster(
@@ -80,7 +79,7 @@ class OnCluster:
             self.remote = fa.dask.connect(self.path)
 
         def encode():
-            """The weights stay on the workers, as they would until they are written from there."""
+            """Leave the weights on the workers, as if they were to be written from there."""
             wait(fa.encode(self.remote.to_dask(), self.remote.rows(found["kept"].indices)).persist())
 
         return {
@@ -95,9 +94,9 @@ class OnCluster:
         }
 
     def measure(self, name):
-        """One step, once: seconds, and processor time of this process and of the busiest worker."""
+        """Run one step once: seconds, and processor time of this process plus the busiest worker."""
         with self.client.as_current(), dask.config.set(scheduler=self.client):
-            self.bare = fa.dask.connect(self.path.with_suffix(".bare"))  # anew: what a seek has found is kept with it
+            self.bare = fa.dask.connect(self.path.with_suffix(".bare"))  # again: it caches earlier results
             step, before, here = self.steps()[name], self.client.run(time.process_time), time.process_time()
             _, seconds = timed(step)
             here, after = time.process_time() - here, self.client.run(time.process_time)
@@ -106,7 +105,7 @@ class OnCluster:
             kept[name] = min(value, kept.get(name, value))
 
     def scheduler(self, count=1000):
-        """Processor seconds of this process, Dask's client and scheduler, for a task and a message that do nothing."""
+        """Processor seconds of this process (Dask client and scheduler) per empty task and per empty message."""
         with self.client.as_current(), dask.config.set(scheduler=self.client):
             X, parts = da.zeros((count, 1), chunks=(1, 1)), fa.dask.connect(self.path)._parts
             tasks = list(on_blocks("nothing", nothing, X, [()] * count, ()).to_delayed().reshape(-1))
@@ -141,7 +140,7 @@ def main():
     report = Report("scale", "Build, seek and encode on Dask", options, ("dask", "distributed"))
     report.text(f"Matrix: {m:,} × {columns}, float32, {size / 1e6:.0f} MB in {blocks} blocks; {RANK} anchors.")
     with tempfile.TemporaryDirectory() as place:
-        measured = constants(Path(place))  # first, so that the peak of memory is its own
+        measured = constants(Path(place))  # first, so that it determines the peak memory
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         clusters = one, two = [OnCluster(p, X, folder) for p in (1, 2)]

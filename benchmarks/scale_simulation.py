@@ -1,15 +1,15 @@
-"""A build with its index on 1, 10 and 100 simulated workers: how rounds, messages and tasks grow, and what Dask adds.
+"""Simulate a build with its index on 1, 10 and 100 workers: growth of rounds, messages and tasks, and Dask's overhead.
 
     python benchmarks/scale_simulation.py
     python benchmarks/scale_simulation.py --quick
 
-Workers are threads of this process and their work is sleep, so that one machine can hold a hundred of them. Every
-worker answers for as many rows as each of the hundred machines of ``docs/scale.md``, so the work of a worker stays the
-same and whatever is added comes from Dask. The questions, their order and the bytes of their answers are those of a
-real build; how long each would take follows from the constants of ``benchmarks/results/scale.md``, scaled down.
+Workers are threads of this process and their work is sleep, so that one machine can run a hundred of them. Every
+worker has as many rows as each of the hundred machines of ``docs/scale.md``. The work per worker is constant, so any
+increase comes from Dask. The questions, their order and the bytes of their answers are those of a real build. Their
+durations follow from the constants of ``benchmarks/results/scale.md``, scaled down.
 
-As work is sleep, the processor time of this process is that of Dask: its client, its scheduler and all its workers, in
-one interpreter. So what is told of a message and of a task is an upper bound of what a scheduler of its own would need.
+Because work is sleep, the processor time of this process is that of Dask: client, scheduler and all workers in one
+interpreter. The cost per message and per task is therefore an upper bound for a scheduler in its own process.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from _table import Report, arguments
 from fastanchors.dask.parts import HeldParts
 from fastanchors.dask.tasks import Pool, on_blocks
 
-FASTER = 50  # than the true work
-EACH = ROWS // MACHINES  # rows of a worker
+FASTER = 50  # than the real work
+EACH = ROWS // MACHINES  # rows per worker
 TASKS = 4 * ROWS * COLUMNS / BLOCK  # blocks of the whole matrix
-TOGETHER = ("rows", "_drawn")  # answers of one size, whoever gives them: workers share it
-RATES = {"bounds": 1.78e6, "suspects": 1.78e6, "mixtures": 7.49e6, "part-look": 0.24e6}  # rows/s of a core
-MAKING = 1.0 / 1e9 + 1.0 / 330e6 / CORES + 1.55 / 1e9  # seconds a byte and machine: read, make and write a shard
+TOGETHER = ("rows", "_drawn")  # answers of fixed total size, shared among the workers
+RATES = {"bounds": 1.78e6, "suspects": 1.78e6, "mixtures": 7.49e6, "part-look": 0.24e6}  # rows/s per core
+MAKING = 1.0 / 1e9 + 1.0 / 330e6 / CORES + 1.55 / 1e9  # seconds per byte on a machine: read, make and write a shard
 
-# A hundred workers in one process would each look after the memory of all, pause, and collect garbage for ever;
-# samplers of their stacks and of the system would take most of the interpreter.
+# A hundred workers in one process would each monitor the memory of all, pause, and collect garbage all the time;
+# profilers of their stacks and of the system would use most of the interpreter.
 QUIET = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.system-monitor.interval": "10s",
@@ -55,13 +55,13 @@ class Nothing:
 
 
 def answer(part, seconds, size):
-    """What a worker does: nothing, for so long."""
+    """The work of a worker: sleep for ``seconds``."""
     time.sleep(seconds)
     return np.zeros(size, np.uint8)
 
 
 def questions():
-    """(name, true seconds, bytes of an answer) of a build in this process, which is asked as one worker is."""
+    """(name, real seconds, bytes of an answer) for each question of a build in this process, as to one worker."""
     log, sizes = [], []
     count = Pool.count
 
@@ -92,7 +92,7 @@ def flat(answers):
 
 
 class Took(NamedTuple):
-    """Seconds, and those of the processor: what Dask needs."""
+    """Elapsed seconds, and processor seconds (used by Dask)."""
 
     seconds: float
     processor: float
@@ -105,7 +105,7 @@ def took(step):
 
 
 def simulate(workers, asked, blocks):
-    """What all rounds took, and what the tasks that write shards did."""
+    """The time of all rounds, and of the tasks that write shards."""
     options = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "memory_limit": 0}
     with (
         dask.config.set(QUIET),
@@ -131,7 +131,7 @@ def simulate(workers, asked, blocks):
 
 
 def simulation(report, sizes, blocks):
-    """Add the tables to a report; seconds of Dask for a message and for a task, on the most workers."""
+    """Add the tables to a report; returns Dask's seconds per message and per task with the most workers."""
     asked = questions()
     work = sum(seconds for _, seconds, _ in asked)
     report.text(

@@ -1,10 +1,10 @@
-"""FAS() against full SPA: the same anchors, and what they cost, on stores, arrays and files.
+"""Compare FAS() with full SPA: equality of the anchors, and cost, on stores, arrays and files.
 
 ``python benchmarks/seek.py [--quick] [--full] [--only NAME …] [--scale X] [--gigabytes X]``. Sizes are those of
-``--full`` times the scale (0.1 unless told): 1,000,000×400 dense, 5,000,000×2,000 sparse, growth to 10,000,000 rows, a
-file of 20 GB (or as many as told). ``--full`` needs 12 GB of memory, and disk for 2.5 times the file (``TMPDIR`` says
-where); what it writes is removed, also when it is interrupted. Peers: a NumPy SPA that keeps no residual
-matrix, the same on SciPy CSR, and this library's own solvers. Names: exact, store, sparse, growth, shot, file, curve,
+``--full`` times the scale (default 0.1): 1,000,000×400 dense, 5,000,000×2,000 sparse, growth to 10,000,000 rows, a
+file of 20 GB (or ``--gigabytes``). ``--full`` needs 12 GB of memory, and disk space for 2.5 times the file (in
+``TMPDIR``). Its files are removed, also on interruption. Peers: a NumPy SPA without a residual matrix, the same on
+SciPy CSR, and this library's own solvers. Names: exact, store, sparse, growth, shot, file, curve,
 build, rivals, figure.
 """
 
@@ -459,7 +459,7 @@ def main() -> None:
     gigabytes = 20 * scale if gigabytes is None else gigabytes
     report = Report("seek" if not only else "seek-" + "-".join(only), "Seeking anchors: FAS() and full SPA", options)
     report.text(f"Sizes: {scale:g} of the full ones.")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as an interrupt does it, files are removed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that files are removed, as on an interrupt
     bench = Bench(report, scale, options.quick, gigabytes)
     try:
         warm_up()

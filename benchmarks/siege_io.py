@@ -1,9 +1,9 @@
-"""Besiege the readers: many damaged files of every format, under a limit of address space; the process never dies.
+"""Fuzz the readers with damaged files of every format under an address-space limit; the process must never die.
 
 python benchmarks/siege_io.py --count 3000
 
-Each sample (see ``tests/mutations.py``) is damaged ``count`` times in ways that keep its structure and checksums where
-it has any, and read to its end by a process of its own with 4 GiB of address space. What counts: files read, files
+Each sample (see ``tests/mutations.py``) is damaged ``count`` times in ways that keep its structure and any checksums
+valid. A separate process with 4 GiB of address space reads it to its end. Outcomes are counted: files read, files
 refused with one short error, and everything else, which is a fault.
 """
 
@@ -32,7 +32,7 @@ PATIENCE = 30  # seconds for one small file
 
 
 def batch(name: str, first: int, count: int) -> None:
-    """In a process of its own: damage and read, one line of JSON for each file."""
+    """In a separate process: damage and read files, printing one line of JSON for each."""
     from mutations import SAMPLES, attempt, damage
 
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
@@ -45,14 +45,14 @@ def batch(name: str, first: int, count: int) -> None:
         for seed in range(first, first + count):
             place = Path(folder, "bad")
             shutil.copytree(good, place)
-            signal.alarm(PATIENCE)  # ends the process: a library that does not return cannot be interrupted otherwise
+            signal.alarm(PATIENCE)  # ends the process: a hanging library call cannot be interrupted otherwise
             damage(place / path.name, np.random.default_rng([seed, len(name)]))
             print(json.dumps([seed, attempt(place / path.name)]), flush=True)
             shutil.rmtree(place)
 
 
 def besiege(name: str, count: int, first: int = 0) -> tuple[Counter[str], list[str]]:
-    """How often each outcome came, and the faults with the seeds that show them."""
+    """The count of each outcome, and the faults with the seeds that reproduce them."""
     outcomes: Counter[str] = Counter()
     faults: list[str] = []
     seed, last = first, first + count

@@ -1,12 +1,12 @@
-"""Besiege the store: files that say what no writer wrote, with right checksums; the process never dies.
+"""Fuzz the store with forged contents under valid checksums; the process must never die.
 
     python benchmarks/siege_store.py --count 100000
 
-Small stores of six kinds (see ``tests/forgeries.py``) are changed by their meaning, then opened, verified, read, drawn
-from, sought in, changed, committed and compacted by a process of its own with 4 GiB of address space. What counts: what
-was refused and where, and everything else than an error of ours, a crash or a hang, which is a fault. With
-``NUMBA_BOUNDSCHECK=1`` a kernel that reads or writes beside an array is a fault too, even where nobody would notice.
-A store that ``fa.verify`` passes must answer a seek as its contents demand.
+Small stores of six kinds (see ``tests/forgeries.py``) get semantic changes. A separate process with 4 GiB of address
+space then opens, verifies, reads, samples, seeks in, changes, commits and compacts them. Refusals are counted by step.
+An error that is not the library's own, a crash or a hang is a fault. With ``NUMBA_BOUNDSCHECK=1`` an out-of-bounds
+access in a kernel is a fault too, even if it has no visible effect. A store that ``fa.verify`` passes must answer a
+seek correctly for its contents.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ PATIENCE, AT_FIRST = 60, 900  # seconds for one small store; a new process compi
 
 
 def batch(kind: str, first: int, count: int) -> None:
-    """In a process of its own: forge and use, one line of JSON before and after each."""
+    """In a separate process: forge and use stores, printing a line of JSON before and after each use."""
     import fastanchors.store.store as store_module
     from forgeries import Sample, forge, make, use
 
-    store_module.time = type("NoTime", (), {"sleep": staticmethod(lambda _: None)})  # nobody else is writing
+    store_module.time = type("NoTime", (), {"sleep": staticmethod(lambda _: None)})  # there is no other writer
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 28, 1 << 28))
@@ -72,12 +72,12 @@ def hash_of(kind: str) -> int:
 
 
 def _fast() -> str | None:
-    """Where syncing costs nothing, if there is such a place."""
+    """A directory in which syncing is free, if there is one."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def answers(path: Path) -> str:
-    """What is wrong with the answer of a store that is whole."""
+    """The error in the answer of a store that passed verification; empty if correct."""
     import fastanchors as fa
     from forgeries import using_index
 
@@ -93,7 +93,7 @@ def answers(path: Path) -> str:
 
 
 class Worker:
-    """A process that works through a batch; restarted behind what killed it."""
+    """A process that works through a batch; restarted after the case that killed it."""
 
     def __init__(self, kind: str, first: int, last: int) -> None:
         self.kind, self.at, self.last = kind, first, last
@@ -163,7 +163,7 @@ def main() -> None:
 
 
 def note(result: dict[str, Any], kind: str, tally: Counter[str]) -> None:
-    """Count a result; a fault is printed."""
+    """Count a result, and print it if it is a fault."""
     tally["forged"] += 1
     tally["refused by verify"] += "verify" in result["found"]
     tally["by open"] += "open" in result["found"]

@@ -1,8 +1,8 @@
-"""Time ratios in one run: SPA, XRAY and the encoder against what people use today.
+"""Time ratios in one run: SPA, XRAY and the encoder against common alternatives.
 
-``python benchmarks/solvers.py [--quick]``. Peers: SPA as in the textbooks (NumPy, residual matrix in full), SPA
-in NumPy without one, scikit-learn's NMF; for XRAY the same rows held dense; for the encoder a loop
-over SciPy's nnls and the ``transform`` of scikit-learn's NMF. The full run needs about 2 GB of memory.
+``python benchmarks/solvers.py [--quick]``. Peers: textbook SPA (NumPy, full residual matrix), SPA in NumPy without
+one, scikit-learn's NMF; for XRAY the same rows as a dense array; for the encoder a loop over SciPy's nnls and the
+``transform`` of scikit-learn's NMF. The full run needs about 2 GB of memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from _table import Report, arguments, in_turns, once
 
 
 def textbook_spa(A: np.ndarray, k: int) -> list[int]:
-    """Largest residual, project, repeat: the residual matrix is rewritten k times."""
+    """Select the largest residual, project, repeat; rewrites the residual matrix k times."""
     R = A.copy()
     chosen = []
     for _ in range(k):
@@ -34,7 +34,7 @@ def textbook_spa(A: np.ndarray, k: int) -> list[int]:
 
 
 def lean_spa(A: np.ndarray, k: int) -> list[int]:
-    """No residual matrix: squared norms are downdated. Neither checks its input nor guards against cancellation."""
+    """No residual matrix: downdates squared norms. It neither checks its input nor guards against cancellation."""
     squared = np.einsum("ij,ij->i", A, A)
     basis = np.zeros((0, A.shape[1]), A.dtype)
     chosen = []
@@ -59,7 +59,7 @@ def near_separable(m: int, n: int, k: int, dtype: Any) -> np.ndarray:
 
 
 def topics(m: int, n: int, k: int, words: int) -> sp.csr_array:
-    """Counts of ``words`` words per document from k topics with Zipf-like words."""
+    """Counts of ``words`` words per document from k topics with Zipf-like word frequencies."""
     rng = np.random.default_rng(0)
     weights = 1 / np.arange(1, n + 1)
     W = rng.dirichlet(100 * weights / weights.sum(), k)

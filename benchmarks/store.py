@@ -1,6 +1,6 @@
-"""The store against SciPy, NumPy and the matrix in memory: build, open, draws, rows, updates, commits.
+"""Compare the store with SciPy, NumPy and the in-memory matrix: build, open, draws, rows, updates, commits.
 
-    python benchmarks/store.py            # 2,000,000 × 20,000 with 1e8 non-zeros; needs 6 GB of memory and of disk
+    python benchmarks/store.py            # 2,000,000 × 20,000 with 1e8 non-zeros; needs 6 GB of memory and 6 GB of disk
     python benchmarks/store.py --quick    # a tenth of the rows
 
 The peer of the build is ``A.tocsc()`` plus writing the same number of bytes with ``numpy.save`` (no sync); the peer of
@@ -25,7 +25,7 @@ PER_ROW, COLUMNS = 50, 20_000
 
 
 def make_matrix(rows, rng):
-    """CSR with 50 different columns in each row, some columns much heavier than others; float64 and int32."""
+    """CSR with 50 distinct columns per row, some columns much heavier than others; float64 and int32."""
     start = (rng.random((rows, 1)) ** 2 * COLUMNS).astype(np.int32)
     columns = (start + 397 * np.arange(PER_ROW, dtype=np.int32)) % COLUMNS
     columns.sort(axis=1)
@@ -34,7 +34,7 @@ def make_matrix(rows, rng):
 
 
 class AnonymousMemory:
-    """The largest growth of this process's own memory (mapped files not counted) while the block runs."""
+    """Measure the peak growth of this process's anonymous memory (no mapped files) while the block runs."""
 
     def __enter__(self):
         self.start = self.peak = self._now()
@@ -115,7 +115,7 @@ def measure_updates(path, A, table, count):
             start = time.perf_counter()
             S[row, column] = value
             single.append(time.perf_counter() - start)
-        written = sum(single) + seconds(lambda: S.frobenius_norm)  # entries set one by one are written when one looks
+        written = sum(single) + seconds(lambda: S.frobenius_norm)  # single entries are buffered until the next read
         S.commit()
         batches = np.array_split(np.arange(count), max(1, count // 20_000))
         batch = seconds(lambda: [S.update(i[b], j[b], x[b]) for b in batches])

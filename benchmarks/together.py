@@ -1,9 +1,9 @@
-"""One writer and many readers of one store, and threads on one matrix, with a model that knows every committed state.
+"""Stress test: one writer and many readers of a store, and threads on one matrix, against a model of all states.
 
     python benchmarks/together.py --seconds 60
 
-See ``tests/together.py``. Readers open the store while commits and compactions go on, and must find one of the states
-that were committed, with answers to match; their threads share what they have opened.
+See ``tests/together.py``. Readers open the store during commits and compactions. They must find one of the committed
+states, with matching answers. Their threads share the opened store.
 """
 
 from __future__ import annotations

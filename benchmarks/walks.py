@@ -1,10 +1,10 @@
-"""Random walks over the calls of matrices and stores, every answer checked in exact arithmetic.
+"""Test random sequences of calls on matrices and stores, checking every answer in exact arithmetic.
 
     python benchmarks/walks.py --count 10000
 
-A walk (``tests/walks.py``) changes a small matrix full of ties, commits, compacts, reopens, forgets what was not
-committed, and seeks by every rule, with budgets, tolerances and several k at once. What is called ``exact`` must be
-what SPA selects in fractions, ``near`` must keep its bound, and a noise-aware rule must find what it finds in an array.
+A walk (``tests/walks.py``) changes a small matrix with many ties, commits, compacts, reopens, discards uncommitted
+changes, and seeks by every rule, with budgets, tolerances and several k at once. An ``exact`` answer must equal that of
+SPA in fractions, ``near`` must keep its bound, and a noise-aware rule must give the same answer as on an array.
 """
 
 from __future__ import annotations

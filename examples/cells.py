@@ -1,4 +1,4 @@
-"""The picture of docs/cells.md: archetypes of 2,000 cells made of four expression programmes.
+"""Draw the figure of docs/cells.md: archetypes of 2,000 cells that mix four expression programmes.
 
 Run: python examples/cells.py [OUTPUT.png]   (needs the extra 'report')
 """

@@ -1,4 +1,4 @@
-"""Run every example of docs/gallery.md, in a folder where its pictures are left.
+"""Run every example of docs/gallery.md in a folder, and keep its figures there.
 
 Run: python examples/gallery.py [FOLDER]   (needs the extra 'report'; by default docs/figures)
 """

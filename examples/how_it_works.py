@@ -1,4 +1,4 @@
-"""The pictures of docs/how-it-works.md: a simplex of rows, SPA's steps on it, and draws by squared length.
+"""Draw the figures of docs/how-it-works.md: a simplex of rows, SPA's steps on it, and length-squared sampling.
 
 Run: python examples/how_it_works.py [OUTPUT_DIRECTORY]   (needs the extra 'report')
 """
@@ -24,7 +24,7 @@ def _corners() -> np.ndarray:
 
 
 def _plane(rows: np.ndarray) -> np.ndarray:
-    """Points of the plane x + y + z = 1 in two dimensions."""
+    """Two-dimensional coordinates of points of the plane x + y + z = 1."""
     basis = np.array([[-1.0, 1.0, 0.0], [-1.0, -1.0, 2.0]])
     return rows @ (basis / np.linalg.norm(basis, axis=1, keepdims=True)).T
 
@@ -36,7 +36,7 @@ def _frame(axis: plt.Axes, title: str) -> None:
 
 
 def simplex(path: Path) -> None:
-    """Rows as points: mixtures inside, anchors at the corners; then what SPA sees at each of its three steps."""
+    """Rows as points, with mixtures inside and anchors at the corners; then the three steps of SPA."""
     rng = np.random.default_rng(3)
     corners = _corners()
     A = np.vstack([rng.dirichlet([0.9] * 3, 300) @ corners, corners])
@@ -59,7 +59,7 @@ def simplex(path: Path) -> None:
 
 
 def sampling(path: Path) -> None:
-    """A vector, and how often each entry is drawn: in proportion to its square."""
+    """A vector, and how often each entry is drawn: proportionally to its square."""
     values = np.array([3.0, -1.0, 0.5, 2.0, 0.0, -4.0, 1.5, 1.0])
     v = fa.VectorSampler(values)
     counts = np.bincount(v.sample(20_000, rng=0), minlength=len(values))

@@ -1,4 +1,4 @@
-"""The picture in the README: a scene of four materials, its anchors, and every pixel as a mixture of them.
+"""Draw the figure of the README: a scene of four materials, its anchors, and every pixel as a mixture of them.
 
 Run: python examples/picture.py [OUTPUT.png]   (needs the extra 'report')
 """

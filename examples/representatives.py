@@ -1,4 +1,4 @@
-"""Five wines that stand for 178: representative rows of a table whose columns have very different scales.
+"""Select five wines that represent 178: rows of a table whose columns have very different scales.
 
 Run: python examples/representatives.py [--data TABLE.csv] [-k K]   (needs pandas)
 Without --data the table is the wine recognition data that ships with scikit-learn. TABLE.csv has names in its

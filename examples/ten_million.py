@@ -1,4 +1,4 @@
-"""Ten million rows: built once from blocks, then asked.
+"""Build a store of ten million rows from blocks, then query it.
 
 Run: python examples/ten_million.py [ROWS]   (about 2 GB on disk for ten million, removed at the end)
 """
@@ -20,7 +20,7 @@ COLUMNS, ANCHORS, BLOCK = 20, 6, 250_000
 
 
 def blocks(rows: int) -> Iterator[Any]:
-    """Mixtures of six rows, which are in the first block themselves."""
+    """Mixtures of six rows; the first block contains these rows themselves."""
     rng = np.random.default_rng(0)
     anchors = rng.random((ANCHORS, COLUMNS)).astype(np.float32)
     for start in range(0, rows, BLOCK):

@@ -1,4 +1,4 @@
-"""Topics of 395 Reuters stories by anchor words, and what the first stories are about.
+"""Find topics of 395 Reuters stories by anchor words, and show the topics of the first stories.
 
 Run: python examples/topics_reuters.py [--data CORPUS] [-k K]
 Without --data the corpus is the one in the package ``lda`` (extra 'demo'); CORPUS is anything that

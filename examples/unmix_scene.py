@@ -1,4 +1,4 @@
-"""Unmix a scene with dark and odd pixels, compare with the truth, and draw spectra and maps.
+"""Unmix a scene with dark pixels and outliers, compare with the truth, and draw spectra and maps.
 
 Run: python examples/unmix_scene.py [OUTPUT_FOLDER] [--data FILE -k K]   (pictures need the extra 'report')
 Without --data the scene is made by fastanchors.datasets; with it, FILE is a .mat, ENVI .hdr or .npy scene.

@@ -1,4 +1,4 @@
-"""Shared settings of the tests: they run from any directory and find the naive twins."""
+"""Shared test settings: tests run from any directory and can import the naive reference implementations."""
 
 from __future__ import annotations
 

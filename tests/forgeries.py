@@ -1,9 +1,9 @@
-"""Stores whose files say what no writer wrote, with every checksum right: made by a faulty program, or to do harm.
+"""Make forged stores: invalid contents under valid checksums, as from a faulty or malicious program.
 
-A sample is a small store that has everything the format knows: names, several shards, sidecars, a journal with entries,
-rows and a shard. :func:`forge` changes one or two things in it, at random, by their meaning: numbers of an array become
-hostile ones, a field of the manifest or of a record another value, an array another place or type. :func:`use` then
-does with it what users do; whatever is raised must be ours.
+A sample is a small store with all features of the format: names, several shards, sidecars, a journal with entries,
+rows and a shard. :func:`forge` makes one or two random semantic changes: hostile numbers in an array, another value in
+a field of the manifest or of a record, another offset, shape or dtype of an array. :func:`use` then performs typical
+user operations; any exception must be one of the library's own.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from fastanchors.store.operations import _OPERATION
 
 ROWS, COLUMNS = 90, 40
 KINDS = ["sparse", "sparse raw", "sparse rows only", "dense", "dense raw", "sparse sketches"]
-INDEXED = {"sparse", "sparse raw", "dense", "sparse sketches"}  # with an index of the whole, though they are small
+INDEXED = {"sparse", "sparse raw", "dense", "sparse sketches"}  # get an index of the whole store although small
 HOSTILE = [0, 1, -1, 2, 31, 32, 33, 40, 41, 90, 91, 2**31 - 1, 2**31, -(2**31), 2**40, 2**62, 2**63 - 1, -(2**63)]
 HOSTILE_FLOATS = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 1e-160, 0.5, 2.0]
 OTHER_VALUES = [*HOSTILE, 0.5, None, True, False, "", "x", "../x", "<f8", "<i8", "|u1", "|O", [], [0], [10**9], {}]
 
 
 class KeptSketches(FasSidecar):
-    """The index with sketches kept beside every shard, though small stores need none."""
+    """The index with sketches stored beside every shard, although small stores need none."""
 
     def begin(self, block: Any) -> Any:
         self.rows_at_hand, self.shares = False, {True: 1e9, False: 1e9}
@@ -52,7 +52,7 @@ class KeptSketches(FasSidecar):
 
 @contextlib.contextmanager
 def _small(smallest: int) -> Iterator[None]:
-    """Meanwhile matrices of so many entries get an index, and seeks use it."""
+    """Inside, matrices of at least ``smallest`` entries get an index, and seeks use it."""
     modules: list[Any] = [fas_seek, fas_sidecar]
     before = [module.SMALL for module in modules]
     try:
@@ -65,7 +65,7 @@ def _small(smallest: int) -> Iterator[None]:
 
 
 def make(path: Path, kind: str) -> None:
-    """A sample of a kind."""
+    """Write a sample of the given kind."""
     with _small(0 if kind in INDEXED else fas_seek.SMALL):
         _make(path, kind)
 
@@ -73,7 +73,7 @@ def make(path: Path, kind: str) -> None:
 def _make(path: Path, kind: str) -> None:
     rng = np.random.default_rng(5)
     A = rng.integers(1, 9, (ROWS, COLUMNS)) * (rng.random((ROWS, COLUMNS)) < 0.4)
-    A[3], A[4], A[50] = 5, 0, 7  # full rows, which have trees, and an empty one
+    A[3], A[4], A[50] = 5, 0, 7  # full rows, which have trees, and an empty row
     A = A.astype(float)
     if "raw" in kind:
         A *= rng.choice([-1, 1], A.shape)
@@ -82,7 +82,7 @@ def _make(path: Path, kind: str) -> None:
     if kind == "sparse sketches":
         options["sidecars"] = [KeptSketches(), CoordinatesSidecar(5)]
     names = {"row_names": [f"row {i}" for i in range(ROWS)], "column_names": [f"word {j}" for j in range(COLUMNS)]}
-    limit = 1 << 30 if kind == "sparse sketches" else 1 << 22  # a small one leaves no room for coordinates
+    limit = 1 << 30 if kind == "sparse sketches" else 1 << 22  # a small limit leaves no room for coordinates
     fa.build(iter(blocks), path, memory_limit=limit, **options, **names).close()
     inline, store_module._INLINE_ROWS = store_module._INLINE_ROWS, 2000
     try:
@@ -97,7 +97,7 @@ def _make(path: Path, kind: str) -> None:
 
 
 class Sample:
-    """The bytes of a store, to be put back after each forgery."""
+    """The bytes of a store, to be restored after each forgery."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -134,7 +134,7 @@ def records(journal: bytes) -> list[list[tuple[int, Any, bytes]]]:
 
 
 def journal_of(generation: int, content: list[list[tuple[int, Any, bytes]]]) -> bytes:
-    """A journal of those records, with right checksums."""
+    """A journal of those records, with valid checksums."""
     body = b""
     for number, operations in enumerate(content, 1):
         payload = b""
@@ -153,7 +153,7 @@ def journal_of(generation: int, content: list[list[tuple[int, Any, bytes]]]) -> 
 
 
 def forge(sample: Sample, rng: np.random.Generator) -> str:
-    """Change the store on disk; returns what was done."""
+    """Change the store on disk; returns a description of the changes."""
     manifest, content = copy.deepcopy(sample.manifest), copy.deepcopy(sample.records)
     changed: dict[str, bytearray] = {}
     done = []
@@ -169,7 +169,7 @@ def forge(sample: Sample, rng: np.random.Generator) -> str:
             for entry, end in zip(entries, [e["offset"] for e in entries[1:]] + [len(raw)], strict=True):
                 entry["crc32"] = zlib.crc32(bytes(raw[entry["offset"] : end]))
     except (TypeError, KeyError, ValueError, AttributeError):
-        pass  # a description that is none any more
+        pass  # a description is no longer valid
     if content != sample.records:
         generation = manifest.get("generation") if type(manifest.get("generation")) is int else 1
         (sample.path / sample.journal).write_bytes(journal_of(abs(generation) % 2**63, content))
@@ -196,7 +196,7 @@ def _pick(rng: np.random.Generator, things: Any) -> Any:
 
 
 def _array(sample: Sample, manifest: Any, content: Any, changed: dict[str, bytearray], rng: Any) -> str:
-    """Numbers of an array."""
+    """Change numbers of an array."""
     try:
         description = _pick(rng, _descriptions(manifest, content))
         name = _pick(rng, [name for name, entry in description["arrays"].items() if 0 not in entry["shape"]])
@@ -237,7 +237,7 @@ def _leaves(thing: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 
 def _alter(thing: Any, rng: np.random.Generator) -> str:
-    """Another value for one field, or none."""
+    """Replace or remove one field."""
     leaves = list(_leaves(thing))
     if not leaves:
         return "nothing"
@@ -260,7 +260,7 @@ def _field(sample: Sample, manifest: Any, content: Any, changed: Any, rng: Any) 
 
 
 def _description(sample: Sample, manifest: Any, content: Any, changed: Any, rng: Any) -> str:
-    """An array of another length, place or type, which fits into the file."""
+    """Change the shape, offset or dtype of an array."""
     try:
         entry = _pick(rng, _pick(rng, _descriptions(manifest, content))["arrays"].values())
         way = _pick(rng, ["shape", "offset", "dtype"])
@@ -284,7 +284,7 @@ def _other_shapes(shape: list[int], rng: np.random.Generator) -> list[list[int]]
 
 
 def _record(sample: Sample, manifest: Any, content: Any, changed: Any, rng: Any) -> str:
-    """A head of an operation, or the order of records."""
+    """Change the head of an operation, or repeat or reorder records."""
     record = _pick(rng, content)
     if not record or rng.random() < 0.1:
         content.append(copy.deepcopy(record))
@@ -296,7 +296,7 @@ def _record(sample: Sample, manifest: Any, content: Any, changed: Any, rng: Any)
 
 
 def _record_body(sample: Sample, manifest: Any, content: Any, changed: Any, rng: Any) -> str:
-    """The arrays of an operation."""
+    """Change the arrays of an operation."""
     record = _pick(rng, content)
     if not record:
         return "nothing"
@@ -314,13 +314,13 @@ def _record_body(sample: Sample, manifest: Any, content: Any, changed: Any, rng:
 
 
 def use(path: Path, seed: int) -> dict[str, str]:
-    """What users do with a store, some of it only now and then. What each step raised; errors not ours come through."""
+    """Use a store as users do, some steps only at random. Returns the error of each step; foreign errors propagate."""
     with using_index(path):
         return _use(path, seed)
 
 
 def using_index(path: Path) -> contextlib.AbstractContextManager[None]:
-    """Meanwhile seeks use the index of the store, if it has one."""
+    """Inside, seeks use the index of the store, if it has one."""
     return _small(0 if any(path.glob("whole-*.fas.bin")) else fas_seek.SMALL)
 
 

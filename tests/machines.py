@@ -1,7 +1,7 @@
-"""Random sequences of calls against the naive twin, for anything that offers the calls of ``SampleMatrix``.
+"""Test random sequences of calls against the naive reference, for any class with the ``SampleMatrix`` interface.
 
-A test derives from :class:`SampleMachine` and says in :meth:`make` what is driven. Further rules (reopen, crash)
-are added by the derived class; ``self.S`` is what is driven, ``self.model`` the twin.
+A test derives from :class:`SampleMachine` and creates the object under test in :meth:`make`. It may add further rules
+(reopen, crash). ``self.S`` is the object under test, ``self.model`` the reference.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from naive.sampling import NaiveSampleMatrix
 
-# Narrow, tall and wide: with and without inner nodes, and with two levels of them, on either side.
+# Narrow, tall and wide: without inner nodes, with one level and with two levels of them, for rows and columns.
 SHAPES = [(1, 1), (3, 40), (45, 4), (6, 560), (560, 5)]
 
 
 def random_matrix(seed: int, shape: tuple[int, int], dtype: Any, signed: bool) -> np.ndarray:
-    """Multiples of 1/8 (whole numbers for integer types), so that every sum of the twin is exact; 2/3 zeros."""
+    """Multiples of 1/8 (integers for integer types), so that every sum of the reference is exact; 2/3 zeros."""
     rng = np.random.default_rng(seed)
     A = rng.integers(-8 if signed else 0, 9, shape) * (rng.random(shape) < 1 / 3)
     return (A if np.issubdtype(dtype, np.integer) else A / 8).astype(dtype)
 
 
 class SampleMachine(RuleBasedStateMachine):
-    """Set, add, update, query, norms and draws in any order; every answer is compared with the twin's."""
+    """Set, add, update, query, norms and draws in any order; every answer is compared with the reference."""
 
     dtypes: tuple[Any, ...] = (np.float64, np.float32, np.int32)
     normalizations: tuple[str | None, ...] = ("l1", None)
@@ -56,7 +56,7 @@ class SampleMachine(RuleBasedStateMachine):
         return pairs[:, 0], pairs[:, 1]
 
     def values(self, data: st.DataObject, count: int) -> np.ndarray:
-        # Large ones change the l1 norm of a row by a large factor, zeros delete.
+        # Large values change the l1 norm of a row by a large factor; zeros delete entries.
         eighths = st.one_of(st.integers(0, 16), st.sampled_from([0, 8, 2**12, 2**17]))
         x = np.array(data.draw(st.lists(eighths, min_size=count, max_size=count), label="values"))
         if self.signed:
@@ -86,7 +86,7 @@ class SampleMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), x=st.integers(0, 3))
     def set_row(self, data: st.DataObject, x: int) -> None:
-        """A whole row at once: many new non-zeros in one row, or an empty row."""
+        """Set a whole row at once: many new non-zeros in one row, or an empty row."""
         i = data.draw(st.integers(0, self.model.shape[0] - 1), label="row")
         j = np.arange(self.model.shape[1])
         self.S.update(i, j, np.where(j % 7 == 3, 0, x))
@@ -115,7 +115,7 @@ class SampleMachine(RuleBasedStateMachine):
 
     @rule(seed=st.integers(0, 2**32 - 1))
     def draw(self, seed: int) -> None:
-        """Nothing of weight zero is drawn, and one seed gives one answer."""
+        """Entries of weight zero are never drawn, and equal seeds give equal draws."""
         view = self.model.view
         if not view.any():
             return

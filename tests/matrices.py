@@ -1,4 +1,4 @@
-"""Matrices as solvers are given them."""
+"""Make matrices in the form in which solvers receive them."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from fastanchors.matrix import MeteredMatrix, open_matrix
 
 
 def metered(A: Any, budget: int | None = None) -> MeteredMatrix:
-    """What :meth:`fastanchors.solvers.Solver.seek` makes of ``A``."""
+    """``A`` as :meth:`fastanchors.solvers.Solver.seek` passes it to a solver."""
     return MeteredMatrix(open_matrix(A), budget)

@@ -1,8 +1,8 @@
-"""Files of every format that is read, and ways to damage them that keep their structure (and checksums) right.
+"""Sample files of every supported format, and ways to damage them that keep their structure and checksums valid.
 
 ``SAMPLES`` maps the name of a sample to a function that writes a good file into a folder and returns its path;
-:func:`damage` spoils such a file in place; :func:`attempt` reads it as the library does and judges how that ends.
-Used by ``test_fuzz_io.py`` and, at length, by ``benchmarks/siege_io.py``.
+:func:`damage` damages such a file in place; :func:`attempt` reads it with the library and classifies the outcome.
+Used by ``test_fuzz_io.py`` and, for long runs, by ``benchmarks/siege_io.py``.
 """
 
 from __future__ import annotations
@@ -298,11 +298,11 @@ SAMPLES: dict[str, Callable[[Path], Path]] = {
 
 
 def damage(path: Path, rng: np.random.Generator) -> None:
-    """Spoil a good file in place, in one to three ways."""
+    """Damage a good file in place, in one to three ways."""
     for _ in range(int(rng.integers(1, 4))):
         try:
             _damage_once(path, rng)
-        except Exception:  # it is spoilt so much already that its structure is lost
+        except Exception:  # its structure is already lost
             return
 
 
@@ -342,7 +342,7 @@ def _damage_once(path: Path, rng: np.random.Generator) -> None:
 
 
 def _bytes(data: bytes, rng: np.random.Generator) -> bytes:
-    """Flips, overwritten numbers, cuts, repeats: of any file."""
+    """Flip bits, overwrite numbers, cut or repeat bytes; for any file."""
     raw = bytearray(data)
     if not raw:
         return bytes(rng.integers(0, 256, 9, dtype=np.uint8))
@@ -365,7 +365,7 @@ def _bytes(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def _text(data: bytes, rng: np.random.Generator) -> bytes:
-    """Other words, lines dropped, doubled or joined, other line ends."""
+    """Replace words; drop, double or join lines; change line endings."""
     kind = rng.integers(8)
     words = list(re.finditer(rb"[^\s,;:={}]+", data))
     if kind < 4 and words:
@@ -385,7 +385,7 @@ def _text(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def _values(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Another array in its place: hostile values, type, length or number of axes."""
+    """A replacement for the array, with hostile values, dtype, length or number of axes."""
     kind = rng.integers(5)
     if kind == 0 and array.size:
         array = array.copy()
@@ -413,7 +413,7 @@ def _array(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def _archive(data: bytes, rng: np.random.Generator) -> bytes:
-    """A .npz with one member changed, left out or renamed; checksums right."""
+    """A .npz with one member changed, removed or renamed; checksums stay valid."""
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
         names = old.namelist()
@@ -459,7 +459,7 @@ def _hdf5(path: Path, rng: np.random.Generator) -> None:
 
 
 def _elements(data: bytes, rng: np.random.Generator) -> bytes:
-    """A version 5 .mat file with one element changed inside its compression."""
+    """A version 5 .mat file with one compressed element changed."""
     at, parts = 128, [data[:128]]
     while at + 8 <= len(data):
         kind, size = struct.unpack("<II", data[at : at + 8])
@@ -475,7 +475,7 @@ def _elements(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def _columns(path: Path, rng: np.random.Generator) -> bytes:
-    """Parquet with a column of other values, another type, or missing ones."""
+    """A Parquet file with a column of other values, of another type, or with missing values."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -505,7 +505,7 @@ def _columns(path: Path, rng: np.random.Generator) -> bytes:
 
 # --- reading ---------------------------------------------------------------------------------------------------------
 
-SLOW = 20.0  # seconds after which a small file has been read for too long
+SLOW = 20.0  # seconds after which reading a small file counts as slow
 
 
 def _read_all(path: Path) -> None:
@@ -520,7 +520,7 @@ def _read_all(path: Path) -> None:
 
 
 def attempt(path: Path) -> str:
-    """How reading ends: ``"read"``, ``"refused"``, or what went wrong: anything but a short error of ours."""
+    """The outcome of reading: ``"read"``, ``"refused"`` (a short error of the library), or the fault."""
     import warnings
 
     start = time.monotonic()

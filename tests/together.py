@@ -1,8 +1,8 @@
-"""One writer and many readers of one store, in processes and threads, and a model that knows every committed state.
+"""Run one writer and many readers of a store, in processes and threads, against a model of every committed state.
 
-The state with number v is computed from v alone, and kept in the store with its number. A reader that opens the store
-must find exactly one of these states: not older than what the writer had confirmed before, not newer than what it has
-begun since. All of its threads then read and seek in that state, whatever the writer does meanwhile.
+State number v is computed from v alone, and the store contains v. A reader that opens the store must find exactly one
+of these states: not older than the last one confirmed before opening, not newer than the last one begun. All threads of
+the reader then read and seek in that state, whatever the writer does meanwhile.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ THREADS = 3
 
 
 class Model:
-    """The states of the store, by their numbers."""
+    """The states of the store by number."""
 
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng([seed, 0])
@@ -33,7 +33,7 @@ class Model:
         self.A[0, 0] = 0
 
     def change(self, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-        """What leads to a state from the one before it: entries, and rows to append."""
+        """The change from the previous state to this one: entries, and rows to append."""
         rng = np.random.default_rng([self.seed, number])
         rows = ROWS + 2 * ((number - 1) // 5)
         i, j = np.divmod(rng.choice(np.arange(1, rows * COLUMNS), 30, replace=False), COLUMNS)
@@ -41,7 +41,7 @@ class Model:
         return np.append(i, 0), np.append(j, 0), np.append(rng.integers(0, 6, 30), number).astype(float), new
 
     def at(self, number: int) -> np.ndarray:
-        """The state with that number; numbers rise from call to call."""
+        """The state with that number; numbers must not decrease between calls."""
         assert number >= self.number, f"state {number} after state {self.number}"
         while self.number < number:
             self.number += 1
@@ -53,7 +53,7 @@ class Model:
 
 
 def write(path: Path, seed: int, seconds: float, begun: Any, confirmed: Any) -> None:
-    """Commit one state after another, compact now and then, and open the store anew now and then."""
+    """Commit one state after another; sometimes compact, and sometimes reopen the store."""
     model, number, end = Model(seed), 0, time.monotonic() + seconds
     S = fa.open(path, mode="r+")
     while time.monotonic() < end:
@@ -74,7 +74,7 @@ def write(path: Path, seed: int, seconds: float, begun: Any, confirmed: Any) -> 
 
 
 def read(path: Path, seed: int, seconds: float, begun: Any, confirmed: Any, told: Any) -> None:
-    """Open the store again and again; what is found wrong is told, and how often nothing was."""
+    """Open and check the store repeatedly; report the number of correct checks, and the error if any."""
     model, looks, end = Model(seed), 0, time.monotonic() + seconds
     try:
         while time.monotonic() < end:
@@ -90,7 +90,7 @@ def read(path: Path, seed: int, seconds: float, begun: Any, confirmed: Any, told
 
 
 def _look(S: fa.Store, A: np.ndarray) -> None:
-    """Threads that read one store at a time, each all of it."""
+    """Several threads read and check one store at the same time, each all of it."""
     plain = sp.csr_array(A / np.maximum(A.sum(axis=1, keepdims=True), 1))
     want = fa.SPA(allow_fewer=True).seek(plain, 4).indices.tolist()
     wrong: list[str] = []
@@ -116,7 +116,7 @@ def _look(S: fa.Store, A: np.ndarray) -> None:
 
 
 def together(path: Path, seed: int, readers: int, seconds: float, *, sparse: bool) -> tuple[int, int, list[str]]:
-    """(states committed, times that a reader looked, what was wrong)."""
+    """(states committed, checks by readers, errors)."""
     A = Model(seed).A
     fa.build(sp.csr_array(A) if sparse else A, path).close()
     context = multiprocessing.get_context("fork")
@@ -139,7 +139,7 @@ def together(path: Path, seed: int, readers: int, seconds: float, *, sparse: boo
 
 
 def one_matrix(seconds: float) -> tuple[int, int, list[str]]:
-    """Threads on one matrix in memory, one of them writing: (states, answers, what was wrong)."""
+    """Threads on one in-memory matrix, one of them writing: (states, answers, errors)."""
     S = fa.SampleMatrix(np.ones((200, COLUMNS)), normalize=None)
     i, j = np.indices(S.shape)
     end, wrong, counts = time.monotonic() + seconds, [], {"states": 0, "answers": 0}

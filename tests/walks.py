@@ -1,9 +1,9 @@
-"""Random walks over the calls of a matrix or a store, against a plain array; answers are checked in exact arithmetic.
+"""Random sequences of calls on a matrix or a store, compared with a plain array in exact arithmetic.
 
-Entries are small whole numbers and rows are often copies or multiples of each other, so that ties are everywhere. Every
-rule, budget, tolerance and certificate occurs: what is called ``exact`` must be what SPA selects in fractions, ``near``
-must keep its bound, a budget is not overdrawn; a noise-aware rule that is called ``exact`` must find in a store, after
-any number of changes, compactions and openings, what it finds in the plain array.
+Entries are small integers and rows are often copies or multiples of each other, so that ties are common. Every rule,
+budget, tolerance and certificate occurs. An ``exact`` answer must equal that of SPA in fractions, ``near`` must keep
+its bound, and no budget may be exceeded. A noise-aware rule certified ``exact`` must find in a store, after any number
+of changes, compactions and reopenings, what it finds in the plain array.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NOISE_RULES = ["auto", "smoothed", "pseudo-points", "lifted", "whitened"]
 
 @contextlib.contextmanager
 def small_matrices() -> Iterator[None]:
-    """Meanwhile, small matrices get an index too, and some appended rows a shard of their own."""
+    """Inside, small matrices get an index too, and some appended rows get a separate shard."""
     places: list[tuple[Any, str, int]] = [
         (fas_seek, "SMALL", 0),
         (fas_sidecar, "SMALL", 0),
@@ -51,7 +51,7 @@ def small_matrices() -> Iterator[None]:
 
 
 def _answer(solver: Any, S: Any, k: Any, rng: int = 0) -> Any:
-    """What a seek finds, or the error that says how many anchors there are."""
+    """The result of a seek, or the RankError that gives the number of anchors."""
     try:
         return solver.seek(S, k, rng=rng)
     except RankError as error:
@@ -79,7 +79,7 @@ class Walk:
             self.S = fa.SampleMatrix(source, normalize=self.normalize)
 
     def rows(self, count: int) -> np.ndarray:
-        """Whole numbers; most rows are corners, copies or multiples."""
+        """Rows of integers; most are corners, copies or multiples."""
         corners = self.rng.integers(0, 4, (4, self.n))
         made = corners[self.rng.integers(4, size=count)] * self.rng.integers(1, 3, (count, 1))
         mixed = self.rng.random(count) < 0.5
@@ -166,13 +166,13 @@ class Walk:
         self.S = fa.open(self.path, mode="r+")
 
     def read_beside(self) -> None:
-        """A reader sees what is committed, and seeks in it."""
+        """A reader sees the committed state, and seeks in it."""
         with fa.open(self.path) as R:
             assert np.array_equal(R.raw(*np.indices(R.shape)), self.committed)
             self._check(R, self.committed, int(self.rng.integers(1, self.n)))
 
     def clone(self) -> None:
-        """A copy goes on in place of the original."""
+        """Continue with a copy instead of the original."""
         self.S = copy.deepcopy(self.S) if self.rng.integers(2) else pickle.loads(pickle.dumps(self.S))
 
     def agree(self) -> None:
@@ -181,7 +181,7 @@ class Walk:
     # --- seeks ------------------------------------------------------------------------------------------------------
 
     def view(self, A: np.ndarray) -> Any:
-        """The rows that are sought in, as fractions."""
+        """The rows that a seek sees, as fractions."""
         rows = [[Fraction(int(x)) for x in row] for row in A]
         if self.normalize is None:
             return rows
@@ -200,7 +200,7 @@ class Walk:
             assert len(found.indices) == k
 
     def certified(self, found: Any, A: np.ndarray, want: list[int]) -> None:
-        """What the certificate says is so."""
+        """Check that the certificate is true."""
         kind, indices = found.certificate.kind, found.indices.tolist()
         self.seen[kind] += 1
         assert len(set(indices)) == len(indices)
@@ -242,7 +242,7 @@ class Walk:
         assert found.indices.tolist() == fa.SPA(**options).seek(plain, k).indices.tolist()
 
     def seek_by_noise(self) -> None:
-        """By a rule of its own; where it is called exact, as in the plain array."""
+        """Seek by a noise-aware rule; an exact answer must equal that of the plain array."""
         rule, k = str(self.rng.choice(NOISE_RULES)), int(self.rng.integers(2, min(5, self.n) + 1))
         solver = fa.FAS(selection=rule)
         plain = fa.SampleMatrix(self.A, normalize=self.normalize)
