@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._lazy_names import load, names
 
-# What type checkers and editors see; a test keeps it equal to the table below.
+# For type checkers and editors; a test checks that it matches the table below.
 if TYPE_CHECKING:
     from .matrix import DaskMatrix as DaskMatrix
     from .remote_store import RemoteStore as RemoteStore

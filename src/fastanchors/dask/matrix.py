@@ -196,7 +196,7 @@ def open_collection(
     signed : bool
         Whether negative entries are allowed.
     row_names, column_names : sequence of str, path or None
-        Names of rows and columns. By default the columns of a data frame are used.
+        Names of rows and columns. By default a data frame's column names are used.
     """
     collection = Collection(source, Pool())
     known = collection.layout
