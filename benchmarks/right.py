@@ -53,7 +53,7 @@ def plain(X: Any, k: int, kept: Coordinates, seed: int) -> np.ndarray:
 
 
 def ten_lines(X: Any, k: int, kept: Coordinates, seed: int) -> np.ndarray:
-    """Weight rows by the root of their sum, project onto k directions, run SPA, average the nearest 1/(20·k)."""
+    """Weight rows by the root of the sum, project onto k leading directions, run SPA, average the nearest 1/(20·k)."""
     sums = np.asarray(X.sum(axis=1)).reshape(-1)
     P = scaled(X)
     root = sp.diags_array(np.sqrt(sums)) @ P
