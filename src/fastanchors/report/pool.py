@@ -14,9 +14,9 @@ from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix
 from ..solvers.fas import FAS
 
-__all__ = ["Pool", "pool_of", "prefixes", "results_for_every_k"]
+__all__ = ["Pool", "numbers_up_to", "pool_of", "prefixes", "results_for_every_k"]
 
-_SOUGHT = 50  # values of k for which noise-aware anchors are computed
+_SOUGHT = 50  # values of k for which anchors that are not nested are computed
 _NUMBERS = 120_000  # coordinates of points in the page, 4 bytes each
 _NEAR = 1e-6  # relative distance of a point from the span of the basis
 _FIRST = "the first of the anchors that were found for a larger number"
@@ -34,12 +34,17 @@ def results_for_every_k(matrix: RowMatrix, anchors: Anchors, seed: int | None) -
     rule = anchors.certificate.details.get("selection")
     if anchors.solver != "fas" or anchors.points is None or rule is None:
         return prefixes(anchors)
-    sizes = np.unique(np.linspace(1 if rule == "auto" else 2, k, _SOUGHT).round().astype(int))
+    sizes = numbers_up_to(k, 1 if rule == "auto" else 2)
     known = anchors.certificate.evidence is not None
-    found = FAS(selection=rule).seek(matrix, sizes[sizes < k + (not known)].tolist() or [1], rng=seed)
+    found = FAS(selection=rule).seek(matrix, [size for size in sizes if size < k + (not known)] or [1], rng=seed)
     fewer = [step for step in found if len(step) < k]
     same = not known and np.array_equal(found[-1].indices, anchors.indices)
     return [*fewer, replace(anchors, certificate=found[-1].certificate) if same else anchors]
+
+
+def numbers_up_to(most: int, first: int = 1) -> list[int]:
+    """Values of k up to ``most``: all of them, or a selection if there are very many."""
+    return np.unique(np.linspace(first, most, _SOUGHT).round().astype(int)).tolist()
 
 
 def prefixes(anchors: Anchors) -> list[Anchors]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,11 +22,11 @@ from ..matrix.cost import Cost
 from ..matrix.door import open_matrix
 from .facts import gather
 from .page import page
+from .pool import numbers_up_to
 from .saving import save
 
 __all__ = ["write_topics", "write_unmixing"]
 
-_SOUGHT = 50  # largest count of different numbers of topics or materials to compute
 _SOUGHT_IN = 20_000  # documents or pixels from which fewer topics or materials are computed
 
 
@@ -102,39 +103,66 @@ def _topic_anchors(topics: Topics, rows: NDArray[np.intp], how: str) -> Anchors:
     return Anchors(rows, "topics", Cost(), topics.seconds, certificate, names=names, points=topics.topics)
 
 
-class _TopicsAgain:
-    """Computes topics again from some of the documents."""
+_Found = TypeVar("_Found", Topics, Unmixing)
 
-    def __init__(self, counts: RowMatrix, vocabulary: Sequence[str] | None, rng: np.random.Generator) -> None:
-        self._counts, self._vocabulary = counts, vocabulary
-        m = counts.shape[0]
-        self._some = np.sort(rng.choice(m, min(m, _SOUGHT_IN), replace=False))
 
-    def _topics(self, some: NDArray[np.intp], k: int) -> Topics | None:
+class _FoundAgain(ABC, Generic[_Found]):
+    """Computes the result of an application again: from some of the rows, and for smaller numbers."""
+
+    noun: ClassVar[str]  # of the rows
+
+    def __init__(self, rows: NDArray[np.intp], rng: np.random.Generator) -> None:
+        self._some = np.sort(rng.choice(rows, min(len(rows), _SOUGHT_IN), replace=False))
+
+    @abstractmethod
+    def _computed(self, some: NDArray[np.intp], k: int) -> _Found:
+        """The result for ``k`` from those rows."""
+
+    @abstractmethod
+    def _points(self, found: _Found) -> NDArray[np.float64]:
+        """The points of a result."""
+
+    @abstractmethod
+    def _anchors(self, found: _Found, how: str) -> Anchors:
+        """A result computed from the sampled rows as anchors."""
+
+    def _found(self, some: NDArray[np.intp], k: int) -> _Found | None:
         try:
-            return find_topics(self._counts.rows(some), k, vocabulary=self._vocabulary)
-        except FastAnchorsError:  # too few words or documents
+            return self._computed(some, k)
+        except FastAnchorsError:  # too few rows for so many, or too few words
             return None
 
     def rows(self, k: int) -> NDArray[np.intp]:
         return self._some
 
     def seek(self, some: NDArray[np.intp], ks: Sequence[int]) -> list[NDArray[np.float64] | None]:
-        found = [self._topics(some, k) for k in ks]
-        return [None if topics is None else topics.topics for topics in found]
+        results = [self._found(some, k) for k in ks]
+        return [None if found is None else self._points(found) for found in results]
 
     def steps(self, most: int) -> Iterator[Anchors]:
-        """The results for fewer topics than ``most``."""
-        where = f"sought for this number in {len(self._some):,} documents"
-        for k in _fewer(most):
-            topics = self._topics(self._some, k)
-            if topics is not None and len(topics.topics) == k:
-                yield _topic_anchors(topics, self._some[_most_typical(topics.mixtures)], where)
+        """The results for smaller numbers than ``most``."""
+        how = f"sought for this number in {len(self._some):,} {self.noun}"
+        for k in numbers_up_to(most)[:-1]:
+            found = self._found(self._some, k)
+            if found is not None and len(self._points(found)) == k:
+                yield self._anchors(found, how)
 
 
-def _fewer(most: int) -> list[int]:
-    """Numbers below ``most``: all of them, or a selection if there are very many."""
-    return np.unique(np.linspace(1, most, _SOUGHT).round().astype(int))[:-1].tolist() if most > 1 else []
+class _TopicsAgain(_FoundAgain[Topics]):
+    noun = "documents"
+
+    def __init__(self, counts: RowMatrix, vocabulary: Sequence[str] | None, rng: np.random.Generator) -> None:
+        super().__init__(np.arange(counts.shape[0]), rng)
+        self._counts, self._vocabulary = counts, vocabulary
+
+    def _computed(self, some: NDArray[np.intp], k: int) -> Topics:
+        return find_topics(self._counts.rows(some), k, vocabulary=self._vocabulary)
+
+    def _points(self, found: Topics) -> NDArray[np.float64]:
+        return found.topics
+
+    def _anchors(self, found: Topics, how: str) -> Anchors:
+        return _topic_anchors(found, self._some[_most_typical(found.mixtures)], how)
 
 
 def _most_typical(mixtures: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -230,31 +258,18 @@ def _materials(result: Unmixing, rows: NDArray[np.intp], how: str) -> Anchors:
     return Anchors(rows, "unmix", Cost(), result.seconds, certificate, names=names, points=result.endmembers)
 
 
-class _MaterialsAgain:
-    """Computes materials again from some of the pixels that hold data."""
+class _MaterialsAgain(_FoundAgain[Unmixing]):
+    noun = "pixels"
 
     def __init__(self, pixels: RowMatrix, result: Unmixing, rng: np.random.Generator) -> None:
+        super().__init__(np.setdiff1d(np.arange(pixels.shape[0]), result.left_out), rng)
         self._pixels, self._dropped = pixels, result.dropped_bands
-        held = np.setdiff1d(np.arange(pixels.shape[0]), result.left_out)
-        self._some = np.sort(rng.choice(held, min(len(held), _SOUGHT_IN), replace=False))
 
-    def _unmixed(self, some: NDArray[np.intp], k: int) -> Unmixing | None:
-        try:
-            return unmix(self._pixels.rows(some), k, drop_bands=self._dropped)
-        except FastAnchorsError:  # too few pixels for so many materials
-            return None
+    def _computed(self, some: NDArray[np.intp], k: int) -> Unmixing:
+        return unmix(self._pixels.rows(some), k, drop_bands=self._dropped)
 
-    def rows(self, k: int) -> NDArray[np.intp]:
-        return self._some
+    def _points(self, found: Unmixing) -> NDArray[np.float64]:
+        return found.endmembers
 
-    def seek(self, some: NDArray[np.intp], ks: Sequence[int]) -> list[NDArray[np.float64] | None]:
-        found = [self._unmixed(some, k) for k in ks]
-        return [None if materials is None else materials.endmembers for materials in found]
-
-    def steps(self, most: int) -> Iterator[Anchors]:
-        """The results for fewer materials than ``most``."""
-        where = f"sought for this number in {len(self._some):,} pixels"
-        for k in _fewer(most):
-            found = self._unmixed(self._some, k)
-            if found is not None and len(found.endmembers) == k:
-                yield _materials(found, self._some[found.anchors], where)
+    def _anchors(self, found: Unmixing, how: str) -> Anchors:
+        return _materials(found, self._some[found.anchors], how)
