@@ -31,7 +31,7 @@ from _corpora import CHOSEN_ON, Labelled, corpora
 from _table import Report, arguments
 from fastanchors.apps._cooccurrence import Cooccurrence
 from fastanchors.apps._topic_refine import completion
-from fastanchors.apps._topic_words import POOL, by_company, meetings, relevant_words
+from fastanchors.apps._topic_words import POOL, order_by_cooccurrence, relevant_words, shared_documents
 from fastanchors.greedy.nnls import NonnegativeSystem
 
 
@@ -107,15 +107,17 @@ METHODS: dict[str, Callable[[sp.csr_array, int], Fit]] = {
 }
 OTHERWISE: dict[str, tuple[str, Callable[[sp.csr_array, Fit], Fit]]] = {  # the same fit, different words shown
     "anchor words": ("– the most relevant words", lambda H, fit: fit._replace(words=None)),
-    "NMF, tf-idf": ("– its words in company", lambda H, fit: fit._replace(words=in_company(H, fit.weights))),
+    "NMF, tf-idf": ("– its words by co-occurrence", lambda H, fit: fit._replace(words=cooccurring(H, fit.weights))),
 }
 COLUMNS = ["method", "NPMI", "NPMI held out", "diversity", "NMI", "perplexity", "topic error", "processor s"]
 
 
-def in_company(H: sp.csr_array, weights: Any) -> Any:
+def cooccurring(H: sp.csr_array, weights: Any) -> Any:
     """The ten of the 30 heaviest words that co-occur most; anchor words do this with the 30 most relevant words."""
     words = np.argsort(-weights, axis=1, kind="stable")[:, :POOL]
-    order = by_company(meetings(H, words), H.shape[0], np.take_along_axis(weights, words, axis=1) <= 0)
+    order = order_by_cooccurrence(
+        shared_documents(H, words), H.shape[0], np.take_along_axis(weights, words, axis=1) <= 0
+    )
     return np.take_along_axis(words, order, axis=1)[:, :10]
 
 
@@ -263,7 +265,7 @@ def main() -> None:
         "largest topic of a document with its label; perplexity of one half of each held-out document, the other "
         "half told; topic error: mean l1 distance to the matched true topic. Anchor words show relevant words that "
         "occur together; of the other laws the most relevant words are taken, of NMF the heaviest, whose tf-idf "
-        "weights favour telling words already. The rows with a dash are the same fits with the words chosen "
+        "weights favour specific words already. The rows with a dash are the same fits with the words chosen "
         "otherwise: they tell what the choice of words does and what the topics do. Mixtures of held-out documents "
         "are inferred in one way for all methods. The constants of the method were chosen on the corpora marked so; "
         "a pseudo-count in the ranking of words was checked on AP, Reuters and BBC too, and kept. That ten words are "

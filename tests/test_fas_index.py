@@ -126,7 +126,7 @@ def test_single_precision_clears_no_row_that_double_does_not(kind, scale, monkey
     sketch = Sketch.of(data, row_space(A[:60], 9, rng))
     run = Coreset.read(data, np.arange(300)).run(6)
     known = np.arange(len(A)) < 300
-    for thresholds in (run.thresholds, run.thresholds.lowered(0.99), run.thresholds.cut(3).and_one_more()):
+    for thresholds in (run.thresholds, run.thresholds.lowered(0.99), run.thresholds.cut(3).with_next_step()):
         with monkeypatch.context() as patch:
             quick = sketch.scan(thresholds, known, 5)
             patch.setattr(fas_bounds, "_single_slop", lambda *sizes: 1e30)  # clears nothing

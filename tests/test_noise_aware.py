@@ -15,7 +15,7 @@ import fastanchors as fa
 from fastanchors.errors import InvalidInputError, RankError
 from fastanchors.greedy import extremes
 from fastanchors.greedy.anchoring import ALL, _directions_shown, find_anchors, working_rows
-from fastanchors.greedy.coordinates import Coordinates, _in_company, _leverage, coordinates
+from fastanchors.greedy.coordinates import Coordinates, _has_neighbours, _leverage, coordinates
 from fastanchors.greedy.extremes import Extremes, extreme_rows, towards
 from fastanchors.greedy.how_many import how_many
 from fastanchors.greedy.likelihood import WIDTHS, Proportions, SimplexLikelihood
@@ -227,10 +227,10 @@ def test_copies_of_anchors_count_in_full_and_odd_rows_do_not() -> None:
     W = rng.dirichlet(np.full(5, 3.0), 1200)
     W[:100] = np.tile(np.eye(5), (20, 1))
     X = np.maximum(W @ H + 0.3 * H.mean() * rng.standard_normal(X.shape), 0)
-    together = _in_company(kept(X).values[:100].astype(float), float(np.median(kept(X).left)) / 87)
+    together = _has_neighbours(kept(X).values[:100].astype(float), float(np.median(kept(X).left)) / 87)
     assert together.mean() > 0.9
     far = rng.standard_normal((50, 32))
-    assert not _in_company(far, 1e-4).any()
+    assert not _has_neighbours(far, 1e-4).any()
 
 
 def test_rows_of_a_new_kind_need_directions_only_where_they_are_many() -> None:

@@ -379,7 +379,7 @@ def test_words_shown_are_the_relevant_ones_that_occur_together(corpus):
             left.pop(int(np.argmin(company)))
         assert model.top()[t].tolist() == left
         assert model.top(30)[t].tolist() == left + [word for word in relevant[t] if word not in left]
-    assert np.array_equal(model.top(40)[:, :30], model.telling)
+    assert np.array_equal(model.top(40)[:, :30], model.descriptive)
     assert np.array_equal(np.sort(model.top(40)), np.sort(model.top(40, 1 / 3)))
     assert model.npmi.mean() >= fa.metrics.topic_coherence(relevant[:, :10], H, measure="npmi").mean()
 

@@ -26,7 +26,7 @@ __all__ = ["Corpus", "as_corpus", "as_texts", "beginnings", "document_counts", "
 
 _FEW = 10  # with fewer documents, words in one document are kept; fewer columns are not a table of word counts
 _ENTRIES = 1 << 22
-_LOOKED_AT = 2000  # documents from which the language is detected
+_LANGUAGE_SAMPLE = 2000  # documents from which the language is detected
 _BEGINNING = 400  # characters of a text that are kept for display
 
 
@@ -283,7 +283,7 @@ def _language_notes(texts: list[str], stop_words: str | Path | None, html: bool)
     given = str(stop_words).lower()
     if given not in LANGUAGES:  # none, or a custom list
         return []
-    step = max(1, len(texts) // _LOOKED_AT)
+    step = max(1, len(texts) // _LANGUAGE_SAMPLE)
     split, seen = Tokenizer(html=html), {}  # type: tuple[Tokenizer, dict[str, float]]
     for text in texts[::step]:
         for word in split(text):

@@ -147,7 +147,7 @@ def _vertices(where: Coordinates, k: int) -> Found | None:
     except RankError:
         return None
     refined = None if found is None else found.refined
-    return found if refined is not None and refined.kept and refined.odd <= _UNEXPLAINED else None
+    return found if refined is not None and refined.kept and refined.outliers <= _UNEXPLAINED else None
 
 
 def _white(where: Coordinates, k: int) -> bool:

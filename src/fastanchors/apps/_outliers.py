@@ -20,7 +20,7 @@ from ._spikes import find_spikes, noisy_bands
 
 __all__ = ["ScaledPixels", "find_outliers"]
 
-_COMPANY = 4  # fewer pixels than this that share a direction are outliers
+_FEWEST_ALIKE = 4  # fewer pixels than this that share a direction are outliers
 _HOT = 0.7  # a band with more than this share in the leading k directions is hot
 _SPREAD = 8  # with fewer bands per material than this, a material may dominate a band legitimately
 _SUPPORT = 50  # pixels per direction; with fewer, all leverages are large
@@ -86,7 +86,7 @@ def find_outliers(X: NDArray[Any], k: int, count: int) -> tuple[NDArray[np.bool_
     outliers, hot = find_spikes(X)
     if count == 1:  # if single pixels may represent a material, they are not outliers
         outliers[:] = False
-    limit = 1 / min(_COMPANY, count)
+    limit = 1 / min(_FEWEST_ALIKE, count)
     pixels = ScaledPixels(X, np.flatnonzero(~hot))
     for _ in range(_ROUNDS):
         values, axes = pixels.axes(~outliers)

@@ -29,7 +29,7 @@ __all__ = ["read_cube", "read_mask"]
 _HEIGHTS = ("height", "nrow", "nrows", "rows", "lines", "h", "m")
 _WIDTHS = ("width", "ncol", "ncols", "cols", "columns", "samples", "w", "n")
 
-_LOOKED_AT = 1 << 25  # largest number of entries of a cube in a .mat file that is read to check the axis of the bands
+_CHECKED_ENTRIES = 1 << 25  # a cube of a .mat file up to this size is read to check the axis of the bands
 
 _Bands = Literal["first", "middle", "last"]
 
@@ -214,7 +214,7 @@ def _mat_cube(
             key = choose_variable({name: array.shape for name, array in file.arrays.items()}, variable, path)
             stored, name = file.arrays[key], f"{path}:{key}"
             if len(stored.shape) == 3 and bands in (None, "last"):
-                if bands is None and math.prod(stored.shape) <= _LOOKED_AT:
+                if bands is None and math.prod(stored.shape) <= _CHECKED_ENTRIES:
                     doubt(stored.whole(), str(path))
                 height, width, count = stored.shape
                 if shape is not None and shape != (height, width):

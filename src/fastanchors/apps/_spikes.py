@@ -22,7 +22,7 @@ from .._parallel import map_ordered
 __all__ = ["find_spikes", "noisy_bands"]
 
 _SPIKE = 2.0  # threshold for the gap to the neighbours, in means of the pixel or of a typical one
-_LOOKED_AT = 4096  # pixels from which the usual ratio of each band to its neighbours is estimated
+_SAMPLE = 4096  # pixels from which the usual ratio of each band to its neighbours is estimated
 _FAIR = 4.0  # a band with more than this multiple of the mean number of spikes is bad...
 _CHANCE = 5.0  # ... with this margin for chance, in standard deviations of a count...
 _RARE = 1e-3  # ... and spikes in more than this fraction of the pixels
@@ -41,7 +41,7 @@ def find_spikes(X: NDArray[Any]) -> tuple[_Flags, _Flags]:
     pixels, bands = np.zeros(m, dtype=bool), np.zeros(n, dtype=bool)
     if n < 4:
         return pixels, bands
-    some = X[:: max(1, m // _LOOKED_AT)].astype(np.float64)
+    some = X[:: max(1, m // _SAMPLE)].astype(np.float64)
     middle = _neighbours(some)
     ratios = np.divide(some, middle, out=np.ones_like(some), where=middle > 0)
     usual, level = np.median(ratios, axis=0), float(np.median(some.mean(axis=1)))

@@ -22,8 +22,9 @@ from ._topics import Topics
 __all__ = ["is_topics", "load_topics", "pyldavis", "save_table", "save_topics"]
 
 _KIND = "fastanchors topics"
-_FORMAT = 2  # 1 had no telling words
-_ARRAYS = ("topics", "anchors", "groups", "share", "mixtures", "coherence", "npmi", "telling", "directions")
+_FORMAT = 2  # 1 had no descriptive words
+_ARRAYS = ("topics", "anchors", "groups", "share", "mixtures", "coherence", "npmi", "descriptive", "directions")
+_KEYS = {"descriptive": "telling"}  # arrays with another name in the file
 _NUMBERS = ("tokens", "uniqueness", "min_documents", "candidates", "seconds")
 
 
@@ -56,7 +57,7 @@ def save_topics(model: Topics, path: str | os.PathLike[str], *, text_options: di
         raise InvalidInputError(f"a topic model is saved as .npz, not {path.name!r}")
     record = {name: getattr(model, name) for name in _NUMBERS}
     record |= {"kind": _KIND, "format": _FORMAT, "text_options": text_options or {}}
-    arrays = {name: getattr(model, name) for name in _ARRAYS}
+    arrays = {_KEYS.get(name, name): getattr(model, name) for name in _ARRAYS}
     for name in ("vocabulary", "documents"):
         record[f"has_{name}"] = getattr(model, name) is not None
         arrays[name] = np.array(getattr(model, name) or [], dtype=str)
@@ -99,7 +100,8 @@ def load_topics(path: str | os.PathLike[str]) -> Topics:
             record = json.loads(str(file["record"]))
             if record["kind"] != _KIND or record["format"] not in (1, _FORMAT):
                 raise StoreError(f"{os.fspath(path)} is of a format this version does not know")
-            arrays = {name: file[name] for name in _ARRAYS if name != "telling" or record["format"] == _FORMAT}
+            saved = [name for name in _ARRAYS if name != "descriptive" or record["format"] == _FORMAT]
+            arrays = {name: file[_KEYS.get(name, name)] for name in saved}
             lists: dict[str, Any] = {
                 name: [str(word) for word in file[name]] if record[f"has_{name}"] else None
                 for name in ("vocabulary", "documents")
@@ -107,7 +109,7 @@ def load_topics(path: str | os.PathLike[str]) -> Topics:
         numbers = {name: record[name] for name in _NUMBERS}
         if record["format"] == 1:
             law, share = arrays["topics"], arrays["share"]
-            arrays["telling"] = relevant_words(law, share @ law, numbers["tokens"], POOL)
+            arrays["descriptive"] = relevant_words(law, share @ law, numbers["tokens"], POOL)
     except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise StoreError(f"{os.fspath(path)} is damaged: {error}") from error
     return Topics(**arrays, **lists, **numbers)

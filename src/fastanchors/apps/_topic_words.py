@@ -14,12 +14,12 @@ __all__ = [
     "POOL",
     "RELEVANCE",
     "SHOWN",
-    "Telling",
-    "by_company",
-    "company_of",
-    "meetings",
+    "DescriptiveWords",
+    "cooccurrence_scores",
+    "descriptive_words",
+    "order_by_cooccurrence",
     "relevant_words",
-    "telling_words",
+    "shared_documents",
 ]
 
 RELEVANCE = 1 / 3
@@ -50,42 +50,43 @@ def relevant_words(
     return np.argsort(-score, axis=1, kind="stable")[:, :count]
 
 
-class Telling(NamedTuple):
+class DescriptiveWords(NamedTuple):
     """Words that show what topics are about (k × 30), and the number of documents that each pair shares."""
 
     words: NDArray[np.intp]
     together: NDArray[np.float64]
 
 
-def telling_words(
+def descriptive_words(
     counts: sp.csr_array, topics: NDArray[np.float64], probability: NDArray[np.float64], tokens: float
-) -> Telling:
+) -> DescriptiveWords:
     """The 30 most relevant words of topics: first the ten that co-occur most with each other, then the others.
 
     Relevance scores each word on its own, but a meaningful list has words that occur together. The word with the
-    smallest total score (:func:`company_of`) is therefore dropped until ten remain (after Lau, Newman, Karimi and
-    Baldwin, *Best topic word selection for topic labelling*, COLING 2010). Both parts are in the order of relevance.
+    smallest total score (:func:`cooccurrence_scores`) is therefore dropped until ten remain (after Lau, Newman,
+    Karimi and Baldwin, *Best topic word selection for topic labelling*, COLING 2010). Both parts are in the order of
+    relevance.
     """
     words = relevant_words(topics, probability, tokens, POOL)
-    together = meetings(counts, words)
-    order = by_company(together, counts.shape[0], np.take_along_axis(topics, words, axis=1) <= 0)
+    together = shared_documents(counts, words)
+    order = order_by_cooccurrence(together, counts.shape[0], np.take_along_axis(topics, words, axis=1) <= 0)
     turned = together[np.arange(len(words))[:, None, None], order[:, :, None], order[:, None, :]]
-    return Telling(np.take_along_axis(words, order, axis=1), turned)
+    return DescriptiveWords(np.take_along_axis(words, order, axis=1), turned)
 
 
-def by_company(together: NDArray[np.float64], documents: int, absent: NDArray[np.bool_]) -> NDArray[np.intp]:
+def order_by_cooccurrence(together: NDArray[np.float64], documents: int, absent: NDArray[np.bool_]) -> NDArray[np.intp]:
     """For each topic the order of its words: first the ten that co-occur most; those ``absent`` from it go last."""
-    scores = company_of(together, documents)
+    scores = cooccurrence_scores(together, documents)
     topics, words = absent.shape
     kept = np.ones(absent.shape, dtype=bool)
     for _ in range(words - SHOWN):
-        company = np.einsum("tij,tj->ti", scores, kept.astype(np.float64))
-        company[absent] = -2.0 * words  # less than any sum of scores
-        kept[np.arange(topics), np.argmin(np.where(kept, company, np.inf), axis=1)] = False
+        totals = np.einsum("tij,tj->ti", scores, kept.astype(np.float64))
+        totals[absent] = -2.0 * words  # less than any sum of scores
+        kept[np.arange(topics), np.argmin(np.where(kept, totals, np.inf), axis=1)] = False
     return np.argsort(~kept, axis=1, kind="stable")
 
 
-def meetings(counts: sp.csr_array, words: NDArray[np.intp]) -> NDArray[np.float64]:
+def shared_documents(counts: sp.csr_array, words: NDArray[np.intp]) -> NDArray[np.float64]:
     """For each topic and each pair of its words the number of documents that contain both."""
     columns, place = np.unique(words, return_inverse=True)
     present = sp.csc_array(counts[:, columns] > 0).astype(np.float64)
@@ -96,7 +97,7 @@ def meetings(counts: sp.csr_array, words: NDArray[np.intp]) -> NDArray[np.float6
     return result
 
 
-def company_of(together: NDArray[np.float64], documents: int) -> NDArray[np.float64]:
+def cooccurrence_scores(together: NDArray[np.float64], documents: int) -> NDArray[np.float64]:
     """Co-occurrence scores of words from the documents that each pair shares: conservative NPMI, −1 … 1; 0 with itself.
 
     Normalised pointwise mutual information of sharing a document, with j − 1.28·√j in place of the j shared documents:

@@ -26,7 +26,7 @@ from ._mixtures import fit_proportions, mixtures
 from ._smoothed import nearest_to_means
 from ._topic_refine import best_sweeps, refined
 from ._topic_update import Earlier, earlier
-from ._topic_words import RELEVANCE, SHOWN, relevant_words, telling_words
+from ._topic_words import RELEVANCE, SHOWN, descriptive_words, relevant_words
 from ._word_space import WordSpace, word_space
 
 __all__ = ["Topics", "topics"]
@@ -67,8 +67,8 @@ class Topics:
         Mean over these words of 1/(number of topics that show the word), 1/k … 1.
     min_documents
         The smallest number of documents of any candidate anchor; ``candidates`` is the number of candidates.
-    telling
-        k × 30, the words that :meth:`top` shows; see :func:`fastanchors.apps._topic_words.telling_words`.
+    descriptive
+        k × 30, the words that :meth:`top` shows; see :func:`fastanchors.apps._topic_words.descriptive_words`.
     directions
         The subspace basis from which ``topics(..., start=...)`` starts.
     seconds
@@ -98,7 +98,7 @@ class Topics:
     uniqueness: float
     min_documents: int
     candidates: int
-    telling: NDArray[np.intp]
+    descriptive: NDArray[np.intp]
     directions: NDArray[np.float64]
     seconds: float
 
@@ -107,15 +107,16 @@ class Topics:
 
         By default, relevant words that occur together, most relevant first. If ``relevance`` is a number, each word is
         ranked on its own: 1 gives the most probable words, 0 the words most specific to the topic. See
-        :func:`fastanchors.apps._topic_words.telling_words` and :func:`~fastanchors.apps._topic_words.relevant_words`.
+        :func:`~fastanchors.apps._topic_words.descriptive_words` and
+        :func:`~fastanchors.apps._topic_words.relevant_words`.
         """
-        if relevance is None and count <= self.telling.shape[1]:
-            return self.telling[:, :count]
+        if relevance is None and count <= self.descriptive.shape[1]:
+            return self.descriptive[:, :count]
         at = RELEVANCE if relevance is None else relevance
         found = relevant_words(self.topics, self.share @ self.topics, self.tokens, count, at)
         if relevance is not None:
             return found
-        pairs = zip(self.telling, found, strict=True)  # the telling words are among those found
+        pairs = zip(self.descriptive, found, strict=True)  # the descriptive words are among those found
         return np.array([np.concatenate([first, row[~np.isin(row, first)]]) for first, row in pairs])
 
     def name(self, word: int) -> str:
@@ -238,8 +239,8 @@ def topics(
     if refine != 0:
         law, share = refined(H, law, share, refine)
     tokens = float(H.data.sum(dtype=np.float64))
-    telling = telling_words(H, law, share @ law, tokens)
-    shown = telling.together[:, :SHOWN, :SHOWN]
+    descriptive = descriptive_words(H, law, share @ law, tokens)
+    shown = descriptive.together[:, :SHOWN, :SHOWN]
     return Topics(
         topics=law,
         anchors=found.space.words[found.anchors],
@@ -251,10 +252,10 @@ def topics(
         tokens=tokens,
         coherence=np.array([coherence_of(each, H.shape[0], "umass") for each in shown]),
         npmi=np.array([coherence_of(each, H.shape[0], "npmi") for each in shown]),
-        uniqueness=topic_uniqueness(telling.words[:, :SHOWN]),
+        uniqueness=topic_uniqueness(descriptive.words[:, :SHOWN]),
         min_documents=found.min_documents,
         candidates=found.candidates,
-        telling=telling.words,
+        descriptive=descriptive.words,
         directions=found.space.directions,
         seconds=time.perf_counter() - started,
     )

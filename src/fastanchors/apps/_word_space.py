@@ -76,7 +76,7 @@ class WordSpace:
     directions: NDArray[np.float64]
 
 
-class _Company:
+class _Cooccurrence:
     """The regularised D^(−1/2)·Q·D^(−1/2) of weighted documents, as a linear operator.
 
     Attributes
@@ -129,14 +129,14 @@ def word_space(
     scale = np.zeros(sums.size)
     scale[words] = 1 / np.sqrt(sums[words] + _REGULARIZATION * sums[words].mean())
     with one_blas_thread():  # for many thin products BLAS threads would wait for each other
-        company = _Company(H, transposed, weights, scale)
+        operator = _Cooccurrence(H, transposed, weights, scale)
         if directions is None or directions.shape != (H.shape[1], min(H.shape[1], k + _OVERSAMPLING)):
-            basis = _subspace(company, k)
+            basis = _subspace(operator, k)
         else:
-            basis = _orthonormal(directions if stay else company.dot(directions))
-        values, B, rows, norms = _leading(company, basis, k)
+            basis = _orthonormal(directions if stay else operator.dot(directions))
+        values, B, rows, norms = _leading(operator, basis, k)
     points = rows[words] / sums[words, None]
-    squares = _squares(company, norms, B)[words]
+    squares = _squares(operator, norms, B)[words]
     effective = sums[words] ** 2 / squares[:, 1]
     scatter = squares[:, 0] / sums[words] ** 2 - np.einsum("ij,ij->i", points, points) / effective
     one_document = float(np.maximum(scatter, 0.0) * effective @ sums[words] / sums.sum())
@@ -155,18 +155,18 @@ def _check_rank(rank: int, k: int, about: str = "") -> None:
         raise RankError(f"the co-occurrence of the words has rank {about}{rank}, below k = {k}; {cure}", rank)
 
 
-def _subspace(company: _Company, k: int) -> NDArray[np.float64]:
+def _subspace(operator: _Cooccurrence, k: int) -> NDArray[np.float64]:
     """An orthonormal basis close to the leading k + 10 eigenvectors, by subspace iteration."""
     rng = np.random.default_rng(0)
-    part = _sampled(company, rng)
-    width = min(company.scale.size, k + _OVERSAMPLING)
-    basis = rng.standard_normal((company.scale.size, width))
+    part = _sampled(operator, rng)
+    width = min(operator.scale.size, k + _OVERSAMPLING)
+    basis = rng.standard_normal((operator.scale.size, width))
     for _ in range(_ROUNDS):
         basis = _orthonormal(part.dot(basis))
-    if part is company:
+    if part is operator:
         return basis
     del part  # free memory for the product with all documents
-    return _orthonormal(company.dot(basis))
+    return _orthonormal(operator.dot(basis))
 
 
 def _orthonormal(B: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -181,27 +181,27 @@ def _orthonormal(B: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(B @ np.linalg.inv(factor).T)
 
 
-def _sampled(company: _Company, rng: np.random.Generator) -> _Company:
+def _sampled(operator: _Cooccurrence, rng: np.random.Generator) -> _Cooccurrence:
     """A sample of documents with some millions of counts, weighted so that products are unbiased."""
-    counts = company.counts
+    counts = operator.counts
     if counts.nnz <= _SAMPLE_ENTRIES:
-        return company
-    squares = _product(counts, company.scale[:, None] ** 2, squared=True)[:, 0] * company.weights
+        return operator
+    squares = _product(counts, operator.scale[:, None] ** 2, squared=True)[:, 0] * operator.weights
     cumulative = np.cumsum(squares)
     size = counts.shape[0] * _SAMPLE_ENTRIES // counts.nnz
     drawn = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
     documents, times = np.unique(drawn, return_counts=True)
-    weights = company.weights[documents] * times * cumulative[-1] / (size * squares[documents])
+    weights = operator.weights[documents] * times * cumulative[-1] / (size * squares[documents])
     part = counts[documents]
-    return _Company(part, sp.csr_array(part.T), weights, company.scale)
+    return _Cooccurrence(part, sp.csr_array(part.T), weights, operator.scale)
 
 
 def _leading(
-    company: _Company, basis: NDArray[np.float64], k: int
+    operator: _Cooccurrence, basis: NDArray[np.float64], k: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """The leading k eigenvalues, their scaled vectors B, Q·B and squared norms of the weighted H·B (Rayleigh–Ritz)."""
-    scaled = basis * company.scale[:, None]
-    rows, documents = company.raw(scaled)
+    scaled = basis * operator.scale[:, None]
+    rows, documents = operator.raw(scaled)
     inner = scaled.T @ rows
     values, turn = np.linalg.eigh((inner + inner.T) / 2)
     present = np.abs(values) > _ZERO * np.abs(values).max()
@@ -215,13 +215,13 @@ def _leading(
     return values[order], scaled @ turn, rows @ turn, lengths
 
 
-def _squares(company: _Company, lengths: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
+def _squares(operator: _Cooccurrence, lengths: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
     """For every word Σ_d h²·‖z_d‖² and Σ_d h², where z_d is the document's point without one token of the word itself.
 
     ``lengths`` are the squared norms of the weighted documents.
     """
-    paired = (company.weights > 0).astype(np.float64)
-    sums = _product(company.transposed, np.column_stack([lengths, company.weights**2, paired]), squared=True)
+    paired = (operator.weights > 0).astype(np.float64)
+    sums = _product(operator.transposed, np.column_stack([lengths, operator.weights**2, paired]), squared=True)
     own = np.einsum("ij,ij->i", B, B)
     return np.column_stack([np.maximum(sums[:, 0] - own * sums[:, 1], 0.0), sums[:, 2]])
 

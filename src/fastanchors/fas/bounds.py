@@ -116,7 +116,7 @@ class Thresholds:
         excused = (bounds <= self.high) & (norms[:, None] <= self.norm) & (rows[:, None] > self.index)
         return np.asarray((bounds >= self.low) & ~excused)
 
-    def and_one_more(self, worth: float = 0.0) -> Thresholds:
+    def with_next_step(self, worth: float = 0.0) -> Thresholds:
         """With a last step that every row disturbs: for residuals beyond the run, if it ended at zero or in doubt."""
         low, high, norm = (np.append(x, 0.0) for x in (self.low, self.high, self.norm))
         return Thresholds(self.basis, low, high, norm, np.append(self.index, 0), worth)

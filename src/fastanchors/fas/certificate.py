@@ -29,7 +29,7 @@ from ..matrix.metered import MeteredMatrix
 from .coreset import Coreset, common_length
 from .index import Index, pilot_draws
 
-__all__ = ["FEWEST", "largest_distance", "near_or_sampled", "of_a_beginning"]
+__all__ = ["FEWEST", "largest_distance", "near_or_sampled", "of_prefix"]
 
 _USEFUL = 0.5  # η above which fresh draws are more informative
 FEWEST = 10  # smallest number of draws for a statement
@@ -80,9 +80,7 @@ def near_or_sampled(
     return selections
 
 
-def of_a_beginning(
-    data: MeteredMatrix, sizes: Sequence[int], *, budget: int | None, tol: float | None
-) -> list[Selection]:
+def of_prefix(data: MeteredMatrix, sizes: Sequence[int], *, budget: int | None, tol: float | None) -> list[Selection]:
     """SPA on the first rows of a file, if the budget allows no more: nothing is known about the others."""
     rows = data.shape[0]
     path = _path(data, min(max(sizes), rows), tol)

@@ -234,7 +234,7 @@ class _Proof:
 
     def _thresholds(self, run: Run) -> Thresholds:
         """The thresholds of a scan, with one more step if the run is shorter than ``steps``."""
-        return run.thresholds if len(run) == self.steps else run.thresholds.and_one_more(self.worth)
+        return run.thresholds if len(run) == self.steps else run.thresholds.with_next_step(self.worth)
 
     def _rounds_among(self, near: NDArray[np.int64]) -> Scan | None:
         """Read the most doubtful of those rows while that changes the run; return the last scan of them."""

@@ -19,7 +19,7 @@ from ..greedy.successive import certified, rank_error, successive_projection
 from ..matrix import ArrayMatrix, Mutable, RowMatrix, open_matrix
 from ..matrix.array import LoadedMatrix
 from ..matrix.metered import BudgetExceeded, MeteredMatrix
-from .certificate import FEWEST, near_or_sampled, of_a_beginning
+from .certificate import FEWEST, near_or_sampled, of_prefix
 from .changes import without
 from .index import PILOT, Index, build_index, extend_index, lazy_index
 from .sidecar import SMALL, Kept, keep, mutable, noisy, recall, renew_index, some_rows
@@ -81,7 +81,7 @@ class IndexedFAS:
     ) -> Selection | list[Selection]:
         """The answer for the largest k if the others are its prefixes; else one answer for each k."""
         if isinstance(data.matrix, LoadedMatrix) and data.matrix.rows_in_file is not None:
-            return of_a_beginning(data, sizes, budget=self.budget, tol=self.tol)
+            return of_prefix(data, sizes, budget=self.budget, tol=self.tol)
         seek = _Seek(self, data, max(sizes), rng)
         try:
             whole = seek.run()

@@ -79,7 +79,11 @@ class Found:
         """Figures for a certificate."""
         figures: dict[str, Any] = {"noise": self.noise.relative, "neighbours": self.neighbours}
         if self.refined is not None:
-            figures |= {"refined": self.refined.kept, "refinement": self.refined.reason, "odd": self.refined.odd}
+            figures |= {
+                "refined": self.refined.kept,
+                "refinement": self.refined.reason,
+                "outliers": self.refined.outliers,
+            }
             figures["variation"] = self.refined.variation
         return figures
 

@@ -49,7 +49,8 @@ _FEW_ENTRIES = 1 << 20  # entries of the part of the pilot from which weights an
 _GRAM_COLUMNS = 512  # up to this many columns: eigenvectors of a Gram matrix; above: subspace iteration
 _ROUNDS = 3  # alternations between directions and weights
 _CAP = 4.0  # a row counts for at most this many typical rows
-_COMPANY, _OTHERS = 3, 1000  # neighbours a row needs to keep its full weight, among at most this many rows compared
+_NEIGHBOURS = 3  # neighbours that a row needs to keep its full weight…
+_COMPARED = 1000  # …among at most this many rows
 _NEAR = 0.3  # neighbours are nearer than this fraction of the row's distance to the centre
 _ITERATIONS = (8, 3)  # of subspace iteration: in the first round, and in later ones
 _FLAT = 0.2  # noise exponents below this are set to zero
@@ -247,8 +248,8 @@ def _capped(base: _Array, squares: _Array, points: _Array, variance: float) -> _
         times = np.maximum(times, _times_typical(base * np.einsum("ij,ij->i", points, points)))
     w: _Array = base * np.minimum(1.0, _CAP / np.maximum(times, 1e-300))
     far = np.flatnonzero(times > _CAP)
-    if points.shape[1] and len(far) > _COMPANY:
-        far = far[_in_company(points[far], variance)]
+    if points.shape[1] and len(far) > _NEIGHBOURS:
+        far = far[_has_neighbours(points[far], variance)]
         w[far] = base[far]
     return w
 
@@ -265,14 +266,14 @@ def _leverage(points: _Array) -> _Array:
     return np.minimum(np.einsum("ij,j->i", squares, 1.0 / np.maximum(squares.sum(axis=0), 1e-300)), 0.99)
 
 
-def _in_company(points: _Array, variance: float) -> NDArray[np.bool_]:
+def _has_neighbours(points: _Array, variance: float) -> NDArray[np.bool_]:
     """Which points have a few neighbours: near relative to their size, and within noise of that variance."""
-    others = points[:: -(-len(points) // _OTHERS)]
+    others = points[:: -(-len(points) // _COMPARED)]
     sizes = np.einsum("ij,ij->i", points, points)
     squares = sizes[:, None] - 2 * points @ others.T
     squares += np.einsum("ij,ij->i", others, others)
     near = np.minimum(4 * points.shape[1] * variance, _NEAR**2 * sizes)
-    return np.asarray(np.sum(squares <= near[:, None], axis=1) > _COMPANY)
+    return np.asarray(np.sum(squares <= near[:, None], axis=1) > _NEIGHBOURS)
 
 
 def _profiles(rows: Rows) -> tuple[Any, _Array]:

@@ -14,7 +14,7 @@ __all__ = ["HowMany", "how_many"]
 DIRECTIONS = 64  # to keep for this estimate: at least half must be noise
 _NONE = 1e-12  # fraction of the variance that is rounding
 _ROWS = 4000  # rows examined
-_ODD = 9.0  # rows whose noise variance exceeds this many times the median are ignored
+_OUTLIER = 9.0  # rows whose noise variance exceeds this many times the median are ignored
 _CAP = 16.0  # along a direction, no row counts for more than this many times the median
 _BREAK = 1.5  # a drop by this factor between consecutive variances is a break…
 _CLEAR = 4.0  # …and by this factor a clear one
@@ -72,7 +72,7 @@ def how_many(coordinates: Coordinates, *, rows: int = _ROWS) -> HowMany:
     if not np.median(noise) > 0:
         return HowMany(None, "most rows are without noise", variances, nothing)
     squares = values[:, :d] ** 2 / (noise + 0.1 * np.median(noise))[:, None]
-    squares = squares[noise <= _ODD * np.median(noise)]
+    squares = squares[noise <= _OUTLIER * np.median(noise)]
     capped = np.minimum(squares, _CAP * np.median(squares, axis=0))
     return _judged(np.sort(capped.mean(axis=0))[::-1])
 

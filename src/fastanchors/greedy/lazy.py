@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from .reader import Reader
 from .ties import TIE
 
-__all__ = ["WORTH_TELLING", "Distances", "Leaders", "level", "seeds", "tell_apart"]
+__all__ = ["MAX_REREAD_ROWS", "Distances", "Leaders", "exact_leaders", "level", "seeds"]
 
 _SEEDS = 64  # rows with the largest bounds, read first
 _BLOCK_ROWS = 256  # from each block of this many rows, only the one with the largest bound may be a seed
 _MARGIN = 1e-5  # rows within this fraction of the largest squared distance are updated: ties and a little more
-WORTH_TELLING = 4096  # at most this many rows are read again only to report a distance
+MAX_REREAD_ROWS = 4096  # at most this many rows are read again only to report a distance
 _SAMPLE = 1024  # smallest number of bounds from which a level is estimated
 _HITS = 64  # smallest number of these bounds above the level
 _GROWTH = 16  # contenders are compared in groups that grow by this factor, farthest first
@@ -78,7 +78,7 @@ class Distances(ABC):
         The default covers the rows that :func:`~fastanchors.greedy.ties.choose` may compare. With ``rough`` the
         distance of a row without a rival may be less accurate, as its error bound states.
         """
-        return self._told_apart(self._bring_up_to_date(self._first_floor()), within)
+        return self._exact_leaders(self._bring_up_to_date(self._first_floor()), within)
 
     def largest(self) -> float:
         """The largest distance left among the candidates, or a bound of it.
@@ -86,9 +86,9 @@ class Distances(ABC):
         If many rows would have to be read only for this, the largest of the known bounds is returned.
         """
         floor = self._first_floor()
-        if np.count_nonzero(self._upper >= (1 - TIE) * floor) > WORTH_TELLING:
+        if np.count_nonzero(self._upper >= (1 - TIE) * floor) > MAX_REREAD_ROWS:
             return math.sqrt(self._upper.max())
-        values = self._told_apart(self._bring_up_to_date(floor), TIE).values
+        values = self._exact_leaders(self._bring_up_to_date(floor), TIE).values
         return math.sqrt(values.max()) if values.size else 0.0
 
     def _first_floor(self) -> float:
@@ -136,19 +136,19 @@ class Distances(ABC):
         self._upper[barred] = -np.inf
         return max(floor, float(values[values.argmax()]))
 
-    def _told_apart(self, floor: float, within: float) -> Leaders:
+    def _exact_leaders(self, floor: float, within: float) -> Leaders:
         """The rows within that fraction of the largest, compared in double precision, farthest first."""
         pending = np.flatnonzero(self._upper >= (1 - within) * floor)
-        return tell_apart(pending, self._upper[pending], lambda rows: self._note(self.exact(rows)), floor, within)
+        return exact_leaders(pending, self._upper[pending], lambda rows: self._note(self.exact(rows)), floor, within)
 
-    def _note(self, looked: Leaders) -> Leaders:
+    def _note(self, known: Leaders) -> Leaders:
         """Store the result of an exact evaluation."""
-        self._upper[looked.rows] = looked.values + looked.errors
-        self._seen[looked.rows] = self._step
-        return looked
+        self._upper[known.rows] = known.values + known.errors
+        self._seen[known.rows] = self._step
+        return known
 
 
-def tell_apart(
+def exact_leaders(
     rows: NDArray[np.intp],
     upper: NDArray[np.float64],
     exact: Callable[[NDArray[np.intp]], Leaders],
@@ -166,9 +166,9 @@ def tell_apart(
     found: list[Leaders] = []
     size = _SEEDS
     while rows.size:
-        looked = exact(np.sort(rows[:size]))
-        found.append(looked)
-        floor = max(floor, float((looked.values - looked.errors).max()))
+        known = exact(np.sort(rows[:size]))
+        found.append(known)
+        floor = max(floor, float((known.values - known.errors).max()))
         left = np.flatnonzero(upper[size:] >= (1 - within) * floor) + size
         rows, upper = rows[left], upper[left]
         size *= _GROWTH

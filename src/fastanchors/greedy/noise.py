@@ -13,7 +13,7 @@ __all__ = ["Noise", "clipped_noise", "estimate_noise", "without_clipping"]
 
 _NONE = 1e-12  # squared noise, relative to the squared spread of the rows, that is rounding
 _FREEDOM = 3  # smallest number of residual dimensions in which noise can be detected
-_HARDLY = 0.03  # relative noise below which a single row is as good as a mean
+_NEGLIGIBLE = 0.03  # relative noise below which a single row is as good as a mean
 _PRIOR = 4.0  # weight of the typical row in the estimate of each row, in dimensions
 
 _ZEROS = 0.005  # fraction of the entries that must be zero before clipping is suspected
@@ -48,7 +48,7 @@ class Noise:
 
     def neighbours(self, rows: int, k: int) -> int:
         """How many near points to average: from 1 for very little noise to at most 40."""
-        if self.relative < _HARDLY:
+        if self.relative < _NEGLIGIBLE:
             return 1
         return int(np.clip(round(1 + 80 * self.relative), 2, max(2, min(40, rows // (4 * k)))))
 
@@ -83,9 +83,9 @@ def clipped_noise(profiles: _Array, zeros: float, variance: float) -> float:
     low, high = 0.0, float(np.sqrt(variance / profiles.shape[1]) * 4)
     for _ in range(_HALVINGS):
         sigma = (low + high) / 2
-        total = sigma**2 * float(_looked_up(spread, profiles / sigma).sum(axis=1).mean())
+        total = sigma**2 * float(_interpolated(spread, profiles / sigma).sum(axis=1).mean())
         low, high = (sigma, high) if total < variance else (low, sigma)
-    predicted = float(_looked_up(zero, profiles / sigma).mean())
+    predicted = float(_interpolated(zero, profiles / sigma).mean())
     return sigma if abs(predicted - zeros) <= _AGREE else 0.0
 
 
@@ -93,7 +93,7 @@ def without_clipping(profiles: _Array, sigma: float) -> _Array:
     """Profiles before the noise of their rows was clipped at zero."""
     z, _, _ = _by_ratio()
     ratio = profiles / sigma
-    found = np.maximum(np.where(ratio < _RATIOS[-1], _looked_up(z, ratio), ratio) * sigma, 0.0)
+    found = np.maximum(np.where(ratio < _RATIOS[-1], _interpolated(z, ratio), ratio) * sigma, 0.0)
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
@@ -109,7 +109,7 @@ def _by_ratio() -> tuple[_Array, _Array, _Array]:
     return z, np.interp(_RATIOS, mean, variance), ndtr(-z)
 
 
-def _looked_up(table: _Array, ratios: _Array) -> _Array:
+def _interpolated(table: _Array, ratios: _Array) -> _Array:
     """Values of a table over the grid of ratios, by linear interpolation; beyond the grid, the last value."""
     at = np.minimum(ratios * _STEPS, len(table) - 1.0)
     below = np.minimum(at.astype(np.intp), len(table) - 2)

@@ -24,8 +24,8 @@ _FIRST, _AGAIN = 4, 2  # EM iterations of the proportions: at the start, and aft
 _ENOUGH, _FINE = 1e-4, 1e-5  # relative gain at which the optimiser stops: on some rows, and on all rows
 _SOME, _EACH = 1800, 200  # points, and points per vertex, that decide whether refined vertices are better
 _FAR = 0.05  # a move by more than this fraction of an edge is accepted only if…
-_ODD = 0.02  # …at most this fraction of the rows are outliers…
-_ODD_YET = 0.1  # …or this fraction, if the noise was doubled to explain held-out rows best
+_MAX_OUTLIERS = 0.02  # …at most this fraction of the rows are outliers…
+_MAX_OUTLIERS_NOISIER = 0.1  # …or this fraction, if the noise was doubled to explain held-out rows best
 _CLEARLY = 1.0  # log-likelihood per row by which another start must beat the first
 _DOUBLINGS = 4  # largest number of doublings of the noise
 
@@ -44,7 +44,7 @@ class Refined:
         Whether they were refined.
     gain
         Gain in log-likelihood per held-out row.
-    odd
+    outliers
         Fraction of the rows that no mixture explains.
     copies
         For each anchor the fraction of the rows that are copies of it.
@@ -57,7 +57,7 @@ class Refined:
     vertices: _Array
     kept: bool
     gain: float
-    odd: float
+    outliers: float
     copies: _Array
     reason: str
     variation: float = 1.0
@@ -74,7 +74,7 @@ class _Fit:
     variation: float
 
     @property
-    def odd(self) -> float:
+    def outliers(self) -> float:
         return float(self.proportions.rows[0])
 
 
@@ -109,15 +109,15 @@ def refine(points: _Array, noise: _Array, starts: _Array, rng: np.random.Generat
     gain = fit.held - fit.held_at_start
     edges = np.linalg.norm(start[:, None] - start[None], axis=2)
     moved = float(np.linalg.norm(fit.vertices - start, axis=1).max() / (edges.sum() / (k * (k - 1))))
-    told = (gain, fit.odd, fit.proportions.rows[2:])
+    figures = (gain, fit.outliers, fit.proportions.rows[2:])
     if not np.isfinite(gain) or gain <= 0:
-        return Refined(start, False, *told, "rows held out are explained no better by refined vertices")
-    if moved > _FAR and fit.odd > (_ODD if fit.variation == 1 else _ODD_YET):
-        return Refined(start, False, *told, "the rows are not mixtures within their noise")
+        return Refined(start, False, *figures, "rows held out are explained no better by refined vertices")
+    if moved > _FAR and fit.outliers > (_MAX_OUTLIERS if fit.variation == 1 else _MAX_OUTLIERS_NOISIER):
+        return Refined(start, False, *figures, "the rows are not mixtures within their noise")
     whole = SimplexLikelihood(points[order], fit.variation * noise[order])
     vertices = _climb(whole, fit.vertices, fit.proportions, _LAST, _FINE)
     reason = "rows held out are explained better by refined vertices"
-    return Refined(vertices, True, *told, reason, fit.variation)
+    return Refined(vertices, True, *figures, reason, fit.variation)
 
 
 def _independent(start: _Array) -> bool:
@@ -141,7 +141,7 @@ def _likeliest(points: _Array, noise: _Array, starts: list[_Array]) -> _Array:
 def _best_fit(points: _Array, noise: _Array, start: _Array, cut: int) -> _Fit:
     """Fit with the given noise; if that leaves many outliers, double the noise while held-out rows get more likely."""
     best = _fit(points, noise, start, cut, 1.0)
-    if best.odd > _ODD:
+    if best.outliers > _MAX_OUTLIERS:
         for doubling in range(1, _DOUBLINGS + 1):
             other = _fit(points, noise, start, cut, 2.0**doubling)
             if not other.held > best.held:

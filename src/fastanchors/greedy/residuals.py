@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .lazy import WORTH_TELLING, Leaders, level, seeds, tell_apart
+from .lazy import MAX_REREAD_ROWS, Leaders, exact_leaders, level, seeds
 from .reader import Reader, row_sums_of_squares
 from .span import NEGLIGIBLE, Span
 from .ties import TIE
@@ -109,32 +109,32 @@ class Residuals(Span):
         distance of a row without a rival may be less accurate, as its error bound states.
         """
         if self._pool is None and self._step == 0:
-            return self._told_apart(within, rough)
-        at = self._near_the_best(within)
+            return self._exact_leaders(within, rough)
+        at = self._close_to_best(within)
         if at is None:
             if not self._gather(within):
-                return self._told_apart(within, rough)
-            at = self._near_the_best(within)
+                return self._exact_leaders(within, rough)
+            at = self._close_to_best(within)
         assert at is not None
-        return self._of_the_pool(at, within, rough)
+        return self._pool_leaders(at, within, rough)
 
     def largest(self) -> float:
         """The largest distance left among the candidates, or a bound of it if many rows would have to be read."""
-        near, pool = self._near_the_best(TIE), self._pool
+        near, pool = self._close_to_best(TIE), self._pool
         if near is None:
             floor = self._floor()
             wanted = np.count_nonzero(self._values >= self._reach(floor, TIE))
-            if wanted > min(WORTH_TELLING, self._capacity()):
+            if wanted > min(MAX_REREAD_ROWS, self._capacity()):
                 inside = -np.inf if pool is None else pool.best() + self._pool_error()
                 outside = min(self._ceiling, float(self._values.max())) + self._error(self._single)
                 return math.sqrt(max(0.0, inside, outside))
-        elif near.size > WORTH_TELLING:
+        elif near.size > MAX_REREAD_ROWS:
             assert pool is not None
             return math.sqrt(pool.best() + self._pool_error())
         values = self.leaders().values
         return math.sqrt(values.max()) if values.size else 0.0
 
-    def _near_the_best(self, within: float) -> NDArray[np.intp] | None:
+    def _close_to_best(self, within: float) -> NDArray[np.intp] | None:
         """Positions in the pool that may be within that fraction of the largest; None if rows outside may be, too."""
         pool = self._pool
         if pool is None:
@@ -145,7 +145,7 @@ class Residuals(Span):
             return None
         return (pool.values >= bound - error).nonzero()[0] if best > -np.inf else np.zeros(0, dtype=np.intp)
 
-    def _of_the_pool(self, at: NDArray[np.intp], within: float, rough: bool) -> Leaders:
+    def _pool_leaders(self, at: NDArray[np.intp], within: float, rough: bool) -> Leaders:
         """The rows at those positions of the pool, with accurate distances."""
         pool = self._pool
         assert pool is not None
@@ -154,11 +154,11 @@ class Residuals(Span):
             return Leaders(rows, values, values, values)
         if at.size == 1 and error <= (_SMALL_ERROR if rough else NEGLIGIBLE) * values[0]:
             return Leaders(rows, values, np.array([error]), pool.norms[at])
-        looked = self.exact(rows)
-        floor = (looked.values - looked.errors).max()
-        return looked.take(looked.values + looked.errors >= (1 - within) * floor)
+        known = self.exact(rows)
+        floor = (known.values - known.errors).max()
+        return known.take(known.values + known.errors >= (1 - within) * floor)
 
-    def _told_apart(self, within: float, rough: bool) -> Leaders:
+    def _exact_leaders(self, within: float, rough: bool) -> Leaders:
         """The same without a pool: all rows whose value is near the largest are read."""
         error = self._error(self._single)
         floor = max(0.0, float(self._values.max()) - error)  # the largest values are up to date
@@ -166,7 +166,7 @@ class Residuals(Span):
         if rough and pending.size == 1 and error <= _SMALL_ERROR * floor:
             values = self._values[pending]
             return Leaders(pending, values, np.array([error]), self.squared_norms[pending])
-        return tell_apart(pending, self._values[pending] + error, self.exact, floor, within)
+        return exact_leaders(pending, self._values[pending] + error, self.exact, floor, within)
 
     # --- the pool ------------------------------------------------------------------------------------------------
 

@@ -188,8 +188,8 @@ def pseudo_points(points: _Array, count: int, precision: _Array) -> _Array:
     if count < 2:
         return points
     distances, near = cKDTree(points).query(points, count)
-    company = distances[:, -1] <= _ISOLATED * np.median(distances[:, -1])
-    kept = company if company.sum() > points.shape[1] + 1 else np.ones(len(points), dtype=bool)
+    supported = distances[:, -1] <= _ISOLATED * np.median(distances[:, -1])
+    kept = supported if supported.sum() > points.shape[1] + 1 else np.ones(len(points), dtype=bool)
     weights = precision[near[kept]]
     weights /= weights.sum(axis=1, keepdims=True)
     return np.asarray(np.einsum("ij,ijk->ik", weights, points[near[kept]]))

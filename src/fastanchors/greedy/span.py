@@ -91,12 +91,12 @@ class Span:
         if not self.reader.sparse:
             return self._projected_out(rows)
         squares, removed = self.reader.removed(rows, self.basis, single=False)
-        looked = Leaders(rows, squares - removed, self.slack(single=False) * squares, squares)
-        doubtful = np.flatnonzero(looked.errors > NEGLIGIBLE * looked.values)
+        known = Leaders(rows, squares - removed, self.slack(single=False) * squares, squares)
+        doubtful = np.flatnonzero(known.errors > NEGLIGIBLE * known.values)
         if doubtful.size:
             better = self._projected_out(rows[doubtful])
-            looked.values[doubtful], looked.errors[doubtful] = better.values, better.errors
-        return looked
+            known.values[doubtful], known.errors[doubtful] = better.values, better.errors
+        return known
 
     def _projected_out(self, rows: NDArray[np.intp]) -> Leaders:
         values, norms = np.empty(rows.size), np.empty(rows.size)

@@ -134,9 +134,11 @@ def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Sour
     if label is None and row_names is None:
         label = next((key for key, kind in fields.items() if _is_text(kind)), None)
     keys = [key for key in fields if key != label]
-    odd = [key for key in keys if not _is_number(fields[key])]
-    if odd or not keys:
-        raise InvalidTypeError(f"{name}: column {odd[0] if odd else label!r} does not hold numbers; drop it first")
+    non_numeric = [key for key in keys if not _is_number(fields[key])]
+    if non_numeric or not keys:
+        raise InvalidTypeError(
+            f"{name}: column {non_numeric[0] if non_numeric else label!r} does not hold numbers; drop it first"
+        )
     entry_type = np.dtype(_common_type(fields[key].to_pandas_dtype() for key in keys) if dtype is None else dtype)
     found = NameSpool() if label is not None else None
 

@@ -20,8 +20,8 @@ from .table_layout import Layout, layout
 
 __all__ = ["read_table"]
 
-_LOOKED = 100  # lines that are examined to determine the layout
-_LOOKED_BYTES = 1 << 20  # limit of their total size, but at least two lines
+_SAMPLE_LINES = 100  # lines that are examined to determine the layout
+_SAMPLE_BYTES = 1 << 20  # limit of their total size, but at least two lines
 
 
 def read_table(
@@ -129,7 +129,7 @@ def _first_lines(path: Path, name: str, separator: str, encoding: str) -> list[t
     lines: list[bytes] = []
     with open_bytes(path) as file:
         for _, chunk in record_chunks(file, name, separator):
-            lines += chunk.split(b"\n", 2 * _LOOKED)[: 2 * _LOOKED]
+            lines += chunk.split(b"\n", 2 * _SAMPLE_LINES)[: 2 * _SAMPLE_LINES]
             if sum(bool(line.strip()) for line in lines) > 1:  # lines may be longer than a chunk
                 break
     if not lines:
@@ -139,7 +139,7 @@ def _first_lines(path: Path, name: str, separator: str, encoding: str) -> list[t
     shown: list[tuple[int, list[str]]] = []
     held = 0
     for number, line in enumerate(lines, start=1):
-        if line.strip() and (len(shown) < 2 or (len(shown) < _LOOKED and held < _LOOKED_BYTES)):
+        if line.strip() and (len(shown) < 2 or (len(shown) < _SAMPLE_LINES and held < _SAMPLE_BYTES)):
             held += len(line)
             cells = split_fields(decoded(line, encoding, name, f", line {number}"), separator)
             shown.append((number, [cell.strip() for cell in cells]))

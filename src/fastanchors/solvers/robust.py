@@ -37,7 +37,7 @@ _KINDS = ("neighbours", "average", "median")
 _LEAST, _MOST = 0.5, 0.95  # range of a radius that is chosen from the data
 _FEWEST = 3  # smallest default number of neighbours
 _ROOM = 1.25  # the radius is this factor times that of the median row
-_LOOKED_AT = 32  # rows the radius is estimated from
+_RADIUS_SAMPLE = 32  # rows the radius is estimated from
 _BATCH = 32  # candidates tested in one pass after the first has failed
 
 
@@ -180,7 +180,7 @@ def _usual_radius(residuals: Residuals, count: int) -> float:
     full = np.flatnonzero(residuals.values > 0)
     if full.size <= count:
         return _LEAST
-    some = full[np.unique(np.linspace(0, full.size - 1, _LOOKED_AT).astype(np.intp))]
+    some = full[np.unique(np.linspace(0, full.size - 1, _RADIUS_SAMPLE).astype(np.intp))]
     rests = residuals.off_basis(residuals.reader.rows(some))
     sizes = np.einsum("ij,ij->i", rests, rests)
     squared = residuals.values[:, None] + sizes - 2 * _products(residuals, rests)
