@@ -233,8 +233,8 @@ def test_a_connected_store_is_for_reading(tmp_path):
         W.compact()
     assert fa.dask.connect(tmp_path / "s").raw(0, 0) == 0.5
     assert S.raw(0, 0) != 0.5  # what a worker has mapped stays as it was
-    (hand,) = S._parts._hands
-    hand._holder = None  # another worker would map the files anew
+    (handle,) = S._parts._handles
+    handle._holder = None  # another worker would map the files anew
     with pytest.raises(fa.errors.StoreError, match="connected to again"):
         S.raw(0, 0)
 
@@ -582,7 +582,7 @@ def test_what_was_kept_is_forgotten_with_its_sketch(tmp_path):
     V = np.linalg.qr(np.random.default_rng(0).random((20, 4)))[0]
     whole = remote.sketch(V)
     few = whole.gathered(np.array([3, 5, 700]))
-    made = remote._parts._hands[0]._holder._made
+    made = remote._parts._handles[0]._holder._made
     assert [key.rpartition("-")[0] for key in made] == ["", "sketch", "near"]
     assert few.largest() == np.argmax(remote.row_norm([3, 5, 700]))
     del whole, few

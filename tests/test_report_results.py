@@ -18,7 +18,7 @@ import scipy.sparse as sp
 import fastanchors as fa
 from fastanchors import report
 from fastanchors.apps import topics, unmix
-from fastanchors.report.look import look_at, shown_by_file
+from fastanchors.report.display import display_of, display_options_of_file
 from fastanchors.report.pool import pool_of, prefixes
 from fastanchors.report.scene import composite
 from fastanchors.report.script import embedded, inlined
@@ -254,7 +254,7 @@ def test_documents_without_names_are_called_by_their_words(tmp_path, corpus):
 def test_what_does_not_fit_the_rows_is_refused(options, message):
     A = np.eye(10)
     with pytest.raises(fa.errors.InvalidInputError, match=message):
-        look_at(A, fa.open_matrix(A), **options)
+        display_of(A, fa.open_matrix(A), **options)
 
 
 def test_data_in_a_page_cannot_end_their_element():
@@ -274,17 +274,17 @@ def test_files_say_how_their_rows_are_shown(tmp_path):
     from fastanchors.io.scene import SceneInfo
 
     scene = SceneInfo((2, 3), "F")
-    assert shown_by_file(tmp_path / "x.hdr", scene, 6) == {"kind": "scene", "image": (2, 3), "order": "F"}
-    assert shown_by_file(tmp_path / "x.hdr", scene, 7) == {}
-    assert shown_by_file(tmp_path / "x.npy", None, 6) == {}
+    assert display_options_of_file(tmp_path / "x.hdr", scene, 6) == {"kind": "scene", "image": (2, 3), "order": "F"}
+    assert display_options_of_file(tmp_path / "x.hdr", scene, 7) == {}
+    assert display_options_of_file(tmp_path / "x.npy", None, 6) == {}
     places = np.arange(30.0).reshape(6, 5)
     with h5py.File(tmp_path / "x.h5ad", "w") as file:
         file["obsm/X_pca"] = -places
         file["obsm/X_umap"] = places
-    shown = shown_by_file(tmp_path / "x.h5ad", None, 6)
+    shown = display_options_of_file(tmp_path / "x.h5ad", None, 6)
     assert shown["kind"] == "cells"
     np.testing.assert_array_equal(shown["embedding"], places[:, :2])
-    assert shown_by_file(tmp_path / "x.h5ad", None, 5) == {"kind": "cells", "embedding": None}
+    assert display_options_of_file(tmp_path / "x.h5ad", None, 5) == {"kind": "cells", "embedding": None}
 
 
 def test_unmix_writes_the_page_on_the_command_line(tmp_path):

@@ -12,7 +12,16 @@ from click.shell_completion import CompletionItem
 
 from ..io.open import formats
 
-__all__ = ["FORMAT", "IMAGE", "KIND", "check_output", "how_shown", "reader_arguments", "same_file", "table_options"]
+__all__ = [
+    "FORMAT",
+    "IMAGE",
+    "KIND",
+    "check_output",
+    "display_options",
+    "reader_arguments",
+    "same_file",
+    "table_options",
+]
 
 
 class _Format(click.ParamType):  # type: ignore[type-arg]
@@ -53,11 +62,11 @@ class _Separator(click.ParamType):  # type: ignore[type-arg]
         return value
 
 
-def how_shown(rows: Any, kind: str, image: tuple[int, int] | None) -> dict[str, Any]:
+def display_options(rows: Any, kind: str, image: tuple[int, int] | None) -> dict[str, Any]:
     """How to show the rows in a report: as requested, else by the metadata of their file."""
-    from ..report.look import shown_by_file
+    from ..report.display import display_options_of_file
 
-    found = shown_by_file(rows.path, rows.scene, rows.matrix.shape[0])
+    found = display_options_of_file(rows.path, rows.scene, rows.matrix.shape[0])
     if image is not None:
         found = {"kind": "scene", "image": image}
     return found | ({} if kind == "auto" else {"kind": kind})

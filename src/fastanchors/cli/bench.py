@@ -43,7 +43,7 @@ def bench(rows: int, columns: int, size: int, noise: float, repeats: int, seed: 
         A = np.ascontiguousarray(data.A / data.A.sum(axis=1, keepdims=True))
     results = []
     with tempfile.TemporaryDirectory(prefix="fastanchors-") as folder:
-        for name, run in _ways(A, size, seed, Path(folder)).items():
+        for name, run in _methods(A, size, seed, Path(folder)).items():
             with working(f"running {name}"):
                 seconds, indices = _timed(run, 1 if name.startswith("build") else repeats)
             recovery = None if indices is None else anchor_recovery(indices, data.labels)
@@ -55,7 +55,7 @@ def bench(rows: int, columns: int, size: int, noise: float, repeats: int, seed: 
         click.echo(_table(record))
 
 
-def _ways(A: NDArray[np.float64], k: int, seed: int, folder: Path) -> dict[str, Callable[[], Any]]:
+def _methods(A: NDArray[np.float64], k: int, seed: int, folder: Path) -> dict[str, Callable[[], Any]]:
     """Name -> function to time; it returns the anchors, or None."""
     from .. import FAS, SPA, XRAY
     from ..fas.stores import build

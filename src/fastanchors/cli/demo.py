@@ -50,10 +50,10 @@ def demo(out: Path, as_json: bool) -> None:
     )
     with _build(corpus, out / "words.store", show) as S:
         before = _seek(S)
-        show(f"2. seek    {_K} anchors: {', '.join(before.names or ())}\n{_sure(before)}")
+        show(f"2. seek    {_K} anchors: {', '.join(before.names or ())}\n{_certainty(before)}")
         _update(S, corpus, show)
         after = _seek(S)
-        show(f"4. seek    again: {_change(before, after)}\n{_sure(after)}")
+        show(f"4. seek    again: {_change(before, after)}\n{_certainty(after)}")
         _encode(S, corpus, after, out / "stories.csv", show)
         page = _report(S, after, out / "report.html", show)
     seconds = time.perf_counter() - start
@@ -92,7 +92,7 @@ def _seek(S: Store) -> Anchors:
         return FAS().seek(S, _K, rng=0)
 
 
-def _sure(anchors: Anchors) -> str:
+def _certainty(anchors: Anchors) -> str:
     blank = " " * 11
     cost = f"{anchors.cost.rows_read:,} rows read, {anchors.seconds:.2g} s"
     return f"{blank}{anchors.certificate.kind}: {anchors.certificate.statement}\n{blank}{cost}\n"

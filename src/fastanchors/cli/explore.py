@@ -13,7 +13,7 @@ import click
 
 from ..matrix.contract import RowMatrix
 from ._input import ADDRESS, Input, input_options
-from ._options import IMAGE, KIND, how_shown
+from ._options import IMAGE, KIND, display_options
 from ._terminal import working
 from .app import emit, json_option, say
 
@@ -62,14 +62,14 @@ def explore(
 
     def open_rows() -> tuple[RowMatrix, dict[str, Any]]:
         rows = Input(source, **options)
-        return rows.matrix, how_shown(rows, kind, image)
+        return rows.matrix, display_options(rows, kind, image)
 
     session = Session(open_rows, lambda: _signature(source), title=title or source.name, seed=seed)
     try:
         with working(f"looking at {source.name}"):
             session.seek(size, rule)
         with ExplorerServer(session, k=size, rule=rule, port=port) as server:
-            _tell(server.address, as_json)
+            _print(server.address, as_json)
             if browser:
                 threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
             server.serve_forever(poll_interval=0.2)
@@ -79,7 +79,7 @@ def explore(
         session.close()
 
 
-def _tell(address: str, as_json: bool) -> None:
+def _print(address: str, as_json: bool) -> None:
     if as_json:
         emit({"address": address})
     else:

@@ -17,7 +17,7 @@ from ..io.addresses import path_of
 from ..matrix.cost import Cost
 from ..report._text import GIVEN, plural
 from ._input import ADDRESS, PATH, Input, input_options
-from ._options import IMAGE, KIND, check_output, how_shown, reader_arguments
+from ._options import IMAGE, KIND, check_output, display_options, reader_arguments
 from ._result import Found, is_result, load
 from ._terminal import shown_bytes, working
 from ._topic_encode import is_topic_model, report_topics
@@ -82,7 +82,7 @@ def report(
             raise click.UsageError(f"-k is for data: the topic model {source} has its topics already")
         with working(f"looking at {source.name}"):
             number = report_topics(source, out, data, title, options)
-        _tell(out, number, "topic", {}, start, as_json)
+        _print(out, number, "topic", {}, start, as_json)
         return
     found = load(str(source)) if source.is_file() and is_result(source) else None
     if found is not None:
@@ -115,15 +115,15 @@ def report(
             row_names=rows.row_names,
             column_names=rows.column_names,
             normalize=rows.normalize,
-            **how_shown(rows, kind, image),
+            **display_options(rows, kind, image),
             curve=curve,
             solver=again,
             seed=seed,
         )
-    _tell(out, len(anchors), "anchor", {"anchors": anchors.as_dict()["anchors"]}, start, as_json)
+    _print(out, len(anchors), "anchor", {"anchors": anchors.as_dict()["anchors"]}, start, as_json)
 
 
-def _tell(out: Path, number: int, noun: str, more: dict[str, Any], start: float, as_json: bool) -> None:
+def _print(out: Path, number: int, noun: str, more: dict[str, Any], start: float, as_json: bool) -> None:
     seconds, size = time.perf_counter() - start, out.stat().st_size
     if as_json:
         emit({"path": str(out), "bytes": size, **more, "seconds": seconds})

@@ -164,14 +164,14 @@ def topics(
         )
         return
     if curve is not None:
-        _tell_curve(curve)
-    _tell(model, words, read, out, examples)
+        _print_curve(curve)
+    _print_summary(model, words, read, out, examples)
     if changes is not None:
-        _tell_changes(changes, before, model)
+        _print_changes(changes, before, model)
     if report is not None:
         print(f"A page to explore them: {report}")
     if table is not None:
-        _tell_scores(table)
+        _print_scores(table)
 
 
 def _kept(corpus: Path, reading: dict[str, Any]) -> dict[str, Any]:
@@ -251,7 +251,7 @@ def _changes_dict(changes: Any) -> dict[str, Any]:
     return pairs | {"new": list(changes.new), "gone": list(changes.gone)}
 
 
-def _tell(model: Any, top: list[list[str]], read: Any, out: Path | None, examples: int) -> None:
+def _print_summary(model: Any, top: list[list[str]], read: Any, out: Path | None, examples: int) -> None:
     documents, words = read.counts.shape
     print(f"{read.name}: {documents} documents, {words} words, {len(model.anchors)} topics in {model.seconds:.1f} s")
     for note in read.notes:
@@ -268,13 +268,13 @@ def _tell(model: Any, top: list[list[str]], read: Any, out: Path | None, example
         print(f"Written to {out}: topics, mixtures of the documents, anchors, share, vocabulary.")
 
 
-def _tell_curve(curve: Any) -> None:
+def _print_curve(curve: Any) -> None:
     print("  k  log-likelihood per word of unseen documents")
     for k, score, error in zip(curve.numbers, curve.scores, curve.errors, strict=True):
         print(f"{k:3}  {score:8.3f} ± {error:.3f}{'  chosen' if k == curve.chosen else ''}")
 
 
-def _tell_changes(changes: Any, before: Any, after: Any) -> None:
+def _print_changes(changes: Any, before: Any, after: Any) -> None:
     moved = [f"{after.anchor_words[j]} ({changes.distances[i, j]:.2f})" for i, j in changes.moved]
     for what, names in {
         "new": [after.anchor_words[j] for j in changes.new],
@@ -284,7 +284,7 @@ def _tell_changes(changes: Any, before: Any, after: Any) -> None:
         print(f"{what}: {', '.join(names) or 'none'}")
 
 
-def _tell_scores(table: list[Any]) -> None:
+def _print_scores(table: list[Any]) -> None:
     width = max(len(row.method) for row in table)
     print(f"\n{'':<{width}}  coherence    NPMI  uniqueness  seconds")
     for row in table:

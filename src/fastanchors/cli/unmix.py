@@ -13,6 +13,7 @@ import numpy as np
 
 from .._validate import check_rank, check_size
 from ..errors import MissingExtraError
+from ..report._text import plural
 from ._files import replacing
 from ._options import same_file
 from ._terminal import working
@@ -161,7 +162,7 @@ def unmix(
         return
     if curve is not None:
         print("\n".join(_curve_lines(curve)))
-    _tell(result, positions)
+    _print_summary(result, positions)
     print(f"Written to {folder}: " + ", ".join(["abundances.npy", *(path.name for path in files + pictures)]))
 
 
@@ -253,7 +254,7 @@ def _pictures(result: Any, folder: Path) -> list[Path]:
     return pictures
 
 
-def _tell(result: Any, positions: list[list[int]] | None) -> None:
+def _print_summary(result: Any, positions: list[list[int]] | None) -> None:
     pixels, bands = result.cube.size
     size = f"{pixels} pixels" if result.cube.shape is None else "×".join(map(str, result.cube.shape)) + " pixels"
     print(f"{result.cube.name}: {size}, {bands} bands, {len(result.anchors)} materials in {result.seconds:.1f} s")
@@ -274,17 +275,16 @@ def _tell(result: Any, positions: list[list[int]] | None) -> None:
     if result.searched < pixels - result.left_out.size:
         print(f"The materials were sought in {result.searched} pixels drawn evenly.")
     if result.empty.size:
-        print(f"{_some(result.empty.size, 'pixel')} without data: abundances of zero.")
+        print(f"{plural(result.empty.size, 'pixel')} without data: abundances of zero.")
     if result.incomplete.size:
-        print(f"{_some(result.incomplete.size, 'pixel')} without data in some bands: left out, abundances of zero.")
+        print(f"{plural(result.incomplete.size, 'pixel')} without data in some bands: left out, abundances of zero.")
     if result.outliers.size:
         kept = "--keep-outliers lets them make a material"
-        print(f"{_some(result.outliers.size, 'pixel')} like no others ({kept}): set aside.")
+        print(f"{plural(result.outliers.size, 'pixel')} like no others ({kept}): set aside.")
     if result.bad_columns.size:
         listed = ", ".join(map(str, result.bad_columns[:10])) + (", …" if result.bad_columns.size > 10 else "")
-        print(
-            f"{_some(result.bad_columns.size, 'column')} unlike those beside: not used to find the materials: {listed}."
-        )
+        columns = plural(result.bad_columns.size, "column")
+        print(f"{columns} that differ from both neighbours: not used to find the materials: {listed}.")
     for bands, what in (
         (result.dropped_bands, "left out: zero in the spectra"),
         (result.dead_bands, "without data: zero in the spectra"),
@@ -292,8 +292,4 @@ def _tell(result: Any, positions: list[list[int]] | None) -> None:
     ):
         if bands.size:
             listed = ", ".join(map(str, bands[:10])) + (", …" if bands.size > 10 else "")
-            print(f"{_some(bands.size, 'band')} {what}: {listed}.")
-
-
-def _some(count: int, thing: str) -> str:
-    return f"{count} {thing}{'' if count == 1 else 's'}"
+            print(f"{plural(bands.size, 'band')} {what}: {listed}.")

@@ -64,7 +64,7 @@ class DaskSource(Source):
 
     def __init__(self, lazy: Any, row_names: Any, column_names: Any) -> None:
         self.collection = Collection(lazy, Pool())
-        self.collection.know_lengths()
+        self.collection.count_rows()
         known = self.collection.layout
         name, frame = known.name, is_frame(lazy)
         self.starts = self.collection.starts

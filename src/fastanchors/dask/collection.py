@@ -106,7 +106,7 @@ class Collection(TaskParts):
         self.count: int = lazy.numblocks[0]
         super().__init__(pool, _starts(known.lengths or [0] * self.count))
 
-    def know_lengths(self) -> None:
+    def count_rows(self) -> None:
         """Count the rows of the blocks if their lengths are unknown."""
         if self.layout.lengths is None:
             self.starts = _starts(self.each("length", len))

@@ -160,7 +160,7 @@ class BlockParts(TaskParts):
     """The nonempty blocks of a Dask array or data frame; each is checked whenever it is computed."""
 
     def __init__(self, collection: Collection, *, signed: bool, l1: bool) -> None:
-        collection.know_lengths()
+        collection.count_rows()
         bounds = enumerate(pairwise(collection.starts))
         self._blocks = [(number, low, high - low) for number, (low, high) in bounds if high > low]
         super().__init__(collection.pool, [*(low for _, low, _ in self._blocks), collection.starts[-1]])

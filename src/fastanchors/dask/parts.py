@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from .tasks import Pool, at_work, calls
+from .tasks import Pool, calls, worker_threads
 
 __all__ = ["HeldParts", "Parts", "Question", "TaskParts"]
 
@@ -109,47 +109,47 @@ class HeldParts(Parts):
         Its workers hold the parts; without a client this process does.
     starts : list of int
         As in :class:`Parts`.
-    hands : sequence
+    handles : sequence
         The holders made by :meth:`of`.
     key : str
         Which object of a holder is asked: its part (""), or a kept result.
     """
 
-    def __init__(self, pool: Pool, starts: list[int], hands: list[_Hand], key: str = "") -> None:
+    def __init__(self, pool: Pool, starts: list[int], handles: list[_Handle], key: str = "") -> None:
         super().__init__(pool, starts)
-        self._hands, self._key = hands, key
+        self._handles, self._key = handles, key
 
     @classmethod
     def of(cls, pool: Pool, starts: list[int], described: Sequence[Any]) -> HeldParts:
         """Parts made by the ``open()`` method of descriptions. These should be small: they are sent to the workers, and
         again if a worker is lost."""
         workers: list[Any] = list(pool.workers().items()) or [(None, None)]
-        return cls(pool, starts, [_Hand(pool, each, *workers[i % len(workers)]) for i, each in enumerate(described)])
+        return cls(pool, starts, [_Handle(pool, each, *workers[i % len(workers)]) for i, each in enumerate(described)])
 
     def _answers(self, asked: Question, keep: str = "") -> list[Any]:
         self.pool.check_open()
-        hands = [self._hands[p] for p in asked.which]
+        handles = [self._handles[p] for p in asked.which]
         questions = [(asked.function, self._key, arguments, asked.shared, keep) for arguments in asked.own]
-        started = [hand.start(question) for hand, question in zip(hands, questions, strict=True)]
-        answers = [hand.finish(*each) for hand, each in zip(hands, started)]
-        self.pool.count(asked.own, [asked.shared] * len(hands), answers)
+        started = [handle.start(question) for handle, question in zip(handles, questions, strict=True)]
+        answers = [handle.finish(*each) for handle, each in zip(handles, started)]
+        self.pool.count(asked.own, [asked.shared] * len(handles), answers)
         return answers
 
     def keep(self, asked: Question, starts: list[int]) -> HeldParts:
         key = f"{asked.name}-{secrets.token_hex(8)}"
         self._answers(asked, key)
-        kept = HeldParts(self.pool, starts, [self._hands[p] for p in asked.which], key)
-        for hand in kept._hands:
-            weakref.finalize(kept, hand.forget, key).atexit = False
+        kept = HeldParts(self.pool, starts, [self._handles[p] for p in asked.which], key)
+        for handle in kept._handles:
+            weakref.finalize(kept, handle.forget, key).atexit = False
         return kept
 
     def close(self) -> None:
         """Release the parts on the workers."""
-        self._hands = []
+        self._handles = []
 
     @property
     def closed(self) -> bool:
-        return not self._hands
+        return not self._handles
 
 
 class Holder:
@@ -164,7 +164,7 @@ class Holder:
         for old in dropped:
             self._made.pop(old, None)
         try:
-            with at_work(self._threads):
+            with worker_threads(self._threads):
                 if not key and key not in self._made:
                     self._made[key] = self._described.open()
                 answer = function(self._made[key], *own, *shared)
@@ -176,7 +176,7 @@ class Holder:
         return answer, None
 
 
-class _Hand:
+class _Handle:
     """The client's handle of a holder. If its worker is lost, another one recomputes the part and what was kept."""
 
     def __init__(self, pool: Pool, described: Any, worker: str | None, threads: int | None) -> None:

@@ -18,7 +18,7 @@ from .._parallel import one_blas_thread, one_thread, use_threads
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
 from ..matrix.cost import Cost
 
-__all__ = ["Pool", "at_work", "calls", "need_dask", "on_blocks"]
+__all__ = ["Pool", "calls", "need_dask", "on_blocks", "worker_threads"]
 
 _IN_PROCESS = ("threads", "threading", "sync", "synchronous", "single-threaded")
 _TRIM = "MALLOC_TRIM_THRESHOLD_"
@@ -140,7 +140,7 @@ def _common(mark: str, values: Any, size: int) -> Any:
 
 
 @contextmanager
-def at_work(threads: int | None) -> Iterator[None]:
+def worker_threads(threads: int | None) -> Iterator[None]:
     """Inside, work uses ``threads`` threads, BLAS uses one, and the heap keeps freed memory.
 
     Dask's nanny sets ``MALLOC_TRIM_THRESHOLD_``. With it glibc maps every array of at least 128 KiB and unmaps it when
@@ -180,7 +180,7 @@ class _Opaque:
 
 def _call(part: Any, common: _Opaque, own: _Opaque) -> Any:
     function, shared = common.values
-    with at_work(1):  # a task has one thread
+    with worker_threads(1):  # a task has one thread
         return function(part, *own.values, *shared)
 
 

@@ -13,10 +13,10 @@ from ..encoder import encode
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import dense
 from ._text import clean
-from .look import Look
+from .display import Display
 from .script import packed
 
-__all__ = ["cards", "places_of_topics", "words_that_name"]
+__all__ = ["cards", "document_labels", "topic_positions"]
 
 _TOP = 24  # columns of an anchor: some are shown, all are compared
 _LISTED = 9600  # columns listed for all anchors together; each anchor keeps some
@@ -29,16 +29,16 @@ _PURE, _FEW = 0.8, 5  # rows that are mostly one anchor show its spread
 _Array = NDArray[np.float64]
 
 
-def cards(kept: ArrayMatrix, points: _Array, steps: Sequence[Sequence[int]], look: Look) -> dict[str, Any]:
+def cards(kept: ArrayMatrix, points: _Array, steps: Sequence[Sequence[int]], display: Display) -> dict[str, Any]:
     """The data that the page draws for every point, by the kind of data."""
-    if look.kind in ("spectra", "scene"):
-        return _lines(kept, points, steps, look)
+    if display.kind in ("spectra", "scene"):
+        return _lines(kept, points, steps, display)
     totals = np.abs(points).sum(axis=1, keepdims=True)
     shares = np.divide(points, totals, out=np.zeros_like(points), where=totals > 0)
-    if look.kind == "words":
-        return _words(kept, shares, look)
+    if display.kind == "words":
+        return _words(kept, shares, display)
     top = np.argsort(-shares, axis=1, kind="stable")[:, : _room(points, _TOP, 8)]
-    return {"features": _listed(shares, top), "columns": _names(top, look)}
+    return {"features": _listed(shares, top), "columns": _names(top, display)}
 
 
 def _room(points: _Array, usual: int, fewest: int) -> int:
@@ -46,14 +46,19 @@ def _room(points: _Array, usual: int, fewest: int) -> int:
     return max(fewest, min(usual, _LISTED // len(points)))
 
 
-def words_that_name(kept: ArrayMatrix, points: _Array, look: Look) -> list[str]:
+def document_labels(kept: ArrayMatrix, points: _Array, display: Display) -> list[str]:
     """The most relevant words of anchors if they are documents without names; else empty strings."""
-    if look.kind != "words" or look.row_names is not None or look.column_names is None or look.named_anchors:
+    if (
+        display.kind != "words"
+        or display.row_names is not None
+        or display.column_names is None
+        or display.named_anchors
+    ):
         return [""] * len(points)
     totals = points.sum(axis=1, keepdims=True)
     shares = np.divide(points, totals, out=np.zeros_like(points), where=totals > 0)
     best = relevant_words(shares, _mean_row(kept), float(max(kept.nnz, 1)), _NAMING, _RELEVANCE)
-    return [", ".join(clean(look.column_names[j], 24) for j in row) for row in np.asarray(best).tolist()]
+    return [", ".join(clean(display.column_names[j], 24) for j in row) for row in np.asarray(best).tolist()]
 
 
 def _listed(shares: _Array, top: NDArray[np.intp]) -> list[list[list[float]]]:
@@ -64,13 +69,15 @@ def _listed(shares: _Array, top: NDArray[np.intp]) -> list[list[list[float]]]:
     ]
 
 
-def _names(columns: NDArray[np.intp], look: Look) -> dict[str, str]:
+def _names(columns: NDArray[np.intp], display: Display) -> dict[str, str]:
     """The names of the columns by number."""
     some = np.unique(columns).tolist()
-    return {str(j): f"column {j:,}" if look.column_names is None else clean(look.column_names[j], 40) for j in some}
+    return {
+        str(j): f"column {j:,}" if display.column_names is None else clean(display.column_names[j], 40) for j in some
+    }
 
 
-def _words(kept: ArrayMatrix, shares: _Array, look: Look) -> dict[str, Any]:
+def _words(kept: ArrayMatrix, shares: _Array, display: Display) -> dict[str, Any]:
     """The top words for each λ, with their share of all rows, for the page to order (see LDAvis)."""
     overall = _mean_row(kept)
     tokens = float(max(kept.nnz, 1))  # at least one for each stored entry
@@ -83,7 +90,7 @@ def _words(kept: ArrayMatrix, shares: _Array, look: Look) -> dict[str, Any]:
             [[int(j), round(float(row[j]), 8)] for j in chosen if row[j] > 0]
             for row, chosen in zip(shares, top, strict=True)
         ],
-        "columns": _names(columns, look),
+        "columns": _names(columns, display),
         "overall": {str(j): round(float(overall[j]), 9) for j in columns.tolist()},
         "rare": RARE / tokens,
     }
@@ -96,7 +103,7 @@ def _mean_row(kept: ArrayMatrix) -> _Array:
     return np.asarray(kept.transposed_dot(weights[:, None])).ravel() / max(1, int((sums > 0).sum()))
 
 
-def _lines(kept: ArrayMatrix, points: _Array, steps: Sequence[Sequence[int]], look: Look) -> dict[str, Any]:
+def _lines(kept: ArrayMatrix, points: _Array, steps: Sequence[Sequence[int]], display: Display) -> dict[str, Any]:
     """Values of every point over the columns, and the 10 % and 90 % quantiles of the rows that are mostly it.
 
     If there are very many points, only those of the largest k have such a band.
@@ -109,12 +116,12 @@ def _lines(kept: ArrayMatrix, points: _Array, steps: Sequence[Sequence[int]], lo
         if new and 2 * len(at) * (len(spread) + len(new)) <= _BANDS:
             weights = encode(kept.data, points[list(ids)]).astype(np.float64)
             spread |= {j: _spread(kept, points[j], weights, ids.index(j), at) for j in new}
-    labels = None if look.column_names is None else [clean(look.column_names[j], 16) for j in at.tolist()]
+    labels = None if display.column_names is None else [clean(display.column_names[j], 16) for j in at.tolist()]
     bands = {j: band for j, band in spread.items() if band is not None}
     shown = [points[:, at], *bands.values()]
     top = float(max(np.abs(values).max() for values in shown)) or 1.0
     return {
-        "axis": {"at": at.tolist(), "labels": labels, "unit": unit_of_columns(look.column_names)},
+        "axis": {"at": at.tolist(), "labels": labels, "unit": unit_of_columns(display.column_names)},
         "dead": np.flatnonzero((points[:, at] == 0).all(axis=0)).tolist(),  # bands without data: gaps in the lines
         "top": top,
         "lines": packed(np.round(32767 / top * points[:, at]), np.int16),
@@ -146,7 +153,7 @@ def _spread(kept: ArrayMatrix, point: _Array, weights: _Array, column: int, at: 
     return np.asarray(np.quantile(scaled[:, at], (0.1, 0.9), axis=0))
 
 
-def places_of_topics(points: _Array, steps: Sequence[Sequence[int]]) -> list[_Array]:
+def topic_positions(points: _Array, steps: Sequence[Sequence[int]]) -> list[_Array]:
     """Positions of the topics of every step in a plane, by classical scaling of their Jensen–Shannon distances."""
     totals = points.sum(axis=1, keepdims=True)
     laws = np.divide(points, totals, out=np.zeros_like(points), where=totals > 0)
@@ -156,10 +163,10 @@ def places_of_topics(points: _Array, steps: Sequence[Sequence[int]]) -> list[_Ar
             for j in ids:
                 if np.isnan(squares[i, j]):
                     squares[i, j] = squares[j, i] = _jensen_shannon(laws[i], laws[j])
-    return [_scaled_to_a_plane(squares[np.ix_(ids, ids)]) for ids in steps]
+    return [_classical_scaling(squares[np.ix_(ids, ids)]) for ids in steps]
 
 
-def _scaled_to_a_plane(squares: _Array) -> _Array:
+def _classical_scaling(squares: _Array) -> _Array:
     """Points in a plane whose squared distances approximate the given ones."""
     centre = np.eye(len(squares)) - 1.0 / len(squares)
     values, vectors = np.linalg.eigh(-0.5 * centre @ squares @ centre)

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix
 from ._text import clean, sentence
-from .drawn_anchors import cards, places_of_topics, words_that_name
-from .kept import Kept, keep
+from .display import Display, names_of_anchors
+from .drawn_anchors import cards, document_labels, topic_positions
 from .kinds import names_of_rows, sizes_of
-from .look import Look, names_of_anchors
+from .page_rows import PageRows, choose_page_rows
 from .pool import Pool
 from .scene import composite
 from .script import packed
@@ -36,7 +36,7 @@ def explorer_data(
     matrix: RowMatrix,
     pool: Pool,
     judged: tuple[ArrayMatrix, _Array],
-    look: Look,
+    display: Display,
     *,
     noun: str = "anchor",
     stability: Mapping[int, Any] | None = None,
@@ -52,7 +52,7 @@ def explorer_data(
         The anchors, from :func:`pool_of`.
     judged
         Rows drawn by their norms and weights, from ``rows_by_norm``: shares are estimated from them.
-    look
+    display
         How rows and columns are shown; its kind is not ``"auto"``.
     noun
         What an anchor is called.
@@ -60,28 +60,28 @@ def explorer_data(
         For each k how far the anchors move in other data; None if a served page requests this later.
     """
     points, chosen = pool.points, list(pool.chosen.values())
-    kept = keep(matrix, look, pool, rng, worst=stability is not None)
+    kept = choose_page_rows(matrix, display, pool, rng, worst=stability is not None)
     sampled = matrix.shape[0] > judged[0].shape[0]
     data: dict[str, Any] = {
-        "kind": look.kind,
+        "kind": display.kind,
         "noun": noun,
-        "rowNoun": _ROW_NOUNS.get(look.kind, "row"),
+        "rowNoun": _ROW_NOUNS.get(display.kind, "row"),
         "shape": list(matrix.shape),
-        "named": look.row_names is not None,
+        "named": display.row_names is not None,
         "sampled": sampled,
-        "anchors": _anchors(pool, look, kept),
+        "anchors": _anchors(pool, display, kept),
         "points": packed(pool.coordinates(points), np.float32),
-        "sizes": packed(sizes_of(points, look.kind), np.float64),
-        "rows": _rows(kept, pool, look),
+        "sizes": packed(sizes_of(points, display.kind), np.float64),
+        "rows": _rows(kept, pool, display),
         "steps": [_step(pool, k, judged, sampled, stability or {}) for k in pool.chosen],
     }
-    data |= cards(kept.sample, points, chosen, look)
-    if look.kind == "words":
-        for step, places in zip(data["steps"], places_of_topics(points, chosen), strict=True):
+    data |= cards(kept.sample, points, chosen, display)
+    if display.kind == "words":
+        for step, places in zip(data["steps"], topic_positions(points, chosen), strict=True):
             step["map"] = _rounded(places)
-    if kept.grid is not None and look.image is not None:
-        image = {"grid": list(kept.grid), "image": list(look.image), "order": look.order}
-        data["rows"] |= image | composite(kept.sample, look.column_names)
+    if kept.grid is not None and display.image is not None:
+        image = {"grid": list(kept.grid), "image": list(display.image), "order": display.order}
+        data["rows"] |= image | composite(kept.sample, display.column_names)
     return data
 
 
@@ -104,18 +104,18 @@ def _step(
     return step
 
 
-def _anchors(pool: Pool, look: Look, kept: Kept) -> list[dict[str, Any]]:
+def _anchors(pool: Pool, display: Display, kept: PageRows) -> list[dict[str, Any]]:
     """Row and name of every anchor in the page."""
-    words = words_that_name(kept.sample, pool.points, look)
+    words = document_labels(kept.sample, pool.points, display)
     found: dict[int, dict[str, Any]] = {}
     for k, ids in pool.chosen.items():
         step = pool.results[k]
-        for j, index, name in zip(ids, step, names_of_anchors(step, look), strict=True):
+        for j, index, name in zip(ids, step, names_of_anchors(step, display), strict=True):
             found.setdefault(j, {"row": index, "name": words[j] or name, "point": step.points is not None})
     return [found[at] for at in range(len(found))]
 
 
-def _rows(kept: Kept, pool: Pool, look: Look) -> dict[str, Any]:
+def _rows(kept: PageRows, pool: Pool, display: Display) -> dict[str, Any]:
     rows: dict[str, Any] = {
         "index": kept.indices.tolist(),
         "even": kept.even,
@@ -123,13 +123,13 @@ def _rows(kept: Kept, pool: Pool, look: Look) -> dict[str, Any]:
         "squares": packed(kept.rows.squared_norms() / pool.unit**2, np.float32),
         "coordinates": packed(pool.coordinates(kept.rows), np.float32),
     }
-    if look.row_names is not None:
-        rows["name"] = [clean(name, 80) for name in names_of_rows(look.row_names, kept.indices)]
-    if look.embedding is not None:
-        rows["place"] = packed(look.embedding[kept.indices], np.float32)
-    if look.texts is not None:
+    if display.row_names is not None:
+        rows["name"] = [clean(name, 80) for name in names_of_rows(display.row_names, kept.indices)]
+    if display.embedding is not None:
+        rows["place"] = packed(display.embedding[kept.indices], np.float32)
+    if display.texts is not None:
         width = max(40, min(400, _TEXTS // len(kept.indices)))
-        rows["text"] = [clean(look.texts[i], width) for i in kept.indices.tolist()]
+        rows["text"] = [clean(display.texts[i], width) for i in kept.indices.tolist()]
     return rows
 
 

@@ -19,13 +19,13 @@ from ..matrix.door import open_matrix
 from ..matrix.norm_draws import draw_rows, squared_frobenius_norm
 from ..rank import RankCurve, rank_curve
 from ._text import GIVEN, clean
+from .display import Display, display_of
 from .explorer import explorer_data
 from .held_back import HeldBack, explained_shares, hold_back
 from .kinds import heaviest_columns, names_of_rows, recognised, sizes_of
-from .look import Look, look_at
 from .pool import pool_of, results_for_every_k
+from .repeated import NestedRecomputed, Recomputed, stability_statements
 from .shares import Shares, rows_by_norm, shares_of
-from .steady import Again, NestedAgain, steadiness
 
 __all__ = ["Facts", "HeldBack", "Picture", "anchor_points", "curve_of", "gather"]
 
@@ -100,15 +100,15 @@ def gather(
     steps: Sequence[Anchors] | None = None,
     searched: bool = True,
     noun: str = "anchor",
-    again: Again | None = None,
+    again: Recomputed | None = None,
     seed: int | None = None,
     **shown: Any,
 ) -> Facts:
     """Gather the facts about ``A`` (anything :func:`fastanchors.open_matrix` opens) and its ``anchors``.
 
     Reads a few thousand rows for any size of ``A``, besides the norms of the rows of a plain matrix. See
-    :func:`fastanchors.report.write` for the parameters; ``shown`` are those of :func:`~.look.look_at`. If no solver
-    ``searched`` the rows for the anchors, as with topics, the search is not repeated. ``noun`` names an anchor.
+    :func:`fastanchors.report.write` for the parameters; ``shown`` are those of :func:`~.display.display_of`. If no
+    solver ``searched`` the rows for the anchors, as with topics, the search is not repeated. ``noun`` names an anchor.
 
     Parameters
     ----------
@@ -139,23 +139,23 @@ def gather(
     'made'
     """
     matrix = open_matrix(A, signed=True)
-    look = look_at(A, matrix, **shown)
+    display = display_of(A, matrix, **shown)
     m = matrix.shape[0]
     check_index(anchors.indices, m, name="anchor")
     rng = as_generator(seed)
     components = anchor_points(matrix, anchors)
     some = np.sort(rng.choice(m, min(m, _JUDGED), replace=False))
     sample = ArrayMatrix(matrix.rows(some))
-    if look.kind == "auto":
-        look = replace(look, kind=recognised(sample.data, look.column_names))
-    names, columns = look.row_names, look.column_names
-    lines = look.kind in ("spectra", "scene")
+    if display.kind == "auto":
+        display = replace(display, kind=recognised(sample.data, display.column_names))
+    names, columns = display.row_names, display.column_names
+    lines = display.kind in ("spectra", "scene")
     judged = rows_by_norm(matrix, _JUDGED, rng)
     pool = pool_of(matrix, steps or results_for_every_k(matrix, anchors, seed))
     if again is None and searched and anchors.solver != GIVEN:
-        again = NestedAgain(matrix, solver, rng)
-    stability = steadiness(pool, again, rng)
-    explored = explorer_data(matrix, pool, judged, look, noun=noun, stability=stability, rng=rng)
+        again = NestedRecomputed(matrix, solver, rng)
+    stability = stability_statements(pool, again, rng)
+    explored = explorer_data(matrix, pool, judged, display, noun=noun, stability=stability, rng=rng)
     return Facts(
         title=clean(title),
         shape=matrix.shape,
@@ -165,13 +165,13 @@ def gather(
         seed=seed,
         names=[explored["anchors"][j]["name"] for j in pool.chosen[len(anchors)]],
         named=names is not None,
-        kind=look.kind,
+        kind=display.kind,
         components=components,
         features=heaviest_columns(components, columns),
         column_names=[clean(name, 40) for name in columns] if columns is not None and lines else None,
         shares=shares_of(*judged, components, sampled=m > _JUDGED),
         own=_own(matrix, anchors),
-        picture=_picture(sample, some, components, look, rng),
+        picture=_picture(sample, some, components, display, rng),
         searched=searched,
         noun=noun,
         curve=_curve(matrix, anchors, rng) if curve is None and searched else curve,
@@ -201,17 +201,17 @@ def _picture(
     sample: ArrayMatrix,
     some: NDArray[np.intp],
     components: _Array,
-    look: Look,
+    display: Display,
     rng: np.random.Generator,
 ) -> Picture:
     at = np.sort(rng.choice(len(some), min(len(some), _PICTURED), replace=False))
     rows = ArrayMatrix(sample.rows(at))
-    mass = encode(rows.data, components).astype(np.float64) * sizes_of(components, look.kind)
+    mass = encode(rows.data, components).astype(np.float64) * sizes_of(components, display.kind)
     total = mass.sum(axis=1, keepdims=True)
     weights = np.divide(mass, total, out=np.zeros_like(mass), where=total > 0)
     shown = total.ravel() > 0
     leads = np.bincount(weights[shown].argmax(axis=1), minlength=len(components)) / max(1, int(shown.sum()))
-    chosen = names_of_rows(look.row_names, some[at][shown])
+    chosen = names_of_rows(display.row_names, some[at][shown])
     return Picture(weights[shown], explained_shares(rows, components)[shown], chosen, leads)
 
 

@@ -16,7 +16,7 @@ __all__ = ["KINDS", "check_kind", "heaviest_columns", "names_of_rows", "recognis
 
 KINDS = ("spectra", "scene", "words", "cells", "features")
 _TOP = 8  # heaviest features shown for an anchor
-_SMOOTH = 0.9  # correlation of neighbouring columns from which rows look like spectra
+_SMOOTH = 0.9  # correlation of neighbouring columns from which rows resemble spectra
 
 
 def check_kind(kind: str) -> None:
@@ -26,7 +26,7 @@ def check_kind(kind: str) -> None:
 
 
 def recognised(sample: Rows, column_names: Sequence[str] | None) -> str:
-    """The kind that some rows look like: spectra, words or features."""
+    """The kind that some rows resemble: spectra, words or features."""
     if _looks_spectral(sample, column_names):
         return "spectra"
     return "words" if _looks_like_words(sample, column_names) else "features"

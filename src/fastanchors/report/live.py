@@ -21,14 +21,14 @@ from ..matrix.contract import RowMatrix
 from ..solvers.fas import FAS
 from ..store.store import Store
 from ._text import clean
+from .display import Display, display_of
 from .explorer import explorer_data
 from .kinds import names_of_rows, recognised
-from .look import Look, look_at
 from .page import document
 from .pool import Pool, pool_of
+from .repeated import NestedRecomputed, stability_statements
 from .script import read
 from .shares import rows_by_norm
-from .steady import NestedAgain, steadiness
 
 __all__ = ["MOST", "RULES", "Session"]
 
@@ -55,7 +55,7 @@ class _Rows:
     """A snapshot of the rows, and the samples of them that all answers share."""
 
     matrix: RowMatrix
-    look: Look
+    display: Display
     judged: tuple[ArrayMatrix, Any]
 
 
@@ -65,7 +65,7 @@ class Session:
     Parameters
     ----------
     open_rows : callable
-        Opens the current rows and determines how they are shown (see :func:`~fastanchors.report.look.look_at`). A
+        Opens the current rows and determines how they are shown (see :func:`~fastanchors.report.display.display_of`). A
         store that it returns is closed when they have changed.
     signature : callable
         Returns a value that changes if the rows change; called often.
@@ -131,7 +131,7 @@ class Session:
             _, pool = self._answer(k, rule)
             matrix = self._present().matrix
         rng = as_generator(self._seed)
-        return {"steps": steadiness(pool, NestedAgain(matrix, None, rng), rng)}
+        return {"steps": stability_statements(pool, NestedRecomputed(matrix, None, rng), rng)}
 
     def row(self, index: int, k: int, rule: str) -> dict[str, Any]:
         """One row in the format of the page: name, squared norm, coordinates."""
@@ -143,8 +143,8 @@ class Session:
             block = ArrayMatrix(rows.matrix.rows([index]))
             return {
                 "index": index,
-                "name": names_of_rows(rows.look.row_names, [index])[0],
-                "text": None if rows.look.texts is None else clean(rows.look.texts[index], 400),
+                "name": names_of_rows(rows.display.row_names, [index])[0],
+                "text": None if rows.display.texts is None else clean(rows.display.texts[index], 400),
                 "square": float(block.squared_norms()[0]) / pool.unit**2,
                 "coordinates": pool.coordinates(block)[0].tolist(),
             }
@@ -159,7 +159,7 @@ class Session:
         found: list[int] = []
         with self._lock:
             rows = self._present()
-            names, m = rows.look.row_names, rows.matrix.shape[0]
+            names, m = rows.display.row_names, rows.matrix.shape[0]
             if sought.isascii() and sought.isdigit() and int(sought[:18]) < m:
                 exact.append(int(sought[:18]))
             searched, end = m, time.monotonic() + _PATIENCE
@@ -200,11 +200,11 @@ class Session:
                 carry_over(self._rows[1].matrix, matrix)
             self._close_rows()
             rng = as_generator(self._seed)
-            look = look_at(matrix, matrix, **shown)
-            if look.kind == "auto":
+            display = display_of(matrix, matrix, **shown)
+            if display.kind == "auto":
                 some = np.sort(rng.choice(matrix.shape[0], min(matrix.shape[0], _JUDGED), replace=False))
-                look = replace(look, kind=recognised(matrix.rows(some), look.column_names))
-            self._rows = self._revision, _Rows(matrix, look, rows_by_norm(matrix, _JUDGED, rng))
+                display = replace(display, kind=recognised(matrix.rows(some), display.column_names))
+            self._rows = self._revision, _Rows(matrix, display, rows_by_norm(matrix, _JUDGED, rng))
         return self._rows[1]
 
     def _answer(self, k: int, rule: str) -> tuple[dict[str, Any], Pool]:
@@ -233,7 +233,7 @@ class Session:
             most = error.rank
             steps = solver.seek(matrix, self._sizes(most, rule), rng=self._seed)
         pool = pool_of(matrix, steps)
-        data = explorer_data(matrix, pool, rows.judged, rows.look, rng=as_generator(self._seed))
+        data = explorer_data(matrix, pool, rows.judged, rows.display, rng=as_generator(self._seed))
         if most < k:
             data["note"] = f"These rows have no more than {most} independent anchors."
         return data, pool

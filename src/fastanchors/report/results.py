@@ -74,7 +74,7 @@ def write_topics(
             f"the topics are of {len(topics.mixtures)} documents × {topics.topics.shape[1]} words, "
             f"the counts are {matrix.shape[0]} × {matrix.shape[1]}"
         )
-    again = _TopicsAgain(open_matrix(counts, name="counts"), topics.vocabulary, as_generator(seed))
+    again = _RecomputedTopics(open_matrix(counts, name="counts"), topics.vocabulary, as_generator(seed))
     anchors = _topic_anchors(
         topics, _most_typical(topics.mixtures), "topics are estimates from the words that occur together"
     )
@@ -106,7 +106,7 @@ def _topic_anchors(topics: Topics, rows: NDArray[np.intp], how: str) -> Anchors:
 _Found = TypeVar("_Found", Topics, Unmixing)
 
 
-class _FoundAgain(ABC, Generic[_Found]):
+class _RecomputedResult(ABC, Generic[_Found]):
     """Computes the result of an application again: from some of the rows, and for smaller numbers."""
 
     noun: ClassVar[str]  # of the rows
@@ -148,7 +148,7 @@ class _FoundAgain(ABC, Generic[_Found]):
                 yield self._anchors(found, how)
 
 
-class _TopicsAgain(_FoundAgain[Topics]):
+class _RecomputedTopics(_RecomputedResult[Topics]):
     noun = "documents"
 
     def __init__(self, counts: RowMatrix, vocabulary: Sequence[str] | None, rng: np.random.Generator) -> None:
@@ -232,7 +232,7 @@ def write_unmixing(
     """
     cube = result.cube
     pixels = _Pixels(cube.pixels, result.left_out, cube.wavelengths)
-    again = _MaterialsAgain(pixels, result, as_generator(seed))
+    again = _RecomputedMaterials(pixels, result, as_generator(seed))
     anchors = _materials(result, result.anchors, _HOW[result.method])
     facts = gather(
         pixels,
@@ -258,7 +258,7 @@ def _materials(result: Unmixing, rows: NDArray[np.intp], how: str) -> Anchors:
     return Anchors(rows, "unmix", Cost(), result.seconds, certificate, names=names, points=result.endmembers)
 
 
-class _MaterialsAgain(_FoundAgain[Unmixing]):
+class _RecomputedMaterials(_RecomputedResult[Unmixing]):
     noun = "pixels"
 
     def __init__(self, pixels: RowMatrix, result: Unmixing, rng: np.random.Generator) -> None:

@@ -81,7 +81,7 @@ class ExplorerServer(ThreadingHTTPServer):
         with self._lock:
             self._waiting[request] = time.monotonic() + _SECONDS
             if len(self._waiting) > _AT_ONCE:
-                _hang_up(self._waiting.popitem(last=False)[0])
+                _disconnect(self._waiting.popitem(last=False)[0])
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
@@ -90,22 +90,22 @@ class ExplorerServer(ThreadingHTTPServer):
         with self._lock:
             for request in [each for each, until in self._waiting.items() if until < now]:
                 del self._waiting[request]
-                _hang_up(request)
+                _disconnect(request)
 
-    def has_asked(self, request: Any) -> None:
+    def request_complete(self, request: Any) -> None:
         """Remove the time limit of a connection: its request has arrived, or it was closed."""
         with self._lock:
             self._waiting.pop(request, None)
 
     def shutdown_request(self, request: Any) -> None:
-        self.has_asked(request)
+        self.request_complete(request)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore errors of clients that disconnected."""
 
 
-def _hang_up(request: socket.socket) -> None:
+def _disconnect(request: socket.socket) -> None:
     with contextlib.suppress(OSError):
         request.shutdown(socket.SHUT_RDWR)
 
@@ -116,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = f"fastanchors/{__version__}", ""
 
     def do_GET(self) -> None:
-        self.server.has_asked(self.connection)
+        self.server.request_complete(self.connection)
         try:
             self._check()
             kind, text = self._answer(self.path)

@@ -20,7 +20,7 @@ from ..io.scratch import scratch_in
 from ..matrix.contract import Rows
 from ..sampling.row_block import Block
 from .arrays_file import write_arrays
-from .build_directory import appear, hold, new_folder, remove_dead_builds, restore
+from .build_directory import hold, new_folder, publish, remove_dead_builds, restore
 from .files import absolute, check_platform, disk_errors
 from .journal import Journal
 from .manifest import Manifest, Shard
@@ -121,7 +121,7 @@ def build(
                 with disk_errors(target, "create"):
                     job.complete()
             with disk_errors(target, "create"):
-                appear(folder, target, old)
+                publish(folder, target, old)
         finally:
             lock.release()
             shutil.rmtree(folder, ignore_errors=True)  # an unfinished store, or the one that was replaced

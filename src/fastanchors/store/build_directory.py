@@ -21,7 +21,7 @@ from ..io.scratch import SCRATCH
 from .files import WriterLock, disk_errors, exchange, sync_directory
 from .manifest import Manifest
 
-__all__ = ["appear", "hold", "new_folder", "remove_dead_builds", "restore"]
+__all__ = ["hold", "new_folder", "publish", "remove_dead_builds", "restore"]
 
 _ATTEMPTS = 100
 _OURS = re.compile(
@@ -107,7 +107,7 @@ def new_folder(target: Path) -> tuple[Path, WriterLock]:
     raise AssertionError
 
 
-def appear(folder: Path, target: Path, old: WriterLock | None) -> None:
+def publish(folder: Path, target: Path, old: WriterLock | None) -> None:
     """Rename the finished store to its target in one step; a store that it replaces is left in ``folder``."""
     sync_directory(folder)
     try:

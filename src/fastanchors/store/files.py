@@ -26,6 +26,7 @@ __all__ = [
     "absolute",
     "check_platform",
     "create_file",
+    "directory_id",
     "disk_error",
     "disk_errors",
     "exchange",
@@ -33,7 +34,6 @@ __all__ = [
     "remove_file",
     "replace_file",
     "sync_directory",
-    "which_directory",
 ]
 
 _REASONS = {
@@ -81,7 +81,7 @@ def disk_error(path: Path, doing: str, error: OSError) -> StoreError:
     return StoreError(f"cannot {doing} {path}: {reason}; what was committed before is intact")
 
 
-def which_directory(path: Path) -> tuple[int, int] | None:
+def directory_id(path: Path) -> tuple[int, int] | None:
     """Device and inode of the directory, to detect that it was replaced; None if it does not exist."""
     try:
         there = os.stat(path)

@@ -32,7 +32,7 @@ from ..sampling.gather import is_range
 from ..sampling.row_block import Block
 from ..sampling.write_log import Entries, WriteLog, joined
 from .compact import compact, moved_on, remove_leftovers, worth_compacting
-from .files import absolute, check_platform, disk_error, disk_errors, remove_file, sync_directory, which_directory
+from .files import absolute, check_platform, directory_id, disk_error, disk_errors, remove_file, sync_directory
 from .journal import read_journal
 from .manifest import Manifest
 from .mapped_matrix import MappedMatrix
@@ -131,10 +131,10 @@ class Store(SampleDelegate, SidecarHost):
     def _load(self) -> None:
         """Map the newest generation and replay its journal; retry if it is compacted or replaced meanwhile."""
         for attempt in range(_ATTEMPTS):
-            place, manifest = which_directory(self.path), Manifest.read(self.path)
+            place, manifest = directory_id(self.path), Manifest.read(self.path)
             try:
                 self._map(manifest)
-                if which_directory(self.path) == place:
+                if directory_id(self.path) == place:
                     return
             except FileNotFoundError as error:
                 if Manifest.read(self.path) == manifest:

@@ -18,13 +18,13 @@ from ..matrix.contract import RowMatrix
 from ._text import clean
 from .kinds import check_kind, names_of_rows
 
-__all__ = ["Look", "look_at", "names_of_anchors", "shown_by_file"]
+__all__ = ["Display", "display_of", "display_options_of_file", "names_of_anchors"]
 
 _EMBEDDINGS = ("X_umap", "X_tsne", "X_draw_graph_fa", "X_phate", "X_pca")  # of AnnData, best first
 
 
 @dataclass(frozen=True)
-class Look:
+class Display:
     """What is known about the rows and columns besides their values.
 
     Attributes
@@ -75,7 +75,7 @@ class PixelNames(Sequence[str]):
         return (f"pixel ({line}, {column})" for column in range(width) for line in range(height))
 
 
-def look_at(
+def display_of(
     source: Any,
     matrix: RowMatrix,
     *,
@@ -87,7 +87,7 @@ def look_at(
     embedding: ArrayLike | None = None,
     texts: Sequence[str] | None = None,
     named_anchors: bool = False,
-) -> Look:
+) -> Display:
     """The given options, completed from the source: names, and the embedding of an AnnData object."""
     check_kind(kind)
     m = matrix.shape[0]
@@ -103,7 +103,7 @@ def look_at(
     if kind == "auto" and image is not None:
         kind = "scene"
     names = matrix.row_names if row_names is None else row_names
-    return Look(
+    return Display(
         kind=kind,
         row_names=PixelNames(image, order) if names is None and image is not None else names,
         column_names=matrix.column_names if column_names is None else column_names,
@@ -115,14 +115,14 @@ def look_at(
     )
 
 
-def names_of_anchors(anchors: Anchors, look: Look) -> list[str]:
+def names_of_anchors(anchors: Anchors, display: Display) -> list[str]:
     """The names of the anchors if they have any, else those of their rows."""
-    if anchors.names is not None and (look.named_anchors or look.row_names is None):
+    if anchors.names is not None and (display.named_anchors or display.row_names is None):
         return [clean(name) or f"row {i:,}" for i, name in zip(anchors, anchors.names, strict=True)]
-    return names_of_rows(look.row_names, anchors.indices)
+    return names_of_rows(display.row_names, anchors.indices)
 
 
-def shown_by_file(path: Path, scene: SceneInfo | None, rows: int) -> dict[str, Any]:
+def display_options_of_file(path: Path, scene: SceneInfo | None, rows: int) -> dict[str, Any]:
     """Display options stored in a file: the shape of the image whose pixels are its rows, or the embedding of cells."""
     if scene is not None and scene.shape is not None and scene.shape[0] * scene.shape[1] == rows:
         return {"kind": "scene", "image": scene.shape, "order": scene.order}

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix
+from .display import Display
 from .held_back import explained_shares
-from .look import Look
 from .pool import Pool
 
-__all__ = ["Kept", "keep"]
+__all__ = ["PageRows", "choose_page_rows"]
 
 _NUMBERS = 160_000  # coordinates of rows in the page, 4 bytes each
 _WEIGHTS = 200_000  # weights that the page computes for one number of anchors
@@ -27,7 +27,7 @@ _Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Kept:
+class PageRows:
     """Rows stored in the page.
 
     Attributes
@@ -56,7 +56,9 @@ class Kept:
         return ArrayMatrix(self.rows.rows(np.arange(self.even)))
 
 
-def keep(matrix: RowMatrix, look: Look, pool: Pool, rng: np.random.Generator, *, worst: bool = True) -> Kept:
+def choose_page_rows(
+    matrix: RowMatrix, display: Display, pool: Pool, rng: np.random.Generator, *, worst: bool = True
+) -> PageRows:
     """Choose the rows: the more directions the basis has, the fewer rows fit into the page.
 
     Parameters
@@ -67,20 +69,20 @@ def keep(matrix: RowMatrix, look: Look, pool: Pool, rng: np.random.Generator, *,
     m = matrix.shape[0]
     room = max(_FEWEST, min(_NUMBERS // len(pool.basis), _WEIGHTS // max(pool.chosen)))
     grid = None
-    if look.image is None:
+    if display.image is None:
         indices = np.sort(rng.choice(m, min(m, _ROWS, room), replace=False))
     else:
-        ys, xs = _grid(look.image, min(_PIXELS, room))
-        indices = np.ravel_multi_index(np.meshgrid(ys, xs, indexing="ij"), look.image, order=look.order).ravel()
+        ys, xs = _grid(display.image, min(_PIXELS, room))
+        indices = np.ravel_multi_index(np.meshgrid(ys, xs, indexing="ij"), display.image, order=display.order).ravel()
         grid = len(ys), len(xs)
     if not worst or len(indices) == m:
-        return Kept(indices, ArrayMatrix(matrix.rows(indices)), len(indices), grid)
+        return PageRows(indices, ArrayMatrix(matrix.rows(indices)), len(indices), grid)
     k = max(pool.chosen)
     far, searched = _worst(matrix, pool.points[pool.chosen[k]], rng)
     others = [*pool.results[k].indices[:_ANCHORS].tolist(), *far.tolist()]
     more = np.setdiff1d(others, indices).astype(np.intp)
     every = np.concatenate([indices, more])
-    return Kept(every, ArrayMatrix(matrix.rows(every)), len(indices), grid, searched)
+    return PageRows(every, ArrayMatrix(matrix.rows(every)), len(indices), grid, searched)
 
 
 def _grid(image: tuple[int, int], room: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

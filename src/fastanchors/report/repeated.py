@@ -21,7 +21,7 @@ from ..matrix.contract import RowMatrix, Rows
 from ..solvers.spa import SPA
 from .pool import Pool
 
-__all__ = ["Again", "NestedAgain", "stability_of", "steadiness"]
+__all__ = ["NestedRecomputed", "Recomputed", "stability_of", "stability_statements"]
 
 _ALL = 6000  # rows up to which all take part
 _ENTRIES = 1 << 25  # limit of the entries of dense rows that take part
@@ -29,7 +29,7 @@ _ENTRIES = 1 << 25  # limit of the entries of dense rows that take part
 _Array = NDArray[np.float64]
 
 
-class Again(Protocol):
+class Recomputed(Protocol):
     """Computes anchors again from some of the rows."""
 
     def rows(self, k: int) -> NDArray[np.intp]:
@@ -39,7 +39,7 @@ class Again(Protocol):
         """The points of k anchors of those rows, for several k; None if there are no anchors."""
 
 
-class NestedAgain:
+class NestedRecomputed:
     """For nested anchors, where the first k are the answer for k: one search gives all."""
 
     def __init__(self, matrix: RowMatrix, solver: Any, rng: np.random.Generator) -> None:
@@ -82,7 +82,9 @@ def stability_of(anchors: Anchors) -> dict[str, Any] | None:
     return {"statement": found.statement, "verdicts": list(found.verdicts), "support": found.support.tolist()}
 
 
-def steadiness(pool: Pool, again: Again | None, rng: np.random.Generator) -> dict[int, dict[str, Any] | None]:
+def stability_statements(
+    pool: Pool, again: Recomputed | None, rng: np.random.Generator
+) -> dict[int, dict[str, Any] | None]:
     """For every number of anchors a statement, a verdict for each anchor, and the rows that support it if known.
 
     Parameters
@@ -98,7 +100,7 @@ def steadiness(pool: Pool, again: Again | None, rng: np.random.Generator) -> dic
 
 
 def _in_halves(
-    pool: Pool, ks: Sequence[int], again: Again, rng: np.random.Generator
+    pool: Pool, ks: Sequence[int], again: Recomputed, rng: np.random.Generator
 ) -> dict[int, dict[str, Any] | None]:
     """Anchors computed from two halves of the rows, compared with those of all rows."""
     some = rng.permutation(again.rows(max(ks)))
