@@ -70,7 +70,7 @@ def seconds(function, repeat=1):
 def measure_build(A, path, table):
     tocsc = seconds(lambda: A.tocsc())
     with AnonymousMemory() as memory:
-        build = seconds(lambda: fa.build(A, path, extras=()).close())
+        build = seconds(lambda: fa.build(A, path, sidecars=()).close())
     size = sum(file.stat().st_size for file in path.iterdir())
     content = np.ones(size // 8)
     write = seconds(lambda: np.save(path.with_name("peer.npy"), content))
@@ -154,7 +154,7 @@ def main():
     try:
         path = folder / "store"
         A = make_matrix(rows, np.random.default_rng(0))
-        fa.build(A[:1000], path, extras=()).close()  # compiles
+        fa.build(A[:1000], path, sidecars=()).close()  # compiles
         shutil.rmtree(path)
         measure_build(A, path, table)
         table.append(("open", f"{1e3 * seconds(lambda: fa.open(path).close(), 20):.1f} ms", "", "", "< 50 ms"))
