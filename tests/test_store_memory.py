@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
+from fastanchors.errors import StoreError
 from fastanchors.store import mapped_matrix
 
 LIMIT = 1 << 22
@@ -90,6 +92,43 @@ def test_moved_blocks_are_the_same_matrix(tmp_path, sparse, normalize, monkeypat
     with fa.open(tmp_path / "s") as S:
         np.testing.assert_array_equal(S.raw(*np.indices(A.shape)), A)
     fa.verify(tmp_path / "s")
+
+
+def test_a_block_moves_to_a_scratch_file_once(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    A = sp.random_array((20_000, 40), density=0.3, rng=rng, format="csr")
+    moved = []
+    move = mapped_matrix.MappedMatrix._moved
+    monkeypatch.setattr(
+        mapped_matrix.MappedMatrix, "_moved", lambda self, block: (moved.append(1), move(self, block))[1]
+    )
+    with fa.build(A, tmp_path / "s", memory_limit=LIMIT, sidecars=()) as S:
+        rows = np.repeat(np.arange(20_000), np.diff(A.indptr))
+        for _ in range(20):
+            some = rng.integers(0, A.nnz, 2000)
+            A.data[some] = rng.random(2000)
+            S.update(rows[some], A.indices[some], A.data[some])
+        assert 0 < len(moved) <= len(S._blocks)
+        np.testing.assert_array_equal(S.raw(rows, A.indices), A.data)
+        S.check()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_does_not_read_what_its_parent_is_changing(tmp_path):
+    with fa.build(np.random.default_rng(0).random((2000, 40)), tmp_path / "s", memory_limit=LIMIT) as S:
+        S._matrix._limit = 1 << 18
+        for _ in range(3):
+            S.update(np.arange(0, 2000, 5), np.zeros(400, int), np.full(400, 0.5))
+        child = os.fork()
+        if not child:
+            try:
+                S.row_norm([0])
+            except StoreError as error:
+                os._exit(7 if "open it again" in str(error) else 8)
+            os._exit(9)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert S.raw([0], [0]) == [0.5]
 
 
 def test_a_compaction_leaves_no_crumbs(tmp_path):

@@ -72,18 +72,18 @@ def _crc(flat: NDArray[np.uint8]) -> int:
     return crc
 
 
-def map_arrays(folder: Path, description: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """The arrays of a file, mapped copy-on-write: changes stay in this process.
+def map_arrays(folder: Path, description: Mapping[str, Any], *, shared: bool = False) -> dict[str, NDArray[Any]]:
+    """The arrays of a file, mapped copy-on-write: changes stay in this process. With ``shared`` they go to the file.
 
     Raises ``FileNotFoundError`` if the file does not exist any more (a compaction replaced it).
     """
     path = folder / description["file"]
     try:
-        content = _map(path)
+        content = _map(path, shared)
     except OSError as error:
         if error.errno != errno.EMFILE or not _allow_more_files():
             raise
-        content = _map(path)
+        content = _map(path, shared)
     size = len(content)
     if size != description["bytes"]:
         raise CorruptStoreError(
@@ -102,10 +102,11 @@ def map_arrays(folder: Path, description: Mapping[str, Any]) -> dict[str, NDArra
     return arrays
 
 
-def _map(path: Path) -> Any:
-    with open_file(path) as file:
+def _map(path: Path, shared: bool) -> Any:
+    with open_file(path, write=shared) as file:
         size = os.fstat(file.fileno()).st_size
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if size else bytearray()
+        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+        return mmap.mmap(file.fileno(), 0, access=access) if size else bytearray()
 
 
 def _allow_more_files() -> bool:

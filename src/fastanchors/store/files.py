@@ -90,10 +90,11 @@ def directory_id(path: Path) -> tuple[int, int] | None:
     return there.st_dev, there.st_ino
 
 
-def open_file(path: Path) -> BinaryIO:
-    """Open a file of a store for reading; raises unless it is a regular file (not a link or a pipe)."""
+def open_file(path: Path, *, write: bool = False) -> BinaryIO:
+    """Open a file of a store to read it, or to change it too; it must be a regular file (not a link or a pipe)."""
+    access = os.O_RDWR if write else os.O_RDONLY
     try:
-        descriptor = os.open(path, os.O_RDONLY | CLOSE_ON_EXEC | NO_LINKS | NO_WAIT)
+        descriptor = os.open(path, access | CLOSE_ON_EXEC | NO_LINKS | NO_WAIT)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise CorruptStoreError(f"{path} is a symbolic link; the files of a store must be regular files") from None
@@ -101,7 +102,7 @@ def open_file(path: Path) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise CorruptStoreError(f"{path} is not a regular file")
-    return os.fdopen(descriptor, "rb")
+    return os.fdopen(descriptor, "r+b" if write else "rb")
 
 
 def create_file(path: Path) -> BinaryIO:

@@ -1,18 +1,21 @@
 """A sample matrix whose blocks are mapped from files, with a limit on the memory of changed pages.
 
 A write to a mapped block copies the pages it touches, about ten per entry. If the copies would exceed half of the
-memory limit, the changed blocks are written to scratch files and mapped from there, so that the system can drop and
-reload their pages. The files of the store do not change. Scratch files are unlinked at once, so they disappear with the
-process.
+memory limit, the blocks with most of them are written to scratch files. From then on writes to these blocks go to the
+file, and the system can drop and reload their pages: a block moves once. The files of the store do not change. Scratch
+files are unlinked at once, so they disappear with the process.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from .._maps import release_freed, release_pages
+from ..errors import StoreError
 from ..io.scratch import scratch_folder, scratch_in
+from ..sampling.access_guard import Reading
 from ..sampling.matrix import SampleMatrix
 from ..sampling.row_block import Block
 from ..sampling.segment_trees import Array
@@ -39,6 +42,7 @@ class MappedMatrix(SampleMatrix):
 
     _folder: Path | None
     _limit: int
+    _process: int | None = None  # the one that has blocks in scratch files, which a fork would share
 
     @classmethod
     def of(cls, blocks: list[Block], normalize: Any, folder: Path | None, memory_limit: int) -> MappedMatrix:
@@ -51,10 +55,18 @@ class MappedMatrix(SampleMatrix):
 
     def _set_blocks(self, blocks: list[Block]) -> None:
         known = {id(block): size for block, size in getattr(self, "_dirty", {}).values()}
+        moved = {id(block) for block in getattr(self, "_moved_blocks", ())}
         super()._set_blocks(blocks)
         self._dirty: dict[int, tuple[Block, int]] = {  # changed bytes of the blocks that remain
             b: (block, known[id(block)]) for b, block in enumerate(blocks) if id(block) in known
         }
+        self._moved_blocks = [block for block in blocks if id(block) in moved]
+
+    def reading(self) -> Reading:
+        """As in :class:`SampleMatrix`; refused in a fork of the process that writes to scratch files."""
+        if self._process is not None and self._process != os.getpid():
+            raise StoreError("this store is being changed in the parent process; open it again in the new process")
+        return super().reading()
 
     def _write(self, i: Array, j: Array, x: Array) -> None:
         """Write validated entries block by block, a bounded number at a time."""
@@ -71,18 +83,21 @@ class MappedMatrix(SampleMatrix):
     def _write_to(self, b: int, i: Array, j: Array, x: Array) -> None:
         block = self._held[b]
         size, entries = block.nbytes, block.entries
-        expected = self._changed(b) + min(len(i) * DIRTY_BYTES, size)
-        if sum(size for other, (_, size) in self._dirty.items() if other != b) + expected > self._limit:
-            self._spill(keep=b)
+        expected = self._changed(b) + (0 if self._is_moved(block) else min(len(i) * DIRTY_BYTES, size))
+        if self.changed_bytes - self._changed(b) + expected > self._limit:
+            self._make_room(self._limit - expected, keep=b)
         block.write(i, j, x)
         # New entries are in memory, and with many of them the whole block was rebuilt in memory.
         changed = min(expected, size)
         if block.entries is not entries:
             changed = size
             release_pages(entries)
-        self._dirty[b] = block, changed + max(0, block.nbytes - size)
-        if self._dirty[b][1] > self._limit:
-            self._spill()
+            self._moved_blocks = [other for other in self._moved_blocks if other is not block]
+        changed += max(0, block.nbytes - size)
+        if changed:
+            self._dirty[b] = block, changed
+        if changed > self._limit:
+            self._make_room(0)
 
     @property
     def changed_bytes(self) -> int:
@@ -92,18 +107,29 @@ class MappedMatrix(SampleMatrix):
     def _changed(self, b: int) -> int:
         return self._dirty[b][1] if b in self._dirty else 0
 
-    def _spill(self, keep: int | None = None) -> None:
-        """Move changed blocks to scratch files."""
-        for b in [b for b in self._dirty if b != keep]:
+    def _is_moved(self, block: Block) -> bool:
+        return any(other is block for other in self._moved_blocks)
+
+    def _make_room(self, most: int, keep: int | None = None) -> None:
+        """Move changed blocks to scratch files, the most changed first, until ``most`` changed bytes are left."""
+        others = sorted((b for b in self._dirty if b != keep), key=self._changed, reverse=True)
+        left = sum(self._changed(b) for b in others)
+        for b in others:
+            if left <= most:
+                break
+            left -= self._changed(b)
             self._held[b] = self._moved(self._held[b])
+            self._moved_blocks.append(self._held[b])
             del self._dirty[b]
         release_freed()
 
     def _moved(self, block: Block) -> Block:
-        """The same block, rebuilt if necessary, mapped from an unlinked file."""
+        """The same block, rebuilt if necessary, mapped from an unlinked file that takes its changes."""
         assert self._folder is not None
         fresh = block if block.pristine else block.rebuilt()
         with disk_errors(self._folder, "write to"), scratch_in(self._folder), scratch_folder() as name:
-            arrays = map_arrays(Path(name), write_arrays(Path(name, "block.bin"), fresh.arrays(), durable=False))
+            description = write_arrays(Path(name, "block.bin"), fresh.arrays(), durable=False)
+            arrays = map_arrays(Path(name), description, shared=True)
+        self._process = os.getpid()
         release_pages(block.entries)  # the names of the rows keep its map, but not the pages that writes have changed
         return type(fresh).from_arrays(arrays, fresh.shape, l1=fresh.l1)
