@@ -89,5 +89,5 @@ def test_plot(X, anchors):
     assert len(anchors.plot().patches) == 3  # the residuals
     for source in (pd.DataFrame(X), sp.csr_array(X), fa.SampleMatrix(X, normalize=None)):
         np.testing.assert_allclose(anchors.plot(source).lines[1].get_ydata(), X[anchors[1]])
-    with pytest.raises(InvalidInputError, match="give the matrix"):
+    with pytest.raises(InvalidInputError, match="pass the matrix"):
         dataclasses.replace(anchors, residuals=None).plot()

@@ -89,7 +89,7 @@ def test_rays_and_zero_rows():
 
 def test_refusals(monkeypatch):
     A = np.random.default_rng(0).random((30, 5))
-    with pytest.raises(RankError, match="all rows are zero"):
+    with pytest.raises(RankError, match="every row of A is zero"):
         fa.AroraLP().seek(np.zeros((3, 2)), 1)
     with pytest.raises(RankError, match="only 1 distinct"):
         fa.AroraLP().seek(np.ones((3, 2)), 2)

@@ -247,7 +247,7 @@ def test_report_of_a_result_whose_data_have_moved(place, tmp_path):
     call("seek", tmp_path / "a.npy", "-k", 3, "--out", tmp_path / "r.json")
     (tmp_path / "a.npy").rename(tmp_path / "b.npy")
     refused = call("report", tmp_path / "r.json", "-o", tmp_path / "r.html", ok=False)
-    assert "say where with --data" in str(refused.exception)
+    assert "pass their path with --data" in str(refused.exception)
     call("report", tmp_path / "r.json", "--data", tmp_path / "b.npy", "-o", tmp_path / "r.html")
     assert (tmp_path / "r.html").exists()
 

@@ -479,7 +479,7 @@ def test_a_block_of_another_length_than_declared_is_named(tmp_path):
         lambda: fa.SPA().seek(X, 3),
         lambda: fa.encode(X, A[:3]).compute(),
     ):
-        with pytest.raises(fa.errors.InvalidInputError, match="block 1 has 250 rows, where its chunks say 300"):
+        with pytest.raises(fa.errors.InvalidInputError, match="block 1 has 250 rows, but its chunk size is 300"):
             door()
     assert list(tmp_path.iterdir()) == []
 

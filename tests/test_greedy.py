@@ -246,7 +246,7 @@ def test_single_precision_is_left_where_it_does_not_hold_the_squares():
         look = Reader(open_matrix((A * np.float32(scale)).astype(np.float32)))
         assert not look.single
         assert successive_projection(look, 5).indices == expected
-    with pytest.raises(InvalidInputError, match=r"A\[\d+\] is too large to be squared"):
+    with pytest.raises(InvalidInputError, match=r"squared norm of A\[\d+\] overflows"):
         Reader(open_matrix(A.astype(float) * 1e300))
 
 

@@ -118,7 +118,7 @@ def test_zero_rows_are_never_anchors() -> None:
     found = find_anchors(kept(X), 5)
     assert found is not None
     assert not np.any(found.indices % 7 == 0)
-    with pytest.raises(InvalidInputError, match="every row is zero"):
+    with pytest.raises(InvalidInputError, match="every row of A is zero"):
         kept(np.zeros((5, 4)))
 
 

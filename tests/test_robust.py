@@ -126,7 +126,7 @@ def test_nothing_left_is_said():
 
 
 def test_bad_options_are_named():
-    with pytest.raises(InvalidInputError, match="robust must be None or one of 'neighbours', 'average', 'median'"):
+    with pytest.raises(InvalidInputError, match="robust must be one of 'neighbours', 'average', 'median'"):
         fa.SPA(robust="nearest")
     with pytest.raises(InvalidTypeError, match="robust must be None, a name or a Robust, got int"):
         fa.SPA(robust=3)

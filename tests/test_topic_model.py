@@ -85,10 +85,10 @@ def test_texts_vectorisers_and_frames(texts, corpus):
     np.testing.assert_allclose(weighted.transform(texts[:3]), counted.transform(texts[:3]))
     frame = pd.DataFrame(corpus.A[:300].toarray(), columns=corpus.vocabulary)
     assert fa.apps.topics(frame, 4).vocabulary == corpus.vocabulary
-    with pytest.raises(fa.errors.InvalidTypeError, match="document 1 is no text but a float"):
+    with pytest.raises(fa.errors.InvalidTypeError, match="document 1 is not text but float"):
         fa.TopicModel(2).fit(["a text", float("nan")])
     for wrong in ([None, "a text"], [float("nan"), "a text"]):
-        with pytest.raises(fa.errors.InvalidTypeError, match="document 0 is no text"):
+        with pytest.raises(fa.errors.InvalidTypeError, match="document 0 is not text"):
             own.transform(wrong)
     with pytest.raises(fa.errors.InvalidInputError, match="the list is empty"):
         fa.apps.topics([], 2)
@@ -251,7 +251,7 @@ def test_what_is_no_vectoriser_or_no_column_is_told(texts):
     hashed = HashingVectorizer(n_features=512, alternate_sign=False, norm=None)
     assert fa.apps.topics(texts, 2, vectorizer=hashed).topics.shape == (2, 512)
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(fa.errors.InvalidTypeError, match="give the column that holds them"):
+    with pytest.raises(fa.errors.InvalidTypeError, match="pass the column that holds them"):
         fa.apps.topics(pandas.DataFrame({"id": ["a", "b", "c"], "body": texts[:3]}), 2)
 
 
@@ -264,7 +264,7 @@ def test_a_saved_model_is_the_same_again(tmp_path, corpus):
     assert again.words(5) == model.words(5)
     assert again.documents is None
     (tmp_path / "cut.npz").write_bytes((tmp_path / "m.npz").read_bytes()[:-100])
-    with pytest.raises(fa.errors.StoreError, match="no topic model"):
+    with pytest.raises(fa.errors.StoreError, match="not a topic model"):
         fa.apps.load_topics(tmp_path / "cut.npz")
 
 

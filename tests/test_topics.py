@@ -131,7 +131,7 @@ def test_documents_sampled_for_the_directions_give_nearly_the_same_points(corpus
 
 
 def test_more_topics_than_documents_are_refused_at_once(corpus):
-    with pytest.raises(fa.errors.RankError, match="has rank at most 596, below k = 5000; ask for k=596 or fewer"):
+    with pytest.raises(fa.errors.RankError, match="has rank at most 596, below k = 5000; use k ≤ 596"):
         fa.apps.topics(corpus.A, 5000)
 
 

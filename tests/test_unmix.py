@@ -97,7 +97,7 @@ def test_selection_is_a_known_rule_and_goes_without_a_method():
     made = fa.datasets.hyperspectral(12, 10, 30, 3, rng=0)
     with pytest.raises(fa.errors.InvalidInputError, match="selection must be one of 'auto', 'spa'"):
         fa.apps.unmix(made.cube, 3, selection="best")
-    with pytest.raises(fa.errors.InvalidInputError, match="leave it out"):
+    with pytest.raises(fa.errors.InvalidInputError, match="remove it"):
         fa.apps.unmix(made.cube, 3, selection="spa", method="groups")
 
 
@@ -331,7 +331,7 @@ def test_bad_scenes_are_refused_with_the_place(scene):
         fa.apps.unmix(scene.A, 3, shape=(7, 7))
     with pytest.raises(fa.errors.InvalidInputError, match=r"shape=\(height, width\)"):
         _ = fa.apps.unmix(scene.A, 3).maps
-    with pytest.raises(fa.errors.RankError, match=r"ask for k ≤ 1"):
+    with pytest.raises(fa.errors.RankError, match=r"use k ≤ 1"):
         fa.apps.unmix(np.ones((4, 4, 3)), 2)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,8 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
     """
     if isinstance(A, str | os.PathLike):
         raise InvalidTypeError(
-            f"{name} is a path, not a matrix: {os.fspath(A)!r}; load the matrix, or build a store of the file with "
-            "fa.build(path, folder) where one is taken"
+            f"{name} is a path, not a matrix: {os.fspath(A)!r}; load the matrix, or "
+            "open the file with fa.open_matrix(path)"
         )
     if sp.issparse(A):
         matrix: Rows = _canonical(A, name)
@@ -227,6 +228,14 @@ def check_flag(value: Any, *, name: str) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise InvalidTypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
+
+
+def check_choice(value: Any, choices: Collection[str | None], *, name: str) -> None:
+    """Raise unless ``value`` is one of the strings ``choices``, or None if that is among them."""
+    if not (value is None or isinstance(value, str)) or value not in choices:
+        listed = [repr(each) for each in choices]
+        allowed = " or ".join(listed) if len(listed) == 2 else f"one of {', '.join(listed)}"
+        raise InvalidInputError(f"{name} must be {allowed}, got {value!r}")
 
 
 def check_finite(matrix: Rows, *, signed: bool = False, name: str = "A", first_row: int = 0) -> None:

@@ -225,7 +225,7 @@ class Anchors(Sequence[int]):
             ax.bar(np.arange(1, len(self) + 1), self.residuals)
             ax.set(xlabel="anchor, in order of extraction", ylabel="residual when it was chosen")
         else:
-            raise InvalidInputError("nothing to plot: give the matrix, anchors.plot(X)")
+            raise InvalidInputError("nothing to plot: pass the matrix, anchors.plot(X)")
         return ax
 
     def report(self, path: str | os.PathLike[str], X: Any, **options: Any) -> Path:

@@ -109,7 +109,7 @@ def dense_components(components: Any) -> NDArray[np.float64]:
     """The anchors as a dense array, checked."""
     C = dense(as_matrix(components, signed=True, name="components"))
     if np.abs(C).max() > 1e150:
-        raise InvalidInputError("components have entries so large that their squares overflow; rescale them")
+        raise InvalidInputError("the squared norms of components overflow; divide them by their largest entry")
     return C
 
 
@@ -181,7 +181,7 @@ class AnchorSystem:
             finite = np.isfinite(np.einsum("ij,ij->", Y, Y))
         if not finite:  # a NaN or infinite entry makes a product of its row NaN or infinite
             check_finite(block, signed=True, name="X", first_row=start)
-            raise InvalidInputError("X has entries so large that their squares overflow; rescale it")
+            raise InvalidInputError("the squared norms of X overflow; divide X by its largest entry")
         return block, Y, self.system.solve(Y)
 
     def squared_error(self, block: Rows, Y: NDArray[np.float64], F: NDArray[np.float64]) -> float:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from . import solvers
 from ._parallel import use_threads
 from ._rng import RngLike, as_generator
-from ._validate import check_finite, check_flag, check_size, is_dask
+from ._validate import check_choice, check_finite, check_flag, check_size, is_dask
 from .anchors import Anchors
 from .encoder import encode, encode_rows, squared_error
 from .errors import InvalidInputError, InvalidTypeError, RankError
@@ -313,8 +313,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self._select(seen, matrix.rows, scaled=seen is not matrix)
 
     def _check_normalize(self) -> Literal["l1"] | None:
-        if self.normalize not in ("l1", None):
-            raise InvalidInputError(f"normalize must be 'l1' or None, got {self.normalize!r}")
+        check_choice(self.normalize, ("l1", None), name="normalize")
         return "l1" if self.normalize else None
 
     def _requested(self) -> int | None:
@@ -340,7 +339,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             if k > matrix.shape[0]:
                 raise InvalidInputError(
                     f"n_components = {k} anchors cannot be found among n_samples = {matrix.shape[0]} rows; "
-                    "request fewer, or use n_components='auto'"
+                    "use fewer, or n_components='auto'"
                 )
             result = _seek(solver, matrix, k, rng)
             if len(result) < k:

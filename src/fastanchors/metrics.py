@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from ._rng import RngLike, as_generator
 from ._types import Rows
-from ._validate import as_matrix, check_index, check_number, check_size
+from ._validate import as_matrix, check_choice, check_index, check_number, check_size
 from .anchors import Anchors
 from .errors import InvalidInputError
 from .matrix import RowMatrix, dense, open_matrix
@@ -367,8 +367,7 @@ def topic_coherence(
     >>> bool(good > bad)
     True
     """
-    if measure not in ("umass", "npmi"):
-        raise InvalidInputError(f"measure must be 'umass' or 'npmi', got {measure!r}")
+    check_choice(measure, ("umass", "npmi"), name="measure")
     matrix = as_matrix(counts, name="counts")
     words = _top_words(topics, matrix.shape[1], check_size(top, name="top", minimum=2))
     present = sp.csc_array(sp.csr_array(matrix) > 0).astype(np.float64)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from . import solvers
 from ._rng import RngLike, as_generator
 from ._types import Rows
-from ._validate import check_number, check_rank, check_size
+from ._validate import check_choice, check_number, check_rank, check_size
 from .encoder import encode
 from .errors import InvalidInputError, InvalidTypeError, RankError
 from .matrix import ArrayMatrix, open_matrix
@@ -124,8 +124,7 @@ def nmf(
     matrix = opened.data
     if not (matrix.data if sp.issparse(matrix) else matrix).any():
         raise RankError("every entry of X is zero: there is nothing to factor", 0)
-    if init not in _STARTS:
-        raise InvalidInputError(f"init must be one of {', '.join(map(repr, _STARTS))}, got {init!r}")
+    check_choice(init, _STARTS, name="init")
     if options.get("beta_loss", "frobenius") not in ("frobenius", 2):
         raise InvalidInputError("nmf minimises the Frobenius norm; for other beta_loss use sklearn.decomposition.NMF")
     k = check_rank(k, matrix.shape, limit="rows" if init == "random" else "rank")

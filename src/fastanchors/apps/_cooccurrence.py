@@ -170,7 +170,7 @@ class Cooccurrence(SampleAccess):
     def _draw(self, weights: NDArray[np.float64], size: int | None, rng: np.random.Generator) -> Any:
         cumulative = np.cumsum(weights)
         if cumulative[-1] <= 0:
-            raise InvalidInputError("nothing to draw from: every entry is zero")
+            raise InvalidInputError("every entry of the matrix is zero: there is nothing to sample from")
         drawn = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
         self.cost.samples += np.size(drawn)
         return int(drawn) if size is None else drawn.astype(np.intp)

@@ -123,7 +123,7 @@ def read_corpus(
             read.texts, read.names, str(path), read.replaced, ngrams=ngrams, html=html, vectorizer=vectorizer, **given
         )
     if column is not None:
-        raise InvalidInputError(f"{path} holds counts: there is no column of text to choose")
+        raise InvalidInputError(f"{path} has counts, not texts; remove column=…")
     notes: list[str] = []
     if (path / "manifest.json").exists():
         source: Any = open_matrix(path)
@@ -195,7 +195,7 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | None = None, **options
         raise InvalidInputError("there are no documents: the list is empty")
     _refuse_frame_of_texts(source)
     if options:
-        raise InvalidTypeError(f"{next(iter(options))!r} is an option for texts, and these are counts")
+        raise InvalidTypeError(f"{next(iter(options))!r} is an option for texts, but these are counts; remove it")
     matrix = open_matrix(source, name="counts")
     counts = _stored_counts(matrix)
     words = _names(vocabulary if vocabulary is not None else matrix.column_names)
@@ -212,7 +212,7 @@ def _refuse_frame_of_texts(source: Any) -> None:
     if len(texts) > 1 or (texts and len(source.columns) - 1 < _FEW):
         longest = max(texts, key=lambda name: sum(len(str(text)) for text in list(source[name])[:_FEW]))
         raise InvalidTypeError(
-            f"the frame holds texts ({', '.join(map(repr, texts[:_FEW]))}) and not counts of words; give the column "
+            f"the frame holds texts ({', '.join(map(repr, texts[:_FEW]))}) and not counts of words; pass the column "
             f"that holds them: frame[{longest!r}], or topics(frame, k, column={longest!r})"
         )
 
@@ -239,7 +239,7 @@ def as_texts(source: Any) -> list[str]:
     """The texts of a source that :func:`is_texts` accepts; other values among them raise an error."""
     for at, text in enumerate(source):
         if not isinstance(text, str):
-            raise InvalidTypeError(f"document {at} is no text but a {type(text).__name__}; put '' for what is missing")
+            raise InvalidTypeError(f"document {at} is not text but {type(text).__name__}; use '' for a missing one")
     return list(source)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._validate import check_choice
 from ..errors import GuessWarning, InvalidInputError, InvalidTypeError
 from ..io.arrays import dense_source
 from ..io.row_source import Source
@@ -89,7 +90,7 @@ class Cube:
     def image(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values of the pixels (pixels × …) as height × width × …"""
         if self.shape is None:
-            raise InvalidInputError(f"the size of the image of {self.name} is not known; give shape=(height, width)")
+            raise InvalidInputError(f"the size of the image of {self.name} is not known; pass shape=(height, width)")
         return values.reshape(*self.shape, *values.shape[1:], order=self.order)
 
     def flat(self, image: NDArray[Any]) -> NDArray[Any]:
@@ -118,15 +119,13 @@ def as_cube(
     Masked values of a masked array are missing data. Unless the caller names the axis of the ``bands`` or is ``sure``
     of the axes, a ``GuessWarning`` is issued if another axis looks more like the bands.
     """
-    if bands is not None and bands not in _AXES:
-        raise InvalidInputError(f"bands must be 'first', 'middle' or 'last', got {bands!r}")
-    if order not in ("C", "F"):
-        raise InvalidInputError(f"order must be 'C' or 'F', got {order!r}")
+    check_choice(bands, (None, *_AXES), name="bands")
+    check_choice(order, ("C", "F"), name="order")
     if isinstance(scene, Cube):
         if shape is not None and shape != scene.shape:
             raise InvalidInputError(f"{scene.name} already has the shape {scene.shape}, got {shape}")
         if bands is not None:
-            raise InvalidInputError(f"{scene.name} already tells which axis its bands are; leave out bands=…")
+            raise InvalidInputError(f"{scene.name} already states the axis of its bands; remove bands=…")
         return scene
     if is_scene_object(scene):
         source = scene_object(scene, bands=bands)
@@ -140,7 +139,7 @@ def as_cube(
         array = np.where(np.ma.getmaskarray(scene), np.nan, array)
     if bands is not None and array.ndim in (2, 3):
         if bands == "middle" and array.ndim == 2:
-            raise InvalidInputError(f"{name} is a matrix, which has no middle axis; give bands='first' or 'last'")
+            raise InvalidInputError(f"{name} is a matrix, which has no middle axis; pass bands='first' or 'last'")
         array, sure = np.moveaxis(array, 0 if bands == "first" else 1 if bands == "middle" else -1, -1), True
     if array.ndim == 3:
         if shape is not None and tuple(shape) != array.shape[:2]:

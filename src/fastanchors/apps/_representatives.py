@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import solvers
 from .._rng import RngLike, as_generator
-from .._validate import as_matrix, check_rank
+from .._validate import as_matrix, check_choice, check_rank
 from ..anchors import Certificate
 from ..encoder import encode
 from ..errors import InvalidInputError, InvalidTypeError
@@ -121,10 +121,8 @@ def representatives(
     >>> sorted(fa.apps.representatives(table, 2).indices.tolist())
     [0, 1]
     """
-    if scale not in ("range", "none"):
-        raise InvalidInputError(f"scale must be 'range' or 'none', got {scale!r}")
-    if non_numeric not in ("raise", "drop"):
-        raise InvalidInputError(f"non_numeric must be 'raise' or 'drop', got {non_numeric!r}")
+    check_choice(scale, ("range", "none"), name="scale")
+    check_choice(non_numeric, ("raise", "drop"), name="non_numeric")
     names, used, matrix = _numbers(table, non_numeric, columns)
     X = _scaled(matrix, scale)
     k = check_rank(k, X.shape, limit="rows")

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .._validate import check_choice
 from ..errors import InvalidInputError
 from ..io.arrays import dense_source
 from ..io.decoding import missing
@@ -76,8 +77,7 @@ def read_cube(
     path = Path(path)
     if not path.exists():
         raise missing(path)
-    if bands is not None and bands not in BAND_AXES:
-        raise InvalidInputError(f"bands must be 'first', 'middle' or 'last', got {bands!r}")
+    check_choice(bands, (None, *BAND_AXES), name="bands")
     suffix = path.suffix.lower()
     if suffix == ".mat":
         return _mat_cube(path, variable, shape, bands, order)
@@ -186,7 +186,7 @@ def _matrix(
     path: Path, array: Any, shape: tuple[int, int] | None, bands: _Bands | None, order: Literal["C", "F"]
 ) -> Cube:
     if bands == "middle" and array.ndim == 2:
-        raise InvalidInputError(f"{path} holds a matrix, which has no middle axis; give bands='first' or 'last'")
+        raise InvalidInputError(f"{path} holds a matrix, which has no middle axis; pass bands='first' or 'last'")
     if array.ndim == 2 and _bands_first(array.shape, shape, bands):
         array = array.T
     return as_cube(array, shape=shape, order=order, name=str(path), sure=bands is not None)
@@ -244,7 +244,7 @@ def _mat_matrix(
 ) -> Cube:
     stored = file.arrays[key]
     if bands == "middle":
-        raise InvalidInputError(f"{path} holds a matrix, which has no middle axis; give bands='first' or 'last'")
+        raise InvalidInputError(f"{path} holds a matrix, which has no middle axis; pass bands='first' or 'last'")
     arrays = {name: (array.shape, lambda name: file.arrays[name].whole()) for name, array in file.arrays.items()}
     found = _image_size(arrays, key)
     shape = shape or (found if found is not None and found[0] * found[1] in stored.shape else None)

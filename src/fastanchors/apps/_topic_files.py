@@ -94,12 +94,12 @@ def load_topics(path: str | os.PathLike[str]) -> Topics:
     True
     """
     if not is_topics(path):
-        raise StoreError(f"{os.fspath(path)} is no topic model; one is written by fastanchors topics --out model.npz")
+        raise StoreError(f"{os.fspath(path)} is not a topic model; write one with fastanchors topics --out model.npz")
     try:
         with np.load(path, allow_pickle=False) as file:
             record = json.loads(str(file["record"]))
             if record["kind"] != _KIND or record["format"] not in (1, _FORMAT):
-                raise StoreError(f"{os.fspath(path)} is of a format this version does not know")
+                raise StoreError(f"{os.fspath(path)} has a format that this release does not read; upgrade fastanchors")
             saved = [name for name in _ARRAYS if name != "descriptive" or record["format"] == _FORMAT]
             arrays = {name: file[_KEYS.get(name, name)] for name in saved}
             lists: dict[str, Any] = {
@@ -217,7 +217,7 @@ def pyldavis(model: Topics, source: Any, **options: Any) -> dict[str, Any]:
     """
     H = as_corpus(source, **options).counts
     if H.shape != (len(model.mixtures), model.topics.shape[1]):
-        raise InvalidInputError(f"the corpus is {H.shape[0]} × {H.shape[1]}, the model of another")
+        raise InvalidInputError(f"the corpus is {H.shape[0]} × {H.shape[1]}; pass the one that the model was fitted to")
     lengths = np.asarray(H.sum(axis=1)).reshape(-1)
     known = np.flatnonzero(model.topics.max(axis=0) > 0)
     full = np.flatnonzero(model.mixtures.any(axis=1))

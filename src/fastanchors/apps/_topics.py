@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._openers import opener
-from .._validate import check_size
+from .._validate import check_choice, check_size
 from ..errors import InvalidInputError
 from ..greedy.nnls import NonnegativeSystem
 from ..greedy.selection import Selection as SelectionRule
@@ -228,8 +228,7 @@ def topics(
     corpus = as_corpus(source, vocabulary=vocabulary, **options)
     H, words = corpus.counts, corpus.vocabulary
     k = check_size(k, name="k", minimum=2)
-    if recovery not in ("l2", "kl"):
-        raise InvalidInputError(f"recovery must be 'l2' or 'kl', got {recovery!r}")
+    check_choice(recovery, ("l2", "kl"), name="recovery")
     known = None if start is None else earlier(start, H, words)
     choices = (k, min_documents, check_size(support, name="support"), check_selection(selection), recovery)
     found = _fit(H, *choices, known)
@@ -315,7 +314,7 @@ def _candidates(space: WordSpace, documents: NDArray[np.intp], k: int, min_docum
     least = check_size(min_documents, name="min_documents")
     candidates = np.flatnonzero(documents >= least)
     if candidates.size < k:
-        cure = f"ask for k={candidates.size} or fewer"
+        cure = f"use k ≤ {candidates.size}"
         if candidates.size < documents.size:  # a lower limit would give more
             cure = f"lower min_documents, or {cure}"
         raise InvalidInputError(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._openers import opener
-from .._validate import check_flag, check_number, check_rank, check_size
+from .._validate import check_choice, check_flag, check_number, check_rank, check_size
 from ..errors import InvalidInputError
 from ..greedy.selection import Selection, check_selection
 from ._abundances import check_output, fill_abundances
@@ -132,7 +132,7 @@ class Unmixing:
     def positions(self) -> list[tuple[int, int]]:
         """(row, column) in the image of every anchor."""
         if self.cube.shape is None:
-            raise InvalidInputError("the size of the image is not known; give shape=(height, width)")
+            raise InvalidInputError("the size of the image is not known; pass shape=(height, width)")
         rows, columns = np.unravel_index(self.anchors, self.cube.shape, order=self.cube.order)
         return [(int(row), int(column)) for row, column in zip(rows, columns)]
 
@@ -273,11 +273,10 @@ def unmix(
     started = time.perf_counter()
     k = check_size(k, name="k")
     check_flag(shadow, name="shadow")
-    if method not in ("auto", "groups"):
-        raise InvalidInputError(f"method must be 'auto' or 'groups', got {method!r}")
+    check_choice(method, ("auto", "groups"), name="method")
     rule = check_selection(selection)
     if rule != "auto" and method != "auto":
-        raise InvalidInputError(f"method={method!r} is for selection='auto'; with selection={rule!r} leave it out")
+        raise InvalidInputError(f"method={method!r} is for selection='auto'; with selection={rule!r} remove it")
     given = {"shape": shape, "bands": bands, "order": order, "nodata": nodata, "mask": mask}
     data = usable_pixels(scene, **given, drop_bands=drop_bands, clip=clip)
     cube = data.cube

@@ -151,7 +151,7 @@ def _transposed(H: sp.csr_array) -> sp.csr_array:
 
 def _check_rank(rank: int, k: int, about: str = "") -> None:
     if rank < k:
-        cure = f"ask for k={rank} or fewer"
+        cure = f"use k ≤ {rank}"
         raise RankError(f"the co-occurrence of the words has rank {about}{rank}, below k = {k}; {cure}", rank)
 
 

@@ -135,13 +135,11 @@ def _place(found: Found, source: Path, data: Path | None, options: dict[str, Any
     """The path of the data of a result, and the options to read them."""
     if "source" not in found.record:
         if data is None:
-            raise InvalidInputError(
-                f"{source} names rows but not the data they are of; say where these are with --data"
-            )
+            raise InvalidInputError(f"{source} does not have the path of its data; pass it with --data")
         return data, options
     place = data or path_of(found.record["source"])
     if not place.exists():
-        raise InvalidInputError(f"the data of {source} are no longer at {place}; say where with --data")
+        raise InvalidInputError(f"the data of {source} are no longer at {place}; pass their path with --data")
     if (place / "manifest.json").exists():
         return place, options
     recorded = {"normalize": found.record["normalize"] or "none", **found.record.get("reader", {})}

@@ -270,5 +270,5 @@ def _place(plan: _Plan) -> Path:
         return Path(tempfile.gettempdir()) / f"fastanchors-{name}"
     folder = Path(plan.folder)
     if not folder.exists():
-        raise StoreError(f"{folder} is not there: a worker cannot see it, and path must be one that all workers share")
+        raise StoreError(f"{folder} does not exist on a worker; pass a path that all workers share")
     return folder / name

@@ -44,7 +44,7 @@ def layout(lazy: Any) -> Layout:
         return Layout("the dask data frame", len(lazy.columns), lazy._meta.to_numpy().dtype, None)
     if not hasattr(type(lazy), "chunks"):
         kind = type(lazy).__name__
-        raise InvalidTypeError(f"expected a dask array or data frame, got a dask {kind}; make one of it first")
+        raise InvalidTypeError(f"expected a dask array or data frame, got a dask {kind}; convert it first")
     if lazy.ndim != 2:
         raise InvalidInputError(f"the dask array must be two-dimensional, got {lazy.ndim} dimension(s)")
     if np.isnan(lazy.shape[1]):
@@ -63,8 +63,8 @@ def check_length(block: Any, number: int, length: int | None, name: str) -> None
     """Raise if the number of rows of a block differs from its chunk size."""
     if length is not None and block.shape[0] != length:
         raise InvalidInputError(
-            f"{name}: block {number} has {block.shape[0]} rows, where its chunks say {length}; "
-            "call X.compute_chunk_sizes(), or give the right shape"
+            f"{name}: block {number} has {block.shape[0]} rows, but its chunk size is {length}; "
+            "call X.compute_chunk_sizes(), or pass the right shape"
         )
 
 

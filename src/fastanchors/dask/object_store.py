@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from .._parallel import one_blas_thread
-from .._validate import check_size, is_dask
-from ..errors import InvalidInputError, StoreError
+from .._validate import check_choice, check_size, is_dask
+from ..errors import StoreError
 from ..io.scratch import TemporaryFolder, scratch_in
 from ..store.build import DEFAULT_MEMORY, Progress, build
 from ..store.journal import Journal
@@ -120,8 +120,7 @@ def open_objects(
     address: str, mode: Literal["r", "r+"] = "r", *, memory_limit: int, sidecars: Sequence[type[Sidecar]]
 ) -> ObjectStore:
     """``fa.open`` of an address."""
-    if mode not in ("r", "r+"):
-        raise InvalidInputError(f"mode must be 'r' or 'r+', got {mode!r}")
+    check_choice(mode, ("r", "r+"), name="mode")
     check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
     return ObjectStore(ObjectStorage(address), mode, memory_limit, sidecars)
 
@@ -159,7 +158,7 @@ def build_objects(
     storage = ObjectStorage(address)
     before = storage.generation()
     if before and not overwrite:
-        raise StoreError(f"{address} exists already; give overwrite=True to replace it, or another address")
+        raise StoreError(f"{address} exists already; pass overwrite=True to replace it, or another address")
     with TemporaryFolder() as place:
         folder = Path(place) / "store"
         if is_dask(source):

@@ -86,7 +86,7 @@ def of_prefix(data: MeteredMatrix, sizes: Sequence[int], *, budget: int | None, 
     path = _path(data, min(max(sizes), rows), tol)
     words = (
         f"these are the anchors of the first {rows} rows, all that a budget of {budget} allows of a file that is read "
-        "from its beginning; nothing is known of its other rows (in a store, made by fa.build, any can be asked for)"
+        "from its beginning; nothing is known of its other rows (a store, made by fa.build, can read any row)"
     )
     selections = []
     for size in sizes:

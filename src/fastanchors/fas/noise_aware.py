@@ -61,7 +61,7 @@ def noise_aware(matrix: RowMatrix, k: int, rule: str, summary: Summary) -> Selec
         if rule == "auto":
             return None
         rank = summary.coordinates.frame.rank + 1
-        raise RankError(f"the rows support at most {rank} anchors, not {k}; ask for k ≤ {rank}", rank)
+        raise RankError(f"the rows support at most {rank} anchors, not {k}; use k ≤ {rank}", rank)
     try:
         found = summary.find(k, rule)
     except (RankError, np.linalg.LinAlgError):
@@ -130,8 +130,8 @@ def summary_of(matrix: RowMatrix, k: int) -> Summary:
         enough = held >= min(k - 1, min(source.shape) - 1)
         if kept is not None and not enough and isinstance(source, SidecarHost):
             raise InvalidInputError(
-                f"k = {k} needs {k - 1} directions and the store keeps {held}; ask for k ≤ {held + 1}, rebuild it with "
-                f"fa.build(…, directions={k - 1}), or take selection='spa'"
+                f"k = {k} needs {k - 1} directions and the store keeps {held}; use k ≤ {held + 1}, rebuild it with "
+                f"fa.build(…, directions={k - 1}), or use selection='spa'"
             )
         if kept is not None and enough:
             summary = _current(source, *kept)
@@ -190,7 +190,7 @@ def _loaded(arrays: Arrays, source: SidecarHost) -> Summary:
         return _decode(arrays, source.shape)
     except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
         raise CorruptStoreError(
-            f"the coordinates of {source} are wrong: {error}; run fa.verify, and build it anew"
+            f"the coordinates of {source} are wrong: {error}; run fa.verify, and rebuild the store"
         ) from None
 
 

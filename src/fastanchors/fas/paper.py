@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._rng import as_generator
-from .._validate import check_flag, check_number, check_size
+from .._validate import check_choice, check_flag, check_number, check_size
 from ..anchors import Certificate, Selection
 from ..errors import InvalidInputError, RankError, TooLargeError
 from ..greedy.reader import Reader
@@ -142,8 +142,7 @@ class PaperFAS:
             ("rule", ("most-frequent", "largest")),
             ("layers", ("one", "two")),
         ):
-            if getattr(self, name) not in choices:
-                raise InvalidInputError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
+            check_choice(getattr(self, name), choices, name=name)
         if self.sizes == "theorem" and (self.rows is not None or self.columns is not None):
             raise InvalidInputError('rows and columns cannot be given together with sizes="theorem"')
 
@@ -350,7 +349,7 @@ def _reduce(data: MeteredMatrix, tally: _Tally, k: int) -> tuple[NDArray[np.intp
         reduction = f"SPA among the {len(candidates)} voted rows and the {len(added)} drawn most often besides"
     if len(indices) < k:
         raise RankError(
-            f"the rows drawn have rank {len(indices)}, below k = {k}; ask for fewer anchors or more draws", len(indices)
+            f"the rows drawn have rank {len(indices)}, below k = {k}; use a smaller k or more draws", len(indices)
         )
     return indices, residuals, reduction
 
@@ -376,7 +375,7 @@ def _refuse_negative(S: SampleAccess, rows: NDArray[np.intp], columns: NDArray[n
 
 
 def _negative(row: int) -> None:
-    raise InvalidInputError(f"row {row} has a negative entry; anchors need non-negative entries: clip or shift them")
+    raise InvalidInputError(f"row {row} has a negative entry; clip or shift it: anchors need non-negative entries")
 
 
 def _deviation(draws: int, delta: float) -> float:

@@ -101,7 +101,9 @@ class FasSidecar(Sidecar):
             return {}
         m, n = block.shape
         if self.V.ndim != 2 or len(self.V) != n:
-            raise CorruptStoreError("the basis of its sketches is not one of this store; run fa.verify, build it anew")
+            raise CorruptStoreError(
+                "the basis of its sketches is not one of this store; run fa.verify, and rebuild the store"
+            )
         part = empty_part(m, self.V.shape[1])
         arrays = block.arrays()
         l1 = arrays.get("l1_sums", np.zeros(0))
@@ -361,7 +363,9 @@ def _sound(source: SidecarHost, read: Callable[..., _Read], *arguments: Any) -> 
     try:
         return read(*arguments)
     except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
-        raise CorruptStoreError(f"the index of {source} is wrong: {error}; run fa.verify, and build it anew") from None
+        raise CorruptStoreError(
+            f"the index of {source} is wrong: {error}; run fa.verify, and rebuild the store"
+        ) from None
 
 
 def _check(index: Index, shape: tuple[int, int]) -> None:

@@ -127,7 +127,7 @@ class Coordinates:
         """The first coordinates of those rows, and the squared norm of each row's residual beyond them."""
         if dimensions > self.values.shape[1]:
             raise InvalidInputError(
-                f"k = {dimensions + 1} needs {dimensions} directions and {self.values.shape[1]} are kept; ask for "
+                f"k = {dimensions + 1} needs {dimensions} directions and {self.values.shape[1]} are kept; use "
                 f"k ≤ {self.values.shape[1] + 1}, or rebuild with directions={dimensions}"
             )
         values = self.values[rows].astype(np.float64)
@@ -202,11 +202,11 @@ def fit_frame(
 ) -> Frame:
     """Fit a frame to a pilot of rows."""
     if (rows.data if sp.issparse(rows) else rows).min(initial=0) < 0:
-        raise InvalidInputError("the rows have negative entries; anchors need non-negative entries: clip or shift them")
+        raise InvalidInputError("A has negative entries; clip or shift them: anchors need non-negative entries")
     profiles, sums = _profiles(rows)
     full = sums > 0
     if not full.any():
-        raise InvalidInputError("every row is zero: there is nothing to choose anchors from")
+        raise InvalidInputError("every row of A is zero: it has no anchors")
     profiles, sums = profiles[full], sums[full]
     m, n = profiles.shape
     d = max(1, min(directions, n - 1, m - 1))
@@ -312,7 +312,9 @@ def _principal(
         second = second.toarray() if sp.issparse(second) else second
         gram = scale[:, None] * (second / total - np.outer(centre, centre)) * scale
         if not np.isfinite(gram).all():
-            raise InvalidInputError("the rows have entries that are not finite, or too large to be added; rescale them")
+            raise InvalidInputError(
+                "A has entries that are not finite or whose sums overflow; divide A by its largest entry"
+            )
         values, V = scipy.linalg.eigh(gram, subset_by_index=[n - d, n - 1])
         return values[::-1], V[:, ::-1], np.diag(gram).copy()
     squared = profiles.multiply(profiles) if sp.issparse(profiles) else profiles * profiles

@@ -42,7 +42,7 @@ _Look = Callable[[Rows, slice, Any], None]  # a block of rows, their place in th
 
 def too_large(row: int) -> InvalidInputError:
     """The error for a row whose squared norm overflows, with advice."""
-    return InvalidInputError(f"A[{row}] is too large to be squared; divide the matrix by its largest entry")
+    return InvalidInputError(f"the squared norm of A[{row}] overflows; divide A by its largest entry")
 
 
 class Reader:
@@ -126,7 +126,7 @@ class Reader:
         if not math.isfinite(largest):
             raise too_large(int(np.argmax(self.squared_norms)))
         if largest < _VANISHING and self.data.row_sums().any():
-            raise InvalidInputError("the entries of A are so small that their squares vanish; divide A by its largest")
+            raise InvalidInputError("the squares of A underflow; divide A by its largest entry")
         self.largest = math.sqrt(largest * (1 + self.norm_error))
 
     # --- rows themselves -------------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from ..errors import InvalidInputError, RankError
+from .._validate import check_choice
+from ..errors import RankError
 from .nnls import NonnegativeSystem
 
 __all__ = [
@@ -59,8 +60,7 @@ _Array = NDArray[np.float64]
 
 def check_selection(selection: object) -> str:
     """Return the name of a rule; raise if it is not one."""
-    if selection not in RULES:
-        raise InvalidInputError(f"selection must be one of {', '.join(map(repr, RULES))}, got {selection!r}")
+    check_choice(selection, RULES, name="selection")
     return str(selection)
 
 
@@ -277,5 +277,5 @@ def _top(values: _Array, count: int) -> NDArray[np.intp]:
 
 def _exhausted(found: int, k: int) -> RankError:
     return RankError(
-        f"only {found} of {k} vertices found: what is left of the data is numerically zero; ask for k ≤ {found}", found
+        f"only {found} of {k} anchors found: the residual is numerically zero at rank {found}; use k ≤ {found}", found
     )

@@ -146,12 +146,12 @@ def rank_error(rank: int, k: int, set_aside: Sequence[int] = ()) -> RankError:
     if rank == 0 and not len(set_aside):
         return RankError("every row of A is zero: it has no anchors", 0)
     if len(set_aside):
-        cure = f"lower support, raise radius, or ask for k ≤ {rank}" if rank else "lower support or raise radius"
+        cure = f"lower support, raise radius, or use k ≤ {rank}" if rank else "lower support or raise radius"
         aside = f"{len(set_aside)} rows were set aside: too few near neighbours"
         return RankError(
             f"only {rank} of {k} anchors found: {aside}, and nothing is left; {cure}", rank, len(set_aside)
         )
-    cure = f"ask for k ≤ {rank}, or pass allow_fewer=True"
+    cure = f"use k ≤ {rank}, or pass allow_fewer=True"
     return RankError(f"only {rank} of {k} anchors found: the residual is numerically zero at rank {rank}; {cure}", rank)
 
 

@@ -128,7 +128,7 @@ def read_npz(
         raise InvalidInputError(f"{name} has no two-dimensional array {variable!r}; it has {', '.join(candidates)}")
     if variable is None and len(candidates) != 1:
         if {"topics", "mixtures"} <= set(candidates):
-            cure = "fastanchors encode DOCUMENTS MODEL takes it, and fa.apps.load_topics reads it"
+            cure = "use it with fastanchors encode DOCUMENTS MODEL, or read it with fa.apps.load_topics"
             raise InvalidInputError(f"{name} is a saved topic model: {cure}; or choose an array with variable=…")
         if candidates:
             raise InvalidInputError(f"{name}: choose one of its arrays with variable=…: {', '.join(candidates)}")

@@ -222,7 +222,7 @@ def _sniff(path: Any) -> str | None:
     """The format according to the first bytes, or None."""
     if path.is_dir():
         if isinstance(path, RemotePath):
-            raise StoreError(f"{path} is a directory; give the address of one of its files")
+            raise StoreError(f"{path} is a directory; pass the address of one of its files")
         return "zarr" if any((path / name).exists() for name in ("zarr.json", ".zarray", ".zgroup")) else None
     with open_bytes(path) as file:
         try:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import check_extent
+from .._validate import check_choice, check_extent
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError
 from .addresses import openable
 from .arrays import read_at, rows_of_columns
@@ -60,8 +60,7 @@ def read_parquet(
     if len(set(names)) < len(names):
         twice = next(name for at, name in enumerate(names) if name in names[:at])
         raise InvalidInputError(f"{path}: two columns are named {twice!r}; rename one")
-    if layout not in (None, "dense", "triplets"):
-        raise InvalidInputError(f"layout must be 'dense' or 'triplets', got {layout!r}")
+    check_choice(layout, ("dense", "triplets", None), name="layout")
     check_claim(str(path), int(file.metadata.num_rows) * len(names), path.stat().st_size)  # at least a byte per value
     table = _Table(str(path), file, {field.name: field.type for field in fields})
     if layout == "triplets" or (layout is None and tuple(names) in _TRIPLETS):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .._validate import check_choice
 from ..errors import InvalidInputError, MissingExtraError, StoreError, TooLargeError
 from .decoding import BOM, check_encoding, decoded, did_you_mean
 from .row_source import reading
@@ -116,8 +117,7 @@ def read_texts(
     errors : "strict" or "replace"
         What to do with invalid bytes: raise an error, or replace each by U+FFFD and count them.
     """
-    if errors not in ("strict", "replace"):
-        raise InvalidInputError(f"errors must be 'strict' or 'replace', got {errors!r}")
+    check_choice(errors, ("strict", "replace"), name="errors")
     decoder = _Decoder(check_encoding(encoding), errors)
     with reading(path):
         names, texts = _read(path, column, title, header, decoder)

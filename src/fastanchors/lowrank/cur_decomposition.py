@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike, as_generator
-from .._validate import check_index, check_rank, check_size
+from .._validate import check_choice, check_index, check_rank, check_size
 from ..errors import InvalidInputError, RankError
 from ..matrix.contract import SampleAccess, dense
 from ._lines import BATCH_ENTRIES, as_access
@@ -141,8 +141,7 @@ def cur(
     check_held(r, c, k, access.shape)
     if min(r, c) < k:
         raise InvalidInputError(f"rows = {r} and columns = {c} must both be at least k = {k}")
-    if core not in ("sampled", "exact"):
-        raise InvalidInputError(f'core must be "sampled" or "exact", got {core!r}')
+    check_choice(core, ("sampled", "exact"), name="core")
     if not access.frobenius_norm > 0:
         raise InvalidInputError("every entry of the matrix is zero: there is nothing to sample from")
     generator = as_generator(rng)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike, as_generator
-from .._validate import check_index, check_size
+from .._validate import check_choice, check_index, check_size
 from ..errors import InvalidInputError, RankError
 from ..matrix.contract import SampleAccess
 from ..matrix.norm_draws import draw_by_weight
@@ -152,11 +152,10 @@ class FactoredVectors:
         """
         if method is None:
             method = "exact" if self.side == "right" else "sampled"
+        check_choice(method, ("exact", "sampled"), name="method")
         if method == "exact":
             V = self._lines.combine(self.coefficients)
             return V.T @ V
-        if method != "sampled":
-            raise InvalidInputError(f'method must be "exact" or "sampled", got {method!r}')
         return self._sampled_gram(check_size(draws, name="draws"), as_generator(rng))
 
     def _sampled_gram(self, draws: int, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike, as_generator
-from .._validate import check_size
+from .._validate import check_choice, check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ._layers import Draws, Weights, one_layer, one_layer_bound, two_layers, two_layers_bound
 from .factored import FactoredVectors, as_factored
@@ -137,8 +137,6 @@ def _check(U: FactoredVectors, y: ArrayLike, layers: Any, weights: Any) -> NDArr
         raise InvalidInputError("y must be finite")
     if not coefficients.any():
         raise InvalidInputError("y is zero: U·y is the zero vector and there is nothing to sample from")
-    if layers not in ("one", "two"):
-        raise InvalidInputError(f'layers must be "one" or "two", got {layers!r}')
-    if weights not in ("norm", "squared"):
-        raise InvalidInputError(f'weights must be "norm" or "squared", got {weights!r}')
+    check_choice(layers, ("one", "two"), name="layers")
+    check_choice(weights, ("norm", "squared"), name="weights")
     return coefficients

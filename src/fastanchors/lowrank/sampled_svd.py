@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._rng import RngLike, as_generator
-from .._validate import check_number, check_rank, check_size
+from .._validate import check_choice, check_number, check_rank, check_size
 from ..errors import InvalidInputError, RankError, TooLargeError
 from ..matrix.contract import SampleAccess
 from ._lines import Lines, Side, as_access, check_side
@@ -75,13 +75,12 @@ def fkv_sample_size(k: int, eps: float, delta: float = 0.1, *, theorem: str = "s
     k = check_size(k, name="k")
     eps = _check_open_unit(eps, "eps")
     delta = _check_open_unit(delta, "delta")
+    check_choice(theorem, ("span", "fkv"), name="theorem")
     if theorem == "span":
         p = _lines_for(16 * k * (1 + math.sqrt(2 * math.log(2 / delta))) ** 2, eps, 2)
         return SampleSize(p, p, "projector on the span, by McDiarmid (after Drineas, Kannan and Mahoney 2006)")
-    if theorem == "fkv":
-        p = max(_lines_for(k**4, eps, 3), _lines_for(k**2, eps, 4))
-        return SampleSize(p, p, "raw vectors, order of Frieze, Kannan and Vempala 2004, constant taken as 1")
-    raise InvalidInputError(f'theorem must be "span" or "fkv", got {theorem!r}')
+    p = max(_lines_for(k**4, eps, 3), _lines_for(k**2, eps, 4))
+    return SampleSize(p, p, "raw vectors, order of Frieze, Kannan and Vempala 2004, constant taken as 1")
 
 
 def fkv(

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from .._openers import opener
-from .._validate import as_matrix, is_dask
-from ..errors import InvalidInputError, InvalidTypeError, StoreError
+from .._validate import as_matrix, check_choice, is_dask
+from ..errors import InvalidTypeError, StoreError
 from .array import ArrayMatrix
 from .contract import RowMatrix
 from .frames import is_labelled, labelled, package
@@ -62,8 +62,7 @@ def open_matrix(
     >>> open_matrix([[1.0, 3.0], [2.0, 0.0]], normalize="l1").rows([0])
     array([[0.25, 0.75]])
     """
-    if normalize not in ("l1", None):
-        raise InvalidInputError(f"normalize must be 'l1' or None, got {normalize!r}")
+    check_choice(normalize, ("l1", None), name="normalize")
     if layer is not None and package(source) != "anndata":
         options["layer"] = layer
     if isinstance(source, RowMatrix):

@@ -96,7 +96,7 @@ def _how_well(facts: Facts) -> str:
     if facts.own > 0.2 * (1 - left):
         also.append(f"The anchors themselves are {percent(facts.own)} of the whole.")
     if 1 - left < _POORLY:
-        also.append("Most rows are no mixtures of these: take them as the most unlike rows, or ask for more.")
+        also.append("Most rows are not mixtures of these: treat them as the most extreme rows, or use more anchors.")
     return _verdict("How well do they explain the data?", style, word, said, " ".join(also))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..errors import InvalidInputError
+from .._validate import check_choice
 from ..matrix.contract import Rows, dense
 from ._text import clean
 
@@ -21,8 +21,7 @@ _SMOOTH = 0.9  # correlation of neighbouring columns from which rows resemble sp
 
 def check_kind(kind: str) -> None:
     """Raise an error if this is not a valid kind."""
-    if kind not in ("auto", *KINDS):
-        raise InvalidInputError(f"kind must be 'auto', {' or '.join(map(repr, KINDS))}, got {kind!r}")
+    check_choice(kind, ("auto", *KINDS), name="kind")
 
 
 def recognised(sample: Rows, column_names: Sequence[str] | None) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._rng import as_generator
-from .._validate import check_index
+from .._validate import check_choice, check_index
 from ..errors import InvalidInputError, RankError
 from ..fas.noise_aware import carry_over, prepare_for
 from ..matrix.array import ArrayMatrix
@@ -208,8 +208,7 @@ class Session:
         return self._rows[1]
 
     def _answer(self, k: int, rule: str) -> tuple[dict[str, Any], Pool]:
-        if rule not in RULES:
-            raise InvalidInputError(f"rule must be one of {', '.join(map(repr, RULES))}, got {rule!r}")
+        check_choice(rule, RULES, name="rule")
         if not 1 <= k <= MOST:
             raise InvalidInputError(f"k must be from 1 to {MOST}, got {k}")
         key = (self._revision, rule, k)

@@ -137,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
         if sum(len(name) + len(value) for name, value in self.headers.items()) > _HEADERS:
             raise _Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too long")
         if set(self.headers.get_all("Content-Length", [])) - {"0"} or "Transfer-Encoding" in self.headers:
-            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request has no body here")
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request must not have a body")
         hosts = self.headers.get_all("Host", [])
         if len(hosts) != 1 or hosts[0] not in self.server.hosts:
             raise _Refused(HTTPStatus.FORBIDDEN, "this server answers as 127.0.0.1 only")
@@ -153,15 +153,15 @@ class _Handler(BaseHTTPRequestHandler):
         if not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):
             raise _Refused(HTTPStatus.FORBIDDEN, "the address needs the token that was printed at the start")
         if address.scheme or address.netloc or not address.path.startswith(f"/{token}/"):
-            raise _Refused(HTTPStatus.NOT_FOUND, "there is nothing here")
+            raise _Refused(HTTPStatus.NOT_FOUND, "not found")
         if name == "":
             return "text/html", self.server.session.page(*self.server.first)
         if name not in _ANSWERS:
-            raise _Refused(HTTPStatus.NOT_FOUND, "there is nothing here")
+            raise _Refused(HTTPStatus.NOT_FOUND, "not found")
         try:
             values = dict(parse_qsl(address.query, max_num_fields=8, errors="strict"))
         except ValueError:
-            raise _Refused(HTTPStatus.BAD_REQUEST, "the question cannot be read") from None
+            raise _Refused(HTTPStatus.BAD_REQUEST, "the request cannot be parsed") from None
         found = _ANSWERS[name](self.server.session, values)
         return "application/json", json.dumps(found, allow_nan=False, separators=(",", ":"))
 

@@ -174,7 +174,7 @@ class Draws(Queries):
 
     def _positive(self, totals: list[float]) -> Array:
         if not sum(totals) > 0:
-            raise InvalidInputError("every entry of the matrix is zero: there is nothing to draw")
+            raise InvalidInputError("every entry of the matrix is zero: there is nothing to sample from")
         return np.array(totals)
 
 
@@ -208,4 +208,4 @@ def split(totals: Array, r: Array) -> tuple[Array, Array]:
 def refuse_zero(weights: Array, which: Array, what: str) -> None:
     if weights.size and not weights.min() > 0:
         bad = which.reshape(-1)[int(np.argmin(weights))]
-        raise InvalidInputError(f"{what} {bad} is zero, or its squares underflow: there is nothing to draw in it")
+        raise InvalidInputError(f"{what} {bad} is zero, or its squares underflow: there is nothing to sample from")

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._parallel import map_ordered
-from .._validate import as_matrix, check_size
+from .._validate import as_matrix, check_choice, check_size
 from ..errors import InvalidInputError
 from ..matrix.contract import Mutable, Rows
 from ..matrix.cost import Cost
@@ -111,8 +111,7 @@ class SampleMatrix(BlockStack, Draws, Mutable):
         return self
 
     def _set_normalize(self, normalize: Literal["l1"] | None) -> None:
-        if normalize not in ("l1", None):
-            raise InvalidInputError(f"normalize must be 'l1' or None, got {normalize!r}")
+        check_choice(normalize, ("l1", None), name="normalize")
         self._normalize = normalize
         self._cost = Cost()
         self._log, self._guard = WriteLog(), AccessGuard()
@@ -121,7 +120,7 @@ class SampleMatrix(BlockStack, Draws, Mutable):
         block = make_block(matrix, l1=self._normalize is not None)
         every = np.arange(matrix.shape[0])
         if not np.isfinite(block.squares(every)).all() or not np.isfinite(block.row_total):
-            raise InvalidInputError("the sum of the squares of A is not finite; rescale A")
+            raise InvalidInputError("the sum of the squares of A overflows; divide A by its largest entry")
         return block
 
     # --- properties -------------------------------------------------------------------------------------------------
@@ -210,7 +209,7 @@ class SampleMatrix(BlockStack, Draws, Mutable):
             if self._normalize is not None:
                 kept = float(self._by_row(i, "squares").max(initial=0.0))
         if not np.isfinite(kept + new):
-            raise InvalidInputError("the sum of the squares would no longer be finite; rescale the matrix")
+            raise InvalidInputError("the sum of the squares would overflow; divide the matrix by its largest entry")
         self._flush()  # earlier writes first
         self._log.record(Entries(i, j, x))
         try:
@@ -268,7 +267,7 @@ class SampleMatrix(BlockStack, Draws, Mutable):
             raise InvalidInputError("pass row_names for the new rows if and only if the matrix has row names")
         block = self._made(matrix)
         if not np.isfinite(block.row_total + sum(b.row_total for b in self._blocks)):
-            raise InvalidInputError("the sum of the squares would no longer be finite; rescale the matrix")
+            raise InvalidInputError("the sum of the squares would overflow; divide the matrix by its largest entry")
         blocks = [*self._blocks, block]
         # Each block is more than twice as large as the next, so there are few, and each row is copied few times.
         while len(blocks) > 1 and blocks[-2].shape[0] <= 2 * blocks[-1].shape[0]:

@@ -161,7 +161,7 @@ class VectorSampler:
         count = 1 if size is None else check_size(size, name="size", minimum=0)
         generator = as_generator(rng)
         if self._nodes[-1] == 0.0:
-            raise InvalidInputError("all entries are zero: there is nothing to sample; set a non-zero entry first")
+            raise InvalidInputError("every entry is zero: there is nothing to sample from; set a non-zero entry first")
         drawn = np.empty(count, dtype=np.int64)
         for first in range(0, count, _CHUNK):
             part = drawn[first : first + _CHUNK]

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from ..errors import FastAnchorsError, InvalidInputError, RankError, TooLargeError
+from .._validate import check_choice
+from ..errors import FastAnchorsError, RankError, TooLargeError
 from ..matrix import RowMatrix
 
 __all__ = ["Geometry", "available_memory", "check_memory", "distinct_points", "minimise"]
@@ -62,8 +63,7 @@ def check_memory(needed: int, what: str) -> None:
 
 def check_geometry(geometry: str) -> None:
     """Raise unless the option is "hull" or "cone"."""
-    if geometry not in ("hull", "cone"):
-        raise InvalidInputError(f"geometry must be 'hull' or 'cone', got {geometry!r}")
+    check_choice(geometry, ("hull", "cone"), name="geometry")
 
 
 def distinct_points(data: RowMatrix, k: int, geometry: Geometry) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
@@ -78,12 +78,13 @@ def distinct_points(data: RowMatrix, k: int, geometry: Geometry) -> tuple[NDArra
     sums = points.sum(axis=1)
     rows = np.flatnonzero(sums > 0)
     if rows.size == 0:
-        raise RankError(f"all rows are zero: there are no anchors, k = {k} were requested", rank=0)
+        raise RankError("every row of A is zero: it has no anchors", rank=0)
     points = points[rows] / (sums[rows, None] if geometry == "cone" else sums.max())
     _, first = np.unique(np.round(points, 12), axis=0, return_index=True)
     first.sort()
     if first.size < k:
         raise RankError(
-            f"there are only {first.size} distinct non-zero rows, k = {k} were requested", rank=int(first.size)
+            f"only {first.size} distinct non-zero rows, k = {k} were requested; use k ≤ {first.size}",
+            rank=int(first.size),
         )
     return rows[first], points[first]

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import check_flag, check_number, check_size
+from .._validate import check_choice, check_flag, check_number, check_size
 from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError
 from ..greedy.nnls import NonnegativeSystem
@@ -101,12 +101,8 @@ class DCA(Solver):
     ) -> None:
         if dimension not in (1, 2):
             raise InvalidInputError(f"dimension must be 1 or 2, got {dimension!r}")
-        if geometry not in ("hull", "cone"):
-            raise InvalidInputError(f"geometry must be 'hull' or 'cone', got {geometry!r}")
-        if directions not in ("gaussian", "row-space", "whitened", "mixed"):
-            raise InvalidInputError(
-                f"directions must be 'gaussian', 'row-space', 'whitened' or 'mixed', got {directions!r}"
-            )
+        check_choice(geometry, ("hull", "cone"), name="geometry")
+        check_choice(directions, ("gaussian", "row-space", "whitened", "mixed"), name="directions")
         check_number(delta, name="delta", minimum=1e-300, maximum=1.0)
         if projections is not None:
             check_size(projections, name="projections")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, overload
 import numpy as np
 
 from .._rng import RngLike, as_generator
-from .._validate import check_finite, check_rank
+from .._validate import check_choice, check_finite, check_rank
 from ..anchors import Anchors, Certificate, Selection
 from ..errors import InvalidInputError, InvalidTypeError
 from ..fas.seek import IndexedFAS
@@ -107,8 +107,7 @@ class FAS(Solver):
     ) -> None:
         # All options are listed, though those of one variant are errors in the other, so that help, type checkers,
         # get_params and GridSearchCV see them.
-        if variant not in _VARIANTS:
-            raise InvalidInputError(f"variant must be one of {', '.join(map(repr, _VARIANTS))}, got {variant!r}")
+        check_choice(variant, _VARIANTS, name="variant")
         options = {name: value for name, value in locals().items() if name not in ("self", "variant")}
         self.variant, self.precondition, self.robust = variant, precondition, robust
         vars(self).update(options)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike, as_generator
-from .._validate import check_size
+from .._validate import check_choice, check_size
 from ..anchors import Certificate
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, TooLargeError
 from ..matrix import RowMatrix, open_matrix
@@ -86,10 +86,8 @@ class QDCA(DCA):
         )
         if check_size(shots, name="shots") > _MAX_SHOTS:
             raise TooLargeError(f"shots = {shots} are more than the simulator can return; at most {_MAX_SHOTS}")
-        if vote not in ("frequent", "largest"):
-            raise InvalidInputError(f"vote must be 'frequent' or 'largest', got {vote!r}")
-        if preparation not in ("state", "gates"):
-            raise InvalidInputError(f"preparation must be 'state' or 'gates', got {preparation!r}")
+        check_choice(vote, ("frequent", "largest"), name="vote")
+        check_choice(preparation, ("state", "gates"), name="preparation")
         self.shots = shots
         self.vote = vote
         self.preparation = preparation

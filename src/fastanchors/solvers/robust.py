@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import check_number
+from .._validate import check_choice, check_number
 from ..errors import InvalidInputError, InvalidTypeError
 from ..greedy.residuals import Residuals
 from ..greedy.successive import Step
@@ -76,8 +76,7 @@ class Robust:
     radius: float | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in _KINDS:
-            raise InvalidInputError(f"robust must be None or one of {', '.join(map(repr, _KINDS))}, got {self.kind!r}")
+        check_choice(self.kind, _KINDS, name="robust")
         for name in ("support", "radius"):
             if getattr(self, name) is not None:
                 check_number(getattr(self, name), name=name)

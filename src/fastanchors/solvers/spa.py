@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import check_flag, check_tolerance
+from .._validate import check_choice, check_flag, check_tolerance
 from ..anchors import Certificate
-from ..errors import InvalidInputError
 from ..greedy.reader import Reader
 from ..greedy.successive import Path, certified, successive_projection
 from ..greedy.ties import EQUAL, TIE, choose
@@ -70,10 +69,7 @@ class SPA(Solver):
         tol: float | None = None,
         allow_fewer: bool = False,
     ) -> None:
-        if precondition is not None and precondition not in _METHODS:
-            raise InvalidInputError(
-                f"precondition must be None or one of {', '.join(map(repr, _METHODS))}, got {precondition!r}"
-            )
+        check_choice(precondition, (None, *_METHODS), name="precondition")
         self.precondition = precondition
         self.robust = as_robust(robust)
         self.tol = check_tolerance(tol)

@@ -9,8 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import check_flag, check_tolerance
-from ..errors import InvalidInputError
+from .._validate import check_choice, check_flag, check_tolerance
 from ..greedy.cone import ConeDistances
 from ..greedy.lazy import Leaders
 from ..greedy.reader import Reader
@@ -69,8 +68,7 @@ class XRAY(Solver):
         tol: float | None = None,
         allow_fewer: bool = False,
     ) -> None:
-        if selection not in SELECTIONS:
-            raise InvalidInputError(f"selection must be one of {', '.join(map(repr, SELECTIONS))}, got {selection!r}")
+        check_choice(selection, SELECTIONS, name="selection")
         self.selection = selection
         self.tol = check_tolerance(tol)
         self.allow_fewer = check_flag(allow_fewer, name="allow_fewer")

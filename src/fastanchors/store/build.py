@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._parallel import LargePieces, one_blas_thread, use_threads
-from .._validate import check_size
+from .._validate import check_choice, check_size
 from ..errors import InvalidInputError
 from ..io import Source, open_source
 from ..io.row_source import block_bytes, rebatch
@@ -97,8 +97,7 @@ def build(
     The store, open for reading; the first change takes the writer's lock.
     """
     check_platform()
-    if normalize not in ("l1", None):
-        raise InvalidInputError(f"normalize must be 'l1' or None, got {normalize!r}")
+    check_choice(normalize, ("l1", None), name="normalize")
     memory_limit = check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
     _check_metadata(metadata)
     target = absolute(path)

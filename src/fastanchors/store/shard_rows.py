@@ -90,7 +90,7 @@ def block_of(rows: Rows, normalize: str | None, columns: bool) -> Block:
     """The block of validated rows."""
     block = make_block(rows, l1=normalize == "l1", columns=columns)
     if not (np.isfinite(block.squares(np.arange(rows.shape[0]))).all() and np.isfinite(block.row_total)):
-        raise InvalidInputError("the sum of the squares is not finite; rescale the matrix")
+        raise InvalidInputError("the sum of the squares overflows; divide the matrix by its largest entry")
     return block
 
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._maps import release_freed, release_pages
 from .._rng import RngLike
-from .._validate import check_size
+from .._validate import check_choice, check_size
 from ..errors import CorruptStoreError, InvalidInputError, StoreError
 from ..io.addresses import local_path
 from ..io.scratch import scratch_in
@@ -71,8 +71,7 @@ def open(
     sidecars
         The kinds of sidecars that a writer keeps up to date; it does not write others.
     """
-    if mode not in ("r", "r+"):
-        raise InvalidInputError(f"mode must be 'r' or 'r+', got {mode!r}")
+    check_choice(mode, ("r", "r+"), name="mode")
     check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
     return Store(local_path(path), mode, memory_limit, sidecars)
 
@@ -493,7 +492,7 @@ class Store(SampleDelegate, SidecarHost):
 
     def _check_columns(self) -> None:
         if not self.manifest.column_side:
-            raise InvalidInputError(f"{self.path} was built with columns=False; build it again with columns=True")
+            raise InvalidInputError(f"{self.path} was built with columns=False; rebuild it with columns=True")
 
 
 class _Closed:
