@@ -393,7 +393,7 @@ def test_unmix_takes_paths_images_and_the_axis_of_the_bands(tmp_path):
         (first, {"bands": "second"}, "bands must be"),
         (scene.A, {"bands": "middle"}, "no middle axis"),
         (named, {"shape": (3, 60)}, r"image of \(12, 15\)"),
-        (flat.cube, {"bands": "first"}, "already tells"),
+        (flat.cube, {"bands": "first"}, "already states"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             fa.apps.unmix(given, 3, **options)

@@ -233,7 +233,7 @@ def test_integer_matrices_refuse_what_they_cannot_hold(kind, x, message):
 
 def test_a_total_that_overflows_is_refused():
     A = np.full((1 << 12, 1 << 12), 2.0**500)  # squares that sum to 2^1024
-    with pytest.raises(fa.errors.InvalidInputError, match="not finite"):
+    with pytest.raises(fa.errors.InvalidInputError, match="the sum of the squares of A overflows"):
         fa.SampleMatrix(A, normalize=None)
     A[0, 0] = 0.0
     S = fa.SampleMatrix(A, normalize=None)

@@ -58,7 +58,7 @@ def test_a_store_answers_without_reading_and_follows_changes(tmp_path):
 
 def test_k_above_the_directions_of_a_store_says_what_to_rebuild(tmp_path):
     S = fa.build(counts()[0], tmp_path / "s", directions=8)
-    with pytest.raises(InvalidInputError, match=r"directions=11\), or take selection='spa'"):
+    with pytest.raises(InvalidInputError, match=r"directions=11\), or use selection='spa'"):
         fa.FAS().seek(S, 12)
 
 

@@ -203,7 +203,7 @@ def test_check_index():
 @pytest.mark.parametrize("path", ["data.csv", Path("data.csv")])
 def test_a_path_is_no_matrix(path):
     with pytest.raises(
-        InvalidTypeError, match=r"A is a path, not a matrix: 'data.csv'; load the matrix, or build a store"
+        InvalidTypeError, match=r"A is a path, not a matrix: 'data.csv'; load the matrix, or open the file"
     ):
         as_matrix(path)
 

@@ -140,7 +140,7 @@ class Twins(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 2**32))
     def draw(self, seed):
         if self.naive.norm == 0:
-            with pytest.raises(InvalidInputError, match="all entries are zero"):
+            with pytest.raises(InvalidInputError, match="every entry is zero"):
                 self.v.sample(rng=seed)
             return
         drawn = self.v.sample(20, rng=seed)
@@ -316,12 +316,12 @@ def test_refused_sizes(size):
 def test_sampling_from_zeros_is_refused_and_possible_again_later():
     v = fa.VectorSampler(np.zeros(40))
     assert v.norm == 0.0
-    with pytest.raises(InvalidInputError, match="all entries are zero"):
+    with pytest.raises(InvalidInputError, match="every entry is zero"):
         v.sample(3, rng=0)
     v[33] = -1e-150
     assert v.sample(3, rng=0).tolist() == [33, 33, 33]
     v[33] = 0.0
-    with pytest.raises(InvalidInputError, match="all entries are zero"):
+    with pytest.raises(InvalidInputError, match="every entry is zero"):
         v.sample(rng=0)
     v.update([7, 20, 7], [5.0, 4.0, -3.0])  # a batch into groups whose sums are zero
     assert v.norm == 5.0
