@@ -98,23 +98,24 @@ def fill_rows(
     The quotient is computed in double precision for every type of the result. Returns False if an entry is outside the
     ``columns``, if the number of non-zeros differs from ``indptr``, or if a row with norm zero has any.
     """
-    sound, limit = True, np.uint64(columns)  # a negative column is far beyond
+    sound, largest = True, np.uint64(0)  # a negative column is far beyond the largest
     for k in range(places.size):
         row = wanted[places[k]] - first
         put = indptr[places[k]]
+        norm = l1[row] if l1.size > 0 else 1.0
         for at in range(begin[row], end[row]):
             if data[at] != 0:
-                sound &= bool(np.uint64(other[at]) < limit)
+                largest = max(largest, np.uint64(other[at]))
                 out_columns[put] = other[at]
                 if l1.size > 0:
-                    if l1[row] == 0:
+                    if norm == 0:
                         return False
-                    out_data[put] = data[at] / l1[row]
+                    out_data[put] = data[at] / norm
                 else:
                     out_data[put] = data[at]
                 put += 1
         sound &= put == indptr[places[k] + 1]
-    return sound
+    return sound and (largest < np.uint64(columns) or indptr[-1] == 0)
 
 
 @jit

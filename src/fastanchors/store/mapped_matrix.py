@@ -69,34 +69,44 @@ class MappedMatrix(SampleMatrix):
         return super().reading()
 
     def _write(self, i: Array, j: Array, x: Array) -> None:
-        """Write validated entries block by block, a bounded number at a time."""
+        """Write validated entries block by block; if room is short, a bounded number at a time."""
         if self._folder is None:
             super()._write(i, j, x)
             return
+        plenty = not self._moved_blocks and self.changed_bytes + len(i) * DIRTY_BYTES <= self._limit
+        step = max(1, self._limit // DIRTY_BYTES)
+        if not plenty:  # entries that share pages were counted one by one
+            self._dirty = {b: (block, min(size, block.nbytes)) for b, (block, size) in self._dirty.items()}
         for b, at, local in self._split_rows(i):
-            step = max(1, self._limit // DIRTY_BYTES)
             columns, values = j[at], x[at]
+            if plenty:
+                self._write_to(b, local, columns, values, self._changed(b) + len(local) * DIRTY_BYTES)
+                continue
             for start in range(0, len(local), step):
                 some = slice(start, start + step)
-                self._write_to(b, local[some], columns[some], values[some])
+                self._write_within(b, local[some], columns[some], values[some])
 
-    def _write_to(self, b: int, i: Array, j: Array, x: Array) -> None:
-        block = self._held[b]
-        size, entries = block.nbytes, block.entries
-        expected = self._changed(b) + (0 if self._is_moved(block) else min(len(i) * DIRTY_BYTES, size))
-        if self.changed_bytes - self._changed(b) + expected > self._limit:
-            self._make_room(self._limit - expected, keep=b)
+    def _write_to(self, b: int, i: Array, j: Array, x: Array, changed: int) -> None:
+        """Write entries of one block, after which ``changed`` bytes of it are changed, or all if it was rebuilt."""
+        block, entries = self._held[b], self._held[b].entries
         block.write(i, j, x)
-        # New entries are in memory, and with many of them the whole block was rebuilt in memory.
-        changed = min(expected, size)
-        if block.entries is not entries:
-            changed = size
+        if block.entries is not entries:  # many new entries: the block was rebuilt in memory
+            changed = block.nbytes
             release_pages(entries)
             self._moved_blocks = [other for other in self._moved_blocks if other is not block]
-        changed += max(0, block.nbytes - size)
         if changed:
             self._dirty[b] = block, changed
-        if changed > self._limit:
+
+    def _write_within(self, b: int, i: Array, j: Array, x: Array) -> None:
+        """Write entries of one block after making room for the pages that they change."""
+        block = self._held[b]
+        size, moved = block.nbytes, any(other is block for other in self._moved_blocks)
+        changed = min(self._changed(b) + (0 if moved else len(i) * DIRTY_BYTES), size)
+        self._make_room(self._limit - changed, keep=b)
+        self._write_to(b, i, j, x, changed)
+        grown = block.nbytes  # new entries are in memory
+        self._dirty[b] = block, min(self._changed(b) + max(0, grown - size), grown)
+        if self._changed(b) > self._limit:
             self._make_room(0)
 
     @property
@@ -107,13 +117,12 @@ class MappedMatrix(SampleMatrix):
     def _changed(self, b: int) -> int:
         return self._dirty[b][1] if b in self._dirty else 0
 
-    def _is_moved(self, block: Block) -> bool:
-        return any(other is block for other in self._moved_blocks)
-
     def _make_room(self, most: int, keep: int | None = None) -> None:
         """Move changed blocks to scratch files, the most changed first, until ``most`` changed bytes are left."""
         others = sorted((b for b in self._dirty if b != keep), key=self._changed, reverse=True)
         left = sum(self._changed(b) for b in others)
+        if left <= most:
+            return
         for b in others:
             if left <= most:
                 break
