@@ -115,7 +115,7 @@ def fill_rows(
                     out_data[put] = data[at]
                 put += 1
         sound &= put == indptr[places[k] + 1]
-    return sound and (largest < np.uint64(columns) or indptr[-1] == 0)
+    return bool(sound and (largest < np.uint64(columns) or indptr[-1] == 0))
 
 
 @jit
