@@ -156,7 +156,7 @@ def test_report_of_a_table_of_anchors(tmp_path, shell):
         (["seek", "t.csv", "-k", "2", "--names-column", "lable"], "did you mean 'label'?"),
         (["topics", "t.csv", "--column", "labell"], "did you mean 'label'?"),
         (["topics", "t.cvs"], "did you mean t.csv?"),
-        (["topics", "c.ldac", "-k", "9"], "ask for -k 3 or fewer"),
+        (["topics", "c.ldac", "-k", "9"], "use -k 3 or fewer"),
         (["unmix", "b.npy", "-k", "2"], "did you mean a.npy?"),
     ],
 )

@@ -69,7 +69,7 @@ def test_cost_does_not_grow_with_the_matrix():
         ({"k": 2, "rows": 1}, InvalidInputError, "must both be at least k = 2"),
         ({"k": 2, "rows": 10**12}, TooLargeError, "drawing 1e\\+12 rows and 40 columns"),
         ({"k": 2, "columns": 2.5}, InvalidTypeError, "columns must be an integer"),
-        ({"k": 2, "core": "best"}, InvalidInputError, 'core must be "sampled" or "exact"'),
+        ({"k": 2, "core": "best"}, InvalidInputError, "core must be 'sampled' or 'exact'"),
         ({"k": 3}, RankError, "rank 2, below k = 3"),
     ],
 )

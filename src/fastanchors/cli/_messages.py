@@ -29,6 +29,8 @@ def in_options(message: str, command: click.Command | None) -> str:
         known["vocab"] = known["column_names"]
     for pattern, replacement in _CALLS + (_TABLES if "names_column" in known else ()):
         message = re.sub(pattern, replacement, message)
+    if "k" in known:
+        message = re.sub(r"\bk ≤ (\d+)", r"-k \1 or fewer", message)
 
     def as_option(found: re.Match[str]) -> str:
         name, value = found.groups()
