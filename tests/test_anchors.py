@@ -32,13 +32,13 @@ def test_it_is_a_sequence_of_ints(anchors):
     assert anchors[-1] in anchors
 
 
-def test_matrices_take_it_as_an_index(X, anchors):
+def test_arrays_accept_it_as_an_index(X, anchors):
     np.testing.assert_array_equal(X[anchors], X[anchors.indices])
     np.testing.assert_array_equal(sp.csr_array(X)[anchors].toarray(), X[anchors.indices])
     np.testing.assert_array_equal(pd.DataFrame(X).iloc[anchors], X[anchors.indices])
 
 
-def test_encode_takes_it_for_the_rows_it_names(X, anchors):
+def test_encode_accepts_anchors_as_components(X, anchors):
     np.testing.assert_array_equal(fa.encode(X, anchors), fa.encode(X, X[anchors.indices]))
     moved = dataclasses.replace(anchors, points=X[anchors.indices] * 2.0)
     np.testing.assert_array_equal(fa.encode(X, moved), fa.encode(X, moved.points))

@@ -33,7 +33,7 @@ def test_more_programmes_than_cells():
         fa.datasets.cells(3, 10, 4)
 
 
-def test_other_objects_are_told_where_to_go(cells):
+def test_other_objects_get_an_error_with_advice(cells):
     with pytest.raises(InvalidTypeError, match="representatives"):
         fa.apps.archetypes(cells.A, 4)
 
@@ -52,7 +52,7 @@ class TestAnnData:
         layers = {"halved": sp.csr_matrix(cells.A / 2), "dense": cells.A.toarray()}
         return anndata.AnnData(sp.csr_matrix(cells.A), obs=obs, var=var, layers=layers)
 
-    def test_results_are_where_scanpy_users_look(self, adata, cells, tmp_path, anndata):
+    def test_results_are_written_where_scanpy_expects_them(self, adata, cells, tmp_path, anndata):
         assert fa.apps.archetypes(adata, 4, rng=0) is None
         shares, found = adata.obsm["X_archetypes"], adata.uns["archetypes"]
         assert shares.shape == (300, 4)
@@ -124,7 +124,7 @@ class TestAnnData:
         with pytest.raises(ValueError, match="feature names should match"):
             model.transform(adata[:, ::-1])  # the same genes in another order
 
-    def test_a_layer_is_chosen_where_the_data_go_in(self, adata, tmp_path):
+    def test_a_layer_is_chosen_by_an_option_of_every_entry_point(self, adata, tmp_path):
         adata.layers["other"] = sp.csr_matrix(adata.X[::-1])
         expected = fa.FAS().seek(adata.layers["other"], 4, rng=0).indices
         adata.write_h5ad(tmp_path / "a.h5ad")
@@ -142,7 +142,7 @@ class TestAnnData:
             fa.SeparableNMF(4, layer="none").fit(adata)
 
     @pytest.mark.parametrize("mode", [None, "r", "r+"])
-    def test_stores_are_built_of_objects(self, adata, anndata, tmp_path, mode):
+    def test_a_store_is_built_from_an_anndata_object(self, adata, anndata, tmp_path, mode):
         adata.write_h5ad(tmp_path / "a.h5ad")
         source = adata if mode is None else anndata.read_h5ad(tmp_path / "a.h5ad", backed=mode)
         with fa.build(source, tmp_path / "s", layer="halved", normalize=None) as store:

@@ -87,7 +87,7 @@ def test_rays_and_zero_rows():
     assert 0 not in fa.AroraLP().seek(A, 4).indices
 
 
-def test_refusals(monkeypatch):
+def test_invalid_input_is_refused(monkeypatch):
     A = np.random.default_rng(0).random((30, 5))
     with pytest.raises(RankError, match="every row of A is zero"):
         fa.AroraLP().seek(np.zeros((3, 2)), 1)
@@ -115,7 +115,7 @@ def test_one_anchor():
 
 
 @pytest.mark.parametrize(("refusals", "works"), [(1, True), (2, False)])
-def test_a_program_beyond_tight_tolerances_is_tried_again(monkeypatch, refusals, works):
+def test_a_failed_program_is_solved_again_with_default_tolerances(monkeypatch, refusals, works):
     """Numerical difficulties (status 4) at the tight tolerances, then HiGHS's own."""
     solve, asked = _lp.linprog, []
 

@@ -59,7 +59,7 @@ def matrix(tmp_path_factory):
     return path
 
 
-def test_every_command_of_the_contract_is_there():
+def test_every_documented_command_exists():
     assert set(_COMMANDS) >= set(CONTRACT)
     assert set(_COMMANDS) == set(EXAMPLES)
 
@@ -78,7 +78,7 @@ def test_help_has_an_example_that_parses(name):
         command.make_parser(click.Context(command)).parse_args(words[2:])
 
 
-def test_a_process_of_its_own():
+def test_the_command_runs_in_a_separate_process():
     done = run("--help")
     assert done.returncode == 0
     assert all(name in done.stdout for name in CONTRACT)
@@ -195,7 +195,7 @@ def in_terminal(*arguments):
     return process.wait(), out, shown.decode()
 
 
-def test_progress_is_for_people_at_a_terminal(matrix):
+def test_progress_is_shown_on_a_terminal_only(matrix):
     code, out, shown = in_terminal("seek", matrix, "-k", 3)
     assert code == 0
     assert "seeking anchors" in shown

@@ -55,7 +55,7 @@ def test_unmix_json(tmp_path, scene):
     np.testing.assert_allclose(table[:, 1:].T, expected.endmembers, rtol=1e-8)
 
 
-def test_unmix_for_people(tmp_path, scene):
+def test_unmix_text_output(tmp_path, scene):
     np.save(tmp_path / "flat.npy", scene.A)
     result = run("unmix", tmp_path / "flat.npy", "-k", 3, "-o", tmp_path / "out", "--no-pictures")
     assert result.exit_code == 0, result.output
@@ -66,7 +66,7 @@ def test_unmix_for_people(tmp_path, scene):
     assert np.load(tmp_path / "out" / "abundances.npy").shape == (20, 16, 3)
 
 
-def test_unmix_mistakes(tmp_path, scene):
+def test_unmix_invalid_usage(tmp_path, scene):
     assert run("unmix", tmp_path / "scene.npy", "-k", 3, "--shape", "20").exit_code == 2
     assert run("unmix", tmp_path / "scene.npy").exit_code == 2
     with pytest.raises(fa.errors.StoreError, match="does not exist"):
@@ -90,14 +90,14 @@ def test_topics_json(tmp_path, ldac):
         assert stored["topics"].shape == (4, len(stored["vocabulary"]))
 
 
-def test_topics_for_people(ldac):
+def test_topics_text_output(ldac):
     result = run("topics", ldac / "docs.ldac", "--vocab", ldac / "words.txt", "-k", 4, "--words", 3)
     assert result.exit_code == 0, result.output
     assert "400 documents" in result.stdout
     assert "uniqueness" in result.stdout
 
 
-def test_topics_beside_scikit_learn(ldac):
+def test_topics_compared_with_scikit_learn(ldac):
     corpus = ("topics", ldac / "docs.ldac", "--vocab", ldac / "words.txt", "-k", 4, "--compare")
     result = run(*corpus)
     assert result.exit_code == 0, result.output
@@ -153,7 +153,7 @@ def test_the_page_of_topics_can_be_made_again_from_the_saved_model(stories):
     assert "-k is for data" in run("report", stories / "model.npz", "-k", 3).stderr
 
 
-def test_seek_points_to_topics_where_documents_stay_unexplained(tmp_path):
+def test_seek_suggests_topics_if_documents_are_unexplained(tmp_path):
     documents = fa.datasets.topics(300, 4000, 10, length=12, rng=0).A
     sp.save_npz(tmp_path / "counts.npz", sp.csr_matrix(documents))
     record = json.loads(run("seek", tmp_path / "counts.npz", "-k", 2, "--json").stdout)
@@ -167,7 +167,7 @@ def test_seek_points_to_topics_where_documents_stay_unexplained(tmp_path):
     assert run("seek", tmp_path / "counts.npz", "-k", 3, "--robust", "average").exit_code == 0
 
 
-def test_unmix_tells_of_outliers_and_of_axes_that_look_wrong(tmp_path, scene):
+def test_unmix_reports_outliers_and_a_suspicious_band_axis(tmp_path, scene):
     spoiled = scene.cube.copy()
     spoiled[4, 5, 6] = 50.0
     np.save(tmp_path / "x.npy", spoiled)
@@ -203,7 +203,7 @@ def test_representatives_json(table):
     assert [line.split(",")[0] for line in lines[1:]] == [f"thing {i}" for i in range(63)]
 
 
-def test_representatives_for_people(table, tmp_path):
+def test_representatives_text_output(table, tmp_path):
     result = run("representatives", table, "-k", 3)
     assert result.exit_code == 0, result.output
     assert "3 rows for table.csv: 63 rows × 3 columns" in result.stdout
@@ -221,7 +221,7 @@ def test_representatives_for_people(table, tmp_path):
         ("unmix", "the number of materials is yours to choose"),
     ],
 )
-def test_auto_is_answered_with_advice(tmp_path, command, message):
+def test_auto_gives_an_error_with_advice(tmp_path, command, message):
     np.savetxt(tmp_path / "x.csv", np.random.default_rng(0).random((60, 4)), delimiter=",")
     result = run(command, tmp_path / "x.csv", "-k", "auto")
     assert result.exit_code == 2, result.output
@@ -257,7 +257,7 @@ def test_topics_of_texts_tables_and_new_documents(tmp_path, ldac):
         assert np.load(tmp_path / "w2.npy").shape == stored["mixtures"].shape
 
 
-def test_topics_by_a_number_of_their_own_and_since_an_earlier_model(tmp_path, ldac):
+def test_topics_auto_and_since_an_earlier_model(tmp_path, ldac):
     corpus = ("topics", ldac / "docs.ldac", "--vocab", ldac / "words.txt")
     auto = json.loads(run(*corpus, "-k", "auto", "--json", "-o", tmp_path / "m.npz").stdout)
     assert auto["curve"]["chosen"] == len(auto["topics"])
@@ -275,7 +275,7 @@ def test_topics_of_a_store(tmp_path, ldac):
     assert answer["documents"] == 400
 
 
-def test_unmix_leaves_out_what_it_is_told_to(tmp_path, scene):
+def test_unmix_leaves_out_masked_pixels_and_dropped_bands(tmp_path, scene):
     cube = np.pad(scene.cube, ((2, 2), (2, 2), (0, 0)), constant_values=-9999.0)
     cube[5, 5, 3] = np.nan
     cube[:, :, [7, 8, 20]] = -1.0
@@ -301,7 +301,7 @@ def test_unmix_leaves_out_what_it_is_told_to(tmp_path, scene):
     assert run(*command, "--drop-bands", "x").exit_code == 2
 
 
-def test_unmix_shows_what_speaks_for_each_number(tmp_path):
+def test_unmix_auto_shows_the_evidence_for_each_k(tmp_path):
     made = fa.datasets.hyperspectral(40, 40, 60, 4, snr=30.0, rng=0)
     np.save(tmp_path / "x.npy", made.cube)
     told = run("unmix", tmp_path / "x.npy", "-k", "auto", "-o", tmp_path / "out", "--no-pictures")

@@ -78,7 +78,7 @@ def test_no_command_overwrites_what_it_reads(tmp_path, link):
     assert (refused.exit_code, "would be overwritten" in refused.output) == (2, True)
 
 
-def test_topics_writes_where_it_was_told(tmp_path):
+def test_topics_writes_to_the_given_path(tmp_path):
     (tmp_path / "c.ldac").write_text("2 0:1 1:2\n2 1:1 2:2\n" * 10)
     for out, message in ((tmp_path / "t.txt", "must end in .npz"), (tmp_path / "no" / "t.npz", "does not exist")):
         refused = call("topics", tmp_path / "c.ldac", "-k", 2, "-o", out)
@@ -86,7 +86,7 @@ def test_topics_writes_where_it_was_told(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.ldac"]
 
 
-def test_a_guess_is_told_once_and_settled_by_an_option(tmp_path, shell):
+def test_a_guess_is_reported_once_and_avoided_by_an_option(tmp_path, shell):
     table = write_table(tmp_path / "t.csv", "2019,2020,2021,2022,2023,2024")
     code, out, err = shell("seek", table, "-k", 3, "--json")
     assert (code, json.loads(out)["shape"]) == (0, [60, 6])
@@ -105,7 +105,7 @@ def test_a_guess_is_told_once_and_settled_by_an_option(tmp_path, shell):
     assert (code, json.loads(out)["columns"], json.loads(out)["row_names"], err) == (0, 6, True, "")
 
 
-def test_our_own_weights_are_read_back_without_their_row_numbers(tmp_path, shell):
+def test_written_weights_are_read_without_their_row_numbers(tmp_path, shell):
     np.save(tmp_path / "a.npy", A)
     shell("encode", tmp_path / "a.npy", "1,2,3", "-o", tmp_path / "w.csv")
     code, out, err = shell("seek", tmp_path / "w.csv", "-k", 2, "--json")
@@ -160,7 +160,7 @@ def test_report_of_a_table_of_anchors(tmp_path, shell):
         (["unmix", "b.npy", "-k", "2"], "did you mean a.npy?"),
     ],
 )
-def test_errors_speak_the_language_of_the_command_line(tmp_path, shell, monkeypatch, arguments, message):
+def test_errors_name_options_of_the_command_line(tmp_path, shell, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     np.save("a.npy", A)
     np.save("zero.npy", np.zeros((4, 3)))

@@ -74,7 +74,7 @@ def test_standard_input_is_read_once(A, tmp_path):
         (("sek",), 2, "No such command"),
     ],
 )
-def test_errors_are_json_where_json_was_asked_for(tmp_path, arguments, code, part):
+def test_errors_are_json_with_the_json_option(tmp_path, arguments, code, part):
     done = run(*arguments, "--json", cwd=tmp_path)
     assert done.returncode == code
     answer = json.loads(done.stdout)
@@ -88,7 +88,7 @@ def test_errors_are_json_where_json_was_asked_for(tmp_path, arguments, code, par
     ("heading", "keys"),
     [("year", [1990, 1992, 1999]), ("Year", [3, 1, 2]), ("patient_id", [7, 3, 9]), ("t", [5, 10, 15])],
 )
-def test_whole_numbers_that_look_like_labels_are_noted(tmp_path, heading, keys):
+def test_integer_columns_that_look_like_labels_give_a_note(tmp_path, heading, keys):
     path = tmp_path / "t.csv"
     path.write_text(f"{heading},a,b\n" + "".join(f"{key},0.5,0.25\n" for key in keys))
     with pytest.warns(GuessWarning, match=f"column '{heading}' are read as data.*row_names='{heading}'"):
@@ -101,7 +101,7 @@ def test_whole_numbers_that_look_like_labels_are_noted(tmp_path, heading, keys):
 @pytest.mark.parametrize(
     "text", ["year,a\n1990,1\n1990,2\n1991,5\n", "a,year\n1.5,1990\n2.5,1991\n", "a,b_id\n4,1\n2,1\n"]
 )
-def test_labels_with_repeats_and_in_other_columns_are_noted(tmp_path, text):
+def test_repeated_labels_in_any_column_give_a_note(tmp_path, text):
     path = tmp_path / "t.csv"
     path.write_text(text)
     with pytest.warns(GuessWarning, match=r"column '(year|b_id)' are read as data"):
@@ -109,18 +109,18 @@ def test_labels_with_repeats_and_in_other_columns_are_noted(tmp_path, text):
 
 
 @pytest.mark.parametrize("text", ["apples,pears\n3,1\n7,2\n1,5\n", "week,word,year\n0.5,3,0\n0.5,0,12\n"])
-def test_counts_are_not_noted(tmp_path, text):
+def test_counts_give_no_note(tmp_path, text):
     path = tmp_path / "t.csv"
     path.write_text(text)
     assert fa.io.open_source(path).shape[1] == len(text.split("\n")[0].split(","))
 
 
-def test_standard_input_is_called_so_in_errors():
+def test_errors_name_standard_input():
     done = run("seek", "-", "-k", 3)
     assert done.stderr.decode().strip() == "fastanchors: standard input is empty: a header or a row is needed"
 
 
-def test_compiling_is_told():
+def test_compilation_is_reported():
     @jit
     def half(x):
         return x / 2
@@ -136,7 +136,7 @@ def test_compiling_is_told():
     assert told == [True, False]
 
 
-def test_the_clock_runs_on_when_the_bar_is_full():
+def test_the_clock_continues_after_the_bar_is_full():
     from rich.progress import Progress
 
     from fastanchors.cli._terminal import _clock

@@ -56,7 +56,7 @@ def place(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.csv", "a.store"])
-def test_seek_finds_the_library_s_anchors(place, name):
+def test_seek_finds_the_anchors_of_the_library(place, name):
     found = answer("seek", place / name, "-k", 4, *SPA)
     expected = fa.FAS(selection="spa").seek(L1, 4, rng=0)
     assert found["anchors"] == expected.indices.tolist()
@@ -103,7 +103,7 @@ def test_auto(place):
 
 
 @pytest.mark.parametrize("suffix", [".json", ".npz", ".csv"])
-def test_results_come_back(place, tmp_path, suffix):
+def test_saved_results_can_be_used_again(place, tmp_path, suffix):
     out = tmp_path / f"r{suffix}"
     printed = answer("seek", place / "a.csv", "-k", 4, *SPA, "--out", out)
     found = _result.load(str(out))
@@ -155,7 +155,7 @@ def test_encode_with_points_sums_and_words(place, tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), fa.encode(L1, L1[[1, 2, 9]]), atol=1e-10)
 
 
-def test_names_stream_along(place, tmp_path, monkeypatch):
+def test_names_are_streamed_with_the_rows(place, tmp_path, monkeypatch):
     whole = Source.blocks
     monkeypatch.setattr(Source, "blocks", lambda self, max_bytes=0: whole(self, 5000))
     np.save(tmp_path / "points.npy", L1[[1, 2]])
@@ -165,7 +165,7 @@ def test_names_stream_along(place, tmp_path, monkeypatch):
     assert [line[0] for line in lines[1:]] == [f"r{i}" for i in range(200)]
 
 
-def test_other_data_are_refused_unless_the_anchors_come_along(place, tmp_path):
+def test_other_data_need_a_result_with_the_anchor_rows(place, tmp_path):
     call("seek", place / "a.csv", "-k", 3, "--out", tmp_path / "r.json")
     call("seek", place / "a.csv", "-k", 3, "--out", tmp_path / "r.npz")
     other = tmp_path / "b.store"
@@ -193,7 +193,7 @@ def test_a_failing_encode_leaves_nothing(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npy", "w.npy"]
 
 
-def test_a_file_too_large_to_hold_becomes_a_store_for_the_time(place, monkeypatch, tmp_path):
+def test_a_large_file_becomes_a_temporary_store(place, monkeypatch, tmp_path):
     monkeypatch.setattr(opening, "IN_MEMORY", 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     found = answer("seek", place / "a.csv", "-k", 4, *SPA)

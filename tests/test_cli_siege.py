@@ -90,7 +90,7 @@ ANCHORS = {
 
 
 @pytest.mark.parametrize("name", [*ANCHORS, "half.npz", "half.npy"])
-def test_anchors_that_are_no_row_numbers(shell, tmp_path, name):
+def test_invalid_row_numbers_of_anchors(shell, tmp_path, name):
     (tmp_path / "d.csv").write_text(TABLE)
     if name == "half.npz":
         np.savez(tmp_path / name, anchors=np.array([1.5]), components=np.ones((1, 2)))
@@ -102,7 +102,7 @@ def test_anchors_that_are_no_row_numbers(shell, tmp_path, name):
     assert not (tmp_path / "w.npy").exists()
 
 
-def test_a_row_number_that_no_index_can_hold(shell, tmp_path):
+def test_a_row_number_that_overflows(shell, tmp_path):
     (tmp_path / "d.csv").write_text(TABLE)
     assert "is not a row number" in one_error(shell("encode", "d.csv", "99999999999999999999", "-o", "w.npy"))
 
@@ -143,7 +143,7 @@ def test_names_reach_the_terminal_escaped(shell, tmp_path):
         assert out + err
 
 
-def test_results_with_half_characters(shell, tmp_path):
+def test_results_with_lone_surrogates(shell, tmp_path):
     np.save(tmp_path / "a.npy", np.eye(3))
     (tmp_path / "names").write_text("a\nb\nc\n")
     from fastanchors.cli._result import load, save
@@ -184,7 +184,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_request_to_end_leaves_nothing_behind(tmp_path):
+def test_a_terminated_command_leaves_no_files(tmp_path):
     (tmp_path / "tmp").mkdir()
     np.save(tmp_path / "a.npy", np.ones((4, 3)))
     code = """
@@ -226,7 +226,7 @@ def test_a_hostile_name_in_an_error_of_the_library():
 
 @pytest.mark.parametrize("name", ["w.npy", "w.npz", "w.csv"])
 @pytest.mark.parametrize("rows", [4, 4000])
-def test_a_full_disk_leaves_no_half_of_a_file_and_is_named(tmp_path, name, rows):
+def test_a_full_disk_leaves_no_partial_file_and_is_reported(tmp_path, name, rows):
     """A limit on the size of files stands for the disk: small files fail when they are closed, large ones before."""
     resource = pytest.importorskip("resource", reason="no limits here")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

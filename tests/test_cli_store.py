@@ -144,7 +144,7 @@ def test_info_of_small_integers(call, tmp_path, sparse):
     np.testing.assert_allclose(found[0][0], np.linalg.norm(A, 2), rtol=0.05)
 
 
-def test_info_says_what_the_conditioning_is_of(call, tmp_path):
+def test_info_states_the_condition_number(call, tmp_path):
     rng = np.random.default_rng(0)
     for name, A, words in (
         ("all", rng.random((50, 3)), "over the last)"),
@@ -167,7 +167,7 @@ def test_append(call, table, tmp_path):
     assert "has 5 columns, the store has 3" in err
 
 
-def test_errors_are_one_line_and_wrong_usage_is_two(call, table, tmp_path):
+def test_errors_are_one_line_and_wrong_usage_exits_with_2(call, table, tmp_path):
     for arguments, message in (
         (("build", tmp_path / "missing.csv", tmp_path / "s"), "does not exist"),
         (("info", tmp_path / "nothing"), "does not exist"),
@@ -189,7 +189,7 @@ def test_errors_are_one_line_and_wrong_usage_is_two(call, table, tmp_path):
     assert call("biuld", table, tmp_path / "t")[0] == 2
 
 
-def test_a_pipe_is_enough(table, tmp_path):
+def test_updates_from_a_pipe(table, tmp_path):
     """The command as installed, fed by a pipe."""
     command = [sys.executable, "-c", "from fastanchors.cli import main; main()"]
     subprocess.run([*command, "build", str(table), str(tmp_path / "s")], check=True, capture_output=True)

@@ -79,7 +79,7 @@ def test_bad_input_is_one_clear_error(options, error, message):
         fa.cur(A, rng=0, **options)
 
 
-def test_bad_places_and_zero_matrices():
+def test_bad_indices_and_zero_matrices():
     with pytest.raises(InvalidInputError, match="every entry"):
         fa.cur(np.zeros((4, 4)), 1)
     found = fa.cur(np.eye(4) + 1, 2, rng=0)

@@ -69,7 +69,7 @@ def keep_sketches(monkeypatch):
 
 
 @pytest.mark.parametrize("normalize", ["l1", None])
-def test_a_build_gives_the_files_of_one_machine(tmp_path, normalize, keep_sketches):
+def test_a_build_writes_the_same_files_as_a_local_one(tmp_path, normalize, keep_sketches):
     A = matrix()
     fa.build(A, tmp_path / "one", normalize=normalize, memory_limit=LIMIT)
     S = fa.build(lazy(A), tmp_path / "many", normalize=normalize, memory_limit=LIMIT)
@@ -106,7 +106,7 @@ def test_many_blocks_become_one_shard_each(tmp_path, monkeypatch):
     assert len(fa.build(X, tmp_path / "many", sidecars=()).manifest.shards) == 2
 
 
-def test_a_data_frame_brings_its_names(tmp_path):
+def test_a_data_frame_provides_names(tmp_path):
     A = matrix(900)
     frame = pd.DataFrame(A, columns=[f"c{j}" for j in range(20)], index=[f"r{i:03d}" for i in range(900)])
     S = fa.build(dd.from_pandas(frame, npartitions=4), tmp_path / "s")
@@ -138,7 +138,7 @@ def test_tasks_have_readable_names(tmp_path):
         assert seen.count(f"fastanchors-{kind}") == (2 if kind == "shard" else 1)
 
 
-def test_progress_tells_the_end(tmp_path):
+def test_progress_reports_the_end(tmp_path):
     told = []
     fa.build(lazy(matrix(900), 300), tmp_path / "s", progress=told.append)
     assert [each.rows for each in told] == [900]
@@ -164,7 +164,7 @@ def test_blocks_of_two_kinds_are_refused(tmp_path):
         fa.build(lazy(A), tmp_path / "s", variable="x")
 
 
-def test_empty_partitions_are_passed_over(tmp_path):
+def test_empty_partitions_are_skipped(tmp_path):
     A = matrix(600)
     parts = [da.from_delayed(dask.delayed(x), (np.nan, 20), dtype=float) for x in (A[:0], A[:300], A[:0], A[300:])]
     X = da.concatenate(parts, allow_unknown_chunksizes=True)
@@ -218,7 +218,7 @@ def test_a_connected_store_answers_as_the_store_does(tmp_path, sparse, rows):
         assert remote.cost.samples == local.cost.samples
 
 
-def test_a_connected_store_is_for_reading(tmp_path):
+def test_a_connected_store_is_read_only(tmp_path):
     fa.build(matrix(900), tmp_path / "s").close()
     S = fa.dask.connect(tmp_path / "s")
     changes = (lambda: S.update([0], [0], [1.0]), lambda: S.__setitem__((0, 0), 1.0), lambda: S.append(matrix(9)))
@@ -265,7 +265,7 @@ def test_a_seek_on_workers_finds_the_same_anchors(tmp_path, sparse, noise, extra
     assert fa.FAS(selection="spa").seek(remote, 4, rng=0).indices.tolist() == expected.indices.tolist()[:4]
 
 
-def test_full_passes_where_bounds_prove_nothing(tmp_path):
+def test_full_passes_if_bounds_prove_nothing(tmp_path):
     """Rows of nearly one length in all directions: no bound can tell them apart."""
     rng = np.random.default_rng(5)
     A = rng.random((4000, 20)) + 5
@@ -275,7 +275,7 @@ def test_full_passes_where_bounds_prove_nothing(tmp_path):
     assert fa.SPA().seek(fa.dask.connect(tmp_path / "s"), 12).indices.tolist() == expected
 
 
-def test_a_budget_holds_on_workers_too(tmp_path):
+def test_a_budget_is_kept_on_workers(tmp_path):
     fa.build(lazy(matrix(6000, noise=True), 1500), tmp_path / "s", sidecars=())
     local, remote = fa.open(tmp_path / "s"), fa.dask.connect(tmp_path / "s")
     found, again = (fa.FAS(budget=500).seek(S, 6, rng=3) for S in (remote, fa.dask.connect(tmp_path / "s")))
@@ -371,14 +371,14 @@ def test_the_estimator_fits_a_dask_data_frame_and_averages():
     assert not hasattr(model, "feature_names_in_")
 
 
-def test_without_dask_the_extra_is_named(monkeypatch, tmp_path):
+def test_a_missing_dask_names_the_extra(monkeypatch, tmp_path):
     X = lazy(matrix(60), 20)
     monkeypatch.setitem(sys.modules, "dask", None)
     with pytest.raises(fa.errors.MissingExtraError, match=r"fastanchors\[dask\]"):
         fa.build(X, tmp_path / "s")
 
 
-def test_tasks_start_no_threads_of_their_own(monkeypatch):
+def test_tasks_start_no_threads(monkeypatch):
     A = matrix(20000)
     expected = fa.SPA().seek(A, 5).indices.tolist()
     allowed = []
@@ -408,7 +408,7 @@ def frame(A, **columns):
     return dd.from_pandas(pd.DataFrame(A[:, :3], columns=list("abc")).assign(**columns), npartitions=3)
 
 
-def test_nothing_is_computed_before_it_is_asked_for():
+def test_nothing_is_computed_before_it_is_needed():
     A = matrix(600)
     model = fa.SeparableNMF(3, solver="spa").fit(A)
     X = lazy(A, 200)
@@ -452,7 +452,7 @@ def test_whole_numbers_give_components_in_double_precision():
     np.testing.assert_array_equal(found.components_, expected.components_)
 
 
-def test_what_has_no_rows_of_numbers_is_refused_by_name(tmp_path):
+def test_collections_without_numeric_rows_are_refused(tmp_path):
     A = matrix(300)
     for X, error, words in (
         (db.from_sequence([1, 2]), fa.errors.InvalidTypeError, "dask Bag"),
@@ -487,7 +487,7 @@ def test_a_block_of_another_length_than_declared_is_named(tmp_path):
 # --- life of a connection --------------------------------------------------------------------------------------------
 
 
-def test_a_closed_connection_and_a_wrong_client_say_so(tmp_path):
+def test_a_closed_connection_and_a_wrong_client_raise(tmp_path):
     fa.build(matrix(900), tmp_path / "s").close()
     S = fa.dask.connect(tmp_path / "s")
     S.close()
@@ -523,7 +523,7 @@ def test_a_directory_that_vanishes_does_not_hide_the_cause(tmp_path):
 
 
 @pytest.mark.parametrize("limit", [LIMIT, 1 << 27])
-def test_the_memory_limit_decides_alike_with_and_without_workers(tmp_path, limit):
+def test_the_memory_limit_has_the_same_effect_with_and_without_workers(tmp_path, limit):
     """A wide matrix, whose index does not fit a small limit: it is left out or made, whoever builds."""
     A = np.random.default_rng(0).random((300, 2000))
     with warnings.catch_warnings():
@@ -545,7 +545,7 @@ def test_the_index_of_a_huge_store_is_not_refused(tmp_path):
     assert store.rows_marked >= fas_index._MOST_NEAR
 
 
-def test_a_block_and_what_is_asked_of_it_are_one_task(tmp_path):
+def test_a_block_and_the_question_about_it_are_one_task(tmp_path):
     """So that no scheduler can move a block from one worker to another in between."""
     seen = []
     A = matrix(1200)
@@ -561,7 +561,7 @@ def test_a_block_and_what_is_asked_of_it_are_one_task(tmp_path):
     np.testing.assert_array_equal(fa.open(tmp_path / "s").rows(np.arange(1200)), A + 1)
 
 
-def test_a_block_that_several_need_stays_a_task_of_its_own():
+def test_a_shared_block_stays_a_separate_task():
     loaded = []
 
     def load():
@@ -576,7 +576,7 @@ def test_a_block_that_several_need_stays_a_task_of_its_own():
     assert len(loaded) == 1
 
 
-def test_what_was_kept_is_forgotten_with_its_sketch(tmp_path):
+def test_kept_results_are_released_with_their_sketch(tmp_path):
     fa.build(lazy(matrix(900), 300), tmp_path / "s")
     remote = fa.dask.connect(tmp_path / "s")
     V = np.linalg.qr(np.random.default_rng(0).random((20, 4)))[0]

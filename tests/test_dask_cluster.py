@@ -149,7 +149,7 @@ def make_block(rows, block):
     return (weights @ profiles + 1e-5 * rng.random((rows, 60))).astype(np.float32)
 
 
-def test_what_is_counted_is_what_the_workers_send(client, tmp_path):
+def test_counted_bytes_match_what_workers_send(client, tmp_path):
     """Neither blocks nor sketches cross: workers write little more than is counted, and far less than the matrix."""
     wait_for_workers(client)
     blocks, rows = 8, 16_000
@@ -172,7 +172,7 @@ def test_what_is_counted_is_what_the_workers_send(client, tmp_path):
     assert fit < size // 4
 
 
-def test_a_restarted_cluster_is_asked_again(client, tmp_path):
+def test_a_restarted_cluster_is_used_again(client, tmp_path):
     fa.build(da.from_array(matrix(), chunks=(1500, 20)), tmp_path / "s")
     remote = fa.dask.connect(tmp_path / "s")
     expected = remote.row_norm(np.arange(9)).tolist()
@@ -185,7 +185,7 @@ def test_a_restarted_cluster_is_asked_again(client, tmp_path):
         )
 
 
-def test_a_client_that_comes_later_is_not_used_and_a_closed_one_is_named(client, tmp_path):
+def test_a_later_client_is_not_used_and_a_closed_one_raises(client, tmp_path):
     fa.build(matrix(900), tmp_path / "s").close()
     with dask.config.set(scheduler="threads"):
         remote = fa.dask.connect(tmp_path / "s")
@@ -200,7 +200,7 @@ def test_a_client_that_comes_later_is_not_used_and_a_closed_one_is_named(client,
         fa.dask.connect(tmp_path / "s", other)
 
 
-def test_an_array_on_workers_is_sought_and_encoded_there(client):
+def test_an_array_on_workers_is_processed_there(client):
     A = matrix()
     X = da.from_array(A, chunks=(1500, 20)).persist()
     model, twin = (fa.SeparableNMF(5, random_state=0).fit(each) for each in (X, A))

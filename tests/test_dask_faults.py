@@ -104,7 +104,7 @@ def _build(address, path, flag):
             os._exit(3 if any(words in str(error) for words in told) else 4)
 
 
-def test_a_client_that_is_killed_leaves_nothing_to_see(client, tmp_path):
+def test_a_killed_client_leaves_no_visible_files(client, tmp_path):
     flag = tmp_path / "flag"
     spawn = multiprocessing.get_context("spawn")
     builder = spawn.Process(target=_build, args=(client.scheduler.address, str(tmp_path / "s"), str(flag)))
@@ -141,7 +141,7 @@ def _cluster(pipe):
         time.sleep(300)
 
 
-def test_a_cluster_that_is_gone(tmp_path):
+def test_a_killed_cluster(tmp_path):
     """Scheduler and worker in a process that is killed: one error, and the store is whole for another cluster."""
     fa.build(A, tmp_path / "s").close()
     spawn = multiprocessing.get_context("spawn")

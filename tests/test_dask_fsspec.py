@@ -81,7 +81,7 @@ def test_local_files_by_address_are_local(tmp_path):
     np.testing.assert_array_equal(np.concatenate(list(source.blocks())), A)
 
 
-def test_what_cannot_be_read_is_said(put):
+def test_unreadable_addresses_raise(put):
     with pytest.raises(fa.errors.StoreError, match=r"memory://data/none\.npy does not exist"):
         open_source("memory://data/none.npy")
     with pytest.raises(fa.errors.StoreError, match="local files only"):
@@ -97,7 +97,7 @@ def test_what_cannot_be_read_is_said(put):
         open_source(put("flat.npy", written(lambda f: np.save(f, A[0]))))
 
 
-def test_bags_of_words_bring_their_vocabulary(put):
+def test_bags_of_words_have_their_vocabulary(put):
     put("docword.txt", b"3\n4\n4\n1 1 2\n1 2 1\n2 3 1\n3 4 5\n")
     plain = open_source("memory://data/docword.txt")
     assert plain.shape == (3, 4)
@@ -117,7 +117,7 @@ def test_bags_of_words_bring_their_vocabulary(put):
         open_source("memory://data")
 
 
-def test_addresses_are_read_as_people_write_them(put, tmp_path):
+def test_addresses_may_be_written_in_several_ways(put, tmp_path):
     put("a.npy", written(lambda f: np.save(f, A)))
     np.testing.assert_array_equal(np.concatenate(list(open_source("MEMORY://data/a.npy").blocks())), A)
     np.save(tmp_path / "with space.npy", A)

@@ -145,7 +145,7 @@ def test_entries_at_an_address_are_not_changed(address):
     assert fa.open(address).generation == 1
 
 
-def test_of_two_writers_the_second_is_told(address):
+def test_the_second_of_two_writers_gets_an_error(address):
     A = matrix(900)
     fa.build(A, address).close()
     one, two = (fa.open(address, mode="r+") for _ in range(2))
@@ -189,7 +189,7 @@ def test_a_copy_on_disk_is_a_store(address, tmp_path):
     assert fa.open(tmp_path / "copy").raw(3, 4) == 0.5
 
 
-def test_the_cache_has_a_size(address, tmp_path):
+def test_the_cache_size_is_limited(address, tmp_path):
     A = matrix(4000)
     fa.build(da.from_array(A, chunks=(500, 20)), address, sidecars=()).close()
     storage = ObjectStorage(address, cache=tmp_path / "small", cache_bytes=500_000)

@@ -39,7 +39,7 @@ def test_components_have_the_spectrum_and_no_negative_entry(k, n, condition):
     np.testing.assert_allclose(np.linalg.svd(W, compute_uv=False), expected, rtol=1e-5)
 
 
-def test_components_refuse_what_cannot_be():
+def test_impossible_components_are_refused():
     with pytest.raises(InvalidInputError, match="k ≤ n"):
         datasets.nonnegative_components(5, 4, condition=10)
     with pytest.raises(InvalidInputError, match="condition"):
@@ -232,7 +232,7 @@ def test_hyperspectral_noise_has_the_stated_ratio():
         datasets.hyperspectral(3, 3, 10, 4, pure=3)
 
 
-def test_hyperspectral_with_what_real_scenes_have():
+def test_hyperspectral_with_disturbances_of_real_scenes():
     plain = datasets.hyperspectral(40, 50, 60, 4, snr=None, rng=3)
     options = {"spiky_gaps": 2, "shore": 0.03, "shade": 0.2, "rare": 0.005, "bad_columns": 2}
     scene = datasets.hyperspectral(40, 50, 60, 4, snr=None, rng=3, **options)

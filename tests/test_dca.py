@@ -65,7 +65,7 @@ def test_hull_corners_on_a_grid(points):
 
 
 @given(arrays(np.int64, st.tuples(st.integers(1, 40), st.just(2)), elements=st.integers(-5, 5)))
-def test_points_left_out_before_sorting_are_no_corners(points):
+def test_points_removed_before_sorting_are_not_corners(points):
     xy = points.astype(float)
     keep = not_inside(xy[:, 0].copy(), xy[:, 1].copy(), _TURNS, 1e-9)
     distinct = np.unique(xy, axis=0)
@@ -184,7 +184,7 @@ def test_mixed_directions_are_half_gaussian_half_whitened():
         np.testing.assert_array_equal(outside, np.arange(number) < gaussian)
 
 
-def test_certificate_says_what_is_known():
+def test_the_certificate_states_what_is_known():
     data = datasets.separable(400, 10, 4, rng=0)
     sure = fa.DCA().seek(data.A, 4, rng=0).certificate  # four rows have all the votes
     assert sure.kind == "sampled"

@@ -90,7 +90,7 @@ def test_every_public_name_has_a_page():
     assert named - {"apps.TopicModel"} == listed - {"fas.seek.IndexedFAS", "fas.paper.PaperFAS"}
 
 
-def test_pictures_are_there_and_said_in_words():
+def test_pictures_exist_and_have_alternative_texts():
     for page in PAGES:
         for words, path in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
             assert len(words) > 20, f"{page.name}: {path} needs words for those who do not see it"

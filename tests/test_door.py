@@ -138,7 +138,7 @@ def test_frames_go_in_and_out_of_the_estimator(container):
             assert list(out.index) == list("abcde")
 
 
-def test_a_lazy_frame_is_told_to_be_collected():
+def test_a_lazy_frame_gives_an_error_with_advice():
     lazy = frames()[1].lazy()
     for call in (open_matrix, fa.SampleMatrix, fa.SeparableNMF(2).fit, lambda X: fa.FAS().seek(X, 2)):
         with pytest.raises(InvalidTypeError, match=r"collect\(\) it first"):
@@ -158,7 +158,7 @@ def test_a_budget_is_never_exceeded():
         matrix.project(np.array([1]), np.eye(4)[:1])
 
 
-def test_what_cannot_be_opened_is_refused():
+def test_unsupported_sources_are_refused():
     with pytest.raises(InvalidInputError, match="normalize must be 'l1' or None"):
         open_matrix(A, normalize="l2")
     with pytest.raises(InvalidTypeError, match=r"iterator.*fa\.build"):

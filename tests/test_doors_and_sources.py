@@ -166,7 +166,7 @@ def test_the_command_line_finds_the_same_anchors(kind, table, source_of):
     assert json.loads(done.stdout)["anchors"] == fa.FAS().seek(table, K).indices.tolist()
 
 
-def test_what_is_not_in_memory_is_brought_there_up_to_a_limit():
+def test_sources_outside_memory_are_loaded_up_to_a_limit():
     huge = da.ones((1 << 20, 200), chunks=(1 << 14, -1))
     with pytest.raises(TooLargeError, match=r"representatives needs all rows in memory: 1,677,721,600 bytes"):
         fa.apps.representatives(huge, 3)

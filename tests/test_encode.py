@@ -70,7 +70,7 @@ def test_float32_in_float32_out_computed_in_float64(problem, make):
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
-def test_workers_and_chunks_do_not_show(problem, make, monkeypatch):
+def test_the_result_does_not_depend_on_workers_and_chunks(problem, make, monkeypatch):
     X, C = problem
     whole = fa.encode(make(X), C)
     monkeypatch.setattr(encoder, "_CHUNK_BYTES", 2000)
@@ -99,7 +99,7 @@ def test_out_is_written_and_returned(problem, tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "F.npy"), fa.encode(X, C).astype(np.float32))
 
 
-def test_error_of_the_twin(problem):
+def test_error_equals_that_of_the_naive_version(problem):
     X, C = problem
     for rows in (X, sp.csr_array(X)):
         out = np.empty((60, 5))
@@ -107,7 +107,7 @@ def test_error_of_the_twin(problem):
         assert error == pytest.approx(np.linalg.norm(out @ C - X) ** 2, rel=1e-12)
 
 
-def test_exact_mixtures_come_back(problem):
+def test_exact_mixtures_are_recovered(problem):
     _, C = problem
     F = np.random.default_rng(4).dirichlet(np.ones(5), 30)
     np.testing.assert_allclose(fa.encode(F @ C, C), F, rtol=0, atol=1e-13)

@@ -194,7 +194,7 @@ def test_auto(data):
     assert not hasattr(model, "rank_curve_")
 
 
-def test_fewer_anchors_than_asked_for_warns(data):
+def test_fewer_anchors_than_requested_warns(data):
     X = data[0]
     with pytest.warns(UserWarning, match=r"n_components = 7, but the data have only 4"):
         model = fa.SeparableNMF(7, solver="spa").fit(X)
@@ -203,7 +203,7 @@ def test_fewer_anchors_than_asked_for_warns(data):
         fa.SeparableNMF(9, solver="spa").fit(np.eye(3).repeat(4, axis=0))
 
 
-def test_more_anchors_than_rank_where_the_solver_can():
+def test_more_anchors_than_rank_if_the_solver_supports_it():
     made = fa.datasets.family("rank_deficient_middle_points", rng=0)
     model = fa.SeparableNMF(20, solver="snpa", normalize=None).fit(made.A)
     assert fa.metrics.anchor_recovery(model.anchors_, made.labels) == 1.0
@@ -257,7 +257,7 @@ def test_solvers_are_cloned_with_their_options(solver):
 @pytest.mark.parametrize("normalize", ["l1", None])
 @pytest.mark.parametrize("selection", ["auto", "spa"])
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
-def test_rows_that_arrive_give_what_all_rows_at_once_give(normalize, selection, make):
+def test_partial_fit_equals_a_fit_of_all_rows(normalize, selection, make):
     X = fa.datasets.separable(300, 20, 4, rng=1).A * np.linspace(0.5, 2, 300)[:, None]
     whole = fa.SeparableNMF(4, normalize=normalize, selection=selection, random_state=0).fit(make(X))
     model = fa.SeparableNMF(4, normalize=normalize, selection=selection, random_state=0)
@@ -272,14 +272,14 @@ def test_rows_that_arrive_give_what_all_rows_at_once_give(normalize, selection, 
     assert model.transform(X[:5]).shape == (5, 4)
 
 
-def test_rows_that_arrive_follow_a_new_anchor():
+def test_partial_fit_finds_a_new_anchor():
     X = fa.datasets.separable(200, 10, 3, rng=2).A
     model = fa.SeparableNMF(4, selection="spa").partial_fit(np.vstack([X, np.eye(10)[:1]]))
     model.partial_fit(np.eye(10)[3:4])
     assert 201 in model.anchors_
 
 
-def test_rows_that_arrive_are_checked_and_kept_apart_from_fit():
+def test_partial_fit_validates_its_rows_and_is_separate_from_fit():
     X = fa.datasets.separable(50, 8, 3, rng=0).A
     model = fa.SeparableNMF(3).partial_fit(X)
     for wrong in (-X, X * np.nan, X[:, :5]):
@@ -296,7 +296,7 @@ def test_rows_that_arrive_are_checked_and_kept_apart_from_fit():
         model.set_params(normalize=None).partial_fit(X)
 
 
-def test_every_fit_begins_anew_and_a_wrong_call_takes_no_rows():
+def test_every_fit_starts_again_and_a_refused_call_adds_no_rows():
     X = fa.datasets.separable(50, 8, 3, rng=0).A
     model = fa.SeparableNMF(3, random_state=0).partial_fit(X)
     for begin in (model.fit, model.fit_transform):
@@ -317,7 +317,7 @@ def test_every_fit_begins_anew_and_a_wrong_call_takes_no_rows():
         small.partial_fit(X[:2] + 1e300)
 
 
-def test_rows_that_arrive_keep_their_names():
+def test_partial_fit_keeps_row_names():
     X = pd.DataFrame(fa.datasets.separable(30, 8, 3, rng=0).A, index=[f"r{i}" for i in range(30)])
     model = fa.SeparableNMF(3).partial_fit(X[:20]).partial_fit(X[20:])
     assert list(model.result_.names) == [f"r{i}" for i in model.anchors_]

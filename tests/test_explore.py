@@ -135,7 +135,7 @@ def test_rows_are_found_by_name_and_fetched(server):
         "find?q=%ff",
     ],
 )
-def test_senseless_questions_are_answered_in_words(server, question):
+def test_invalid_requests_get_an_error_message(server, question):
     status, _, content = ask(server, f"/{server.token}/{question}")
     assert status == 400
     assert json.loads(content)["error"]
@@ -148,7 +148,7 @@ def test_the_token_is_needed(server):
         assert server.token not in content.decode()
 
 
-def test_tricks_with_paths_lead_nowhere(server):
+def test_path_traversal_is_refused(server):
     secret = f"/{server.token}"
     for path in (
         f"{secret}/../state",
@@ -192,7 +192,7 @@ def test_other_hosts_and_origins_are_refused(server, headers):
 
 
 @pytest.mark.parametrize("second", ["Host: {own}", "Origin: http://evil.example", "Sec-Fetch-Site: cross-site"])
-def test_a_second_header_does_not_hide_behind_the_first(server, second):
+def test_a_repeated_header_is_refused(server, second):
     own = f"127.0.0.1:{server.server_port}"
     first = f"Host: {own}\r\nOrigin: http://{own}\r\nSec-Fetch-Site: same-origin\r\n"
     with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as line:
@@ -212,13 +212,13 @@ def test_oversized_requests_are_refused(server):
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "HEAD", "CONNECT", "X"])
-def test_only_reading_is_possible(server, method):
+def test_only_get_requests_are_accepted(server, method):
     status, headers, _ = ask(server, f"/{server.token}/state", method=method)
     assert status == 501
     assert "Access-Control-Allow-Origin" not in headers
 
 
-def test_nothing_is_shared_with_other_pages(server):
+def test_responses_are_not_shared_with_other_origins(server):
     status, headers, content = ask(server, f"/{server.token}/")
     assert status == 200
     assert "Access-Control-Allow-Origin" not in headers
@@ -238,7 +238,7 @@ def test_search_puts_the_same_name_first_and_counts():
     assert (answer["count"], answer["searched"], len(answer["rows"])) == (5001, None, 20)
 
 
-def test_clients_that_trickle_do_not_stop_it(server):
+def test_clients_that_send_slowly_do_not_block_others(server):
     """More connections than are served at a time, each of which sends a header now and then."""
     lines = [socket.create_connection(("127.0.0.1", server.server_port), timeout=10) for _ in range(80)]
     try:
@@ -261,7 +261,7 @@ def test_clients_that_trickle_do_not_stop_it(server):
             line.close()
 
 
-def test_slow_and_silent_clients_do_not_stop_it(server):
+def test_slow_and_silent_clients_do_not_block_others(server):
     lines = [socket.create_connection(("127.0.0.1", server.server_port), timeout=10) for _ in range(8)]
     try:
         for line in lines:

@@ -228,7 +228,7 @@ def test_pointing_at_a_row_names_it(browser, page, no_problems):
     assert not browser.ask("document.querySelector('.tip').checkVisibility()")
 
 
-def test_every_k_says_how_steady_its_anchors_are(browser, page, no_problems):
+def test_every_k_shows_the_stability_of_its_anchors(browser, page, no_problems):
     browser.open(page[3])
     for k in range(5):
         slide(browser, "#k", k)
@@ -240,7 +240,7 @@ def test_every_k_says_how_steady_its_anchors_are(browser, page, no_problems):
     assert browser.ask("document.querySelectorAll('#curve .dot').length") == 5
 
 
-def test_very_large_numbers_are_no_matter(browser, tmp_path, no_problems):
+def test_very_large_values_are_drawn(browser, tmp_path, no_problems):
     A = 1e30 * fa.datasets.separable(80, 6, 3, noise=0.01, rng=0).A
     browser.open(report.write(tmp_path / "r.html", A, fa.SPA().seek(A, 3), kind="features", seed=0).as_uri())
     click(browser, "#worst button")
@@ -315,7 +315,7 @@ def test_the_keyboard_is_enough(browser, page, no_problems):
     assert text(browser, "#row h4") != first
 
 
-def test_names_are_harmless(browser, page, no_problems):
+def test_names_are_escaped(browser, page, no_problems):
     browser.open(page[3])
     shown = browser.ask("[...document.querySelectorAll('#cards h3 bdi')].slice(0, 3).map(each => each.textContent)")
     assert shown == ["</script><img src=x onerror=alert(1)>gnp.exe second line", HEBREW, "plain"]
@@ -376,7 +376,7 @@ def test_words_have_a_relevance_slider_and_a_map(browser, tmp_path, no_problems)
     assert "text of document" in text(browser, "#typical .text")
 
 
-def test_cells_lie_where_their_embedding_puts_them(browser, tmp_path, no_problems):
+def test_cells_are_drawn_at_their_embedding(browser, tmp_path, no_problems):
     A = fa.datasets.separable(80, 12, 3, noise=0.01, rng=0).A
     places = np.random.default_rng(0).normal(size=(80, 2))
     genes = [f"GENE{j}" for j in range(12)]

@@ -100,7 +100,7 @@ def test_one_sample_is_an_int_and_seeds_repeat():
     assert V.sample(1, 0, rng=5).shape == (0,)
 
 
-def test_description_follows_an_update_of_the_matrix():
+def test_factored_vectors_follow_an_update_of_the_matrix():
     S, V, _ = make()
     i = V.indices[0]
     before = V.query(2)
@@ -139,7 +139,7 @@ def test_sampling_a_cancelling_combination_reports_the_rate():
         (("right", [0], [[np.nan]]), "finite"),
     ],
 )
-def test_bad_descriptions_are_refused(arguments, message):
+def test_bad_factored_vectors_are_refused(arguments, message):
     S, _, _ = make()
     with pytest.raises(InvalidInputError, match=message):
         fa.FactoredVectors(S, *arguments)

@@ -76,7 +76,7 @@ def answer(solver, A, k):
         return f"rank {error.rank}"
 
 
-def test_about_two_looks_at_the_rows_of_an_array():
+def test_an_array_is_read_about_twice():
     A = separable(np.random.default_rng(0), 20_000, 30, 8)
     found = fa.FAS(selection="spa").seek(A, 8, rng=0)
     assert found.cost.rows_read <= 3 * 20_000  # one first look and fewer than two more; SPA takes nine passes
@@ -84,7 +84,7 @@ def test_about_two_looks_at_the_rows_of_an_array():
     assert found.indices.tolist() == fa.SPA().seek(A, 8).indices.tolist()
 
 
-def test_beyond_the_noise_it_goes_on_with_spa():
+def test_anchors_below_the_noise_are_those_of_spa():
     rng = np.random.default_rng(0)
     A = np.abs(rng.standard_normal((3000, 40)))  # no anchors to speak of
     found = fa.FAS(selection="spa").seek(A, 12, rng=0)
@@ -139,7 +139,7 @@ def test_options_of_spa(options):
 
 
 @pytest.mark.parametrize("shape", [(50, 30), (7, 4), (3, 3), (1, 5), (40, 1)])
-def test_small_and_oddly_shaped(shape, monkeypatch):
+def test_small_matrices_of_unusual_shapes(shape, monkeypatch):
     A = np.random.default_rng(0).random(shape)
     k = min(3, *shape)
     expected = fa.SPA().seek(A, k).indices.tolist()
@@ -210,7 +210,7 @@ def test_bad_options():
 
 @pytest.mark.parametrize("budget", [40, 300, 1200, 2100, 4100, 6000, 9000])
 @pytest.mark.parametrize("kind", ["array", "sample", "csr", "noise"])
-def test_a_budget_is_kept_and_what_is_said_is_true(budget, kind, tmp_path):
+def test_a_budget_is_kept_and_the_certificate_is_true(budget, kind, tmp_path):
     rng = np.random.default_rng(budget)
     A = separable(rng, 2000, 12, 5)
     if kind == "noise":
@@ -261,7 +261,7 @@ def distance(anchors, a, cone):
     return np.linalg.norm(project_on_hull(anchors, a)[: len(anchors)] @ anchors - a)
 
 
-def test_near_after_a_break_that_the_budget_cannot_mend():
+def test_near_if_the_budget_is_too_small_to_renew_the_proof():
     rng = np.random.default_rng(0)
     S = fa.SampleMatrix(separable(rng, 2000, 12, 5))
     first = fa.FAS(selection="spa").seek(S, 5)
@@ -286,7 +286,7 @@ def test_largest_distance_is_that_of_the_naive_twin():
         assert fas_certify.largest_distance(sp.csr_array(rows), points, origin=origin) == pytest.approx(expected)
 
 
-def test_too_small_a_budget_gives_fewer_anchors_and_says_so():
+def test_a_small_budget_gives_fewer_anchors_and_states_it():
     found = fa.FAS(budget=4).seek(separable(np.random.default_rng(0), 500, 12, 5), 5)
     assert 1 <= len(found) <= 4
     assert found.cost.rows_read <= 4
@@ -317,7 +317,7 @@ def test_files(tmp_path, monkeypatch):
     assert fa.FAS(selection="spa").seek(tmp_path / "store", 5).certificate.kind == "exact"
 
 
-def test_entries_that_just_can_be_squared_and_one_that_cannot():
+def test_largest_entries_whose_squares_are_finite():
     A = np.random.default_rng(0).random((5000, 20)) * 1e153
     assert fa.FAS(selection="spa").seek(A, 4, rng=0).indices.tolist() == fa.SPA().seek(A, 4).indices.tolist()
     A = np.random.default_rng(0).random((5000, 20))
@@ -336,7 +336,7 @@ def full_rank_by_passes():
     return A
 
 
-def test_fewer_anchors_are_not_handed_to_who_did_not_allow_them():
+def test_fewer_anchors_are_returned_only_if_allowed():
     S = fa.SampleMatrix(full_rank_by_passes(), normalize=None)
     fewer = fa.FAS(tol=0.01, allow_fewer=True).seek(S, 5)
     assert len(fewer) == 2

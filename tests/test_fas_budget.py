@@ -102,7 +102,7 @@ def test_any_budget_is_kept_and_answered(seed, budget, k, kind, noise):
         assert after.certificate.kind == "exact"
 
 
-def test_a_long_prefix_is_part_of_what_an_extension_costs():
+def test_the_cost_of_an_extension_includes_its_prefix():
     rng = np.random.default_rng(0)
     m, k = 4000, 60
     H, W = rng.dirichlet(np.ones(300), k), rng.dirichlet(np.full(k, 0.05), m)
@@ -133,7 +133,7 @@ def test_an_extension_goes_as_far_as_the_budget():
 # --- what is left behind ------------------------------------------------------------------------------------------
 
 
-def test_a_budgeted_seek_does_not_spoil_later_ones():
+def test_a_budgeted_seek_does_not_affect_later_ones():
     A = separable(np.random.default_rng(1), 20_000, 50, 10)
     alone = fa.FAS(selection="spa").seek(fa.SampleMatrix(A), 10, rng=0).cost.rows_read
     for budget in (20_300, 21_000, 22_000):
@@ -148,7 +148,7 @@ def test_a_budgeted_seek_does_not_spoil_later_ones():
 
 
 @pytest.mark.parametrize("budget", [1, 10, 150, 199])
-def test_more_changed_rows_than_budget_leave_what_the_index_knows(budget):
+def test_an_index_stays_valid_if_more_rows_changed_than_the_budget(budget):
     rng = np.random.default_rng(2)
     A = separable(rng, 6000, 20, 6)
     S = fa.SampleMatrix(A)
@@ -164,7 +164,7 @@ def test_more_changed_rows_than_budget_leave_what_the_index_knows(budget):
     assert after.indices.tolist() == fa.SPA().seek(S, 6).indices.tolist()
 
 
-def test_norms_settle_changes_that_are_not_read():
+def test_norms_bound_changes_that_are_not_read():
     rng = np.random.default_rng(3)
     A = separable(rng, 4000, 12, 4)
     S = fa.SampleMatrix(A, normalize=None)
@@ -240,7 +240,7 @@ def test_nothing_but_zeros_within_the_budget():
         fa.FAS(budget=3).seek(A, 2, rng=0)
 
 
-def test_no_norms_are_asked_row_by_row():
+def test_norms_are_not_queried_row_by_row():
     for normalize in ("l1", None):
         S = fa.SampleMatrix(separable(np.random.default_rng(0), 3000, 12, 5), normalize=normalize)
         assert fa.FAS(budget=40).seek(S, 5, rng=0).cost.queries < 100
@@ -261,7 +261,7 @@ def files(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.npy", "f.npy", "s.npz", "t.csv"])
 @pytest.mark.parametrize("options", [{}, {"budget": 50}, {"budget": 3}, {"budget": 4000}, {"precondition": "svd"}])
-def test_files_within_budgets_say_how_they_were_read(files, name, options):
+def test_certificates_of_files_state_how_they_were_read(files, name, options):
     A, folder = files
     found = fa.FAS(**{"selection": "spa", **options}).seek(folder / name, 4, rng=0)
     source = found.certificate.details["source"]
@@ -317,12 +317,12 @@ def test_a_source_with_options(tmp_path):
 # --- what is taken and what is not --------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_read_twice_is_refused_with_a_way_out():
+def test_sources_that_can_be_read_once_are_refused_with_advice():
     with pytest.raises(InvalidTypeError, match=r"fa\.build"):
         fa.FAS(selection="spa").seek((np.eye(3) for _ in range(2)), 2)
 
 
-def test_odd_arguments():
+def test_invalid_arguments():
     A = separable(np.random.default_rng(0), 100, 8, 4)
     assert len(fa.FAS(selection="spa").seek(A, np.array(3))) == 3
     assert [len(each) for each in fa.FAS(selection="spa").seek(A, np.array([2, 3]))] == [2, 3]

@@ -170,7 +170,7 @@ def test_only_changed_rows_are_read():
     assert third.cost.rows_read == 57 or "pass" in third.certificate.details["index"]
 
 
-def test_many_changes_do_not_swell_the_coreset(monkeypatch):
+def test_many_changes_do_not_enlarge_the_coreset(monkeypatch):
     from fastanchors.fas import changes as fas_changes
     from fastanchors.fas.sidecar import recall
 
@@ -184,7 +184,7 @@ def test_many_changes_do_not_swell_the_coreset(monkeypatch):
     assert len(recall(S).index.coreset) <= 300
 
 
-def test_changes_of_all_rows_do_not_swell_the_coreset(monkeypatch):
+def test_changes_of_all_rows_do_not_enlarge_the_coreset(monkeypatch):
     from fastanchors.fas import changes as fas_changes
     from fastanchors.fas.sidecar import recall
 

@@ -58,7 +58,7 @@ def test_proved_anchors_are_those_of_spa_and_tails_hold(kind, seed):
 
 
 @pytest.mark.parametrize("kind", ["copies", "near_ties", "noisy"])
-def test_bounds_settle_what_they_are_for(kind):
+def test_bounds_prove_the_anchors_of_separable_families(kind):
     """On these families every anchor is proved without passes of SPA, after reading a small part of the rows."""
     rng = np.random.default_rng(3)
     A = AWKWARD[kind](rng, separable(rng, 6000, 30, 6))
@@ -135,7 +135,7 @@ def test_single_precision_clears_no_row_that_double_does_not(kind, scale, monkey
             np.testing.assert_array_equal(getattr(quick, name), getattr(full, name))
 
 
-def test_noise_level_steps_are_not_asked_of_all_rows():
+def test_steps_at_the_noise_level_do_not_read_all_rows():
     """Beyond the true anchors the bounds cannot tell; what can be proved is, and a longer seek goes on with passes."""
     rng = np.random.default_rng(7)
     A = fa.datasets.separable(30_000, 120, 5, noise=0.02, dtype=np.float32, rng=rng).A
@@ -171,7 +171,7 @@ def test_exact_residuals_are_tight():
     np.testing.assert_allclose(bounds, true.astype(float), atol=1e-10)
 
 
-def test_a_choice_that_rounding_could_change_is_no_choice():
+def test_a_choice_that_rounding_could_change_is_rejected():
     norms = np.array([1.0, 2.0, 3.0])
     clear = decide(np.array([1.0, 0.5, 0.4]), norms, 4e-9)
     assert clear is not None
@@ -196,7 +196,7 @@ def near_the_edges(rng, size, largest=1.0):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_decision_stands_whatever_rounding_and_unknown_rows_do(seed):
+def test_a_decision_is_robust_to_rounding_and_unknown_rows(seed):
     """Every row is moved by as much as it may, one by one, and excused rows are added that full SPA would see."""
     rng = np.random.default_rng(seed)
     decided = tolerant = 0
@@ -246,7 +246,7 @@ def test_a_row_just_below_the_tie_band_does_not_excuse_longer_ones(offset, monke
     assert fa.FAS(selection="spa").seek(S, 3).indices.tolist() == fa.SPA().seek(S, 3).indices.tolist()
 
 
-def test_a_band_that_begins_anywhere_at_its_edge_is_looked_at():
+def test_the_tie_band_is_checked_for_every_possible_edge():
     """The second row is chosen of all three and when alone, but not once the last and longest has left the band."""
     norms = np.array([1 - 1.5e-6, 1 - 0.8e-6, 1.0])
     values = np.array([1 - 1e-6 + 4e-9, 1.0, 1 - 1e-6 + 1e-9])

@@ -43,7 +43,7 @@ def spa(A, k):
 
 
 @pytest.mark.parametrize("normalize", [None, "l1"])
-def test_of_heavy_tails_few_rows_are_read(tmp_path, normalize):
+def test_few_rows_are_read_if_norms_are_heavy_tailed(tmp_path, normalize):
     A = heavy_tails()
     S = fa.SampleMatrix(A, normalize)
     view = S.rows(np.arange(S.shape[0]))
@@ -69,7 +69,7 @@ def test_a_sparse_matrix_knows_its_longest_row():
 
 @pytest.mark.parametrize("normalize", [None, "l1"])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_rows_as_they_are_stored_are_those_of_the_view(tmp_path, normalize, sparse):
+def test_stored_rows_equal_those_of_the_view(tmp_path, normalize, sparse):
     A = mixtures(3000)
     A[7] = 0
     with fa.build(sp.csr_array(A) if sparse else A, tmp_path / "s", normalize=normalize, memory_limit=1 << 22) as store:
@@ -87,7 +87,7 @@ def test_rows_as_they_are_stored_are_those_of_the_view(tmp_path, normalize, spar
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e30, 1e-30])
-def test_an_l1_view_is_looked_at_without_its_quotients(scale, monkeypatch):
+def test_an_l1_view_is_read_without_dividing_its_rows(scale, monkeypatch):
     """Whatever the sums of the rows: products of stored rows neither overflow nor vanish."""
     monkeypatch.setattr(reader, "_TINY", 0)
     A = mixtures(3000, dtype=np.float64)
@@ -107,7 +107,7 @@ def test_an_l1_view_is_looked_at_without_its_quotients(scale, monkeypatch):
 
 @pytest.mark.parametrize("make", [mixtures, heavy_tails])
 @pytest.mark.parametrize("normalize", [None, "l1"])
-def test_the_index_of_a_lazy_run_is_true_of_all_rows(make, normalize):
+def test_the_index_of_a_lazy_run_holds_for_all_rows(make, normalize):
     S = fa.SampleMatrix(make(), normalize)
     index = lazy_index(MeteredMatrix(S), 10)
     assert index.proved == len(index.run) == 10

@@ -54,7 +54,7 @@ def test_finds_the_anchors_of_a_small_matrix(kind, rule, tmp_path):
     assert len(result.residuals) == 3
 
 
-def test_two_layers_and_raw_vectors_are_offered_too():
+def test_two_layers_and_raw_vectors_are_supported():
     A, anchors = separable()
     S = fa.SampleMatrix(A)
     for options in ({"layers": "two"}, {"orthonormalize": False}):
@@ -70,7 +70,7 @@ def test_same_seed_same_answer():
     assert first == again
 
 
-def test_schedule_by_the_paper_with_its_slips_mended():
+def test_the_schedule_is_that_of_the_paper_with_its_errors_corrected():
     m, k, kappa, delta = 10**6, 5, 2.0, 0.1
     plan = PaperFAS(delta=delta).schedule(m, k, kappa)
     assert plan.draws == math.ceil(math.log(m) ** 2) == 191
@@ -101,7 +101,7 @@ def test_every_part_of_the_schedule_can_be_given():
     assert {name: getattr(plan, name) for name in given} == given
 
 
-def test_certificate_holds_the_figures():
+def test_the_certificate_has_the_figures():
     A, _ = separable()
     result = fa.FAS(variant="paper", **QUICK).seek(fa.SampleMatrix(A), 3, rng=0)
     details = result.certificate.details

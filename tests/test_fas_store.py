@@ -42,7 +42,7 @@ def check(S, k=5, reads=None):
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("noise", [False, True])
-def test_a_build_leaves_an_index_that_needs_no_row(tmp_path, sparse, noise):
+def test_a_build_writes_an_index_that_needs_no_row(tmp_path, sparse, noise):
     fa.build(matrix(sparse=sparse, noise=noise), tmp_path / "s", memory_limit=1 << 22)
     S = fa.open(tmp_path / "s")
     check(S, 5, reads=0)
@@ -99,7 +99,7 @@ def test_a_seek_with_a_tolerance_leaves_the_index_of_the_store_alone(tmp_path):
         check(S, 6, reads=0)
 
 
-def test_an_index_that_would_outweigh_its_store_is_left_out(tmp_path, monkeypatch):
+def test_an_index_larger_than_its_store_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr(fas_store, "_SPARSE_SHARE", 0.02)
     A = sp.random_array((2000, 40_000), density=5e-4, rng=0, format="csr")
     S = fa.build(A, tmp_path / "s")
@@ -107,7 +107,7 @@ def test_an_index_that_would_outweigh_its_store_is_left_out(tmp_path, monkeypatc
     assert fa.FAS(selection="spa").seek(S, 5, rng=0).indices.tolist() == fa.SPA().seek(S, 5).indices.tolist()
 
 
-def test_a_proof_that_breaks_is_renewed_from_sketches(tmp_path):
+def test_an_invalid_proof_is_renewed_from_sketches(tmp_path):
     S = fa.build(matrix(), tmp_path / "s")
     assert any(arrays is not None for _, _, arrays in S.shard_arrays("fas"))
     anchors = fa.FAS(selection="spa").seek(S, 5).indices
@@ -117,7 +117,7 @@ def test_a_proof_that_breaks_is_renewed_from_sketches(tmp_path):
     assert found.cost.rows_read < 4000
 
 
-def test_sketches_that_would_weigh_too_much_go_after_the_build(tmp_path, monkeypatch):
+def test_large_sketches_are_removed_after_the_build(tmp_path, monkeypatch):
     monkeypatch.setattr(fas_store, "_DENSE_SHARE", 0.0)
     S = fa.build(matrix(), tmp_path / "s", memory_limit=1 << 22)
     assert not list((tmp_path / "s").glob("shard-*.fas.bin"))
@@ -145,7 +145,7 @@ def test_sorted_rows_and_a_first_shard_unlike_the_rest(tmp_path):
     check(S, 6)
 
 
-def test_what_is_written_is_what_is_read(tmp_path):
+def test_an_index_is_read_as_it_was_written(tmp_path):
     S = fa.build(matrix(sparse=True), tmp_path / "s")
     index = fas_store.recall(S).index
     again = fas_store._decode(fas_store._encode(index), S.shape)
@@ -157,7 +157,7 @@ def test_what_is_written_is_what_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("k", [5, 12])
-def test_a_reader_goes_on_after_another_compacts(tmp_path, k):
+def test_a_reader_continues_after_a_compaction(tmp_path, k):
     """It shows the rows it was opened with, by an index it had not looked at before, or that has to be made now."""
     A = noisy(np.random.default_rng(0), matrix())
     fa.build(A, tmp_path / "s", memory_limit=1 << 22).close()
@@ -226,7 +226,7 @@ def test_an_index_of_another_generation_is_refused(tmp_path, told):
         check(S, 5)
 
 
-def test_the_first_seek_of_several_threads_knows_the_journal(tmp_path, monkeypatch):
+def test_the_first_seek_of_several_threads_includes_the_journal(tmp_path, monkeypatch):
     """An index is never seen without the changes that it does not know."""
     S = fa.build(matrix(m=20_000), tmp_path / "s", normalize=None)
     before = fa.FAS(selection="spa").seek(S, 3).indices.tolist()
@@ -257,7 +257,7 @@ def test_the_first_seek_of_several_threads_knows_the_journal(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("last", ["part", "whole"])
-def test_whoever_publishes_last_an_index_is_kept_with_what_it_does_not_know(last):
+def test_a_published_index_keeps_its_own_pending_changes(last):
     """One thread takes in a part of the changes (its budget allows no more), another all of them."""
     S = fa.SampleMatrix(matrix(m=20_000), normalize=None)
     fa.FAS(selection="spa").seek(S, 3)

@@ -114,7 +114,7 @@ def test_weighing_all_rows_at_once_sees_what_greedy_steps_miss():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_little_noise_does_no_harm(seed):
+def test_anchors_are_found_under_a_little_noise(seed):
     made = fa.datasets.separable(120, 20, 5, noise=0.05, rng=100 + seed)
     assert fa.metrics.anchor_recovery(fa.FGNSR().seek(made.A, 5).indices, made.labels) == 1.0
 
@@ -144,7 +144,7 @@ def test_bad_options_are_one_clear_error(options, error, message):
         fa.FGNSR(**options).seek(np.eye(3), 2)
 
 
-def test_fewer_anchors_than_asked_for():
+def test_fewer_anchors_than_requested():
     A = np.vstack([np.eye(4)[:2], np.eye(4)[:2].mean(axis=0), np.eye(4)[:2]])
     with pytest.raises(RankError, match="only 2 of 3"):
         fa.FGNSR().seek(A, 3)

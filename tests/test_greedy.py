@@ -86,7 +86,7 @@ def test_equals_exact_arithmetic(lazily, kind, seed, sparse):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_rounding_decides_is_not_called_exact(seed):
+def test_choices_decided_by_rounding_are_not_exact(seed):
     """Residuals of about 1e-12 of the norm that differ by one part in ten thousand."""
     rng = np.random.default_rng(seed)
     m, n = int(rng.integers(60, 120)), int(rng.integers(3, 8))
@@ -180,7 +180,7 @@ def plain_spa(A: np.ndarray, k: int) -> list[int]:
     return found
 
 
-def test_about_one_look_at_each_row_serves_all_steps():
+def test_each_row_is_read_about_once_for_all_steps():
     A = mixtures(40_000, 40, 10)
     path = successive_projection(Reader(open_matrix(A)), 10)
     assert path.indices == plain_spa(A.astype(float), 10)
@@ -195,7 +195,7 @@ def test_about_one_look_at_each_row_serves_all_steps():
 
 
 @pytest.mark.parametrize("bounded", [False, True])
-def test_about_one_least_squares_problem_per_row_serves_all_steps(bounded):
+def test_about_one_least_squares_problem_per_row_for_all_steps(bounded):
     A = mixtures(5_000, 30, 8)
     run = ConeDistances(Reader(open_matrix(A)), 8, bounded=bounded)
     solved = 0
@@ -229,7 +229,7 @@ def test_reads_are_counted_and_kept_within_a_budget():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_the_first_look_names_what_is_wrong(dtype, sparse):
+def test_the_first_pass_finds_bad_entries(dtype, sparse):
     A = np.ones((3000, 30), dtype=dtype)
     wrongs = [(-1, "negative")] if A.dtype.kind == "i" else [(-1, "negative"), (np.nan, "NaN"), (np.inf, "infinite")]
     for value, what in wrongs:
@@ -239,7 +239,7 @@ def test_the_first_look_names_what_is_wrong(dtype, sparse):
             Reader(open_matrix(sp.csr_array(B) if sparse else B, checked=False))
 
 
-def test_single_precision_is_left_where_it_does_not_hold_the_squares():
+def test_double_precision_is_used_if_squares_exceed_single():
     A = mixtures(3000, 30, 5)
     expected = successive_projection(Reader(open_matrix(A)), 5).indices
     for scale in (2.0**80, 2.0**-80):
@@ -250,7 +250,7 @@ def test_single_precision_is_left_where_it_does_not_hold_the_squares():
         Reader(open_matrix(A.astype(float) * 1e300))
 
 
-def test_leaders_of_nothing():
+def test_leaders_without_candidates():
     with pytest.raises(RankError, match="every row of A is zero"):
         successive_projection(Reader(open_matrix(np.zeros((5000, 40)))), 2)
     run = Residuals(Reader(open_matrix(np.zeros((5000, 40)))), 2)
@@ -258,7 +258,7 @@ def test_leaders_of_nothing():
     assert run.largest() == 0.0
 
 
-def test_k_has_no_limit_but_the_matrix():
+def test_k_is_limited_by_the_matrix_only():
     A = np.random.default_rng(0).random((1200, 510))
     found = fa.FAS(selection="spa").seek(A, 505)
     assert found.certificate.kind == "exact"

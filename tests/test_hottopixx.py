@@ -100,7 +100,7 @@ def test_postprocessing_is_what_handles_copies():
     assert sorted(np.argsort(-weight)[:3]) == [0, 1, 4]
 
 
-def test_refusals(monkeypatch):
+def test_invalid_input_is_refused(monkeypatch):
     data = datasets.separable(20, 6, 3, rng=0)
     with pytest.raises(RankError, match="3 rows explain all") as caught:
         fa.Hottopixx().seek(data.A, 4, rng=0)

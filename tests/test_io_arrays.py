@@ -117,7 +117,7 @@ def test_names(tmp_path):
         open_source(A, row_name=["a"])
 
 
-def test_data_frame_brings_names():
+def test_a_data_frame_provides_names():
     pd = pytest.importorskip("pandas", reason="extra dev")
     source = open_source(pd.DataFrame({"u": [1.0, 2], "v": [3.0, 4]}, index=["a", "b"]))
     assert whole(source).tolist() == [[1, 3], [2, 4]]

@@ -43,7 +43,7 @@ def test_every_damage_of_a_compressed_text_names_the_file(tmp_path, name, text):
                 assert name in str(error)  # noqa: PT017 (either outcome is right)
 
 
-def test_a_truncated_source_on_the_command_line_is_no_interruption(tmp_path, monkeypatch, capsys):
+def test_a_truncated_source_is_an_error_of_the_command_line(tmp_path, monkeypatch, capsys):
     pytest.importorskip("click", reason="extra cli")
     from fastanchors.cli import main
 
@@ -85,7 +85,7 @@ def test_headers_of_npy(tmp_path, shape):
     ],
 )
 @pytest.mark.parametrize("format", ["csr", "csc"])
-def test_sparse_archives_that_do_not_fit_together(tmp_path, part, change, message, format):
+def test_inconsistent_sparse_archives(tmp_path, part, change, message, format):
     A = sparse().asformat(format)
     parts = {key: getattr(A, key) for key in ("indptr", "indices", "data")}
     parts[part] = change(parts[part])
@@ -97,14 +97,14 @@ def test_sparse_archives_that_do_not_fit_together(tmp_path, part, change, messag
         whole(open_source(tmp_path / "a.npz"))
 
 
-def test_room_at_the_end_of_a_sparse_matrix_in_memory_is_no_entry():
+def test_unused_capacity_of_a_sparse_matrix_is_ignored():
     A = sparse()
     roomy = sp.csr_array(A.shape)
     roomy.indptr, roomy.indices, roomy.data = A.indptr, np.append(A.indices, 0), np.append(A.data, 7.0)
     np.testing.assert_array_equal(whole(open_source(roomy)), A.toarray())
 
 
-def test_parquet_of_others(tmp_path):
+def test_parquet_files_of_other_programs(tmp_path):
     pa = pytest.importorskip("pyarrow", reason="extra io")
     pq = pytest.importorskip("pyarrow.parquet", reason="extra io")
     path = tmp_path / "a.parquet"
@@ -124,7 +124,7 @@ def test_parquet_of_others(tmp_path):
         whole(open_source(path))
 
 
-def test_checksums_of_parquet_are_looked_at(tmp_path):
+def test_checksums_of_parquet_are_verified(tmp_path):
     pa = pytest.importorskip("pyarrow", reason="extra io")
     pq = pytest.importorskip("pyarrow.parquet", reason="extra io")
     path = tmp_path / "a.parquet"
@@ -226,7 +226,7 @@ def test_mat_73_text_and_sparse(tmp_path):
     assert whole(open_source(path, variable="empty")).tolist() == [[0] * 3] * 2
 
 
-def test_tables_of_others(tmp_path):
+def test_tables_of_other_programs(tmp_path):
     path = tmp_path / "a.TSV"
     path.write_text("a\tb\n1\t2\n")
     assert whole(open_source(path)).tolist() == [[1, 2]]

@@ -123,7 +123,7 @@ def test_whole_numbers_beyond_float64_are_refused(tmp_path):
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, sp.coo_array])
 @pytest.mark.parametrize("rows", [10, 3000])  # blocks to be joined, and to be split
-def test_an_iterator_may_use_its_buffer_again(tmp_path, kind, rows):
+def test_an_iterator_may_reuse_its_buffer(tmp_path, kind, rows):
     def blocks():
         buffer = kind(np.ones((rows, 30)))
         for i in range(5):
@@ -160,7 +160,7 @@ def test_ragged_rows(tmp_path):
         open_source([[1, 2], [3]])
 
 
-def test_append_goes_by_the_names_of_columns(tmp_path):
+def test_append_matches_columns_by_name(tmp_path):
     (tmp_path / "a.csv").write_text("id,apple,pear,plum\nx,1,2,3\n")
     (tmp_path / "b.csv").write_text("id,plum,apple,pear\ny,6,4,5\n")
     S = fa.build(tmp_path / "a.csv", tmp_path / "s", normalize=None)
@@ -178,7 +178,7 @@ def test_append_goes_by_the_names_of_columns(tmp_path):
         S.append(np.ones((1, 3)), column_names=["apple", "plum", "plum"])
 
 
-def test_append_of_sparse_rows_goes_by_names_too(tmp_path):
+def test_append_of_sparse_rows_matches_columns_by_name(tmp_path):
     A = sp.random_array((40, 25), density=0.3, rng=np.random.default_rng(0), format="csr")
     names = [f"c{j}" for j in range(25)]
     order = np.random.default_rng(1).permutation(25)

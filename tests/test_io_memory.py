@@ -51,7 +51,7 @@ def peak_of_build(source, path, **options):
         tracemalloc.stop()
 
 
-def test_names_of_a_table_do_not_pile_up(tmp_path):
+def test_names_of_a_table_take_bounded_memory(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,a,b\n" + "".join(f"a-rather-long-name-{i:09d},{i % 7},{i % 5 + 1}\n" for i in range(60_000)))
     few = tmp_path / "few.csv"
@@ -63,7 +63,7 @@ def test_names_of_a_table_do_not_pile_up(tmp_path):
         assert S.row_names[34_567] == "a-rather-long-name-000034567"
 
 
-def test_rows_without_entries_do_not_pile_up(tmp_path):
+def test_empty_rows_take_bounded_memory(tmp_path):
     path = tmp_path / "a.mtx"
     path.write_text(HEADER + "2000000 5 2\n7 1 3\n1999999 5 4\n")
     fa.build(sp.eye_array(5, dtype=np.int64, format="csr"), tmp_path / "few")  # compiles
@@ -101,7 +101,7 @@ def test_more_columns_than_memory_are_refused_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
-def test_what_a_row_costs_is_counted(kind):
+def test_the_memory_of_a_row_is_counted(kind):
     A = np.random.default_rng(0).random((500, 3))
     blocks = [kind(A[:400]), kind(A[400:410]), kind(A[410:])]
     pieces = list(rebatch(blocks, 20_000, row_bytes=100))

@@ -56,7 +56,7 @@ def test_envi_by_its_data_file(tmp_path, data, header):
         assert S.shape == (12, 5)
 
 
-def test_what_an_envi_header_tells(tmp_path):
+def test_metadata_of_an_envi_header(tmp_path):
     more = f"""wavelength = {{{", ".join(map(str, WAVES))}}}
 wavelength units = Nanometers
 bbl = {{1, 1, 0, 1,
@@ -82,7 +82,7 @@ map info = {{UTM, 1, 1, 500000, 4000000, 30, 30, 33, North, WGS-84}}
     )
 
 
-def test_pixels_without_data_are_told_before_they_are_scaled():
+def test_pixels_without_data_are_detected_before_scaling():
     scene = SceneInfo((1, 4), ignore=-9999, good_bands=np.array([True, False]), scale=np.array([0.1, 0.1]))
     block = np.array([[-9999, 5], [1, -9999], [np.nan, 1], [2, 3]])
     assert scene.no_data(block).tolist() == [True, False, True, False]
@@ -308,7 +308,7 @@ def test_cubes_in_npz(tmp_path, bands, save, order):
         open_source(path, bands=bands, variable="labels")
 
 
-def test_matrices_in_npz_take_the_size_of_the_image_from_their_neighbours(tmp_path):
+def test_matrices_in_npz_take_the_image_size_from_other_arrays(tmp_path):
     np.savez(tmp_path / "a.npz", X=CUBE.reshape(-1, 5), height=4, width=3)
     read = fa.apps.read_cube(tmp_path / "a.npz")
     assert np.array_equal(read.image(read.pixels), CUBE)

@@ -86,7 +86,7 @@ def test_no_kernel_sees_a_damaged_sparse_matrix(case, door, tmp_path):
         doors[door]()
 
 
-def test_a_stale_promise_of_order_is_not_believed():
+def test_a_stale_sorted_flag_is_ignored():
     A = sp.csr_array((np.array([1.0, 2.0, 3.0]), np.array([0, 1, 2]), np.array([0, 3])), shape=(1, 3))
     assert A.has_canonical_format
     A.indices[:] = [2, 0, 2]
@@ -108,7 +108,7 @@ def test_duplicates_of_small_integers_do_not_wrap(kind):
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=5))
-def test_canonical_form_is_told_as_scipy_tells_it(rows):
+def test_canonical_form_is_detected_as_by_scipy(rows):
     indptr = np.cumsum([0, *map(len, rows)])
     indices = np.array([j for row in rows for j in row], dtype=np.int64)
     A = sp.csr_array((np.ones(indices.size), indices, indptr), shape=(len(rows), 10))
@@ -218,7 +218,7 @@ def test_a_tiny_file_that_claims_a_huge_matrix_is_refused_at_once(write, tmp_pat
     assert not (tmp_path / "s").exists()
 
 
-def test_names_that_are_not_as_many_as_rows(tmp_path):
+def test_wrong_number_of_names(tmp_path):
     h5py = pytest.importorskip("h5py", reason="extra io")
     with h5py.File(tmp_path / "a.h5ad", "w") as file:
         file["X"] = np.ones((3, 2))
@@ -227,7 +227,7 @@ def test_names_that_are_not_as_many_as_rows(tmp_path):
         open_source(tmp_path / "a.h5ad")
 
 
-def test_sparse_matrices_in_memory_that_claim_too_much():
+def test_sparse_matrices_with_implausible_shapes():
     A = sp.coo_array((np.ones(1), (np.zeros(1, int), np.zeros(1, int))), shape=(HUGE, 3))
     for door in (as_matrix, open_source, lambda A: fa.FAS(selection="spa").seek(A, 1)):
         with pytest.raises(TooLargeError, match="claims 1,000,000,000,000 rows but holds 1 entries"):
@@ -238,13 +238,13 @@ def test_sparse_matrices_in_memory_that_claim_too_much():
 @pytest.mark.parametrize(
     ("name", "text"), [("a.mtx", MARKET + f"9 9 {HUGE}\n1 1 1\n"), ("docword.a.txt", f"9\n9\n{HUGE}\n1 1 1\n")]
 )
-def test_more_entries_than_the_file_has_room_for(name, text, tmp_path):
+def test_more_entries_than_the_file_can_hold(name, text, tmp_path):
     (tmp_path / name).write_text(text)
     with pytest.raises(StoreError, match=f"states {HUGE} entries, more than the file can hold"):
         open_source(tmp_path / name)
 
 
-def test_numbers_no_index_can_hold(tmp_path):
+def test_indices_that_overflow(tmp_path):
     texts = {
         "a.ldac": "2 0:1 1:1\n1 99999999999999999999:1\n",
         "b.mtx": MARKET + "99999999999999999999 3 1\n1 1 1\n",
@@ -331,7 +331,7 @@ def test_line_breaks_inside_quotes(tmp_path):
         whole(open_source(path))
 
 
-def test_an_inch_is_no_quote(tmp_path):
+def test_a_quote_inside_a_field_is_literal(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('pipe,a,b\n5" steel,1,2\n6" steel,3,4\n')
     assert list_names(path) == ['5" steel', '6" steel']
@@ -400,7 +400,7 @@ def test_frames_of_objects_and_of_nullable_integers(tmp_path):
 # --- texts -----------------------------------------------------------------------------------------------------------
 
 
-def test_texts_that_unpack_to_more_than_any_text(tmp_path):
+def test_compressed_texts_with_implausible_size(tmp_path):
     path = tmp_path / "a.txt.bz2"
     path.write_bytes(bz2.compress(bytes(1 << 27)))
     with pytest.raises(TooLargeError, match="unpacks to more than"):
@@ -456,7 +456,7 @@ def test_a_path_that_is_too_long_is_one_short_error(use, name):
     assert len(str(caught.value)) < 200
 
 
-def test_a_build_does_not_read_what_is_masked(tmp_path):
+def test_a_build_refuses_masked_entries(tmp_path):
     A = np.random.default_rng(0).random((20, 5))
     with pytest.raises(FastAnchorsError, match="masked"):
         fa.build(np.ma.masked_array(A, A > 0.9), tmp_path / "s")

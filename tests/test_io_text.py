@@ -142,7 +142,7 @@ HEADER = "%%MatrixMarket matrix coordinate integer general\n2 3 2\n"
         (HEADER + "1 1 1\n1 2 oops\n", "line 4: field 3: 'oops' is not a number"),
     ],
 )
-def test_mtx_mistakes(tmp_path, text, message):
+def test_invalid_mtx_files(tmp_path, text, message):
     path = tmp_path / "a.mtx"
     path.write_text(text)
     with pytest.raises(StoreError, match=message) as caught:
@@ -205,7 +205,7 @@ def test_table_details(tmp_path):
         ("a,b\n1,2\n1.5,2\n", {"dtype": np.int64}, "line 3: value 1.5 does not fit type int64"),
     ],
 )
-def test_table_mistakes(tmp_path, text, options, message):
+def test_invalid_tables(tmp_path, text, options, message):
     path = tmp_path / "t.csv"
     path.write_text(text)
     with pytest.raises(StoreError, match=message):
@@ -259,7 +259,7 @@ def test_ldac(tmp_path):
         ("1 0:1\n1 a:1\n", "line 2: field 2: 'a' is not a number"),
     ],
 )
-def test_ldac_mistakes(tmp_path, text, message):
+def test_invalid_ldac_files(tmp_path, text, message):
     path = tmp_path / "x.ldac"
     path.write_text(text)
     with pytest.raises(StoreError, match=message):
@@ -298,7 +298,7 @@ def table(path, text, **options):
     return rows, source.row_names, source.column_names, [str(warning.message) for warning in told]
 
 
-def test_the_header_of_pandas_and_r_is_no_row(tmp_path):
+def test_headers_of_pandas_and_r_are_recognised(tmp_path):
     path = tmp_path / "t.csv"
     rows, names, columns, told = table(path, ",0,1,2\n0,5.0,1.0,0.0\n1,2.0,0.5,1.0\n")  # DataFrame(A).to_csv()
     assert (rows, names, columns) == ([[5, 1, 0], [2, 0.5, 1]], ["0", "1"], ["0", "1", "2"])
@@ -371,7 +371,7 @@ def test_any_column_can_name_the_rows(tmp_path):
         whole(open_source(path, row_names="label"))
 
 
-def test_text_that_is_not_utf_8_is_not_mangled(tmp_path):
+def test_text_that_is_not_utf_8_is_refused_or_decoded(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes("Größe,b\nä,1\nö,2\n".encode("latin-1"))
     with pytest.raises(StoreError, match=r"t.csv, line 1, byte 3: 0xf6 is not utf-8 text; .*encoding='latin-1'"):

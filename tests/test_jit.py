@@ -113,7 +113,7 @@ def test_a_read_only_install_without_a_home_draws(tmp_path):
     assert not list(site.rglob("__pycache__"))
 
 
-def test_a_cache_that_cannot_be_saved_is_done_without(tmp_path):
+def test_kernels_run_if_the_cache_cannot_be_saved(tmp_path):
     """A full disk: files can be made but not filled."""
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0));"
     env = bare_environment(PACKAGE.parent, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
@@ -156,7 +156,7 @@ def test_a_changed_callee_or_constant_in_another_file_is_noticed(tmp_path):
     assert result("SCALE = 3\n@jit\ndef value(x): return x + 10\n") == "33"
 
 
-def test_a_cache_that_names_what_is_gone_is_emptied(tmp_path):
+def test_a_cache_with_missing_types_is_cleared(tmp_path):
     """A type that a kernel was compiled for may live in another module, or nowhere, in a later version."""
     (tmp_path / "shapes.py").write_text(
         "from typing import NamedTuple\n\n\nclass Pair(NamedTuple):\n    a: int\n    b: int\n"

@@ -47,7 +47,7 @@ def toarray(rows):
     return rows.toarray() if sp.issparse(rows) else rows
 
 
-def test_offers_the_protocol(kind, normalize):
+def test_implements_the_interface(kind, normalize):
     S, twin = made(example(), kind, normalize), NaiveSampleMatrix(example(), normalize)
     assert isinstance(S, fa.SampleAccess)
     assert (S.shape, S.nnz, S.dtype) == (twin.shape, twin.nnz, np.float64)
@@ -144,7 +144,7 @@ def test_the_input_is_copied(kind):
     np.testing.assert_array_equal(toarray(given), A)
 
 
-def test_names_come_along():
+def test_names_are_kept():
     S = made(example(), "dense", row_names=[f"r{i}" for i in range(M)], column_names=range(N))
     assert S.row_names[:2] == ["r0", "r1"]
     assert S.column_names[:2] == ["0", "1"]
@@ -219,7 +219,7 @@ def test_bad_matrices(A, normalize, message):
 @pytest.mark.parametrize(
     ("x", "message"), [(1.5, "whole number"), (2**40, "does not fit into int32"), (-(2.0**40), "does not fit")]
 )
-def test_integer_matrices_refuse_what_they_cannot_hold(kind, x, message):
+def test_integer_matrices_refuse_values_out_of_range(kind, x, message):
     S = made((example() * 9).astype(np.int32), kind, None)
     before = S.raw(0, 0)
     with pytest.raises(fa.errors.InvalidInputError, match=message):
@@ -298,7 +298,7 @@ def test_append_keeps_few_blocks(kind):
 
 
 @pytest.mark.parametrize("columns", [True, False])
-def test_blocks_are_bags_of_arrays(kind, normalize, columns, tmp_path):
+def test_blocks_can_be_saved_and_mapped(kind, normalize, columns, tmp_path):
     """Saved and mapped back copy-on-write they answer the same, and updates leave the files alone."""
     A = sp.csr_array(example()) if kind == "sparse" else example()
     block = make_block(A, l1=normalize is not None, columns=columns)

@@ -135,7 +135,7 @@ def test_the_rejection_step_is_what_makes_drifted_columns_exact():
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_rows_that_lost_a_little_need_no_refresh_and_are_drawn_exactly(kind):
+def test_slightly_changed_rows_are_drawn_exactly_without_refresh(kind):
     """The stale scale may also lie below the true factor: the bound on the weights covers it."""
     rng = np.random.default_rng(11)
     stored = rng.random(SHAPE) + 0.5
@@ -153,7 +153,7 @@ def test_rows_that_lost_a_little_need_no_refresh_and_are_drawn_exactly(kind):
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_scales_stay_within_the_band_and_a_rebuilt_block_has_none_that_are_stale(kind):
+def test_scales_stay_within_the_band_and_rebuilt_blocks_are_fresh(kind):
     """Norms that fall, rise, and leave the band: ratios in [1/4, F] and F ≤ 4; only what left is rewritten."""
     rng = np.random.default_rng(13)
     stored = rng.random(SHAPE) + 0.5

@@ -97,7 +97,7 @@ def test_sampled_error_covers_the_truth(kind):
     assert squares == pytest.approx(truth**2, rel=0.02)  # unbiased; the mean's standard error is about 0.5 %
 
 
-def test_reconstruction_error_of_nothing():
+def test_reconstruction_error_of_a_zero_matrix():
     zero = np.zeros((3, 2))
     assert metrics.reconstruction_error(zero, np.ones((1, 2)), np.zeros((3, 1))).relative == 0.0
     assert metrics.reconstruction_error(zero, np.ones((1, 2)), np.zeros((3, 1)), rows=5, rng=0).relative == 0.0
@@ -119,7 +119,7 @@ def test_coherence_against_the_twin(kind):
     np.testing.assert_allclose(score, [naive.npmi(row, counts) for row in words])
 
 
-def test_npmi_at_its_ends():
+def test_npmi_at_its_limits():
     counts = np.array([[1, 1, 0], [2, 3, 0], [1, 1, 1]])
     assert metrics.topic_coherence(np.array([[0, 1]]), counts, measure="npmi")[0] == 1.0
     counts = np.array([[1, 0], [0, 1]])

@@ -127,7 +127,7 @@ def test_scale_of_the_anchors_does_not_matter(scale):
 
 @pytest.mark.parametrize("few", [0, 1000])
 @pytest.mark.parametrize("sum_to", [None, 1.0])
-def test_active_set_gives_the_same(sum_to, few, monkeypatch):
+def test_active_set_gives_the_same_result(sum_to, few, monkeypatch):
     """Well-conditioned problems go by pivoting, so the active set, by kernel or by SciPy, is asked here by name."""
     rng = np.random.default_rng(9)
     C = rng.random((9, 40))
@@ -169,7 +169,7 @@ def test_start_does_not_matter(sum_to):
     np.testing.assert_array_equal(start, kept)
 
 
-def test_single_exchanges_reach_the_end():
+def test_single_exchanges_converge():
     """A long row of nearly parallel anchors makes block exchanges stall; the answer must not show it."""
     rng = np.random.default_rng(11)
     k = 30
@@ -229,7 +229,7 @@ def test_principal_pivot_solves_on_every_set(sides):
         assert low == pytest.approx(pivots.min(initial=np.inf))
 
 
-def test_pivots_tell_dependence():
+def test_pivots_detect_dependent_columns():
     ones, smallest = np.ones((2, 2, 2)), np.empty(1)
     U = np.ones((1, 1, 2))
     principal_pivot(

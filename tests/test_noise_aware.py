@@ -163,7 +163,7 @@ def test_best_volume_never_shrinks() -> None:
     assert after >= before
 
 
-def test_hull_corners_are_found_where_there_are_more_than_dimensions_tell() -> None:
+def test_hull_corners_are_found_if_there_are_more_than_dimensions() -> None:
     rng = np.random.default_rng(12)
     corners = np.array([[0.0, 0], [4, 0], [5, 3], [2, 5], [-1, 3]])
     points = np.vstack([corners, rng.dirichlet(np.ones(5), 300) @ corners])
@@ -201,7 +201,7 @@ def documents(seed: int, number: int, length: int) -> sp.csr_array:
     return sp.csr_array(A.astype(float))
 
 
-def test_no_row_has_a_direction_of_its_own() -> None:
+def test_no_direction_is_defined_by_a_single_row() -> None:
     """What such a direction leaves of its row says nothing of the row's noise."""
     values = kept(documents(0, 800, 30)).values.astype(float)
     axes = np.linalg.qr(values)[0]
@@ -210,7 +210,7 @@ def test_no_row_has_a_direction_of_its_own() -> None:
     assert np.max(values**2 / np.sum(values**2, axis=0)) < 0.1
 
 
-def test_directions_with_long_tails_are_no_noise_to_compare_with() -> None:
+def test_heavy_tailed_directions_are_not_used_as_noise_level() -> None:
     """Three of five directions stand out; what follows is as large as the other two, and a bell curve or not."""
     rng = np.random.default_rng(15)
     noise, rows = Noise(np.ones(2000), 1.0, 0.5, True), np.arange(2000)
@@ -222,7 +222,7 @@ def test_directions_with_long_tails_are_no_noise_to_compare_with() -> None:
     assert shown == [3, 5]
 
 
-def test_copies_of_anchors_count_in_full_and_odd_rows_do_not() -> None:
+def test_copies_of_anchors_keep_full_weight_and_outliers_do_not() -> None:
     X, H, rng = mixed(14)
     W = rng.dirichlet(np.full(5, 3.0), 1200)
     W[:100] = np.tile(np.eye(5), (20, 1))
@@ -233,7 +233,7 @@ def test_copies_of_anchors_count_in_full_and_odd_rows_do_not() -> None:
     assert not _has_neighbours(far, 1e-4).any()
 
 
-def test_rows_of_a_new_kind_need_directions_only_where_they_are_many() -> None:
+def test_few_rows_of_a_new_kind_need_no_new_directions() -> None:
     X, _, rng = mixed(17)
     summary = summarise(open_matrix(X), 16)
     frame, kind = summary.coordinates.frame, rng.dirichlet(np.ones(X.shape[1]))
@@ -355,7 +355,7 @@ def test_rows_that_vary_by_more_than_their_noise_are_recognised() -> None:
     assert refine(points, np.full(3000, 0.1), start[None], np.random.default_rng(0)).variation == 1
 
 
-def test_refinement_is_refused_where_rows_are_no_mixtures() -> None:
+def test_refinement_is_rejected_if_rows_are_not_mixtures() -> None:
     rng = np.random.default_rng(6)
     ball = rng.standard_normal((2000, 3))
     start = ball[successive_projection(lifted(ball), 4)]
@@ -454,7 +454,7 @@ def test_how_many(make: object) -> None:
         assert how_many(kept(X, 64)).k == len(H)
 
 
-def test_how_many_cannot_always_be_told() -> None:
+def test_the_number_of_anchors_is_not_always_determined() -> None:
     rng = np.random.default_rng(11)
     falling = np.abs(rng.standard_normal((500, 100)) * np.geomspace(1, 1e-4, 100) @ rng.standard_normal((100, 100)))
     assert how_many(kept(falling, 64)).k is None

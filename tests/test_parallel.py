@@ -116,7 +116,7 @@ def test_large_pieces_wait_for_room(threads, most, room, wanted):
     assert max(under_way) == wanted
 
 
-def test_a_piece_larger_than_the_room_is_worked_on_alone():
+def test_a_piece_larger_than_the_limit_is_processed_alone():
     with use_threads(2), LargePieces(2, 10) as pieces:
         for size in (50, 5):
             pieces.finished(size)
@@ -125,7 +125,7 @@ def test_a_piece_larger_than_the_room_is_worked_on_alone():
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_large_pieces_that_fail_are_told_and_none_runs_on(threads):
+def test_a_failing_piece_raises_and_stops_the_others(threads):
     running, gate = [], threading.Event()
 
     def work(i):

@@ -45,6 +45,6 @@ print("done")
 """
 
 
-def test_without_posix_calls_all_but_stores_works(tmp_path):
+def test_everything_but_stores_works_without_posix_calls(tmp_path):
     end = subprocess.run([sys.executable, "-c", PROGRAM, tmp_path], capture_output=True, text=True, timeout=300)
     assert end.stdout.endswith("done\n"), end.stderr

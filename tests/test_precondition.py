@@ -117,7 +117,7 @@ def test_ellipsoid_makes_separable_anchors_orthonormal():
 
 
 @pytest.mark.parametrize("method", ["spa", "svd", "mve"])
-def test_low_rank_is_said(method):
+def test_low_rank_is_an_error(method):
     rng = np.random.default_rng(5)
     A = rng.random((50, 3)) @ rng.random((3, 20))
     with pytest.raises(RankError, match="3") as caught:

@@ -71,7 +71,7 @@ def test_median_of_means_counts_its_draws():
     assert S.cost.queries == groups * per_group
 
 
-def test_described_vectors_arrays_and_callables_agree():
+def test_factored_vectors_arrays_and_callables_agree():
     A, _, _ = problem()
     S = NaiveSampleMatrix(A, normalize=None)
     U, V = fa.fkv(S, 2, side="left", rng=0), fa.fkv(S, 2, rng=0)
@@ -126,7 +126,7 @@ def test_bad_input_is_refused(change, error, message):
         fa.estimate_product(arguments.pop("L"), NaiveSampleMatrix(A, normalize=None), arguments.pop("R"), **arguments)
 
 
-def test_described_vectors_of_the_wrong_side_are_refused():
+def test_factored_vectors_of_the_wrong_side_are_refused():
     A, _, R = problem()
     S = NaiveSampleMatrix(A, normalize=None)
     with pytest.raises(InvalidInputError, match='L must describe vectors of length 12 \\(side="left"\\)'):

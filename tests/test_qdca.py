@@ -109,7 +109,7 @@ def test_twelve_qubits_and_the_largest_outcome_seen():
     assert fa.QDCA().circuit(made.A, np.ones(12)).num_wires == 12
 
 
-def test_same_seed_same_answer_however_the_matrix_is_held():
+def test_same_seed_same_answer_for_every_kind_of_matrix():
     A = np.round(100 * fa.datasets.separable(40, 8, 3, rng=4).A)
     A = np.vstack([A, np.zeros(8)])
     solver = fa.QDCA(12, shots=2000)

@@ -34,7 +34,7 @@ def test_right_at_low_noise_in_nine_of_ten(name):
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3])
-def test_noisy_copies_taken_one_by_one_are_no_anchors(noise):
+def test_noisy_copies_are_not_counted_as_anchors(noise):
     """Twice 20 copies in 10 dimensions: with all 40 every row is in the cone; without noise 20 do that."""
     for seed in range(3):
         A = datasets.family("rank_deficient_dirichlet", noise=noise, rng=100 + seed).A
@@ -42,7 +42,7 @@ def test_noisy_copies_taken_one_by_one_are_no_anchors(noise):
 
 
 @pytest.mark.parametrize("k", [3, 5, 8])
-def test_all_rows_of_a_small_matrix_are_no_answer(k):
+def test_the_rank_of_a_small_matrix_is_not_its_number_of_rows(k):
     """k(k+1)/2 rows, all of which can be tried; and a few noisy rows with many columns."""
     for seed in range(3):
         assert fa.rank_curve(datasets.middle_points(30, k, noise=1e-3, rng=seed).A, rng=0).k == k
@@ -64,7 +64,7 @@ def test_right_on_noisy_scenes_by_the_singular_values(snr):
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, lambda A: fa.SampleMatrix(A, normalize=None)])
-def test_curves_are_what_they_say(make):
+def test_curves_equal_their_definition(make):
     A = datasets.separable(80, 9, 4, noise=0.01, rng=3).A
     curve = fa.rank_curve(make(A), k_max=6, rng=0)
     np.testing.assert_array_equal(curve.ks, np.arange(1, 7))
@@ -91,7 +91,7 @@ def test_more_columns_than_rows():
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, fa.SampleMatrix])
-def test_many_rows_are_judged_by_some(make):
+def test_a_large_matrix_is_judged_by_a_sample(make):
     made = datasets.separable(3000, 25, 6, noise=1e-3, rng=5)
     curve = fa.rank_curve(make(made.A), k_max=10, rows=300, rng=0)
     assert curve.k == 6

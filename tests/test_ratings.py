@@ -56,14 +56,14 @@ def test_layouts(tmp_path, name, end, packed, mark):
         (gzip.compress(b"a,b,3\n" * 100)[:-12], "truncated or damaged"),
     ],
 )
-def test_what_is_no_rating_is_one_clear_error(tmp_path, content, message):
+def test_invalid_ratings_raise_one_clear_error(tmp_path, content, message):
     path = tmp_path / "ratings.csv"
     path.write_bytes(content)
     with pytest.raises(InvalidInputError, match=message):
         fa.apps.read_ratings(path)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file(tmp_path):
     with pytest.raises(StoreError, match="cannot read"):
         fa.apps.read_ratings(tmp_path / "nothing.csv")
 

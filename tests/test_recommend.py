@@ -101,7 +101,7 @@ def test_a_new_rating_counts_at_once_and_tastes_follow(ratings):
     assert model.tastes is not before
 
 
-def test_users_without_ratings_get_what_is_popular(ratings):
+def test_users_without_ratings_get_popular_items(ratings):
     A = sp.vstack([ratings, sp.csr_array((1, 60))], format="csr")
     model = fa.apps.Recommender(A, 4, rng=10)
     norms = np.linalg.norm(A.toarray(), axis=0)
@@ -178,7 +178,7 @@ def test_the_default_number_of_tastes_fits_small_tables():
         fa.apps.recommend(A, [0], 1, k=20)
 
 
-def test_no_users_is_no_items_but_options_are_checked(ratings):
+def test_options_are_checked_without_users(ratings):
     model = fa.apps.Recommender(ratings, 4, rng=0)
     assert model.top_n([], 3).shape == (0, 3)
     assert model.top_n([], 3, draws=5).shape == (0, 3)

@@ -145,6 +145,6 @@ def test_gram_of_the_wrong_shape_is_refused():
         expected_trials(U, y, gram=np.eye(2))
 
 
-def test_coefficients_that_are_no_numbers():
+def test_non_numeric_coefficients():
     with pytest.raises(fa.errors.InvalidTypeError, match="y must hold 3 real numbers"):
         fa.sample_combination(np.eye(3), ["a", "b", "c"], 2)

@@ -87,7 +87,7 @@ def planted(m=300, n=40, k=4, noise=0.01, seed=0):
     return A / A.sum(axis=1, keepdims=True)
 
 
-def test_every_piece_is_there(tmp_path):
+def test_the_page_has_every_section(tmp_path):
     A = planted()
     names = [f"row number {i}" for i in range(300)]
     words = [f"word{j}" for j in range(40)]
@@ -176,7 +176,7 @@ def test_any_kind_of_matrix(tmp_path, make):
     check(report.write(tmp_path / "r.html", A, fa.FAS(selection="spa").seek(A, 3, rng=0), seed=0))
 
 
-def test_a_larger_store_is_looked_at_through_samples(tmp_path):
+def test_a_large_store_is_reported_from_samples(tmp_path):
     A = planted(m=5000, n=20, k=3)
     with fa.build(A, tmp_path / "s", row_names=[f"n{i}" for i in range(5000)]) as S:
         facts = gather(S, fa.FAS(selection="spa").seek(S, 3, rng=0), title="s", seed=0)
@@ -222,7 +222,7 @@ def test_shares_split_the_squared_norm():
     assert found.error == pytest.approx(np.sqrt(left / total))
 
 
-def test_held_back_rows_take_no_part():
+def test_held_back_rows_are_not_used_in_the_search():
     A = planted(m=100, n=12, k=3, noise=0.0)
     facts = gather(A, fa.SPA().seek(A, 3), title="t", seed=0)
     held = facts.held_back
@@ -236,7 +236,7 @@ def test_held_back_rows_take_no_part():
     assert np.count_nonzero(facts.held_back.explained < 0.999) >= lost
 
 
-def test_wrong_use():
+def test_invalid_arguments():
     A = planted(m=30)
     anchors = fa.SPA().seek(A, 3)
     with pytest.raises(fa.errors.InvalidInputError, match="kind must be"):
@@ -245,13 +245,13 @@ def test_wrong_use():
         gather(A[: anchors.indices.max()], anchors, title="t")
 
 
-def test_a_curve_comes_back_from_json():
+def test_a_curve_is_restored_from_json():
     curve = fa.rank_curve(planted(), 8, rng=0)
     again = curve_of(curve.as_dict())
     assert str(again) == str(curve)
 
 
-def test_numbers_for_people():
+def test_formatted_numbers():
     shown = [percent(x).replace("\N{NO-BREAK SPACE}", " ") for x in (0, 1e-6, 0.004, 0.042, 0.73, 0.9961, 0.999999, 1)]
     assert shown == ["0 %", "< 0.01 %", "0.40 %", "4.2 %", "73 %", "99.6 %", "> 99.99 %", "100 %"]
     assert [count(x) for x in (5, 12345, 2_500_000, 3e9)] == ["5", "12,345", "2.5 million", "3 billion"]
@@ -294,7 +294,7 @@ def test_the_cost_is_compared_fairly(tmp_path, index, said, unsaid):
     assert unsaid not in text
 
 
-def test_how_well_is_another_question_than_which_rows(tmp_path):
+def test_fit_and_certificate_are_reported_separately(tmp_path):
     rng = np.random.default_rng(0)
     A = rng.dirichlet(np.full(500, 0.02), 100)  # rows that are no mixtures of a few others
     poor = check(report.write(tmp_path / "poor.html", A, fa.FAS(selection="spa").seek(A, 3, rng=0), seed=0)).text
@@ -309,7 +309,7 @@ def test_how_well_is_another_question_than_which_rows(tmp_path):
     assert "Poorly." not in good
 
 
-def test_one_measure_throughout():
+def test_the_explained_share_is_the_same_everywhere():
     """What is explained of the rows that are no anchors is the same figure wherever it is said."""
     rng = np.random.default_rng(1)
     A = rng.gamma(0.3, size=(200, 30)) * rng.gamma(2.0, size=(200, 1))  # lengths differ: means over rows would not do
@@ -358,7 +358,7 @@ def test_names_of_corners_are_whole_where_there_is_room(tmp_path):
     assert [a for a in page.all("ol") if a.get("class") == "legend"] != []
 
 
-def test_a_name_that_is_only_the_number_of_the_row_is_said_so(tmp_path):
+def test_a_name_that_is_only_the_row_number_is_shown_as_row_number(tmp_path):
     A = planted(m=50)
     anchors = fa.SPA().seek(A, 3)
     facts = gather(A, anchors, title="t", row_names=[str(i) for i in range(50)], seed=0)

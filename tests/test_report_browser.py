@@ -62,7 +62,7 @@ def address(request, tmp_path_factory):
     return path.as_uri()
 
 
-def test_loads_clean_and_alone(browser, address):
+def test_the_page_loads_without_errors_and_requests(browser, address):
     browser.problems.clear()
     browser.requests.clear()
     browser.open(address)
@@ -116,7 +116,7 @@ def test_prints(browser, address, tmp_path):
     browser.media("light")
 
 
-def test_a_tap_and_the_arrow_keys_tell_names(browser, address):
+def test_a_tap_and_the_arrow_keys_show_names(browser, address):
     browser.size(390, 800, phone=True)
     browser.open(address)
     told = "document.getElementById('row').textContent"

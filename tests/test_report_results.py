@@ -54,7 +54,7 @@ def noisy(m=300, n=20, k=4):
     return A / A.sum(axis=1, keepdims=True)
 
 
-def test_stability_is_said_for_every_k(tmp_path):
+def test_stability_is_reported_for_every_k(tmp_path):
     A = noisy()
     anchors = fa.FAS().seek(A, 4, rng=0)
     assert anchors.points is not None
@@ -72,7 +72,7 @@ def test_stability_is_said_for_every_k(tmp_path):
     )  # those for 3, not the first 3 of 4
 
 
-def test_the_first_of_points_come_without_a_proof():
+def test_prefixes_of_points_have_no_certificate():
     A = np.repeat(np.eye(4), 10, axis=0) + 0.001 * np.random.default_rng(0).random((40, 4))
     parts = prefixes(fa.SPA(robust="average").seek(A, 3))
     assert [part.certificate.kind for part in parts] == ["none"] * 3
@@ -251,7 +251,7 @@ def test_documents_without_names_are_called_by_their_words(tmp_path, corpus):
         ({"kind": "maps"}, "kind must be"),
     ],
 )
-def test_what_does_not_fit_the_rows_is_refused(options, message):
+def test_inconsistent_display_options_are_refused(options, message):
     A = np.eye(10)
     with pytest.raises(fa.errors.InvalidInputError, match=message):
         display_of(A, fa.open_matrix(A), **options)
@@ -269,7 +269,7 @@ def test_modules_come_after_those_they_import():
         inlined(("model", "nnls"))
 
 
-def test_files_say_how_their_rows_are_shown(tmp_path):
+def test_display_options_from_files(tmp_path):
     h5py = pytest.importorskip("h5py")
     from fastanchors.io.scene import SceneInfo
 

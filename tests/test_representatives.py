@@ -65,7 +65,7 @@ def test_constant_columns_and_more_representatives_than_columns():
     assert 4 not in found.names
 
 
-def test_mistakes_are_named(frame):
+def test_invalid_tables_are_refused(frame):
     table, _ = frame
     mixed = table.assign(kind="x", when=pd.Timestamp("2020-01-01"))
     with pytest.raises(fa.errors.InvalidTypeError, match=r"'kind', 'when' do not hold numbers.*non_numeric='drop'"):

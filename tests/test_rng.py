@@ -35,7 +35,7 @@ def test_a_negative_seed_is_refused():
 
 
 @pytest.mark.parametrize("wrong", [True, 1.5, "7", np.random.RandomState(0), [1]])
-def test_anything_else_is_refused(wrong):
+def test_other_types_are_refused(wrong):
     with pytest.raises(InvalidTypeError, match=f"Generator, an int seed or None, got {type(wrong).__name__}"):
         as_generator(wrong)
 

@@ -94,14 +94,14 @@ def test_anchors_stay_distinct_down_to_the_noise():
         assert len(set(found.indices)) == len(found)
 
 
-def test_a_median_that_vanishes_gives_way_to_the_mean():
+def test_the_mean_is_used_if_the_median_is_zero():
     """No entry is non-zero in more than two of the five neighbours: their median is nothing at all."""
     A = np.vstack([np.ones(4), np.eye(4)])
     found = fa.SPA(robust=Robust("median", support=5, radius=0.9)).seek(A, 1)
     np.testing.assert_allclose(found.points, [[0.4, 0.4, 0.4, 0.4]])
 
 
-def test_sparse_rows_and_preconditioning_take_part():
+def test_robust_selection_with_sparse_rows_and_preconditioning():
     A, _, _, bad = scene(1, outliers=5)
     for options in ({}, {"precondition": "spa"}, {"precondition": "mve"}):
         dense = fa.SPA(robust="neighbours", **options).seek(A, 4)
@@ -119,7 +119,7 @@ def test_more_outliers_than_a_batch_are_all_set_aside():
     assert all(len(set(group) & set(found.indices)) == 1 for group in pure)
 
 
-def test_nothing_left_is_said():
+def test_an_error_if_all_rows_are_set_aside():
     A = np.eye(5)
     with pytest.raises(RankError, match=r"only 0 of 2 anchors.*5 rows were set aside: too few near neighbours"):
         fa.SPA(robust="neighbours").seek(A, 2)

@@ -36,7 +36,7 @@ def located(result, place):
     return replace(result, cube=replace(result.cube, info=replace(result.cube.info, map_info=place)))
 
 
-def test_the_residual_is_what_the_mixture_of_each_pixel_misses(scene, result):
+def test_the_residual_is_that_of_each_pixels_mixture(scene, result):
     gap = scene.A - result.abundances @ result.endmembers
     np.testing.assert_allclose(result.residual[30:], np.sqrt((gap[30:] ** 2).mean(axis=1)), rtol=1e-4)
     assert np.all(result.residual[:30] == 0)
@@ -51,7 +51,7 @@ def test_the_residual_is_what_the_mixture_of_each_pixel_misses(scene, result):
         ({"crs": "EPSG:4326", "transform": (0.01, 0.0, 10.5, 0.0, -0.01, 45.0)}, 4326),
     ],
 )
-def test_maps_lie_where_the_scene_does(tmp_path, result, place, code):
+def test_maps_have_the_georeference_of_the_scene(tmp_path, result, place, code):
     rasterio = pytest.importorskip("rasterio", reason="extra geo")
     files = fa.apps.save_maps(located(result, place), tmp_path, geotiff=True)
     stems = ("abundances", "residual")
@@ -69,7 +69,7 @@ def test_maps_lie_where_the_scene_does(tmp_path, result, place, code):
             np.testing.assert_array_equal(image.read(1)[1:], result.cube.image(result.residual)[1:])
 
 
-def test_turned_and_unplaced_images(tmp_path, result):
+def test_rotated_images_and_images_without_georeference(tmp_path, result):
     rasterio = pytest.importorskip("rasterio", reason="extra geo")
     turned = (30.0, 5.0, 500_000.0, 5.0, -30.0, 4_100_000.0)
     fa.apps.save_maps(located(result, {"crs": "EPSG:32633", "transform": turned}), tmp_path, geotiff=True)
@@ -89,7 +89,7 @@ def test_without_rasterio_the_extra_is_named(tmp_path, result, monkeypatch):
         fa.apps.save_maps(result, tmp_path, geotiff=True)
 
 
-def test_a_shadow_takes_what_is_missing_to_one(tmp_path, scene):
+def test_a_shadow_fills_the_shares_up_to_one(tmp_path, scene):
     plain, lit = fa.apps.unmix(scene.cube, 3), fa.apps.unmix(scene.cube, 3, shadow=True)
     np.testing.assert_allclose(lit.abundances.sum(axis=1) + lit.shadow, 1.0, atol=1e-9)
     assert lit.shadow.min() >= 0
@@ -115,7 +115,7 @@ def test_pictures_of_spectra_maps_and_residual(tmp_path, result):
     assert all(path.read_bytes()[:4] == b"\x89PNG" for path in files)
 
 
-def test_the_axis_of_the_bands_is_asked_for_and_taken(tmp_path, scene):
+def test_the_advised_option_for_the_band_axis_works(tmp_path, scene):
     """What a message advises is an option of the command that gave it."""
     np.save(tmp_path / "x.npy", np.moveaxis(scene.cube, 2, 0))
     for command in ("seek", "report", "explore"):
@@ -137,7 +137,7 @@ def test_the_axis_of_the_bands_is_asked_for_and_taken(tmp_path, scene):
 
 
 @pytest.mark.parametrize("rule", ["spa", "whitened"])
-def test_the_rule_is_told(tmp_path, scene, rule):
+def test_the_selection_rule_is_reported(tmp_path, scene, rule):
     np.save(tmp_path / "x.npy", scene.cube)
     told = run("unmix", tmp_path / "x.npy", "-k", 3, "-o", tmp_path / "out", "--no-pictures", "--selection", rule)
     assert ("plain SPA selects" if rule == "spa" else "by the rule 'whitened'") in told.output

@@ -23,7 +23,7 @@ def counts(seed=0, rows=900, columns=60, k=4):
 
 
 @pytest.mark.parametrize("noisy", [True, False])
-def test_every_door_gives_the_same_anchors(tmp_path, noisy):
+def test_every_entry_point_gives_the_same_anchors(tmp_path, noisy):
     X = counts()[0 if noisy else 1]
     expected = fa.FAS().seek(X, 4)
     assert (expected.points is not None) == noisy
@@ -62,7 +62,7 @@ def test_k_above_the_directions_of_a_store_says_what_to_rebuild(tmp_path):
         fa.FAS().seek(S, 12)
 
 
-def test_several_sizes_are_each_sought():
+def test_several_values_of_k():
     X, _ = counts()
     several = fa.FAS().seek(X, [2, 4])
     assert [len(each) for each in several] == [2, 4]

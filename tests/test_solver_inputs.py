@@ -78,7 +78,7 @@ def expected(counts):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_same_anchors_however_the_matrix_is_held(counts, expected, solver, kind):
+def test_same_anchors_for_every_kind_of_matrix(counts, expected, solver, kind):
     found = SOLVERS[solver]().seek(KINDS[kind](counts), 4, rng=0)
     assert found.indices.tolist() == expected[solver]
     assert found.indices.dtype == np.intp
@@ -90,7 +90,7 @@ def test_same_anchors_however_the_matrix_is_held(counts, expected, solver, kind)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_normalised_view_is_taken_as_it_shows_itself(counts, solver):
+def test_a_normalised_view_is_used_as_it_is(counts, solver):
     counts = counts[:-1]
     view = counts / counts.sum(axis=1, keepdims=True)
     make = SOLVERS[solver]
@@ -127,7 +127,7 @@ def test_bad_input_is_one_clear_error(solver, A, k, error, message):
         SOLVERS[solver]().seek(A, k)
 
 
-def test_every_solver_by_name_is_in_this_matrix():
+def test_every_solver_is_tested_here():
     assert {name.split(",")[0] for name in SOLVERS} == set(solvers.SOLVERS) - {"qdca"}
 
 

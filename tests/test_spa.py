@@ -41,7 +41,7 @@ def test_equals_its_naive_twin_on_small_counts(seed, m, n):
 
 
 @pytest.mark.parametrize("condition", [1e2, 1e4, 1e6, 1e8])
-def test_condition_numbers_do_not_break_it(condition):
+def test_ill_conditioned_anchors(condition):
     """Anchors scaled so that the last is ``condition`` times nearer the span of the others than the first is long."""
     rng = np.random.default_rng(7)
     k, n = 8, 20
@@ -131,14 +131,14 @@ def test_ties_go_to_the_largest_norm_then_the_lowest_index():
     assert solvers.TIE == solvers.EQUAL == 1e-6
 
 
-def test_duplicates_are_taken_once():
+def test_duplicates_are_selected_once():
     A, _ = naive.separable(np.random.default_rng(3), 40, 10, 4)
     twice = np.vstack([A, A])
     found = fa.SPA().seek(twice, 4).indices
     assert found.tolist() == fa.SPA().seek(A, 4).indices.tolist()
 
 
-def test_says_at_which_rank_it_stopped():
+def test_the_error_states_the_rank():
     rng = np.random.default_rng(4)
     A = rng.random((50, 3)) @ rng.random((3, 20))
     with pytest.raises(RankError, match=r"only 3 of 5 anchors found.*zero at rank 3.*allow_fewer=True") as caught:
@@ -151,7 +151,7 @@ def test_says_at_which_rank_it_stopped():
         fa.SPA(allow_fewer=True).seek(np.zeros((4, 3)), 2)
 
 
-def test_tol_says_what_counts_as_zero():
+def test_tol_is_the_threshold_for_zero():
     rng = np.random.default_rng(5)
     A = rng.random((50, 3)) @ rng.random((3, 20)) + 1e-6 * rng.random((50, 20))
     assert len(fa.SPA().seek(A, 5)) == 5
@@ -168,7 +168,7 @@ def test_scale_does_not_matter():
 
 
 @pytest.mark.parametrize("solver", [fa.SPA(), fa.SNPA(), fa.XRAY()])
-def test_vanishing_squares_are_not_taken_for_zeros(solver):
+def test_underflowing_squares_are_not_treated_as_zeros(solver):
     with pytest.raises(InvalidInputError, match="the squares of A underflow"):
         solver.seek(1e-200 * np.eye(3), 2)
     with pytest.raises(RankError, match="every row of A is zero"):

@@ -63,7 +63,7 @@ def test_split_and_choose_never_take_a_block_of_weight_zero(blocks, seed):
     assert chosen.tolist() == want
 
 
-def test_choose_blocks_beyond_the_last_sum_takes_the_last_that_weighs():
+def test_choose_blocks_beyond_the_last_sum_takes_the_last_nonzero_block():
     """A uniform of 1 stands for one that rounding has carried to the total."""
     sums = np.cumsum([[1.0, 0.0, 2.0, 0.0], [0.5, 0.0, 0.0, 0.0]], axis=1)
     chosen = np.empty(2, np.int32)
@@ -92,7 +92,7 @@ def test_places_sorted_in_threads():
 @pytest.mark.parametrize("normalize", ["l1", None])
 @pytest.mark.parametrize("columns", [True, False])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
-def test_one_kernel_sets_what_many_do(normalize, columns, dtype):
+def test_one_kernel_gives_the_same_as_several(normalize, columns, dtype):
     """Stored entries, with and without new ones beside them: every array the same, bit for bit."""
     rng = np.random.default_rng(1)
     A = sp.csr_array((rng.integers(1, 9, (500, 90)) * (rng.random((500, 90)) < 0.5)).astype(dtype))
@@ -188,7 +188,7 @@ def test_rows_from_blocks_with_zeros_and_with_new_entries(normalize):
 # --- entries buffered -------------------------------------------------------------------------------------------------
 
 
-def test_entries_set_one_by_one_are_there_for_every_reader():
+def test_single_entries_are_visible_to_every_reader():
     rng = np.random.default_rng(6)
     for look in (
         lambda S: S.nnz,
@@ -230,7 +230,7 @@ def test_buffered_entries_keep_their_order_among_other_changes():
     S.check()
 
 
-def test_buffered_entries_are_copied_and_sent_along():
+def test_buffered_entries_are_copied_and_pickled():
     S = fa.SampleMatrix(np.ones((4, 3)))
     S[2, 1] = 5.0
     for other in (copy.deepcopy(S), pickle.loads(pickle.dumps(S))):

@@ -34,7 +34,7 @@ def made(request, tmp_path):
     return path, A
 
 
-def test_committed_changes_are_there_and_others_are_not(made):
+def test_only_committed_changes_are_visible(made):
     path, A = made
     S = fa.open(path, mode="r+")
     S[3, 2] = 7
@@ -182,7 +182,7 @@ def test_reading_mode_refuses_changes(made):
         fa.open(path, mode="w")
 
 
-def test_what_build_returns_may_be_changed(tmp_path):
+def test_the_store_returned_by_build_is_writable(tmp_path):
     A = np.eye(4) + 1
     S = fa.build(A, tmp_path / "s")
     T = fa.open(tmp_path / "s", mode="r+")  # building keeps no lock
@@ -241,7 +241,7 @@ def test_torn_end_of_the_journal_is_ignored(made, cut):
     fa.verify(path)
 
 
-def test_compaction_starts_by_itself(made, monkeypatch):
+def test_compaction_is_automatic(made, monkeypatch):
     path, A = made
     monkeypatch.setattr(compaction, "_JOURNAL_LIMIT", 3000)
     with fa.open(path, mode="r+") as S:
@@ -349,7 +349,7 @@ def test_failing_disk_at_build(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-def test_plain_single_updates(tmp_path):
+def test_single_updates_of_python_floats(tmp_path):
     """Python floats into a float64 store go a short way: it must lead to the journal too."""
     A = np.random.default_rng(0).random((30_000, 8))
     fa.build(A, tmp_path / "s", memory_limit=1 << 22).close()

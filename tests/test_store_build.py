@@ -50,7 +50,7 @@ def test_a_store_does_not_depend_on_the_number_of_threads(tmp_path, make):
 
 
 @pytest.mark.parametrize(("limit", "shards"), [(1 << 22, 2), (1 << 30, 4), (1 << 32, 20)])
-def test_more_memory_means_more_shards_at_once_not_ever_larger_ones(limit, shards):
+def test_more_memory_gives_more_shards_at_a_time_not_larger_ones(limit, shards):
     assert shards_at_once(limit, 0) == shards
     assert shards_at_once(limit, 1 << 20) == max(2, min(shards, limit // (40 << 20)))
     assert shards * shard_bytes(limit) * 5 + 2 * shard_bytes(limit) <= limit
@@ -98,7 +98,7 @@ def test_types_are_kept(tmp_path, make, dtype):
 @pytest.mark.parametrize("columns", [True, False])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
 @pytest.mark.parametrize("make", [sparse, dense])
-def test_space(tmp_path, make, dtype, columns):
+def test_disk_space(tmp_path, make, dtype, columns):
     A = make(20_000, 300, dtype)
     fa.build(A, tmp_path / "s", columns=columns)
     used = sum(file.stat().st_size for file in (tmp_path / "s").iterdir())
@@ -115,7 +115,7 @@ ENOUGH = {np.float64: (6, 7), np.float32: (8, 11), np.int16: (11, 16), np.uint8:
 @pytest.mark.parametrize("columns", [True, False])
 @pytest.mark.parametrize("long", [False, True])
 @pytest.mark.parametrize("dtype", list(ENOUGH))
-def test_space_of_short_rows(tmp_path, dtype, long, columns):
+def test_disk_space_of_short_rows(tmp_path, dtype, long, columns):
     counts = np.full(20_000, ENOUGH[dtype][long])
     if long:
         counts[0] = 33
@@ -138,7 +138,7 @@ def test_space_of_short_rows(tmp_path, dtype, long, columns):
 
 @pytest.mark.parametrize("columns", [True, False])
 @pytest.mark.parametrize(("n", "dtype"), [(9, np.float64), (17, np.float32), (33, np.float32)])
-def test_space_of_narrow_dense_matrices(tmp_path, n, dtype, columns):
+def test_disk_space_of_narrow_dense_matrices(tmp_path, n, dtype, columns):
     A = dense(20_000, n, dtype)
     fa.build(A, tmp_path / "s", columns=columns, sidecars=()).close()
     used = sum(file.stat().st_size for file in (tmp_path / "s").iterdir())
@@ -194,7 +194,7 @@ def test_bad_entries_stop_the_build(tmp_path, make, value, what):
     assert os.listdir(tmp_path) == []
 
 
-def test_refusals(tmp_path):
+def test_invalid_input_is_refused(tmp_path):
     A = dense(10)
     fa.build(A, tmp_path / "s")
     with pytest.raises(StoreError, match="exists already; pass overwrite=True"):
@@ -227,7 +227,7 @@ def test_interrupted_build_leaves_nothing(tmp_path):
     assert seen[0].total_rows == 20_000
 
 
-def test_dead_build_is_cleared_and_living_one_is_not(tmp_path):
+def test_files_of_killed_builds_are_removed_and_of_running_ones_kept(tmp_path):
     from fastanchors.store.files import WriterLock
 
     for name in ("dead", "living"):

@@ -151,7 +151,7 @@ def test_a_wrong_tree_is_found_even_with_a_right_checksum(tmp_path):
         ("column_nodes", None, "trees of the columns are missing"),
     ],
 )
-def test_segments_that_lead_astray_are_found_even_with_a_right_checksum(tmp_path, name, value, message):
+def test_invalid_segments_are_found_even_with_a_right_checksum(tmp_path, name, value, message):
     from fastanchors.store.arrays_file import map_arrays, write_arrays
     from fastanchors.store.manifest import Manifest
 

@@ -113,7 +113,7 @@ def test_next_shard_in_use_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("link", [True, False])
-def test_a_file_in_the_way_is_never_written_to(tmp_path, link):
+def test_an_existing_file_is_never_written_to(tmp_path, link):
     """Whatever a manifest says: not to another file of the store, not through a link to one outside."""
     path, outside = make(tmp_path / "s"), tmp_path / "precious"
     outside.write_bytes(b"precious data\n" * 10)
@@ -134,7 +134,7 @@ def test_a_file_in_the_way_is_never_written_to(tmp_path, link):
     assert planted.read_bytes() == outside.read_bytes()
 
 
-def test_new_files_are_created_and_nothing_else(tmp_path):
+def test_only_new_files_are_created(tmp_path):
     for name in ("file", "link"):
         (tmp_path / "old").write_bytes(b"old")
         target = tmp_path / name
@@ -158,7 +158,7 @@ def test_overwriting_removes_no_file_of_others(tmp_path):
     assert fa.open(path).shape == (5, 5)
 
 
-def test_a_file_that_comes_during_the_build_stops_it(tmp_path):
+def test_a_file_created_during_the_build_stops_it(tmp_path):
     path = make(tmp_path / "s")
 
     def blocks():
@@ -299,7 +299,7 @@ def test_a_commit_is_done_when_its_record_is_durable(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("offset", [4, -64])
-def test_arrays_that_overlap_or_lie_askew_are_refused(tmp_path, offset):
+def test_overlapping_and_misaligned_arrays_are_refused(tmp_path, offset):
     """A write to one would change the other: counters that sums lie over led a kernel outside its arrays."""
     path = make(tmp_path / "s")
     manifest = read_manifest(path)
@@ -312,7 +312,7 @@ def test_arrays_that_overlap_or_lie_askew_are_refused(tmp_path, offset):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_sums_that_are_no_numbers_do_not_stop_a_write(tmp_path):
+def test_nan_sums_do_not_stop_a_write(tmp_path):
     path = make(tmp_path / "s")
     manifest = read_manifest(path)
     rewrite_array(path, manifest["shards"][0]["data"], "l1_sums", np.full(300, np.nan))
@@ -439,7 +439,7 @@ def test_a_basis_of_another_shape_is_refused_by_a_compaction(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_entries_that_are_not_finite_are_no_error_of_scipy(tmp_path):
+def test_entries_that_are_not_finite_raise_our_error(tmp_path):
     A = np.random.default_rng(0).random((300, 30))
     fa.build(A, tmp_path / "s", sidecars=()).close()
     manifest = read_manifest(tmp_path / "s")

@@ -131,7 +131,7 @@ def test_a_fork_does_not_read_what_its_parent_is_changing(tmp_path):
         assert S.raw([0], [0]) == [0.5]
 
 
-def test_a_compaction_leaves_no_crumbs(tmp_path):
+def test_a_compaction_leaves_no_tiny_shards(tmp_path):
     """A shard that has grown is written again as it is, or in equal parts; never with a few rows left over."""
     rng = np.random.default_rng(0)
     A = sp.random_array((20_000, 50), density=0.3, rng=rng, format="csr")

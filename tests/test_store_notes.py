@@ -30,7 +30,7 @@ def stored(path):
         return S.raw(*np.indices(S.shape))
 
 
-def test_commit_and_close_write_notes_and_an_exception_forgets_them(made):
+def test_commit_and_close_write_buffered_entries_and_an_exception_discards_them(made):
     path, A = made
     with fa.open(path, mode="r+") as S:
         S[3, 2], A[3, 2] = 7.0, 7.0
@@ -57,7 +57,7 @@ def test_commit_and_close_write_notes_and_an_exception_forgets_them(made):
     fa.verify(path)
 
 
-def test_notes_keep_their_place_in_the_journal(made):
+def test_buffered_entries_keep_their_order_in_the_journal(made):
     """Of changes to one entry the last counts, however each was made."""
     path, A = made
     with fa.open(path, mode="r+") as S:
@@ -75,7 +75,7 @@ def test_notes_keep_their_place_in_the_journal(made):
     fa.verify(path)
 
 
-def test_notes_count_as_changes(made):
+def test_buffered_entries_count_as_changes(made):
     path, A = made
     with fa.open(path, mode="r+") as S:
         S[5, 5] = 2.0

@@ -105,7 +105,7 @@ def test_a_writer_notices_that_its_directory_is_another(tmp_path, replace):
 
 
 @pytest.mark.parametrize("other", [B, A + 1, sp.csr_array(A)])
-def test_what_an_earlier_build_returned_does_not_write_into_its_replacement(tmp_path, other):
+def test_a_replaced_store_cannot_be_written_to(tmp_path, other):
     S = fa.build(A, tmp_path / "p")
     fa.build(other, tmp_path / "p", overwrite=True).close()
     with pytest.raises(StoreError, match="has been changed since it was opened"):
@@ -114,7 +114,7 @@ def test_what_an_earlier_build_returned_does_not_write_into_its_replacement(tmp_
     fa.open(tmp_path / "p", mode="r+").close()  # nobody holds its lock
 
 
-def test_what_build_returned_after_a_compaction_elsewhere(tmp_path):
+def test_a_store_after_a_compaction_by_another_writer(tmp_path):
     S = fa.build(A, tmp_path / "p")
     with fa.open(tmp_path / "p", mode="r+") as T:
         T[0, 0] = 5
@@ -138,7 +138,7 @@ def without_exchange(monkeypatch):
 
 
 @pytest.mark.parametrize("exchange", [True, False])
-def test_replacing_leaves_nothing_aside(tmp_path, monkeypatch, exchange):
+def test_replacing_leaves_no_other_directory(tmp_path, monkeypatch, exchange):
     if not exchange:
         without_exchange(monkeypatch)
     fa.build(A, tmp_path / "p[1]").close()
@@ -172,7 +172,7 @@ def test_interrupted_while_replacing(tmp_path, monkeypatch, renames):
     assert os.listdir(tmp_path) == ["p"]
 
 
-def test_a_store_that_was_put_aside_comes_back(tmp_path):
+def test_a_store_is_restored_after_a_killed_replacement(tmp_path):
     """Killed between two renames, a build leaves the old store under another name: the next one finds it."""
     fa.build(A, tmp_path / "p").close()
     os.rename(tmp_path / "p", tmp_path / ".p.replaced-12345678")
@@ -228,7 +228,7 @@ def test_a_fresh_folder_taken_for_a_dead_one(tmp_path, monkeypatch):
     is_whole(tmp_path / "p", A)
 
 
-def test_relative_paths_lead_where_they_led(tmp_path, monkeypatch):
+def test_relative_paths_do_not_follow_the_working_directory(tmp_path, monkeypatch):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
@@ -450,7 +450,7 @@ def test_the_journal_of_another_store(tmp_path, sparse):
                 use(tmp_path / "p")
 
 
-def test_metadata_is_checked_at_the_door(tmp_path):
+def test_metadata_is_validated_before_the_build(tmp_path):
     def never():
         raise AssertionError("the source was read")
         yield
@@ -492,7 +492,7 @@ else:
 
 
 @pytest.mark.parametrize("what", ["build", "append"])
-def test_a_killed_reader_leaves_its_files_where_the_next_finds_them(tmp_path, what):
+def test_files_of_a_killed_reader_are_removed_later(tmp_path, what):
     rng = np.random.default_rng(0)
     M = sp.coo_array((rng.random(40_000), (rng.integers(0, 900, 40_000), rng.integers(0, 50, 40_000))), shape=(900, 50))
     scipy.io.mmwrite(tmp_path / "m.mtx", M)

@@ -48,7 +48,7 @@ ARRAYS = {
 
 
 @pytest.mark.parametrize("what", ARRAYS)
-def test_entries_that_lead_outside_are_refused_where_they_are_followed(tmp_path, what):
+def test_out_of_range_indices_are_refused_when_used(tmp_path, what):
     """No kernel follows them: reading, drawing, writing and compaction raise, as verify does."""
     path = tmp_path / "s"
     rng = np.random.default_rng(0)
@@ -78,7 +78,7 @@ def test_entries_that_lead_outside_are_refused_where_they_are_followed(tmp_path,
 
 
 @pytest.mark.parametrize("name", ["row_nodes", "l1_nodes", "column_nodes"])
-def test_trees_that_are_left_out_are_missed(tmp_path, name):
+def test_missing_trees_are_detected(tmp_path, name):
     """A file may leave out trees that are not needed; rows and columns as long as these need theirs."""
     path = tmp_path / "s"
     fa.build(sp.csr_array(np.random.default_rng(0).random((90, 40))), path, sidecars=()).close()

@@ -8,7 +8,7 @@ from together import one_matrix, together
 
 
 @pytest.mark.parametrize("sparse", [True, False], ids=["sparse", "dense"])
-def test_readers_beside_a_writer_see_committed_states_only(tmp_path, sparse):
+def test_concurrent_readers_see_committed_states_only(tmp_path, sparse):
     states, looks, wrong = together(tmp_path / "s", 3, 1, 1.0, sparse=sparse)
     assert not wrong, wrong[0]
     assert states

@@ -113,7 +113,7 @@ def test_zero_weights_are_never_drawn_at_any_edge(n, uniform):
             assert draw_at(*make_tree(w), [uniform]) == [place]
 
 
-def test_a_remainder_rounded_up_to_the_sum_stays_on_a_non_zero_weight():
+def test_a_draw_rounded_up_to_the_sum_has_a_non_zero_weight():
     """Weights whose prefix sums round up: 1 + ulp/2-like steps, then zeros behind them, at the largest uniforms."""
     rng = np.random.default_rng(3)
     for _ in range(200):

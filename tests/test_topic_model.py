@@ -63,7 +63,7 @@ def test_grid_search_finds_the_true_number_of_topics(corpus):
     assert search.best_params_ == {"n_topics": 4}
 
 
-def test_auto_takes_the_true_number_and_shows_its_curve(corpus):
+def test_auto_finds_the_true_number_and_has_its_curve(corpus):
     model = fa.TopicModel("auto").fit(corpus.A)
     curve = fa.apps.topic_curve(corpus.A, (2, 3, 4, 6, 8))
     assert curve.chosen in (4, 6)
@@ -119,7 +119,7 @@ def test_a_frame_of_texts_asks_for_its_column(texts, corpus, package):
 # --- refinement -------------------------------------------------------------------------------------------------------
 
 
-def test_sweeps_are_taken_as_long_as_unseen_documents_gain(corpus):
+def test_sweeps_continue_while_held_out_documents_improve(corpus):
     H = sp.csr_array(corpus.A)
     model = fa.apps.topics(H[:600], 4)
     blurred = 0.5 * model.topics + 0.5 * model.share @ model.topics
@@ -219,7 +219,7 @@ def test_parquet_of_texts_asks_for_the_column(tmp_path):
     assert fa.apps.read_corpus(tmp_path / "c.parquet").vocabulary == ["tea", "coffee"]
 
 
-def test_words_of_one_document_go_in_all_but_tiny_corpora():
+def test_words_of_one_document_are_dropped_except_in_tiny_corpora():
     many = [f"shared unique{letter}" for letter in "abcdefghij"]
     assert fa.apps.as_corpus(many).vocabulary == ["shared"]
     assert len(fa.apps.as_corpus(many[:9]).vocabulary) == 10
@@ -241,7 +241,7 @@ def test_stop_words_by_language_with_a_note_where_they_do_not_fit():
 # --- on disk ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_no_vectoriser_or_no_column_is_told(texts):
+def test_invalid_vectorisers_and_columns_raise(texts):
     from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
     with pytest.raises(fa.errors.InvalidTypeError, match=r"such as CountVectorizer\(\), not the class"):
@@ -255,7 +255,7 @@ def test_what_is_no_vectoriser_or_no_column_is_told(texts):
         fa.apps.topics(pandas.DataFrame({"id": ["a", "b", "c"], "body": texts[:3]}), 2)
 
 
-def test_a_saved_model_is_the_same_again(tmp_path, corpus):
+def test_a_saved_model_is_restored(tmp_path, corpus):
     model = fa.apps.topics(corpus.A, 4, vocabulary=corpus.vocabulary)
     fa.apps.save_topics(model, tmp_path / "m.npz")
     again = fa.apps.load_topics(tmp_path / "m.npz")
@@ -291,7 +291,7 @@ def test_pyldavis_gets_laws_that_sum_to_one(corpus):
     assert len(given["doc_topic_dists"]) == given["doc_lengths"].size == 900
 
 
-def test_documents_that_show_a_topic_are_those_with_most_of_it(corpus):
+def test_examples_of_a_topic_have_the_largest_share_of_it(corpus):
     model = fa.apps.topics(corpus.A, 4)
     shown = model.examples(2)
     assert shown.shape == (4, 2)
@@ -311,7 +311,7 @@ def test_topics_of_a_store_are_those_of_its_counts(tmp_path, corpus):
     assert by_path.anchors.tolist() == same.anchors.tolist()
 
 
-def test_after_new_documents_a_fit_goes_on_from_the_last(corpus):
+def test_a_fit_of_more_documents_continues_from_the_last(corpus):
     H = sp.csr_array(corpus.A)
     first = fa.apps.topics(H[:700], 4)
     onward, fresh = fa.apps.topics(H, 4, start=first), fa.apps.topics(H, 4)
@@ -341,7 +341,7 @@ def test_anchors_stay_until_new_documents_are_unlike_the_old_ones():
     assert fa.apps.topic_changes(before, grown).new
 
 
-def test_changes_are_told_where_texts_have_brought_new_words(texts):
+def test_changes_are_found_if_texts_have_new_words(texts):
     first = fa.apps.topics(texts[:80], 3)
     later = fa.apps.topics([*texts[:80], *[f"{text} novelty" for text in texts[80:100]]], 3, start=first)
     assert "novelty" in set(later.vocabulary) - set(first.vocabulary)
@@ -350,7 +350,7 @@ def test_changes_are_told_where_texts_have_brought_new_words(texts):
     assert all(0 <= gap <= 1 for gap in changes.distances.values())
 
 
-def test_new_and_gone_topics_are_told(corpus):
+def test_new_and_removed_topics_are_found(corpus):
     made = fa.datasets.topics(900, 400, 4, length=60, anchor_words=5, rng=6)
     before, after = fa.apps.topics(corpus.A, 4), fa.apps.topics(made.A, 4)
     changes = fa.apps.topic_changes(before, after)

@@ -156,7 +156,7 @@ def test_mixtures_maximise_the_posterior(corpus):
         assert 0 <= gap + 1e-9 <= 1e-2 * (counts_d.sum() + 1)
 
 
-def test_mixtures_do_not_depend_on_threads_and_pass_over_unknown_words(corpus, monkeypatch):
+def test_mixtures_ignore_unknown_words_and_the_number_of_threads(corpus, monkeypatch):
     H, share = sp.csr_array(corpus.A), np.full(5, 0.2)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     one = mixtures(H, corpus.topics, share)
@@ -295,7 +295,7 @@ def test_counts_with_their_vocabulary(tmp_path):
     assert same.counts.toarray().tolist() == [[1, 0, 4], [0, 2, 0]]
 
 
-def test_texts_that_are_not_utf_8_are_refused_and_empty_ones_told(tmp_path):
+def test_texts_that_are_not_utf_8_are_refused_and_empty_ones_reported(tmp_path):
     folder = tmp_path / "corpus"
     folder.mkdir()
     (folder / "a.txt").write_bytes("schön cat".encode("latin-1"))
@@ -307,7 +307,7 @@ def test_texts_that_are_not_utf_8_are_refused_and_empty_ones_told(tmp_path):
     assert read.notes == ("1 of 2 documents hold no words",)
 
 
-def test_a_vocabulary_found_beside_the_counts_is_told(tmp_path):
+def test_a_vocabulary_file_beside_the_counts_is_reported(tmp_path):
     (tmp_path / "c.ldac").write_text("2 0:1 1:2\n1 2:1\n")
     (tmp_path / "vocab.txt").write_text("cat\ndog\nbird\n")
     assert fa.apps.read_corpus(tmp_path / "c.ldac").notes == (f"words from {tmp_path / 'vocab.txt'}",)
@@ -341,7 +341,7 @@ def test_a_word_common_to_all_topics_is_probable_but_not_relevant():
     assert not np.any(model.top(10, relevance=0.0) == 120)
 
 
-def test_the_table_beside_scikit_learn(corpus):
+def test_comparison_with_scikit_learn(corpus):
     model = fa.apps.topics(corpus.A, 4)
     table = fa.apps.compare_topics(model, corpus.A)
     by_name = {row.method: row for row in table}

@@ -67,7 +67,7 @@ def test_finds_materials_and_abundances(scene):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_mixtures_within_their_noise_are_told_from_materials_that_vary(seed):
+def test_noisy_mixtures_are_distinguished_from_materials_that_vary(seed):
     """Where all pixels can tell, they do; where each material has spectra of its own, groups of pixels are kept to."""
     made, rng = fa.datasets.hyperspectral(60, 60, 80, 4, snr=30.0, pure=1, rng=seed), np.random.default_rng(seed)
     auto, groups = fa.apps.unmix(made.cube, 4), fa.apps.unmix(made.cube, 4, method="groups")
@@ -102,7 +102,7 @@ def test_selection_is_a_known_rule_and_goes_without_a_method():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_dark_and_odd_pixels_do_not_mislead(seed):
+def test_dark_pixels_and_outliers_do_not_change_the_materials(seed):
     hard = fa.datasets.hyperspectral(40, 40, 60, 4, dark=60, outliers=15, snr=30.0, rng=seed)
     plain = hard.A[fa.SPA().seek(hard.A / hard.A.sum(axis=1, keepdims=True), 4).indices]
     assert angle(hard, fa.apps.unmix(hard.cube, 4)) < 0.03
@@ -141,7 +141,7 @@ def test_many_spiked_pixels_are_set_aside_and_no_others(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_odd_pixels_would_take_the_place_of_materials(seed):
+def test_outliers_would_replace_materials_if_kept(seed):
     hard = fa.datasets.hyperspectral(20, 20, 30, 10, dark=60, outliers=15, rng=seed)
     result = fa.apps.unmix(hard.cube, 10)
     assert sorted(result.outliers) == sorted(hard.outliers)
@@ -149,7 +149,7 @@ def test_odd_pixels_would_take_the_place_of_materials(seed):
     assert angle(hard, fa.apps.unmix(hard.cube, 10, keep_outliers=True)) > 0.2  # what setting them aside is for
 
 
-def test_a_band_that_is_hot_in_a_whole_column_is_no_material(scene):
+def test_a_hot_band_of_a_whole_column_is_not_a_material(scene):
     cube = scene.cube.copy()
     cube[:, 7, 20] = 5 * cube.max()
     image, result = fa.apps.unmix(cube, 3), fa.apps.unmix(cube.reshape(-1, 40), 3)
@@ -163,7 +163,7 @@ def test_a_band_that_is_hot_in_a_whole_column_is_no_material(scene):
 
 @pytest.mark.parametrize("share", [0.005, 0.01, 0.02])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_rare_material_is_neither_odd_nor_diluted(seed, share):
+def test_a_rare_material_is_neither_an_outlier_nor_diluted(seed, share):
     made, rng = fa.datasets.hyperspectral(48, 50, 60, 4, rng=seed), np.random.default_rng(seed)
     weights = made.weights * [1, 1, 1, 0] + 1e-9
     weights /= weights.sum(axis=1, keepdims=True)
@@ -175,7 +175,7 @@ def test_a_rare_material_is_neither_odd_nor_diluted(seed, share):
     assert fa.metrics.matched_spectral_angle(made.components, result.endmembers).values.max() < 0.05
 
 
-def test_cores_keep_groups_of_points_alike_and_drop_strangers():
+def test_cores_keep_similar_points_and_drop_others():
     rng = np.random.default_rng(0)
     pure = np.repeat(np.eye(3), [40, 40, 5], axis=0)
     points = np.vstack([pure, rng.dirichlet([1, 1], 60) @ np.eye(3)[:2]]) + 0.01 * rng.standard_normal((145, 3))
@@ -185,7 +185,7 @@ def test_cores_keep_groups_of_points_alike_and_drop_strangers():
     assert sum(len(group) == 20 for group in kept) == 2
 
 
-def test_single_pixels_are_not_odd_where_they_are_asked_for(scene):
+def test_groups_of_one_pixel_are_not_outliers_if_requested(scene):
     X = np.vstack([scene.A, 9 * np.eye(40)[:1]])
     assert find_outliers(X, 3, 30)[0].tolist() == [False] * 720 + [True]
     assert not find_outliers(X, 3, 1)[0].any()
@@ -240,7 +240,7 @@ def test_pixels_with_gaps_are_left_out_and_counted(scene):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16])
-def test_clipping_makes_no_material_of_a_border_without_data(scene, dtype):
+def test_a_clipped_border_without_data_is_not_a_material(scene, dtype):
     cube = (scene.cube * 1000).astype(dtype)
     framed = np.pad(cube, ((4, 4), (4, 4), (0, 0)), constant_values=-9999)
     inside = np.pad(np.ones((24, 30), bool), 4).ravel()
@@ -338,7 +338,7 @@ def test_bad_scenes_are_refused_with_the_place(scene):
 # --- files ---------------------------------------------------------------------------------------------------------
 
 
-def test_mat_matrix_takes_orientation_and_shape_from_its_neighbours(tmp_path, scene):
+def test_mat_matrix_takes_orientation_and_shape_from_other_variables(tmp_path, scene):
     flat = np.asfortranarray(scene.cube).reshape(-1, 40, order="F")
     scipy.io.savemat(tmp_path / "a.mat", {"Y": flat.T, "S_GT": scene.maps})
     scipy.io.savemat(tmp_path / "b.mat", {"Y": flat.T, "nRow": 24, "nCol": 30, "maxValue": 1.0})
@@ -443,7 +443,7 @@ def test_envi_refuses_what_it_cannot_read(tmp_path):
         fa.apps.read_cube(tmp_path / "none.hdr")
 
 
-def test_what_a_header_tells_is_used_and_written(tmp_path, scene):
+def test_header_fields_are_used_and_written(tmp_path, scene):
     """Bad bands, scale, no-data value, wavelengths and the place on the map."""
     stored = np.round(scene.cube * 10_000).astype(np.int16)
     stored[:, :, [3, 17]] = -50

@@ -24,7 +24,7 @@ def angle(scene, result):
     return fa.metrics.matched_spectral_angle(scene.components, result.endmembers).mean
 
 
-def test_hot_pixels_are_told_from_spiky_bands(scene):
+def test_hot_pixels_are_distinguished_from_spiky_bands(scene):
     rng = np.random.default_rng(0)
     clean = [flags.sum() for flags in find_spikes(scene.A)]
     assert clean == [0, 0]
@@ -41,7 +41,7 @@ def test_hot_pixels_are_told_from_spiky_bands(scene):
     assert [flags.sum() for flags in find_spikes(scene.A[:, :3])] == [0, 0]
 
 
-def test_noise_of_bands_is_what_the_others_leave(scene):
+def test_noise_of_a_band_is_its_residual_from_the_others(scene):
     noisy = scene.A.copy()
     noisy[:, [7, 31]] += 0.3 * np.random.default_rng(1).standard_normal((2000, 2))
     values, axes = np.linalg.eigh(noisy.T @ noisy)
@@ -63,14 +63,14 @@ def test_the_result_lists_noisy_bands_and_its_spectra_have_them():
     assert angle(made, result) < 0.03
 
 
-def test_a_judge_is_least_squares_pixel_by_pixel(scene):
+def test_residuals_equal_least_squares_pixel_by_pixel(scene):
     judge = Judge(scene.A, np.arange(60) != 5)
     pixels, spectra = np.delete(scene.A, 5, axis=1)[:40], np.delete(scene.components[:3], 5, axis=1)
     left = [nnls(spectra.T, pixel)[1] for pixel in pixels]
     np.testing.assert_allclose(judge.missed(spectra)[:40], (left / np.linalg.norm(pixels, axis=1)) ** 2, atol=1e-12)
 
 
-def test_spectra_become_as_bright_as_makes_shares_sum_to_one(scene):
+def test_spectra_are_scaled_so_that_shares_sum_to_one(scene):
     judge = Judge(scene.A, np.ones(60, dtype=bool))
     dim = scene.components * np.array([[0.8], [1.0], [1.25], [1.1]])
     np.testing.assert_allclose(judge.as_bright(dim) * dim, scene.components, rtol=0.02)
@@ -160,7 +160,7 @@ def test_columns_of_another_gain_are_found_and_set_aside(order):
         assert fa.apps.unmix(clean.cube, 4).bad_columns.size == 0
 
 
-def test_the_curve_over_k_says_what_speaks_for_each():
+def test_the_curve_over_k_has_the_evidence_for_each_k():
     made = fa.datasets.hyperspectral(40, 40, 60, 4, snr=30.0, rng=0)
     curve = fa.apps.material_curve(made.cube, 6)
     assert curve.k.tolist() == [2, 3, 4, 5, 6]
@@ -186,7 +186,7 @@ def test_no_number_is_guessed_where_spectra_vary():
 
 @pytest.mark.parametrize("interleave", ["bsq", "bil", "bip"])
 @pytest.mark.parametrize("spoil", ["nothing", "a zero pixel", "a zero band", "a gap"])
-def test_mapped_images_are_looked_at_as_arrays_are(tmp_path, interleave, spoil):
+def test_mapped_images_give_the_same_as_arrays(tmp_path, interleave, spoil):
     cube = np.round(fa.datasets.hyperspectral(20, 25, 12, 3, rng=0).cube * 1000 + 5).astype(np.int16)
     if spoil == "a zero pixel":
         cube[7, 9] = 0

@@ -29,7 +29,7 @@ def test_types_and_values_are_kept(dtype):
 @pytest.mark.parametrize(
     ("given", "became"), [(np.bool_, np.uint8), (np.float16, np.float32), (np.longdouble, np.float64), (">f8", "=f8")]
 )
-def test_odd_types_become_the_nearest_plain_one(given, became):
+def test_unusual_types_become_the_nearest_standard_type(given, became):
     for matrix in (DENSE.astype(given), sp.csr_array(DENSE.astype(np.float64))):
         if sp.issparse(matrix):
             if given is np.float16:
@@ -99,7 +99,7 @@ def test_bad_entries_behind_the_first_chunk_are_found():
         as_matrix(bad)
 
 
-def test_signed_matrices_are_taken_when_asked_for():
+def test_signed_matrices_are_accepted_on_request():
     assert as_matrix(-DENSE, signed=True).min() == -3
     assert as_matrix(np.array([[-1]]), signed=True)[0, 0] == -1
     with pytest.raises(InvalidInputError, match=r"A\[0, 0\] is negative \(-1\); clip or shift it"):
@@ -201,7 +201,7 @@ def test_check_index():
 
 
 @pytest.mark.parametrize("path", ["data.csv", Path("data.csv")])
-def test_a_path_is_no_matrix(path):
+def test_a_path_is_not_a_matrix(path):
     with pytest.raises(
         InvalidTypeError, match=r"A is a path, not a matrix: 'data.csv'; load the matrix, or open the file"
     ):
@@ -216,7 +216,7 @@ def test_a_size_beyond_all_indices_is_one_clear_error():
 
 
 @pytest.mark.parametrize("path", [None, 3, [], np.ones((2, 2)), b"x", "a\0b", "\ud800"], ids=repr)
-def test_what_is_no_path_is_refused_at_every_door(path):
+def test_invalid_paths_are_refused_everywhere(path):
     for door in (fa.open, fa.verify, lambda path: fa.build(np.eye(3), path)):
         with pytest.raises(FastAnchorsError, match="path"):
             door(path)

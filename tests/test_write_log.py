@@ -57,7 +57,7 @@ def test_repeats_take_no_memory(monkeypatch):
     assert log.rows_since(log.end, 10).size == 0
 
 
-def test_nothing_is_logged_before_somebody_follows():
+def test_nothing_is_logged_before_there_is_a_reader():
     S = fa.SampleMatrix(np.eye(4))
     S.update([1], [2], [3.0])
     assert len(S._log._tail) == 0
@@ -92,7 +92,7 @@ def test_a_copy_after_a_seek_has_a_log_of_its_own(duplicate):
     assert (found.indices.tolist(), found.cost.rows_read) == (expected, 0)
 
 
-def test_recording_and_asking_in_several_threads():
+def test_recording_and_reading_in_several_threads():
     log, done = WriteLog(journaled=True), threading.Event()
     sizes = []
 
@@ -112,7 +112,7 @@ def test_recording_and_asking_in_several_threads():
     assert log.rows_written_since(0).size == 20_000
 
 
-def test_the_last_operation_is_withdrawn_alone(monkeypatch):
+def test_only_the_last_operation_is_withdrawn(monkeypatch):
     monkeypatch.setattr(write_log, "_JOIN", 2)
     log = WriteLog(journaled=True)
     for row in range(5):
@@ -123,7 +123,7 @@ def test_the_last_operation_is_withdrawn_alone(monkeypatch):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_a_writer_beside_readers_is_refused(sparse):
+def test_a_writer_with_concurrent_readers_is_refused(sparse):
     """Instead of changing arrays that kernels in other threads are reading."""
     rng = np.random.default_rng(0)
     A = rng.random((300, 30))
@@ -162,7 +162,7 @@ def test_a_writer_beside_readers_is_refused(sparse):
     S.check()
 
 
-def test_a_reader_beside_a_writer_is_refused(monkeypatch):
+def test_a_reader_with_a_concurrent_writer_is_refused(monkeypatch):
     S = fa.SampleMatrix(np.ones((300, 30)))
     inside, go_on = threading.Event(), threading.Event()
     write = S._write
