@@ -1,4 +1,4 @@
-"""A real Chromium without a window, spoken to over a pipe: just enough of its protocol to test a page."""
+"""A headless Chromium controlled over a pipe, with as much of its protocol as the tests of a page need."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FLAGS = (
 
 
 class Browser:
-    """One page. ``problems`` collects what the console shows, ``requests`` every address it asks for."""
+    """One page. ``problems`` collects console messages, ``requests`` every address that it requests."""
 
     def __init__(self, profile: Path) -> None:
         assert CHROMIUM is not None

@@ -1,8 +1,8 @@
-"""Work on a store that may fail at any system call, and the check of what it leaves: used with injected faults.
+"""Operations on a store that may fail at any system call, and a check of the store afterwards; for injected faults.
 
-A sequence of steps, each of them one commit (or a compaction, which changes nothing). What fails is tried once more,
-on the same object where that is still open, as a program would. Whoever runs it learns which step was tried and which
-was done; afterwards the store must hold the state of the last step done, or of the one that was tried.
+A sequence of steps, each of which is one commit (or a compaction, which changes nothing). A failed step is tried once
+more, on the same object if it is still open, as a program would do. The caller learns which step was tried and which
+was done. Afterwards the store must have the state of the last step done, or of the one that was tried.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ STEPS: list[Any] = [_update, _append_rows, _append_shard, COMPACT, _late, _last]
 
 
 def states() -> list[np.ndarray]:
-    """The contents after each step; the first is from before all of them."""
+    """The contents before all steps, and after each step."""
     found = [first_state()]
     for step in STEPS:
         A = found[-1].copy()
@@ -72,7 +72,7 @@ def states() -> list[np.ndarray]:
 
 
 def work(path: Path, told: Told) -> None:
-    """All steps, the first of them from ``path`` as :func:`make` left it. Errors that are not ours come through."""
+    """Run all steps on the store that :func:`make` wrote to ``path``. Errors that are not ours propagate."""
     inline, store_module._INLINE_ROWS = store_module._INLINE_ROWS, 2000  # so that both ways of appending occur
     try:
         with warnings.catch_warnings():
@@ -125,7 +125,7 @@ def contents(S: fa.Store) -> np.ndarray:
 
 
 def check(path: Path, low: int, high: int) -> None:
-    """Raise unless the store is whole, in the state of a step from ``low`` to ``high``, and nothing else is left."""
+    """Raise unless the store is valid, in the state of a step from ``low`` to ``high``, and no other file is left."""
     fa.verify(path)
     with fa.open(path) as S:
         found = contents(S)

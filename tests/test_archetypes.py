@@ -1,4 +1,4 @@
-"""Archetypes of single cells: what is written where, from objects in memory, backed ones, files and layers."""
+"""Archetypes of single cells: results, from objects in memory, backed objects, files and layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The LP of Arora et al.: corners against the twin, copies, noise, and honest refusals."""
+"""The LP of Arora et al.: corners against the naive version, copies, noise, and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from naive.sampling import NaiveSampleMatrix
 @settings(max_examples=40)
 @given(arrays(np.int64, st.tuples(st.integers(2, 9), st.integers(1, 3)), elements=st.integers(1, 4)))
 def test_all_corners_of_small_grids(points):
-    """Small integers give copies and points on edges; asked for all corners, both forms return just those."""
+    """Small integers give copies and points on edges; for all corners, both forms return exactly those."""
     A = points.astype(float)
     expected = naive.corners(A)
     if len(expected) == 0:
@@ -116,7 +116,7 @@ def test_one_anchor():
 
 @pytest.mark.parametrize(("refusals", "works"), [(1, True), (2, False)])
 def test_a_failed_program_is_solved_again_with_default_tolerances(monkeypatch, refusals, works):
-    """Numerical difficulties (status 4) at the tight tolerances, then HiGHS's own."""
+    """Numerical difficulties (status 4) with tight tolerances: solved again with the defaults of HiGHS."""
     solve, asked = _lp.linprog, []
 
     def fussy(*args, options, **program):

@@ -1,4 +1,4 @@
-"""The command line as a whole: help, completion, exit codes, where things are written, the demo and the bench."""
+"""The command line as a whole: help, completion, exit codes, output streams, the demo and the bench."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CONTRACT = [
 
 
 def run(*arguments, **options):
-    """The command in a process of its own."""
+    """Run the command in a separate process."""
     return subprocess.run(
         [sys.executable, "-c", "from fastanchors.cli import main; main()", *map(str, arguments)],
         capture_output=True,
@@ -175,7 +175,7 @@ def test_completion_completes():
 
 
 def in_terminal(*arguments):
-    """(exit code, standard output, what a terminal at standard error shows)."""
+    """(exit code, standard output, what a terminal shows of standard error)."""
     master, slave = pty.openpty()
     command = [sys.executable, "-c", "from fastanchors.cli import main; main()", *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, stdin=subprocess.DEVNULL)
@@ -209,7 +209,7 @@ def test_progress_is_shown_on_a_terminal_only(matrix):
 
 @pytest.fixture
 def corpus(monkeypatch):
-    """In place of the package that carries the stories: 150 small ones about five subjects."""
+    """Replaces the package with the stories: 150 short ones about five subjects."""
     rng = np.random.default_rng(0)
     topics = rng.dirichlet(np.full(80, 0.1), 5)
     mixtures = rng.dirichlet(np.full(5, 0.3), 150)

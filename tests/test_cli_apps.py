@@ -110,7 +110,7 @@ def test_topics_compared_with_scikit_learn(ldac):
 
 @pytest.fixture(scope="module")
 def stories(tmp_path_factory):
-    """A table of texts about two things, and a topic model of it."""
+    """A table of texts about two subjects, and a topic model of it."""
     folder = tmp_path_factory.mktemp("stories")
     rng = np.random.default_rng(0)
     words = [[f"{what}{letter}" for letter in "abcdefghijkl"] for what in ("sea", "rail")]

@@ -1,4 +1,4 @@
-"""The command line does no harm: no input overwritten, no guess untold, errors in the words of options."""
+"""The command line overwrites no input, reports every guess, and names options in its errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def call(*arguments):
 
 @pytest.fixture
 def shell(monkeypatch, capfd):
-    """The command as a shell runs it: exit code, standard output, standard error."""
+    """Run the command as a shell does: exit code, standard output, standard error."""
 
     def started(*arguments):
         monkeypatch.setattr("sys.argv", ["fastanchors", *map(str, arguments)])

@@ -20,7 +20,7 @@ pytest.importorskip("rich", reason="extra cli")
 
 
 def run(*arguments, given=b"", **options):
-    """``python -m fastanchors`` in a process of its own."""
+    """Run ``python -m fastanchors`` in a separate process."""
     command = [sys.executable, "-m", "fastanchors", *map(str, arguments)]
     return subprocess.run(command, input=given, capture_output=True, check=False, **options)
 

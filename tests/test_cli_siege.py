@@ -1,4 +1,4 @@
-"""The command line under attack: no traceback, no escape sequence, no store destroyed, nothing left behind."""
+"""The command line with hostile input: no traceback, no escape sequence, no store destroyed, no files left behind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TABLE = "a,b\n1,2\n3,1\n"
 
 @pytest.fixture
 def shell(monkeypatch, capfd, tmp_path):
-    """The command as a shell runs it in an empty folder: exit code, standard output, standard error."""
+    """Run the command as a shell does, in an empty folder: exit code, standard output, standard error."""
     monkeypatch.chdir(tmp_path)
 
     def started(*arguments):
@@ -227,7 +227,7 @@ def test_a_hostile_name_in_an_error_of_the_library():
 @pytest.mark.parametrize("name", ["w.npy", "w.npz", "w.csv"])
 @pytest.mark.parametrize("rows", [4, 4000])
 def test_a_full_disk_leaves_no_partial_file_and_is_reported(tmp_path, name, rows):
-    """A limit on the size of files stands for the disk: small files fail when they are closed, large ones before."""
+    """A limit on the file size simulates a full disk: small files fail when they are closed, large ones before."""
     resource = pytest.importorskip("resource", reason="no limits here")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     weights = np.random.default_rng(0).random((rows, 3))

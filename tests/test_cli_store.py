@@ -133,7 +133,7 @@ def test_update_by_name(call, table, tmp_path):
 
 @pytest.mark.parametrize("sparse", [True, False])
 def test_info_of_small_integers(call, tmp_path, sparse):
-    """Products of bytes do not fit in bytes: the estimates are those of the same matrix in double precision."""
+    """Products of bytes overflow: the estimates equal those of the same matrix in double precision."""
     A = np.random.default_rng(0).integers(100, 255, (50, 3))
     found = []
     for dtype in (np.uint8, np.float64):

@@ -1,4 +1,4 @@
-"""CUR against its formulas and against the best approximation there is."""
+"""CUR against its formulas and against the truncated SVD."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def matrix(m=3 * ROWS, sparse=False, noise=False, seed=0):
 
 
 def lazy(A, rows=ROWS):
-    """A Dask array in blocks of so many rows; sparse ones with sparse blocks."""
+    """A Dask array in blocks of that many rows; sparse matrices give sparse blocks."""
     if not sp.issparse(A):
         return da.from_array(A, chunks=(rows, A.shape[1]))
     meta = sp.csr_array((0, A.shape[1]), dtype=A.dtype)
@@ -54,13 +54,13 @@ def lazy(A, rows=ROWS):
 
 
 def files(path):
-    """What every file of a store holds."""
+    """The content of every file of a store."""
     return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
 @pytest.fixture
 def keep_sketches(monkeypatch):
-    """These matrices are so narrow that their sketches would not be worth keeping."""
+    """Keep sketches also for these narrow matrices, for which they would not pay off."""
     monkeypatch.setattr(fas_store, "_DENSE_SHARE", 10.0)
     monkeypatch.setattr(fas_store, "_SPARSE_SHARE", 10.0)
 
@@ -98,7 +98,7 @@ def test_large_blocks_are_split_and_columns_joined(tmp_path):
 
 
 def test_many_blocks_become_one_shard_each(tmp_path, monkeypatch):
-    """As far as memory allows: a manifest of hundreds of thousands of shards would be slow to read."""
+    """If memory allows: a manifest of hundreds of thousands of shards would be slow to read."""
     monkeypatch.setattr(sys.modules["fastanchors.store.build"], "shard_bytes", lambda limit: 1 << 16)
     X = da.from_array(matrix(4000), chunks=(2000, 20))
     assert len(fa.build(X, tmp_path / "few", sidecars=()).manifest.shards) > 2
@@ -266,7 +266,7 @@ def test_a_seek_on_workers_finds_the_same_anchors(tmp_path, sparse, noise, extra
 
 
 def test_full_passes_if_bounds_prove_nothing(tmp_path):
-    """Rows of nearly one length in all directions: no bound can tell them apart."""
+    """Rows of nearly equal norms in all directions: bounds cannot distinguish them."""
     rng = np.random.default_rng(5)
     A = rng.random((4000, 20)) + 5
     fa.build(lazy(A, 1000), tmp_path / "s")
@@ -524,7 +524,7 @@ def test_a_directory_that_vanishes_does_not_hide_the_cause(tmp_path):
 
 @pytest.mark.parametrize("limit", [LIMIT, 1 << 27])
 def test_the_memory_limit_has_the_same_effect_with_and_without_workers(tmp_path, limit):
-    """A wide matrix, whose index does not fit a small limit: it is left out or made, whoever builds."""
+    """The index of a wide matrix does not fit a small limit: it is omitted or made in the same cases."""
     A = np.random.default_rng(0).random((300, 2000))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the index of FAS")
@@ -537,7 +537,7 @@ def test_the_memory_limit_has_the_same_effect_with_and_without_workers(tmp_path,
 
 
 def test_the_index_of_a_huge_store_is_not_refused(tmp_path):
-    """What is marked in one place is bounded: ten thousand million rows would fit the default limit."""
+    """The memory for marked rows is bounded: 10¹⁰ rows fit the default limit."""
     fa.build(lazy(matrix(900), 300), tmp_path / "s", sidecars=()).close()
     store = fa.dask.connect(tmp_path / "s")
     huge = (10**10, 200)
@@ -546,7 +546,7 @@ def test_the_index_of_a_huge_store_is_not_refused(tmp_path):
 
 
 def test_a_block_and_the_question_about_it_are_one_task(tmp_path):
-    """So that no scheduler can move a block from one worker to another in between."""
+    """Otherwise a scheduler could move the block between workers."""
     seen = []
     A = matrix(1200)
     X = lazy(A, 300) + 1

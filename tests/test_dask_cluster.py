@@ -1,4 +1,4 @@
-"""Build and seek on real processes of a Dask cluster, some of which are killed: it costs time, not correctness."""
+"""Build and seek on processes of a Dask cluster, some of which are killed: the results stay correct."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def client():
 
 @pytest.fixture(autouse=True)
 def _keep_sketches(monkeypatch):
-    """These matrices are so narrow that their sketches would not be worth keeping."""
+    """Keep sketches also for these narrow matrices, for which they would not pay off."""
     monkeypatch.setattr(fas_store, "_DENSE_SHARE", 10.0)
 
 
@@ -48,12 +48,12 @@ def matrix(m=6000):
 
 
 def files(path):
-    """What every file of a store holds."""
+    """The content of every file of a store."""
     return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
 def die_once(flag):
-    """Kill this process, really, the first time anybody comes here."""
+    """Kill this process at the first call."""
     try:
         os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -62,7 +62,7 @@ def die_once(flag):
 
 
 class Deadly(Sidecar):
-    """A sidecar in the making of whose second shard, between two files of it, the worker dies."""
+    """A sidecar that kills the worker between two files of the second shard."""
 
     name = "deadly"
 
@@ -120,7 +120,7 @@ def test_a_seek_moves_little_and_finds_the_same(client, tmp_path, monkeypatch):
 
 
 def wires(client):
-    """Bytes that the workers have written to any socket since they were first asked."""
+    """Bytes that the workers have written to sockets since the first call."""
     return sum(client.run(_written).values())
 
 
@@ -150,7 +150,7 @@ def make_block(rows, block):
 
 
 def test_counted_bytes_match_what_workers_send(client, tmp_path):
-    """Neither blocks nor sketches cross: workers write little more than is counted, and far less than the matrix."""
+    """Neither blocks nor sketches are sent: workers write little more than is counted, and far less than the matrix."""
     wait_for_workers(client)
     blocks, rows = 8, 16_000
     tasks = [dask.delayed(make_block)(rows, b) for b in range(blocks)]
@@ -227,7 +227,7 @@ def test_a_worker_killed_during_a_build(client, tmp_path):
 
 
 def _deadly_bounds(flag):
-    """From now on this worker dies when it is next asked for bounds."""
+    """Let this worker die at the next request for bounds."""
     from fastanchors.fas.bounds import Sketch
 
     scan = Sketch.scan
@@ -241,7 +241,7 @@ def _deadly_bounds(flag):
 
 @pytest.mark.parametrize("extras", [None, ()])
 def test_a_worker_killed_during_a_seek(client, tmp_path, extras, monkeypatch):
-    """Its shards, and the sketches it had made of them, are another's to answer for."""
+    """Another worker takes over its shards and their sketches."""
     wait_for_workers(client)
     fa.build(da.from_array(matrix(), chunks=(1500, 20)), tmp_path / "s", sidecars=extras)
     for kind in (Store, RemoteStore):

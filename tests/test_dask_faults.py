@@ -1,4 +1,4 @@
-"""What goes wrong on a cluster of real processes: nothing is half visible, and there is one clear error or none."""
+"""Faults on a cluster of processes: no partial result is visible, and there is at most one clear error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lazy():
 
 
 class Trouble(Sidecar):
-    """A sidecar that does something to the worker that makes the third shard."""
+    """A sidecar that runs an action on the worker that makes the third shard."""
 
     name = "trouble"
 
@@ -65,7 +65,7 @@ def slow(flag):
 
 
 def stopped(flag):
-    """Wait to be killed with everybody else, once."""
+    """Wait to be killed, once."""
     try:
         open(flag, "x").close()
     except FileExistsError:
@@ -94,7 +94,7 @@ def test_a_slow_worker_is_waited_for(client, tmp_path):
 
 
 def _build(address, path, flag):
-    """What a client in a process of its own does."""
+    """Build a store, as a client in a separate process."""
     with Client(address):
         try:
             fa.build(lazy(), path, sidecars=[Trouble(stopped, flag)] if flag else None).close()
@@ -142,7 +142,7 @@ def _cluster(pipe):
 
 
 def test_a_killed_cluster(tmp_path):
-    """Scheduler and worker in a process that is killed: one error, and the store is whole for another cluster."""
+    """Scheduler and worker run in a process that is killed: one error, and the store is usable by another cluster."""
     fa.build(A, tmp_path / "s").close()
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()

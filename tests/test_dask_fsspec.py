@@ -1,4 +1,4 @@
-"""Sources by their address, read through fsspec: the same blocks as from local files."""
+"""Sources given by address and read through fsspec: the same blocks as from local files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fastanchors.io import open_source
 
 @pytest.fixture
 def put():
-    """Puts bytes into memory's file system and returns their address; it is empty again afterwards."""
+    """Write bytes to the file system in memory and return their address; it is emptied afterwards."""
     memory = fsspec.filesystem("memory")
     memory.store.clear()
 

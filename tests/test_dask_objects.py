@@ -26,7 +26,7 @@ from naive.fas import noisy, separable
 
 @pytest.fixture(scope="module")
 def server():
-    """An S3 server on a port of its own, and its bucket."""
+    """An S3 server on a free port, and its bucket."""
     moto = pytest.importorskip("moto.server")
     pytest.importorskip("s3fs")
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -50,7 +50,7 @@ def server():
 
 @pytest.fixture(params=["memory", "s3"])
 def address(request, tmp_path, monkeypatch):
-    """The address of a store that is not there yet; its cache is empty."""
+    """The address of a store that does not exist yet; its cache is empty."""
     if request.param == "s3":
         request.getfixturevalue("server")
     monkeypatch.setenv("FASTANCHORS_CACHE", str(tmp_path / "cache"))
@@ -238,7 +238,7 @@ def test_workers_build_and_answer_at_an_address(address):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("normalize", ["l1", None])
 def test_few_rows_are_read_by_ranges(address, tmp_path, monkeypatch, sparse, normalize):
-    """A row takes a request or two and a small part of its shard, and is what the whole shard says."""
+    """A row takes one or two requests and a small part of its shard, and equals the row of the whole shard."""
     monkeypatch.setattr(storage, "_PIECE", 1 << 12)
     A = matrix(sparse=sparse)
     fa.build(A, address, normalize=normalize, sidecars=()).close()

@@ -1,4 +1,4 @@
-"""The generators keep their promises: sizes, non-negativity, the truth they report, one result per seed."""
+"""The generators: sizes, non-negativity, the true factors that they return, one result per seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Divide-and-conquer anchoring: votes against the twin, anchors on separable data, one answer for every input kind."""
+"""Divide-and-conquer anchoring: votes against the naive version, anchors of separable data, every kind of input."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_whitened_directions_find_ill_conditioned_anchors_in_one_round():
     ],
 )
 def test_the_default_loses_no_anchor_at_low_noise(name, noise):
-    """Fixed seeds: a change of the draws alone may fail this, at the rate of loss (none in 40 to 60 other seeds)."""
+    """Fixed seeds: a change of the draws may make this fail, at the rate of loss (none in 40 to 60 other seeds)."""
     for seed in range(12):
         data = datasets.family(name, noise=noise, rng=500 + seed)
         assert anchor_recovery(fa.DCA().seek(data.A, 20, rng=seed).indices, data.labels) == 1.0

@@ -1,8 +1,8 @@
 """Every code block of the README and the documentation runs.
 
-Python blocks of a page run in order in one namespace, in a directory of their own. Of shell blocks, the lines that
-call ``fastanchors`` run there too. The block of text right below a Python block is what that one prints. A comment
-``<!-- python … -->`` is run as well: it makes what a block takes for granted, and prints nothing.
+Python blocks of a page run in order in one namespace, in a separate directory. The lines of shell blocks that call
+``fastanchors`` run there too. The block of text right below a Python block is its expected output. A comment
+``<!-- python … -->`` is run as well: it prepares what a block needs, and prints nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def blocks(page: Path) -> list[tuple[str, str, str | None, int]]:
 
 
 def tidy(printed: str) -> list[str]:
-    """The lines of an output; what takes time or reads differs from run to run and is not compared."""
+    """The lines of an output without times and costs, which differ from run to run."""
     return [re.sub(r"[\d.e-]+ (?:m|µ)?s\b", "… s", line.rstrip()) for line in printed.strip("\n").splitlines()]
 
 

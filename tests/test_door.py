@@ -1,4 +1,4 @@
-"""The one door: every kind of source becomes the same matrix, and the contract's defaults equal plain NumPy."""
+"""``open_matrix``: every kind of source becomes the same matrix, and the defaults of the interface equal NumPy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A = np.arange(1.0, 21.0).reshape(5, 4)
 
 
 class Minimal(fa.RowMatrix):
-    """Only what the contract demands."""
+    """Implements only the abstract methods of the interface."""
 
     shape = A.shape
     dtype = A.dtype
@@ -105,7 +105,7 @@ def test_names_of_a_frame_survive():
 
 
 def frames():
-    """Makers of a frame with a column of text among the numbers, which has no index."""
+    """Functions that make a frame with a text column and without an index."""
     polars = pytest.importorskip("polars", reason="polars is optional")
     columns = {"w": A[:, 0], "who": list("abcde"), "x": A[:, 1], "y": A[:, 2], "z": A[:, 3]}
     return [pd.DataFrame(columns), polars.DataFrame(columns)]

@@ -1,4 +1,4 @@
-"""Every door takes every kind of source, and the same data gives the same anchors through all of them."""
+"""Every entry point takes every kind of source, and the same data gives the same anchors through all of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS = [f"column {j}" for j in range(9)]
 
 @pytest.fixture(scope="module")
 def table() -> np.ndarray:
-    """Counts with four anchors; no row of zeros, and no entry that a text file would round."""
+    """Counts with four anchors; no zero rows, and no entry that a text file would round."""
     rng = np.random.default_rng(0)
     anchors = np.floor(rng.random((K, 9)) ** 2 * 1000) + 1
     weights = np.vstack([np.eye(K), np.round(rng.dirichlet(np.ones(K), 36) * 64) / 64])
@@ -151,7 +151,7 @@ def test_the_estimator_and_encode_take_every_source(kind, table, source_of):
 
 @pytest.mark.parametrize("kind", [kind for kind in SOURCES if "sample" not in kind and "store" not in kind])
 def test_the_default_scaling_is_the_same_for_every_source(kind, table, source_of):
-    """A sample matrix and a store bring their own view; everything else is scaled as asked for."""
+    """A sample matrix and a store keep their own view; everything else is scaled as requested."""
     source = source_of(kind)
     assert fa.SeparableNMF(K).fit(source).anchors_.tolist() == fa.SeparableNMF(K).fit(table).anchors_.tolist()
 

@@ -81,7 +81,7 @@ def test_the_result_does_not_depend_on_workers_and_chunks(problem, make, monkeyp
 
 
 def test_blocks_are_bounded(monkeypatch):
-    """No chunk of a sparse matrix holds more than its share, and none of a dense one."""
+    """No chunk exceeds its limit, for sparse and dense matrices."""
     monkeypatch.setattr(encoder, "_CHUNK_BYTES", 1 << 14)
     sparse = sp.random_array((500, 1000), density=0.01, rng=np.random.default_rng(3), format="csr")
     matrix = ArrayMatrix(sparse)

@@ -1,4 +1,4 @@
-"""SeparableNMF by scikit-learn's own checks for every solver, and what these do not look at."""
+"""SeparableNMF by scikit-learn's checks for every solver, and further properties."""
 
 from __future__ import annotations
 

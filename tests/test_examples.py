@@ -17,7 +17,7 @@ NEEDS = {"fastanchors.dask": "dask", "fastanchors.cli": "click"}  # extras
 
 
 def public() -> dict[str, object]:
-    """The public classes and functions, by the name they are reached by. Errors share the example of their base."""
+    """The public classes and functions by name. Errors share the example of their base class."""
     return {
         f"{place.__name__}.{name}": getattr(place, name)
         for place in PLACES
@@ -43,7 +43,7 @@ WRONG = {"GL06", "GL07", "GL08", "PR02", "PR03", "PR05", "PR06", "PR07", "PR09",
 
 @pytest.mark.parametrize("name", public())
 def test_docstrings_parse_as_they_are(name):
-    """By numpydoc's own reader. Functions document every parameter; results of functions document attributes."""
+    """Parsed by numpydoc. Functions document every parameter; results of functions document attributes."""
     thing = public()[name]
     wrong = WRONG | ({"PR01"} if inspect.isfunction(thing) else set())
     found = validate(f"{thing.__module__}.{thing.__qualname__}")["errors"]

@@ -1,4 +1,4 @@
-"""The served explorer: its answers, what it refuses, changes of another process, and its end; the page in Chromium."""
+"""The explorer server: responses, refused requests, changes by another process, shutdown; the page in Chromium."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def server(store):
 
 
 def ask(server, path, method="GET", headers=None, body=None):
-    """Status, headers and content; the path is taken as it is."""
+    """Status, headers and content; the path is sent unchanged."""
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
     try:
         connection.request(method, path, body=body, headers=headers or {})
@@ -239,7 +239,7 @@ def test_search_puts_the_same_name_first_and_counts():
 
 
 def test_clients_that_send_slowly_do_not_block_others(server):
-    """More connections than are served at a time, each of which sends a header now and then."""
+    """More connections than are served at a time, each of which sends a header from time to time."""
     lines = [socket.create_connection(("127.0.0.1", server.server_port), timeout=10) for _ in range(80)]
     try:
         for line in lines:

@@ -1,4 +1,4 @@
-"""The explorer in a real Chromium: slider, picking, renaming, comparing, turning off, search, keys; its figures."""
+"""The explorer in Chromium: slider, picking, renaming, comparing, disabling anchors, search, keys; its figures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def no_problems(browser):
 
 
 def load(browser, modules, *names):
-    """Make functions of the page's modules known to the test."""
+    """Make functions of the page's modules available to the test."""
     body = inlined(modules).removesuffix("})();\n")
     browser.ask(f"{body}Object.assign(globalThis, ...Object.values(modules));}})();")
     assert browser.ask(f"[{', '.join(names)}].every(each => each)")

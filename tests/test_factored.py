@@ -1,4 +1,4 @@
-"""Described vectors equal the vectors formed whole, and say how orthonormal they are."""
+"""Factored vectors equal the dense vectors, and report how orthonormal they are."""
 
 from __future__ import annotations
 

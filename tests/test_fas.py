@@ -1,4 +1,4 @@
-"""FAS(selection="spa"): the anchors of SPA from whatever holds the matrix, and certificates that are true."""
+"""FAS(selection="spa"): the anchors of SPA for every kind of matrix, and certificates that are true."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = ["array", "float32", "csr", "uint8", "sample", "sample sparse", "naive",
 
 @pytest.fixture(autouse=True)
 def _no_small(monkeypatch):
-    """Use the index on matrices so small that SPA would be taken."""
+    """Use the index also on small matrices, for which SPA would be used."""
     monkeypatch.setattr(fas_seek, "SMALL", 0)
     monkeypatch.setattr(fas_seek, "_SMALL_ARRAY", 0)
 
@@ -328,7 +328,7 @@ def test_largest_entries_whose_squares_are_finite():
 
 
 def full_rank_by_passes():
-    """A matrix on which only full SPA can tell: at step 2 a residual is at the edge of the tie band."""
+    """A matrix that needs full SPA: at step 2 a residual is at the edge of the tie band."""
     A = 1e-3 * np.random.default_rng(0).random((400, 6))
     A[3] = [10, 0, 0, 0, 0, 0]
     A[5] = [0.1, 1, 0, 0, 0, 0]

@@ -1,4 +1,4 @@
-"""FAS(budget=…): never more rows than that, always an answer, and nothing left behind that later seeks suffer from."""
+"""FAS(budget=…): never reads more rows, always returns an answer, and does not affect later seeks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from naive.fas import noisy, residual_norms, separable
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_small():
-    """Use the index on matrices so small that SPA would be taken."""
+    """Use the index also on small matrices, for which SPA would be used."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fas_seek, "SMALL", 0)
         patch.setattr(fas_seek, "_SMALL_ARRAY", 0)
@@ -27,7 +27,7 @@ def _no_small():
 
 
 def check(found, S, k, budget):
-    """What is said is true: by SPA on the same matrix, and by all residuals."""
+    """Check the certificate against SPA on the same matrix, and against all residuals."""
     assert found.cost.rows_read <= budget
     kind, details = found.certificate.kind, found.certificate.details
     if kind == "exact":

@@ -30,7 +30,7 @@ def answer(solver, S, k):
 
 
 class Interleaved(RuleBasedStateMachine):
-    """The matrix is small and the index is used all the same (`no_small` below); in memory, or kept in a store."""
+    """The index is used although the matrix is small (`no_small` below); in memory, or in a store."""
 
     @initialize(
         seed=st.integers(0, 10**6),
@@ -132,7 +132,7 @@ class TestInterleaved(Interleaved.TestCase):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_walk(seed):
-    """The same moves, drawn evenly: longer walks than a search for the shortest counterexample takes."""
+    """The same steps, drawn uniformly: longer sequences than a search for the shortest counterexample makes."""
     rng = np.random.default_rng(seed)
     yes = [bool(x) for x in rng.integers(2, size=3)]
     stored = seed % 3 > 0

@@ -1,4 +1,4 @@
-"""The hull bounds what it says it bounds."""
+"""The bounds of the hull hold."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_no_hull_for_noise():
 
 
 def test_changed_anchors_need_no_new_pass(monkeypatch):
-    """Anchors move and vanish, near-pure rows move outwards: the hull proves the new anchors from what is kept."""
+    """Anchors move and vanish, near-pure rows move outwards: the hull proves the new anchors from the kept data."""
     monkeypatch.setattr(fas_seek, "SMALL", 0)
     rng = np.random.default_rng(3)
     S = fa.SampleMatrix(separable(rng, 20_000, 15, 5, alpha=0.3))

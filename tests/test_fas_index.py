@@ -59,7 +59,7 @@ def test_proved_anchors_are_those_of_spa_and_tails_hold(kind, seed):
 
 @pytest.mark.parametrize("kind", ["copies", "near_ties", "noisy"])
 def test_bounds_prove_the_anchors_of_separable_families(kind):
-    """On these families every anchor is proved without passes of SPA, after reading a small part of the rows."""
+    """In these families every anchor is proved without passes of SPA, after reading a small part of the rows."""
     rng = np.random.default_rng(3)
     A = AWKWARD[kind](rng, separable(rng, 6000, 30, 6))
     data = metered(A)
@@ -119,7 +119,7 @@ def test_scan_does_not_depend_on_chunks(monkeypatch):
 @pytest.mark.parametrize("kind", ["copies", "noisy", "near_ties"])
 @pytest.mark.parametrize("scale", [1.0, 1e-120, 1e120])
 def test_single_precision_clears_no_row_that_double_does_not(kind, scale, monkeypatch):
-    """The scan tells the same with and without its first look in single precision, whatever the scale."""
+    """The scan gives the same result with and without its first pass in single precision, for any scale."""
     rng = np.random.default_rng(5)
     A = AWKWARD[kind](rng, separable(rng, 3000, 20, 6)) * scale
     data = metered(A)
@@ -136,7 +136,7 @@ def test_single_precision_clears_no_row_that_double_does_not(kind, scale, monkey
 
 
 def test_steps_at_the_noise_level_do_not_read_all_rows():
-    """Beyond the true anchors the bounds cannot tell; what can be proved is, and a longer seek goes on with passes."""
+    """Beyond the true anchors the bounds prove nothing; a longer seek continues with passes."""
     rng = np.random.default_rng(7)
     A = fa.datasets.separable(30_000, 120, 5, noise=0.02, dtype=np.float32, rng=rng).A
     index = build_index(metered(A), 12, rng)
@@ -148,7 +148,7 @@ def test_steps_at_the_noise_level_do_not_read_all_rows():
 
 
 def test_directions_the_pilot_does_not_have_are_found_in_a_large_matrix():
-    """Rows beyond the span of the coreset are worth reading even where every row is in doubt."""
+    """Rows outside the span of the coreset are read even if every row is in doubt."""
     rng = np.random.default_rng(8)
     A = separable(rng, 90_000, 12, 3).astype(np.float32)
     A[70_000:70_004] += 0.5 * rng.random((4, 12), dtype=np.float32)
@@ -189,7 +189,7 @@ def test_a_choice_that_rounding_could_change_is_rejected():
 
 
 def near_the_edges(rng, size, largest=1.0):
-    """Squared residuals and norms where rounding matters: around the edge of the tie band, nearly equal lengths."""
+    """Squared residuals and norms for which rounding matters: at the edge of the tie band, with nearly equal norms."""
     values = 1 - rng.choice([0.0, 1e-6, 0.75e-6], size) + rng.uniform(-2e-8, 2e-8, size) * rng.choice([0, 0.1, 1], size)
     norms = 1 + rng.choice([0.0, 1e-6, -1e-6, 3e-6], size) + rng.uniform(-4e-9, 4e-9, size) * rng.choice([0, 1], size)
     return np.minimum(values, largest), norms
@@ -197,7 +197,7 @@ def near_the_edges(rng, size, largest=1.0):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_decision_is_robust_to_rounding_and_unknown_rows(seed):
-    """Every row is moved by as much as it may, one by one, and excused rows are added that full SPA would see."""
+    """Every row is moved by its largest error, one by one, and excluded rows are added that full SPA would see."""
     rng = np.random.default_rng(seed)
     decided = tolerant = 0
     for _ in range(300):
@@ -247,7 +247,7 @@ def test_a_row_just_below_the_tie_band_does_not_excuse_longer_ones(offset, monke
 
 
 def test_the_tie_band_is_checked_for_every_possible_edge():
-    """The second row is chosen of all three and when alone, but not once the last and longest has left the band."""
+    """The second row is chosen from all three and when alone, but not if the last and longest has left the band."""
     norms = np.array([1 - 1.5e-6, 1 - 0.8e-6, 1.0])
     values = np.array([1 - 1e-6 + 4e-9, 1.0, 1 - 1e-6 + 1e-9])
     clear = decide(values, norms, 1e-10)
@@ -267,7 +267,7 @@ def test_zero_matrix_and_zero_pilot():
 
 
 def test_no_row_in_doubt_after_the_warm_up():
-    """All rows near a threshold may be known already when the rounds among the doubtful ones begin."""
+    """All rows near a threshold may be known before the rounds on doubtful rows begin."""
     A = np.random.default_rng(0).random((20_000, 120), dtype=np.float32)
     S = fa.SampleMatrix(A)
     found = fa.FAS(selection="spa").seek(S, 3, rng=0)

@@ -1,4 +1,4 @@
-"""The engine on matrices that know their norms: few rows are read, and what it keeps is true of all others."""
+"""The engine on matrices with known norms: few rows are read, and the kept bounds hold for all others."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_stored_rows_equal_those_of_the_view(tmp_path, normalize, sparse):
 
 @pytest.mark.parametrize("scale", [1.0, 1e30, 1e-30])
 def test_an_l1_view_is_read_without_dividing_its_rows(scale, monkeypatch):
-    """Whatever the sums of the rows: products of stored rows neither overflow nor vanish."""
+    """For any row sums, products of stored rows neither overflow nor underflow."""
     monkeypatch.setattr(reader, "_TINY", 0)
     A = mixtures(3000, dtype=np.float64)
     A *= np.random.default_rng(1).uniform(0.5, 2.0, (len(A), 1)) * scale

@@ -1,4 +1,4 @@
-"""Algorithm 1: its schedule, its votes, what it finds, and what it says about it."""
+"""Algorithm 1: its schedule, votes, anchors and certificate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUICK = {"directions": 25, "draws": 1000, "zeta": 0.1}
 
 
 def separable(m: int = 40, n: int = 12, k: int = 3, seed: int = 0) -> tuple[np.ndarray, set[int]]:
-    """Row sums one; k anchors once each at random places, every other row a Dirichlet(1) mixture."""
+    """Row sums one; k anchors once each at random rows, every other row a Dirichlet(1) mixture."""
     rng = np.random.default_rng(seed)
     anchors = rng.dirichlet(np.full(n, 0.3), size=k)
     A = rng.dirichlet(np.ones(k), size=m) @ anchors
@@ -133,7 +133,7 @@ def test_the_condition_of_the_theorem_is_out_of_reach_at_practical_sizes(m):
 
 
 def test_a_total_variation_distance_shrinks_a_gap_twofold():
-    """Why the condition needs 2ε where the paper has ε: here a gap of 1.5ε is turned around."""
+    """Why the condition needs 2ε instead of the paper's ε: here a gap of 1.5ε is reversed."""
     eps = 0.1
     D, near = np.array([0.5 + 0.75 * eps, 0.5 - 0.75 * eps]), np.array([0.5 - 0.25 * eps, 0.5 + 0.25 * eps])
     assert naive.total_variation(D, near) == pytest.approx(eps)
@@ -141,7 +141,7 @@ def test_a_total_variation_distance_shrinks_a_gap_twofold():
 
 
 def test_sampled_certificate_where_the_theorem_reaches():
-    """Rank one, one row with nearly all of the weight: the theorem's sizes can be held and the gap is near one."""
+    """Rank one, one row with nearly all of the weight: the theorem's sizes fit in memory and the gap is near one."""
     rng = np.random.default_rng(0)
     A = np.outer(np.r_[rng.random(20) * 0.05, 3.0, rng.random(20) * 0.05], rng.random(15) + 0.1)
     options = {"sizes": "theorem", "kappa": 1.0, "eps": 0.2, "draws": 3000}
@@ -230,7 +230,7 @@ def test_negative_entries_are_refused():
 
 
 def test_sample_access_is_checked_for_negative_entries_where_it_is_read():
-    """The entry is in a row that nobody draws: found by reading everything only, which is not done."""
+    """A negative entry in a row that is never drawn is not found."""
     A, _ = separable()
     A = np.vstack([A, np.zeros(A.shape[1])])
     A[-1, 0] = -1e-100

@@ -1,4 +1,4 @@
-"""The index that a store brings along: ready at once, true under changes, renewed by compaction."""
+"""The index of a store: available on opening, valid under changes, renewed by compaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def matrix(m=6000, sparse=False, noise=False, seed=0):
 
 @pytest.fixture(autouse=True)
 def _keep_sketches(monkeypatch):
-    """These matrices are so narrow that their sketches would not be worth keeping."""
+    """Keep sketches also for these narrow matrices, for which they would not pay off."""
     monkeypatch.setattr(fas_store, "_DENSE_SHARE", 10.0)
     monkeypatch.setattr(fas_store, "_SPARSE_SHARE", 10.0)
 
@@ -158,7 +158,7 @@ def test_an_index_is_read_as_it_was_written(tmp_path):
 
 @pytest.mark.parametrize("k", [5, 12])
 def test_a_reader_continues_after_a_compaction(tmp_path, k):
-    """It shows the rows it was opened with, by an index it had not looked at before, or that has to be made now."""
+    """It shows the rows it was opened with, with an index that it had not read before or has to make now."""
     A = noisy(np.random.default_rng(0), matrix())
     fa.build(A, tmp_path / "s", memory_limit=1 << 22).close()
 
@@ -170,7 +170,7 @@ def test_a_reader_continues_after_a_compaction(tmp_path, k):
 
 
 def one_word_documents():
-    """Rows tied at norm 1, so that a change of the first anchor leaves nothing proved."""
+    """Rows tied at norm 1, so that a change of the first anchor invalidates every proof."""
     A = sp.random_array((5000, 60), density=0.1, rng=np.random.default_rng(0), format="lil")
     for i in range(600):
         A[i] = 0
@@ -210,7 +210,7 @@ def test_a_writer_without_memory_for_the_index_removes_it(tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("told", [True, False])
 def test_an_index_of_another_generation_is_refused(tmp_path, told):
-    """Also in stores of earlier releases, which say the generation in the name of the file alone."""
+    """Also in stores of earlier releases, which have the generation only in the name of the file."""
     S = fa.build(matrix(), tmp_path / "s")
     old = S.manifest.extras["fas.whole"]
     kept = (tmp_path / "s" / old["file"]).read_bytes()
@@ -227,7 +227,7 @@ def test_an_index_of_another_generation_is_refused(tmp_path, told):
 
 
 def test_the_first_seek_of_several_threads_includes_the_journal(tmp_path, monkeypatch):
-    """An index is never seen without the changes that it does not know."""
+    """An index is never used without the changes that it does not include."""
     S = fa.build(matrix(m=20_000), tmp_path / "s", normalize=None)
     before = fa.FAS(selection="spa").seek(S, 3).indices.tolist()
     S.update(np.full(20, 7), np.arange(20), np.full(20, 50.0))  # row 7 is by far the longest now
@@ -258,7 +258,7 @@ def test_the_first_seek_of_several_threads_includes_the_journal(tmp_path, monkey
 
 @pytest.mark.parametrize("last", ["part", "whole"])
 def test_a_published_index_keeps_its_own_pending_changes(last):
-    """One thread takes in a part of the changes (its budget allows no more), another all of them."""
+    """One thread includes part of the changes (its budget allows no more), another all of them."""
     S = fa.SampleMatrix(matrix(m=20_000), normalize=None)
     fa.FAS(selection="spa").seek(S, 3)
     S.update([3, 4, 5], [1, 2, 3], np.array([0.1, 20.0, 30.0], np.float32))

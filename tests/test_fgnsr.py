@@ -1,4 +1,4 @@
-"""FGNSR: the projection and the optimum against obvious twins; anchors under noise, and from FAS's pool."""
+"""FGNSR: the projection and the optimum against naive versions; anchors under noise, and from FAS's pool."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_every_gap_is_a_bound_on_the_optimum():
 
 
 def test_noiseless_weight_goes_to_the_anchors():
-    """At once, with the default options: SPA's choice is the optimum, and the first look proves it."""
+    """At once, with the default options: SPA's choice is the optimum, and the first pass proves it."""
     made = fa.datasets.separable(400, 20, 6, rng=2)
     found = fa.FGNSR().seek(made.A, 6)
     assert fa.metrics.anchor_recovery(found.indices, made.labels) == 1.0
@@ -93,7 +93,7 @@ def test_noiseless_weight_goes_to_the_anchors():
 
 
 def middle_points(k, n, push, seed):
-    """k anchors close together and the middles of every two, pushed away from the mean (after Gillis and Luce)."""
+    """k anchors close together and the middle points of all pairs, moved away from the mean (after Gillis and Luce)."""
     H = np.random.default_rng(seed).dirichlet(np.ones(n), k)
     H = 0.2 * H + 0.8 * H.mean(axis=0)
     i, j = np.triu_indices(k, 1)

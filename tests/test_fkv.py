@@ -28,7 +28,7 @@ def access(kind: str, A: np.ndarray):
 
 
 class Shape(NaiveSampleMatrix):
-    """The shape of a large matrix and nothing in it: to be refused before it is looked at."""
+    """The shape of a large matrix without entries: refused before anything is read."""
 
     shape = (0, 0)
 

@@ -1,4 +1,4 @@
-"""Kernels of the forest of sum trees against sums taken anew."""
+"""Kernels of the segment trees against recomputed sums."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastanchors.sampling.tree_draws import draw
 
 
 def forest_of(lengths: list[int], seed: int) -> Forest:
-    """Segments of these lengths with small whole entries (sums are exact), a third of them zero."""
+    """Segments of these lengths with small integer entries (sums are exact), a third of them zero."""
     rng = np.random.default_rng(seed)
     indptr = np.cumsum([0, *lengths]).astype(np.int32)
     data = (rng.integers(1, 9, indptr[-1]) * (rng.random(indptr[-1]) < 2 / 3)).astype(np.float64)

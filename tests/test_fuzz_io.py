@@ -1,4 +1,4 @@
-"""Damaged files of every format: read, or refused with one short error of ours; nothing else ever.
+"""Damaged files of every format are read, or refused with one short error of the library.
 
 A short run of ``benchmarks/siege_io.py`` with fixed seeds. It shares the test's process, so only libraries that are
 known not to crash on the damage chosen here see byte-level damage at length; the benchmark runs each format apart.

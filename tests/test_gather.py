@@ -1,4 +1,4 @@
-"""Rows from several blocks, in the order asked for."""
+"""Rows from several blocks, in the requested order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lazy engine: equal to exact arithmetic, to its eager self, and lazy indeed."""
+"""The lazy engine: equal to exact arithmetic and to an eager evaluation, with few reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from naive import solvers as naive
 
 @pytest.fixture
 def lazily(monkeypatch):
-    """The lazy ways on matrices so small that they would be all pool, widened, and in one block."""
+    """Use the lazy code paths on matrices so small that they would be in the pool, widened, and in one block."""
     monkeypatch.setattr(residuals, "_SMALL", 0)
     monkeypatch.setattr(residuals, "_POOL", (8, 64))
     monkeypatch.setattr(reader, "_TINY", 0)

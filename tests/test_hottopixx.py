@@ -1,4 +1,4 @@
-"""Hottopixx: optimum against the program written out, column generation, gathering of copies, refusals."""
+"""Hottopixx: optimum against the dense program, column generation, gathering of copies, errors."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_gather():
 
 
 def test_postprocessing_is_what_handles_copies():
-    """Two near copies of each anchor with half the weight each: the largest entries alone repeat an anchor."""
+    """Two near copies of each anchor with half the weight each: the largest entries alone would repeat an anchor."""
     points = np.array([[0.0, 0.0], [1e-3, 0.0], [1.0, 0.0], [1.0, 1e-3], [0.0, 1.0]])
     weight = np.array([0.6, 0.55, 0.45, 0.5, 0.9])
     assert sorted(gather(points, weight, 3)) == [0, 3, 4]

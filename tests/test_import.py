@@ -1,4 +1,4 @@
-"""``import fastanchors`` is light: heavy modules load when a name that needs them is used, and nothing compiles."""
+"""``import fastanchors`` is fast: heavy modules load when a name that needs them is used, and nothing compiles."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 @pytest.mark.parametrize("package", [fa, fa.dask, fa.lowrank, fa.solvers], ids=lambda module: module.__name__)
 def test_type_checkers_see_every_public_name(package):
-    """The imports under TYPE_CHECKING and the table of lazy names say the same."""
+    """The imports under TYPE_CHECKING and the table of lazy names agree."""
     tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
     block = next(
         node for node in tree.body if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"

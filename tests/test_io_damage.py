@@ -1,4 +1,4 @@
-"""Damaged and unusual files: one error that names the file, never wrong data, and what other programs really write."""
+"""Damaged and unusual files: one error that names the file, never wrong data; and files of other programs."""
 
 from __future__ import annotations
 

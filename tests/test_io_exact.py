@@ -1,4 +1,4 @@
-"""Nothing changes on its way in: sums of duplicates, large integers, buffers used again, columns in another order."""
+"""Values are read exactly: sums of duplicates, large integers, reused buffers, columns in another order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readers hold: names on disk, rows without entries in pieces, and a refusal where a limit cannot be kept."""
+"""Memory of readers: names on disk, empty rows in pieces, and an error if a limit cannot be kept."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_names_on_disk_are_a_sequence(pieces, start, stop):
 
 
 def peak_of_build(source, path, **options):
-    """Bytes that Python and NumPy hold at most during a build without its extras."""
+    """Peak memory of Python and NumPy during a build without sidecars."""
     tracemalloc.start()
     try:
         fa.build(source, path, sidecars=(), **options).close()

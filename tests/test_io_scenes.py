@@ -1,4 +1,4 @@
-"""Images with many bands: ENVI by any of its files, GeoTIFF, netCDF and HDF5 with what their headers tell."""
+"""Images with many bands: ENVI by any of its files, GeoTIFF, netCDF and HDF5 with their metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and matrices made to do harm: one short error of ours, whatever they claim or hold."""
+"""Malicious files and matrices: one short error of the library, for any claimed size and content."""
 
 from __future__ import annotations
 

@@ -289,7 +289,7 @@ def test_docword(tmp_path):
 
 
 def table(path, text, **options):
-    """Rows, names of the rows and of the columns, and what was guessed."""
+    """Rows, names of the rows and of the columns, and messages about guesses."""
     path.write_text(text)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

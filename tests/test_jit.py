@@ -1,4 +1,4 @@
-"""The door to numba: cached where it can be, working where it cannot, never running old code."""
+"""The interface to numba: kernels are cached if possible, work without a cache, and never run old code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GIVE_UP_RIGHTS = (
 
 
 def bare_environment(package: Path, **variables: str) -> dict[str, str]:
-    """No home, no writing of bytecode, and the package from there."""
+    """An environment without a home directory and bytecode, with the package in that folder."""
     keep = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     return keep | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(package)} | variables
 
@@ -114,7 +114,7 @@ def test_a_read_only_install_without_a_home_draws(tmp_path):
 
 
 def test_kernels_run_if_the_cache_cannot_be_saved(tmp_path):
-    """A full disk: files can be made but not filled."""
+    """A full disk: files can be created but not written."""
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0));"
     env = bare_environment(PACKAGE.parent, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
     code = (
@@ -135,7 +135,7 @@ def test_a_writable_place_gets_a_cache_that_the_next_process_uses(tmp_path):
 
 
 def test_a_changed_callee_or_constant_in_another_file_is_noticed(tmp_path):
-    """numba alone looks only at the file of the cached kernel and would go on running the old callee."""
+    """numba checks only the file of the cached kernel and would run the old callee."""
     env = bare_environment(PACKAGE.parent, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
     (tmp_path / "outer.py").write_text(
         textwrap.dedent("""
@@ -157,7 +157,7 @@ def test_a_changed_callee_or_constant_in_another_file_is_noticed(tmp_path):
 
 
 def test_a_cache_with_missing_types_is_cleared(tmp_path):
-    """A type that a kernel was compiled for may live in another module, or nowhere, in a later version."""
+    """A type that a kernel was compiled for may be in another module, or missing, in a later version."""
     (tmp_path / "shapes.py").write_text(
         "from typing import NamedTuple\n\n\nclass Pair(NamedTuple):\n    a: int\n    b: int\n"
     )

@@ -267,7 +267,7 @@ def test_last_duplicate_wins_and_add_sums_them(kind):
 
 
 def test_many_new_non_zeros_are_consolidated():
-    """More entries than the second tier may hold, in batches: the block is rebuilt on the way, and nothing is lost."""
+    """More inserted entries than a block allows, in batches: the block is rebuilt, and nothing is lost."""
     shape = (300, 400)
     stored = example(1, shape) * (np.arange(shape[1]) % 9 == 0)
     S = fa.SampleMatrix(sp.csr_array(stored))
@@ -299,7 +299,7 @@ def test_append_keeps_few_blocks(kind):
 
 @pytest.mark.parametrize("columns", [True, False])
 def test_blocks_can_be_saved_and_mapped(kind, normalize, columns, tmp_path):
-    """Saved and mapped back copy-on-write they answer the same, and updates leave the files alone."""
+    """Saved and mapped copy-on-write they give the same answers, and updates do not change the files."""
     A = sp.csr_array(example()) if kind == "sparse" else example()
     block = make_block(A, l1=normalize is not None, columns=columns)
     mapped = {}
@@ -381,7 +381,7 @@ def test_threads_may_read_together(kind):
 
 
 def test_work_is_logarithmic():
-    """Node visits are counted in the interpreter (numba switched off), in a process of its own."""
+    """Node visits are counted in the interpreter (numba switched off), in a separate process."""
     script = Path(__file__).parent / "counted_work.py"
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)

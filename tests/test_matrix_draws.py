@@ -41,7 +41,7 @@ def extreme_columns(rng: np.random.Generator) -> np.ndarray:
 
 
 def assert_drawn_by(weights: np.ndarray, drawn: np.ndarray) -> None:
-    """Chi-square of ``drawn`` against ``weights``; cells that expect fewer than 5 are taken together."""
+    """Chi-square of ``drawn`` against ``weights``; cells with an expected count below 5 are pooled."""
     counts = np.bincount(drawn, minlength=len(weights))
     assert not counts[weights == 0].any()
     expected = weights / weights.sum() * len(drawn)
@@ -119,7 +119,7 @@ def test_draws_from_several_blocks(kind):
 
 
 def test_the_rejection_step_is_what_makes_drifted_columns_exact():
-    """Without it the test above would see the stale weights: they differ from the true ones by up to 16."""
+    """Without it the test above would see stale weights, which differ from the true ones by up to a factor of 16."""
     rng = np.random.default_rng(9)
     stored = rng.random(SHAPE)
     S = fa.SampleMatrix(stored)
@@ -154,7 +154,7 @@ def test_slightly_changed_rows_are_drawn_exactly_without_refresh(kind):
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_scales_stay_within_the_band_and_rebuilt_blocks_are_fresh(kind):
-    """Norms that fall, rise, and leave the band: ratios in [1/4, F] and F ≤ 4; only what left is rewritten."""
+    """Norms that fall, rise, and leave the band: ratios in [1/4, F] and F ≤ 4; only rows that left are rewritten."""
     rng = np.random.default_rng(13)
     stored = rng.random(SHAPE) + 0.5
     S = fa.SampleMatrix(sp.csr_array(stored) if kind == "sparse" else stored)

@@ -31,7 +31,7 @@ class MatrixMachine(SampleMachine):
         self.model.stored = np.vstack([self.model.stored, A.astype(np.float64)])
 
     def teardown(self) -> None:
-        """Every sum is that of its entries bit for bit, and a rebuilt block equals a fresh one."""
+        """Every sum equals that of its entries bit for bit, and a rebuilt block equals a new one."""
         if not hasattr(self, "S"):
             return
         self.S.check()

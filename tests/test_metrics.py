@@ -1,4 +1,4 @@
-"""Scores against their obvious twins, and against cases whose value is known."""
+"""Scores against naive versions, and cases with known values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NMF started from anchors: the start, what scikit-learn makes of it, and other starts for comparison."""
+"""NMF started from anchors: the start, scikit-learn's result from it, and other starts for comparison."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from naive.encode import encode, encode_sum_to
 
 
 def rows_of(C, rng, m=40):
-    """Rows inside the cone, off it, and of any sign; among them a vertex and zero."""
+    """Rows inside and outside the cone, and of any sign, including a vertex and zero."""
     k, n = C.shape
     inside = rng.dirichlet(np.full(k, 0.4), m) @ C
     return np.vstack([inside, inside + 0.3 * rng.random((m, n)), rng.standard_normal((m, n)), C[:1], np.zeros((1, n))])
@@ -102,7 +102,7 @@ def test_at_most_one_by_an_anchor_at_the_origin():
 
 
 def test_fixed_sum_for_rows_far_beyond_all_anchors():
-    """The gain of one anchor over another is below the rounding of y; any vertex is right, NaN is not."""
+    """The gain of one anchor over another is below the rounding of y; any vertex is valid, NaN is not."""
     C = np.zeros((4, 3))
     C[2] = 1e-17
     W = NonnegativeSystem(np.linalg.qr(C.T)[1], sum_to=1.0).solve(np.full((2, 3), 100.0))
@@ -128,7 +128,7 @@ def test_scale_of_the_anchors_does_not_matter(scale):
 @pytest.mark.parametrize("few", [0, 1000])
 @pytest.mark.parametrize("sum_to", [None, 1.0])
 def test_active_set_gives_the_same_result(sum_to, few, monkeypatch):
-    """Well-conditioned problems go by pivoting, so the active set, by kernel or by SciPy, is asked here by name."""
+    """Well-conditioned problems use pivoting, so the active set, by kernel or by SciPy, is called here directly."""
     rng = np.random.default_rng(9)
     C = rng.random((9, 40))
     X = rows_of(C, rng)
@@ -170,7 +170,7 @@ def test_start_does_not_matter(sum_to):
 
 
 def test_single_exchanges_converge():
-    """A long row of nearly parallel anchors makes block exchanges stall; the answer must not show it."""
+    """Many nearly parallel anchors make block exchanges stall; the answer must not be affected."""
     rng = np.random.default_rng(11)
     k = 30
     C = np.exp(-0.5 * ((np.arange(60)[None] - 2 * np.arange(k)[:, None]) / 4.0) ** 2)
@@ -192,7 +192,7 @@ def test_single_exchanges_converge():
     st.sampled_from([0, 1000]),
 )
 def test_optimality_conditions_on_small_integers(k, n, seed, sum_to, few):
-    """Integers make ties, zero columns and dependent anchors by themselves. KKT is proof of the optimum."""
+    """Integers give ties, zero columns and dependent anchors. The KKT conditions prove the optimum."""
     rng = np.random.default_rng(seed)
     C = rng.integers(0, 3, (k, n)).astype(float)
     X = rng.integers(-1, 4, (5, n)).astype(float)

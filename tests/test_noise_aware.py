@@ -190,7 +190,7 @@ def test_directions_of_noise_are_not_searched() -> None:
 
 
 def documents(seed: int, number: int, length: int) -> sp.csr_array:
-    """Documents on four subjects, most of their words rare; the first has two words, of which one is in two others."""
+    """Documents on four subjects with mostly rare words; the first has two words, one of which is in two others."""
     rng = np.random.default_rng(seed)
     subjects = rng.gamma(0.3, size=(4, 3000)) / np.arange(1, 3001)
     subjects /= subjects.sum(axis=1, keepdims=True)
@@ -202,7 +202,7 @@ def documents(seed: int, number: int, length: int) -> sp.csr_array:
 
 
 def test_no_direction_is_defined_by_a_single_row() -> None:
-    """What such a direction leaves of its row says nothing of the row's noise."""
+    """The residual of a row from a direction defined by it says nothing about the row's noise."""
     values = kept(documents(0, 800, 30)).values.astype(float)
     axes = np.linalg.qr(values)[0]
     hat = values @ np.linalg.inv(values.T @ values) @ values.T
@@ -211,7 +211,7 @@ def test_no_direction_is_defined_by_a_single_row() -> None:
 
 
 def test_heavy_tailed_directions_are_not_used_as_noise_level() -> None:
-    """Three of five directions stand out; what follows is as large as the other two, and a bell curve or not."""
+    """Three of five directions stand out; later ones are as large as the other two, Gaussian or heavy-tailed."""
     rng = np.random.default_rng(15)
     noise, rows = Noise(np.ones(2000), 1.0, 0.5, True), np.arange(2000)
     shown = []
@@ -251,7 +251,7 @@ def test_extreme_rows_reach_farthest() -> None:
 
 
 def test_extremes_of_parts_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In whatever order and pieces rows are seen; with ties, and with a choice made many times on the way."""
+    """For any order and pieces of the rows; with ties, and with repeated selection."""
     rng = np.random.default_rng(4)
     values = np.round(rng.standard_normal((9000, 4)), 1).astype(np.float32)
     noise, directions = rng.random(9000), towards(values, 20)

@@ -1,4 +1,4 @@
-"""The one thread pool: order, bounds, limits, errors, forks."""
+"""The thread pool: order, bounds, limits, errors, forks."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_forked_child_starts_its_own_pool():
     ("threads", "most", "room", "wanted"), [(1, 4, None, 1), (3, 8, None, 3), (4, 2, None, 2), (4, 4, 25, 2)]
 )
 def test_large_pieces_wait_for_room(threads, most, room, wanted):
-    """Pieces of 10 bytes: as many at once as threads, number and bytes allow, and all of them are done."""
+    """Pieces of 10 bytes: as many at a time as threads, number and bytes allow, and all are processed."""
     under_way, done = [], []
     with use_threads(threads), LargePieces(most, room) as pieces:
         for i in range(20):

@@ -1,4 +1,4 @@
-"""A system without POSIX calls: what needs none works, and a store says what it lacks."""
+"""A system without POSIX calls: everything but stores works, and a store raises a clear error."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_anchors_are_found_without_noise(method):
 
 
 def test_preconditioning_survives_noise_that_plain_spa_does_not():
-    """The ill-conditioned family of Gillis and Vavasis: middle points pushed outwards, singular values 1 … 10⁻³."""
+    """The ill-conditioned family of Gillis and Vavasis: middle points moved outwards, singular values 1 … 10⁻³."""
     k, n = 10, 10
     wins = dict.fromkeys(["plain", "spa", "svd", "mve"], 0)
     for seed in range(10):

@@ -1,4 +1,4 @@
-"""The product estimate: unbiased, within its bound, and with the constants its docstring derives."""
+"""The product estimate: unbiased, within its bound, and with the constants derived in its docstring."""
 
 from __future__ import annotations
 

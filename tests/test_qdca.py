@@ -1,4 +1,4 @@
-"""QDCA on the simulator: its states, what is measured of them, and the dequantisation seen side by side."""
+"""QDCA on the simulator: its states, their measurements, and a comparison with the dequantised draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice of rank on families with known anchors, and the curve it is made on."""
+"""The choice of rank on families with known anchors, and its curve."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_right_at_low_noise_in_nine_of_ten(name):
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3])
 def test_noisy_copies_are_not_counted_as_anchors(noise):
-    """Twice 20 copies in 10 dimensions: with all 40 every row is in the cone; without noise 20 do that."""
+    """Two copies of 20 anchors in 10 dimensions: all 40 span every row; without noise 20 suffice."""
     for seed in range(3):
         A = datasets.family("rank_deficient_dirichlet", noise=noise, rng=100 + seed).A
         assert fa.rank_curve(A, rng=0).k == 20
@@ -57,7 +57,7 @@ def test_right_without_noise_for_other_numbers():
 
 @pytest.mark.parametrize("snr", [40.0, 25.0])
 def test_right_on_noisy_scenes_by_the_singular_values(snr):
-    """At 25 dB the residual has no gap any more."""
+    """At 25 dB the residual has no gap."""
     for seed in range(4):
         scene = datasets.hyperspectral(20, 20, 80, 5, snr=snr, rng=seed)
         assert fa.rank_curve(scene.A, k_max=12, rng=0).k == 5

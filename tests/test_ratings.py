@@ -1,4 +1,4 @@
-"""Ratings files: every layout of MovieLens, and one clear error with its line for all that is no rating."""
+"""Ratings files: every layout of MovieLens, and one clear error with the line for an invalid rating."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_missing_file(tmp_path):
 
 
 def frame(module):
-    """A long frame with ids that are no places, one rating repeated."""
+    """A long frame with ids that are not row numbers, and one repeated rating."""
     ratings = {"who": ["b", "a", "b", "c", "c", "b"], "what": [30, 10, 10, 20, 30, 30], "stars": [1.0, 4, 5, 3, 2, 2.5]}
     return pytest.importorskip(module).DataFrame(ratings)
 

@@ -1,4 +1,4 @@
-"""Recommendation: draws, rankings, new ratings, files; against the approximation formed whole."""
+"""Recommendation: draws, rankings, new ratings, files; against the dense approximation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ratings():
 
 
 def conditional(scores, seen):
-    """D of a row of scores, given that the item is unseen."""
+    """The distribution D of a row of scores, given that the item is unseen."""
     weights = scores**2
     weights[seen] = 0.0
     return weights / weights.sum()

@@ -1,4 +1,4 @@
-"""Algorithm 2: the right distribution, the expected number of trials, and an end to the trials."""
+"""Algorithm 2: the distribution, the expected number of trials, and the limit of trials."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_plain_matrix_is_the_algorithm_of_the_paper():
 
 
 def test_the_printed_acceptance_ratio_is_not_a_probability():
-    """Without the square the ratio of Algorithm 2 leaves [0, 1]: the slip is not one of notation."""
+    """Without the square the ratio of Algorithm 2 leaves [0, 1], so the printed formula is wrong."""
     U = np.linalg.qr(np.random.default_rng(0).standard_normal((10, 3)))[0]
     y = np.array([1.0, -2.0, 0.5])
     printed = (U @ y) ** 2 / (3 * (U @ y))

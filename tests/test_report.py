@@ -1,4 +1,4 @@
-"""The report: every piece is there, nothing comes from outside or breaks out of its place, the figures are right."""
+"""The report: every section exists, nothing is loaded or escapes its element, and the figures are right."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Page(HTMLParser):
 
 
 def check(path):
-    """What holds of every report."""
+    """Properties of every report."""
     text = path.read_text(encoding="utf-8")
     assert len(text.encode()) < 3_000_000
     page = Page(text)
@@ -310,7 +310,7 @@ def test_fit_and_certificate_are_reported_separately(tmp_path):
 
 
 def test_the_explained_share_is_the_same_everywhere():
-    """What is explained of the rows that are no anchors is the same figure wherever it is said."""
+    """The share explained of rows that are not anchors is the same figure everywhere."""
     rng = np.random.default_rng(1)
     A = rng.gamma(0.3, size=(200, 30)) * rng.gamma(2.0, size=(200, 1))  # lengths differ: means over rows would not do
     anchors = fa.SPA().seek(A, 6)

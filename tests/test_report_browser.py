@@ -1,4 +1,4 @@
-"""The report in a real Chromium: no console errors, no request but for itself, fit for phones, the dark and print."""
+"""The report in Chromium: no console errors, no further requests; phones, dark mode and print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Representatives: names out of frames, columns of any scale, clear refusals."""
+"""Representatives: names from frames, columns of any scale, clear errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Robust selection: outliers without near neighbours are passed over, clean data is not touched, averages average."""
+"""Robust selection: outliers without near neighbours are skipped, clean data is unaffected, averages are correct."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from naive import solvers as naive
 
 
 def scene(seed, *, outliers=0, noise=0.0, copies=5, m=300, n=30, k=4):
-    """Mixtures of k spectra with ``copies`` pure rows of each, then rows that nothing else resembles."""
+    """Mixtures of k spectra with ``copies`` pure rows of each, then outliers."""
     rng = np.random.default_rng(seed)
     W = rng.dirichlet(np.full(n, 0.3), k)
     H = np.vstack([np.repeat(np.eye(k), copies, axis=0), rng.dirichlet(np.ones(k), m - copies * k)])
@@ -60,7 +60,7 @@ def test_a_near_neighbour_is_near_relative_to_the_residual():
 
 
 def test_averaging_reduces_noise():
-    """50 noisy copies of each spectrum: the mean of 50 is nearer the truth than any single row, in all 10 scenes."""
+    """50 noisy copies of each spectrum: their mean is nearer to the truth than any single row, in all 10 scenes."""
     for seed in range(10):
         A, W, _, _ = scene(seed, noise=1.0, copies=50, m=600)
         W = W + 0.5 / W.shape[1]  # the noise has mean 1/(2n)
@@ -86,7 +86,7 @@ def test_average_is_the_mean_of_rows_and_the_index_is_the_nearest_of_them():
 
 
 def test_anchors_stay_distinct_down_to_the_noise():
-    """Past the true rank only noise is left, and groups overlap."""
+    """Beyond the true rank only noise is left, and groups overlap."""
     A, _, _, _ = scene(6, noise=1.0, m=60, copies=4, n=20)
     for kind in ("average", "median"):
         found = fa.SPA(robust=Robust(kind, support=3, radius=0.99), allow_fewer=True).seek(A, 15)
@@ -95,7 +95,7 @@ def test_anchors_stay_distinct_down_to_the_noise():
 
 
 def test_the_mean_is_used_if_the_median_is_zero():
-    """No entry is non-zero in more than two of the five neighbours: their median is nothing at all."""
+    """No entry is non-zero in more than two of the five neighbours: their median is zero."""
     A = np.vstack([np.ones(4), np.eye(4)])
     found = fa.SPA(robust=Robust("median", support=5, radius=0.9)).seek(A, 1)
     np.testing.assert_allclose(found.points, [[0.4, 0.4, 0.4, 0.4]])

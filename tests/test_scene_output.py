@@ -1,4 +1,4 @@
-"""Files that unmixing writes: maps with the place of the source, residuals, spectra; and the scene encoded again."""
+"""Files that unmixing writes: georeferenced maps, residuals, spectra; and the scene encoded again."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_pictures_of_spectra_maps_and_residual(tmp_path, result):
 
 
 def test_the_advised_option_for_the_band_axis_works(tmp_path, scene):
-    """What a message advises is an option of the command that gave it."""
+    """The option that a message advises exists in the command."""
     np.save(tmp_path / "x.npy", np.moveaxis(scene.cube, 2, 0))
     for command in ("seek", "report", "explore"):
         more = ("--no-browser",) if command == "explore" else ("-k", 3, "-o", tmp_path / f"{command}.html")

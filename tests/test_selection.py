@@ -1,4 +1,4 @@
-"""selection=…: the same noise-aware anchors through every door, kept with a store, with their stability."""
+"""selection=…: the same noise-aware anchors through every entry point, kept with a store, with their stability."""
 
 from __future__ import annotations
 

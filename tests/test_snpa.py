@@ -24,7 +24,7 @@ def test_equals_its_naive_twin(seed, noise):
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 4), st.booleans())
 def test_distances_to_the_hull_are_those_of_the_naive_twin(seed, m, n, bounded):
-    """Any anchors at all: dependent, repeated, more than columns, inside the hull of the others."""
+    """For any anchors: dependent, repeated, more than columns, inside the hull of the others."""
     rng = np.random.default_rng(seed)
     A = rng.integers(0, 4, (m, n)).astype(float) if seed % 2 else rng.random((m, n))
     anchors = [int(i) for i in rng.permutation(m)[:4] if A[i].any()]
@@ -83,7 +83,7 @@ def test_zero_rows_and_duplicates_are_never_chosen():
 
 
 def test_ill_conditioned_anchors():
-    """The last anchors stand out by 1e-5 of the length of the rows."""
+    """The last anchors stand out by 1e-5 of the norm of the rows."""
     rng = np.random.default_rng(4)
     W = rng.random(12) + np.geomspace(1, 1e-5, 6)[:, None] * np.eye(6, 12)
     A = np.vstack([rng.dirichlet(np.ones(6), 100), np.eye(6)]) @ W

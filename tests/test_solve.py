@@ -1,4 +1,4 @@
-"""x = A⁺b described: against the full SVD, entry by entry and draw by draw."""
+"""x = A⁺b in factored form: entries and draws against the full SVD."""
 
 from __future__ import annotations
 

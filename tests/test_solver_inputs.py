@@ -1,4 +1,4 @@
-"""One matrix, held in every way, gives every solver the same anchors."""
+"""The same matrix in every type and container gives the same anchors, for every solver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPA against its naive twin, and where a careless SPA fails: conditioning, ties, duplicates, the end of the rank."""
+"""SPA against its naive twin, and difficult cases: conditioning, ties, duplicates, low rank."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_equals_its_naive_twin_on_small_counts(seed, m, n):
 
 @pytest.mark.parametrize("condition", [1e2, 1e4, 1e6, 1e8])
 def test_ill_conditioned_anchors(condition):
-    """Anchors scaled so that the last is ``condition`` times nearer the span of the others than the first is long."""
+    """The distance of the last anchor from the span of the others is the first norm over ``condition``."""
     rng = np.random.default_rng(7)
     k, n = 8, 20
     base = rng.random(n)
@@ -77,7 +77,7 @@ def test_the_sizes_reported_are_the_residual_norms():
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(2, 30), st.sampled_from([0, 4, 8]))
 def test_the_error_bound_of_a_residual_holds(seed, m, n, decades):
-    """Against distances to the span in extended precision; leaders are refreshed in between, as in SPA."""
+    """Compared with distances to the span in extended precision; leaders are updated in between, as in SPA."""
     rng = np.random.default_rng(seed)
     A = rng.random((m, 3)) @ rng.random((3, n)) + 10.0**-decades * rng.random((m, n))
     residuals = Residuals(Reader(open_matrix(A)), min(m, n))
@@ -112,7 +112,7 @@ def test_a_small_matrix_is_read_once_per_anchor():
 
 
 def test_nothing_is_read_again_only_to_report_rounding():
-    """Without noise every residual left is rounding, of 10,000 rows: reported as a bound, not told apart."""
+    """Without noise the residuals of 10,000 rows are rounding errors: a bound is reported, and no row is read again."""
     A, _ = naive.separable(np.random.default_rng(9), 10_000, 10, 3)
     found = fa.SPA().seek(A, 3)
     assert found.cost.rows_read <= 4 * 10_000 + 60

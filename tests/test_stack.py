@@ -1,4 +1,4 @@
-"""Many blocks as one matrix: items sorted by block, shares of threads, and entries buffered until the next read."""
+"""Many blocks as one matrix: items sorted by block, work split between threads, and buffered entries."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_split_and_choose_never_take_a_block_of_weight_zero(blocks, seed):
 
 
 def test_choose_blocks_beyond_the_last_sum_takes_the_last_nonzero_block():
-    """A uniform of 1 stands for one that rounding has carried to the total."""
+    """A uniform of 1 represents one that rounding has moved to the total."""
     sums = np.cumsum([[1.0, 0.0, 2.0, 0.0], [0.5, 0.0, 0.0, 0.0]], axis=1)
     chosen = np.empty(2, np.int32)
     choose_blocks(sums, np.array([0, 1]), np.ones(2), chosen)
@@ -93,7 +93,7 @@ def test_places_sorted_in_threads():
 @pytest.mark.parametrize("columns", [True, False])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
 def test_one_kernel_gives_the_same_as_several(normalize, columns, dtype):
-    """Stored entries, with and without new ones beside them: every array the same, bit for bit."""
+    """Stored entries, with and without inserted ones: every array is the same, bit for bit."""
     rng = np.random.default_rng(1)
     A = sp.csr_array((rng.integers(1, 9, (500, 90)) * (rng.random((500, 90)) < 0.5)).astype(dtype))
     fast, slow = (SparseBlock.build(A, l1=normalize is not None, columns=columns) for _ in range(2))
@@ -142,7 +142,7 @@ def test_draws_do_not_depend_on_threads(drifted):
 
 
 def test_blocks_of_columns_are_the_same_by_table_and_one_by_one(monkeypatch):
-    """Many draws take the sums of all columns at once; few columns, or very many, only those asked for."""
+    """Many draws use the sums of all columns at once; few columns, or very many, only the requested sums."""
     S = matrix_of(some_parts(np.random.default_rng(3)))
     columns = S.sample_columns(5000, rng=1)
     whole = S.sample_in_column(columns, rng=2)
@@ -285,7 +285,7 @@ def test_an_interrupted_reader_loses_no_buffered_entry(monkeypatch):
 
 @pytest.mark.parametrize("normalize", ["l1", None])
 def test_many_entries_set_in_threads_are_as_set_one_after_another(normalize):
-    """Repeated entries too, stored and new ones: the last wins, and every array is the same."""
+    """Also repeated entries, stored and new ones: the last wins, and every array is the same."""
     rng = np.random.default_rng(10)
     parts = some_parts(rng)
     S, T = matrix_of(parts, normalize), matrix_of(parts, normalize)

@@ -1,4 +1,4 @@
-"""A store under change: commits, readers, one writer, recovery, compaction, a failing disk."""
+"""Changes of a store: commits, readers, one writer, recovery, compaction, a failing disk."""
 
 from __future__ import annotations
 
@@ -350,7 +350,7 @@ def test_failing_disk_at_build(tmp_path, monkeypatch):
 
 
 def test_single_updates_of_python_floats(tmp_path):
-    """Python floats into a float64 store go a short way: it must lead to the journal too."""
+    """Python floats in a float64 store have a fast path, which must be recorded in the journal too."""
     A = np.random.default_rng(0).random((30_000, 8))
     fa.build(A, tmp_path / "s", memory_limit=1 << 22).close()
     with pytest.raises(StoreError, match=r"mode='r\+'"):

@@ -1,4 +1,4 @@
-"""Building a store: the same answers as the matrix in memory, bounded memory, whole or not at all."""
+"""Building a store: the same answers as the matrix in memory, bounded memory, atomic."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ def test_memory_stays_below_the_limit(tmp_path, kind):
 
 
 def test_an_index_that_does_not_fit_is_left_out_with_a_warning(tmp_path):
-    """The store is whole without it, seeks find the same, and a writer with more memory makes it."""
+    """The store is complete without it, seeks give the same result, and a writer with more memory makes it."""
     rng = np.random.default_rng(3)
     A = np.vstack([np.eye(5), rng.dirichlet(np.ones(5), 995)]) @ rng.random((5, 2000))
     with pytest.warns(

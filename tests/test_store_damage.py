@@ -1,4 +1,4 @@
-"""Damage: every flipped bit is found or harmless; truncated, foreign and newer directories are named as such."""
+"""Damage: every flipped bit is found or harmless; truncated, foreign and newer directories raise clear errors."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_files_of_another_store(tmp_path):
 
 
 def test_a_wrong_tree_is_found_even_with_a_right_checksum(tmp_path):
-    """What a faulty writer could do: sums that do not belong to their entries."""
+    """As from a faulty writer: sums that do not match their entries."""
     from fastanchors.store.arrays_file import map_arrays, write_arrays
     from fastanchors.store.manifest import Manifest
 

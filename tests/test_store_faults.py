@@ -67,7 +67,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def trials(made: Path, folder: Path, code: int, times: int, step: int) -> Iterator[tuple[Path, dict[str, int]]]:
-    """A store after each fault, and which steps were tried and done."""
+    """The store after each fault, and the steps that were tried and done."""
     for chosen in range(0, 10_000, step):
         path = folder / str(chosen)
         shutil.copytree(made, path)
@@ -107,7 +107,7 @@ def test_short_writes_are_completed(made, tmp_path, monkeypatch):
 
 
 def test_a_store_that_cannot_follow_its_compaction_is_closed(made, tmp_path, monkeypatch):
-    """It would go on writing to the journal of the old generation, which nobody reads any more."""
+    """It would continue to write to the journal of the old generation, which is no longer read."""
     path = tmp_path / "s"
     shutil.copytree(made, path)
     S = fa.open(path, mode="r+")

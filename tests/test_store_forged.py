@@ -1,4 +1,4 @@
-"""Stores made by someone who means harm: right checksums, wrong contents. One error, never a crash, nothing lost."""
+"""Malicious stores with right checksums and wrong contents: one error, never a crash, no data lost."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write_manifest(path, content):
 
 
 def forge_journal(path, payload):
-    """A journal with one record, every checksum right."""
+    """A journal with one record and right checksums."""
     head = struct.pack("<8sIQ", b"FASTANCH", 1, 1)
     content = bytearray(128)
     content[:24] = head + struct.pack("<I", zlib.crc32(head))
@@ -114,7 +114,7 @@ def test_next_shard_in_use_is_refused(tmp_path):
 
 @pytest.mark.parametrize("link", [True, False])
 def test_an_existing_file_is_never_written_to(tmp_path, link):
-    """Whatever a manifest says: not to another file of the store, not through a link to one outside."""
+    """For any manifest: neither another file of the store, nor a file outside through a link."""
     path, outside = make(tmp_path / "s"), tmp_path / "precious"
     outside.write_bytes(b"precious data\n" * 10)
     planted = path / "shard-000001.bin"
@@ -187,7 +187,7 @@ def test_a_pipe_or_a_link_as_a_file_of_the_store(tmp_path, kind):
 
 
 def rewrite_array(path, description, name, values):
-    """Put other contents into an array of a file, checksums and all."""
+    """Replace the contents of an array in a file, with right checksums."""
     file = path / description["file"]
     raw = bytearray(file.read_bytes())
     at = description["arrays"][name]["offset"]
@@ -278,7 +278,7 @@ def test_a_commit_that_is_durable_does_not_fail_for_a_compaction(tmp_path, monke
 
 
 def test_a_commit_is_done_when_its_record_is_durable(tmp_path, monkeypatch):
-    """The slot in the head that follows only helps to tell damage from a torn end."""
+    """The slot in the head, written afterwards, only helps to distinguish damage from a torn end."""
     path = make(tmp_path / "s")
     write = os.pwrite
 
@@ -300,7 +300,7 @@ def test_a_commit_is_done_when_its_record_is_durable(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("offset", [4, -64])
 def test_overlapping_and_misaligned_arrays_are_refused(tmp_path, offset):
-    """A write to one would change the other: counters that sums lie over led a kernel outside its arrays."""
+    """A write to one would change the other: sums that overlapped counters led a kernel outside its arrays."""
     path = make(tmp_path / "s")
     manifest = read_manifest(path)
     arrays = manifest["shards"][0]["data"]["arrays"]
@@ -328,7 +328,7 @@ def test_nan_sums_do_not_stop_a_write(tmp_path):
 @pytest.mark.parametrize("columns", [True, False])
 @pytest.mark.parametrize("disorder", [True, False])
 def test_columns_of_entries_that_were_moved_are_found(tmp_path, columns, disorder):
-    """Every sum is the same; only the order inside a row, or the other side of the shard, tells."""
+    """Every sum is the same; only the order inside a row, or the column side of the shard, differs."""
     path = make(tmp_path / "s", columns=columns, sidecars=())
     manifest = read_manifest(path)
     with fa.open(path) as S:
@@ -362,7 +362,7 @@ def test_bounds_of_an_index_are_held_against_the_rows(indexed, name):
 
 
 def test_an_index_of_another_store_is_found(tmp_path):
-    """The coreset is the same in both; a row outside of it is what SPA would choose."""
+    """The coreset is the same in both; SPA would choose a row outside of it."""
     A = sp.random_array((3000, 60), density=0.2, rng=0, format="lil")
     for name in "ab":
         fa.build(A.tocsr(), tmp_path / name, normalize=None).close()

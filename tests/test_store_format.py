@@ -1,4 +1,4 @@
-"""Format version 1: the kept stores open for ever, and ``docs/format.md`` suffices to read them without the library."""
+"""Format version 1: the stored fixtures open, and ``docs/format.md`` suffices to read them without the library."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_reader_after_the_documentation(kind, expected):
 
 
 def tree(terms):
-    """The nodes of a tree over ``terms`` as documented, level after level, and its sum."""
+    """The nodes of a tree over ``terms`` as documented, level by level, and its sum."""
     if len(terms) <= 32:
         return [], left_to_right(terms)
     level = [left_to_right(terms[k : k + 32]) for k in range(0, len(terms), 32)]

@@ -1,4 +1,4 @@
-"""The machine that drives ``SampleMatrix`` drives the store too, with commit, reopen, crash and compaction as moves."""
+"""The state machine of ``SampleMatrix`` applied to a store, with commit, reopen, crash and compaction."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class StoreMachine(SampleMachine):
 
     @rule(torn=st.binary(max_size=30))
     def crash(self, torn: bytes) -> None:
-        """The process dies: what was not committed is gone, and the journal may end in half a record."""
+        """The process dies: uncommitted changes are lost, and the journal may end in a partial record."""
         self.S.close(commit=False)
         with open(self.path / self.S.manifest.journal, "ab") as journal:
             journal.write(torn)

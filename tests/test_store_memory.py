@@ -58,7 +58,7 @@ with fa.open(path, mode="r+", memory_limit=limit) as S:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
 def test_many_random_updates_stay_below_the_limit(tmp_path, kind):
-    """Twenty thousand entries here and there: their pages alone would be 800 MiB."""
+    """20,000 random entries: their pages alone would be 800 MiB."""
     run = [sys.executable, "-W", "ignore", "-c", WRITER, str(tmp_path / "s"), kind]
     done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
     assert float(done.stdout) < 1
@@ -132,7 +132,7 @@ def test_a_fork_does_not_read_what_its_parent_is_changing(tmp_path):
 
 
 def test_a_compaction_leaves_no_tiny_shards(tmp_path):
-    """A shard that has grown is written again as it is, or in equal parts; never with a few rows left over."""
+    """A shard that has grown is rewritten as it is, or in equal parts; never with a small remainder."""
     rng = np.random.default_rng(0)
     A = sp.random_array((20_000, 50), density=0.3, rng=rng, format="csr")
     with fa.build(A, tmp_path / "s", memory_limit=1 << 23, sidecars=()) as S:

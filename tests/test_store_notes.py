@@ -1,4 +1,4 @@
-"""Entries set one by one in a store of doubles: buffered, and part of every commit, close and compaction."""
+"""Single entries set in a float64 store are buffered, and included in every commit, close and compaction."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_commit_and_close_write_buffered_entries_and_an_exception_discards_them(
 
 
 def test_buffered_entries_keep_their_order_in_the_journal(made):
-    """Of changes to one entry the last counts, however each was made."""
+    """The last change of an entry wins, by any way of writing."""
     path, A = made
     with fa.open(path, mode="r+") as S:
         S[1, 1] = 1.0

@@ -1,4 +1,4 @@
-"""What belongs to others is not touched: replaced, moved, forked and forged stores."""
+"""Files of others are not changed: replaced, moved, forked and forged stores."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_replacing_leaves_no_other_directory(tmp_path, monkeypatch, exchange):
 
 @pytest.mark.parametrize("renames", [0, 1, 2])
 def test_interrupted_while_replacing(tmp_path, monkeypatch, renames):
-    """Without an exchange in one step, an interruption between two of the steps leaves one of the stores."""
+    """Without an atomic exchange, an interruption between two steps leaves one of the stores."""
     fa.build(A, tmp_path / "p").close()
     without_exchange(monkeypatch)
     real, done = os.rename, []
@@ -173,7 +173,7 @@ def test_interrupted_while_replacing(tmp_path, monkeypatch, renames):
 
 
 def test_a_store_is_restored_after_a_killed_replacement(tmp_path):
-    """Killed between two renames, a build leaves the old store under another name: the next one finds it."""
+    """A build killed between two renames leaves the old store under another name; the next build restores it."""
     fa.build(A, tmp_path / "p").close()
     os.rename(tmp_path / "p", tmp_path / ".p.replaced-12345678")
     with pytest.raises(StoreError, match="exists already"):
@@ -183,7 +183,7 @@ def test_a_store_is_restored_after_a_killed_replacement(tmp_path):
 
 
 def test_builds_of_one_path_at_once(tmp_path):
-    """One of them wins, the others say so; none removes what another has just begun."""
+    """One of them wins, the others raise; none removes files of another."""
     outcomes = []
 
     def build():
@@ -212,7 +212,7 @@ def test_builds_of_one_path_at_once(tmp_path):
 
 
 def test_a_fresh_folder_taken_for_a_dead_one(tmp_path, monkeypatch):
-    """Another build locks and removes the folder before its owner has locked it: it makes another."""
+    """Another build locks and removes the folder before its owner has locked it; the owner makes another."""
     made = []
 
     class Late(WriterLock):
@@ -350,7 +350,7 @@ def test_a_missing_extra_is_named(tmp_path):
 
 
 def forge(path, change):
-    """Change the manifest and give it a right checksum."""
+    """Change the manifest, with a right checksum."""
     file = path / "manifest.json"
     content = json.loads(file.read_text())
     del content["crc32"]

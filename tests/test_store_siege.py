@@ -49,7 +49,7 @@ ARRAYS = {
 
 @pytest.mark.parametrize("what", ARRAYS)
 def test_out_of_range_indices_are_refused_when_used(tmp_path, what):
-    """No kernel follows them: reading, drawing, writing and compaction raise, as verify does."""
+    """No kernel uses them: reading, drawing, writing and compaction raise, as verify does."""
     path = tmp_path / "s"
     rng = np.random.default_rng(0)
     fa.build(sp.csr_array(rng.integers(1, 5, (90, 40)).astype(float)), path, sidecars=()).close()
@@ -79,7 +79,7 @@ def test_out_of_range_indices_are_refused_when_used(tmp_path, what):
 
 @pytest.mark.parametrize("name", ["row_nodes", "l1_nodes", "column_nodes"])
 def test_missing_trees_are_detected(tmp_path, name):
-    """A file may leave out trees that are not needed; rows and columns as long as these need theirs."""
+    """A file may omit trees that are not needed; rows and columns of this length need theirs."""
     path = tmp_path / "s"
     fa.build(sp.csr_array(np.random.default_rng(0).random((90, 40))), path, sidecars=()).close()
     forge_array(path, name, None, None)

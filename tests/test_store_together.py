@@ -1,4 +1,4 @@
-"""Readers beside a writer; ``benchmarks/together.py`` runs them for minutes."""
+"""Concurrent readers and a writer; ``benchmarks/together.py`` runs them for minutes."""
 
 from __future__ import annotations
 

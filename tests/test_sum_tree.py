@@ -88,7 +88,7 @@ def test_updates_one_by_one_in_a_batch_and_a_fresh_build_give_the_same_bits(weig
 
 @given(weights_strategy, st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=100))
 def test_a_draw_inverts_the_cumulative_sum(weights, uniforms):
-    """Up to rounding: the drawn entry's interval, a few ulps of the total wider, holds u."""
+    """Up to rounding: the interval of the drawn entry, widened by a few ulps of the total, contains u."""
     w = np.array(weights)
     if not w.any():
         w[0] = 1.0
@@ -105,7 +105,7 @@ def test_a_draw_inverts_the_cumulative_sum(weights, uniforms):
 @pytest.mark.parametrize("n", [1, 3, 16, 40, 300, 4100])
 @pytest.mark.parametrize("uniform", [0.0, 5e-324, 0.5, 1 - 2**-53])
 def test_zero_weights_are_never_drawn_at_any_edge(n, uniform):
-    """A single non-zero weight takes every draw, wherever it stands and however small it is."""
+    """A single non-zero weight gets every draw, at any position and for any size."""
     for place in {0, n // 3, n // 2, n - 1}:
         for weight in (5e-324, 2.0**-1022, 0.1, 1.7e308):
             w = np.zeros(n)
@@ -134,7 +134,7 @@ def test_batches_of_any_size_give_the_same_draws():
 
 
 def test_counted_visits_grow_as_log_n():
-    """A draw looks at one group per level and an update recomputes one node per level: ⌈log₁₆ n⌉ of them."""
+    """A draw reads one group per level and an update recomputes one node per level: ⌈log₁₆ n⌉ levels."""
     draws, singles = [], []
     for exponent in range(1, 6):
         n = 16**exponent

@@ -1,4 +1,4 @@
-"""The implicit matrix of the experiments gives exactly the sample access of the matrix it stands for."""
+"""The implicit matrix of the experiments has exactly the sample access of the matrix it represents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's program as mypy sees it: public names have types, and names and options that do not exist are errors."""
+"""A user's program checked by mypy: public names have types, and unknown names and options are errors."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def numbered(lines: str, first: int) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory) -> dict[int, list[str]]:
-    """What mypy says about each line of a program with all of the above."""
+    """The messages of mypy for each line of a program with all of the above."""
     folder = tmp_path_factory.mktemp("typing")
     revealed = [f"reveal_type({code})" for code, _ in cases(REVEALED)]
     lines = [*HEAD, *revealed, *(code for code, _ in cases(WRONG))]

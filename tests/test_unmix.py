@@ -1,4 +1,4 @@
-"""Unmixing: smoothed SPA against its naive twin, scenes with dark, odd, empty pixels and dead bands, every format."""
+"""Unmixing: smoothed SPA against its naive twin; scenes with dark, outlier and empty pixels and dead bands; formats."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_finds_materials_and_abundances(scene):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_noisy_mixtures_are_distinguished_from_materials_that_vary(seed):
-    """Where all pixels can tell, they do; where each material has spectra of its own, groups of pixels are kept to."""
+    """All pixels are used if they are mixtures; groups of pixels are used if each material has varying spectra."""
     made, rng = fa.datasets.hyperspectral(60, 60, 80, 4, snr=30.0, pure=1, rng=seed), np.random.default_rng(seed)
     auto, groups = fa.apps.unmix(made.cube, 4), fa.apps.unmix(made.cube, 4, method="groups")
     assert (auto.method, groups.method) == ("vertices", "groups")
@@ -488,7 +488,7 @@ def test_header_fields_are_used_and_written(tmp_path, scene):
 
 
 def test_damaged_mat_files_are_refused(tmp_path, scene):
-    """SciPy's reader may crash on such files; ours names the file."""
+    """SciPy's reader may crash on such files; ours raises an error with the name of the file."""
     scipy.io.savemat(tmp_path / "x.mat", {"cube": scene.cube[:6, :7]}, do_compression=False)
     whole = (tmp_path / "x.mat").read_bytes()
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""What real scenes have: spikes, noisy bands, rare materials, no pure pixels; each part against a naive twin."""
+"""Disturbances of real scenes: spikes, noisy bands, rare materials, no pure pixels; each part against a naive twin."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_rare_material_takes_the_place_of_a_group(seed):
 
 
 def test_the_pixels_choose_between_scaled_and_raw_geometry(scene):
-    """Shade makes raw pixels short, noise of dark pixels makes scaled ones long: whichever explains more is taken."""
+    """Shade shortens raw pixels, and noise lengthens scaled dark pixels: the geometry that explains more is used."""
     rng = np.random.default_rng(0)
     for light in (np.ones(2000), rng.uniform(0.05, 1, 2000)):
         X = np.maximum(scene.A * light[:, None], 0)

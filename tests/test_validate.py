@@ -1,4 +1,4 @@
-"""Checks at the door: what is accepted, what it becomes, and what the refusal says."""
+"""Validation of input: accepted values, their conversion, and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VectorSampler: exact sums, exact draws, clear refusals."""
+"""VectorSampler: exact sums, exact draws, clear errors."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_draws_follow_the_squares_after_updates(kind):
 
 
 def test_the_test_of_draws_can_fail():
-    """The same test refuses draws that are off by 5 % on half of the entries."""
+    """The same test rejects draws that are off by 5 % on half of the entries."""
     x = np.ones(100)
     wrong = np.where(np.arange(100) < 50, 1.05, 0.95) / 100
     with pytest.raises(AssertionError):

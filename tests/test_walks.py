@@ -1,4 +1,4 @@
-"""Walks over all calls, checked in exact arithmetic; ``benchmarks/walks.py`` takes many more."""
+"""Random sequences of calls, checked in exact arithmetic; ``benchmarks/walks.py`` runs many more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The write log: what has changed since a cursor, for any number of followers."""
+"""The write log: changes since a cursor, for any number of readers."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_only_the_last_operation_is_withdrawn(monkeypatch):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_writer_with_concurrent_readers_is_refused(sparse):
-    """Instead of changing arrays that kernels in other threads are reading."""
+    """It would change arrays that kernels in other threads are reading."""
     rng = np.random.default_rng(0)
     A = rng.random((300, 30))
     S = fa.SampleMatrix(sp.csr_array(A) if sparse else A)

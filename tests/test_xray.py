@@ -77,7 +77,7 @@ def test_two_passes_per_anchor():
 
 
 def test_a_large_sparse_matrix_stays_sparse():
-    """20,000 × 50,000 in 40,000 non-zeros: its residual would take 8 GB."""
+    """20,000 × 50,000 with 40,000 non-zeros: a dense residual would take 8 GB."""
     A = sp.random_array((20_000, 50_000), density=4e-5, rng=np.random.default_rng(10), format="csr")
     assert len(set(fa.XRAY().seek(A, 4).indices)) == 4
 

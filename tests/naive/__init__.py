@@ -1,1 +1,1 @@
-"""Obvious twins: the slow, plain form of everything fast in the library. Tests compare the two."""
+"""Naive implementations ("twins") of everything fast in the library. Tests compare the two."""

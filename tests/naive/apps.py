@@ -1,4 +1,4 @@
-"""Obvious twins of the applications: the whole co-occurrence, and smoothed SPA by trying every group."""
+"""Naive implementations of the applications: dense co-occurrence, and smoothed SPA by trying every group."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cooccurrence(counts):
 
 
 def smoothed_projection(points, k, count):
-    """k groups, each the one of all groups of ``count`` points whose mean is farthest from the span of those before."""
+    """k groups of ``count`` points; each has the mean farthest from the span of the earlier means, among all groups."""
     residuals = points.copy()
     groups = []
     for _ in range(k):
@@ -44,7 +44,7 @@ def divergence(q, p):
 
 
 def posterior(counts, topics, share, mixture):
-    """Log-likelihood of a document's words and the prior of one token shared out like ``share``."""
+    """Log-likelihood of a document's words, plus the prior: one token distributed like ``share``."""
     at = counts > 0
     return float(np.sum(counts[at] * np.log((mixture @ topics)[at])) + np.sum(share * np.log(mixture)))
 

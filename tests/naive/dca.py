@@ -16,7 +16,7 @@ def line_votes(A, directions):
 
 
 def plane_votes(A, plane, steps=20_000):
-    """Ends of many lines through one plane, evenly turned: the integral that an exterior angle is."""
+    """Votes of many evenly rotated lines in one plane, which approximate the exterior angles."""
     angles = (np.arange(steps) + 0.5) * np.pi / steps
     P = A @ plane
     values = P @ np.stack([np.cos(angles), np.sin(angles)])
@@ -36,7 +36,7 @@ def choose(points, votes, k):
 
 
 def squared_distance(point, others):
-    """To the hull of others; a heavy extra equation makes the weights sum to one."""
+    """Squared distance to the hull of others; a heavily weighted equation makes the weights sum to one."""
     heavy = 1e4
     system = np.vstack([others.T, np.full(len(others), heavy)])
     weights, _ = nnls(system, np.append(point, heavy))

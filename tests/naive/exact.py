@@ -1,4 +1,4 @@
-"""SPA in exact arithmetic: fractions all the way, no square root, no rounding."""
+"""SPA in exact arithmetic: fractions, no square root, no rounding."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def choose(values: list[Fraction], norms: list[Fraction]) -> int:
 
 
 def spa(A: np.ndarray, k: int) -> list[int]:
-    """The first k anchors; fewer where nothing at all is left."""
+    """The first k anchors; fewer if every residual is zero."""
     return spa_of(fractions(A), k)
 
 
 def spa_of(rest: list[list[Fraction]], k: int) -> list[int]:
-    """The same of rows given as fractions."""
+    """The same, for rows given as fractions."""
     norms = [dot(row, row) for row in rest]
     chosen: list[int] = []
     while len(chosen) < k:
@@ -54,7 +54,7 @@ def shortfalls(A: np.ndarray, chosen: list[int]) -> list[float]:
 
 
 def shortfalls_of(rest: list[list[Fraction]], chosen: list[int]) -> list[float]:
-    """The same of rows given as fractions."""
+    """The same, for rows given as fractions."""
     result = []
     for i in chosen:
         values = [dot(row, row) for row in rest]

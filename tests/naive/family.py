@@ -1,4 +1,4 @@
-"""The rest of the family, obvious and slow: whole matrices, textbook formulas."""
+"""Naive CUR, linear systems, QDCA, recommendation, FGNSR and NMF: dense matrices, textbook formulas."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sampled_regression(A, b, V, rows, draws):
 
 
 def cur_core(A, rows, columns, k, core):
-    """The core of C·U·R, entry by entry as the formulas say."""
+    """The core of C·U·R by its formula, entry by entry."""
     C, R = A[:, columns], A[rows]
     if core == "sampled":
         Dr = np.diag([1 / np.linalg.norm(A[i]) for i in rows])

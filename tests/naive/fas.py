@@ -1,4 +1,4 @@
-"""What FAS bounds, computed outright; and matrices made to be awkward for it."""
+"""The quantities that FAS bounds, computed directly; and matrices that are difficult for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def dense(A: Any) -> np.ndarray:
 
 
 def separable(rng: np.random.Generator, m: int, n: int, k: int, alpha: float = 1.0) -> np.ndarray:
-    """Mixtures of k points, each of them there once."""
+    """Mixtures of k points; each point occurs once."""
     F = rng.dirichlet(np.full(k, alpha), m)
     F[rng.choice(m, k, replace=False)] = np.eye(k)
     return F @ rng.random((k, n))
@@ -49,12 +49,12 @@ def zero_rows(rng, A):
 
 
 def near_ties(rng, A):
-    """Every row again, ten times, with norms that differ by 1e-7."""
+    """Ten copies of every row, with norms that differ by 1e-7."""
     return np.vstack([A] + [A * (1 + 1e-7 * rng.standard_normal((len(A), 1))) for _ in range(10)])
 
 
 def band_ties(rng, A):
-    """Copies whose squared norms lie at the very edge of the band within which SPA calls rows tied."""
+    """Copies whose squared norms lie at the edge of the band within which SPA treats rows as tied."""
     edges = 1e-6 * (1 + rng.choice([0, 1e-9, -1e-9, 1e-4, -1e-4, 1e-2, -1e-2], 3))
     return np.vstack([A] + [A * np.sqrt(1 - edge) for edge in edges])
 
@@ -77,7 +77,7 @@ def ill_conditioned(rng, A):
 
 
 def last_row_only(rng, A):
-    """One row repeated, and the other directions in the last two: what any pilot misses."""
+    """One row repeated, and other directions only in the last two rows, which any pilot misses."""
     A = np.zeros_like(A)
     A[:, 0] = 1
     A[-1, 1:] = 5 * rng.random(A.shape[1] - 1)

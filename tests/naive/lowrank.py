@@ -1,4 +1,4 @@
-"""Theorem 1, Lemma 7 and Algorithm 2 on dense arrays, formed whole."""
+"""Theorem 1, Lemma 7 and Algorithm 2 on dense arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def total_variation(p: np.ndarray, q: np.ndarray) -> float:
 
 
 def fkv_vectors(A: np.ndarray, rows: np.ndarray, columns: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """V̂ (n × k, whole) and σ from the rows and columns drawn, straight from the definition."""
+    """V̂ (n × k) and σ from the rows and columns drawn, by the definition."""
     n = A.shape[1]
     total = (A**2).sum()
     S = np.zeros((len(rows), n))
@@ -42,7 +42,7 @@ def alpha(V: np.ndarray) -> float:
 
 
 def algorithm_2(U: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> tuple[int, int]:
-    """One draw from D_{Uy} by Algorithm 2 with its squares put right, and the trials it took."""
+    """One draw from D_{Uy} by Algorithm 2 with the missing squares added, and the number of trials."""
     k = U.shape[1]
     trials = 0
     while True:
@@ -55,7 +55,7 @@ def algorithm_2(U: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> tuple
 
 
 def successive_projections(A: np.ndarray, k: int) -> list[int]:
-    """SPA with the residual formed anew by least squares at every step."""
+    """SPA with the residual computed by least squares at every step."""
     chosen: list[int] = []
     for _ in range(k):
         if chosen:

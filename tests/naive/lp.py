@@ -1,4 +1,4 @@
-"""The linear programs written out entry by entry, for a handful of rows."""
+"""The linear programs written out entry by entry, for a few rows."""
 
 from __future__ import annotations
 

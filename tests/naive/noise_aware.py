@@ -1,4 +1,4 @@
-"""Obvious twins of the noise-aware selection."""
+"""Naive implementations of the noise-aware selection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal, norm
 
 
 def naive_spa(points, k):
-    """Farthest row from the span of those taken, by a fresh least squares each time."""
+    """The row farthest from the span of those selected, by least squares at every step."""
     chosen = []
     for _ in range(k):
         if chosen:
@@ -30,7 +30,7 @@ def naive_pseudo_points(points, count, precision):
 
 
 def naive_extremes(values, directions, depth):
-    """The rows at both ends of the same directions, by sorting everything."""
+    """The rows at both ends of the same directions, by sorting all rows."""
     m, d = values.shape
     rng = np.random.default_rng(0)
     ranks = [r for r in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64) if r < d] + [d]
@@ -46,7 +46,7 @@ def naive_extremes(values, directions, depth):
 
 
 def naive_log_likelihood(points, noise, vertices, rows, parts, widths):
-    """Of each point in a simplex with noise, all in double precision, one point and one anchor at a time."""
+    """Log-likelihood of each point in a simplex with noise, in double precision, one point and one anchor at a time."""
     k, d = vertices.shape
     A = np.linalg.inv(np.column_stack([np.ones(k), vertices]))
     spread = 4 * np.atleast_2d(np.cov(points.T))

@@ -1,4 +1,4 @@
-"""The sample model with a dense array and ``Generator.choice``: every sum is taken anew."""
+"""The sample model with a dense array and ``Generator.choice``; every sum is recomputed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The solvers as their papers state them: dense, with the residual matrix in full and every sum taken anew."""
+"""The solvers as their papers state them: dense, with the full residual matrix, and every sum recomputed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def preconditioned_spa(A: np.ndarray, k: int) -> list[int]:
 
 
 def project_on_hull(anchors: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """Coefficients h ≥ 0, Σh ≤ 1 of the nearest point, trying every support: exponential and beyond doubt."""
+    """Coefficients h ≥ 0, Σh ≤ 1 of the nearest point, by trying every support (exponential time)."""
     r = len(anchors)
     points = np.vstack([anchors, np.zeros(anchors.shape[1])])
     best, answer = np.inf, np.zeros(r + 1)
@@ -78,7 +78,7 @@ def xray(A: np.ndarray, k: int, selection: str = "max") -> list[int]:
 
 
 def separable(rng: np.random.Generator, m: int, n: int, k: int, *, noise: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """H·W + noise with the anchors in random places, never negative; returns the matrix and where the anchors are."""
+    """H·W + noise, non-negative, with the anchors at random rows; returns the matrix and the anchors."""
     W = rng.random((k, n)) + 0.1
     H = np.vstack([np.eye(k), rng.dirichlet(np.full(k, 0.7), m - k)])
     order = rng.permutation(m)

@@ -11,7 +11,7 @@ def holding(starts, values):
 
 
 def choose(weights, r):
-    """The first block whose running sum exceeds ``r`` times the total, of those with some weight."""
+    """The first block of non-zero weight whose running sum exceeds ``r`` times the total."""
     sums = np.cumsum(weights)
     for b, weight in enumerate(weights):
         if weight > 0 and sums[b] > r * sums[-1]:
@@ -20,7 +20,7 @@ def choose(weights, r):
 
 
 def sorted_places(which, blocks):
-    """Places by block, and where each block begins among them."""
+    """Positions sorted by block, and where each block begins among them."""
     places = [[k for k, w in enumerate(which) if w == b] for b in range(blocks)]
     bounds = [0]
     for some in places:

@@ -1,4 +1,4 @@
-"""The sample model of a vector, obviously: every sum is taken anew, and exactly."""
+"""The sample model of a vector; every sum is recomputed exactly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NaiveVector:
         return np.array([x * x / total for x in self.entries])
 
     def draw(self, u: float) -> int:
-        """The first entry whose cumulative sum of squares is above u·‖x‖²."""
+        """The first entry whose cumulative sum of squares exceeds u·‖x‖²."""
         target = u * math.fsum(x * x for x in self.entries)
         for i in range(len(self.entries)):
             if math.fsum(x * x for x in self.entries[: i + 1]) > target:
