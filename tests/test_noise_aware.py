@@ -234,14 +234,22 @@ def test_copies_of_anchors_keep_full_weight_and_outliers_do_not() -> None:
 
 
 def test_few_rows_of_a_new_kind_need_no_new_directions() -> None:
-    X, _, rng = mixed(17)
+    X, H, rng = mixed(17)
+    X = np.maximum(X + 0.3 * H.mean() * rng.standard_normal(X.shape), 0)
     summary = summarise(open_matrix(X), 16)
     frame, kind = summary.coordinates.frame, rng.dirichlet(np.ones(X.shape[1]))
     whole = float(np.sum(frame.beyond(kind[None]) ** 2))
     enough = float(np.mean(summary.coordinates.values[:, -1].astype(float) ** 2)) * len(X)  # over all rows
     row = frame.centre + np.sqrt(enough / 20 / whole) * (kind - frame.centre)  # of which twenty are as much
-    assert not summary.misses(np.tile(row, (10, 1)))
-    assert summary.misses(np.tile(row, (40, 1)))
+    few, many = (
+        summary.missed_directions(len(X) + np.arange(m), lambda some: np.tile(row, (len(some), 1))) for m in (12, 42)
+    )
+    assert few.shape == (X.shape[1], 0)
+    assert many.shape == (X.shape[1], 1)
+    rest = frame.beyond(row[None])[0]
+    assert abs(many[:, 0] @ rest) > 0.999 * np.linalg.norm(rest)
+    outliers = np.eye(2, X.shape[1], 5)  # far, but only two
+    assert summary.missed_directions(np.array([0, 1, 2]), lambda some: np.vstack([outliers, X[2]])[some]).size == 0
 
 
 def test_extreme_rows_reach_farthest() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +19,9 @@ from .stability import Stability, no_noise, stability
 
 __all__ = ["Evidence", "Summary", "summarise"]
 
-_KIND_ROWS = 256  # rows of a new kind that are examined
+_KIND_ROWS, _KIND_ENTRIES = 256, 1 << 22  # rows of a new kind that are examined, entries that are read at a time
+_KIND_DIRECTIONS = 8  # directions added at a time
+_ROUNDING = 1e-13  # variance along a direction that is rounding, relative to the first
 
 _Array = NDArray[np.float64]
 
@@ -123,15 +126,53 @@ class Summary:
             self.changed + len(changed),
         )
 
-    def misses(self, values: Any) -> bool:
-        """Whether those rows would add a direction if the coordinates were computed again.
+    def missed_directions(self, rows: NDArray[np.intp], read: Callable[[NDArray[np.intp]], Any]) -> _Array:
+        """Directions that those rows would add if the coordinates were computed again, n × r.
 
-        They would if their variance along it, averaged over all rows, exceeds the variance along the last direction.
+        They are the principal directions of the residuals whose variance, averaged over all rows, exceeds the variance
+        along the last direction. The two largest residuals do not count: a kind has at least three rows. Reads at most
+        a few hundred of the rows.
         """
-        rest = self.coordinates.frame.beyond(values[:: -(-values.shape[0] // _KIND_ROWS)])
-        gained = np.linalg.norm(rest, 2) ** 2 * (values.shape[0] / len(rest)) / max(1, self.total)
-        last = self.coordinates.values[self.sample, -1].astype(np.float64)
-        return bool(gained > np.mean(last**2))
+        frame = self.coordinates.frame
+        most = max(16, min(_KIND_ROWS, _KIND_ENTRIES // len(frame.centre)))
+        rest = frame.beyond(read(rows[:: -(-len(rows) // most)]))
+        rest -= (rest @ frame.directions) @ frame.directions.T  # again, for orthogonality to rounding
+        squares, turned = np.linalg.eigh(rest @ rest.T)
+        squares, turned = squares[::-1][:_KIND_DIRECTIONS], turned[:, ::-1][:, :_KIND_DIRECTIONS]
+        shared = np.sort(turned**2, axis=0)[:-2].sum(axis=0) * np.maximum(squares, 0.0)
+        gained = shared * (len(rows) / len(rest)) / max(1, self.total)
+        known = self._variances(rows)
+        found = gained > max(known[-1], _ROUNDING * known[0])
+        return np.asarray(rest.T @ (turned[:, found] / np.sqrt(squares[found])))
+
+    def with_directions(self, new: _Array, rows: NDArray[np.intp], read: Callable[[NDArray[np.intp]], Any]) -> Summary:
+        """The summary with new directions for those of its rows, in place of the last ones.
+
+        The directions are the principal ones of the space of old and new directions: variances of the other rows along
+        the old directions, plus the second moments of those rows. Reads all rows of the summary.
+        """
+        at, frame = self.coordinates, self.coordinates.frame
+        n, d = frame.directions.shape
+        step, only_new = max(256, _KIND_ENTRIES // n), replace(frame, directions=new)
+        starts = range(0, len(self.rows), step)
+        along = [block_coordinates(0, read(self.rows[i : i + step]), only_new)[0] for i in starts]
+        values = np.hstack([at.values, np.concatenate(along)]).astype(np.float64)
+        left = at.left - np.einsum("ij,ij->i", values[:, d:], values[:, d:])
+        special = values[np.isin(self.rows, rows)]
+        known = np.minimum.accumulate(self._variances(rows))  # keeps the order of the old directions
+        second = np.diag(np.append(known, np.full(new.shape[1], known[-1]))) + special.T @ special / max(1, self.total)
+        turn = np.linalg.eigh(second)[1][:, ::-1]
+        values = values @ turn
+        left += np.einsum("ij,ij->i", values[:, d:], values[:, d:])
+        directions = np.hstack([frame.directions, new]) @ turn[:, :d]
+        frame = replace(frame, directions=directions, rank=min(d, frame.rank + new.shape[1]))
+        at = Coordinates(frame, values[:, :d].astype(np.float32), np.maximum(left, 0.0), at.sums)
+        return replace(self, coordinates=at, answers={})
+
+    def _variances(self, without: NDArray[np.intp]) -> _Array:
+        """Variance along each direction of the sampled rows, without some rows of the matrix."""
+        sample = self.sample[~np.isin(self.rows[self.sample], without)]
+        return np.asarray(np.mean(self.coordinates.values[sample].astype(np.float64) ** 2, axis=0))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays to store in a file."""
