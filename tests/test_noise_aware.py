@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import dask.array as da
 import numpy as np
@@ -14,12 +15,20 @@ from scipy.optimize import linear_sum_assignment
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, RankError
 from fastanchors.greedy import extremes
-from fastanchors.greedy.anchoring import ALL, _directions_shown, find_anchors, working_rows
-from fastanchors.greedy.coordinates import Coordinates, _has_neighbours, _leverage, coordinates
+from fastanchors.greedy.anchoring import ALL, _directions_shown, find_anchors, spread_of_noise, working_rows
+from fastanchors.greedy.coordinates import (
+    Coordinates,
+    _has_neighbours,
+    _leverage,
+    block_coordinates,
+    coordinates,
+    pilot_frame,
+)
 from fastanchors.greedy.extremes import Extremes, extreme_rows, towards
 from fastanchors.greedy.how_many import how_many
 from fastanchors.greedy.likelihood import WIDTHS, Proportions, SimplexLikelihood
 from fastanchors.greedy.noise import Noise, clipped_noise, estimate_noise, without_clipping
+from fastanchors.greedy.notable import notable_rows
 from fastanchors.greedy.refine import refine
 from fastanchors.greedy.selection import (
     _farthest_by_bounds,
@@ -263,7 +272,8 @@ def test_extremes_of_parts_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatc
     rng = np.random.default_rng(4)
     values = np.round(rng.standard_normal((9000, 4)), 1).astype(np.float32)
     noise, directions = rng.random(9000), towards(values, 20)
-    reach = directions @ values.T - noise.astype(np.float32)
+    along = directions @ values.T
+    reach = np.concatenate([along, -along]) - noise.astype(np.float32)
     expected = {int(row) for each in reach for row in np.argsort(-each, kind="stable")[:3]}
     for waiting in (extremes._WAITING, 50):
         monkeypatch.setattr(extremes, "_WAITING", waiting)
@@ -312,6 +322,37 @@ def test_every_rule_finds_the_corners_of_a_clean_simplex(rule: str) -> None:
 def test_unknown_rule() -> None:
     with pytest.raises(InvalidInputError, match="selection"):
         find_anchors(kept(counted(0)[0]), 5, "best")
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "uint8", "clean", "counts", "sizes", "store", "l1 store"])
+def test_notable_rows_are_those_of_double_precision(kind: str, tmp_path: Path) -> None:
+    """Projecting in single precision first does not change which rows are extreme, nor their coordinates."""
+    X, _, rng = mixed(9, rows=20_000, columns=40)
+    if kind != "clean":
+        X = np.maximum(X + 0.03 * X.mean() * rng.standard_normal(X.shape), 0)
+    if kind == "counts":
+        X = rng.poisson(100 * X / X.mean()) + 0.0
+    if kind == "sizes":  # sums beyond single precision, and zero rows
+        X *= 10.0 ** rng.uniform(-150, 150, (len(X), 1))
+        X[::9] = 0
+    if kind == "uint8":
+        X = np.round(250 * X / X.max())
+    matrix = open_matrix(
+        X.astype(kind if kind in ("float64", "uint8") else "float64" if kind == "sizes" else "float32")
+    )
+    if "store" in kind:
+        matrix = fa.build(matrix.data, tmp_path / "s", normalize="l1" if "l1" in kind else None, sidecars=())
+    frame, pilot = pilot_frame(matrix, 16)
+    found = notable_rows(matrix, frame, pilot)
+    values, left, sums = block_coordinates(0, matrix.rows(np.arange(len(X))), frame)
+    full = np.flatnonzero(sums > 0)
+    extremes = Extremes(found.extremes.directions)
+    extremes.look(values[full], spread_of_noise(frame, left[full]), full)
+    np.testing.assert_array_equal(found.extremes.rows(), extremes.rows())
+    assert found.filled == len(full)
+    for mine, all_of_them in zip(found.kept, (values, left, sums)):
+        np.testing.assert_array_equal(mine, all_of_them[found.rows])
+    assert set(found.rows) == set(extremes.rows()) | set(found.sample())
 
 
 # --- refinement -------------------------------------------------------------------------------------------------------

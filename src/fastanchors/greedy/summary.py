@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._parallel import one_blas_thread
-from ..matrix import RowMatrix, Rows
-from .anchoring import ALL, SAMPLE, Found, WorkingRows, copies, find_anchors, spread_of_noise
+from ..matrix import RowMatrix
+from .anchoring import ALL, Found, WorkingRows, copies, find_anchors
 from .coordinates import DIRECTIONS, PILOT_ENTRIES, Coordinates, Frame, block_coordinates, pilot_frame
-from .extremes import Extremes, towards
 from .noise import Noise, estimate_noise
+from .notable import filled_rows, notable_rows
 from .stability import Stability, no_noise, stability
 
 __all__ = ["Evidence", "Summary", "summarise"]
@@ -254,79 +254,11 @@ def summarise(matrix: RowMatrix, directions: int = DIRECTIONS, *, pilot_entries:
     frame, pilot = pilot_frame(matrix, directions, pilot_entries=pilot_entries)
     m = matrix.shape[0]
     if m > ALL:
-        notable = _notable_rows(matrix, frame, pilot)
+        notable = notable_rows(matrix, frame, pilot)
         if notable.filled > ALL:
             places = [np.searchsorted(notable.rows, some) for some in (notable.extremes.rows(), notable.sample())]
             return Summary(notable.rows, notable.coordinates(frame), places[0], places[1], notable.filled, m)
-    parts = matrix.map_blocks(_filled_rows, frame)
+    parts = matrix.map_blocks(filled_rows, frame)
     rows, values, left, sums = (np.concatenate([part[i] for part in parts]) for i in range(4))
     every = np.arange(len(rows))
     return Summary(rows, Coordinates(frame, values, left, sums), every, every, len(rows), m)
-
-
-def _filled_rows(start: int, block: Rows, frame: Frame) -> tuple[NDArray[Any], ...]:
-    """The nonzero rows of a block, and their coordinates."""
-    values, left, sums = block_coordinates(start, block, frame)
-    full = np.flatnonzero(sums > 0)
-    return start + full, values[full], left[full], sums[full]
-
-
-class _Notable:
-    """Extreme and sampled rows of a part of a matrix, and their coordinates."""
-
-    def __init__(self, extremes: Extremes, drawn: NDArray[np.int64], parts: list[tuple[Any, ...]]) -> None:
-        self.extremes, self.drawn = extremes, drawn
-        rows = np.concatenate([part[0] for part in parts])
-        keep = np.isin(rows, np.union1d(extremes.rows(), drawn))
-        self.rows = rows[keep]
-        self.kept = [np.concatenate([part[i] for part in parts])[keep] for i in (1, 2, 3)]
-        self.filled = sum(part[4] for part in parts)
-
-    def coordinates(self, frame: Frame) -> Coordinates:
-        return Coordinates(frame, *self.kept)
-
-    def sample(self) -> NDArray[np.int64]:
-        """The sampled rows that are not zero."""
-        return np.intersect1d(self.drawn, self.rows)
-
-
-def _notable_rows(matrix: RowMatrix, frame: Frame, pilot: Rows) -> _Notable:
-    some = pilot[:: max(1, pilot.shape[0] // 4096)]
-    values, left, sums = block_coordinates(0, some, frame)
-    full = sums > 0
-    extremes = Extremes(towards(values[full]))
-    extremes.look(values[full], spread_of_noise(frame, left[full]), np.flatnonzero(full))
-    extremes.rows()
-    # The rows of the matrix include those of the pilot, so they reach at least as far, up to rounding.
-    floor = extremes.floor - 1e-4 * np.abs(extremes.floor)
-    m = matrix.shape[0]
-    drawn = np.random.default_rng(0).choice(m, min(m, int(SAMPLE / full.mean())), replace=False)
-    found = matrix.map_parts(_look, frame, extremes.directions, floor, np.sort(drawn))
-    first = found[0]
-    for other in found[1:]:
-        first.extremes.merge(other.extremes)
-    return _Notable(first.extremes, first.drawn, [(each.rows, *each.kept, each.filled) for each in found])
-
-
-def _look(
-    part: RowMatrix,
-    first: int,
-    frame: Frame,
-    directions: NDArray[np.float32],
-    floor: NDArray[np.float32],
-    drawn: NDArray[np.int64],
-) -> _Notable:
-    """The notable rows of one part, whose first row is row ``first`` of the matrix."""
-    extremes = Extremes(directions)
-    extremes.floor = floor
-
-    def look(start: int, block: Rows) -> tuple[Any, ...]:
-        rows, values, left, sums = _filled_rows(first + start, block, frame)
-        noted = extremes.look(values, spread_of_noise(frame, left), rows)
-        here = slice(*np.searchsorted(drawn, [first + start, first + start + block.shape[0]]))
-        noted[np.isin(rows, drawn[here], assume_unique=True)] = True
-        at = np.flatnonzero(noted)
-        return rows[at], values[at], left[at], sums[at], len(rows)
-
-    step = max(1, part.default_block_rows() // 4)  # the results of a block stay in the cache
-    return _Notable(extremes, drawn, part.map_blocks(look, block_rows=step))
