@@ -50,7 +50,7 @@ def test_angle_is_exact_when_small_and_ignores_scale():
         y = 7.0 * np.array([[np.cos(angle), np.sin(angle)]])
         assert metrics.spectral_angles(x, y)[0, 0] == pytest.approx(angle, rel=1e-6)
     assert metrics.spectral_angles(x, [[0.0, 0.0]])[0, 0] == pytest.approx(np.pi / 2)
-    match = metrics.matched_spectral_angle(np.eye(3), np.eye(3)[[2, 0]])  # one true spectrum stays alone
+    match = metrics.matched_spectral_angle(np.eye(3), np.eye(3)[[2, 0]])  # one true spectrum stays unmatched
     assert match.mean == 0.0
     assert match.true.tolist() == [0, 2]
     with pytest.raises(InvalidInputError, match="differ in length"):
@@ -90,7 +90,7 @@ def test_sampled_error_covers_the_truth(kind):
         metrics.reconstruction_error(A, data.components, data.weights, rows=100, rng=seed) for seed in range(200)
     ]
     covered = sum(error.low <= truth <= error.high for error in sampled)
-    # 190 of 200 expected; below 175 has probability under 1e-4 if the interval is honest
+    # 190 of 200 expected; below 175 has probability under 1e-4 if the interval is correct
     assert covered >= 175
     assert all(error.low < error.high for error in sampled)
     squares = np.mean([error.relative**2 for error in sampled])

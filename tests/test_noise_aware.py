@@ -249,7 +249,7 @@ def test_few_rows_of_a_new_kind_need_no_new_directions() -> None:
     frame, kind = summary.coordinates.frame, rng.dirichlet(np.ones(X.shape[1]))
     whole = float(np.sum(frame.beyond(kind[None]) ** 2))
     enough = float(np.mean(summary.coordinates.values[:, -1].astype(float) ** 2)) * len(X)  # over all rows
-    row = frame.centre + np.sqrt(enough / 20 / whole) * (kind - frame.centre)  # of which twenty are as much
+    row = frame.centre + np.sqrt(enough / 20 / whole) * (kind - frame.centre)  # twenty of these have that much energy
     few, many = (
         summary.missed_directions(len(X) + np.arange(m), lambda some: np.tile(row, (len(some), 1))) for m in (12, 42)
     )
@@ -369,7 +369,7 @@ def test_likelihood_is_that_of_its_naive_twin() -> None:
     points, noise, corners = cloud(5)
     model = SimplexLikelihood(points, noise)
     found = model.proportions(corners, Proportions.first(4), 3)
-    for vertices in (corners, 0.7 * corners):  # the second leaves points far outside
+    for vertices in (corners, 0.7 * corners):  # with the second, points are far outside
         expected = naive_log_likelihood(points, noise, vertices, found.rows, found.parts, WIDTHS)
         np.testing.assert_allclose(model.of_points(vertices, found), expected, atol=1e-3)
 
@@ -427,7 +427,7 @@ def test_too_few_rows_are_not_refined() -> None:
     assert "too few" in refined.reason
 
 
-# --- the answer -------------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
 def test_no_noise_is_left_to_spa() -> None:
@@ -493,7 +493,7 @@ def test_clipping_is_recognised_and_undone() -> None:
     assert clipped_noise(means, 0.9, variance) == 0
 
 
-# --- how many, and how sure -------------------------------------------------------------------------------------------
+# --- number of anchors and stability ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [lambda s: mixed(s)[:2], lambda s: counted(s), lambda s: blurred(s, 1.0)])
