@@ -13,7 +13,8 @@ from fastanchors.fas import bounds as fas_bounds
 from fastanchors.fas import seek as fas_seek
 from fastanchors.fas.bounds import Sketch, Thresholds, row_space
 from fastanchors.fas.coreset import Coreset, decide, residual_bounds
-from fastanchors.fas.index import build_index, extend_index
+from fastanchors.fas.index import build_index
+from fastanchors.fas.lazy_index import extend_index
 from fastanchors.greedy.reader import Reader
 from fastanchors.greedy.successive import successive_projection
 from fastanchors.matrix import open_matrix

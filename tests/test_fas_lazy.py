@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import fastanchors as fa
 from fastanchors.fas import seek as fas_seek
 from fastanchors.fas import sidecar as fas_sidecar
-from fastanchors.fas.index import lazy_index
+from fastanchors.fas.lazy_index import lazy_index
 from fastanchors.greedy import reader
 from fastanchors.greedy.reader import Reader
 from fastanchors.greedy.successive import successive_projection

@@ -10,6 +10,7 @@ import fastanchors as fa
 import naive.metrics as naive
 from fastanchors import datasets, metrics
 from fastanchors.errors import InvalidInputError
+from fastanchors.metrics import _reconstruction
 from naive.sampling import NaiveSampleMatrix
 
 
@@ -27,7 +28,7 @@ def test_recovery_counts_each_anchor_once():
 
 @pytest.mark.parametrize("sparse", [None, 0.2])
 def test_anchor_labels_find_the_copies(sparse, monkeypatch):
-    monkeypatch.setattr(metrics, "_CHUNK_ENTRIES", 300)
+    monkeypatch.setattr(_reconstruction, "_CHUNK_ENTRIES", 300)
     data = datasets.separable(200, 30, 5, copies=3, sparse=sparse, rng=1)
     np.testing.assert_array_equal(metrics.anchor_labels(data.A, data.anchors), data.labels)
     near = datasets.separable(200, 30, 5, copies=3, noise=1e-3, sparse=sparse, rng=1)
@@ -72,7 +73,7 @@ def test_abundance_rmse():
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, sp.csc_array])
 def test_reconstruction_error_on_all_rows(kind, monkeypatch):
-    monkeypatch.setattr(metrics, "_CHUNK_ENTRIES", 100)
+    monkeypatch.setattr(_reconstruction, "_CHUNK_ENTRIES", 100)
     data = datasets.separable(80, 12, 4, noise=0.2, rng=2)
     error = metrics.reconstruction_error(kind(data.A), data.components, data.weights)
     expected = np.linalg.norm(data.A - data.weights @ data.components)
