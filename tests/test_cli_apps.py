@@ -268,6 +268,26 @@ def test_topics_auto_and_since_an_earlier_model(tmp_path, ldac):
     assert "new: none" in told.stdout
 
 
+def test_topics_of_a_store_that_has_grown_name_the_new_one_and_the_one_that_is_gone(tmp_path):
+    made = fa.datasets.topics(4000, 500, 5, length=60, anchor_words=5, rng=3)
+    last = np.asarray(made.weights)[:, 4]
+    words = tmp_path / "words.txt"
+    words.write_text("\n".join(made.vocabulary) + "\n")
+    sp.save_npz(tmp_path / "old.npz", sp.csr_array(made.A)[np.flatnonzero(last <= 0.05)])
+    sp.save_npz(tmp_path / "late.npz", sp.csr_array(made.A)[np.flatnonzero(last > 0.5)])
+    assert run("build", tmp_path / "old.npz", tmp_path / "s", "--column-names", words).exit_code == 0
+    before = json.loads(run("topics", tmp_path / "s", "-k", 4, "-o", tmp_path / "m.npz", "--json").stdout)
+    assert before["changes"] is None
+    assert run("append", tmp_path / "s", tmp_path / "late.npz").exit_code == 0
+    after = json.loads(run("topics", tmp_path / "s", "-k", 5, "--since", tmp_path / "m.npz", "--json").stdout)
+    assert (after["changes"]["new"], after["changes"]["gone"]) == ([4], [])
+    assert any(word.startswith("anchor4_") for word in after["topics"][4]["words"])
+    same = run("topics", tmp_path / "s", "--since", tmp_path / "m.npz")  # four topics again: one has to go
+    told = dict(line.split(": ", 1) for line in same.stdout.splitlines() if line.startswith(("new", "gone")))
+    assert len(told["new"].split(", ")) == 1
+    assert told["gone"] in [topic["anchor"] for topic in before["topics"]]
+
+
 def test_topics_of_a_store(tmp_path, ldac):
     assert run("build", ldac / "docs.ldac", tmp_path / "s", "--column-names", ldac / "words.txt").exit_code == 0
     answer = json.loads(run("topics", tmp_path / "s", "-k", 4, "--json").stdout)

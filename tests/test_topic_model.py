@@ -75,7 +75,7 @@ def test_auto_finds_the_true_number_and_has_its_curve(corpus):
 def test_texts_vectorisers_and_frames(texts, corpus):
     pd = pytest.importorskip("pandas")
     own = fa.TopicModel(4).fit(texts)
-    assert "anchor0" not in own.vocabulary_  # words keep the part after an underscore
+    assert "anchor0" not in own.vocabulary_  # words keep what follows an underscore
     assert own.transform(texts[:3]).shape == (3, 4)
     np.testing.assert_allclose(own.transform(pd.Series(texts[:3])), own.transform(texts[:3]))
     counted = fa.TopicModel(4, vectorizer=CountVectorizer(min_df=2)).fit(texts)
@@ -123,9 +123,7 @@ def test_sweeps_continue_while_held_out_documents_improve(corpus):
     H = sp.csr_array(corpus.A)
     model = fa.apps.topics(H[:600], 4)
     blurred = 0.5 * model.topics + 0.5 * model.share @ model.topics
-    assert (
-        best_sweeps(H[:600], lambda rest: (corpus.topics, np.full(4, 0.25))) <= 2
-    )  # the true topics need none, or few
+    assert best_sweeps(H[:600], lambda rest: (corpus.topics, np.full(4, 0.25))) <= 2  # the truth needs none, or hardly
     sweeps = best_sweeps(H[:600], lambda rest: (blurred, model.share))
     assert sweeps > 0
     better, share = refined(H[:600], blurred, model.share, sweeps)
@@ -316,7 +314,7 @@ def test_topics_of_a_store_are_those_of_its_counts(tmp_path, corpus):
 def test_a_fit_of_more_documents_continues_from_the_last(corpus):
     H = sp.csr_array(corpus.A)
     first = fa.apps.topics(H[:700], 4)
-    onward, fresh = fa.apps.topics(H, 4, start=first), fa.apps.topics(H, 4)
+    onward, fresh = fa.apps.topics(H, 4, since=first), fa.apps.topics(H, 4)
     changes = fa.apps.topic_changes(fresh, onward)
     assert len(changes.same) == 4
     assert max(changes.distances.values()) < 0.05
@@ -331,21 +329,75 @@ def test_anchors_stay_until_new_documents_are_unlike_the_old_ones():
     old, new = np.flatnonzero(~last), np.flatnonzero(last & (largest == 5))
     H = sp.csr_array(made.A)
     first = fa.apps.topics(H[old[:-100]], 5)
-    alike = fa.apps.topics(H[old], 5, start=first)
+    alike = fa.apps.topics(H[old], 5, since=first)
     assert alike.anchors.tolist() == first.anchors.tolist()
     assert len(fa.apps.topic_changes(first, alike).same) == 5
     np.testing.assert_allclose(alike.mixtures.sum(axis=1), 1)
     before = fa.apps.topics(H[old], 6)
-    grown = fa.apps.topics(H[np.concatenate([old, new[:100]])], 6, start=before)
+    grown = fa.apps.topics(H[np.concatenate([old, new[:100]])], 6, since=before)
     gaps = [np.abs(made.topics[5] - model.topics).sum(axis=1).min() / 2 for model in (before, grown)]
     assert gaps[0] > 0.5  # total variation: there was no such topic
     assert gaps[1] < 0.3
     assert fa.apps.topic_changes(before, grown).new
 
 
+@pytest.fixture(scope="module")
+def growing():
+    """Counts of 4,000 documents of six topics, those with the last topic kept for later, and where the first is."""
+    made = fa.datasets.topics(5000, 600, 6, length=60, anchor_words=5, rng=11)
+    weights = np.asarray(made.weights)
+    H = sp.csr_array(made.A)
+    old, late = H[np.flatnonzero(weights[:, 5] <= 0.05)], H[np.flatnonzero(weights[:, 5] > 0.5)]
+    first = weights[weights[:, 5] <= 0.05][:, 0] > 0.05
+    return made, old, late, np.flatnonzero(first)
+
+
+def nearest(model, law):
+    """The topic nearest to a true one, if its total variation is below 0.3."""
+    gaps = np.abs(model.topics - law).sum(axis=1) / 2
+    assert gaps.min() < 0.3
+    return int(gaps.argmin())
+
+
+def test_a_store_tells_of_a_topic_that_appears_and_one_that_vanishes(tmp_path, growing):
+    made, old, late, first = growing
+    with fa.build(old, tmp_path / "s", column_names=made.vocabulary) as store:
+        before = fa.apps.topics(store, 5)
+        assert before.changes is None
+        gone = nearest(before, made.topics[0])
+        store.append(late)
+        appeared = fa.apps.topics(store, 6, since=before)
+        part = old[first]
+        rows = np.repeat(first, np.diff(part.indptr))
+        store.update(rows, part.indices, np.zeros(rows.size))  # the documents of the first topic are emptied
+        model = fa.apps.topics(store, since=before)
+    assert (appeared.changes.new, appeared.changes.gone, appeared.changes.moved) == ((5,), (), ())
+    assert nearest(appeared, made.topics[5]) == 5
+    assert len(model.topics) == 5
+    assert (model.changes.new, model.changes.gone) == ((gone,), (gone,))  # the new topic takes the free place
+    assert nearest(model, made.topics[5]) == gone
+    assert {i for i, _ in (*model.changes.same, *model.changes.moved)} == set(range(5)) - {gone}
+    assert all(i == j for i, j in model.changes.distances)
+    assert f"new: {gone}; gone: {gone}; moved: none; 4 the same" in repr(model)
+    fresh = fa.apps.topics(late, 5).topics  # the words of the new topic, from its own documents
+    assert np.abs(fresh - model.topics[gone]).sum(axis=1).min() < 0.8
+
+
+def test_mixtures_are_kept_or_continued_as_the_topics_are(growing):
+    _, old, late, _ = growing
+    before = fa.apps.topics(old[:-200], 5)
+    after = fa.apps.topics(old, 5, since=before)
+    assert not after.changes.new
+    np.testing.assert_array_equal(after.mixtures[: len(before.mixtures)], before.mixtures)
+    grown = fa.apps.topics(sp.csr_array(sp.vstack([old, late])), 6, since=fa.apps.topics(old, 5))
+    fitted = fa.TopicModel(n_topics=6).fit(sp.csr_array(sp.vstack([old, late])))
+    fitted.components_, fitted.topics_ = grown.topics, grown
+    np.testing.assert_allclose(grown.mixtures, fitted.transform(sp.csr_array(sp.vstack([old, late]))), atol=0.2)
+
+
 def test_changes_are_found_if_texts_have_new_words(texts):
     first = fa.apps.topics(texts[:80], 3)
-    later = fa.apps.topics([*texts[:80], *[f"{text} novelty" for text in texts[80:100]]], 3, start=first)
+    later = fa.apps.topics([*texts[:80], *[f"{text} novelty" for text in texts[80:100]]], 3, since=first)
     assert "novelty" in set(later.vocabulary) - set(first.vocabulary)
     changes = fa.apps.topic_changes(first, later)
     assert len(changes.same) + len(changes.moved) + len(changes.gone) == 3

@@ -8,13 +8,11 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ..errors import InvalidInputError
-from ._topic_update import same_words
-from ._topics import Topics
+from ._topic_update import OTHER, Fitted, same_words, total_variations
 
 __all__ = ["TopicChanges", "topic_changes"]
 
 _SAME = 0.25  # total variation up to which a topic is the same
-_OTHER = 0.6  # total variation from which it is a different topic
 
 
 @dataclass(frozen=True)
@@ -47,15 +45,21 @@ class TopicChanges:
     gone: tuple[int, ...]
     distances: dict[tuple[int, int], float]
 
+    def __str__(self) -> str:
+        moved = [f"{i} → {j} ({self.distances[i, j]:.2f})" for i, j in self.moved]
+        listed = {"new": map(str, self.new), "gone": map(str, self.gone), "moved": moved}
+        told = [f"{what}: {', '.join(names) or 'none'}" for what, names in listed.items()]
+        return f"{'; '.join(told)}; {len(self.same)} the same"
 
-def topic_changes(before: Topics, after: Topics) -> TopicChanges:
+
+def topic_changes(before: Fitted, after: Fitted) -> TopicChanges:
     """Match the topics of two models by the total variation of their word distributions.
 
     Words are matched by name; words that only one of the models has count in full as a difference.
 
     Parameters
     ----------
-    before, after
+    before, after : Topics
         The two models.
 
     Examples
@@ -74,10 +78,9 @@ def topic_changes(before: Topics, after: Topics) -> TopicChanges:
     known = place >= 0
     laws = np.zeros((len(before.topics), sizes[1]))
     laws[:, place[known]] = before.topics[:, known]
-    lost = 1 - laws.sum(axis=1)  # probability of words that the other model lacks
-    gaps = np.array([(np.abs(law - after.topics).sum(axis=1) + rest) / 2 for law, rest in zip(laws, lost, strict=True)])
+    gaps = total_variations(laws, after.topics)
     old, new = linear_sum_assignment(gaps)
-    pairs = {(int(i), int(j)): float(gaps[i, j]) for i, j in zip(old, new, strict=True) if gaps[i, j] < _OTHER}
+    pairs = {(int(i), int(j)): float(gaps[i, j]) for i, j in zip(old, new, strict=True) if gaps[i, j] < OTHER}
     same = tuple(pair for pair, gap in pairs.items() if gap <= _SAME)
     moved = tuple(pair for pair, gap in pairs.items() if gap > _SAME)
     return TopicChanges(

@@ -24,7 +24,7 @@ __all__ = [
 
 RELEVANCE = 1 / 3
 SHOWN = 10  # words shown for a topic
-POOL = 30  # most relevant words from which they are chosen
+POOL = 25  # most relevant words from which they are chosen
 RARE = 30.0  # tokens: a word seen less often may be in one topic only by chance
 _CAUTION = 1.28  # standard errors subtracted from a count, a lower bound nine times out of ten
 
@@ -51,7 +51,7 @@ def relevant_words(
 
 
 class DescriptiveWords(NamedTuple):
-    """Words that show what topics are about (k × 30), and the number of documents that each pair shares."""
+    """Words that show what topics are about (k × 25), and the number of documents that each pair shares."""
 
     words: NDArray[np.intp]
     together: NDArray[np.float64]
@@ -60,7 +60,7 @@ class DescriptiveWords(NamedTuple):
 def descriptive_words(
     counts: sp.csr_array, topics: NDArray[np.float64], probability: NDArray[np.float64], tokens: float
 ) -> DescriptiveWords:
-    """The 30 most relevant words of topics: first the ten that co-occur most with each other, then the others.
+    """The 25 most relevant words of topics: first the ten that co-occur most with each other, then the others.
 
     Relevance scores each word on its own, but a meaningful list has words that occur together. The word with the
     smallest total score (:func:`cooccurrence_scores`) is therefore dropped until ten remain (after Lau, Newman,

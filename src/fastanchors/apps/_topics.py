@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -19,11 +19,12 @@ from ..errors import InvalidInputError
 from ..greedy.nnls import NonnegativeSystem
 from ..greedy.selection import Selection as SelectionRule
 from ..greedy.selection import check_selection, groups_by_rule
-from ..metrics._coherence import coherence_of, topic_uniqueness
+from ..metrics import coherence_of, topic_uniqueness
 from ._cooccurrence import Cooccurrence
 from ._corpus import as_corpus, document_counts
-from ._mixtures import fit_proportions, mixtures
+from ._mixtures import fit_proportions, mixtures, scaled_laws
 from ._smoothed import nearest_to_means
+from ._topic_changes import TopicChanges, topic_changes
 from ._topic_refine import best_sweeps, refined
 from ._topic_update import Earlier, earlier
 from ._topic_words import RELEVANCE, SHOWN, descriptive_words, relevant_words
@@ -31,6 +32,7 @@ from ._word_space import WordSpace, word_space
 
 __all__ = ["Topics", "topics"]
 
+_TOPICS = 20  # unless a number is given
 _NOISE = 0.5  # largest noise of a candidate, as a standard deviation, relative to the spread of the words
 _PRIOR_DOCUMENTS = 2.0  # a word's mixture is shrunk to that of all words, with the weight of this many documents
 _ROUNDS = 60  # at most, in the recovery by divergence
@@ -68,11 +70,13 @@ class Topics:
     min_documents
         The smallest number of documents of any candidate anchor; ``candidates`` is the number of candidates.
     descriptive
-        k × 30, the words that :meth:`top` shows; see :func:`fastanchors.apps._topic_words.descriptive_words`.
+        k × 25, the words that :meth:`top` shows; see :func:`fastanchors.apps._topic_words.descriptive_words`.
     directions
-        The subspace basis from which ``topics(..., start=...)`` starts.
+        The subspace basis from which ``topics(..., since=...)`` starts.
     seconds
         Wall-clock time.
+    changes
+        Which topics are new, gone or moved since the model ``since``; None without one, and in a loaded model.
 
     Examples
     --------
@@ -101,6 +105,7 @@ class Topics:
     descriptive: NDArray[np.intp]
     directions: NDArray[np.float64]
     seconds: float
+    changes: TopicChanges | None = None
 
     def top(self, count: int = 10, relevance: float | None = None) -> NDArray[np.intp]:
         """k × count words that show what each topic is about.
@@ -150,6 +155,8 @@ class Topics:
         lines = [f"{len(self.topics)} topics of {len(self.mixtures):,} documents"]
         for j, (share, words) in enumerate(zip(self.share, self.words(8), strict=True), start=1):
             lines.append(f"{j:>3}  {share:>6.1%}  {', '.join(words)}")
+        if self.changes is not None:
+            lines.append(str(self.changes))
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -158,7 +165,7 @@ class Topics:
 
 def topics(
     source: Any,
-    k: int,
+    k: int | None = None,
     *,
     vocabulary: Sequence[str] | None = None,
     min_documents: int | None = None,
@@ -166,7 +173,7 @@ def topics(
     selection: SelectionRule = "auto",
     recovery: Literal["l2", "kl"] = "l2",
     refine: int | Literal["auto"] = 0,
-    start: Topics | None = None,
+    since: Topics | None = None,
     **options: Any,
 ) -> Topics:
     """The anchor-word topic model of Arora et al. (ICML 2013), for vocabularies of any size.
@@ -177,7 +184,7 @@ def topics(
         Documents × words, whole numbers: array, sparse, frame, store. Or texts: a list of strings, a column of a frame,
         a path; ``options`` are then those of :func:`fastanchors.apps.read_corpus`.
     k
-        Number of topics.
+        Number of topics; by default as many as ``since`` has, or 20.
     vocabulary
         A name for each word.
     min_documents
@@ -198,10 +205,10 @@ def topics(
         Number of sweeps of expectation–maximisation over the documents after that; ``"auto"`` continues as long as
         they increase the likelihood of held-out documents. They fit the documents better, but the top words of the
         topics are often less coherent.
-    start
-        A model of the same corpus before documents were appended. The search starts from its directions and mixtures.
-        Its anchors are kept if the new documents are few and about as likely under the old topics as the old ones.
-        :func:`fastanchors.apps.topic_changes` shows what has changed.
+    since
+        A model of the same corpus before documents were appended. The search starts from its directions and mixtures,
+        and topics keep their order. Its anchors are kept if the new documents are few and about as likely under the old
+        topics as the old ones. ``changes`` of the result tells which topics are new, gone or moved.
     **options
         Options of :func:`read_corpus`, for texts and paths.
 
@@ -227,11 +234,15 @@ def topics(
     started = time.perf_counter()
     corpus = as_corpus(source, vocabulary=vocabulary, **options)
     H, words = corpus.counts, corpus.vocabulary
-    k = check_size(k, name="k", minimum=2)
+    if k is None:
+        k = _TOPICS if since is None else len(since.topics)
+    k, support = check_size(k, name="k", minimum=2), check_size(support, name="support")
     check_choice(recovery, ("l2", "kl"), name="recovery")
-    known = None if start is None else earlier(start, H, words)
-    choices = (k, min_documents, check_size(support, name="support"), check_selection(selection), recovery)
+    known = None if since is None else earlier(since, H, words, (k, support))
+    choices = (k, min_documents, support, check_selection(selection), recovery)
     found = _fit(H, *choices, known)
+    if known is not None:
+        found = found.ordered(known.order(found.law))
     law, share = found.law, found.share
     if refine == "auto":
         refine = best_sweeps(H, lambda rest: _fit(rest, *choices, known)[:2])
@@ -240,12 +251,12 @@ def topics(
     tokens = float(H.data.sum(dtype=np.float64))
     descriptive = descriptive_words(H, law, share @ law, tokens)
     shown = descriptive.together[:, :SHOWN, :SHOWN]
-    return Topics(
+    model = Topics(
         topics=law,
         anchors=found.space.words[found.anchors],
         groups=found.space.words[found.groups],
         share=share,
-        mixtures=mixtures(H, law, share, start=None if known is None else known.mixtures),
+        mixtures=mixtures(H, law, share) if known is None else known.continued(H, law, share),
         vocabulary=words,
         documents=corpus.documents,
         tokens=tokens,
@@ -258,6 +269,7 @@ def topics(
         directions=found.space.directions,
         seconds=time.perf_counter() - started,
     )
+    return model if since is None else replace(model, changes=topic_changes(since, model))
 
 
 class _Fit(NamedTuple):
@@ -271,6 +283,11 @@ class _Fit(NamedTuple):
     candidates: int
     min_documents: int
 
+    def ordered(self, order: NDArray[np.intp]) -> _Fit:
+        """The same topics in another order."""
+        names = ("law", "share", "anchors", "groups")
+        return self._replace(**{name: getattr(self, name)[order] for name in names})
+
 
 def _fit(
     H: sp.csr_array,
@@ -281,11 +298,10 @@ def _fit(
     recovery: str,
     known: Earlier | None = None,
 ) -> _Fit:
-    given: Any = {} if known is None else {"directions": known.directions, "stay": known.groups is not None}
-    space = word_space(H, k, **given)
+    space = word_space(H, k) if known is None else word_space(H, k, known.directions, seen=known.seen)
     documents = document_counts(H)[space.words]
     candidates = _candidates(space, documents, k, min_documents)
-    groups = None if known is None or known.groups is None else _places(space, known.groups, (k, support))
+    groups = None if known is None or known.groups is None else _places(space, known.groups)
     if groups is not None and known is not None:
         anchors = np.searchsorted(space.words, known.anchors)
     else:
@@ -297,11 +313,9 @@ def _fit(
     return _Fit(law, share, space, anchors, groups, candidates.size, int(documents[candidates].min()))
 
 
-def _places(space: WordSpace, groups: NDArray[np.intp], shape: tuple[int, int]) -> NDArray[np.intp] | None:
-    """Words as positions in the space; None if the shape differs or a word has no point."""
-    return (
-        np.searchsorted(space.words, groups) if groups.shape == shape and np.isin(groups, space.words).all() else None
-    )
+def _places(space: WordSpace, groups: NDArray[np.intp]) -> NDArray[np.intp] | None:
+    """Words as positions in the space; None if one has no point."""
+    return np.searchsorted(space.words, groups) if np.isin(groups, space.words).all() else None
 
 
 def _candidates(space: WordSpace, documents: NDArray[np.intp], k: int, min_documents: int | None) -> NDArray[np.intp]:
@@ -336,7 +350,7 @@ def _recover_divergence(H: sp.csr_array, space: WordSpace, groups: NDArray[np.in
     weights = 0.95 * _recover(space, groups) + 0.05 / len(groups)
     source = Cooccurrence(H, space.words)
     rows = np.array([np.average(source.rows(at).toarray(), axis=0, weights=space.documents[at]) for at in groups])
-    laws, prior = np.ascontiguousarray(rows.T), np.zeros(len(groups))
+    laws, prior = scaled_laws(rows), np.zeros(len(groups))
     for start, block in source.blocks():
         part = weights[start : start + block.shape[0]]
         fit_proportions(block.indptr, block.indices, block.data, laws, prior, part, _ROUNDS, _GAP)

@@ -107,13 +107,11 @@ class _Cooccurrence:
         return self.raw(B * self.scale[:, None])[0] * self.scale[:, None]
 
 
-def word_space(
-    H: sp.csr_array, k: int, directions: NDArray[np.float64] | None = None, *, stay: bool = False
-) -> WordSpace:
+def word_space(H: sp.csr_array, k: int, directions: NDArray[np.float64] | None = None, *, seen: int = 0) -> WordSpace:
     """Points of the words of a corpus (documents × words, whole numbers) in k coordinates.
 
-    With the ``directions`` of the same corpus before documents were added, one round is enough; with ``stay`` they are
-    used as they are. Random draws have a fixed seed: the same counts give the same points.
+    ``directions`` are those of the first ``seen`` documents: only directions of the others are added, and the rounds
+    are saved. Random draws have a fixed seed: the same counts give the same points.
     """
     if H.data.dtype.kind == "f" and np.any(H.data != np.floor(H.data)):
         raise InvalidInputError("counts must be whole numbers of occurrences; weights such as tf-idf are not")
@@ -130,11 +128,11 @@ def word_space(
     scale[words] = 1 / np.sqrt(sums[words] + _REGULARIZATION * sums[words].mean())
     with one_blas_thread():  # for many thin products BLAS threads would wait for each other
         operator = _Cooccurrence(H, transposed, weights, scale)
-        if directions is None or directions.shape != (H.shape[1], min(H.shape[1], k + _OVERSAMPLING)):
+        width = min(H.shape[1], k + _OVERSAMPLING)
+        basis = None if directions is None else _grown(operator, directions, seen)
+        if basis is None or basis.shape[1] < width:
             basis = _subspace(operator, k)
-        else:
-            basis = _orthonormal(directions if stay else operator.dot(directions))
-        values, B, rows, norms = _leading(operator, basis, k)
+        values, B, rows, norms, basis = _leading(operator, basis, k)
     points = rows[words] / sums[words, None]
     squares = _squares(operator, norms, B)[words]
     effective = sums[words] ** 2 / squares[:, 1]
@@ -169,6 +167,20 @@ def _subspace(operator: _Cooccurrence, k: int) -> NDArray[np.float64]:
     return _orthonormal(operator.dot(basis))
 
 
+def _grown(operator: _Cooccurrence, directions: NDArray[np.float64], seen: int) -> NDArray[np.float64]:
+    """Known directions with ten more: the leading ones of the documents after the first ``seen`` outside their span."""
+    known = _orthonormal(directions)
+    if seen >= operator.counts.shape[0]:
+        return known
+    part = operator.counts[seen:]
+    late = _Cooccurrence(part, sp.csr_array(part.T), operator.weights[seen:], operator.scale)
+    added = np.random.default_rng(0).standard_normal((len(known), min(_OVERSAMPLING, part.shape[0])))
+    for _ in range(_ROUNDS):
+        added = late.dot(added)
+        added = _orthonormal(added - known @ (known.T @ added))
+    return _orthonormal(np.column_stack([known, added]))
+
+
 def _orthonormal(B: NDArray[np.float64]) -> NDArray[np.float64]:
     """An orthonormal basis of the columns of B, by Cholesky if they are well enough conditioned, else by QR."""
     try:
@@ -196,23 +208,26 @@ def _sampled(operator: _Cooccurrence, rng: np.random.Generator) -> _Cooccurrence
     return _Cooccurrence(part, sp.csr_array(part.T), weights, operator.scale)
 
 
-def _leading(
-    operator: _Cooccurrence, basis: NDArray[np.float64], k: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """The leading k eigenvalues, their scaled vectors B, Q·B and squared norms of the weighted H·B (Rayleigh–Ritz)."""
+def _leading(operator: _Cooccurrence, basis: NDArray[np.float64], k: int) -> tuple[NDArray[np.float64], ...]:
+    """The leading k eigenvalues, their scaled vectors B, Q·B and squared norms of the weighted H·B (Rayleigh–Ritz).
+
+    Last come the leading k + 10 vectors, unscaled.
+    """
     scaled = basis * operator.scale[:, None]
     rows, documents = operator.raw(scaled)
     inner = scaled.T @ rows
     values, turn = np.linalg.eigh((inner + inner.T) / 2)
     present = np.abs(values) > _ZERO * np.abs(values).max()
     _check_rank(int(np.count_nonzero(present)), k)
-    order = np.argsort(np.where(present, -values, np.inf), kind="stable")[:k]  # negative values only in tiny corpora
+    order = np.argsort(np.where(present, -values, np.inf), kind="stable")  # negative values only in tiny corpora
+    directions = basis @ turn[:, order[: k + _OVERSAMPLING]]
+    order = order[:k]
     turn = turn[:, order]
     lengths = np.empty(len(documents))
     for start in range(0, len(documents), _DOCUMENTS):
         part = documents[start : start + _DOCUMENTS] @ turn.astype(documents.dtype)
         lengths[start : start + _DOCUMENTS] = np.einsum("ij,ij->i", part, part)
-    return values[order], scaled @ turn, rows @ turn, lengths
+    return values[order], scaled @ turn, rows @ turn, lengths, directions
 
 
 def _squares(operator: _Cooccurrence, lengths: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -71,7 +71,7 @@ def text_options(command: Any) -> Any:
 
 @click.command()
 @click.argument("corpus", type=_PATH)
-@click.option("-k", "k", type=_Number(), default=20, show_default=True, help="Number of topics, or 'auto'.")
+@click.option("-k", "k", type=_Number(), help="Number of topics, or 'auto'; 20 unless given, or as --since has.")
 @text_options
 @click.option("--min-documents", type=click.IntRange(1), help="Documents an anchor needs; else by the words' noise.")
 @click.option("--support", type=click.IntRange(1), default=3, show_default=True, help="Words behind each anchor.")
@@ -100,7 +100,7 @@ def text_options(command: Any) -> Any:
 @json_option
 def topics(
     corpus: Path,
-    k: int | str,
+    k: int | str | None,
     min_documents: int | None,
     support: int,
     selection: str,
@@ -139,7 +139,7 @@ def topics(
             curve = apps.topic_curve(read)
         number: Any = k if curve is None else curve.chosen
         choices = {"min_documents": min_documents, "support": support, "selection": selection, "recovery": recovery}
-        model = apps.topics(read, number, start=before, refine=refine, **choices)
+        model = apps.topics(read, number, since=before, refine=refine, **choices)
     if out is not None:
         apps.save_topics(model, out, text_options=_kept(corpus, reading))
     if report is not None:
@@ -151,7 +151,7 @@ def topics(
         with working("fitting scikit-learn's NMF and LDA"):
             table = apps.compare_topics(model, read.counts)
     words = model.words(top, relevance)
-    changes = None if before is None else apps.topic_changes(before, model)
+    changes = model.changes
     if as_json:
         emit(
             _as_dict(model, words, read, out, examples)
