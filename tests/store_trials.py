@@ -94,7 +94,7 @@ def _work(path: Path, told: Told) -> None:
             if S is None:
                 S, applied = fa.open(path, mode="r+"), False
                 if np.array_equal(contents(S), wanted[number + 1]) and step != COMPACT:
-                    number += 1  # the step that failed was durable
+                    number += 1  # the failed step was durable
                     told("done", number)
                     continue
             told("tried", number + 1)

@@ -56,7 +56,7 @@ def test_noise_and_near_copies(radius):
     found = fa.AroraLP(radius=radius).seek(data.A, 4)
     if radius is None:
         assert anchor_recovery(found.indices, data.labels) == 1.0
-    else:  # rows nearly pure may stand for an anchor within the radius
+    else:  # a nearly pure row within the radius may represent an anchor
         angles = fa.metrics.matched_spectral_angle(data.components, data.A[found.indices]).values
         assert angles.max() < 0.05
     assert np.all(found.residuals > 0)

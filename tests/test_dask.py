@@ -234,7 +234,7 @@ def test_a_connected_store_is_read_only(tmp_path):
     assert fa.dask.connect(tmp_path / "s").raw(0, 0) == 0.5
     assert S.raw(0, 0) != 0.5  # what a worker has mapped stays as it was
     (handle,) = S._parts._handles
-    handle._holder = None  # another worker would map the files anew
+    handle._holder = None  # another worker would map the files again
     with pytest.raises(fa.errors.StoreError, match="connected to again"):
         S.raw(0, 0)
 
@@ -250,7 +250,7 @@ def test_a_seek_on_workers_finds_the_same_anchors(tmp_path, sparse, noise, extra
     fa.build(lazy(A, 1500), tmp_path / "s", **({} if extras else {"sidecars": ()}))
     local = fa.open(tmp_path / "s")
     if extras:
-        for kind in (Store, RemoteStore):  # so that it is made of the sketches
+        for kind in (Store, RemoteStore):  # so that it is made from the sketches
             monkeypatch.setattr(kind, "sidecar_arrays", lambda store, name: None)
     remote = fa.dask.connect(tmp_path / "s")
     expected = fa.FAS(selection="spa").seek(local, 6, rng=3)
@@ -555,9 +555,7 @@ def test_a_block_and_the_question_about_it_are_one_task(tmp_path):
         fa.SPA().seek(X, 3)
     kinds = {key_split(key) for key in seen}
     assert {"fastanchors-prepare", "fastanchors-shard", "fastanchors-map-removed"} <= kinds
-    assert all(
-        "fastanchors-" in kind for kind in kinds
-    )  # no task of the array's own is left: joined names are one task
+    assert all("fastanchors-" in kind for kind in kinds)  # the tasks of the array are fused into one
     np.testing.assert_array_equal(fa.open(tmp_path / "s").rows(np.arange(1200)), A + 1)
 
 

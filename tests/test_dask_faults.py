@@ -99,7 +99,7 @@ def _build(address, path, flag):
         try:
             fa.build(lazy(), path, sidecars=[Trouble(stopped, flag)] if flag else None).close()
         except fa.errors.StoreError as error:
-            # Before it has begun, or when it is about to appear.
+            # Before it has begun, or just before the rename.
             told = ("exists already", "another build has created")
             os._exit(3 if any(words in str(error) for words in told) else 4)
 
@@ -118,7 +118,7 @@ def test_a_killed_client_leaves_no_visible_files(client, tmp_path):
     client.restart()  # the task that sleeps
     fa.build(lazy(), tmp_path / "s").close()
     fa.verify(tmp_path / "s")
-    assert left(tmp_path) == ["flag", "s"]  # what the dead build had begun is gone
+    assert left(tmp_path) == ["flag", "s"]  # the files of the dead build are removed
 
 
 def test_two_clients_that_build_the_same_path(client, tmp_path):

@@ -250,7 +250,7 @@ def test_few_rows_are_read_by_ranges(address, tmp_path, monkeypatch, sparse, nor
         found = S.rows(some)
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found.toarray() if sparse else found, expected.toarray() if sparse else expected)
-    assert S.storage.requests - opened <= 3 * (3 if sparse else 1)  # the second time they come from the cache
+    assert S.storage.requests - opened <= 3 * (3 if sparse else 1)  # the second time they are in the cache
     cached = sum(file.stat().st_size for file in (tmp_path / "cache").iterdir())
     assert 0 < cached < S.manifest.shards[0].data["bytes"] // 4
     np.testing.assert_array_equal(

@@ -88,12 +88,12 @@ def test_family_of_unknown_name():
 def test_dirichlet_noise_is_as_stated():
     absolute = datasets.dirichlet(2000, 50, 5, noise=0.01, rng=1)
     clean = absolute.weights @ absolute.components
-    inside = clean > 0.1  # clipping touches none of these
+    inside = clean > 0.1  # clipping changes none of these
     assert np.std((absolute.A - clean)[inside]) == pytest.approx(0.01, rel=0.02)
     relative = datasets.dirichlet(2000, 50, 5, noise=0.01, relative=True, rng=1)
     clean = relative.weights @ relative.components
     ratio = np.linalg.norm(relative.A - clean) / np.linalg.norm(clean)
-    assert ratio == pytest.approx(0.01, rel=0.02)  # clipping takes a little away
+    assert ratio == pytest.approx(0.01, rel=0.02)  # clipping removes a little
 
 
 def test_middle_points_move_outwards_and_anchors_stay():

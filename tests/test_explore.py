@@ -246,7 +246,7 @@ def test_clients_that_send_slowly_do_not_block_others(server):
             with contextlib.suppress(OSError):
                 line.sendall(b"GET / HTTP/1.1\r\nX-Header: 1\r\n")
         assert ask(server, f"/{server.token}/state")[0] == 200
-        assert lines[0].recv(1) == b""  # the oldest had to go
+        assert lines[0].recv(1) == b""  # the oldest was closed
         late = lines[-1]
         end = time.monotonic() + 30
         try:
@@ -254,7 +254,7 @@ def test_clients_that_send_slowly_do_not_block_others(server):
                 late.sendall(b"X-Header: 1\r\n")
                 time.sleep(0.2)
         except OSError:
-            pass  # it was given some seconds for the whole request, however often it sent something
+            pass  # the time limit is for the whole request, even if it keeps sending
         assert time.monotonic() < end
     finally:
         for line in lines:
@@ -366,7 +366,7 @@ def test_the_live_page(tmp_path):
         slide = "(e => {e.value = %d; e.dispatchEvent(new Event('input'))})(document.getElementById('k'))"
         browser.ask(slide % 6)
         wait("document.querySelectorAll('#cards > li').length === 7")
-        browser.ask(slide % 1)  # known already: no question is asked
+        browser.ask(slide % 1)  # known already: no request is sent
         assert browser.ask("document.querySelectorAll('#cards > li').length") == 2
         browser.ask(
             "(e => {e.value = 'case 113'; e.dispatchEvent(new Event('input'))})(document.getElementById('find'))"

@@ -161,7 +161,7 @@ def test_picking_links_anchors_and_rows(browser, page, no_problems):
     assert browser.ask("document.querySelectorAll('#cards > li.picked').length") == 1
     assert text(browser, "#typical h4") == f"Rows that show {names[anchors[3]]}"
     click(browser, "#typical button")
-    assert text(browser, "#row h4") == names[anchors[3]]  # the anchor is most itself
+    assert text(browser, "#row h4") == names[anchors[3]]  # the anchor has the largest share of itself
     assert "100 %" in text(browser, "#row .mixture li").replace("\N{NO-BREAK SPACE}", " ")
     slide(browser, "#k", 4)
     assert browser.ask("document.querySelectorAll('#cards > li.picked').length") == 1
@@ -386,7 +386,7 @@ def test_cells_are_drawn_at_their_embedding(browser, tmp_path, no_problems):
     assert "Heaviest genes" in text(browser, "#cards")
     xs = "[...document.querySelectorAll('#plot circle')].map(each => each.cx.baseVal.value)"
     order = np.argsort(np.array(browser.ask(xs))[:80])
-    assert (np.diff(places[order, 0]) >= -0.05).all()  # places are written to a tenth of a unit
+    assert (np.diff(places[order, 0]) >= -0.05).all()  # coordinates are rounded to a tenth of a unit
     browser.ask("document.querySelector('#plot-kind').value = 'mixtures'")
     browser.ask("document.querySelector('#plot-kind').dispatchEvent(new Event('change'))")
     assert browser.ask("document.querySelectorAll('#plot .corner').length") == 3

@@ -79,14 +79,14 @@ def answer(solver, A, k):
 def test_an_array_is_read_about_twice():
     A = separable(np.random.default_rng(0), 20_000, 30, 8)
     found = fa.FAS(selection="spa").seek(A, 8, rng=0)
-    assert found.cost.rows_read <= 3 * 20_000  # one first look and fewer than two more; SPA takes nine passes
+    assert found.cost.rows_read <= 3 * 20_000  # one first pass and fewer than two more; SPA takes nine passes
     assert found.certificate.kind == "exact"
     assert found.indices.tolist() == fa.SPA().seek(A, 8).indices.tolist()
 
 
 def test_anchors_below_the_noise_are_those_of_spa():
     rng = np.random.default_rng(0)
-    A = np.abs(rng.standard_normal((3000, 40)))  # no anchors to speak of
+    A = np.abs(rng.standard_normal((3000, 40)))  # no clear anchors
     found = fa.FAS(selection="spa").seek(A, 12, rng=0)
     assert found.indices.tolist() == fa.SPA().seek(A, 12).indices.tolist()
     S = fa.SampleMatrix(A)
@@ -250,7 +250,7 @@ def check_sampled(view, found, details, cone, by_norm):
     distances = np.array([distance(view[found.indices], a, cone) for a in view[::10]])
     weights = (view[::10] ** 2).sum(axis=1) if by_norm else np.ones(len(distances))
     share = weights[distances > details["r"]].sum() / weights.sum()
-    # Every tenth row stands for all: three standard errors of that.
+    # Estimated from every tenth row: three standard errors.
     assert share <= details["theta"] + 3 * np.sqrt(details["theta"] / len(distances))
 
 

@@ -96,7 +96,7 @@ def test_any_budget_is_kept_and_answered(seed, budget, k, kind, noise):
         "plain": lambda: fa.SampleMatrix(A, normalize=None),
     }[kind]()
     check(fa.FAS(budget=budget).seek(S, k, rng=seed), S, k, budget)
-    if hasattr(S, "rows"):  # what it left behind
+    if hasattr(S, "rows"):  # the index that it left
         after = fa.FAS(selection="spa").seek(S, k, rng=seed)
         assert after.indices.tolist() == fa.SPA().seek(S, k).indices.tolist()
         assert after.certificate.kind == "exact"
@@ -117,7 +117,7 @@ def test_the_cost_of_an_extension_includes_its_prefix():
 
 
 def test_an_extension_goes_as_far_as_the_budget():
-    A = np.abs(np.random.default_rng(0).standard_normal((20_000, 40)))  # no anchors to speak of
+    A = np.abs(np.random.default_rng(0).standard_normal((20_000, 40)))  # no clear anchors
     S = fa.SampleMatrix(A)
     expected = fa.SPA().seek(S, 12).indices.tolist()
     found = fa.FAS(budget=45_000).seek(S, 12, rng=0)
@@ -125,12 +125,12 @@ def test_an_extension_goes_as_far_as_the_budget():
     proved = found.certificate.details["proved"]
     assert proved >= 2
     further = fa.FAS(budget=45_000).seek(S, 12, rng=0)
-    assert further.certificate.kind == "exact"  # the next one goes on from there, and gets to the end
+    assert further.certificate.kind == "exact"  # the next one continues from there and finishes
     assert further.indices.tolist() == expected
     assert fa.FAS(selection="spa").seek(S, 12, rng=0).indices.tolist() == expected
 
 
-# --- what is left behind ------------------------------------------------------------------------------------------
+# --- effects on later seeks ---------------------------------------------------------------------------------------
 
 
 def test_a_budgeted_seek_does_not_affect_later_ones():
@@ -160,7 +160,7 @@ def test_an_index_stays_valid_if_more_rows_changed_than_the_budget(budget):
     assert found.indices.tolist() == first
     assert found.certificate.kind == "exact" or "rows that have changed were not read" in found.certificate.statement
     after = fa.FAS(selection="spa").seek(S, 6, rng=0)
-    assert after.cost.rows_read <= 200  # what was read is not read again
+    assert after.cost.rows_read <= 200  # rows already read are not read again
     assert after.indices.tolist() == fa.SPA().seek(S, 6).indices.tolist()
 
 
@@ -314,7 +314,7 @@ def test_a_source_with_options(tmp_path):
     assert fa.FAS(selection="spa").seek(source, 4, rng=0).indices.tolist() == fa.SPA().seek(A, 4).indices.tolist()
 
 
-# --- what is taken and what is not --------------------------------------------------------------------------------
+# --- accepted and refused arguments -------------------------------------------------------------------------------
 
 
 def test_sources_that_can_be_read_once_are_refused_with_advice():

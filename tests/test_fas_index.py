@@ -13,7 +13,8 @@ from fastanchors.fas import bounds as fas_bounds
 from fastanchors.fas import seek as fas_seek
 from fastanchors.fas.bounds import Sketch, Thresholds, row_space
 from fastanchors.fas.coreset import Coreset, decide, residual_bounds
-from fastanchors.fas.index import build_index, extend_index
+from fastanchors.fas.index import build_index
+from fastanchors.fas.lazy_index import extend_index
 from fastanchors.greedy.reader import Reader
 from fastanchors.greedy.successive import successive_projection
 from fastanchors.matrix import open_matrix
@@ -94,7 +95,7 @@ def test_bounds_hold_for_any_anchors(seed, m, n, d, sparse, scale):
         assert (bound >= true).all()
         norms = np.linalg.norm(A, axis=1)
         assert (bound <= 2 * (norms + 1e-300)).all()
-        if V.shape[1] == n:  # nothing is left out: the bound is the residual, but for rounding
+        if V.shape[1] == n:  # nothing is outside: the bound equals the residual up to rounding
             np.testing.assert_allclose(bound / (norms + 1e-300), true / (norms + 1e-300), atol=2e-6)
     exact = residual_bounds(A, (A * A).sum(axis=1), basis, T)
     assert (exact[:, 0] >= np.linalg.norm(A, axis=1) * (1 - 1e-15)).all()
@@ -183,7 +184,7 @@ def test_a_choice_that_rounding_could_change_is_rejected():
     assert decide(np.array([1.0, 1.0 - 1e-6, 0.4]), norms, 4e-9) is None  # at the edge of the band
     assert decide(np.array([1.0, 1.0, 0.4]), np.array([1.0, 1.0 + 1e-6, 1.0]), 4e-9) is None  # equally long, or not
     near = decide(np.array([1.0, 1.0, 0.4]), np.array([1.0, 1.0 + 0.7e-6, 1.0]), 4e-9)
-    assert near is not None  # surely equal, but an unknown row that is longer still could make them differ
+    assert near is not None  # certainly equal, but a longer unknown row could make them differ
     assert near.place == 0
     assert 1.0 + 0.99e-6 < near.norm**2 < 1.0 + 1e-6
 
@@ -252,7 +253,7 @@ def test_the_tie_band_is_checked_for_every_possible_edge():
     values = np.array([1 - 1e-6 + 4e-9, 1.0, 1 - 1e-6 + 1e-9])
     clear = decide(values, norms, 1e-10)
     assert clear.place == 1
-    # Were the largest residual larger by 2e-9, the longest row would go and the first be equal.
+    # If the largest residual were larger by 2e-9, the longest row would leave the band and the first be equal.
     assert clear.high == 0.0
     assert decide(values, norms, 1e-8) is None
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import fastanchors as fa
 from fastanchors.fas import seek as fas_seek
 from fastanchors.fas import sidecar as fas_sidecar
-from fastanchors.fas.index import lazy_index
+from fastanchors.fas.lazy_index import lazy_index
 from fastanchors.greedy import reader
 from fastanchors.greedy.reader import Reader
 from fastanchors.greedy.successive import successive_projection
@@ -132,7 +132,7 @@ def test_a_build_of_noisy_rows_keeps_an_index_and_no_sketches(tmp_path, make):
         assert found.certificate.kind == "exact"
         assert found.indices.tolist() == fa.SPA().seek(A, 10).indices.tolist()
         first = int(found.indices[0])
-        S.update(np.full(A.shape[1], first), np.arange(A.shape[1]), np.zeros(A.shape[1]))  # the first anchor goes
+        S.update(np.full(A.shape[1], first), np.arange(A.shape[1]), np.zeros(A.shape[1]))  # the first anchor disappears
         again = spa(S, 10)
         assert again.certificate.kind == "exact"
         assert again.indices.tolist() == fa.SPA().seek(S, 10).indices.tolist()

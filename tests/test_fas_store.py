@@ -88,7 +88,7 @@ def test_a_seek_with_a_tolerance_leaves_the_index_of_the_store_alone(tmp_path):
     S = fa.build(matrix() * np.linspace(1, 0.2, 20, dtype=np.float32), tmp_path / "s")
     expected = fa.SPA().seek(S, 6).indices.tolist()
     assert len(fa.FAS(tol=0.5, allow_fewer=True).seek(S, 6)) < 6
-    check(S, 6, reads=0)  # what was kept before is still there
+    check(S, 6, reads=0)  # the previous index is still there
     S[40, 2] = 1e-3
     fa.FAS(tol=0.5, allow_fewer=True).seek(S, 6)
     S.compact()
@@ -179,7 +179,7 @@ def one_word_documents():
 
 
 def test_an_index_that_compaction_cannot_renew_is_removed(tmp_path, monkeypatch):
-    monkeypatch.undo()  # sketches go after the build, as they do by default
+    monkeypatch.undo()  # sketches are removed after the build, as by default
     S = fa.build(one_word_documents(), tmp_path / "s")
     assert S.manifest.extras.keys() == {"fas.whole"}
     S[0, 1] = 3.0  # document 0 is a mixture now
@@ -268,5 +268,5 @@ def test_a_published_index_keeps_its_own_pending_changes(last):
     assert states["whole"].pending(data).size == 0
     for name in sorted(states, key=lambda name: name == last):
         fas_store.keep(S, states[name])
-    assert kept.pending(data).tolist() == [3, 4, 5]  # what a third thread holds is as true as before
+    assert kept.pending(data).tolist() == [3, 4, 5]  # the index of a third thread is still valid
     check(S, 3)

@@ -78,7 +78,7 @@ def test_cost_does_not_depend_on_the_size_of_the_matrix():
         S = NaiveSampleMatrix(low_rank(m, 50, 3, noise=0.1), normalize=None)
         fa.fkv(S, 3, rows=25, columns=15, rng=0)
         assert (S.cost.samples, S.cost.rows_read) == (25 + 15, 0)
-        assert S.cost.queries <= 25 * 15 + 25  # less where something is drawn twice
+        assert S.cost.queries <= 25 * 15 + 25  # less if something is drawn twice
 
 
 def test_default_size_is_twenty_per_rank():
@@ -104,7 +104,7 @@ def test_theorem_1_holds_at_the_size_proved(noise):
     size = fa.fkv_sample_size(k, eps, delta)
     for seed in range(10):
         V = fa.fkv(S, k, eps=eps, delta=delta, rng=seed).orthonormalize().query(np.arange(40))
-        # proved to fail with probability below 0.1 each; in truth the bound is loose by an order of magnitude
+        # each fails with probability below 0.1 by the theorem; the bound is loose by an order of magnitude
         assert np.linalg.norm(A - A @ V @ V.T) ** 2 <= best + eps * np.linalg.norm(A) ** 2
     assert size.rows == size.columns == 1057
 

@@ -33,7 +33,7 @@ def forest_of(lengths: list[int], seed: int) -> Forest:
     return forest
 
 
-# On both sides of each change of the tree's height, neighbours of every kind.
+# Lengths around each change of the tree's height, next to segments of every kind.
 LENGTHS = st.lists(st.sampled_from([0, 1, 31, 32, 33, 511, 512, 513, 530, 8193]), min_size=1, max_size=8)
 
 
@@ -47,7 +47,7 @@ def test_sums_and_draws_of_every_segment(lengths, seed):
         assert forest.l1_sums[s] == forest.data[begin:end].sum()
         if not squares.any():
             continue
-        # Both ends of the stretch of each entry, and a draw that rounding has carried past the end.
+        # Both ends of the interval of each entry, and a draw that rounding has moved past the end.
         prefix = np.cumsum(squares)
         u = np.concatenate([prefix - squares, prefix - 0.5, [prefix[-1]]])
         u = u[u >= 0]

@@ -35,4 +35,4 @@ def test_damaged_files_are_read_or_refused(name, tmp_path):
         assert outcome in ("read", "refused"), f"{name}, seed {seed}: {outcome}"
         outcomes.add(outcome)
         shutil.rmtree(place)
-    assert "refused" in outcomes  # else the damage is too gentle to show anything
+    assert "refused" in outcomes  # otherwise the damage is too small to test anything

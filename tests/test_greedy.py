@@ -161,7 +161,7 @@ def _distances(A: np.ndarray, W: np.ndarray, bounded: bool) -> np.ndarray:
     return np.array([nnls(W.T, a)[1] ** 2 for a in A])
 
 
-# --- how lazy ------------------------------------------------------------
+# --- number of reads -----------------------------------------------------
 
 
 def mixtures(m: int, n: int, k: int, noise: float = 0.05) -> np.ndarray:
@@ -224,7 +224,7 @@ def test_reads_are_counted_and_kept_within_a_budget():
         successive_projection(Reader(MeteredMatrix(open_matrix(A), budget=5_500)), 5)
 
 
-# --- the first look ------------------------------------------------------------
+# --- the first pass ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])

@@ -65,7 +65,7 @@ def test_near_copies_are_one_anchor():
     for noise in (None, 0.02, 0.05):
         found = fa.Hottopixx(noise=noise).seek(data.A, 4, rng=0)
         assert anchor_recovery(found.indices, data.labels) == 1.0
-    first = fa.Hottopixx(noise=0.05, robust=False).seek(data.A, 4, rng=0)  # any cheap row within 2ε will do
+    first = fa.Hottopixx(noise=0.05, robust=False).seek(data.A, 4, rng=0)  # any cheap row within 2ε is accepted
     assert anchor_recovery(first.indices, data.labels) < 1.0
 
 
@@ -88,7 +88,7 @@ def test_gather():
     weight = np.array([0.5, 0.5, 0.05, 0.35, 0.6])
     assert sorted(gather(points, weight, 2)) == [0, 4]  # the heaviest of each neighbourhood, ties the lowest
     assert gather(points, np.array([0.0, 1.0, 0.0, 0.0, 1.0]), 2).tolist() == [1, 4]
-    spread = np.full(5, 0.4)  # no two neighbourhoods weigh 2/3 each before they merge into one
+    spread = np.full(5, 0.4)  # no two neighbourhoods have weight 2/3 each before they merge
     assert len(set(gather(points, spread, 3))) == 3
 
 

@@ -38,7 +38,7 @@ def test_every_damage_of_a_compressed_text_names_the_file(tmp_path, name, text):
         for damaged in (good[:at], good[:at] + bytes([good[at] ^ 0x55]) + good[at + 1 :]):
             path.write_bytes(damaged)
             try:
-                assert whole(open_source(path)).tolist() == expected  # a byte of gzip's header that says nothing
+                assert whole(open_source(path)).tolist() == expected  # an unused byte of gzip's header
             except FastAnchorsError as error:
                 assert name in str(error)  # noqa: PT017 (either outcome is right)
 
@@ -90,7 +90,7 @@ def test_inconsistent_sparse_archives(tmp_path, part, change, message, format):
     parts = {key: getattr(A, key) for key in ("indptr", "indices", "data")}
     parts[part] = change(parts[part])
     np.savez(tmp_path / "a.npz", format=format.encode(), shape=A.shape, **parts)
-    if parts[part].ndim == 2:  # flat in the file all the same
+    if parts[part].ndim == 2:  # stored as one axis in the file
         np.testing.assert_array_equal(whole(open_source(tmp_path / "a.npz")), A.toarray())
         return
     with pytest.raises(StoreError, match=message):

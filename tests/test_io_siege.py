@@ -130,7 +130,7 @@ def test_a_damaged_sparse_mat_file_does_not_end_the_process(tmp_path):
             door()
 
 
-# --- sizes out of all proportion -------------------------------------------------------------------------------------
+# --- implausible sizes -----------------------------------------------------------------------------------------------
 
 
 def write_market(folder):
@@ -259,7 +259,7 @@ def test_indices_that_overflow(tmp_path):
             whole(open_source(tmp_path / name))
 
 
-# --- .npy: every mistake is a StoreError, by every door --------------------------------------------------------------
+# --- .npy: every damage is a StoreError, through every entry point ---------------------------------------------------
 
 
 def npy(header):
@@ -298,7 +298,7 @@ def records(text, separator=",", size=1 << 20):
     for first, chunk in chunks:
         for number, line in enumerate(chunk.decode().split("\n")[:-1], start=first):
             numbers.setdefault(number, line)
-    assert [numbers[i] for i in range(1, len(lines) + 1)] == lines  # numbers of lines stay
+    assert [numbers[i] for i in range(1, len(lines) + 1)] == lines  # line numbers do not change
     return [split_fields(line, separator) for line in lines if line]
 
 
@@ -314,7 +314,7 @@ def test_records_are_read_as_the_csv_module_reads_them(text):
     *expected, last = [row for row in csv.reader(io.StringIO(text + "\nz\n", newline="")) if row]
     if last == ["z"]:
         assert records(text) == expected
-    else:  # an open quote: csv takes the rest of the file
+    else:  # an unclosed quote: csv reads the rest of the file as one field
         with pytest.raises(StoreError, match="never closed"):
             records(text)
 
@@ -460,4 +460,4 @@ def test_a_build_refuses_masked_entries(tmp_path):
     A = np.random.default_rng(0).random((20, 5))
     with pytest.raises(FastAnchorsError, match="masked"):
         fa.build(np.ma.masked_array(A, A > 0.9), tmp_path / "s")
-    fa.build(np.ma.masked_array(A), tmp_path / "s").close()  # nothing is
+    fa.build(np.ma.masked_array(A), tmp_path / "s").close()  # nothing is masked

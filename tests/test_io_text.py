@@ -229,7 +229,7 @@ def test_ldac(tmp_path):
     A = random_sparse(40, 12, dtype=int).toarray()
     A[3] = 0
     A[0, 11] = 1
-    path = tmp_path / "ap.dat"  # an unknown suffix: the content tells
+    path = tmp_path / "ap.dat"  # unknown suffix: detected from the content
     path.write_text(ldac(A))
     source = open_source(path)
     for max_bytes in (64, 1 << 20):
@@ -316,7 +316,7 @@ def test_headers_of_pandas_and_r_are_recognised(tmp_path):
         ("0,1,2,3", "0.1,0.2,0.3,0.4", True, "header=False"),
         ("2021,2020,2019", "1,0,5", True, "header=False"),
         ("400.5,411.2,418.9,430.1,441.7,452", "1,0,5,2,2,9", True, "header=False"),
-        ("0,1", "0.1,0.7", False, "header=True"),  # too few to tell
+        ("0,1", "0.1,0.7", False, "header=True"),  # too few to decide
         ("1,2,3", "4,5,6", False, None),  # the next line is like it
         ("1,0,5", "2019,2020,2021", False, None),
         ("0.1,0.5,0.7", "0.2,0.1,0.1", False, None),
@@ -331,7 +331,7 @@ def test_a_first_line_of_numbers(tmp_path, first, second, header, told):
     assert columns == (first.split(",") if header else None)
     assert names is None
     assert [told in message and str(path) in message for message in said] == ([] if told is None else [True])
-    for wanted in (True, False):  # the option settles it, without a word
+    for wanted in (True, False):  # with the option there is no message
         rows, _, _, said = table(path, f"{first}\n{second}\n", header=wanted)
         assert (rows, said) == (numbers[wanted:], [])
 

@@ -10,6 +10,7 @@ import fastanchors as fa
 import naive.metrics as naive
 from fastanchors import datasets, metrics
 from fastanchors.errors import InvalidInputError
+from fastanchors.metrics import _reconstruction
 from naive.sampling import NaiveSampleMatrix
 
 
@@ -27,7 +28,7 @@ def test_recovery_counts_each_anchor_once():
 
 @pytest.mark.parametrize("sparse", [None, 0.2])
 def test_anchor_labels_find_the_copies(sparse, monkeypatch):
-    monkeypatch.setattr(metrics, "_CHUNK_ENTRIES", 300)
+    monkeypatch.setattr(_reconstruction, "_CHUNK_ENTRIES", 300)
     data = datasets.separable(200, 30, 5, copies=3, sparse=sparse, rng=1)
     np.testing.assert_array_equal(metrics.anchor_labels(data.A, data.anchors), data.labels)
     near = datasets.separable(200, 30, 5, copies=3, noise=1e-3, sparse=sparse, rng=1)
@@ -50,7 +51,7 @@ def test_angle_is_exact_when_small_and_ignores_scale():
         y = 7.0 * np.array([[np.cos(angle), np.sin(angle)]])
         assert metrics.spectral_angles(x, y)[0, 0] == pytest.approx(angle, rel=1e-6)
     assert metrics.spectral_angles(x, [[0.0, 0.0]])[0, 0] == pytest.approx(np.pi / 2)
-    match = metrics.matched_spectral_angle(np.eye(3), np.eye(3)[[2, 0]])  # one true spectrum stays alone
+    match = metrics.matched_spectral_angle(np.eye(3), np.eye(3)[[2, 0]])  # one true spectrum stays unmatched
     assert match.mean == 0.0
     assert match.true.tolist() == [0, 2]
     with pytest.raises(InvalidInputError, match="differ in length"):
@@ -72,7 +73,7 @@ def test_abundance_rmse():
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, sp.csc_array])
 def test_reconstruction_error_on_all_rows(kind, monkeypatch):
-    monkeypatch.setattr(metrics, "_CHUNK_ENTRIES", 100)
+    monkeypatch.setattr(_reconstruction, "_CHUNK_ENTRIES", 100)
     data = datasets.separable(80, 12, 4, noise=0.2, rng=2)
     error = metrics.reconstruction_error(kind(data.A), data.components, data.weights)
     expected = np.linalg.norm(data.A - data.weights @ data.components)
@@ -90,7 +91,7 @@ def test_sampled_error_covers_the_truth(kind):
         metrics.reconstruction_error(A, data.components, data.weights, rows=100, rng=seed) for seed in range(200)
     ]
     covered = sum(error.low <= truth <= error.high for error in sampled)
-    # 190 of 200 expected; below 175 has probability under 1e-4 if the interval is honest
+    # 190 of 200 expected; below 175 has probability under 1e-4 if the interval is correct
     assert covered >= 175
     assert all(error.low < error.high for error in sampled)
     squares = np.mean([error.relative**2 for error in sampled])

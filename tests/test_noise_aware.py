@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import dask.array as da
 import numpy as np
@@ -14,12 +15,20 @@ from scipy.optimize import linear_sum_assignment
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, RankError
 from fastanchors.greedy import extremes
-from fastanchors.greedy.anchoring import ALL, _directions_shown, find_anchors, working_rows
-from fastanchors.greedy.coordinates import Coordinates, _has_neighbours, _leverage, coordinates
+from fastanchors.greedy.anchoring import ALL, _directions_shown, find_anchors, spread_of_noise, working_rows
+from fastanchors.greedy.coordinates import (
+    Coordinates,
+    _has_neighbours,
+    _leverage,
+    block_coordinates,
+    coordinates,
+    pilot_frame,
+)
 from fastanchors.greedy.extremes import Extremes, extreme_rows, towards
 from fastanchors.greedy.how_many import how_many
 from fastanchors.greedy.likelihood import WIDTHS, Proportions, SimplexLikelihood
 from fastanchors.greedy.noise import Noise, clipped_noise, estimate_noise, without_clipping
+from fastanchors.greedy.notable import notable_rows
 from fastanchors.greedy.refine import refine
 from fastanchors.greedy.selection import (
     _farthest_by_bounds,
@@ -234,14 +243,22 @@ def test_copies_of_anchors_keep_full_weight_and_outliers_do_not() -> None:
 
 
 def test_few_rows_of_a_new_kind_need_no_new_directions() -> None:
-    X, _, rng = mixed(17)
+    X, H, rng = mixed(17)
+    X = np.maximum(X + 0.3 * H.mean() * rng.standard_normal(X.shape), 0)
     summary = summarise(open_matrix(X), 16)
     frame, kind = summary.coordinates.frame, rng.dirichlet(np.ones(X.shape[1]))
     whole = float(np.sum(frame.beyond(kind[None]) ** 2))
     enough = float(np.mean(summary.coordinates.values[:, -1].astype(float) ** 2)) * len(X)  # over all rows
-    row = frame.centre + np.sqrt(enough / 20 / whole) * (kind - frame.centre)  # of which twenty are as much
-    assert not summary.misses(np.tile(row, (10, 1)))
-    assert summary.misses(np.tile(row, (40, 1)))
+    row = frame.centre + np.sqrt(enough / 20 / whole) * (kind - frame.centre)  # twenty of these have that much energy
+    few, many = (
+        summary.missed_directions(len(X) + np.arange(m), lambda some: np.tile(row, (len(some), 1))) for m in (12, 42)
+    )
+    assert few.shape == (X.shape[1], 0)
+    assert many.shape == (X.shape[1], 1)
+    rest = frame.beyond(row[None])[0]
+    assert abs(many[:, 0] @ rest) > 0.999 * np.linalg.norm(rest)
+    outliers = np.eye(2, X.shape[1], 5)  # far, but only two
+    assert summary.missed_directions(np.array([0, 1, 2]), lambda some: np.vstack([outliers, X[2]])[some]).size == 0
 
 
 def test_extreme_rows_reach_farthest() -> None:
@@ -255,7 +272,8 @@ def test_extremes_of_parts_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatc
     rng = np.random.default_rng(4)
     values = np.round(rng.standard_normal((9000, 4)), 1).astype(np.float32)
     noise, directions = rng.random(9000), towards(values, 20)
-    reach = directions @ values.T - noise.astype(np.float32)
+    along = directions @ values.T
+    reach = np.concatenate([along, -along]) - noise.astype(np.float32)
     expected = {int(row) for each in reach for row in np.argsort(-each, kind="stable")[:3]}
     for waiting in (extremes._WAITING, 50):
         monkeypatch.setattr(extremes, "_WAITING", waiting)
@@ -306,6 +324,37 @@ def test_unknown_rule() -> None:
         find_anchors(kept(counted(0)[0]), 5, "best")
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64", "uint8", "clean", "counts", "sizes", "store", "l1 store"])
+def test_notable_rows_are_those_of_double_precision(kind: str, tmp_path: Path) -> None:
+    """Projecting in single precision first does not change which rows are extreme, nor their coordinates."""
+    X, _, rng = mixed(9, rows=20_000, columns=40)
+    if kind != "clean":
+        X = np.maximum(X + 0.03 * X.mean() * rng.standard_normal(X.shape), 0)
+    if kind == "counts":
+        X = rng.poisson(100 * X / X.mean()) + 0.0
+    if kind == "sizes":  # sums beyond single precision, and zero rows
+        X *= 10.0 ** rng.uniform(-150, 150, (len(X), 1))
+        X[::9] = 0
+    if kind == "uint8":
+        X = np.round(250 * X / X.max())
+    matrix = open_matrix(
+        X.astype(kind if kind in ("float64", "uint8") else "float64" if kind == "sizes" else "float32")
+    )
+    if "store" in kind:
+        matrix = fa.build(matrix.data, tmp_path / "s", normalize="l1" if "l1" in kind else None, sidecars=())
+    frame, pilot = pilot_frame(matrix, 16)
+    found = notable_rows(matrix, frame, pilot)
+    values, left, sums = block_coordinates(0, matrix.rows(np.arange(len(X))), frame)
+    full = np.flatnonzero(sums > 0)
+    extremes = Extremes(found.extremes.directions)
+    extremes.look(values[full], spread_of_noise(frame, left[full]), full)
+    np.testing.assert_array_equal(found.extremes.rows(), extremes.rows())
+    assert found.filled == len(full)
+    for mine, all_of_them in zip(found.kept, (values, left, sums)):
+        np.testing.assert_array_equal(mine, all_of_them[found.rows])
+    assert set(found.rows) == set(extremes.rows()) | set(found.sample())
+
+
 # --- refinement -------------------------------------------------------------------------------------------------------
 
 
@@ -320,7 +369,7 @@ def test_likelihood_is_that_of_its_naive_twin() -> None:
     points, noise, corners = cloud(5)
     model = SimplexLikelihood(points, noise)
     found = model.proportions(corners, Proportions.first(4), 3)
-    for vertices in (corners, 0.7 * corners):  # the second leaves points far outside
+    for vertices in (corners, 0.7 * corners):  # with the second, points are far outside
         expected = naive_log_likelihood(points, noise, vertices, found.rows, found.parts, WIDTHS)
         np.testing.assert_allclose(model.of_points(vertices, found), expected, atol=1e-3)
 
@@ -378,7 +427,7 @@ def test_too_few_rows_are_not_refined() -> None:
     assert "too few" in refined.reason
 
 
-# --- the answer -------------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
 def test_no_noise_is_left_to_spa() -> None:
@@ -444,7 +493,7 @@ def test_clipping_is_recognised_and_undone() -> None:
     assert clipped_noise(means, 0.9, variance) == 0
 
 
-# --- how many, and how sure -------------------------------------------------------------------------------------------
+# --- number of anchors and stability ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [lambda s: mixed(s)[:2], lambda s: counted(s), lambda s: blurred(s, 1.0)])

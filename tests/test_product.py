@@ -51,7 +51,7 @@ def test_within_the_bound_of_lemma_7():
     errors = [
         np.linalg.norm(fa.estimate_product(L, S, R, zeta=zeta, eta=eta, rng=seed) - L @ A @ R) for seed in range(20)
     ]
-    # each fails with probability below 0.2 by the lemma, in truth far below
+    # each fails with probability below 0.2 by the lemma; actually far below
     assert sum(e > bound for e in errors) == 0
 
 

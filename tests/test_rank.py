@@ -125,7 +125,7 @@ def test_reasons():
     assert _choose(np.array([1.5, 3.0]), 7, exhausted=True) == (2, "2 anchors leave nothing but rounding")
     assert _choose(flat, 4, exhausted=False)[0] == 4
     for earlier, above, dependent, everything, expected in (
-        (chasm, 3, False, False, 5),  # independent anchors that leave nothing: that is the rank
+        (chasm, 3, False, False, 5),  # independent anchors with zero residual: that is the rank
         (chasm, 2, True, False, 3),
         (chasm, None, True, False, 3),
         (chasm, 4, True, False, 5),

@@ -95,8 +95,8 @@ def test_a_new_rating_counts_at_once_and_tastes_follow(ratings):
     assert S[11, item] == 5.0
     np.testing.assert_allclose(model.coordinates(11)[0], y + 5.0 * model.tastes[item], atol=1e-12)
     assert item not in model.top_n(11, 20)
-    assert model.tastes is before  # one user does not weigh enough
-    S.add(np.arange(40), np.zeros(40, int), np.ones(40))  # behind its back
+    assert model.tastes is before  # one user does not have enough weight
+    S.add(np.arange(40), np.zeros(40, int), np.ones(40))  # without the recommender
     model.top_n(0, 1)
     assert model.tastes is not before
 

@@ -78,7 +78,7 @@ def check(path):
     pictures = [a for a in page.all("svg") if a.get("aria-hidden") != "true"]
     assert all(a["role"] == "img" and len(a["aria-labelledby"].split()) == 2 for a in pictures)
     assert page.all("html") == [{"lang": "en"}]
-    assert not re.search(r'="[^"]*\b(nan|inf)\b', text)  # numbers of drawings
+    assert not re.search(r'="[^"]*\b(nan|inf)\b', text)  # numbers in drawings
     return page
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 # The contrast ratio of WCAG 2.1 between the colour of every visible text and the first opaque background behind it;
-# for letters in a drawing, behind the drawing (the numbers in the corners' marks are asked for by themselves).
+# for letters in a drawing, behind the drawing (the numbers in the corners' marks are checked separately).
 CONTRAST = """
 (() => {
   const probe = document.createElement('canvas').getContext('2d', {willReadFrequently: true});

@@ -205,7 +205,7 @@ def test_every_solver_has_a_stability_for_every_k(tmp_path, solver):
     verdicts = [step["stability"]["verdicts"] for step in data["steps"]]
     assert [len(each) for each in verdicts] == [1, 2, 3, 4, 5]
     found = dict(zip((data["anchors"][j]["row"] for j in data["steps"][-1]["anchors"]), verdicts[-1], strict=True))
-    assert found.pop(200) != "firm"  # one row alone: half of the data do not have it
+    assert found.pop(200) != "firm"  # a single row, which half of the data do not have
     assert set(found.values()) == {"firm"}
 
 
@@ -225,7 +225,7 @@ def test_a_result_from_a_file_is_explored_as_one_from_memory(tmp_path):
 def test_anchors_and_the_worst_rows_are_kept(tmp_path):
     rng = np.random.default_rng(0)
     A = rng.dirichlet(np.ones(3), 5000) @ np.eye(6)[:3]
-    A[4321, :] = [0, 0, 0, 0.1, 0.1, 0.1]  # like no other, and short
+    A[4321, :] = [0, 0, 0, 0.1, 0.1, 0.1]  # an outlier with a small norm
     anchors = fa.SPA().seek(A, 3)
     rows = data_of(report.write(tmp_path / "r.html", A, anchors, seed=0))["rows"]
     assert rows["even"] == 1500

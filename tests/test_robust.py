@@ -150,7 +150,7 @@ def test_the_radius_follows_the_data_where_rows_lie_far_apart():
     rng = np.random.default_rng(0)
     anchors = rng.dirichlet(np.full(60, 0.2), 4)
     weights = rng.dirichlet(np.full(4, 0.15), 500)
-    A = np.array([rng.multinomial(20, law / law.sum()) / 20 for law in weights @ anchors])  # rows known roughly
+    A = np.array([rng.multinomial(20, law / law.sum()) / 20 for law in weights @ anchors])  # rows with rough residuals
     with pytest.raises(fa.errors.RankError, match="set aside"):
         fa.SPA(robust=Robust("average", radius=0.5)).seek(A, 4)
     found = fa.SPA(robust="average").seek(A, 4)

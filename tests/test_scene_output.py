@@ -146,7 +146,7 @@ def test_the_selection_rule_is_reported(tmp_path, scene, rule):
 def test_a_scene_is_encoded_in_the_spectra_of_another(tmp_path, scene):
     cube = scene.cube.copy()
     cube[3, 4, 5] = np.nan
-    cube[6, 7] = -0.01 + cube[6, 7]  # least squares has no use for signs
+    cube[6, 7] = -0.01 + cube[6, 7]  # least squares does not need signs
     np.save(tmp_path / "x.npy", cube)
     out = tmp_path / "out"
     assert (

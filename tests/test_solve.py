@@ -133,13 +133,13 @@ def test_a_sampled_vector_and_single_rows_serve_as_right_side():
     plain = fa.lowrank.solve(A, b, 2, rng=15)
     np.testing.assert_array_equal(fa.lowrank.solve(A, fa.VectorSampler(b), 2, rng=15).toarray(), plain.toarray())
     heavy = np.zeros((5, 4))
-    heavy[2, 1] = 3.0  # one row holds the whole norm
+    heavy[2, 1] = 3.0  # one row has the whole norm
     assert fa.lowrank.solve(heavy, np.arange(5.0), 1, rng=16).toarray() == pytest.approx([0, 2 / 3, 0, 0])
 
 
 def test_all_of_a_right_side_in_memory_is_checked_and_a_memory_map_where_it_is_read(tmp_path):
     A = np.zeros((1000, 3))
-    A[0] = [1.0, 2.0, 3.0]  # the only row there is to draw
+    A[0] = [1.0, 2.0, 3.0]  # the only row that can be drawn
     b = np.ones(1000)
     b[777] = np.inf
     with pytest.raises(InvalidInputError, match=r"b\[777\] is not finite"):

@@ -120,7 +120,7 @@ def test_nothing_is_read_again_only_to_report_rounding():
 
 
 def test_ties_go_to_the_largest_norm_then_the_lowest_index():
-    # After the first row is taken, rows 1, 2 and 3 leave residuals equal within 1e-6; row 2 is the longest.
+    # After the first row is selected, the residuals of rows 1, 2 and 3 are equal within 1e-6; row 2 is the longest.
     A = np.array([[10.0, 0, 0], [1, 1, 0], [2, 0, 1 - 1e-8], [1, 0, 1]])
     assert fa.SPA().seek(A, 3).indices.tolist() == [0, 2, 1]
     assert fa.SPA().seek(np.ones((4, 3)), 1).indices.tolist() == [0]

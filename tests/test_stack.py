@@ -112,7 +112,7 @@ def test_one_kernel_gives_the_same_as_several(normalize, columns, dtype):
     absent = np.flatnonzero(A.toarray()[0] == 0)[-1:]
     before = [array.copy() for array in _everything(fast)]
     assert not fast._set_stored(np.append(i, 0), np.append(j, absent), np.append(x, dtype(1)))
-    assert all(map(np.array_equal, before, _everything(fast)))  # nothing done where an entry has no place
+    assert all(map(np.array_equal, before, _everything(fast)))  # nothing is done if an entry does not exist
     assert fast._set_stored(i, j, x)
     assert fast.inserted is not None
 
@@ -175,7 +175,7 @@ def test_rows_from_blocks_with_zeros_and_with_new_entries(normalize):
         x = rng.random(50) * (rng.random(50) < 0.6)
         if step > 0:
             S.update(i, j, x)
-            stored[i, j] = x  # NumPy too lets the last one win
+            stored[i, j] = x  # in NumPy the last one wins, too
         l1 = stored.sum(axis=1, keepdims=True)
         view = stored / np.where(l1 > 0, l1, 1) if normalize else stored
         got = S.rows(asked)

@@ -169,7 +169,7 @@ def test_one_writer(made):
         fa.open(path)
     code = f"import fastanchors as fa, os, signal; S = fa.open({str(path)!r}, mode='r+'); os.kill(os.getpid(), 9)"
     subprocess.run([sys.executable, "-c", code], check=False)
-    fa.open(path, mode="r+").close()  # a dead process keeps no lock
+    fa.open(path, mode="r+").close()  # a dead process holds no lock
 
 
 def test_reading_mode_refuses_changes(made):
@@ -185,7 +185,7 @@ def test_reading_mode_refuses_changes(made):
 def test_the_store_returned_by_build_is_writable(tmp_path):
     A = np.eye(4) + 1
     S = fa.build(A, tmp_path / "s")
-    T = fa.open(tmp_path / "s", mode="r+")  # building keeps no lock
+    T = fa.open(tmp_path / "s", mode="r+")  # building holds no lock
     with pytest.raises(StoreLockedError):
         S[0, 0] = 5
     T[0, 0] = 7
@@ -231,7 +231,7 @@ def test_torn_end_of_the_journal_is_ignored(made, cut):
         whole = log.read_bytes()
         S[0, 0] = 6
     torn = log.read_bytes()[: len(whole) + cut]
-    log.write_bytes(whole[:128] + torn[128:])  # the head as it was before the second commit
+    log.write_bytes(whole[:128] + torn[128:])  # the head before the second commit
     assert fa.open(path).raw(0, 0) == 5
     assert fa.verify(path)["uncommitted_bytes"] == cut
     with fa.open(path, mode="r+") as S:

@@ -104,11 +104,11 @@ def test_disk_space(tmp_path, make, dtype, columns):
     used = sum(file.stat().st_size for file in (tmp_path / "s").iterdir())
     limit = 2.6 if columns else 1.5
     assert used <= limit * block_bytes(sp.csr_array(A))
-    if make is dense and dtype != np.uint8:  # half a byte of sums per entry and tree weighs more on bytes
+    if make is dense and dtype != np.uint8:  # half a byte of sums per entry and tree matters more for one-byte entries
         assert used <= limit * A.nbytes
 
 
-# From how many entries a row on the limits hold (see docs/store.md): where no row has more than 32, and where one has.
+# Number of entries per row from which the limits hold (see docs/store.md): if no row has more than 32, and if one has.
 ENOUGH = {np.float64: (6, 7), np.float32: (8, 11), np.int16: (11, 16), np.uint8: (13, 21)}
 
 
@@ -276,7 +276,7 @@ print("fas.whole" in fa.open(path).manifest.extras)
 @pytest.mark.parametrize("kind", ["dense", "sparse", "mtx"])
 def test_memory_stays_below_the_limit(tmp_path, kind):
     limit = 64 << 20
-    if kind == "mtx":  # parsing text and sorting its entries needs room too
+    if kind == "mtx":  # parsing text and sorting its entries need memory too
         limit = 48 << 20
         rng = np.random.default_rng(0)
         columns = (rng.integers(0, 1000, (135_000, 1)) + 12 * np.arange(60)) % 1000
@@ -295,7 +295,7 @@ def test_memory_stays_below_the_limit(tmp_path, kind):
     assert size > 4 * limit
     growth, indexed = result.stdout.split()
     assert 0 < int(growth) < limit
-    assert indexed == "True"  # made within the limit too: reading here and there brings in pages of the mapped shards
+    assert indexed == "True"  # made within the limit too: random reads load pages of the mapped shards
     with fa.open(tmp_path / "s") as S:
         assert len(S._blocks) > 10
 

@@ -122,7 +122,7 @@ def test_an_existing_file_is_never_written_to(tmp_path, link):
         planted.symlink_to(outside)
     else:
         planted.write_bytes(outside.read_bytes())
-    # Named by an unknown sidecar, so that it is not taken for the remains of a crash.
+    # Named by an unknown sidecar, so that it is not treated as left by a crash.
     manifest = read_manifest(path)
     manifest["extras"]["zzz"] = {"file": planted.name, "bytes": 140, "arrays": {}}
     write_manifest(path, manifest)
@@ -265,7 +265,7 @@ def test_a_commit_that_is_durable_does_not_fail_for_a_compaction(tmp_path, monke
         S.append(np.ones((2, 60)))
         with pytest.warns(UserWarning, match="committed, but not compacted"):
             S.commit()
-        S.commit()  # there is nothing to commit, and no attempt at once
+        S.commit()  # nothing to commit, and no immediate retry
         assert len(tries) == 1
         with pytest.raises(StoreError, match="full"):
             S.compact()
@@ -337,7 +337,7 @@ def test_columns_of_entries_that_were_moved_are_found(tmp_path, columns, disorde
     rewrite_array(path, manifest["shards"][0]["data"], "indices", moved.astype("<i4"))
     write_manifest(path, manifest)
     if not columns and not disorder:
-        fa.verify(path)  # these are the rows of another matrix, and right ones
+        fa.verify(path)  # the rows of another matrix, which are valid
         return
     with pytest.raises(CorruptStoreError, match="the rows are not a valid" if disorder else "other entries"):
         fa.verify(path)

@@ -22,7 +22,7 @@ class StoreMachine(SampleMachine):
     dtypes = (np.float64, np.int32)
 
     def make(self, A: Any, normalize: str | None) -> fa.Store:
-        self.folder = tempfile.TemporaryDirectory(prefix="fastanchors-test-")  # goes with it, whatever happens
+        self.folder = tempfile.TemporaryDirectory(prefix="fastanchors-test-")  # removed with it in any case
         self.path = Path(self.folder.name, "s")
         blocks = [A[start : start + 20] for start in range(0, A.shape[0], 20)]
         fa.build(iter(blocks), self.path, normalize=normalize).close()

@@ -94,7 +94,7 @@ def test_a_writer_notices_that_its_directory_is_another(tmp_path, replace):
     if replace == "build":
         fa.build(B, tmp_path / "p").close()
     elif replace == "move":
-        fa.build(A, tmp_path / "q").close()  # the same to the last bit, but not the same
+        fa.build(A, tmp_path / "q").close()  # identical content, but another directory
         os.rename(tmp_path / "q", tmp_path / "p")
     for change in (S.commit, S.compact, lambda: S.append(A), S.close):
         with pytest.raises(StoreError, match="has been replaced or removed since it was opened; open it again"):
@@ -111,7 +111,7 @@ def test_a_replaced_store_cannot_be_written_to(tmp_path, other):
     with pytest.raises(StoreError, match="has been changed since it was opened"):
         S[50, 0] = 7.0
     is_whole(tmp_path / "p", other.toarray() if sp.issparse(other) else other)
-    fa.open(tmp_path / "p", mode="r+").close()  # nobody holds its lock
+    fa.open(tmp_path / "p", mode="r+").close()  # its lock is free
 
 
 def test_a_store_after_a_compaction_by_another_writer(tmp_path):

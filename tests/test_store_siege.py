@@ -18,7 +18,7 @@ from forgeries import KINDS, Sample, forge, make, use
 EACH = 40
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of sums that are not numbers
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from NaN sums
 @pytest.mark.parametrize("kind", KINDS)
 def test_forged_stores_are_used_or_refused(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(store_module, "_ATTEMPTS", 2)

@@ -75,7 +75,7 @@ def test_auto_finds_the_true_number_and_has_its_curve(corpus):
 def test_texts_vectorisers_and_frames(texts, corpus):
     pd = pytest.importorskip("pandas")
     own = fa.TopicModel(4).fit(texts)
-    assert "anchor0" not in own.vocabulary_  # words keep what follows an underscore
+    assert "anchor0" not in own.vocabulary_  # words keep the part after an underscore
     assert own.transform(texts[:3]).shape == (3, 4)
     np.testing.assert_allclose(own.transform(pd.Series(texts[:3])), own.transform(texts[:3]))
     counted = fa.TopicModel(4, vectorizer=CountVectorizer(min_df=2)).fit(texts)
@@ -123,7 +123,9 @@ def test_sweeps_continue_while_held_out_documents_improve(corpus):
     H = sp.csr_array(corpus.A)
     model = fa.apps.topics(H[:600], 4)
     blurred = 0.5 * model.topics + 0.5 * model.share @ model.topics
-    assert best_sweeps(H[:600], lambda rest: (corpus.topics, np.full(4, 0.25))) <= 2  # the truth needs none, or hardly
+    assert (
+        best_sweeps(H[:600], lambda rest: (corpus.topics, np.full(4, 0.25))) <= 2
+    )  # the true topics need none, or few
     sweeps = best_sweeps(H[:600], lambda rest: (blurred, model.share))
     assert sweeps > 0
     better, share = refined(H[:600], blurred, model.share, sweeps)

@@ -195,7 +195,7 @@ def test_known_topics_are_found(corpus, recovery):
     assert gap.max() < 0.15  # total variation; 0.5 and more between different topics here
     for true, found in zip(match.true, match.found):
         word = model.anchors[found]
-        assert corpus.topics[true, word] > 0.9 * corpus.topics[:, word].sum()  # in no other topic, or hardly
+        assert corpus.topics[true, word] > 0.9 * corpus.topics[:, word].sum()  # in no other topic, or almost none
     np.testing.assert_allclose(model.topics.sum(axis=1), 1)
     np.testing.assert_allclose(model.mixtures.sum(axis=1), 1)
     assert fa.metrics.abundance_rmse(corpus.weights, model.mixtures, match=match) < 0.1
@@ -206,7 +206,7 @@ def test_known_topics_are_found(corpus, recovery):
 
 def test_memory_stays_far_below_the_square_of_the_vocabulary():
     big = fa.datasets.topics(1500, 21_000, 4, length=60, rng=0)
-    fa.apps.topics(fa.datasets.topics(100, 200, 3, rng=0).A, 3)  # what is compiled and imported once does not count
+    fa.apps.topics(fa.datasets.topics(100, 200, 3, rng=0).A, 3)  # compilation and imports, once, are not counted
     tracemalloc.start()
     model = fa.apps.topics(big.A, 4)
     peak = tracemalloc.get_traced_memory()[1]

@@ -72,8 +72,8 @@ def test_noisy_mixtures_are_distinguished_from_materials_that_vary(seed):
     made, rng = fa.datasets.hyperspectral(60, 60, 80, 4, snr=30.0, pure=1, rng=seed), np.random.default_rng(seed)
     auto, groups = fa.apps.unmix(made.cube, 4), fa.apps.unmix(made.cube, 4, method="groups")
     assert (auto.method, groups.method) == ("vertices", "groups")
-    assert angle(made, auto) < 0.65 * angle(made, groups)  # groups that are smaller where a vertex would be missed
-    bend = np.cumsum(rng.standard_normal((3600, 80)), axis=1) / 80  # smooth, another for every pixel
+    assert angle(made, auto) < 0.65 * angle(made, groups)  # smaller groups if a vertex would be missed
+    bend = np.cumsum(rng.standard_normal((3600, 80)), axis=1) / 80  # smooth, different for every pixel
     gamma = np.exp(0.25 * rng.standard_normal((3600, 1)))
     for varied in (made.A * np.exp(bend), made.A**gamma):
         assert fa.apps.unmix(varied, 4).method == "refined"
@@ -106,7 +106,7 @@ def test_dark_pixels_and_outliers_do_not_change_the_materials(seed):
     hard = fa.datasets.hyperspectral(40, 40, 60, 4, dark=60, outliers=15, snr=30.0, rng=seed)
     plain = hard.A[fa.SPA().seek(hard.A / hard.A.sum(axis=1, keepdims=True), 4).indices]
     assert angle(hard, fa.apps.unmix(hard.cube, 4)) < 0.03
-    assert fa.metrics.matched_spectral_angle(hard.components, plain).mean > 0.3  # what the defaults are for
+    assert fa.metrics.matched_spectral_angle(hard.components, plain).mean > 0.3  # the purpose of the defaults
 
 
 def test_leverages_equal_their_twin(scene):
@@ -127,7 +127,7 @@ def test_a_spike_in_a_pixel_changes_nothing(scene, spikes):
     assert clean.outliers.size == 0
     np.testing.assert_allclose(result.endmembers, clean.endmembers, atol=0.01)
     assert result.relative_error == pytest.approx(clean.relative_error, rel=0.05)
-    np.testing.assert_allclose(result.abundances.sum(axis=1), 1.0, atol=1e-12)  # odd pixels have abundances too
+    np.testing.assert_allclose(result.abundances.sum(axis=1), 1.0, atol=1e-12)  # outlier pixels have abundances too
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -146,7 +146,7 @@ def test_outliers_would_replace_materials_if_kept(seed):
     result = fa.apps.unmix(hard.cube, 10)
     assert sorted(result.outliers) == sorted(hard.outliers)
     assert angle(hard, result) < 0.02
-    assert angle(hard, fa.apps.unmix(hard.cube, 10, keep_outliers=True)) > 0.2  # what setting them aside is for
+    assert angle(hard, fa.apps.unmix(hard.cube, 10, keep_outliers=True)) > 0.2  # the reason for setting them aside
 
 
 def test_a_hot_band_of_a_whole_column_is_not_a_material(scene):
@@ -155,7 +155,7 @@ def test_a_hot_band_of_a_whole_column_is_not_a_material(scene):
     image, result = fa.apps.unmix(cube, 3), fa.apps.unmix(cube.reshape(-1, 40), 3)
     assert image.bad_columns.tolist() == [7]
     assert angle(scene, image) < 0.02
-    assert result.hot_bands.tolist() == [20]  # where there is no image, there are no columns
+    assert result.hot_bands.tolist() == [20]  # without an image there are no columns
     assert angle(scene, result) < 0.02
     match = fa.metrics.matched_spectral_angle(scene.components, result.endmembers)
     assert fa.metrics.abundance_rmse(scene.weights, result.abundances, match=match) < 0.06
@@ -252,7 +252,7 @@ def test_a_clipped_border_without_data_is_not_a_material(scene, dtype):
         np.testing.assert_allclose(result.share, plain.share)
     with pytest.raises(fa.errors.InvalidInputError, match=r"\(-9999\).*nodata=-9999$"):
         fa.apps.unmix(framed, 3)
-    framed[0, 0, 3] = 7  # not wholly empty: clipping would hide that the rest is missing
+    framed[0, 0, 3] = 7  # not entirely empty: clipping would hide that the rest is missing
     with pytest.raises(fa.errors.InvalidInputError, match=r"pixel 0 .*\(-9999\).*nodata=-9999$"):
         fa.apps.unmix(framed, 3, clip=True)
     assert fa.apps.unmix(framed, 3, clip=True, nodata=-9999).incomplete.tolist() == [0]
@@ -261,7 +261,7 @@ def test_a_clipped_border_without_data_is_not_a_material(scene, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.uint16])
 def test_masked_arrays_keep_their_mask(scene, dtype):
     cube = np.ma.masked_array((scene.cube * 1000).astype(dtype), mask=np.zeros(scene.cube.shape, bool))
-    cube.data[:5] = 60_000  # what is under the mask does not matter
+    cube.data[:5] = 60_000  # masked values do not matter
     cube.mask[:5] = True
     cube.mask[10, 10, 3] = True
     result = fa.apps.unmix(cube, 3)

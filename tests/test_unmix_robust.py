@@ -75,7 +75,7 @@ def test_spectra_are_scaled_so_that_shares_sum_to_one(scene):
     dim = scene.components * np.array([[0.8], [1.0], [1.25], [1.1]])
     np.testing.assert_allclose(judge.as_bright(dim) * dim, scene.components, rtol=0.02)
     wrong = scene.components[[0, 1, 2, 2]] * np.array([[1.0], [1.0], [1.0], [0.9]])
-    factors = judge.as_bright(wrong)  # kept where pixels are explained no worse
+    factors = judge.as_bright(wrong)  # kept if pixels are explained no worse
     before, after = (np.sqrt(judge.missed(each, sum_to_one=True).mean()) for each in (wrong, wrong * factors))
     assert after <= 1.1 * before
 
@@ -93,7 +93,7 @@ def test_a_rare_material_takes_the_place_of_a_group(seed):
     X = np.maximum(shares @ spectra + 0.002 * rng.standard_normal((2012, 40)), 0)
     groups = grouped(X, 3, 168)
     assert any(set(range(2000, 2012)) >= set(group) for group in groups)
-    assert max(map(len, groups)) > 12  # the others keep their size
+    assert max(map(len, groups)) > 12  # the other groups keep their size
     assert [len(group) for group in grouped(X[:2000], 2, 100, exactly=True)] == [100, 100]
 
 

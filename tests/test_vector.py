@@ -33,7 +33,7 @@ def assert_draws_follow(v: fa.VectorSampler, probabilities: np.ndarray, draws: i
     rare = expected < 5
     seen = np.append(counts[~rare], counts[rare].sum())
     awaited = np.append(expected[~rare], expected[rare].sum())
-    if awaited[-1] < 5:  # too few even together: they may not be drawn more than a few times (Poisson, < 1e-6)
+    if awaited[-1] < 5:  # too few even when pooled: they may be drawn only a few times (Poisson, < 1e-6)
         assert seen[-1] <= 30
         seen, awaited = seen[:-1], awaited[:-1]
     if seen.size > 1:

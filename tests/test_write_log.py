@@ -108,7 +108,7 @@ def test_recording_and_reading_in_several_threads():
     done.set()
     for thread in threads:
         thread.join()
-    assert all(size % 100 == 0 for size in sizes)  # a batch is there whole or not at all
+    assert all(size % 100 == 0 for size in sizes)  # a batch is applied entirely or not at all
     assert log.rows_written_since(0).size == 20_000
 
 

@@ -23,7 +23,7 @@ def encode_sum_to(X: Any, components: Any, total: float = 1.0) -> np.ndarray:
         best = np.inf
         for size in range(1, k + 1):
             for support in combinations(range(k), size):
-                # c_0 + Σ (c_j − c_0)·h_j: the sum is gone from the problem.
+                # c_0 + Σ (c_j − c_0)·h_j: the sum constraint is eliminated.
                 first, others = C[support[0]] * total, C[list(support[1:])]
                 h = np.linalg.lstsq((others - C[support[0]]).T, x - first, rcond=None)[0]
                 w = np.concatenate([[total - h.sum()], h])

@@ -19,7 +19,7 @@ from ..errors import InvalidInputError
 from ..greedy.nnls import NonnegativeSystem
 from ..greedy.selection import Selection as SelectionRule
 from ..greedy.selection import check_selection, groups_by_rule
-from ..metrics import coherence_of, topic_uniqueness
+from ..metrics._coherence import coherence_of, topic_uniqueness
 from ._cooccurrence import Cooccurrence
 from ._corpus import as_corpus, document_counts
 from ._mixtures import fit_proportions, mixtures, scaled_laws

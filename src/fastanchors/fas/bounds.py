@@ -19,12 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import jit
 from .._maps import release_pages
 from .._parallel import map_ordered
 from .._validate import check_finite
@@ -32,6 +31,7 @@ from ..errors import InvalidTypeError
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import DOUBLE, SINGLE, RowMatrix, Rows
 from ..matrix.metered import MeteredMatrix
+from .scan_kernels import Largest, Steps, bound_rows, mark_doubtful
 from .sketch import Part, empty_part, padded, relative_error, sketch_rows
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
     "Sketch",
     "Thresholds",
     "empty_part",
-    "keep_largest",
     "pass_in_cache",
     "row_space",
     "sketch_elsewhere",
@@ -239,16 +238,16 @@ class Sketch:
         rough = _Rough(G, omega, _single_slop(n, d, T), self.slack, thresholds, fine=self.rows <= _FINE)
         first = np.full(self.rows, T, dtype=np.int16)
         limits = (thresholds.low, thresholds.high, thresholds.norm, thresholds.index)
-        steps = _Steps(np.ascontiguousarray(G.T), omega, *limits, slop, self.slack)
+        steps = Steps(np.ascontiguousarray(G.T), omega, *limits, slop, self.slack)
 
-        def work(part: Part, low: int) -> _Largest:
+        def work(part: Part, low: int) -> Largest:
             high = min(len(part.norms), low + _SCAN_CHUNK)
-            largest = _Largest(np.full((T, top), -1, dtype=np.int64), np.full((T, top), -1.0), np.zeros(T))
+            largest = Largest(np.full((T, top), -1, dtype=np.int64), np.full((T, top), -1.0), np.zeros(T))
             for at in range(low, high, _SCAN_ROWS):
                 rows = part.cut(at, min(high, at + _SCAN_ROWS))
                 there = slice(rows.start, rows.start + len(rows.norms))
                 some = rough.doubtful(rows, known[there], largest.bounds[:, -1], first[there])
-                _scan(some, rows, steps, first[there], largest)
+                bound_rows(some, rows, steps, first[there], largest)
             release_pages(part.norms)
             return largest
 
@@ -263,27 +262,6 @@ class Sketch:
             np.take_along_axis(bounds, order, axis=1),
             np.max([each.tied for each in found], axis=0),
         )
-
-
-class _Steps(NamedTuple):
-    """The steps as :func:`_scan` needs them: G, ω, the thresholds, and the allowances for rounding."""
-
-    G: NDArray[np.float64]  # a column for each anchor
-    omega: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    norm: NDArray[np.float64]
-    row: NDArray[np.int64]
-    slop: float
-    slack: float
-
-
-class _Largest(NamedTuple):
-    """The largest bounds of each step, the rows they belong to, and the largest bound of a row that loses a tie."""
-
-    rows: NDArray[np.int64]
-    bounds: NDArray[np.float64]
-    tied: NDArray[np.float64]
 
 
 def _single_slop(n: int, d: int, T: int) -> float:
@@ -332,91 +310,8 @@ class _Rough:
         _, C, left, norms = rows
         some = np.zeros(len(norms), dtype=np.bool_)
         slop, slack = self.numbers
-        _rough(self.G @ C.T, left, norms, 1 / self.unit, self.omega, slop, slack, limits, self.floors, some)
+        mark_doubtful(self.G @ C.T, left, norms, 1 / self.unit, self.omega, slop, slack, limits, self.floors, some)
         present = (norms > 0) & ~known
         if self.bottom < len(self.low):
             first[present] = self.bottom
         return np.flatnonzero(some & present).astype(np.int32)
-
-
-@jit
-def _rough(
-    H: Any, left: Any, norms: Any, unit: float, omega: Any, slop: Any, slack: Any, limits: Any, floors: Any, some: Any
-) -> None:
-    """Mark the rows with b·‖a‖ ≥ limit and b ≥ floor at some step, b = √(1 − ‖G·c‖² + 2·l·cross) + slack.
-
-    Each step is computed for all rows, so that it compiles to vector instructions.
-    """
-    m = norms.size
-    zero, one, two = np.float32(0.0), np.float32(1.0), np.float32(2.0)
-    removed = np.zeros(m, dtype=np.float32)
-    scaled = np.empty(m, dtype=np.float32)
-    for i in range(m):
-        scaled[i] = np.float32(norms[i] * unit)
-    for t in range(limits.size):
-        if t > 0:
-            h = H[t - 1]
-            for i in range(m):
-                removed[i] += h[i] * h[i]
-        limit, floor, w = limits[t], floors[t], omega[t]
-        for i in range(m):
-            l = left[i]
-            whole = one - removed[i]
-            whole = (whole if whole > zero else zero) + slop
-            inside = whole - l * l
-            inside = np.sqrt(inside if inside > zero else zero)
-            cross = w * np.sqrt(removed[i] + slop)
-            cross = cross if cross < inside else inside
-            bound = np.sqrt(whole + two * l * cross) + slack
-            some[i] |= (not bound * scaled[i] < limit) & (bound >= floor)
-
-
-@jit
-def _scan(some: NDArray[np.int32], rows: Part, steps: _Steps, first: NDArray[np.int16], largest: _Largest) -> None:
-    """Bound some rows of a scan: update the first doubtful step of each, and the largest bounds of each step."""
-    start, C, left, norms = rows
-    G, omega, low, high, norm_limit, index, slop, slack = steps
-    top_rows, top_bounds, tied_bounds = largest
-    T, top = top_rows.shape
-    d = G.shape[0]
-    h = np.empty(T - 1)
-    for i in some:
-        norm = norms[i]
-        l = np.float64(left[i])
-        h[:] = 0.0
-        inside = 0.0
-        for j in range(d):
-            c = np.float64(C[i, j])
-            inside += c * c
-            for t in range(T - 1):
-                h[t] += c * G[j, t]
-        removed = 0.0
-        for t in range(T):
-            if t > 0:
-                removed += h[t - 1] * h[t - 1]
-            squared = max(0.0, inside - removed) + slop
-            # (R + l)² ≤ 2·(R² + l²): enough for many rows, and no square root
-            limit = min(low[t], top_bounds[t, top - 1]) / norm - slack
-            if limit > 0.0 and 2.0 * (squared + l * l) < limit * limit:
-                continue
-            cross = min(np.sqrt(squared), omega[t] * np.sqrt(removed))
-            bound = (np.sqrt(squared + l * l + 2.0 * l * cross) + slack) * norm * (1.0 + 1e-14)
-            if bound >= low[t]:
-                if bound <= high[t] and norm <= norm_limit[t] and start + i > index[t]:
-                    tied_bounds[t] = max(tied_bounds[t], bound)
-                    continue
-                first[i] = min(first[i], t)
-            if bound > top_bounds[t, top - 1]:
-                keep_largest(top_bounds[t], top_rows[t], bound, start + i)
-
-
-@jit
-def keep_largest(values: NDArray[np.float64], rows: NDArray[np.int64], value: float, row: int) -> None:
-    """Insert a value and its row into the largest, in descending order, replacing the last; ties go behind."""
-    at = len(values) - 1
-    while at > 0 and values[at - 1] < value:
-        values[at] = values[at - 1]
-        rows[at] = rows[at - 1]
-        at -= 1
-    values[at] = value
-    rows[at] = row

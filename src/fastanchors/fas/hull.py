@@ -20,8 +20,9 @@ from .._jit import jit
 from .._maps import release_pages
 from .._parallel import map_ordered
 from ..matrix.contract import DOUBLE, Rows
-from .bounds import Sketch, keep_largest
+from .bounds import Sketch
 from .coreset import pieces, residual_bounds
+from .scan_kernels import keep_largest
 from .sketch import Part
 
 __all__ = ["Hull", "mixtures"]

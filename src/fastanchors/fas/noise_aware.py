@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -180,7 +180,9 @@ def _recalled(source: Any) -> tuple[Summary, int] | None:
     if isinstance(source, SidecarHost) and (kept is None or kept[0].changed):  # compaction makes it again
         written = source.sidecar_arrays(CoordinatesSidecar.name)
         if written is not None and (kept is None or written[1] >= kept[1]):
-            kept = (_loaded(written[0], source), written[1])
+            summary = _loaded(written[0], source)
+            if kept is None or summary.changed < kept[0].changed:
+                kept = (summary, written[1])
     return kept
 
 
@@ -208,16 +210,53 @@ def _current(source: Any, summary: Summary, cursor: int) -> Summary | None:
 
 
 def _with_changes(source: Any, summary: Summary, changed: NDArray[np.intp]) -> Summary | None:
-    """The summary with the current values of those rows; None if they are too many or the directions miss them."""
+    """The summary with the current values of those rows, and directions of a new kind of rows; None if too many."""
     if changed.size == 0:
         return summary
-    if changed.size > max(64, _MANY * source.shape[0]):
+    if _too_many(changed, source):
         return None
-    values = source.rows(changed)
-    current = summary.with_rows(changed, values, source.shape[0])
-    left = current.coordinates.left[np.searchsorted(current.rows, changed)]
-    off = np.flatnonzero(left > _OFF * np.median(summary.coordinates.left))
-    return None if len(off) >= _KIND and current.misses(values[off]) else current
+    current = summary.with_rows(changed, source.rows(changed), source.shape[0])
+    off = _off(current.coordinates.left[np.searchsorted(current.rows, changed)], summary)
+    if len(off) < _KIND:
+        return current
+    new = current.missed_directions(changed[off], source.rows)
+    return current.with_directions(new, changed[off], source.rows) if new.size else current
+
+
+def _too_many(changed: NDArray[np.intp], source: Any) -> bool:
+    return bool(changed.size > max(64, _MANY * source.shape[0]))
+
+
+def _off(left: NDArray[np.float64], summary: Summary) -> NDArray[np.intp]:
+    """Positions of rows whose residual beyond the directions is much larger than usual."""
+    return np.flatnonzero(left > _OFF * np.median(summary.coordinates.left))
+
+
+@dataclass
+class _Watched:
+    """The coordinates in a store that a writer watches, up to which change, and the rows far from the directions."""
+
+    arrays: Arrays
+    summary: Summary
+    seen: int
+    off: NDArray[np.intp]
+
+    def look(self, store: Any) -> bool:
+        """Whether the rows changed since the last look need new directions; reads these rows."""
+        changed = np.asarray(store.changes_since(self.seen), dtype=np.intp)
+        self.seen, found = store.cursor, [np.setdiff1d(self.off, changed)]
+        if _too_many(changed, store):
+            return False
+        step = max(256, _ENTRIES // store.shape[1])
+        for start in range(0, len(changed), step):
+            some = changed[start : start + step]
+            _, left, _ = block_coordinates(0, store.rows(some), self.summary.coordinates.frame)
+            found.append(some[_off(left, self.summary)])
+        grown = any(len(rows) for rows in found[1:])
+        self.off = np.sort(np.concatenate(found))
+        if not grown or len(self.off) < _KIND:
+            return False
+        return self.summary.missed_directions(self.off, store.rows).size > 0
 
 
 class CoordinatesSidecar(Sidecar):
@@ -234,6 +273,7 @@ class CoordinatesSidecar(Sidecar):
 
     def __init__(self, directions: int = DIRECTIONS) -> None:
         self.directions = directions
+        self._watched: _Watched | None = None
 
     @classmethod
     def load(cls, shared: Arrays) -> CoordinatesSidecar:
@@ -281,7 +321,39 @@ class CoordinatesSidecar(Sidecar):
             np.linalg.LinAlgError,
         ):  # signed, zero or extreme: no noise-aware anchors
             return None
-        if not all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f"):
+        return arrays if _can_be_kept(arrays, store) else None
+
+    def compact(self, store: Any) -> Arrays | None:
+        """The same number of directions as before, unless the store was too small for more."""
+        written = store.sidecar_arrays(self.name)
+        if written is not None:
+            before = _loaded(written[0], store)
+            held = before.coordinates.shape[1]
+            self.directions = held if held < min(before.height, store.shape[1]) - 1 else max(held, self.directions)
+        return self.finish(store)
+
+    @one_blas_thread()
+    def renew(self, store: Any) -> Arrays | None:
+        """The coordinates with directions for the rows of a new kind that were committed since, if there are any."""
+        written = store.sidecar_arrays(self.name)
+        if written is None:
             return None
-        allowed = max(_FREE, _SHARE * sum(shard.data["bytes"] for shard in store.manifest.shards))
-        return arrays if sum(array.nbytes for array in arrays.values()) <= allowed else None
+        arrays, cursor = written
+        if self._watched is None or self._watched.arrays is not arrays:
+            self._watched = _Watched(arrays, _loaded(arrays, store), cursor, np.zeros(0, np.intp))
+        try:
+            with np.errstate(all="ignore"):
+                summary = _current(store, self._watched.summary, cursor) if self._watched.look(store) else None
+        except np.linalg.LinAlgError:  # extreme entries
+            return None
+        if summary is None:
+            return None
+        arrays = summary.arrays()
+        return arrays if _can_be_kept(arrays, store) else None
+
+
+def _can_be_kept(arrays: Arrays, store: Any) -> bool:
+    """Whether the arrays are finite, and small compared to the store."""
+    allowed = max(_FREE, _SHARE * sum(shard.data["bytes"] for shard in store.manifest.shards))
+    finite = all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")
+    return finite and sum(array.nbytes for array in arrays.values()) <= allowed

@@ -53,7 +53,10 @@ class ReadOnce(MeteredMatrix):
     ) -> list[_Result]:
         if self._most_rows is None or not self.in_process:
             return super().map_stored(function, *shared, block_rows=block_rows)
-        return RowMatrix.map_stored(self, function, *shared, block_rows=block_rows)  # by blocks() above
+        if self.is_sparse:
+            return RowMatrix.map_stored(self, function, *shared, block_rows=block_rows)  # by blocks() above
+        step = min(block_rows or self.default_block_rows(), self._most_rows)
+        return super().map_stored(function, *shared, block_rows=step)  # without copies
 
     def map_rows(
         self, function: Callable[..., _Result], indices: NDArray[np.int64], *shared: Any, block_rows: int | None = None

@@ -21,7 +21,8 @@ from ..matrix.array import LoadedMatrix
 from ..matrix.metered import BudgetExceeded, MeteredMatrix
 from .certificate import FEWEST, near_or_sampled, of_prefix
 from .changes import without
-from .index import PILOT, Index, build_index, extend_index, lazy_index
+from .index import PILOT, Index, build_index
+from .lazy_index import extend_index, lazy_index
 from .sidecar import SMALL, Kept, keep, mutable, noisy, recall, renew_index, some_rows
 
 __all__ = ["IndexedFAS"]

@@ -32,7 +32,8 @@ from .changes import absorb
 from .check_index import check_index
 from .coreset import Coreset, Run, squared_norms_of
 from .hull import Hull
-from .index import NARROW, PILOT, SPARE, Index, index_of_sketch, lazy_index, pilot_rows
+from .index import NARROW, PILOT, SPARE, Index, index_of_sketch, pilot_rows
+from .lazy_index import lazy_index
 from .read_once import ReadOnce
 from .sketch import Part, basis_from, compare_part, empty_part, padded, part_from, sketch_rows
 

@@ -40,6 +40,7 @@ __all__ = [
     "coordinates_of",
     "fit_frame",
     "pilot_frame",
+    "products",
 ]
 
 DIRECTIONS = 32  # kept by default
@@ -53,6 +54,7 @@ _NEIGHBOURS = 3  # neighbours that a row needs to keep its full weight…
 _COMPARED = 1000  # …among at most this many rows
 _NEAR = 0.3  # neighbours are nearer than this fraction of the row's distance to the centre
 _ITERATIONS = (8, 3)  # of subspace iteration: in the first round, and in later ones
+_TOGETHER = 128  # rows multiplied together
 _FLAT = 0.2  # noise exponents below this are set to zero
 _SMALL = 1e-2  # of the mean column: added to each mean before scaling; smaller columns do not enter the regression
 
@@ -234,7 +236,7 @@ def fit_frame(
             exponent = _noise_exponent(centre, rest, float(spread.sum()))
             scale = (centre / centre.mean() + _SMALL) ** (-exponent / 2)
     rank = int(np.count_nonzero(values > 1e-13 * max(values[0], 1e-300)))
-    nonzero = profiles.nnz if sp.issparse(profiles) else np.count_nonzero(profiles)
+    nonzero = profiles.nnz if sp.issparse(profiles) else np.count_nonzero(profiles > 0)
     return Frame(centre, scale, np.ascontiguousarray(V[:, :d]), exponent, rank, 1.0 - nonzero / (m * n))
 
 
@@ -291,13 +293,29 @@ def _mean(profiles: Any, w: _Array) -> _Array:
 
 def _centred(profiles: Any, centre: _Array, scale: _Array, V: _Array) -> tuple[_Array, _Array]:
     """z·V and ‖z‖² for z = (profile − centre)·scale; sparse profiles stay sparse."""
-    values = np.asarray(profiles @ (scale[:, None] * V)) - (centre * scale) @ V
+    values = products(profiles, scale[:, None] * V) - (centre * scale) @ V
     if sp.issparse(profiles):
         squared = profiles.multiply(profiles)
         squares = np.asarray(squared @ scale**2 - 2 * (profiles @ (scale**2 * centre))).reshape(-1)
         return values, np.maximum(squares + float(np.sum((scale * centre) ** 2)), 0.0)
     z = (profiles - centre) * scale
     return values, np.asarray(np.einsum("ij,ij->i", z, z))
+
+
+def products(rows: Any, W: NDArray[Any]) -> NDArray[Any]:
+    """The product rows · W, in pieces of one shape: so the result for a row does not depend on the rows beside it."""
+    if sp.issparse(rows):
+        return np.asarray(rows @ W)
+    (m, n), width = rows.shape, W.shape[1]
+    found = np.empty((m, width), dtype=rows.dtype)
+    times, rest = divmod(m, _TOGETHER)
+    whole = m - rest
+    np.matmul(rows[:whole].reshape(times, _TOGETHER, n), W, out=found[:whole].reshape(times, _TOGETHER, width))
+    if rest:
+        last = np.zeros((_TOGETHER, n), dtype=rows.dtype)
+        last[:rest] = rows[whole:]
+        found[whole:] = (last @ W)[:rest]
+    return found
 
 
 def _principal(

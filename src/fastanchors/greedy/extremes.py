@@ -3,79 +3,107 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..matrix.contract import SINGLE
+from .coordinates import products
 
 __all__ = ["Extremes", "extreme_rows", "towards"]
 
 _DIRECTIONS = 256
 _DEPTH = 16  # rows kept at each end of each direction
-_BLOCK = 1 << 12  # rows per block: their products with all directions stay in the cache
-_FIRST = 1 << 11  # rows that set the first threshold for the following ones
-_WAITING = 1 << 18  # entries in the buffer before the farthest are chosen
+_BLOCK = 1 << 10  # rows per block: their products with all directions stay in the cache
+_FIRST = 1 << 10  # rows that set the first threshold for the following ones
+_WAITING = 1 << 14  # entries noted before the farthest are chosen again
 _RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 
 _Floats = NDArray[np.float32]
 _Rows = NDArray[np.int64]
 
 
-def towards(values: _Floats, directions: int = _DIRECTIONS) -> _Floats:
-    """Unit vectors to project on, and their opposites: 2·``directions`` × d.
+def towards(values: _Floats, directions: int = _DIRECTIONS, *, among: int | None = None) -> _Floats:
+    """Unit vectors to project on, ``directions`` × d; both ends of each are of interest.
 
-    They lie in the first 1, 2, 3, 4, 6, … coordinates, half of them whitened by the spread of ``values``.
+    They lie in the first 1, 2, 3, 4, 6, … coordinates (of the first ``among``), half of them whitened by the spread of
+    ``values``.
     """
     m, d = values.shape
     rng = np.random.default_rng(0)
-    ranks = [r for r in _RANKS if r < d] + [d]
+    most = d if among is None else min(d, among)
+    ranks = [r for r in _RANKS if r < most] + [most]
     spread = np.maximum(values[:: max(1, m // 4096)].astype(np.float64).std(axis=0), 1e-300)
-    U = np.zeros((d, directions))
+    U = np.zeros((directions, d), np.float32)
     for j in range(directions):
         r = ranks[j % len(ranks)]
         u = rng.standard_normal(r) / (spread[:r] if j // len(ranks) % 2 else spread[0])
-        U[:r, j] = u / np.linalg.norm(u)
-    return np.hstack([U, -U]).T.astype(np.float32)
+        U[j, :r] = u / np.linalg.norm(u)
+    return U
 
 
 class Extremes:
-    """The ``depth`` rows that reach farthest along each direction, among those seen; parts of a matrix can be merged.
+    """The ``depth`` rows that reach farthest along each direction and its opposite, among those seen.
 
     The reach of a row is its projection minus its noise, so noisy rows are not preferred. Ties go to the rows with the
-    lowest index, so the order in which rows are seen does not matter. Several threads may call :meth:`look` at once.
+    lowest index, so the order in which rows are seen does not matter. Several threads may call :meth:`look` at once,
+    and parts of a matrix can be merged.
 
     Parameters
     ----------
     directions : array
         One per row, as returned by :func:`towards`.
     depth : int
-        Rows kept for each direction.
+        Rows kept at each end of each direction.
     """
 
     def __init__(self, directions: _Floats, depth: int = _DEPTH) -> None:
         self.directions, self.depth = directions, depth
-        self.floor = np.full(len(directions), -np.inf, np.float32)  # smallest reach of a row that is kept
+        self._across = np.ascontiguousarray(directions.T)
+        # smallest reach of a row that is kept, along each direction, then along their opposites
+        self.floor = np.full(2 * len(directions), -np.inf, np.float32)
         self._noted: list[tuple[_Rows, _Rows, _Floats]] = []  # (direction, row, reach)
         self._waiting = 0
         self._lock = threading.Lock()
 
+    def within_reach(self, values: _Floats, allowance: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which rows may be among the farthest, if the reach of each is at most its projection plus its allowance.
+
+        Costs m·d·``directions`` products. The rounding of projections is allowed for.
+        """
+        found = np.zeros(len(values), np.bool_)
+        rounding = 2 * (values.shape[1] + 4) * SINGLE * np.sqrt(np.vecdot(values, values))
+        allowance = (allowance + rounding).astype(np.float32)
+        for low in range(0, len(values), _BLOCK):
+            piece = slice(low, low + _BLOCK)
+            along = products(values[piece], self._across)
+            extra, floor = allowance[piece], self.floor
+            up, down = np.split(floor - extra.max(initial=-np.inf), 2)
+            for hits, sign, ends in ((along >= up, 1, 0), (along <= -down, -1, len(down))):
+                at, direction = np.divmod(np.flatnonzero(hits), len(down))
+                far = sign * along[at, direction] + extra[at] >= floor[ends + direction]
+                found[low + at[far]] = True
+        return found
+
     def look(self, values: _Floats, noise: NDArray[np.float64], rows: _Rows) -> NDArray[np.bool_]:
-        """Which of these rows (with indices ``rows``) may be among the farthest; costs m·d·``directions`` products."""
+        """Note those of these rows (with indices ``rows``) that are among the farthest so far; return which may be."""
         noted = np.zeros(len(values), np.bool_)
         for low in range(0, len(values), _BLOCK):
             piece = slice(low, low + _BLOCK)
-            reach = self.directions @ values[piece].T
-            reach -= noise[piece].astype(np.float32)
+            along = products(values[piece], self._across)
+            reach = np.concatenate([along, -along], axis=1) - noise[piece, None].astype(np.float32)
             self._raise_floor(reach)
-            flat = np.flatnonzero(reach >= self.floor[:, None])
-            along, at = np.divmod(flat, reach.shape[1])
+            flat = np.flatnonzero(reach >= self.floor)
+            at, direction = np.divmod(flat, reach.shape[1])
             noted[low + at] = True
-            self._note(along, rows[low + at], reach.reshape(-1)[flat])
+            self._note(direction, rows[low + at], reach.reshape(-1)[flat])
         return noted
 
     def _raise_floor(self, reach: _Floats) -> None:
         """Set the threshold from the first rows: without it all of them would be kept."""
-        if self.floor[0] == -np.inf and reach.shape[1] > self.depth:
-            lowest = np.partition(reach[:, :_FIRST], -self.depth, axis=1)[:, -self.depth]
+        if self.floor[0] == -np.inf and len(reach) > self.depth:
+            lowest = np.partition(reach[:_FIRST], -self.depth, axis=0)[-self.depth]
             with self._lock:
                 self.floor = np.maximum(self.floor, lowest)
 
@@ -97,7 +125,7 @@ class Extremes:
         self.floor = np.maximum(self.floor, floor)
         keep = order[place < self.depth]
         self._noted = [(along[place < self.depth], rows[keep], reach[keep])]
-        self._waiting = len(keep)
+        self._waiting = 0
 
     def merge(self, other: Extremes) -> None:
         """Add the rows kept from another part of the matrix."""

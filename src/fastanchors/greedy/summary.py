@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,16 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._parallel import one_blas_thread
-from ..matrix import RowMatrix, Rows
-from .anchoring import ALL, SAMPLE, Found, WorkingRows, copies, find_anchors, spread_of_noise
+from ..matrix import RowMatrix
+from .anchoring import ALL, Found, WorkingRows, copies, find_anchors
 from .coordinates import DIRECTIONS, PILOT_ENTRIES, Coordinates, Frame, block_coordinates, pilot_frame
-from .extremes import Extremes, towards
 from .noise import Noise, estimate_noise
+from .notable import filled_rows, notable_rows
 from .stability import Stability, no_noise, stability
 
 __all__ = ["Evidence", "Summary", "summarise"]
 
-_KIND_ROWS = 256  # rows of a new kind that are examined
+_KIND_ROWS, _KIND_ENTRIES = 256, 1 << 22  # rows of a new kind that are examined, entries that are read at a time
+_KIND_DIRECTIONS = 8  # directions added at a time
+_ROUNDING = 1e-13  # variance along a direction that is rounding, relative to the first
 
 _Array = NDArray[np.float64]
 
@@ -123,15 +126,53 @@ class Summary:
             self.changed + len(changed),
         )
 
-    def misses(self, values: Any) -> bool:
-        """Whether those rows would add a direction if the coordinates were computed again.
+    def missed_directions(self, rows: NDArray[np.intp], read: Callable[[NDArray[np.intp]], Any]) -> _Array:
+        """Directions that those rows would add if the coordinates were computed again, n × r.
 
-        They would if their variance along it, averaged over all rows, exceeds the variance along the last direction.
+        They are the principal directions of the residuals whose variance, averaged over all rows, exceeds the variance
+        along the last direction. The two largest residuals do not count: a kind has at least three rows. Reads at most
+        a few hundred of the rows.
         """
-        rest = self.coordinates.frame.beyond(values[:: -(-values.shape[0] // _KIND_ROWS)])
-        gained = np.linalg.norm(rest, 2) ** 2 * (values.shape[0] / len(rest)) / max(1, self.total)
-        last = self.coordinates.values[self.sample, -1].astype(np.float64)
-        return bool(gained > np.mean(last**2))
+        frame = self.coordinates.frame
+        most = max(16, min(_KIND_ROWS, _KIND_ENTRIES // len(frame.centre)))
+        rest = frame.beyond(read(rows[:: -(-len(rows) // most)]))
+        rest -= (rest @ frame.directions) @ frame.directions.T  # again, for orthogonality to rounding
+        squares, turned = np.linalg.eigh(rest @ rest.T)
+        squares, turned = squares[::-1][:_KIND_DIRECTIONS], turned[:, ::-1][:, :_KIND_DIRECTIONS]
+        shared = np.sort(turned**2, axis=0)[:-2].sum(axis=0) * np.maximum(squares, 0.0)
+        gained = shared * (len(rows) / len(rest)) / max(1, self.total)
+        known = self._variances(rows)
+        found = gained > max(known[-1], _ROUNDING * known[0])
+        return np.asarray(rest.T @ (turned[:, found] / np.sqrt(squares[found])))
+
+    def with_directions(self, new: _Array, rows: NDArray[np.intp], read: Callable[[NDArray[np.intp]], Any]) -> Summary:
+        """The summary with new directions for those of its rows, in place of the last ones.
+
+        The directions are the principal ones of the space of old and new directions: variances of the other rows along
+        the old directions, plus the second moments of those rows. Reads all rows of the summary.
+        """
+        at, frame = self.coordinates, self.coordinates.frame
+        n, d = frame.directions.shape
+        step, only_new = max(256, _KIND_ENTRIES // n), replace(frame, directions=new)
+        starts = range(0, len(self.rows), step)
+        along = [block_coordinates(0, read(self.rows[i : i + step]), only_new)[0] for i in starts]
+        values = np.hstack([at.values, np.concatenate(along)]).astype(np.float64)
+        left = at.left - np.einsum("ij,ij->i", values[:, d:], values[:, d:])
+        special = values[np.isin(self.rows, rows)]
+        known = np.minimum.accumulate(self._variances(rows))  # keeps the order of the old directions
+        second = np.diag(np.append(known, np.full(new.shape[1], known[-1]))) + special.T @ special / max(1, self.total)
+        turn = np.linalg.eigh(second)[1][:, ::-1]
+        values = values @ turn
+        left += np.einsum("ij,ij->i", values[:, d:], values[:, d:])
+        directions = np.hstack([frame.directions, new]) @ turn[:, :d]
+        frame = replace(frame, directions=directions, rank=min(d, frame.rank + new.shape[1]))
+        at = Coordinates(frame, values[:, :d].astype(np.float32), np.maximum(left, 0.0), at.sums)
+        return replace(self, coordinates=at, answers={})
+
+    def _variances(self, without: NDArray[np.intp]) -> _Array:
+        """Variance along each direction of the sampled rows, without some rows of the matrix."""
+        sample = self.sample[~np.isin(self.rows[self.sample], without)]
+        return np.asarray(np.mean(self.coordinates.values[sample].astype(np.float64) ** 2, axis=0))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays to store in a file."""
@@ -213,79 +254,11 @@ def summarise(matrix: RowMatrix, directions: int = DIRECTIONS, *, pilot_entries:
     frame, pilot = pilot_frame(matrix, directions, pilot_entries=pilot_entries)
     m = matrix.shape[0]
     if m > ALL:
-        notable = _notable_rows(matrix, frame, pilot)
+        notable = notable_rows(matrix, frame, pilot)
         if notable.filled > ALL:
             places = [np.searchsorted(notable.rows, some) for some in (notable.extremes.rows(), notable.sample())]
             return Summary(notable.rows, notable.coordinates(frame), places[0], places[1], notable.filled, m)
-    parts = matrix.map_blocks(_filled_rows, frame)
+    parts = matrix.map_blocks(filled_rows, frame)
     rows, values, left, sums = (np.concatenate([part[i] for part in parts]) for i in range(4))
     every = np.arange(len(rows))
     return Summary(rows, Coordinates(frame, values, left, sums), every, every, len(rows), m)
-
-
-def _filled_rows(start: int, block: Rows, frame: Frame) -> tuple[NDArray[Any], ...]:
-    """The nonzero rows of a block, and their coordinates."""
-    values, left, sums = block_coordinates(start, block, frame)
-    full = np.flatnonzero(sums > 0)
-    return start + full, values[full], left[full], sums[full]
-
-
-class _Notable:
-    """Extreme and sampled rows of a part of a matrix, and their coordinates."""
-
-    def __init__(self, extremes: Extremes, drawn: NDArray[np.int64], parts: list[tuple[Any, ...]]) -> None:
-        self.extremes, self.drawn = extremes, drawn
-        rows = np.concatenate([part[0] for part in parts])
-        keep = np.isin(rows, np.union1d(extremes.rows(), drawn))
-        self.rows = rows[keep]
-        self.kept = [np.concatenate([part[i] for part in parts])[keep] for i in (1, 2, 3)]
-        self.filled = sum(part[4] for part in parts)
-
-    def coordinates(self, frame: Frame) -> Coordinates:
-        return Coordinates(frame, *self.kept)
-
-    def sample(self) -> NDArray[np.int64]:
-        """The sampled rows that are not zero."""
-        return np.intersect1d(self.drawn, self.rows)
-
-
-def _notable_rows(matrix: RowMatrix, frame: Frame, pilot: Rows) -> _Notable:
-    some = pilot[:: max(1, pilot.shape[0] // 4096)]
-    values, left, sums = block_coordinates(0, some, frame)
-    full = sums > 0
-    extremes = Extremes(towards(values[full]))
-    extremes.look(values[full], spread_of_noise(frame, left[full]), np.flatnonzero(full))
-    extremes.rows()
-    # The rows of the matrix include those of the pilot, so they reach at least as far, up to rounding.
-    floor = extremes.floor - 1e-4 * np.abs(extremes.floor)
-    m = matrix.shape[0]
-    drawn = np.random.default_rng(0).choice(m, min(m, int(SAMPLE / full.mean())), replace=False)
-    found = matrix.map_parts(_look, frame, extremes.directions, floor, np.sort(drawn))
-    first = found[0]
-    for other in found[1:]:
-        first.extremes.merge(other.extremes)
-    return _Notable(first.extremes, first.drawn, [(each.rows, *each.kept, each.filled) for each in found])
-
-
-def _look(
-    part: RowMatrix,
-    first: int,
-    frame: Frame,
-    directions: NDArray[np.float32],
-    floor: NDArray[np.float32],
-    drawn: NDArray[np.int64],
-) -> _Notable:
-    """The notable rows of one part, whose first row is row ``first`` of the matrix."""
-    extremes = Extremes(directions)
-    extremes.floor = floor
-
-    def look(start: int, block: Rows) -> tuple[Any, ...]:
-        rows, values, left, sums = _filled_rows(first + start, block, frame)
-        noted = extremes.look(values, spread_of_noise(frame, left), rows)
-        here = slice(*np.searchsorted(drawn, [first + start, first + start + block.shape[0]]))
-        noted[np.isin(rows, drawn[here], assume_unique=True)] = True
-        at = np.flatnonzero(noted)
-        return rows[at], values[at], left[at], sums[at], len(rows)
-
-    step = max(1, part.default_block_rows() // 4)  # the results of a block stay in the cache
-    return _Notable(extremes, drawn, part.map_blocks(look, block_rows=step))

@@ -50,6 +50,7 @@ def check_manifest(content: Mapping[str, Any]) -> None:
         _check_names(check_description(content["names"]), content["columns"], content["names"]["file"])
     for description in _is(content.get("extras", {}), dict, "extras").values():
         check_description(description)
+        _whole(description.get("commit", 0), "commit")
     _is(content.get("metadata", {}), dict, "metadata")
     _check_numbers(content)
 

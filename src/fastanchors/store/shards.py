@@ -101,9 +101,15 @@ class MappedShards:
         description = self.manifest.extras.get(name)
         return None if description is None else self._maps[description["file"]]
 
-    def whole(self, name: str) -> Arrays | None:
-        """The whole-store arrays of a sidecar."""
-        description = whole_of(self.manifest, name)
+    def follow(self, manifest: Manifest) -> None:
+        """Continue with a manifest that differs in its sidecars of the whole store only."""
+        new = [description for key, description in manifest.extras.items() if description != self.manifest.extras[key]]
+        self._map_sidecars(new)
+        self.manifest = manifest
+
+    def whole(self, name: str, manifest: Manifest) -> Arrays | None:
+        """The whole-store arrays of a sidecar, as a manifest of this generation describes them."""
+        description = whole_of(manifest, name)
         return None if description is None else self._maps[description["file"]]
 
     def of_each(self, name: str) -> list[Arrays | None]:

@@ -5,8 +5,9 @@ writer takes the kinds that it keeps up to date (:class:`Sidecar` classes). A si
 missing in new shards, and its whole-store arrays are removed by the next compaction.
 
 A sidecar has three kinds of arrays: those shared by all shards, those of each shard, and those of the whole store. The
-last describe the rows of one generation: :meth:`SidecarHost.sidecar_arrays` returns them together with the cursor of
-that state, and ``store.changes_since(cursor)`` returns the rows that have changed since.
+last describe the rows of one generation after a number of its commits (0 unless a writer has renewed them):
+:meth:`SidecarHost.sidecar_arrays` returns them together with the cursor of that state, and
+``store.changes_since(cursor)`` returns the rows that have changed since.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..sampling.row_block import Block
 from .arrays_file import write_arrays
 from .manifest import Manifest
 
-__all__ = ["Arrays", "Sidecar", "SidecarHost", "shared_only", "whole_name", "whole_of", "write_whole"]
+__all__ = ["Arrays", "Sidecar", "SidecarHost", "commit_of", "shared_only", "whole_name", "whole_of", "write_whole"]
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -85,6 +86,13 @@ class Sidecar(ABC):
         """Like :meth:`finish`, for a compaction of a store with changes."""
         return self.finish(store)
 
+    def renew(self, store: Any) -> Arrays | None:
+        """New arrays of the whole store if the committed changes made the present ones stale, else None.
+
+        Called by the writer after each commit, so the usual None must be cheap.
+        """
+        return None
+
 
 class SidecarHost(ABC):
     """Interface of objects whose sidecars can be read, such as a store.
@@ -114,13 +122,19 @@ class SidecarHost(ABC):
         """The whole-store arrays, and the cursor of the state they describe; None if there are none."""
 
 
-def write_whole(folder: Any, wholes: Mapping[str, Arrays | None], generation: int) -> dict[str, dict[str, Any]]:
-    """Write the whole-store arrays of sidecars; returns the descriptions of the files for the manifest."""
+def write_whole(
+    folder: Any, wholes: Mapping[str, Arrays | None], generation: int, commit: int = 0
+) -> dict[str, dict[str, Any]]:
+    """Write the whole-store arrays of sidecars; returns the descriptions of the files for the manifest.
+
+    They describe the rows after that many commits of the generation.
+    """
     described = {}
+    state = {"generation": generation} | ({"commit": commit} if commit else {})
     for name, arrays in wholes.items():
         if arrays is not None:
-            file = folder / f"whole-{generation:06d}.{name}.bin"
-            described[whole_name(name)] = write_arrays(file, arrays) | {"generation": generation}
+            number = f"{generation:06d}-{commit:06d}" if commit else f"{generation:06d}"
+            described[whole_name(name)] = write_arrays(folder / f"whole-{number}.{name}.bin", arrays) | state
     return described
 
 
@@ -137,6 +151,11 @@ def whole_of(manifest: Manifest, name: str) -> dict[str, Any] | None:
         number = _WHOLE_FILE.match(description["file"])
         made_for = int(number[1]) if number else None
     return description if made_for == manifest.generation else None
+
+
+def commit_of(manifest: Manifest, name: str) -> int:
+    """The number of commits of the generation that the whole-store arrays of a sidecar include."""
+    return int(manifest.extras.get(whole_name(name), {}).get("commit", 0))
 
 
 def whole_name(name: str) -> str:

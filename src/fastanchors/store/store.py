@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -33,13 +34,14 @@ from ..sampling.row_block import Block
 from ..sampling.write_log import Entries, WriteLog, joined
 from .compact import compact, moved_on, remove_leftovers, worth_compacting
 from .files import absolute, check_platform, directory_id, disk_error, disk_errors, remove_file, sync_directory
-from .journal import read_journal
+from .journal import Record, read_journal
 from .manifest import Manifest
 from .mapped_matrix import MappedMatrix
 from .operations import AppendRows, AppendShard, Operation, check_operation, decode, encode
+from .renew import renew
 from .shard_rows import SMALLEST_LIMIT, block_of, new_rows, stacked, stored_rows, write_shard
 from .shards import MappedShards
-from .sidecars import Arrays, Sidecar, SidecarHost, loaded
+from .sidecars import Arrays, Sidecar, SidecarHost, commit_of, loaded
 from .writer import Writer
 
 __all__ = ["Store", "open"]
@@ -117,12 +119,13 @@ class Store(SampleDelegate, SidecarHost):
             raise
 
     @classmethod
-    def unwritten(cls, path: Path, manifest: Manifest, memory_limit: int) -> Store:
-        """A store opened for reading from a manifest that is not written yet, for the sidecars of a build."""
+    def unwritten(cls, path: Path, manifest: Manifest, memory_limit: int, records: Sequence[Record] = ()) -> Store:
+        """A store opened for reading from a manifest, which need not be written yet, and records of its journal."""
         self = cls.__new__(cls)
         self.path, self.mode, self.memory_limit, self._kinds = absolute(path), "r", memory_limit, ()
         self._writer = Writer(self.path, "r")
         self._take(MappedShards(self.path, manifest))
+        self._replay(records)
         return self
 
     # --- loading ----------------------------------------------------------------------------------------------------
@@ -150,24 +153,32 @@ class Store(SampleDelegate, SidecarHost):
         raise StoreError(f"{self.path} was replaced during each of {_ATTEMPTS} attempts to open it; try again later")
 
     def _map(self, manifest: Manifest) -> None:
-        journal = self.path / manifest.journal
-        state = read_journal(journal, manifest.generation)
+        state = read_journal(self.path / manifest.journal, manifest.generation)
         self._take(MappedShards(self.path, manifest))
-        committed = itertools.chain.from_iterable(decode(record.payload, str(journal)) for record in state.records)
-        for operation in joined(list(committed)):  # batches are faster
-            try:
-                check_operation(operation, manifest, self.shape[0])
-                if isinstance(operation, Entries):
-                    self._matrix._set(*operation)
-                else:
-                    self._append(operation)
-            except (ValueError, KeyError, TypeError) as error:
-                raise CorruptStoreError(f"{journal} does not belong to this store: {error}") from None
-        self._log.discard_operations()
+        self._replay(state.records)
         self._writer.end, self._writer.commits = state.end, len(state.records)
+
+    def _replay(self, records: Sequence[Record]) -> None:
+        """Apply the records of the journal, and note the cursors of the states that sidecars describe."""
+        journal, done = self.path / self.manifest.journal, 0
+        described = {int(description.get("commit", 0)) for description in self.manifest.extras.values()}
+        for stop in sorted({min(commit, len(records)) for commit in described} | {len(records)}):
+            operations = [decode(record.payload, str(journal)) for record in records[done:stop]]
+            for operation in joined(list(itertools.chain.from_iterable(operations))):  # batches are faster
+                try:
+                    check_operation(operation, self.manifest, self.shape[0])
+                    if isinstance(operation, Entries):
+                        self._matrix._set(*operation)
+                    else:
+                        self._append(operation)
+                except (ValueError, KeyError, TypeError) as error:
+                    raise CorruptStoreError(f"{journal} does not belong to this store: {error}") from None
+            self._log.discard_operations()
+            self._cursors[stop], done = self._matrix.cursor, stop
 
     def _take(self, mapped: MappedShards) -> None:
         """Make the matrix of these shards."""
+        self._renewing = threading.Lock()
         folder = None if self.mode == "r" else self.path
         self._matrix = MappedMatrix.of(mapped.first_blocks, mapped.manifest.normalize, folder, self.memory_limit)
         self._matrix._log = WriteLog(journaled=True)
@@ -176,7 +187,8 @@ class Store(SampleDelegate, SidecarHost):
     def _adopt(self, mapped: MappedShards) -> None:
         self._mapped, self.manifest = mapped, mapped.manifest
         self._written_at = self._matrix.cursor  # the state of the rows in the files
-        self._sidecars: list[Sidecar] | None = None  # those with arrays per shard that are kept up to date
+        self._cursors = {0: self._written_at}  # by number of commits: the states that sidecars may describe
+        self._sidecars: dict[bool, list[Sidecar]] = {}  # those kept up to date: all, and those with arrays per shard
         self._compact_from = 0  # length of the journal at which a failed compaction is tried again
 
     @property
@@ -272,18 +284,26 @@ class Store(SampleDelegate, SidecarHost):
     def commit(self) -> None:
         """Make all changes so far durable, atomically: after a crash all of them are there or none. Takes one sync.
 
-        If the journal is long, or changed pages exceed the memory limit, the store is also compacted. If that fails,
-        for example on a full disk, there is a warning: the commit itself is done, and the store is intact.
+        If the journal is long, or changed pages exceed the memory limit, the store is also compacted. Otherwise
+        sidecars that the changes made stale are renewed. If that fails, for example on a full disk, there is a warning:
+        the commit itself is done, and the store is intact.
         """
         self._commit()
-        if self._writer.active and self._writer.end >= self._compact_from and worth_compacting(self):
-            try:
+        if not self._writer.active:
+            return
+        compacting = self._writer.end >= self._compact_from and worth_compacting(self)
+        try:
+            if compacting:
                 self.compact()
-            except StoreError as error:
-                if self._closed:
-                    raise
+            else:
+                self._renew_sidecars()
+        except StoreError as error:
+            if self._closed:
+                raise
+            if compacting:
                 self._compact_from = 2 * self._writer.end
-                warnings.warn(f"committed, but not compacted: {error}", stacklevel=3)
+            what = "compacted" if compacting else "renewed its sidecars"
+            warnings.warn(f"committed, but not {what}: {error}", stacklevel=3)
 
     @writes
     def _commit(self) -> None:
@@ -293,6 +313,19 @@ class Store(SampleDelegate, SidecarHost):
             self._write_here()
             self._writer.commit(encode(self._log.operations()))
             self._log.discard_operations()
+
+    def _renew_sidecars(self) -> None:
+        """Write the sidecars again that the commits made stale; readers that open the store later find them."""
+        with self._renewing, self.reading():
+            if self._log.pending:  # of another thread: the rows are not those of a commit
+                return
+            commit, cursor = self._writer.commits, self.cursor
+            manifest = renew(self, commit)
+            if manifest is not None:
+                self._cursors[commit] = cursor
+                self._mapped.follow(manifest)
+                self.manifest = manifest
+                remove_leftovers(self)
 
     def compact(self) -> None:
         """Rewrite changed shards, merge small ones and start an empty journal: a new generation, atomically.
@@ -418,11 +451,9 @@ class Store(SampleDelegate, SidecarHost):
 
     def sidecars(self, *, shards: bool = True) -> list[Sidecar]:
         """The sidecars that are kept up to date; with ``shards`` only those with arrays per shard."""
-        if not shards:
-            return loaded(self._kinds, self, self.manifest, shards=False)
-        if self._sidecars is None:
-            self._sidecars = loaded(self._kinds, self, self.manifest, shards=True)
-        return self._sidecars
+        if shards not in self._sidecars:
+            self._sidecars[shards] = loaded(self._kinds, self, self.manifest, shards=shards)
+        return self._sidecars[shards]
 
     def shared_arrays(self, name: str) -> Arrays | None:
         """The arrays of a sidecar that all shards share; None if the store does not have it."""
@@ -430,8 +461,9 @@ class Store(SampleDelegate, SidecarHost):
 
     def sidecar_arrays(self, name: str) -> tuple[Arrays, int] | None:
         """The whole-store arrays of a sidecar, and the cursor of the state they describe; None if there are none."""
-        arrays = self._mapped.whole(name)
-        return None if arrays is None else (arrays, self._written_at)
+        manifest = self._mapped.manifest
+        arrays, cursor = self._mapped.whole(name, manifest), self._cursors.get(commit_of(manifest, name))
+        return None if arrays is None or cursor is None else (arrays, cursor)
 
     def shard_arrays(self, name: str) -> list[tuple[int, int, Arrays | None]]:
         """(first row, last row + 1, arrays of the sidecar or None) of every block."""

@@ -13,11 +13,11 @@ from ..errors import CorruptStoreError
 from ..io.addresses import local_path
 from ..sampling.row_block import Block
 from .arrays_file import check_arrays, map_arrays
-from .journal import read_journal
+from .journal import Record, read_journal
 from .manifest import Manifest, Shard
 from .names import check_names
 from .shards import map_block
-from .sidecars import Sidecar
+from .sidecars import Sidecar, commit_of
 from .store import Store
 
 __all__ = ["verify"]
@@ -58,7 +58,7 @@ def verify(
         check(shard)
     if manifest.names is not None:
         _check_names(map_arrays(folder, manifest.names), folder / manifest.names["file"])
-    _check_sidecars(folder, manifest, sidecars)
+    _check_sidecars(folder, manifest, state.records, sidecars)
     with Store(folder) as store:
         appended = [shard for shard in store._mapped.shards[len(manifest.shards) :] if shard is not None]
         total += sum(shard.rows for shard in appended)
@@ -78,11 +78,18 @@ def verify(
         }
 
 
-def _check_sidecars(folder: Path, manifest: Manifest, kinds: Sequence[type[Sidecar]]) -> None:
-    if not kinds:
-        return
-    with Store.unwritten(folder, manifest, 1 << 30) as store:
-        for kind in kinds:
+def _check_sidecars(
+    folder: Path, manifest: Manifest, records: Sequence[Record], kinds: Sequence[type[Sidecar]]
+) -> None:
+    """Check each sidecar against the rows that it describes."""
+    for kind in kinds:
+        commit = commit_of(manifest, kind.name)
+        if commit > len(records):
+            raise CorruptStoreError(
+                f"{folder}: its sidecar {kind.name!r} is of commit {commit}, but its journal has {len(records)}; "
+                "restore both from one copy"
+            )
+        with Store.unwritten(folder, manifest, 1 << 30, records[:commit]) as store:
             try:
                 kind.check(store)
             except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:

@@ -1,0 +1,261 @@
+"""The writer renews the coordinates of a store when rows of a new kind are committed: once, for every later reader."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastanchors as fa
+from fastanchors.errors import CorruptStoreError
+from fastanchors.fas.noise_aware import summary_of
+from fastanchors.greedy.coordinates import block_coordinates
+from fastanchors.store import renew as renew_module
+from fastanchors.store.manifest import Manifest
+from fastanchors.store.sidecars import commit_of
+
+ROWS, COLUMNS = 20_000, 40
+
+
+def rows(count: int, seed: int = 0) -> np.ndarray:
+    """Noisy mixtures of four components; a fifth one is in :func:`new_kind`."""
+    rng = np.random.default_rng(seed)
+    H = np.random.default_rng(9).gamma(0.3, size=(4, COLUMNS)) + 1e-3
+    H /= H.sum(axis=1, keepdims=True)
+    return np.maximum(
+        rng.dirichlet(np.full(4, 0.4), count) @ H + 0.2 / COLUMNS * rng.standard_normal((count, COLUMNS)), 0
+    )
+
+
+def new_kind(count: int, seed: int = 1) -> np.ndarray:
+    noise = np.abs(np.random.default_rng(seed).standard_normal((count, COLUMNS)))
+    return np.eye(1, COLUMNS, 7) + 0.2 / COLUMNS * noise
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """20,000 rows, of which the store keeps the coordinates of the extreme ones and a sample; few directions."""
+    path = tmp_path_factory.mktemp("renewal") / "s"
+    fa.build(rows(ROWS), path, directions=8).close()
+    return path
+
+
+@pytest.fixture
+def path(built, tmp_path) -> Path:
+    shutil.copytree(built, tmp_path / "s")
+    return tmp_path / "s"
+
+
+def commit(path: Path, *parts: np.ndarray) -> None:
+    with fa.open(path, "r+") as S:
+        for part in parts:
+            S.append(part)
+            S.commit()
+
+
+def described(path: Path) -> tuple[int, int]:
+    """Generation and commit of the coordinates that the manifest names."""
+    manifest = Manifest.read(path)
+    return manifest.extras["coordinates.whole"]["generation"], commit_of(manifest, "coordinates")
+
+
+def wholes(path: Path) -> list[str]:
+    return sorted(name for name in os.listdir(path) if ".coordinates." in name)
+
+
+def test_the_writer_renews_once_and_readers_read_only_what_came_later(path):
+    commit(path, rows(20, 2), new_kind(40), rows(10, 3))
+    assert described(path) == (1, 2)
+    assert wholes(path) == ["whole-000001-000002.coordinates.bin"]  # the file before is removed
+    with fa.open(path) as S:
+        found = fa.FAS().seek(S, 5)
+        assert found.cost.rows_read == 10
+        assert found.certificate.kind == "sampled"  # candidates and sample are those of before
+        assert found.points[:, 7].max() > 0.9
+    script = (
+        "import sys, fastanchors as fa; found = fa.FAS().seek(fa.open(sys.argv[1]), 5)\n"
+        "print(*found.indices, found.cost.rows_read)"
+    )
+    other = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    assert other.stdout.split() == [*map(str, found.indices), "10"]
+    fa.verify(path)
+
+
+def test_ordinary_rows_and_single_outliers_renew_nothing(path):
+    before = (path / "manifest.json").read_bytes()
+    far = np.vstack([np.eye(1, COLUMNS, 3) * 9, np.eye(1, COLUMNS, 11), np.eye(1, COLUMNS, 29)])
+    commit(path, rows(50, 4), far, rows(5, 5))
+    assert (path / "manifest.json").read_bytes() == before
+
+
+def test_a_kind_that_comes_row_by_row_is_noticed(path):
+    commit(path, *new_kind(60)[:, None])
+    assert described(path)[1] > 2
+    with fa.open(path) as S:
+        assert fa.FAS().seek(S, 5).points[:, 7].max() > 0.9
+
+
+def test_writer_and_readers_agree(path):
+    with fa.open(path, "r+") as S:
+        S.append(new_kind(40))
+        unwritten = fa.FAS().seek(S, 5)  # from the coordinates of before, and the rows in memory
+        S.commit()
+        assert fa.FAS().seek(S, 5) == unwritten
+        with fa.open(path) as R:
+            assert fa.FAS().seek(R, 5) == unwritten
+
+
+def test_new_coordinates_are_those_of_their_frame(path):
+    commit(path, new_kind(40), rows(30, 6))
+    with fa.open(path) as S:
+        summary = summary_of(S, 5)
+        at, V = summary.coordinates, summary.coordinates.frame.directions
+        np.testing.assert_allclose(V.T @ V, np.eye(8), atol=1e-12)
+        values, left, _ = block_coordinates(0, S.rows(summary.rows), at.frame)
+        np.testing.assert_allclose(at.values, values, atol=1e-6)
+        np.testing.assert_allclose(at.left, left, atol=1e-6)
+        assert np.linalg.norm((np.eye(1, COLUMNS, 7) - at.frame.centre) * at.frame.scale @ V) > 0.9 * np.linalg.norm(
+            (np.eye(1, COLUMNS, 7) - at.frame.centre) * at.frame.scale
+        )
+
+
+def test_compaction_makes_them_from_all_rows_again(path):
+    commit(path, new_kind(40))
+    with fa.open(path, "r+") as S:
+        S.compact()
+    assert described(path) == (2, 0)
+    assert len(wholes(path)) == 1
+    with fa.open(path) as S:
+        found = fa.FAS().seek(S, 5)
+        assert (found.cost.rows_read, found.certificate.kind) == (0, "exact")
+        assert found.points[:, 7].max() > 0.9
+
+
+def test_a_renewed_sidecar_beside_an_earlier_journal_is_not_used(path):
+    journal = next(path.glob("journal-*.log"))
+    before = journal.read_bytes()
+    with fa.open(path) as S:
+        expected = fa.FAS().seek(S, 4)
+    commit(path, new_kind(40))
+    journal.write_bytes(before)  # a copy from before the commit
+    with fa.open(path) as S:
+        assert S.sidecar_arrays("coordinates") is None
+        assert fa.FAS().seek(S, 4).indices.max() < ROWS
+        np.testing.assert_allclose(fa.FAS().seek(S, 4).points, expected.points, atol=0.01)
+    with pytest.raises(CorruptStoreError, match="of commit 1, but its journal has 0"):
+        fa.verify(path)
+
+
+def test_threads_that_seek_first_get_one_answer(path):
+    commit(path, new_kind(40), rows(30, 6))
+    with fa.open(path) as S:
+        expected = fa.FAS().seek(S, 5)
+    for _ in range(3):
+        with fa.open(path) as S:
+            barrier, found = threading.Barrier(4), []
+
+            def seek(S=S, barrier=barrier, found=found):
+                barrier.wait()
+                found.append(fa.FAS().seek(S, 5))
+
+            threads = [threading.Thread(target=seek) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert found == [expected] * 4
+
+
+def test_readers_open_while_another_process_renews(path):
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import numpy as np, fastanchors as fa\n"
+        "from test_store_renewal import new_kind, COLUMNS\n"
+        "with fa.open(sys.argv[2], 'r+') as S:\n"
+        "    for j in range(12):\n"
+        "        S.append(np.roll(new_kind(12, j), 3 * j, axis=1)); S.commit()\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", script, str(Path(__file__).parent), str(path)])
+    seen = set()
+    while writer.poll() is None or not seen:
+        with fa.open(path) as S:
+            heights = S.shape[0], fa.FAS().seek(S, 5).indices.max()
+            assert (heights[0] - ROWS) % 12 == 0
+            assert heights[1] < heights[0]
+            seen.add(heights[0])
+    assert writer.returncode == 0
+    assert described(path)[1] > 1
+    fa.verify(path)
+
+
+@pytest.mark.parametrize("place", ["sync_directory", "manifest", "remove_leftovers"])
+def test_a_writer_killed_while_renewing_leaves_a_complete_store(path, place):
+    script = (
+        "import os, sys; sys.path.insert(0, sys.argv[1]); import fastanchors as fa\n"
+        "from fastanchors.store import renew, store\n"
+        "from test_store_renewal import new_kind\n"
+        "S = fa.open(sys.argv[2], 'r+'); S.append(new_kind(40))\n"
+        "die = lambda *_: os._exit(9)\n"
+        "if sys.argv[3] == 'manifest': renew.Manifest.write = die\n"
+        "else: setattr(renew if sys.argv[3] == 'sync_directory' else store, sys.argv[3], die)\n"
+        "S.commit()"
+    )
+    parts = [sys.executable, "-c", script, str(Path(__file__).parent), str(path), place]
+    assert subprocess.run(parts, check=False).returncode == 9
+    renewed = place == "remove_leftovers"
+    assert described(path) == (1, int(renewed))
+    assert len(wholes(path)) == 2
+    fa.verify(path)
+    with fa.open(path) as S:
+        assert S.shape[0] == ROWS + 40
+        found = fa.FAS().seek(S, 5)
+        assert found.points[:, 7].max() > 0.9
+        assert found.cost.rows_read == 0 if renewed else 40 < found.cost.rows_read < ROWS // 2  # no pass
+    commit(path, new_kind(5))  # the next writer removes the file that nothing names, and renews
+    assert len(wholes(path)) == 1
+    assert described(path) == (1, 1 if renewed else 2)
+    fa.verify(path)
+
+
+def test_a_full_disk_leaves_the_commit_and_the_coordinates_of_before(path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with fa.open(path, "r+") as S:
+        monkeypatch.setattr(renew_module.Manifest, "write", full)
+        S.append(new_kind(40))
+        with pytest.warns(UserWarning, match="committed, but not renewed its sidecars"):
+            S.commit()
+        monkeypatch.undo()
+        assert wholes(path) == ["whole-000001.coordinates.bin"]
+        assert fa.FAS().seek(S, 5).points[:, 7].max() > 0.9
+        S.append(new_kind(3))
+        S.commit()
+    assert described(path) == (1, 2)
+    fa.verify(path)
+
+
+def test_compaction_keeps_the_number_of_directions(path, tmp_path):
+    with fa.open(path, "r+") as S:
+        S.append(rows(3))
+        S.compact()
+        assert S.sidecar_arrays("coordinates")[0]["directions"].shape[1] == 8
+    with fa.build(rows(30), tmp_path / "small") as S:  # too few rows for the usual number
+        assert S.sidecar_arrays("coordinates")[0]["directions"].shape[1] == 29
+        S.append(rows(300))
+        S.compact()
+        assert S.sidecar_arrays("coordinates")[0]["directions"].shape[1] == 32
+
+
+@pytest.mark.parametrize("number", ["1", -1, 1 << 70, None, 1.0])
+def test_a_forged_number_of_commits_is_refused(path, number):
+    manifest = Manifest.read(path)
+    manifest.extras["coordinates.whole"]["commit"] = number
+    manifest.write(path)
+    with pytest.raises(CorruptStoreError, match="commit"):
+        fa.open(path)
