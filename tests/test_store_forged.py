@@ -438,6 +438,23 @@ def test_a_basis_of_another_shape_is_refused_by_a_compaction(tmp_path):
         S.close(commit=False)
 
 
+@pytest.mark.parametrize("value", [-1e308, 1.5, np.nan])
+def test_a_basis_that_is_not_orthonormal_is_refused(tmp_path, value):
+    path = tmp_path / "s"
+    A = sp.random_array((3000, 60), density=0.2, rng=0, format="csr")
+    fa.build(iter([A]), path, sidecars=[KeptSketches()]).close()
+    manifest = read_manifest(path)
+    rewrite_array(path, manifest["extras"]["fas"], "V", np.array([value]))
+    write_manifest(path, manifest)
+    with pytest.raises(CorruptStoreError, match="orthonormal"):
+        fa.verify(path)
+    with fa.open(path, mode="r+") as S:
+        S[0, 0] = 3.0
+        with pytest.raises(CorruptStoreError, match="orthonormal"):
+            S.compact()
+        S.close(commit=False)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_entries_that_are_not_finite_raise_our_error(tmp_path):
     A = np.random.default_rng(0).random((300, 30))

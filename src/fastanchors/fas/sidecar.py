@@ -62,7 +62,12 @@ class FasSidecar(Sidecar):
     @classmethod
     def load(cls, shared: Arrays) -> FasSidecar:
         """The sidecar of a store, from the arrays that its shards share, if any."""
-        return cls(np.asarray(shared["V"]) if "V" in shared else None)
+        if "V" not in shared:
+            return cls()
+        try:
+            return cls(basis_from(shared))
+        except ValueError as error:
+            raise CorruptStoreError(f"the sketches are wrong: {error}; run fa.verify, and rebuild the store") from None
 
     def wanted(self, shape: tuple[int | None, int]) -> bool:
         """False for a matrix that is faster to read whole than through an index."""
@@ -101,7 +106,7 @@ class FasSidecar(Sidecar):
         if self.V is None:
             return {}
         m, n = block.shape
-        if self.V.ndim != 2 or len(self.V) != n:
+        if len(self.V) != n:
             raise CorruptStoreError(
                 "the basis of its sketches is not one of this store; run fa.verify, and rebuild the store"
             )

@@ -53,11 +53,13 @@ def empty_part(rows: int, dimension: int, start: int = 0) -> Part:
     return Part(start, np.zeros((rows, dimension), dtype=np.float32), np.zeros(rows, dtype=np.float32), np.zeros(rows))
 
 
-def basis_from(shared: Mapping[str, Any], columns: int) -> NDArray[np.float64]:
-    """The basis of the sketched space; raises ``ValueError`` if it is invalid."""
+def basis_from(shared: Mapping[str, Any], columns: int | None = None) -> NDArray[np.float64]:
+    """The basis of the sketched space; raises ``ValueError`` if it is invalid, or not one of so many columns."""
     V = np.asarray(shared["V"])
-    if V.ndim != 2 or len(V) != columns or V.dtype != np.float64 or not np.isfinite(V).all():
+    if V.ndim != 2 or (columns is not None and len(V) != columns) or V.dtype != np.float64:
         raise ValueError("its basis is not one of this store")
+    if not (np.abs(V) <= 2).all() or not np.allclose(V.T @ V, np.eye(V.shape[1]), atol=1e-9):
+        raise ValueError("its basis is not orthonormal")
     return V
 
 
