@@ -30,7 +30,7 @@ DEVELOPMENT = (
     "Gaussian 1",
     "counts 3,000",
     "counts 500",
-    "odd 0.7 %, foreign",
+    "outliers 0.7 %, foreign",
     "rare, 10 copies",
     "Dirichlet 1",
     "k = 10",
@@ -90,7 +90,7 @@ def multiplicative(seed: int, level: float) -> Data:
     return X * rng.lognormal(0.0, level, X.shape), H
 
 
-def odd(seed: int, part: float, kind: str) -> Data:
+def outliers(seed: int, part: float, kind: str) -> Data:
     """A few outliers: foreign spectra, spikes, or dark rows that are mostly noise; little noise elsewhere."""
     X, H, rng = mixtures(seed)
     which = rng.choice(len(X), max(1, round(part * len(X))), replace=False)
@@ -131,7 +131,7 @@ def families() -> dict[str, Maker]:
         chosen[f"multiplicative {level:g}"] = partial(multiplicative, level=level)
     for part in (0.001, 0.007, 0.05):
         for kind in ("foreign", "spikes", "dark"):
-            chosen[f"odd {100 * part:g} %, {kind}"] = partial(odd, part=part, kind=kind)
+            chosen[f"outliers {100 * part:g} %, {kind}"] = partial(outliers, part=part, kind=kind)
     for copies, name in ((1, "1 copy"), (10, "10 copies"), (30, "1 %")):
         chosen[f"rare, {name}"] = partial(gaussian, level=0.3, alpha=1.0, largest=0.7, copies=copies)
     for alpha in (0.1, 1.0, 3.0):

@@ -63,17 +63,17 @@ def asked(solver: str, rows: int) -> list[str]:
     return [number(seconds), f"{memory / 2**20:.0f}", f"{recovery:.0%}", kind]
 
 
-def odd_rows() -> list[tuple[str, str, int]]:
+def with_outliers() -> list[tuple[str, str, int]]:
     """The effect of outliers."""
     data = fa.datasets.dirichlet(1_000, COLUMNS, K, copies=20, noise=NOISE, rng=0)
     rng = np.random.default_rng(1)
-    odd = rng.choice(np.flatnonzero(data.labels < 0), 10, replace=False)
-    data.A[odd] *= rng.uniform(0, 5, (10, COLUMNS))
+    outliers = rng.choice(np.flatnonzero(data.labels < 0), 10, replace=False)
+    data.A[outliers] *= rng.uniform(0, 5, (10, COLUMNS))
     rows = []
     for name in ("FAS()", "SPA()", 'SPA(robust="neighbours")', 'SPA(robust="average")', 'SPA(robust="median")'):
         found = eval(f"fa.{name}", {"fa": fa}).seek(data.A, K, rng=0).indices
         rows.append(
-            (f"`{name}`", f"{fa.metrics.anchor_recovery(found, data.labels):.0%}", int(np.isin(found, odd).sum()))
+            (f"`{name}`", f"{fa.metrics.anchor_recovery(found, data.labels):.0%}", int(np.isin(found, outliers).sum()))
         )
     return rows
 
@@ -95,8 +95,8 @@ def main() -> None:
         "matrix itself lies already. Every anchor stands alone, which averages take for an outlier. Solvers left "
         f"out at a size would take longer than {PATIENCE} s or are not meant for it."
     )
-    report.text("## 1,200 × 50, every anchor 20 times, 10 odd rows (entries times 0 to 5)")
-    report.table(["solver", "anchors found", "odd rows taken"], odd_rows())
+    report.text("## 1,200 × 50, every anchor 20 times, 10 outliers (entries times 0 to 5)")
+    report.table(["solver", "anchors found", "outliers selected"], with_outliers())
     report.save()
 
 
