@@ -251,6 +251,9 @@ def test_topics_of_texts_tables_and_new_documents(tmp_path, ldac):
     assert json.loads(encoded.stdout)["without_words"] == 1
     weights = np.load(tmp_path / "w.npy")
     assert weights[:4].argmax(axis=1).tolist() == [0, 1, 2, 3]
+    (tmp_path / "bad.txt").write_bytes(words[0].encode() + b" \xff\n")
+    replaced = run("encode", tmp_path / "bad.txt", model, "-o", tmp_path / "w3.npy", "--replace-errors")
+    assert "1 byte was not text and replaced" in replaced.stdout
     again = run("encode", ldac / "docs.ldac", model, "-o", tmp_path / "w2.npy", "--column-names", ldac / "words.txt")
     assert again.exit_code == 0, again.stderr
     with np.load(model) as stored:

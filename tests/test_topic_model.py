@@ -164,6 +164,8 @@ def test_texts_from_every_file(tmp_path):
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(row) for row in rows) + "\n\n")
     (tmp_path / "a.json").write_text(json.dumps(rows))
     (tmp_path / "plain.json").write_text(json.dumps(TEXTS))
+    (tmp_path / "frame.json").write_text(json.dumps({name: {r["id"]: r[name] for r in rows} for name in rows[0]}))
+    (tmp_path / "half.csv").write_text("id;text\n" + "".join(f'{i};"{text}"\n' for i, text in enumerate(TEXTS)))
     (tmp_path / "a.csv").write_text("id,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(TEXTS)))
     (tmp_path / "bare.csv").write_text("".join(f'{i},"{text}"\n' for i, text in enumerate(TEXTS)))
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress("\n".join(TEXTS).encode()))
@@ -173,6 +175,8 @@ def test_texts_from_every_file(tmp_path):
         "a.jsonl": "text",
         "a.json": "text",
         "plain.json": None,
+        "frame.json": "text",
+        "half.csv": "text",
         "a.csv": "text",
         "bare.csv": "1",
         "a.txt.gz": None,
@@ -184,6 +188,9 @@ def test_texts_from_every_file(tmp_path):
     assert read_texts(tmp_path / "a.csv", column="text", title="id").names == ["0", "1", "2"]
     with pytest.raises(fa.errors.InvalidInputError, match=r"has no column 'txt'.*did you mean 'text'"):
         fa.apps.read_corpus(tmp_path / "a.parquet", column="txt")
+    (tmp_path / "loose.csv").write_text("id,text\n1,cats purr\n2,dogs, too\n")
+    with pytest.raises(fa.errors.StoreError, match=r"record 3: 3 fields where the first has 2; .* must be in quotes"):
+        fa.apps.read_corpus(tmp_path / "loose.csv", column="text")
     (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n{"text": \n')
     with pytest.raises(fa.errors.StoreError, match=r"bad.jsonl, line 2: not JSON"):
         fa.apps.read_corpus(tmp_path / "bad.jsonl", column="text")
@@ -197,7 +204,7 @@ def test_bad_bytes_are_replaced_and_counted_on_request(tmp_path):
     with pytest.raises(fa.errors.StoreError, match="0xff is not utf-8"):
         fa.apps.read_corpus(tmp_path / "a.txt")
     read = fa.apps.read_corpus(tmp_path / "a.txt", errors="replace")
-    assert read.notes[0] == "1 bytes were not text and are replaced"
+    assert read.notes[0] == "1 byte was not text and replaced"
     assert "words" in read.vocabulary
 
 

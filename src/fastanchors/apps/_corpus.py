@@ -256,7 +256,7 @@ def _of_texts(
     html: bool = False,
     vectorizer: Any = None,
 ) -> Corpus:
-    notes = [f"{replaced} bytes were not text and are replaced"] if replaced else []
+    notes = [f"{replaced} {'byte was' if replaced == 1 else 'bytes were'} not text and replaced"] if replaced else []
     if vectorizer is not None:
         counts, words = count_with(vectorizer, texts, fit=True)
         return Corpus(counts, words, names, name, (*notes, *_empty(counts)), beginnings(texts, html))

@@ -57,7 +57,7 @@ def count_texts(
     try:
         counts = sp.csr_array(counter.fit_transform(texts))
     except ValueError as error:
-        raise InvalidInputError(f"{name} holds no words") from error
+        raise InvalidInputError(f"there are no words in {name}") from error
     return counts, list(counter.get_feature_names_out())
 
 

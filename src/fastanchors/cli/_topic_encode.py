@@ -21,11 +21,12 @@ __all__ = ["encode_documents", "is_topic_model", "report_topics", "text_column_o
 
 
 class _Documents(NamedTuple):
-    """Counts of a model's words in documents, with names and texts of the documents."""
+    """Counts of a model's words in documents, names and texts of the documents, and the number of replaced bytes."""
 
     counts: Any
     names: Any
     texts: Any
+    replaced: int = 0
 
 
 def text_column_options(command: Any) -> Any:
@@ -64,9 +65,12 @@ def encode_documents(source: Any, path: Path, out: Path, escape: bool, as_json: 
     seconds = time.perf_counter() - start
     unknown = int(np.count_nonzero(~weights.any(axis=1)))
     if as_json:
-        emit({"path": str(out), "shape": list(weights.shape), "without_words": unknown, "seconds": seconds})
+        record = {"path": str(out), "shape": list(weights.shape), "without_words": unknown, "seconds": seconds}
+        emit(record | {"replaced_bytes": found.replaced})
         return
     click.echo(f"{len(weights)} documents in {len(topics)} topics; {unknown} have no word of the model")
+    if found.replaced:
+        click.echo(f"{found.replaced} {'byte was' if found.replaced == 1 else 'bytes were'} not text and replaced")
     click.echo(f"mixtures in {out} ({seconds:.1f} s)")
 
 
@@ -112,7 +116,7 @@ def _documents(source: Path, model: Any, split: dict[str, Any], options: dict[st
         ngrams, html = split.get("ngrams", 1), split.get("html", False)
         stop = stop_word_list(split.get("stop_words")) if ngrams > 1 else frozenset()  # else not among the words
         counts = count_vocabulary(read.texts, Tokenizer(stop, ngrams=ngrams, html=html), model.vocabulary)
-        return _Documents(counts, read.names, beginnings(read.texts, html))
+        return _Documents(counts, read.names, beginnings(read.texts, html), read.replaced)
     if column is not None:
         raise InvalidInputError(f"{source} has counts, not texts; remove --column")
     vocab = options.get("column_names") or options.get("vocab")

@@ -181,24 +181,37 @@ def _folder(path: Path, decoder: _Decoder) -> tuple[list[str], list[str]]:
 
 
 def _table(path: Path, text: str, separator: str, header: bool | None) -> dict[str | int, Sequence[Any]]:
-    before = csv.field_size_limit(1 << 30)
-    try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row]
-    except csv.Error as error:
-        raise StoreError(f"{path}: {error}") from error
-    finally:
-        csv.field_size_limit(before)
+    rows = _records(path, text, separator)
     if not rows:
         raise InvalidInputError(f"{path} is empty")
+    if separator == "," and len(rows[0]) == 1 and ";" in rows[0][0] and _headings(rows[0][0].split(";")):
+        separator = ";"
+        rows = _records(path, text, separator)
     first = rows[0]
-    if header is None:
-        header = len(set(first)) == len(first) and all(_HEADING.match(cell) and cell.count(" ") < 3 for cell in first)
+    header = _headings(first) if header is None else header
     names: list[str | int] = list(first) if header else list(range(len(first)))
     body = rows[1:] if header else rows
     for number, row in enumerate(body, start=2 if header else 1):
         if len(row) > len(first):
-            raise StoreError(f"{path}, record {number}: {len(row)} fields where the first has {len(first)}")
+            cure = f"texts that hold {separator!r} must be in quotes"
+            raise StoreError(f"{path}, record {number}: {len(row)} fields where the first has {len(first)}; {cure}")
     return {name: [row[at] if at < len(row) else "" for row in body] for at, name in enumerate(names)}
+
+
+def _records(path: Path, text: str, separator: str) -> list[list[str]]:
+    """The records of a table that are not empty."""
+    before = csv.field_size_limit(1 << 30)
+    try:
+        return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row]
+    except csv.Error as error:
+        raise StoreError(f"{path}: {error}") from error
+    finally:
+        csv.field_size_limit(before)
+
+
+def _headings(cells: list[str]) -> bool:
+    """Whether the cells of a record look like column names."""
+    return len(set(cells)) == len(cells) and all(_HEADING.match(cell) and cell.count(" ") < 3 for cell in cells)
 
 
 def _json(path: Path, text: str, *, lines: bool) -> dict[str | int, Sequence[Any]]:
@@ -209,6 +222,9 @@ def _json(path: Path, text: str, *, lines: bool) -> dict[str | int, Sequence[Any
         records = _parsed(text, str(path))
     if isinstance(records, dict) and records and all(isinstance(column, list) for column in records.values()):
         return dict(records)
+    if isinstance(records, dict) and records and all(isinstance(column, dict) for column in records.values()):
+        index = list(dict.fromkeys(key for column in records.values() for key in column))  # as pandas writes a frame
+        return {name: [column.get(key) for key in index] for name, column in records.items()}
     if isinstance(records, list) and all(isinstance(record, str) for record in records):
         return {"text": records}
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
