@@ -55,6 +55,7 @@ _COMPARED = 1000  # …among at most this many rows
 _NEAR = 0.3  # neighbours are nearer than this fraction of the row's distance to the centre
 _ITERATIONS = (8, 3)  # of subspace iteration: in the first round, and in later ones
 _TOGETHER = 128  # rows multiplied together
+_PIECE = 1 << 17  # entries of a piece that stays in the cache
 _FLAT = 0.2  # noise exponents below this are set to zero
 _SMALL = 1e-2  # of the mean column: added to each mean before scaling; smaller columns do not enter the regression
 
@@ -209,7 +210,8 @@ def fit_frame(
     full = sums > 0
     if not full.any():
         raise InvalidInputError("every row of A is zero: it has no anchors")
-    profiles, sums = profiles[full], sums[full]
+    if not full.all():
+        profiles, sums = profiles[full], sums[full]
     m, n = profiles.shape
     d = max(1, min(directions, n - 1, m - 1))
     noisy = max(1, min(DIRECTIONS, d, n // 2, m // 4))  # the residual beyond these is noise
@@ -284,7 +286,7 @@ def _profiles(rows: Rows) -> tuple[Any, _Array]:
     inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
     if sp.issparse(rows):
         return sp.csr_array(sp.diags_array(inverse) @ rows.astype(np.float64)), sums
-    return np.asarray(rows, dtype=np.float64) * inverse[:, None], sums
+    return rows * inverse[:, None], sums
 
 
 def _mean(profiles: Any, w: _Array) -> _Array:
@@ -298,8 +300,19 @@ def _centred(profiles: Any, centre: _Array, scale: _Array, V: _Array) -> tuple[_
         squared = profiles.multiply(profiles)
         squares = np.asarray(squared @ scale**2 - 2 * (profiles @ (scale**2 * centre))).reshape(-1)
         return values, np.maximum(squares + float(np.sum((scale * centre) ** 2)), 0.0)
-    z = (profiles - centre) * scale
-    return values, np.asarray(np.einsum("ij,ij->i", z, z))
+    squares = np.empty(len(profiles))
+    for at in _pieces(profiles):
+        z = profiles[at] - centre
+        z *= scale
+        squares[at] = np.einsum("ij,ij->i", z, z)
+    return values, squares
+
+
+def _pieces(profiles: Any) -> list[slice]:
+    """Slices of the rows that stay in the cache if they are dense; all rows if they are sparse."""
+    m, n = profiles.shape
+    step = max(1, m if sp.issparse(profiles) else _PIECE // n)
+    return [slice(at, at + step) for at in range(0, m, step)]
 
 
 def products(rows: Any, W: NDArray[Any]) -> NDArray[Any]:
@@ -324,10 +337,10 @@ def _principal(
     """Leading eigenvalues and eigenvectors of Zᵀ·diag(w)·Z / Σw, and its diagonal."""
     n, total = profiles.shape[1], w.sum()
     if n <= _GRAM_COLUMNS:
-        root = np.sqrt(w)
-        weighted = sp.diags_array(root) @ profiles if sp.issparse(profiles) else root[:, None] * profiles
-        second = weighted.T @ weighted
-        second = second.toarray() if sp.issparse(second) else second
+        second, root = np.zeros((n, n)), np.sqrt(w)
+        for at in _pieces(profiles):
+            part = sp.diags_array(root) @ profiles if sp.issparse(profiles) else root[at, None] * profiles[at]
+            second += part.T @ part
         gram = scale[:, None] * (second / total - np.outer(centre, centre)) * scale
         if not np.isfinite(gram).all():
             raise InvalidInputError(

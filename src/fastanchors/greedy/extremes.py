@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,18 @@ __all__ = ["Extremes", "extreme_rows", "towards"]
 
 _DIRECTIONS = 256
 _DEPTH = 16  # rows kept at each end of each direction
-_BLOCK = 1 << 10  # rows per block: their products with all directions stay in the cache
+_BLOCK = 1 << 11  # rows per block: their products with all directions stay in the cache
 _FIRST = 1 << 10  # rows that set the first threshold for the following ones
 _WAITING = 1 << 14  # entries noted before the farthest are chosen again
 _RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_SHORT = (4, 8)  # few rows are long enough in this many coordinates to reach far along directions in them
 
 _Floats = NDArray[np.float32]
 _Rows = NDArray[np.int64]
 
 
 def towards(values: _Floats, directions: int = _DIRECTIONS, *, among: int | None = None) -> _Floats:
-    """Unit vectors to project on, ``directions`` × d; both ends of each are of interest.
+    """Unit vectors to project on, at most ``directions`` × d; both ends of each are of interest.
 
     They lie in the first 1, 2, 3, 4, 6, … coordinates (of the first ``among``), half of them whitened by the spread of
     ``values``.
@@ -40,7 +42,8 @@ def towards(values: _Floats, directions: int = _DIRECTIONS, *, among: int | None
         r = ranks[j % len(ranks)]
         u = rng.standard_normal(r) / (spread[:r] if j // len(ranks) % 2 else spread[0])
         U[j, :r] = u / np.linalg.norm(u)
-    return U
+    once = np.arange(directions) < len(ranks)
+    return U[once | (U[:, 1:] != 0).any(axis=1)]  # in one coordinate there is only one
 
 
 class Extremes:
@@ -61,6 +64,10 @@ class Extremes:
     def __init__(self, directions: _Floats, depth: int = _DEPTH) -> None:
         self.directions, self.depth = directions, depth
         self._across = np.ascontiguousarray(directions.T)
+        widths = directions.shape[1] - np.argmax(directions[:, ::-1] != 0, axis=1)
+        ends = [*(end for end in _SHORT if end < directions.shape[1]), directions.shape[1]]
+        groups = [np.flatnonzero((low < widths) & (widths <= high)) for low, high in pairwise([0, *ends])]
+        self._groups = [(g, np.ascontiguousarray(directions[g, :r].T)) for g, r in zip(groups, ends) if g.size]
         # smallest reach of a row that is kept, along each direction, then along their opposites
         self.floor = np.full(2 * len(directions), -np.inf, np.float32)
         self._noted: list[tuple[_Rows, _Rows, _Floats]] = []  # (direction, row, reach)
@@ -75,15 +82,14 @@ class Extremes:
         found = np.zeros(len(values), np.bool_)
         rounding = 2 * (values.shape[1] + 4) * SINGLE * np.sqrt(np.vecdot(values, values))
         allowance = (allowance + rounding).astype(np.float32)
-        for low in range(0, len(values), _BLOCK):
-            piece = slice(low, low + _BLOCK)
-            along = products(values[piece], self._across)
-            extra, floor = allowance[piece], self.floor
-            up, down = np.split(floor - extra.max(initial=-np.inf), 2)
-            for hits, sign, ends in ((along >= up, 1, 0), (along <= -down, -1, len(down))):
-                at, direction = np.divmod(np.flatnonzero(hits), len(down))
-                far = sign * along[at, direction] + extra[at] >= floor[ends + direction]
-                found[low + at[far]] = True
+        for group, across in self._groups:
+            floor = self.floor.reshape(2, -1)[:, group]
+            some = values[:, : len(across)]
+            rows = np.flatnonzero(np.sqrt(np.vecdot(some, some)) + allowance >= floor.min())
+            for low in range(0, len(rows), _BLOCK):
+                at = rows[low : low + _BLOCK]
+                far = _far(products(some[at], across), allowance[at], floor)
+                found[at[far]] = True
         return found
 
     def look(self, values: _Floats, noise: NDArray[np.float64], rows: _Rows) -> NDArray[np.bool_]:
@@ -145,6 +151,16 @@ class Extremes:
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._lock = threading.Lock()
+
+
+def _far(along: _Floats, allowance: _Floats, floor: _Floats) -> _Rows:
+    """Positions of rows whose projections on some direction or its opposite, plus their allowances, reach its floor."""
+    least = floor - allowance.max()
+    far = []
+    for sign, hits, ends in ((1, along >= least[0], floor[0]), (-1, along <= -least[1], floor[1])):
+        at, direction = np.divmod(np.flatnonzero(hits), along.shape[1])
+        far.append(at[sign * along[at, direction] + allowance[at] >= ends[direction]])
+    return np.concatenate(far)
 
 
 def extreme_rows(

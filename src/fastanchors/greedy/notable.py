@@ -28,6 +28,8 @@ _FIRST = 4096  # rows of the pilot that set the first thresholds
 #: Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 2019, Theorem 2.4).
 _LIKELY = 8.0
 _STEPS = 32  # roundings of an entry before the product: those of its sum, the quotient, centre and scale
+_ROUNDING = 1e-6  # spread along a direction, relative to the largest, that may be rounding
+_MANY = 0.5  # if so many rows may be extreme within the errors of single precision, all are projected in double
 _SUMS = (1e-30, 1e30)  # rows with sums outside are projected in double precision
 
 _Floats = NDArray[np.float32]
@@ -65,15 +67,18 @@ def notable_rows(matrix: RowMatrix, frame: Frame, pilot: Rows) -> Notable:
     some = pilot[:: max(1, pilot.shape[0] // _FIRST)]
     values, left, sums = block_coordinates(0, some, frame)
     full = sums > 0
-    # Along directions beyond the rank, rows differ by rounding only.
-    extremes = Extremes(towards(values[full], among=max(1, frame.rank)))
+    spread = values[full].std(axis=0)
+    varying = int(np.count_nonzero(spread > _ROUNDING * spread.max()))
+    extremes = Extremes(towards(values[full], among=max(1, varying)))
     extremes.look(values[full], spread_of_noise(frame, left[full]), np.flatnonzero(full))
     extremes.rows()
     # The rows of the matrix include those of the pilot, so they reach at least as far, up to rounding.
-    floor = extremes.floor - 1e-4 * np.abs(extremes.floor)
+    extremes.floor -= np.float32(1e-4) * np.abs(extremes.floor)
     m = matrix.shape[0]
     drawn = np.random.default_rng(0).choice(m, min(m, int(SAMPLE / full.mean())), replace=False)
-    found = matrix.map_parts(_look, frame, extremes.directions, floor, np.sort(drawn))
+    rough = _Rough(frame)
+    rough.single = bool(rough.candidates(some, extremes)[1].mean() < _MANY)
+    found = matrix.map_parts(_look, rough, extremes.directions, extremes.floor, np.sort(drawn))
     first = found[0]
     for other in found[1:]:
         first.extremes.merge(other.extremes)
@@ -81,12 +86,12 @@ def notable_rows(matrix: RowMatrix, frame: Frame, pilot: Rows) -> Notable:
 
 
 def _look(
-    part: RowMatrix, first: int, frame: Frame, directions: _Floats, floor: _Floats, drawn: NDArray[np.int64]
+    part: RowMatrix, first: int, rough: _Rough, directions: _Floats, floor: _Floats, drawn: NDArray[np.int64]
 ) -> Notable:
     """The notable rows of one part, whose first row is row ``first`` of the matrix."""
     extremes = Extremes(directions)
     extremes.floor = floor
-    rough = _Rough(frame)
+    frame = rough.frame
 
     def look(start: int, block: Rows, divisors: _Array | None) -> tuple[Any, ...]:
         filled, wanted = rough.candidates(block, extremes)
@@ -113,10 +118,11 @@ def _of_the_view(block: Rows, divisors: _Array | None, at: NDArray[np.intp]) -> 
 
 
 class _Rough:
-    """Projections of rows in the coordinates of a frame: of dense rows in single precision."""
+    """Projections of rows in the coordinates of a frame: of dense rows in single precision, where that is enough."""
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
+        self.single = True
         self.centre, self.directions = frame.centre.astype(np.float32), frame.directions.astype(np.float32)
         self.scale = frame.scale.astype(np.float32) if frame.exponent else None
         self.length = float(np.linalg.norm(frame.centre * frame.scale))
@@ -124,7 +130,7 @@ class _Rough:
 
     def candidates(self, block: Rows, extremes: Extremes) -> tuple[int, NDArray[np.bool_]]:
         """The number of rows that are not zero, and which rows may be extreme."""
-        if sp.issparse(block):
+        if sp.issparse(block) or not self.single:
             values, left, sums = block_coordinates(0, block, self.frame)
             full = sums > 0
             return int(full.sum()), full & extremes.within_reach(values, -spread_of_noise(self.frame, left))
