@@ -172,7 +172,7 @@ def test_unmix_reports_outliers_and_a_suspicious_band_axis(tmp_path, scene):
     spoiled[4, 5, 6] = 50.0
     np.save(tmp_path / "x.npy", spoiled)
     result = run("unmix", tmp_path / "x.npy", "-k", 3, "-o", tmp_path / "out", "--no-pictures")
-    assert "1 pixel like no others" in result.stdout
+    assert "1 pixel excluded as outliers" in result.stdout
     np.save(tmp_path / "turned.npy", np.moveaxis(scene.cube, -1, 0))
     turned = run("unmix", tmp_path / "turned.npy", "-k", 3, "-o", tmp_path / "out", "--no-pictures")
     assert "the first axis looks like the bands" in turned.stderr

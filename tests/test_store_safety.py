@@ -264,7 +264,7 @@ if child == 0:
         try:
             change()
         except fa.errors.StoreError as error:
-            said.append("of which this one is a fork" in str(error))
+            said.append("this process is a fork of it" in str(error))
     S.close(commit=False)
     os._exit(0 if said == [True] * 3 else 1)
 assert os.waitpid(child, 0)[1] == 0

@@ -34,7 +34,7 @@ def encode(
     Parameters
     ----------
     X : array, sparse matrix, frame, AnnData, SampleMatrix, store, path or Dask collection
-        Rows of any sign; whatever :func:`fastanchors.open_matrix` opens. For a Dask collection the result is a lazy
+        Rows of any sign; any source of :func:`fastanchors.open_matrix`. For a Dask collection the result is a lazy
         Dask array.
     components : array of shape (k, n) or Anchors
         The anchors. For a solver's result these are its ``points``, or else its rows of ``X``. They may be linearly

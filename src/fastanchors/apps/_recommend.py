@@ -128,9 +128,9 @@ class Recommender:
         A user without ratings gets items drawn by squared column norm, a measure of popularity.
         """
         count = 1 if size is None else check_size(size, name="size", minimum=0)
-        who, row = self._rows(user)
-        if len(who) != 1:
-            raise InvalidInputError(f"sample takes one user, got {len(who)}; top_n takes many")
+        chosen, row = self._rows(user)
+        if len(chosen) != 1:
+            raise InvalidInputError(f"sample takes one user, got {len(chosen)}; top_n takes many")
         seen = _seen(row)[0] if exclude_seen else np.empty(0, np.intp)
         drawn = self._draw((row @ self.tastes)[0], seen, count, as_generator(rng))[0]
         return int(drawn[0]) if size is None else drawn
@@ -184,15 +184,15 @@ class Recommender:
         """
         n = check_size(n, name="n")
         draws = None if draws is None else check_size(draws, name="draws")
-        who, rows = self._rows(users)
-        result = np.full((len(who), n), -1, dtype=np.intp)
+        chosen, rows = self._rows(users)
+        result = np.full((len(chosen), n), -1, dtype=np.intp)
         if draws is None:
             self._best(rows, exclude_seen, result)
         else:
             generator = as_generator(rng)
-            seen = _seen(rows) if exclude_seen else [np.empty(0, np.intp)] * len(who)
+            seen = _seen(rows) if exclude_seen else [np.empty(0, np.intp)] * len(chosen)
             coordinates = rows @ self.tastes
-            for place, child in enumerate(generator.spawn(len(who))):
+            for place, child in enumerate(generator.spawn(len(chosen))):
                 drawn = self._draw(coordinates[place], seen[place], draws, child, few=True)
                 items, first = np.unique(drawn[0], return_index=True)
                 best = items[np.argsort(-drawn[1][first], kind="stable")][:n]
@@ -218,10 +218,10 @@ class Recommender:
 
     def _rows(self, users: ArrayLike) -> tuple[NDArray[np.intp], Rows]:
         self._follow()
-        who = np.atleast_1d(check_index(users, self.S.shape[0], name="user"))
-        if who.ndim != 1:
-            raise InvalidInputError(f"users must be an int or a one-dimensional array, got shape {who.shape}")
-        return who, self.S.rows(who).astype(np.float64, copy=False)
+        chosen = np.atleast_1d(check_index(users, self.S.shape[0], name="user"))
+        if chosen.ndim != 1:
+            raise InvalidInputError(f"users must be an int or a one-dimensional array, got shape {chosen.shape}")
+        return chosen, self.S.rows(chosen).astype(np.float64, copy=False)
 
 
 def recommend(

@@ -48,8 +48,8 @@ class TopicChanges:
     def __str__(self) -> str:
         moved = [f"{i} → {j} ({self.distances[i, j]:.2f})" for i, j in self.moved]
         listed = {"new": map(str, self.new), "gone": map(str, self.gone), "moved": moved}
-        told = [f"{what}: {', '.join(names) or 'none'}" for what, names in listed.items()]
-        return f"{'; '.join(told)}; {len(self.same)} the same"
+        parts = [f"{what}: {', '.join(names) or 'none'}" for what, names in listed.items()]
+        return f"{'; '.join(parts)}; {len(self.same)} the same"
 
 
 def topic_changes(before: Fitted, after: Fitted) -> TopicChanges:

@@ -208,7 +208,7 @@ def topics(
     since
         A model of the same corpus before documents were appended. The search starts from its directions and mixtures,
         and topics keep their order. Its anchors are kept if the new documents are few and about as likely under the old
-        topics as the old ones. ``changes`` of the result tells which topics are new, gone or moved.
+        topics as the old ones. ``changes`` of the result lists new, gone and moved topics.
     **options
         Options of :func:`read_corpus`, for texts and paths.
 

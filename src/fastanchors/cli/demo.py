@@ -109,8 +109,8 @@ def _update(S: Store, corpus: _Corpus, show: _Show) -> None:
 
 def _change(before: Anchors, after: Anchors) -> str:
     old, new = before.names or (), after.names or ()
-    came, went = [name for name in new if name not in old], [name for name in old if name not in new]
-    return f"{', '.join(came)} in place of {', '.join(went)}" if came else "the same anchors"
+    added, removed = [name for name in new if name not in old], [name for name in old if name not in new]
+    return f"{', '.join(added)} in place of {', '.join(removed)}" if added else "the same anchors"
 
 
 def _encode(S: Store, corpus: _Corpus, anchors: Anchors, path: Path, show: _Show) -> None:

@@ -59,7 +59,9 @@ def text_options(command: Any) -> Any:
         ),
         click.option("--replace-errors", is_flag=True, help="Replace and count bytes that are no text."),
         click.option("--encoding", default="utf-8", show_default=True, help="Of texts and tables: latin-1, cp1252, …"),
-        click.option("--format", type=FORMAT, help="Format of counts where the name does not tell: ldac, docword, …"),
+        click.option(
+            "--format", type=FORMAT, help="Format of counts if the file name does not show it: ldac, docword, …"
+        ),
         click.option("--vocab", type=_PATH, help="Words of a file of counts, one per line."),
         click.option("--header/--no-header", default=None, help="Whether a table begins with names of columns."),
         click.option("--title", help="Column with names of the documents."),

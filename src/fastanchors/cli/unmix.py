@@ -92,13 +92,13 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
     "--keep-odd",
     "keep_outliers",
     is_flag=True,
-    help="Let single pixels like no others count.",
+    help="Let single outlier pixels count as materials.",
 )
 @click.option(
     "--method",
     type=click.Choice(["auto", "groups"]),
     default="auto",
-    help="groups: spectra are medians of pixels, also where all pixels could tell.",
+    help="groups: spectra are medians of pixels, also if all pixels are mixtures.",
 )
 @click.option(
     "--selection",
@@ -157,8 +157,8 @@ def unmix(
         pictures.append(result.report(folder / "report.html", title=cube.name))
     positions = None if scene.shape is None else [list(place) for place in result.positions()]
     if as_json:
-        told = {} if curve is None else {"curve": curve.as_dict()}
-        emit(_answer(result, folder, positions, files, pictures) | told)
+        extra = {} if curve is None else {"curve": curve.as_dict()}
+        emit(_answer(result, folder, positions, files, pictures) | extra)
         return
     if curve is not None:
         print("\n".join(_curve_lines(curve)))
@@ -273,14 +273,14 @@ def _print_summary(result: Any, positions: list[list[int]] | None) -> None:
     elif result.method not in ("refined", "vertices", "groups"):
         print(f"The spectra are vertices by the rule {result.method!r}.")
     if result.searched < pixels - result.left_out.size:
-        print(f"The materials were sought in {result.searched} pixels drawn evenly.")
+        print(f"The materials were estimated from {result.searched} pixels drawn evenly.")
     if result.empty.size:
         print(f"{plural(result.empty.size, 'pixel')} without data: abundances of zero.")
     if result.incomplete.size:
         print(f"{plural(result.incomplete.size, 'pixel')} without data in some bands: left out, abundances of zero.")
     if result.outliers.size:
         kept = "--keep-outliers lets them make a material"
-        print(f"{plural(result.outliers.size, 'pixel')} like no others ({kept}): set aside.")
+        print(f"{plural(result.outliers.size, 'pixel')} excluded as outliers ({kept}).")
     if result.bad_columns.size:
         listed = ", ".join(map(str, result.bad_columns[:10])) + (", …" if result.bad_columns.size > 10 else "")
         columns = plural(result.bad_columns.size, "column")

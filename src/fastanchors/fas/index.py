@@ -208,9 +208,12 @@ class _Proof:
         run = self._run()
         if scan is not None:
             doubtful = np.cumsum(scan.counts())[: len(run)]
-            told = max(1, int(np.searchsorted(doubtful, some.size // 4, side="right")))
-            if told < len(run):
-                self.noise, self.worth = float(run.thresholds.low[told]), _STANDS_OUT * float(scan.top_bounds[told, 0])
+            above = max(1, int(np.searchsorted(doubtful, some.size // 4, side="right")))
+            if above < len(run):
+                self.noise, self.worth = (
+                    float(run.thresholds.low[above]),
+                    _STANDS_OUT * float(scan.top_bounds[above, 0]),
+                )
                 run = self._run()
         if len(run) == 0:
             return

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _SPARE = 4  # directions beyond those that k needs
-_IN_FLIGHT = 192 << 20  # bytes of blocks that threads process at a time, whatever the matrix
+_IN_FLIGHT = 192 << 20  # bytes of blocks that threads process at a time, for any matrix
 _PILOT_ROWS = 2048
 _FREE, _SHARE = 1 << 18, 0.08  # size allowed for the arrays: bytes in any store, or fraction of the bytes of the rows
 _ROUNDING, _ENTRIES = 1e-4, 1 << 22  # tolerance between kept and new coordinates; entries checked at a time

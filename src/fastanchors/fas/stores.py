@@ -107,7 +107,7 @@ def open(
     memory_limit: int = DEFAULT_MEMORY,
     sidecars: Sequence[type[Sidecar]] | None = None,
 ) -> Store:
-    """Open a store; costs milliseconds, whatever its size, plus the replay of its journal.
+    """Open a store; costs milliseconds for any size, plus the replay of its journal.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ def holds_texts(path: Path, column: Any = None) -> bool:
 def _columns_of_text(path: Path) -> bool:
     """Whether a Parquet file has texts: no numbers, several columns of text, or one beside too few numbers for counts.
 
-    False also where it cannot be read, which its reader tells.
+    False also if it cannot be read; its reader then raises.
     """
     try:
         import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Format words and numbers for people."""
+"""Format words and numbers for display."""
 
 from __future__ import annotations
 

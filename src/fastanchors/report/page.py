@@ -175,7 +175,7 @@ def _simplex(facts: Facts) -> str:
     order = _seriation(shown.weights)
     poor = int(np.count_nonzero(shown.explained < 0.5))
     grey = f" Grey points ({poor} of {len(shown.names)}) are explained by less than half." if poor else ""
-    note = "" if facts.k <= 3 else " With more than three anchors different mixtures can share a place: the names tell."
+    note = "" if facts.k <= 3 else " With more than three anchors different mixtures can have the same position."
     picture = svg.simplex(
         "simplex-picture",
         "Rows as mixtures of the anchors",
@@ -284,7 +284,7 @@ def _held_back(facts: Facts) -> str:
     rows = len(held.explained)
     half, low = float(np.median(held.explained)), float(np.quantile(held.explained, 0.1))
     words = (
-        f"<p>{rows:,} rows were held back and anchors sought again among {held.kept:,} others ({held.same} of {held.k} "
+        f"<p>{rows:,} rows were held back and anchors found again among {held.kept:,} others ({held.same} of {held.k} "
         f"came out the same). Mixtures of these make up {percent(held.total)} of the squared length of the rows held "
         f"back, against {percent(held.total_kept)} of the other rows (the anchors, which explain themselves, aside). "
         f"Half of the rows held back are explained to {percent(half)} or more, nine of ten to {percent(low)} or "

@@ -141,7 +141,7 @@ class _RecomputedResult(ABC, Generic[_Found]):
 
     def steps(self, most: int) -> Iterator[Anchors]:
         """The results for smaller numbers than ``most``."""
-        how = f"sought for this number in {len(self._some):,} {self.noun}"
+        how = f"computed for this number from {len(self._some):,} {self.noun}"
         for k in numbers_up_to(most)[:-1]:
             found = self._found(self._some, k)
             if found is not None and len(self._points(found)) == k:

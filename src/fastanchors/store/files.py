@@ -184,7 +184,7 @@ class WriterLock:
         """Raise if this is not the process that took the lock, or if the store was replaced since then."""
         if self._process != os.getpid():
             raise StoreError(
-                f"{self._store} was opened for writing by process {self._process}, of which this one is a fork; "
+                f"{self._store} was opened for writing by process {self._process}, and this process is a fork of it; "
                 "write in that process, or open the store here after that process has closed it"
             )
         try:
