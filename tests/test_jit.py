@@ -170,3 +170,19 @@ def test_a_cache_with_missing_types_is_cleared(tmp_path):
     for _ in range(2):
         code = "from kernel import total; from forms import Pair; print(total(Pair(1, 2)))"
         assert run(code, tmp_path, env) == "3\n"
+
+
+def test_code_for_other_types_in_the_cache_is_not_run(tmp_path):
+    """Processes that compile at the same time can give the code for two types the same file name."""
+    (tmp_path / "kernel.py").write_text(
+        "from fastanchors._jit import jit\n\n\n@jit\ndef total(values):\n    return values.sum()\n"
+    )
+    env = bare_environment(PACKAGE.parent, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    code = "import numpy as np; from kernel import total; print(total(np.ones(3)), total(np.ones(3, np.float32)))"
+    assert run(code, tmp_path, env) == "3.0 3.0\n"
+    first, second = sorted((tmp_path / "cache").rglob("*.nbc"))
+    first.rename(first.with_suffix(".kept"))
+    second.rename(first)
+    first.with_suffix(".kept").rename(second)
+    for _ in range(2):
+        assert run(code, tmp_path, env) == "3.0 3.0\n"

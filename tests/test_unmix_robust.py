@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import nnls
 
 import fastanchors as fa
-from fastanchors.apps._groups import Judge, Pixels, best_groups, refined_spectra
+from fastanchors.apps._groups import Judge, Pixels, _swapped, best_groups, refined_spectra
 from fastanchors.apps._outliers import ScaledPixels
 from fastanchors.apps._smoothed import cores
 from fastanchors.apps._spikes import find_spikes, noisy_bands
@@ -110,6 +110,30 @@ def test_the_pixels_choose_between_scaled_and_raw_geometry(scene):
             assert best <= tried * (1 + 1e-12)
 
 
+def test_a_group_of_another_set_takes_the_place_of_a_false_one(scene):
+    pixels = Pixels.of(scene.A, np.ones(60, dtype=bool), ScaledPixels(scene.A, np.arange(60)), 4)
+    pure = [np.flatnonzero(scene.labels == j) for j in range(4)]
+    mixed = np.argsort(-np.minimum(scene.weights[:, 0], scene.weights[:, 2]))[:20]
+    swapped = _swapped(pixels, [pure[0], mixed, pure[2], pure[3]], [mixed, pure[3], pure[1]])
+    assert [group.tolist() for group in swapped] == [group.tolist() for group in pure]
+    same = _swapped(pixels, pure, [mixed, pure[2]])
+    assert [group.tolist() for group in same] == [group.tolist() for group in pure]
+
+
+def test_a_dark_material_is_refined_by_its_own_pixels():
+    """Pixels of a dark material that are brighter than it are mixtures; they must not outweigh the pure ones."""
+    rng = np.random.default_rng(0)
+    spectra = fa.datasets.hyperspectral(8, 8, 60, 3, rng=3).components * np.array([[0.05], [1.0], [1.0]])
+    water, shore, land = (rng.dirichlet(a, m) for a, m in (([1000, 1, 1], 500), ([20, 1, 1], 100), ([0.1, 1, 1], 900)))
+    shares = np.vstack([water, shore, land])
+    X = shares @ spectra + 0.001 * rng.random((1500, 60))
+    groups = [np.argsort(-shares[:, j])[:60] for j in range(3)]
+    start = np.array([np.median(X[group], axis=0) for group in groups])
+    found = refined_spectra(ScaledPixels(X, np.arange(60)), start, groups)[0]
+    before, after = (fa.metrics.spectral_angles(each[:1], spectra[:1])[0, 0] for each in (start, found))
+    assert after < before
+
+
 def test_refined_spectra_equal_their_twin(scene):
     pixels = ScaledPixels(scene.A, np.arange(60))
     groups = [np.flatnonzero(scene.labels == j) for j in range(4)]
@@ -121,7 +145,8 @@ def test_refined_spectra_equal_their_twin(scene):
     profiles = start / start.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(shares, encode(rows, profiles, sum_to_one=True))
     main = shares.argmax(axis=1)
-    weights = np.minimum(1, brightness / middle) ** 2 * (500 / np.bincount(main))[main]
+    usual = np.array([min(np.median(brightness[group]), middle) for group in groups])
+    weights = np.minimum(1, brightness / usual[main]) ** 2 * (500 / np.bincount(main))[main]
     pure = [(np.eye(4)[j], profiles[j], weights[group].sum()) for j, group in enumerate(groups)]
     left = np.vstack([shares, [f for f, _, _ in pure]])
     right = np.vstack([rows, [p for _, p, _ in pure]])
@@ -185,13 +210,17 @@ def test_no_number_is_guessed_where_spectra_vary():
 
 
 @pytest.mark.parametrize("interleave", ["bsq", "bil", "bip"])
-@pytest.mark.parametrize("spoil", ["nothing", "a zero pixel", "a zero band", "a gap"])
+@pytest.mark.parametrize("spoil", ["nothing", "a zero pixel", "an empty pixel", "a zero band", "a gap", "a first gap"])
 def test_mapped_images_give_the_same_as_arrays(tmp_path, interleave, spoil):
     cube = np.round(fa.datasets.hyperspectral(20, 25, 12, 3, rng=0).cube * 1000 + 5).astype(np.int16)
     if spoil == "a zero pixel":
         cube[7, 9] = 0
+    elif spoil == "an empty pixel":
+        cube[7, 9] = -9999
     elif spoil == "a zero band":
         cube[:, :, 4] = 0
+    elif spoil == "a first gap":
+        cube[7, 9, 0] = -9999
     elif spoil == "a gap":
         cube[7, 9, 3] = -9999
     axes = {"bsq": (2, 0, 1), "bil": (0, 2, 1), "bip": (0, 1, 2)}[interleave]

@@ -79,14 +79,16 @@ def _extend_cache(cache: Any, parts: frozenset[tuple[str, str]]) -> None:
     """Add ``parts`` to the stamp of numba's cache, and recompile instead of failing on a full disk or a stale cache.
 
     A cache written by another version of this library may refer to types that no longer exist. An error while reading
-    it empties the cache.
+    it empties the cache. Two processes that compile a kernel for different types at the same time may give both files
+    the same name, so that the code found is for other types; it is then compiled again, which replaces the file.
     """
     cache._cache_file._source_stamp = (cache._cache_file._source_stamp, sorted(parts))
     save, load = cache.save_overload, cache.load_overload
 
     def load_or_clear(signature: Any, context: Any) -> Any:
         try:
-            return load(signature, context)
+            found = load(signature, context)
+            return found if found is None or tuple(found.signature.args) == tuple(signature) else None
         except (ImportError, AttributeError, EOFError, ValueError, pickle.UnpicklingError):
             with contextlib.suppress(OSError):
                 cache.flush()

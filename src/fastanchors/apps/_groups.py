@@ -25,10 +25,15 @@ from ._smoothed import cores
 __all__ = ["DARK", "Judge", "Pixels", "best_groups", "refined_spectra"]
 
 DARK = 0.1  # pixels below this fraction of the median brightness are not fully scaled up
+_DIM = 0.5  # ... in refinement, pixels below this fraction of the darkest group, if that is less
 _LARGEST = 2  # the largest groups tried, as a multiple of the requested number of pixels
 _FINER = 4  # groups for rare materials are smaller by this factor
 _GAIN = 0.05  # ... must reduce the residual of all pixels by this fraction...
 _MISSED = 1.0  # ... and lie outside the simplex by more than this fraction of its least height
+_SWAPPED = 0.1  # a group of another set must reduce the residual by this fraction
+_APART = 0.03  # groups of other sets within this angle (radians) of one already listed are not tried
+_POOL = 40  # largest number of groups of other sets that are tried
+_GLANCED = 1 << 10  # pixels on which they are compared
 _FEWEST = 4  # minimum number of points in a group smaller than requested...
 _RAREST = 1e-3  # ... and minimum fraction of all points
 _JUDGES = 1 << 12  # pixels on which residuals are evaluated
@@ -41,10 +46,10 @@ _Groups = list[NDArray[np.intp]]
 
 
 class Judge:
-    """Residuals of mixtures of given spectra, on evenly spaced pixels and the ``sound`` bands."""
+    """Residuals of mixtures of given spectra, on at most ``most`` evenly spaced pixels and the ``sound`` bands."""
 
-    def __init__(self, X: NDArray[Any], sound: NDArray[np.bool_]) -> None:
-        some = X[:: -(-len(X) // _JUDGES)]
+    def __init__(self, X: NDArray[Any], sound: NDArray[np.bool_], most: int = _JUDGES) -> None:
+        some = X[:: -(-len(X) // most)]
         self.pixels = (some if sound.all() else some[:, sound]).astype(np.float64)
         self._squares = np.maximum(np.einsum("ij,ij->i", self.pixels, self.pixels), np.finfo(np.float64).tiny)
 
@@ -53,6 +58,10 @@ class Judge:
         system = AnchorSystem(np.ascontiguousarray(spectra), sum_to_one)
         _, Y, F = system.solve(0, self.pixels)
         return system.squared_errors(self._squares, Y, F) / self._squares
+
+    def error(self, spectra: _Array) -> float:
+        """The root mean square of the relative residuals."""
+        return float(np.sqrt(np.mean(self.missed(spectra))))
 
     def as_bright(self, spectra: _Array) -> _Array:
         """Factors, k × 1, for which the shares of mixtures sum to one as closely as possible.
@@ -109,33 +118,73 @@ class Pixels:
 def best_groups(pixels: Pixels, k: int, count: int, *, exactly: bool = False) -> _Groups:
     """The k groups whose spectra explain the pixels best, of at most 2·``count`` pixels, or ``exactly`` ``count``.
 
-    Each size is half of the previous one, and is tried on the scaled and the raw pixels. If a material has fewer pixels
-    than a group, its pixels lie outside the simplex of the groups' means. The pixels farthest from it, a quarter of a
-    group and fewer, are therefore tried last in place of each group, and kept if they explain the pixels better.
+    Each size is half of the previous one, and is tried on the scaled and the raw pixels. Then groups of the other sets
+    are tried in place of those of the best set. If a material has fewer pixels than a group, its pixels lie outside the
+    simplex of the groups' means. The pixels farthest from it, a quarter of a group and fewer, are therefore tried last
+    in place of each group, and kept if they explain the pixels better.
     """
     judge = Judge(pixels.X, pixels.sound)
 
     def missed(groups: _Groups) -> float:
-        return float(np.sqrt(np.mean(judge.missed(pixels.spectra(groups)[:, pixels.sound]))))
+        return judge.error(pixels.spectra(groups)[:, pixels.sound])
 
     step = -(-len(pixels.X) // _TRIED)
     smoothed_groups(pixels.scaled[::step], k, 1)  # rejects pixels of a lower rank
-    tried = []
+    tried: list[tuple[float, int, _Array]] = []
+    pool: _Groups = []
     for size in [count] if exactly else _sizes(_LARGEST * count, count, len(pixels.X), 2):
         for points in (pixels.scaled, pixels.raw):
             found = _groups(points[::step], k, max(1, size // step))
             if found is not None:
-                tried.append((missed([group * step for group in found]), size, points))
+                here = [group * step for group in found]
+                tried.append((missed(here), size, points))
+                pool += here
     _, size, points = min(tried, key=lambda each: each[0])
     groups = cores(points, smoothed_groups(points, k, size))
     if exactly or k == 1:
         return groups
+    groups = _swapped(pixels, groups, pool)
     least = missed(groups)
     for rare in _sizes(size // _FINER, size // _FINER, len(points), _FINER):
         for other in _exchanged(pixels.scaled, groups, rare):
             if (now := missed(other)) < (1 - _GAIN) * least:
                 least, groups = now, other
     return groups
+
+
+def _swapped(pixels: Pixels, groups: _Groups, pool: _Groups) -> _Groups:
+    """Replace groups by those of a pool, the best exchange first, as long as one clearly reduces the residual.
+
+    A set can have a false vertex although each material is a vertex of some set.
+    """
+    judge = Judge(pixels.X, pixels.sound, _GLANCED)
+    pool = _distinct(pixels, pool)
+    spectra, others = (pixels.spectra(some)[:, pixels.sound] for some in (groups, pool))
+    least = judge.error(spectra)
+    for _ in groups:
+        errors = np.empty((len(others), len(groups)))
+        for i, j in np.ndindex(errors.shape):
+            trial = spectra.copy()
+            trial[j] = others[i]
+            errors[i, j] = judge.error(trial)
+        if errors.min() >= (1 - _SWAPPED) * least:
+            break
+        least = errors.min()
+        best, place = np.unravel_index(errors.argmin(), errors.shape)
+        spectra[place] = others[best]
+        groups = [pool[best] if at == place else group for at, group in enumerate(groups)]
+    return groups
+
+
+def _distinct(pixels: Pixels, pool: _Groups) -> _Groups:
+    """The groups of a pool without those whose spectra are nearly equal to that of an earlier one."""
+    spectra = pixels.spectra(pool)[:, pixels.sound]
+    directions = spectra / np.maximum(np.linalg.norm(spectra, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    kept: list[int] = []
+    for i, direction in enumerate(directions):
+        if not np.any(directions[kept] @ direction > np.cos(_APART)):
+            kept.append(i)
+    return [pool[i] for i in kept[:_POOL]]
 
 
 def _sizes(first: int, surely: int, pixels: int, factor: int) -> Iterator[int]:
@@ -184,22 +233,27 @@ def refined_spectra(pixels: ScaledPixels, spectra: _Array, groups: list[NDArray[
     """One round of least squares from the spectra of groups: shares of all pixels, then the spectra that fit them best.
 
     All pixels carry more information than those of the groups, above all if none is pure. Brightness is divided out as
-    for the groups, and dark pixels have less weight. Weights are balanced so that every material counts equally,
-    however rare. Pixels of a group are added once more, as pure. A second round would drift if spectra of a material
-    vary. Returns the spectra, with their brightness unchanged, and the shares of all pixels.
+    for the groups, and entirely for pixels of the darkest group. Pixels darker than their material have less weight; if
+    a dark material were compared with the median brightness instead, its brightest pixels, which are mixtures, would
+    determine its spectrum. Weights are balanced so that every material counts equally, however rare. Pixels of a group
+    are added once more, as pure. A second round would drift if spectra of a material vary. Returns the spectra, with
+    their brightness unchanged, and the shares of all pixels.
     """
     k, bands = spectra.shape
     sums = spectra.sum(axis=1, keepdims=True)
     start = spectra / np.where(sums > 0, sums, 1.0)
-    light = np.minimum(1.0, pixels.brightness / np.median(pixels.brightness)) ** 2
-    shares = np.empty((len(light), k))
-    for rows, block in pixels.blocks(DARK):
+    brightness, middle = pixels.brightness, float(np.median(pixels.brightness))
+    usual = np.minimum([np.median(brightness[group]) for group in groups], middle)
+    floor = min(DARK, _DIM * float(usual.min()) / max(middle, np.finfo(np.float64).tiny))
+    shares = np.empty((len(brightness), k))
+    for rows, block in pixels.blocks(floor):
         shares[rows] = encode(block, start, sum_to_one=True)
     main = shares.argmax(axis=1)
     common = np.bincount(main, minlength=k)
+    light = np.minimum(1.0, brightness / np.maximum(usual, np.finfo(np.float64).tiny)[main]) ** 2
     weights = light * (len(light) / (k * np.maximum(common, 1)))[main]
     left, right = (shares * weights[:, None]).T @ shares, np.zeros((k, bands))
-    for rows, block in pixels.blocks(DARK):
+    for rows, block in pixels.blocks(floor):
         right += (shares[rows] * weights[rows, None]).T @ block
     pure = np.array([weights[group].sum() for group in groups])
     found = np.maximum(np.linalg.lstsq(left + np.diag(pure), right + pure[:, None] * start, rcond=None)[0], 0.0)

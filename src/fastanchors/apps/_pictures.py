@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import MissingExtraError
 from ._unmix import Unmixing
@@ -16,6 +17,7 @@ __all__ = ["save_pictures"]
 # Okabe and Ito's colours, which colour-blind readers can distinguish; further materials repeat them dashed.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 _STYLES = ("-", "--", ":")
+_DRAWN = 1000  # lines and columns of an image that are drawn at most
 
 
 def save_pictures(result: Unmixing, folder: str | Path) -> list[Path]:
@@ -92,7 +94,7 @@ def _maps(result: Unmixing, figure_class: Any, path: Path) -> Path:
         panel.set_axis_off()
         if material >= k:
             continue
-        picture = panel.imshow(maps[:, :, material], cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
+        picture = _show(panel, maps[:, :, material], cmap="viridis", vmin=0, vmax=1)
         row, column = result.positions()[material]
         panel.plot(column, row, "o", mfc="none", mec="#ff3030", ms=8, mew=1.6)
         panel.set_title(_title(result, material), size=10)
@@ -104,15 +106,17 @@ def _maps(result: Unmixing, figure_class: Any, path: Path) -> Path:
 
 def _residual(result: Unmixing, figure_class: Any, path: Path) -> Path:
     """Map of the residual; excluded pixels are blank, and the colour scale ends at the 99 % quantile."""
-    values = result.residual.astype(np.float64)
+    values = result.residual.copy()
     values[result.left_out] = np.nan
     image = result.cube.image(values)
     tall = min(max(image.shape[0] / image.shape[1], 0.4), 2.5)
     figure = figure_class(figsize=(4.9, 4.0 * tall + 0.5), layout="constrained")
     axis = figure.subplots()
     axis.set_axis_off()
-    top = float(np.nanquantile(values, 0.99)) or 1.0
-    picture = axis.imshow(image, cmap="magma", vmin=0, vmax=top, interpolation="nearest")
+    seen = _thinned(image)
+    seen = seen[~np.isnan(seen)]
+    top = (float(np.quantile(seen, 0.99)) if seen.size else 0.0) or 1.0
+    picture = _show(axis, image, cmap="magma", vmin=0, vmax=top)
     axis.set_title("what the mixtures miss", size=10, loc="left")
     bar = figure.colorbar(
         picture, ax=axis, shrink=0.8, extend="max", label="root mean square, in the units of the data"
@@ -120,3 +124,16 @@ def _residual(result: Unmixing, figure_class: Any, path: Path) -> Path:
     bar.outline.set_visible(False)
     figure.savefig(path, dpi=120)
     return path
+
+
+def _thinned(image: NDArray[Any]) -> NDArray[Any]:
+    """The image with every so many lines and columns, which is all that a picture can show of a large one."""
+    down, across = (-(-size // _DRAWN) for size in image.shape)
+    return image[::down, ::across]
+
+
+def _show(axis: Any, image: NDArray[Any], **options: Any) -> Any:
+    """Draw an image on an axis in units of its pixels."""
+    height, width = image.shape
+    bounds = (-0.5, width - 0.5, height - 0.5, -0.5)
+    return axis.imshow(_thinned(image), interpolation="nearest", extent=bounds, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from ._scene_place import envi_place, write_geotiff
 from ._unmix import Unmixing
 
 __all__ = ["save_image", "save_maps", "save_spectra"]
+
+_PIECE = 1 << 20  # pixels written at a time
 
 
 def save_spectra(result: Unmixing, folder: str | Path) -> list[Path]:
@@ -61,7 +64,7 @@ def save_spectra(result: Unmixing, folder: str | Path) -> list[Path]:
     left_out = np.union1d(result.dropped_bands, result.dead_bands)
     if left_out.size:
         fields["bbl"] = _listed(np.where(np.isin(np.arange(bands), left_out), 0, 1))
-    return [table, *_envi(library, result.endmembers[None], fields)]
+    return [table, *_envi(library, [result.endmembers], fields, (1, k, bands))]
 
 
 def save_maps(result: Unmixing, folder: str | Path, *, geotiff: bool = False) -> list[Path]:
@@ -97,45 +100,47 @@ def save_maps(result: Unmixing, folder: str | Path, *, geotiff: bool = False) ->
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    names, maps = [f"material {j + 1}" for j in range(len(result.endmembers))], result.abundances
+    maps = {f"material {j + 1}": result.abundances[:, j] for j in range(len(result.endmembers))}
     if result.has_shadow:
-        names, maps = [*names, "shadow"], np.column_stack([maps, result.shadow])
-    files = save_image(folder / "abundances.img", result.cube, maps, names, result.left_out, geotiff)
-    return files + save_image(
-        folder / "residual.img", result.cube, result.residual[:, None], ["residual"], result.left_out, geotiff
-    )
+        maps["shadow"] = result.shadow
+    files = save_image(folder / "abundances.img", result.cube, maps, result.left_out, geotiff)
+    residual = {"residual": result.residual}
+    return files + save_image(folder / "residual.img", result.cube, residual, result.left_out, geotiff)
 
 
 def save_image(
-    path: Path,
-    cube: Cube,
-    values: NDArray[Any],
-    names: list[str],
-    left_out: NDArray[np.intp],
-    geotiff: bool = False,
+    path: Path, cube: Cube, maps: Mapping[str, NDArray[Any]], left_out: NDArray[np.intp], geotiff: bool = False
 ) -> list[Path]:
-    """Write pixels × bands as an ENVI image with the georeference of the scene, and optionally as GeoTIFF."""
+    """Write a value per pixel for each name as an ENVI image with the georeference of the scene, or also as GeoTIFF."""
     gone = np.zeros(cube.size[0], dtype=bool)
     gone[left_out] = True
-    nowhere = cube.image(gone)
-    bands = (np.where(nowhere, np.float32(-1), cube.image(values[:, j])) for j in range(len(names)))
+    nowhere, names = cube.image(gone), list(maps)
+    step = max(1, _PIECE // nowhere.shape[1])
+
+    def pieces() -> Iterator[NDArray[Any]]:
+        for values in maps.values():
+            image = cube.image(values)
+            for first in range(0, len(image), step):
+                lines = slice(first, first + step)
+                yield np.where(nowhere[lines], np.float32(-1), image[lines])
+
     fields = {"file type": "ENVI Standard", "band names": _listed(names), "data ignore value": "-1"}
-    files = _envi(path, bands, fields | envi_place(cube.info), shape=(len(names), *nowhere.shape))
+    files = _envi(path, pieces(), fields | envi_place(cube.info), (len(names), *nowhere.shape))
     return [*files, write_geotiff(path, path.with_suffix(".tif"), cube.info, names)] if geotiff else files
 
 
 def _envi(
-    path: Path, bands: Any, fields: dict[str, str], shape: tuple[int, ...] | None = None, dtype: str = "<f4"
+    path: Path, pieces: Iterable[NDArray[Any]], fields: dict[str, str], shape: tuple[int, int, int]
 ) -> list[Path]:
-    """Write a band-sequential image and its header."""
-    count, lines, samples = bands.shape if shape is None else shape
+    """Write a band-sequential image of ``shape`` (bands, lines, samples), in consecutive pieces, and its header."""
+    count, lines, samples = shape
     header = path.with_suffix(".hdr")
     sizes = {"samples": samples, "lines": lines, "bands": count, "header offset": 0, "data type": 4}
     text = ["ENVI", *(f"{key} = {value}" for key, value in sizes.items()), "interleave = bsq", "byte order = 0"]
     with replacing(path) as partial, replacing(header) as partial_header:
         with partial.open("wb") as file:
-            for band in bands:
-                np.ascontiguousarray(band, dtype=dtype).tofile(file)
+            for piece in pieces:
+                np.ascontiguousarray(piece, dtype="<f4").tofile(file)
         partial_header.write_text("\n".join([*text, *(f"{k} = {v}" for k, v in fields.items())]) + "\n", "utf-8")
     return [path, header]
 

@@ -115,9 +115,12 @@ class Unmixing:
     @property
     def shadow(self) -> NDArray[Any]:
         """For each pixel the share of the shadow; zero without a shadow and for excluded pixels."""
-        dark = np.maximum(1.0 - self.abundances.sum(axis=1), 0.0) if self.has_shadow else np.zeros(self.cube.size[0])
+        if not self.has_shadow:
+            return np.zeros(self.cube.size[0])
+        lit = np.asarray(self.abundances.sum(axis=1))
+        dark = np.subtract(1.0, lit, out=lit)
         dark[self.left_out] = 0.0
-        return np.asarray(dark)
+        return np.maximum(dark, 0.0, out=dark)
 
     @property
     def left_out(self) -> NDArray[np.intp]:

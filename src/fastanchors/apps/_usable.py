@@ -71,8 +71,9 @@ class Usable:
         return np.concatenate(parts)
 
     def _measured(self, stored: NDArray[Any]) -> NDArray[Any]:
-        values = self.cube.info.values(stored)
-        values = values if self.bands.size == values.shape[1] else values[:, self.bands]
+        """The measurements of held pixels, none of which has the no-data value in the bands with data."""
+        part = stored if self.bands.size == stored.shape[1] else stored[:, self.bands]
+        values = self.cube.info.scaled(part, self.bands)
         return np.maximum(values, 0) if self.clip and values.dtype.kind != "u" else values
 
 
@@ -140,9 +141,9 @@ class _Look:
     def _block(self, rows: slice, stored: NDArray[Any]) -> tuple[Any, Any, _Negative | None]:
         """Record empty and incomplete pixels; return which bands have data, their gaps, the first negative value."""
         part = stored if self.bands.size == stored.shape[1] else stored[:, self.bands]
-        if self._all_positive(part):
-            empty = np.zeros(len(part), dtype=bool) if self.mask is None else ~self.mask[rows]
-            self.empty[rows] = empty
+        empty = self._clear(part)
+        if empty is not None:
+            self.empty[rows] = empty = empty if self.mask is None else empty | ~self.mask[rows]
             return not empty.all(), 0, None
         values = self.cube.info.values(stored)
         values = values if self.bands.size == values.shape[1] else values[:, self.bands]
@@ -158,6 +159,20 @@ class _Look:
         if values.dtype.kind != "u" and not self.signed:
             negative = self._find_negative(rows.start, values, ~(empty | incomplete))
         return ~(nothing | empty[:, None]).all(axis=0), gone.sum(axis=0), negative
+
+    def _clear(self, part: NDArray[Any]) -> NDArray[np.bool_] | None:
+        """Which pixels are empty, if all others have only positive measurements; else None.
+
+        It is the usual case, and cheap: pixels without data in the first band are compared with the no-data value.
+        """
+        ignore = self.cube.info.ignore
+        empty = part[:, 0] == (0 if ignore is None else ignore)
+        if empty.any():
+            gone = part[empty]
+            if not (gone == gone[0, 0]).all():
+                return None
+            part = part[~empty]
+        return empty if len(part) == 0 or self._all_positive(part) else None
 
     def _plain(self) -> bool:
         """Whether a memory-mapped image holds only positive measurements; read in the order of storage."""

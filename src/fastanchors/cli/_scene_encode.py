@@ -67,7 +67,8 @@ def encode_scene(
         filled = fill_abundances(data, spectra[:, data.bands], used, nothing, weights, sum_to_one=sum_to_one)
         left_out = np.flatnonzero(~data.held)
         if out.suffix.lower() in _IMAGES:
-            save_image(out.with_suffix(".img"), cube, weights, names, left_out, out.suffix.lower() == ".tif")
+            maps = {name: weights[:, j] for j, name in enumerate(names)}
+            save_image(out.with_suffix(".img"), cube, maps, left_out, out.suffix.lower() == ".tif")
         else:
             with WeightsFile(out, np.float64, names, escape=escape) as file:
                 for first in range(0, len(weights), _BLOCK):

@@ -42,7 +42,6 @@ class EnviImage:
 def read_envi(path: Path, *, row_names: Any = None, column_names: Any = None) -> Source:
     """An ENVI image as pixels × bands, line by line; ``path`` is the header or the raw file."""
     image = open_envi(path)
-    samples = image.cube.shape[1]
     source = scene_source(
         str(path),
         lambda first, last: image.cube[first:last],
@@ -52,9 +51,20 @@ def read_envi(path: Path, *, row_names: Any = None, column_names: Any = None) ->
         row_names=row_names,
         column_names=column_names if column_names is not None else image.band_names,
     )
-    source.pick = lambda rows: image.cube[rows // samples, rows % samples]
+    source.pick = lambda rows: _pick(image.cube, rows)
     source.mapped = image.cube
     return source
+
+
+def _pick(cube: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:
+    """Some pixels; a band-sequential file is read band by band, because a pixel's bands are far apart in it."""
+    lines, samples = np.divmod(rows, cube.shape[1])
+    if cube.strides[2] < cube.strides[0]:
+        return np.asarray(cube[lines, samples])
+    picked = np.empty((rows.size, cube.shape[2]), dtype=cube.dtype)
+    for band in range(cube.shape[2]):
+        picked[:, band] = cube[lines, samples, band]
+    return picked
 
 
 def open_envi(path: Path) -> EnviImage:

@@ -69,16 +69,21 @@ class SceneInfo:
 
     def values(self, block: NDArray[Any]) -> NDArray[Any]:
         """The measured values, in float64 if there are scale factors; ignored entries become NaN."""
-        ignored = None if self.ignore is None else block == self.ignore
-        if ignored is None and self.scale is None and self.offset is None:
+        if self.ignore is None:
+            return self.scaled(block, slice(None))
+        measured = self.scaled(block.astype(np.float64), slice(None))
+        measured[block == self.ignore] = np.nan
+        return measured
+
+    def scaled(self, block: NDArray[Any], bands: Any) -> NDArray[Any]:
+        """The measured values in some ``bands``, whose stored numbers are the columns of ``block``."""
+        if self.scale is None and self.offset is None:
             return block
         measured = block.astype(np.float64)
         if self.scale is not None:
-            measured *= self.scale
+            measured *= self.scale[bands]
         if self.offset is not None:
-            measured += self.offset
-        if ignored is not None:
-            measured[ignored] = np.nan
+            measured += self.offset[bands]
         return measured
 
 
