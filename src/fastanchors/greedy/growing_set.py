@@ -3,7 +3,8 @@
 Block principal pivoting (:mod:`fastanchors.greedy.nnls`) starts from the unconstrained solution, in which about half
 of the k variables are positive: O(k³) for each row. If only a few are positive in the end, it is faster to add
 variables one at a time, the one with the largest gradient first (Lawson and Hanson, 1974), on the Gram matrix (Bro and
-de Jong, J. Chemometrics 1997): O(p·k) for each of p variables.
+de Jong, J. Chemometrics 1997): O(p·k) for each of p variables. :mod:`fastanchors.greedy.active_set` follows the same
+method on an orthogonal factor, O(r·k) for each variable: slower, but correct for dependent columns too.
 """
 
 from __future__ import annotations

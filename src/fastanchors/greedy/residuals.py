@@ -25,7 +25,7 @@ __all__ = ["Residuals"]
 _SMALL = 1 << 17  # largest number of entries of a matrix in memory that is entirely in the pool
 _POOL = (1 << 15, 1 << 19)  # fewest and most entries of a full pool
 _POOL_SHARE = 32  # one in this many entries is in a full pool
-_FIRST = 2  # a new pool is a full one divided by this; then it doubles
+_FIRST = 2  # a new pool is a full one divided by this, then it doubles; dense rows in memory fill it at once
 _MOST = 0.5  # if at least this fraction of the rows must be read, all are
 _LEAST = -1e308  # values of candidates are above this
 _SMALL_ERROR = 1e-2  # sufficient relative error if there is no rival
@@ -221,7 +221,8 @@ class Residuals(Span):
                 self._pool, self._ceiling = None, np.inf
                 return False
             size, floor = 0, max(0.0, best - self._error(self._single))
-        some = level(self._values, min(capacity, max(1, 2 * size, capacity // _FIRST)))
+        first = capacity if reader.in_memory and not reader.sparse else capacity // _FIRST
+        some = level(self._values, min(capacity, max(1, 2 * size, first)))
         rows = wanted if some >= reach else np.flatnonzero(self._values >= max(some, _LEAST))
         if rows.size > 2 * capacity:  # many have equal values
             some, rows = reach, wanted

@@ -27,7 +27,10 @@ from scipy.spatial import cKDTree
 
 from .._validate import check_choice
 from ..errors import RankError
+from ..matrix import ArrayMatrix
+from . import successive
 from .nnls import NonnegativeSystem
+from .reader import Reader
 
 __all__ = [
     "RULES",
@@ -110,21 +113,9 @@ def lifted(points: _Array) -> _Array:
 
 
 def successive_projection(points: _Array, k: int) -> NDArray[np.intp]:
-    """SPA: repeatedly choose the point farthest from the span of those already chosen."""
-    residuals = points.copy()
-    chosen: list[int] = []
-    first = 0.0
-    for _ in range(k):
-        squares = np.einsum("ij,ij->i", residuals, residuals)
-        farthest = int(np.argmax(squares))
-        size = float(np.sqrt(squares[farthest]))
-        first = first or size
-        if size <= _ZERO * first or size == 0:
-            raise _exhausted(len(chosen), k)
-        direction = residuals[farthest] / size
-        residuals -= np.outer(residuals @ direction, direction)
-        chosen.append(farthest)
-    return np.array(chosen, dtype=np.intp)
+    """SPA by the greedy engine: repeatedly choose the point farthest from the span of those already chosen."""
+    path = successive.successive_projection(Reader(ArrayMatrix(points)), k, tol=_ZERO)
+    return np.array(path.indices, dtype=np.intp)
 
 
 def best_volume(points: _Array, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
