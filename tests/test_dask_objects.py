@@ -105,15 +105,37 @@ def test_a_store_at_an_address_is_the_store_on_disk(address, tmp_path, sparse, l
         fa.build(A, address)
 
 
-def test_a_cold_seek_with_an_index_takes_few_requests(address, tmp_path):
-    A = matrix()
-    fa.build(A, address).close()
-    shutil.rmtree(tmp_path / "cache", ignore_errors=True)
-    S = fa.open(address)
-    expected = fa.SPA().seek(fa.SampleMatrix(A), 6).indices.tolist()
-    assert fa.FAS(selection="spa").seek(S, 6).indices.tolist() == expected
-    assert S.storage.requests <= 10
-    assert sum(file.stat().st_size for file in (tmp_path / "cache").iterdir()) < A.nbytes // 4  # no shard was fetched
+@pytest.fixture
+def calls(address, monkeypatch):
+    """The calls that reach the file system; those of S3 as they go out to the server."""
+    made = []
+    if address.startswith("s3"):
+        core = pytest.importorskip("s3fs.core")
+        call = core.S3FileSystem._call_s3
+        noted = lambda self, method, *rest, **more: made.append(method) or call(self, method, *rest, **more)  # noqa: E731
+        monkeypatch.setattr(core.S3FileSystem, "_call_s3", noted)
+    return made
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("selection", ["spa", "auto"])
+def test_a_cold_seek_with_an_index_takes_few_requests(address, calls, tmp_path, selection, lazy):
+    """By both rules; of a store large enough for its coordinates to be worth keeping."""
+    rng = np.random.default_rng(0)
+    A = noisy(rng, separable(rng, 30_000, 150, 6))
+    X = da.from_array(A, (3000, 150)) if lazy else A
+    fa.build(X, address).close()
+    with fa.build(X, tmp_path / "local") as local:
+        expected = fa.FAS(selection=selection).seek(local, 6).indices.tolist()
+    for opened in (fa.open, fa.dask.connect):
+        shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+        calls.clear()
+        S = opened(address)
+        assert fa.FAS(selection=selection).seek(S, 6).indices.tolist() == expected
+        assert 0 < S.storage.requests <= 10
+        assert len(calls) <= 10, calls
+        cached = sum(file.stat().st_size for file in (tmp_path / "cache").iterdir())
+        assert cached < S.manifest.shards[0].data["bytes"]  # no shard was fetched
 
 
 def test_append_and_commit(address):

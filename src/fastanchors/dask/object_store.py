@@ -97,8 +97,9 @@ class ObjectStore(RemoteStore):
             next_shard=known.next_shard + len(self._pending),
             extras=shared_only(known.extras),  # data about the whole store is stale after an append
         )
-        manifest = _commit(self.storage, manifest)
-        self._pending = []
+        manifest = _with_journal(self.storage, manifest)
+        pending, self._pending = self._pending, []  # from here on they may be part of the store
+        _commit(self.storage, manifest, [description["file"] for shard in pending for description in shard.files()])
         super().__init__(self.storage, self._parts.pool, self.memory_limit, manifest)
         self.__dict__.pop("_totals", None)
 
@@ -227,27 +228,32 @@ def _publish(storage: ObjectStorage, folder: Path, before: int) -> None:
             description["generation"] = generation
     try:
         _upload(storage, folder, manifest.descriptions())
-        committed = _commit(storage, replace(manifest, generation=generation))
+        manifest = _with_journal(storage, replace(manifest, generation=generation))
     except BaseException:
         storage.remove([description["file"] for description in manifest.descriptions()])
         raise
+    _commit(storage, manifest, [description["file"] for description in manifest.descriptions()])
     if before:
-        storage.remove_before(generation, committed.files())
+        storage.remove_before(generation, manifest.files())
 
 
-def _commit(storage: ObjectStorage, manifest: Manifest) -> Manifest:
-    """Commit a manifest with an empty journal, so that a copy of the store on disk is writable."""
+def _with_journal(storage: ObjectStorage, manifest: Manifest) -> Manifest:
+    """The manifest with an empty journal that was uploaded, so that a copy of the store on disk is writable."""
+    journal = {"file": "journal.log"}
     with TemporaryFolder() as place:
-        journal = {"file": "journal.log"}
         Journal.create(Path(place) / journal["file"], manifest.generation)
         _upload(storage, Path(place), [journal])
-    manifest = replace(manifest, journal=journal["file"])
-    try:
-        storage.commit(manifest)
-    except BaseException:
-        storage.remove([manifest.journal])
-        raise
-    return manifest
+    return replace(manifest, journal=journal["file"])
+
+
+def _commit(storage: ObjectStorage, manifest: Manifest, written: list[str]) -> None:
+    """Commit a manifest; if another writer was first, remove the files ``written`` for it, and raise."""
+    if not storage.commit(manifest):
+        storage.remove([manifest.journal, *written])
+        raise StoreError(
+            f"another writer has committed generation {manifest.generation} of {storage} meanwhile; your changes were "
+            "not committed: open the store again and repeat them"
+        )
 
 
 def _upload(

@@ -6,6 +6,7 @@ A part is a group of shards held by a worker, one group per worker (:class:`Held
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import weakref
 from abc import ABC, abstractmethod
@@ -221,11 +222,16 @@ class _Handle:
 
     def _new_holder(self) -> Any:
         """A new actor on the intended worker if it is alive, else on another."""
-        where = {"workers": [self._worker], "allow_other_workers": True} if self._worker in self._pool.workers() else {}
         client: Any = self._pool.client
-        with client.as_current():
-            self._future = client.submit(Holder, *self._holding, actor=True, pure=False, **where)
-            return self._future.result()
+        while True:
+            alive = self._worker in self._pool.workers()
+            where = {"workers": [self._worker], "allow_other_workers": True} if alive else {}
+            with client.as_current():
+                self._future = client.submit(Holder, *self._holding, actor=True, pure=False, **where)
+            # If every worker was lost meanwhile, Dask waits for the intended one, although others have come.
+            while not alive or self._worker in self._pool.workers():
+                with contextlib.suppress(TimeoutError):
+                    return self._future.result(_LOOK)
 
     def _wait(self, waiting: Any) -> tuple[Any, Any]:
         """The holder's answer. Raises if it is lost: the answer alone might then never arrive."""

@@ -7,6 +7,7 @@ import os
 import pickle
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -76,9 +77,17 @@ class Pool:
         self.check_open()
         if not tasks:
             return []
-        results = list(need_dask().compute(*tasks, scheduler=self._scheduler))
+        try:
+            results = list(need_dask().compute(*tasks, scheduler=self._scheduler))
+        except self._losses() as error:
+            self.check_open()
+            raise StoreError(f"workers or their scheduler were lost at work, try again; Dask says: {error}") from error
         self.count(sent, results)
         return results
+
+    def _losses(self) -> tuple[type[Exception], ...]:
+        """What Dask raises if its scheduler is lost or restarted, or if every worker dies at the same task."""
+        return () if self.client is None else (CancelledError, import_module("distributed").KilledWorker)
 
     def persist(self, tasks: Sequence[Any], sent: Any = ()) -> list[Any]:
         """As :meth:`compute`, but the results stay where they are computed."""

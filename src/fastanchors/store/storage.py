@@ -155,8 +155,11 @@ class ObjectStorage(Storage):
         """The path of a local copy of a whole file."""
         file = self._cached(description)
         try:
+            whole = file.stat().st_size == description["bytes"]  # not so if the machine stopped while it was written
             os.utime(file)  # mark as recently used
         except FileNotFoundError:
+            whole = False
+        if not whole:
             self._download(description["file"], description["bytes"], file)
         return file
 
@@ -257,19 +260,29 @@ class ObjectStorage(Storage):
             found = self._system.ls(self._root, detail=False, refresh=True)
             self.remove([name for name in (PurePosixPath(path).name for path in found) if name.startswith(prefix)])
 
-    def commit(self, manifest: Manifest) -> None:
-        """Create the manifest of a generation; raises if another writer has created it."""
+    def commit(self, manifest: Manifest) -> bool:
+        """Create the manifest of a generation; False if another writer has created it.
+
+        Raises ``StoreError`` if it cannot be known whether it was created. Its files must not be removed then.
+        """
         content, name = manifest.encode(), f"{_GENERATIONS}/{manifest.generation:06d}.json"
-        with self._errors("write", name):
-            try:
+        try:
+            with self._errors("write", name):
                 self._system.pipe_file(f"{self._root}/{name}", content, mode="create")
-            except FileExistsError:
+        except (FileExistsError, StoreError) as error:
+            # It may be ours: a request is repeated if its answer was lost. Names of files are random, so content tells.
+            try:
+                found = self.read(name)
+            except StoreError:
                 raise StoreError(
-                    f"another writer has committed generation {manifest.generation} of {self.address} meanwhile; your "
-                    "changes were not committed: open the store again and repeat them"
-                ) from None
-        with contextlib.suppress(OSError):  # a copy for tools that do not know generations
+                    f"cannot write {self.address}/{name}, or cannot know that it was written; open the store again and "
+                    f"look for your changes: {error}"
+                ) from error
+            if found != content:
+                return False
+        with contextlib.suppress(Exception):  # a copy for tools that do not know generations
             self._system.pipe_file(f"{self._root}/{MANIFEST}", content)
+        return True
 
     @contextlib.contextmanager
     def _errors(self, doing: str, name: str = "") -> Iterator[None]:
