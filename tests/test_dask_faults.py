@@ -6,8 +6,14 @@ import errno
 import logging
 import multiprocessing
 import os
+import resource
 import signal
+import socket
+import subprocess
+import sys
+import threading
 import time
+from contextlib import ExitStack, contextmanager
 
 import dask
 import dask.array as da
@@ -16,6 +22,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 import fastanchors as fa
+from fastanchors.dask import parts
+from fastanchors.dask.tasks import Pool
 from fastanchors.store import Sidecar
 
 A = np.random.default_rng(0).random((4000, 20))
@@ -93,6 +101,76 @@ def test_a_slow_worker_is_waited_for(client, tmp_path):
     assert left(tmp_path) == ["flag", "s"]
 
 
+def _limit_files(size):
+    """Let this process write no file beyond that size; returns the limit it had."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    return before[0]
+
+
+def test_a_worker_that_cannot_write_its_shard(client, tmp_path):
+    """The system itself stops the writing in the middle of a file."""
+    one = next(iter(client.nthreads()))
+    before = client.run(_limit_files, 50_000, workers=[one])[one]
+    try:
+        with pytest.raises(fa.errors.StoreError, match="cannot write"):
+            fa.build(lazy(), tmp_path / "s")
+    finally:
+        client.run(_limit_files, before, workers=[one])
+    assert left(tmp_path) == []
+    fa.build(lazy(), tmp_path / "s").close()
+    fa.verify(tmp_path / "s")
+
+
+def test_a_worker_that_stands_still_during_a_seek(client, tmp_path, monkeypatch):
+    """It is waited for, longer than the client looks for an answer before it asks whether the worker lives."""
+    monkeypatch.setattr(parts, "_LOOK", 0.1)
+    fa.build(A, tmp_path / "s", sidecars=()).close()
+    expected = fa.FAS(selection="spa").seek(fa.open(tmp_path / "s"), 6, rng=0).indices.tolist()
+    remote = fa.dask.connect(tmp_path / "s")
+    pid = next(iter(client.run(os.getpid).values()))
+    os.kill(pid, signal.SIGSTOP)
+    waking = threading.Timer(1.0, os.kill, (pid, signal.SIGCONT))
+    waking.start()
+    start = time.monotonic()
+    found = fa.FAS(selection="spa").seek(remote, 6, rng=0)
+    assert time.monotonic() - start > 0.5
+    waking.join()
+    assert found.indices.tolist() == expected
+
+
+def die_once(block, flag):
+    """Kill the worker that computes this block, the first time."""
+    try:
+        open(flag, "x").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    except FileExistsError:
+        pass
+    return block
+
+
+def test_a_worker_killed_during_encode(client, tmp_path):
+    fa.build(lazy(), tmp_path / "s", sidecars=()).close()
+    remote, flag = fa.dask.connect(tmp_path / "s"), tmp_path / "flag"
+    F = fa.encode(remote.to_dask().map_blocks(die_once, str(flag), meta=np.empty((0, 0))), A[:3])
+    np.testing.assert_allclose(F.compute(), fa.encode(A / A.sum(axis=1, keepdims=True), A[:3]), atol=1e-12)
+    assert flag.exists()
+
+
+def die(block):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_block_that_kills_every_worker(client, tmp_path, monkeypatch):
+    client.wait_for_workers(2, timeout=60)
+    monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
+    with pytest.raises(fa.errors.StoreError, match="workers or their scheduler were lost"):
+        fa.build(lazy().map_blocks(die, meta=np.empty((0, 0))), tmp_path / "s")
+    assert left(tmp_path) == []
+    fa.build(lazy(), tmp_path / "s").close()
+    fa.verify(tmp_path / "s")
+
+
 def _build(address, path, flag):
     """Build a store, as a client in a separate process."""
     with Client(address):
@@ -159,3 +237,79 @@ def test_a_killed_cluster(tmp_path):
         with pytest.raises(fa.errors.StoreError, match=r"lost|closed"):
             remote.row_norm([0, 3])
     assert fa.dask.connect(tmp_path / "s").row_norm([0, 3]).tolist() == expected
+
+
+@contextmanager
+def processes(*commands):
+    """Commands of Dask, each in a process of its own that can import this module, killed at the end."""
+    path = os.pathsep.join([os.path.dirname(__file__), *sys.path])
+    options = {"stderr": subprocess.DEVNULL, "env": {**os.environ, "PYTHONPATH": path}}
+    made = [
+        subprocess.Popen([sys.executable, "-m", f"distributed.cli.dask_{name}", *rest], **options)
+        for name, *rest in commands
+    ]
+    try:
+        yield made
+    finally:
+        for process in made:
+            process.kill()
+            process.wait()
+
+
+def a_cluster(port):
+    """The commands of a scheduler and a worker."""
+    scheduler = ("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
+    worker = ("worker", f"tcp://127.0.0.1:{port}", "--nthreads", "1", "--no-dashboard", "--no-nanny")
+    return scheduler, worker
+
+
+def wait_here(block, flag):
+    open(flag, "a").close()
+    time.sleep(60)
+    return block
+
+
+def test_a_scheduler_that_is_restarted(tmp_path, monkeypatch):
+    """A build in the middle of it ends with one error; a connected store is asked again, of the new workers."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setattr(parts, "_LOOK", 0.5)
+    fa.build(A, tmp_path / "old").close()
+    flag = tmp_path / "flag"
+    X = lazy().map_blocks(wait_here, str(flag), meta=np.empty((0, 0)))
+    with processes(*a_cluster(port)) as first, Client(f"tcp://127.0.0.1:{port}", timeout=60) as client:
+        remote = fa.dask.connect(tmp_path / "old")
+        expected = remote.row_norm([0, 3999]).tolist()
+
+        def kill():
+            deadline = time.monotonic() + 60
+            while not flag.exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            for process in first:
+                process.kill()
+                process.wait()
+
+        killing = threading.Thread(target=kill)
+        killing.start()
+        with pytest.raises(fa.errors.StoreError, match="workers or their scheduler were lost"):
+            fa.build(X, tmp_path / "new")
+        killing.join()
+        assert left(tmp_path) == ["flag", "old"]
+        scheduler, worker = a_cluster(port)
+        with processes(scheduler):
+            deadline = time.monotonic() + 60
+            while client.status != "running" and time.monotonic() < deadline:
+                time.sleep(0.1)
+            # Asked for an actor on a worker that is gone, while there is no other: Dask alone would wait for ever.
+            gone = remote._parts._handles[0]._worker
+            alive = Pool.workers
+            seen = iter([{gone: 1}])
+            monkeypatch.setattr(Pool, "workers", lambda pool: next(seen, None) or alive(pool))
+            starting = threading.Timer(1.0, lambda: second.enter_context(processes(worker)))
+            with ExitStack() as second:
+                starting.start()
+                assert remote.row_norm([0, 3999]).tolist() == expected
+                starting.join()
+                fa.build(lazy(), tmp_path / "new").close()
+    fa.verify(tmp_path / "new")
