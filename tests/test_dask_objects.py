@@ -222,34 +222,143 @@ def test_the_cache_size_is_limited(address, tmp_path):
     assert 0 < sum(sizes) <= 500_000 < sum(shard.data["bytes"] for shard in shards)
 
 
-def _append_and_die(address):
-    S = fa.open(address, mode="r+")
-    S.append(matrix(500))
-    os.kill(os.getpid(), signal.SIGKILL)
+def _write_and_die(address, at, how):
+    """Append to, or build, a store; killed at the upload of a file, before the commit or right after it."""
+    dying, calls = getattr(ObjectStorage, at), []
+
+    def last(self, *arguments):
+        calls.append(at)
+        if at == "put" and len(calls) < 2:
+            return dying(self, *arguments)
+        if at == "remove_before":
+            dying(self, *arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return None
+
+    setattr(ObjectStorage, at, last)
+    if how == "append":
+        with fa.open(address, mode="r+") as S:
+            S.append(matrix(500))
+            S.append(matrix(500))
+    else:
+        fa.build(da.from_array(matrix(500), (250, 20)), address, overwrite=True)
 
 
 @pytest.mark.parametrize("address", ["s3"], indirect=True)
 def test_a_killed_writer_leaves_the_last_committed_state(address):
     A = matrix(900)
     fa.build(A, address).close()
-    writer = multiprocessing.get_context("spawn").Process(target=_append_and_die, args=(address,))
-    writer.start()
-    writer.join(120)
-    assert writer.exitcode == -signal.SIGKILL
-    assert fa.open(address).shape == (900, 20)
+    for how, at, rows in [
+        ("append", "put", 900),
+        ("append", "commit", 900),
+        ("build", "put", 900),
+        ("build", "commit", 900),
+        ("build", "remove_before", 500),  # committed
+    ]:
+        writer = multiprocessing.get_context("spawn").Process(target=_write_and_die, args=(address, at, how))
+        writer.start()
+        writer.join(120)
+        assert writer.exitcode == -signal.SIGKILL
+        assert fa.open(address).shape == (rows, 20)
+        assert fa.verify(address)["rows"] == rows
     with fa.open(address, mode="r+") as S:
         S.append(A[:50])
-    assert fa.verify(address)["rows"] == 950
+    assert fa.verify(address)["rows"] == 550
+
+
+def _build(address, lazy):
+    X = da.from_array(matrix(900), (300, 20)) if lazy else matrix(900)
+    try:
+        fa.build(X, address).close()
+    except fa.errors.StoreError as error:
+        told = ("exists already", "another writer")
+        os._exit(3 if any(words in str(error) for words in told) else 4)
 
 
 @pytest.mark.parametrize("address", ["s3"], indirect=True)
-def test_workers_build_and_answer_at_an_address(address):
+def test_two_processes_that_build_at_the_same_address(address):
+    spawn = multiprocessing.get_context("spawn")
+    builders = [spawn.Process(target=_build, args=(address, lazy)) for lazy in (False, True)]
+    for builder in builders:
+        builder.start()
+    for builder in builders:
+        builder.join(120)
+    assert sorted(builder.exitcode for builder in builders) == [0, 3]
+    assert fa.verify(address)["rows"] == 900
+    assert objects(address) == {*fa.open(address).manifest.files(), "000001.json", "manifest.json"}
+
+
+@pytest.mark.parametrize("lost", [FileExistsError("answered twice"), OSError("no answer")])
+def test_a_commit_whose_answer_is_lost_counts(address, monkeypatch, lost):
+    """A repeated request finds the object that the first one has made: it is no other writer's."""
+    A = matrix(900)
+    fa.build(A, address).close()
+    with fa.open(address, mode="r+") as S:
+        S.append(A[:50])
+        create = S.storage._system.pipe_file
+
+        def unlucky(path, value, mode="overwrite", **more):
+            create(path, value, mode=mode, **more)
+            if mode == "create":
+                raise lost
+
+        monkeypatch.setattr(S.storage._system, "pipe_file", unlucky)
+        S.commit()
+        monkeypatch.undo()
+        assert S.shape == (950, 20)
+    assert fa.verify(address)["rows"] == 950
+
+
+def test_a_commit_that_fails_keeps_its_files(address, monkeypatch):
+    """Nobody knows whether the request will still arrive, so what it refers to stays."""
+    A = matrix(900)
+    fa.build(A, address).close()
+    before = objects(address)
+    with fa.open(address, mode="r+") as S:
+        S.append(A[:50])
+
+        def silent(path, value, mode="overwrite", **more):
+            raise OSError("the network is down")
+
+        monkeypatch.setattr(S.storage._system, "pipe_file", silent)
+        with pytest.raises(fa.errors.StoreError, match=r"cannot know.*network is down"):
+            S.commit()
+        monkeypatch.undo()
+    assert objects(address) > before
+    assert fa.verify(address)["rows"] == 900
+
+
+def test_a_damaged_copy_in_the_cache_is_fetched_again(address, tmp_path):
+    A = matrix(900)
+    fa.build(A, address, normalize=None, sidecars=()).close()
+    np.testing.assert_array_equal(fa.open(address).rows(np.arange(900)), A)
+    (cached,) = (tmp_path / "cache").glob("*.bin")
+    with open(cached, "r+b") as file:
+        file.truncate(1000)
+    np.testing.assert_array_equal(fa.open(address).rows(np.arange(900)), A)
+
+
+def _die_once(block, flag):
+    """Kill the process that computes the first block, once."""
+    try:
+        open(flag, "x").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    except FileExistsError:
+        pass
+    return block
+
+
+@pytest.mark.parametrize("address", ["s3"], indirect=True)
+def test_workers_build_and_answer_at_an_address(address, tmp_path):
+    """One of them is killed in the middle of the build."""
     A = matrix()
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR) as cluster,
         Client(cluster),
     ):
-        fa.build(da.from_array(A, chunks=(1500, 20)), address, sidecars=())
+        X = da.from_array(A, chunks=(1500, 20)).map_blocks(_die_once, str(tmp_path / "flag"), meta=np.empty((0, 0)))
+        fa.build(X, address, sidecars=())
+        assert objects(address) == {*fa.open(address).manifest.files(), "000001.json", "manifest.json"}
         S = fa.dask.connect(address)
         found = fa.FAS(selection="spa").seek(S, 6, rng=0)
         assert found.indices.tolist() == fa.SPA().seek(fa.SampleMatrix(A), 6).indices.tolist()
