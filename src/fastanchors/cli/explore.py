@@ -22,20 +22,21 @@ __all__ = ["explore"]
 
 @click.command()
 @click.argument("source", type=ADDRESS)
-@click.option("-k", "size", type=click.IntRange(1, 50), default=5, show_default=True, help="How many anchors at first.")
+@click.option("-k", "size", type=click.IntRange(1, 50), default=5, show_default=True, help="Initial number of anchors.")
 @click.option(
-    "--rule",
+    "--selection",
+    "rule",
     type=click.Choice(["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]),
     default="auto",
     show_default=True,
-    help="How anchors are selected at first.",
+    help="Initial rule that selects anchors.",
 )
 @click.option("--kind", type=KIND, default="auto", show_default=True, help="What the rows are, as in report.")
-@click.option("--image", type=IMAGE, help="HEIGHT,WIDTH of the image whose pixels the rows are.")
-@click.option("--title", help="What to call the data.")
+@click.option("--image", type=IMAGE, help="Size of the image if the rows are its pixels.")
+@click.option("--title", help="Name of the data on the page.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; by default any free one.")
 @click.option("--browser/--no-browser", default=False, help="Open the page in the browser of this machine.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same answer.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @input_options
 @json_option
 def explore(

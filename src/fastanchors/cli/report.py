@@ -39,9 +39,9 @@ __all__ = ["report"]
     show_default=True,
     help="What the rows are: anchors are shown as lines over the columns, with maps, or by words, genes or columns.",
 )
-@click.option("--image", type=IMAGE, help="HEIGHT,WIDTH of the image whose pixels the rows are.")
+@click.option("--image", type=IMAGE, help="Size of the image if the rows are its pixels.")
 @click.option("--data", type=ADDRESS, help="Where the data of a result are now, if they have moved.")
-@click.option("--title", help="What to call the data.")
+@click.option("--title", help="Name of the data on the page.")
 @seek_options
 @input_options
 @json_option

@@ -50,22 +50,31 @@ class _Sweeps(click.IntRange):
 def text_options(command: Any) -> Any:
     """Add the options that determine how a corpus is read."""
     for option in (
-        click.option("--max-df", type=click.FloatRange(0, 1), default=1.0, help="Leave out words in a larger share."),
-        click.option("--min-df", type=click.IntRange(1), help="Leave out words in fewer documents; 2 unless given."),
-        click.option("--html", is_flag=True, help="Take the tags out of the texts."),
-        click.option("--ngrams", type=click.IntRange(1, 5), default=1, help="Count runs of up to so many words too."),
+        click.option(
+            "--max-df",
+            type=click.FloatRange(0, 1),
+            default=1.0,
+            help="Leave out words that are in a larger fraction of the documents.",
+        ),
+        click.option("--min-df", type=click.IntRange(1), help="Leave out words in fewer documents; by default 2."),
+        click.option("--html", is_flag=True, help="Remove HTML tags from the texts."),
+        click.option(
+            "--ngrams", type=click.IntRange(1, 5), default=1, help="Also count sequences of up to this many words."
+        ),
         click.option(
             "--stop-words", default="english", show_default=True, help="A language, 'none', or a file of words."
         ),
-        click.option("--replace-errors", is_flag=True, help="Replace and count bytes that are no text."),
-        click.option("--encoding", default="utf-8", show_default=True, help="Of texts and tables: latin-1, cp1252, …"),
+        click.option("--replace-errors", is_flag=True, help="Replace and count bytes that are not text."),
+        click.option(
+            "--encoding", default="utf-8", show_default=True, help="Encoding of texts and tables: latin-1, cp1252, …"
+        ),
         click.option(
             "--format", type=FORMAT, help="Format of counts if the file name does not show it: ldac, docword, …"
         ),
         click.option("--vocab", type=_PATH, help="Words of a file of counts, one per line."),
-        click.option("--header/--no-header", default=None, help="Whether a table begins with names of columns."),
+        click.option("--header/--no-header", default=None, help="Whether the first line of a table has column names."),
         click.option("--title", help="Column with names of the documents."),
-        click.option("--column", help="Column of a table that holds the text: its name, or its number from 0."),
+        click.option("--column", help="Column of a table with the text: its name, or its number from 0."),
     ):
         command = option(command)
     return command
@@ -73,10 +82,12 @@ def text_options(command: Any) -> Any:
 
 @click.command()
 @click.argument("corpus", type=_PATH)
-@click.option("-k", "k", type=_Number(), help="Number of topics, or 'auto'; 20 unless given, or as --since has.")
+@click.option("-k", "k", type=_Number(), help="Number of topics, or 'auto'; by default 20, or that of --since.")
 @text_options
-@click.option("--min-documents", type=click.IntRange(1), help="Documents an anchor needs; else by the words' noise.")
-@click.option("--support", type=click.IntRange(1), default=3, show_default=True, help="Words behind each anchor.")
+@click.option(
+    "--min-documents", type=click.IntRange(1), help="Documents that an anchor word needs; by default from the noise."
+)
+@click.option("--support", type=click.IntRange(1), default=3, show_default=True, help="Words averaged for an anchor.")
 @click.option(
     "--selection",
     type=click.Choice(["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]),
@@ -84,18 +95,20 @@ def text_options(command: Any) -> Any:
     show_default=True,
     help="How anchors are selected; auto is smoothed.",
 )
-@click.option("--recovery", type=click.Choice(["l2", "kl"]), default="l2", show_default=True, help="Fit of the topics.")
-@click.option("--refine", type=_Sweeps(), default=0, help="Sweeps that raise the likelihood afterwards, or 'auto'.")
-@click.option("--words", "top", type=click.IntRange(1), default=10, show_default=True, help="Words shown of a topic.")
-@click.option("--examples", type=click.IntRange(0), default=0, help="Documents shown of each topic.")
+@click.option(
+    "--recovery", type=click.Choice(["l2", "kl"]), default="l2", show_default=True, help="Loss of the topic fit."
+)
+@click.option("--refine", type=_Sweeps(), default=0, help="Sweeps of expectation–maximisation afterwards, or 'auto'.")
+@click.option("--words", "top", type=click.IntRange(1), default=10, show_default=True, help="Words shown per topic.")
+@click.option("--examples", type=click.IntRange(0), default=0, help="Documents shown per topic.")
 @click.option(
     "--relevance",
     type=click.FloatRange(0, 1),
-    help="Words one by one: 1 a topic's most probable, 0 those found in it alone. Else words that occur together.",
+    help="Rank words by relevance: 1 by probability, 0 by specificity. By default words that occur together.",
 )
-@click.option("--compare", is_flag=True, help="A table beside scikit-learn's NMF and LDA on the same counts.")
-@click.option("--since", type=_PATH, help="A model of the same corpus before it grew: faster, and says what changed.")
-@click.option("-o", "--out", type=_PATH, help="Write the model to this .npz; encode takes it for new documents.")
+@click.option("--compare", is_flag=True, help="Compare with scikit-learn's NMF and LDA on the same counts.")
+@click.option("--since", type=_PATH, help="An earlier model of the same corpus: faster, and reports the changes.")
+@click.option("-o", "--out", type=_PATH, help="Write the model to this .npz file, for encode and --since.")
 @click.option("--topics-table", type=_PATH, help="Write topics × words to this .csv or .parquet.")
 @click.option("--documents-table", type=_PATH, help="Write documents × topics to this .csv or .parquet.")
 @click.option("--report", type=_PATH, help="Write a page to explore the topics to this .html.")

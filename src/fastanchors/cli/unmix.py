@@ -68,10 +68,14 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
     "-k", "k", type=_Number(), required=True, help="Number of materials, or 'auto': shows the evidence for each."
 )
 @click.option(
-    "-o", "--out", "folder", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to; CUBE-unmixed."
+    "-o",
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Output folder; by default CUBE-unmixed.",
 )
-@click.option("--variable", help="Which variable of a .mat, .npz, netCDF or HDF5 file; the largest if not given.")
-@click.option("--shape", type=_Shape(), help="Size of the image where the file holds a matrix, such as 95x95.")
+@click.option("--variable", help="Variable of a .mat, .npz, netCDF or HDF5 file; by default the largest.")
+@click.option("--shape", type=_Shape(), help="Size of the image if the file has a matrix, such as 95x95.")
 @click.option(
     "--bands", type=click.Choice(["first", "middle", "last"]), help="Which axis of the array holds the bands."
 )
@@ -79,21 +83,13 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--share",
     type=click.FloatRange(0, 1),
-    help="Share of the pixels averaged for a spectrum; chosen by the pixels, at most 1/(4·k).",
+    help="Fraction of the pixels averaged for a spectrum; by default chosen by the residual.",
 )
-@click.option(
-    "--nodata", "--ignore", "nodata", type=float, help="Value that marks missing data (NaN always does); nan for none."
-)
-@click.option("--mask", type=click.Path(path_type=Path), help="Image of that size; pixels where it is 0 are left out.")
+@click.option("--nodata", type=float, help="Value that marks missing data (NaN always does); nan for none.")
+@click.option("--mask", type=click.Path(path_type=Path), help="Image of the same size; pixels with 0 are left out.")
 @click.option("--drop-bands", type=_Bands(), help="Bands to leave out, counted from 0, such as 1-5,103,144.")
 @click.option("--clip", is_flag=True, help="Set negative values to zero instead of refusing them.")
-@click.option(
-    "--keep-outliers",
-    "--keep-odd",
-    "keep_outliers",
-    is_flag=True,
-    help="Let single outlier pixels count as materials.",
-)
+@click.option("--keep-outliers", is_flag=True, help="Let single outlier pixels count as materials.")
 @click.option(
     "--method",
     type=click.Choice(["auto", "groups"]),
@@ -106,7 +102,7 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
     default="auto",
     help="Rule that selects the materials; all but auto are for comparison.",
 )
-@click.option("--shadow", is_flag=True, help="A shadow is one more vertex: abundances sum to what is lit.")
+@click.option("--shadow", is_flag=True, help="Add a shadow: abundances sum to the lit share of a pixel.")
 @click.option("--geotiff", is_flag=True, help="Also write the maps as GeoTIFF (extra geo).")
 @click.option("--report", is_flag=True, help="Also write report.html, a page to explore the scene.")
 @click.option("--no-pictures", is_flag=True, help="Write the numbers only.")
