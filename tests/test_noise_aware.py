@@ -31,8 +31,7 @@ from fastanchors.greedy.noise import Noise, clipped_noise, estimate_noise, witho
 from fastanchors.greedy.notable import notable_rows
 from fastanchors.greedy.refine import refine
 from fastanchors.greedy.selection import (
-    _farthest_by_bounds,
-    _farthest_from_hull,
+    _Hull,
     best_volume,
     hull_corners,
     lifted,
@@ -46,6 +45,7 @@ from fastanchors.matrix import open_matrix
 from naive.noise_aware import (
     naive_extremes,
     naive_farthest_from_hull,
+    naive_hull_corners,
     naive_log_likelihood,
     naive_pseudo_points,
     naive_spa,
@@ -177,11 +177,19 @@ def test_hull_corners_are_found_if_there_are_more_than_dimensions() -> None:
     corners = np.array([[0.0, 0], [4, 0], [5, 3], [2, 5], [-1, 3]])
     points = np.vstack([corners, rng.dirichlet(np.ones(5), 300) @ corners])
     assert set(hull_corners(points, 5).tolist()) == set(range(5))
-    assert _farthest_from_hull(points, [0, 1, 2]) == naive_farthest_from_hull(points, corners[:3])
     bounds = np.full(len(points), np.inf)
     for taken in ([0, 1, 2], [0, 1, 2, 3]):  # a hull that grows
-        found = _farthest_by_bounds(points, taken, bounds)
+        found, _ = _Hull(points[taken]).farthest(points, bounds)
         assert found == naive_farthest_from_hull(points, corners[taken])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hull_corners_are_those_of_an_exhaustive_search(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    d, k = [(2, 5), (2, 4), (3, 6)][seed]
+    points = rng.dirichlet(np.full(k, 0.7), 30) @ rng.standard_normal((k, d)) + 0.03 * rng.standard_normal((30, d))
+    first = best_volume(points, successive_projection(lifted(points), d + 1)).tolist()
+    assert hull_corners(points, k).tolist() == naive_hull_corners(points, first, k, 2)
 
 
 def test_directions_of_noise_are_not_searched() -> None:

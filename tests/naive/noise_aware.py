@@ -78,3 +78,14 @@ def naive_farthest_from_hull(points, corners):
         )
         gaps.append(found.fun)
     return int(np.argmax(gaps))
+
+
+def naive_hull_corners(points, first, k, sweeps):
+    """Add the farthest point until there are k corners, then choose every corner again, given the others."""
+    corners = list(first)
+    while len(corners) < k:
+        corners.append(naive_farthest_from_hull(points, points[corners]))
+    for _ in range(sweeps):
+        for j in range(k):
+            corners[j] = naive_farthest_from_hull(points, points[corners[:j] + corners[j + 1 :]])
+    return corners

@@ -139,28 +139,67 @@ def _likeliest(points: _Array, noise: _Array, starts: list[_Array]) -> _Array:
 
 
 def _best_fit(points: _Array, noise: _Array, start: _Array, cut: int) -> _Fit:
-    """Fit with the given noise; if that leaves many outliers, double the noise while held-out rows get more likely."""
-    best = _fit(points, noise, start, cut, 1.0)
-    if best.outliers > _MAX_OUTLIERS:
-        for doubling in range(1, _DOUBLINGS + 1):
-            other = _fit(points, noise, start, cut, 2.0**doubling)
-            if not other.held > best.held:
+    """Fit with the given noise, or with the multiple of it that makes held-out rows most likely if many are outliers.
+
+    The multiple is chosen with the vertices of the first turn, and once more with those of a turn with that multiple.
+    """
+    fit = _Fitting(points, noise, start, cut)
+    fit.turn()
+    if fit.proportions.rows[0] > _MAX_OUTLIERS:
+        fit.change_noise(2.0, _DOUBLINGS)
+        if fit.variation > 1:
+            fit.restart()
+            fit.turn()
+            fit.change_noise(0.5, 1)
+    for _ in range(_TURNS - 1):
+        fit.turn()
+    return fit.result()
+
+
+class _Fitting:
+    """Fit vertices to the points after the first ``cut``, and judge them by the first ``cut``."""
+
+    def __init__(self, points: _Array, noise: _Array, start: _Array, cut: int) -> None:
+        self._points, self._noise, self._cut, self._start = points, noise, cut, start
+        self.variation, self.vertices = 1.0, start
+        self._fitted, self._held = self._models(1.0)
+        self.proportions = self._before = self._fitted.proportions(start, Proportions.first(len(start)), _FIRST)
+
+    def _models(self, variation: float) -> tuple[SimplexLikelihood, SimplexLikelihood]:
+        sides = (slice(self._cut, None), slice(self._cut))
+        fitted, held = (SimplexLikelihood(self._points[some], variation * self._noise[some]) for some in sides)
+        return fitted, held
+
+    def restart(self) -> None:
+        """Return to the start vertices, and to their proportions with the present noise."""
+        self.vertices, self.proportions = self._start, self._before
+
+    def turn(self) -> None:
+        """Improve the vertices, then the proportions."""
+        self.vertices = _climb(self._fitted, self.vertices, self.proportions, _STEPS)
+        self.proportions = self._fitted.proportions(self.vertices, self.proportions, _AGAIN)
+
+    def change_noise(self, factor: float, times: int) -> None:
+        """Multiply the noise while that makes held-out rows more likely with the present vertices."""
+        before, best = self.variation, self._likelihood(self._held, self.proportions)
+        for _ in range(times):
+            fitted, held = self._models(factor * self.variation)
+            proportions = fitted.proportions(self.vertices, self.proportions, _AGAIN)
+            likelihood = self._likelihood(held, proportions)
+            if not likelihood > best:
                 break
-            best = other
-    return best
+            self.variation, best = factor * self.variation, likelihood
+            self._fitted, self._held, self.proportions = fitted, held, proportions
+        if self.variation != before:
+            self._before = self._fitted.proportions(self._start, Proportions.first(len(self._start)), _FIRST)
 
+    def _likelihood(self, held: SimplexLikelihood, proportions: Proportions) -> float:
+        return float(held.of_points(self.vertices, proportions).mean())
 
-def _fit(points: _Array, noise: _Array, start: _Array, cut: int, variation: float) -> _Fit:
-    """Fit vertices to the points after the first ``cut``, and evaluate them on the first ``cut``."""
-    model = SimplexLikelihood(points[cut:], variation * noise[cut:])
-    before = model.proportions(start, Proportions.first(len(start)), _FIRST)
-    vertices, after = start, before
-    for _ in range(_TURNS):
-        vertices = _climb(model, vertices, after, _STEPS)
-        after = model.proportions(vertices, after, _AGAIN)
-    judge = SimplexLikelihood(points[:cut], variation * noise[:cut])
-    held, held_at_start = judge.of_points(vertices, after).mean(), judge.of_points(start, before).mean()
-    return _Fit(vertices, after, float(held), float(held_at_start), variation)
+    def result(self) -> _Fit:
+        held_at_start = float(self._held.of_points(self._start, self._before).mean())
+        held = self._likelihood(self._held, self.proportions)
+        return _Fit(self.vertices, self.proportions, held, held_at_start, self.variation)
 
 
 def _climb(

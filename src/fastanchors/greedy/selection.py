@@ -55,7 +55,7 @@ _ROUNDS = 50
 _ZERO = 1e-10  # residual, relative to the first, that counts as zero
 _ISOLATED = 5.0  # a point is isolated if its last neighbour is farther than this many times the median
 _SWEEPS, _SPARE = 2, 4  # sweeps that choose every hull corner again, if there are at most this many extra corners
-_LOOKS = 64  # points examined first to bound the largest distance from below
+_LOOKS = 16  # points examined first to bound the largest distance from below; then twice as many, and so on
 _SWAPS = 3  # largest number of exchanges per vertex
 
 _Array = NDArray[np.float64]
@@ -145,33 +145,69 @@ def hull_corners(points: _Array, k: int) -> NDArray[np.intp]:
     chosen = best_volume(points, successive_projection(lifted(points), simplex)).tolist()
     bounds = np.full(len(points), np.inf)  # distances only decrease as the hull grows
     for _ in range(k - simplex):
-        chosen.append(_farthest_by_bounds(points, chosen, bounds))
-    for _ in range(_SWEEPS if k - simplex <= _SPARE else 0):
-        before = list(chosen)
-        for j in range(k):
-            chosen[j] = _farthest_from_hull(points, chosen[:j] + chosen[j + 1 :])
-        if chosen == before:
+        chosen.append(_Hull(points[chosen]).farthest(points, bounds)[0])
+    swept = _swept(points, chosen) if k - simplex <= _SPARE else chosen
+    return np.array(swept, dtype=np.intp)
+
+
+def _swept(points: _Array, corners: list[int]) -> list[int]:
+    """Choose each corner again, in a few rounds: the point farthest from the hull of the others.
+
+    A point at distance r from a mixture with share w of corner j is at most r + w·h from the hull of the others, where
+    h is the distance of corner j from it. So few points have to be examined. If a corner is replaced, the mixture of
+    the new corners that is nearest to it takes its place in all mixtures.
+    """
+    shares, gaps = _Hull(points[corners]).nearest(points)
+    unchanged = 0
+    for j in list(range(len(corners))) * _SWEEPS:
+        corner = corners[j]
+        others = _Hull(points[corners[:j] + corners[j + 1 :]])
+        height = others.nearest(points[[corner]])[1]
+        found, examined = others.farthest(points, (gaps + shares[:, j] * height) * (1 + 1e-9))
+        unchanged += 1
+        if found != corner:
+            unchanged = 0
+            corners = [*corners[:j], found, *corners[j + 1 :]]
+            instead, gap = _Hull(points[corners]).nearest(points[[corner]])
+            gaps = gaps + shares[:, j] * gap
+            instead[0, j] -= 1.0
+            shares = shares + np.outer(shares[:, j], instead[0])
+        for rows, w, distances in examined:
+            nearer = distances < gaps[rows]
+            rows = rows[nearer]
+            shares[rows], gaps[rows] = np.insert(w[nearer], j, 0.0, axis=1), distances[nearer]
+        if unchanged >= len(corners):
             break
-    return np.array(chosen, dtype=np.intp)
+    return corners
 
 
-def _farthest_from_hull(points: _Array, corners: list[int]) -> int:
-    return int(np.argmax(_from_hull(points, points[corners])))
+class _Hull:
+    """The convex hull of some corners."""
 
+    def __init__(self, corners: _Array) -> None:
+        self._corners, self._system = corners, NonnegativeSystem(corners.T, sum_to=1.0)
 
-def _farthest_by_bounds(points: _Array, corners: list[int], bounds: _Array) -> int:
-    """The same for a hull that has grown: only points whose last known distance reaches the best are examined again."""
-    hull, first = points[corners], np.argsort(-bounds, kind="stable")[:_LOOKS]
-    bounds[first] = _from_hull(points[first], hull)
-    others = np.flatnonzero(bounds >= bounds[first].max())
-    bounds[others] = _from_hull(points[others], hull)
-    return int(np.argmax(bounds))
+    def nearest(self, points: _Array) -> tuple[_Array, _Array]:
+        """For each point the shares of the corners in the nearest point of the hull, and the distance from it."""
+        shares = self._system.solve(points)
+        gaps = points - shares @ self._corners
+        return shares, np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
 
+    def farthest(self, points: _Array, bounds: _Array) -> tuple[int, list[tuple[NDArray[np.intp], _Array, _Array]]]:
+        """The farthest point, given upper bounds of the distances; those that were examined become exact.
 
-def _from_hull(points: _Array, hull: _Array) -> _Array:
-    """Squared distances from the hull of some corners."""
-    gaps = points - NonnegativeSystem(hull.T, sum_to=1.0).solve(points) @ hull
-    return np.asarray(np.einsum("ij,ij->i", gaps, gaps))
+        Also returns the points that were examined, with shares and distances.
+        """
+        examined = []
+        order, best, at, size = np.argsort(-bounds, kind="stable"), -1.0, 0, _LOOKS
+        while at < len(order) and bounds[order[at]] >= best:
+            some = order[at : at + size]
+            some = some[bounds[some] >= best]
+            shares, bounds[some] = self.nearest(points[some])
+            examined.append((some, shares, bounds[some]))
+            best = max(best, float(bounds[some].max()))
+            at, size = at + size, 2 * size
+        return int(np.argmax(bounds)), examined
 
 
 def pseudo_points(points: _Array, count: int, precision: _Array) -> _Array:
