@@ -1,4 +1,4 @@
-"""Measure the cost of noise-aware anchors: from a store's sidecars, from an array, and for many numbers of anchors.
+"""Measure the cost of noise-aware anchors: from a store's sidecars, from an array, after changes, for many k.
 
 ``python benchmarks/noise.py [--quick]`` writes ``benchmarks/results/noise.md``. Figures are processor time, the
 least of up to five calls. The peer is SPA in NumPy without a residual matrix, in the same run.
@@ -18,8 +18,10 @@ import fastanchors as fa
 from _seek import plain_spa
 from _table import Report, arguments
 from fastanchors.fas.noise_aware import summary_of
+from fastanchors.greedy.summary import summarise
 
 K = 10
+SEVERAL = (3, 6, 9, K, 14, 20)
 
 
 def rows(m: int, n: int, k: int = K, level: float = 0.3) -> np.ndarray:
@@ -58,11 +60,39 @@ def store(m: int, n: int) -> list[Any]:
     with tempfile.TemporaryDirectory() as folder:
         S = fa.build(X, Path(folder) / "s")
         assert fresh(S, K).cost.rows_read == 0
-        each = {k: processor(lambda k=k: fresh(S, k)) for k in (3, 6, K, 20)}
+        each = {k: processor(lambda k=k: fresh(S, k)) for k in SEVERAL}
         both = processor(lambda: fresh(S, K, stability=True), 3)
         S.close()
     peer = processor(lambda: plain_spa(X, K), 1)
     return [f"{m:,} × {n}", *(1e3 * t for t in each.values()), 1e3 * (both - each[K]), peer / each[K]]
+
+
+def renewed(m: int, n: int, new: int = 50) -> list[Any]:
+    """Milliseconds of two commits and of the first seek of a reader after them; ratio of a pass to the last."""
+    rng = np.random.default_rng(1)
+    X = rows(m, n)
+    kind = np.zeros((new, n), dtype=np.float32)
+    kind[:, : n // 20] = rng.gamma(1.0, size=n // 20)
+    kind = np.abs(kind / kind.sum(axis=1, keepdims=True) + 0.3 / n * rng.standard_normal(kind.shape))
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "s"
+        fa.build(X, place).close()
+        spent = []
+        with fa.open(place, "r+") as S:
+            for part in (X[:1], X[:new], kind):  # the first commit loads code
+                S.append(part)
+                start = time.process_time()
+                S.commit()
+                spent.append(time.process_time() - start)
+
+        def read() -> None:
+            with fa.open(place) as S:
+                fa.FAS().seek(S, K)
+
+        first = processor(read, 3)
+        with fa.open(place) as S:
+            whole = processor(lambda: summarise(S), 1)
+    return [f"{m:,} × {n}", 1e3 * spent[1], 1e3 * spent[2], 1e3 * first, 1e3 * whole, whole / first]
 
 
 def array(m: int, n: int) -> list[Any]:
@@ -87,9 +117,17 @@ def main() -> None:
     )
     report.text("## From what a store keeps")
     report.text("No row is read. *SPA* is the peer on the rows in memory, for ten anchors.")
-    sizes = [(20_000, 50)] if options.quick else [(100_000, 400), (1_000_000, 400)]
-    names = [f"k = {k}, ms" for k in (3, 6, K, 20)]
+    sizes = [(20_000, 50)] if options.quick else [(100_000, 400), (1_000_000, 400), (1_000_000, 40), (10_000_000, 40)]
+    names = [f"k = {k}, ms" for k in SEVERAL]
     report.table(["store", *names, "stability, k = 10, ms", "SPA / k = 10"], [store(*size) for size in sizes])
+    report.text("## After 50 rows of a new kind were appended to a store")
+    report.text(
+        "The commit that brings them adds directions to the kept coordinates and writes them once. *Reader*: open the "
+        "store and seek ten anchors. *Pass*: compute the coordinates of all rows again."
+    )
+    sizes = [(20_000, 50)] if options.quick else [(300_000, 400)]
+    names = ["commit of 50 usual rows, ms", "of 50 new ones, ms", "reader, ms", "pass, ms", "pass / reader"]
+    report.table(["store", *names], [renewed(*size) for size in sizes])
     report.save()
 
 
