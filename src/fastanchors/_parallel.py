@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -18,10 +20,13 @@ from typing import Any, Generic, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+from ._signals import deferred_signals
 from .errors import InvalidInputError, InvalidTypeError
 
 __all__ = [
     "LargePieces",
+    "ResetInForks",
+    "SharedLock",
     "map_ordered",
     "map_ranges",
     "one_blas_thread",
@@ -115,11 +120,10 @@ def map_ordered(
             while waiting:
                 results.append(waiting.popleft().result())
         finally:
-            for future in waiting:
-                future.cancel()
-            for future in waiting:  # no piece may still run after this function has returned
-                if not future.cancelled():
-                    future.exception()
+            with deferred_signals():  # no piece may still run after this function has returned
+                for future in waiting:
+                    future.cancel()
+                wait(waiting)
     return results
 
 
@@ -159,10 +163,11 @@ class LargePieces(Generic[_Result]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            for future in self.under_way:
-                future.cancel()
-        wait(self.under_way)
+        with deferred_signals():
+            if kind is not None:
+                for future in self.under_way:
+                    future.cancel()
+            wait(self.under_way)
 
     def submit(self, size: int, function: Callable[..., _Result], *arguments: Any) -> Future[_Result]:
         """Submit a piece of ``size`` bytes; call :meth:`finished` first to make room for it."""
@@ -207,10 +212,44 @@ def _pool(threads: int) -> ThreadPoolExecutor:
         return _pools[threads]
 
 
+class ResetInForks(ABC):
+    """An object with locks: a forked process has only one thread, so nobody would release what others have locked."""
+
+    @abstractmethod
+    def after_fork(self) -> None:
+        """Called in a forked process."""
+
+    def reset_in_forks(self) -> None:
+        """Have :meth:`after_fork` called; once, when the object is made."""
+        _WITH_LOCKS.add(self)
+
+
+class SharedLock(ResetInForks):
+    """A re-entrant lock for module-level data; free in a forked process."""
+
+    def __init__(self) -> None:
+        self.after_fork()
+        self.reset_in_forks()
+
+    def after_fork(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+_WITH_LOCKS: weakref.WeakSet[ResetInForks] = weakref.WeakSet()
+
+
 def _after_fork() -> None:
     global _lock, _inside_blas_limit
     _lock, _inside_blas_limit = threading.Lock(), 0
     _pools.clear()
+    for item in list(_WITH_LOCKS):
+        item.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._parallel import one_blas_thread
+from .._parallel import SharedLock, one_blas_thread
 from ..anchors import Certificate, Selection
 from ..errors import CorruptStoreError, InvalidInputError, RankError
 from ..greedy.coordinates import DIRECTIONS, block_coordinates
@@ -41,7 +40,7 @@ _OFF, _KIND = 9.0, 3  # _KIND rows with _OFF times the median residual may need 
 _MANY = 0.05  # fraction of the rows that may change before the coordinates are made again
 
 _KEPT: weakref.WeakKeyDictionary[Any, tuple[Summary, int]] = weakref.WeakKeyDictionary()
-_KEEPING = threading.RLock()
+_KEEPING = SharedLock()
 
 
 def can_see_noise(shape: tuple[int, int], k: int) -> bool:

@@ -8,7 +8,6 @@ proof is renewed from them. Otherwise they are removed after the build, and rene
 
 from __future__ import annotations
 
-import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._parallel import SharedLock
 from ..errors import CorruptStoreError
 from ..matrix.contract import Mutable, Rows
 from ..matrix.metered import MeteredMatrix
@@ -261,7 +261,7 @@ def mutable(data: MeteredMatrix) -> Any:
 
 # For each matrix: the data kept for the default tolerance, and for the last other tolerance requested.
 _KEPT: weakref.WeakKeyDictionary[Any, dict[float | None, Kept]] = weakref.WeakKeyDictionary()
-_KEEPING = threading.RLock()
+_KEEPING = SharedLock()
 
 
 def recall(source: Any, tol: float | None = None) -> Kept | None:

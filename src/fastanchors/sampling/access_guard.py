@@ -9,96 +9,135 @@ import threading
 import time
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
+from weakref import ref
 
+from .._parallel import ResetInForks
 from ..errors import ConcurrentAccessError
 
-__all__ = ["AccessGuard", "Reading", "reads", "writes"]
+__all__ = ["AccessGuard", "Reading", "Writing", "reads", "writes"]
 
 _PATIENCE = 0.001  # seconds between two attempts to write
+_LOST = -1  # in place of the thread that was writing when this process was forked
+_BEING_CHANGED = (
+    "another thread is changing this matrix; do not read while a thread writes, or give each thread its own matrix (or "
+    "store opened for reading)"
+)
+_IN_USE = (
+    "this matrix cannot be changed while another thread uses it: nothing was changed; wait for the other threads, or "
+    "give each thread its own matrix (or store opened for reading)"
+)
+_FORKED = (
+    "another thread was changing this matrix when this process was forked, so its contents are lost here; make or open "
+    "it again in this process"
+)
 
+_Uses: TypeAlias = "dict[int, tuple[ref[Reading] | ref[Writing], int]]"
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-class AccessGuard:
-    """Counts readers and writers by thread; a thread that writes may also read."""
+class AccessGuard(ResetInForks):
+    """The readers and writers of a matrix, with their threads; a thread that writes may also read."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self._readers: dict[int, int] = {}
-        self._writer, self._depth = 0, 0
+        # The contexts that have begun, by identity, with their threads. One that an exception of a signal handler kept
+        # from its end is no longer alive, and does not count.
+        self._readers: _Uses = {}
+        self._writers: _Uses = {}
+        self.reset_in_forks()
 
-    def begin_read(self) -> None:
+    def begin_read(self, reading: Reading) -> None:
         me = threading.get_ident()
         with self.lock:
-            if self._writer and self._writer != me:
-                raise ConcurrentAccessError(
-                    "another thread is changing this matrix; do not read while a thread writes, or give each thread "
-                    "its own matrix (or store opened for reading)"
-                )
-            self._readers[me] = self._readers.get(me, 0) + 1
+            if self._writers and _others(self._writers, me):
+                raise ConcurrentAccessError(_FORKED if self.lost else _BEING_CHANGED)
+            self._readers[id(reading)] = ref(reading), me
 
-    def end_read(self) -> None:
-        me = threading.get_ident()
-        with self.lock:
-            self._readers[me] -= 1
-            if not self._readers[me]:
-                del self._readers[me]
-
-    def begin_write(self) -> None:
-        me = threading.get_ident()
+    def begin_write(self, writing: Writing) -> None:
         with self.lock:
             self.check_alone()
-            self._writer, self._depth = me, self._depth + 1
+            self._writers[id(writing)] = ref(writing), threading.get_ident()
 
-    def wait_to_write(self) -> None:
-        """Like :meth:`begin_write`, but waits until the other threads have finished."""
-        while True:
-            try:
-                return self.begin_write()
-            except ConcurrentAccessError:
-                time.sleep(_PATIENCE)
+    def end_read(self, reading: Reading) -> None:
+        self._readers.pop(id(reading), None)
+
+    def end_write(self, writing: Writing) -> None:
+        self._writers.pop(id(writing), None)
 
     def check_alone(self) -> None:
         """Raise if another thread reads or writes; the caller must hold the lock."""
-        if not self._readers and not self._writer:
+        if not self._readers and not self._writers:
             return
         me = threading.get_ident()
-        if (self._writer and self._writer != me) or any(reader != me for reader in self._readers):
-            raise ConcurrentAccessError(
-                "this matrix cannot be changed while another thread uses it: nothing was changed; wait for the other "
-                "threads, or give each thread its own matrix (or store opened for reading)"
-            )
+        if _others(self._writers, me) or _others(self._readers, me):
+            raise ConcurrentAccessError(_FORKED if self.lost else _IN_USE)
 
-    def end_write(self) -> None:
-        with self.lock:
-            self._depth -= 1
-            if not self._depth:
-                self._writer = 0
+    @property
+    def lost(self) -> bool:
+        """Whether another thread was writing when this process was forked."""
+        return any(thread == _LOST for _, thread in self._writers.values())
+
+    def after_fork(self) -> None:
+        """Only this thread exists in a forked process; what another one was writing is lost."""
+        me = threading.get_ident()
+        self.lock = threading.RLock()
+        self._readers = {key: use for key, use in self._readers.items() if use[1] == me}
+        self._writers = {
+            key: (use, me if thread == me else _LOST)
+            for key, (use, thread) in self._writers.items()
+            if use() is not None
+        }
 
     def __reduce__(self) -> Any:
         return AccessGuard, ()
 
 
+def _others(uses: _Uses, me: int) -> bool:
+    """Whether other threads are among those that use the matrix."""
+    return any(thread == _LOST or (thread != me and use() is not None) for use, thread in list(uses.values()))
+
+
 class Reading:
     """Context manager of a thread that reads; flushes buffered entries first."""
 
-    __slots__ = ("_flush", "_guard")
+    __slots__ = ("__weakref__", "_flush", "_guard")
 
     def __init__(self, guard: AccessGuard, flush: Callable[[], None]) -> None:
         self._guard, self._flush = guard, flush
 
     def __enter__(self) -> None:
         with self._guard.lock:
-            self._guard.begin_read()
+            self._guard.begin_read(self)
             try:
                 self._flush()
             except BaseException:
-                self._guard.end_read()
+                self._guard.end_read(self)
                 raise
 
     def __exit__(self, *_: object) -> None:
-        self._guard.end_read()
+        self._guard.end_read(self)
+
+
+class Writing:
+    """Context manager of a thread that writes; with ``wait`` it waits until other threads have finished."""
+
+    __slots__ = ("__weakref__", "_guard", "_wait")
+
+    def __init__(self, guard: AccessGuard, *, wait: bool = False) -> None:
+        self._guard, self._wait = guard, wait
+
+    def __enter__(self) -> None:
+        while True:
+            try:
+                return self._guard.begin_write(self)
+            except ConcurrentAccessError:
+                if not self._wait or self._guard.lost:
+                    raise
+                time.sleep(_PATIENCE)
+
+    def __exit__(self, *_: object) -> None:
+        self._guard.end_write(self)
 
 
 def reads(method: _Method) -> _Method:
@@ -117,11 +156,7 @@ def writes(method: _Method) -> _Method:
 
     @wraps(method)
     def guarded(self: Any, *args: Any, **options: Any) -> Any:
-        guard: AccessGuard = self._guard
-        guard.begin_write()
-        try:
+        with Writing(self._guard):
             return method(self, *args, **options)
-        finally:
-            guard.end_write()
 
     return guarded  # type: ignore[return-value]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..matrix.contract import Rows
 from ..matrix.cost import Cost
-from .access_guard import AccessGuard, reads
+from .access_guard import AccessGuard, Writing, reads
 from .block_stack_kernels import count_blocks, holding_blocks, place_blocks
 from .gather import gathered, in_order, is_range
 from .l1_view import view_dtype
@@ -47,7 +47,8 @@ class BlockStack:
                 self._log.flush(self._write_entries)
 
     def _write_entries(self, entries: Entries) -> None:
-        self._write(*entries)
+        with Writing(self._guard):
+            self._write(*entries)
 
     def _set_blocks(self, blocks: list[Block]) -> None:
         self._held = blocks

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._parallel import map_ordered
+from .._signals import deferred_signals
 from .._validate import as_matrix, check_choice, check_size
 from ..errors import InvalidInputError
 from ..matrix.contract import Mutable, Rows
@@ -211,12 +212,13 @@ class SampleMatrix(BlockStack, Draws, Mutable):
         if not np.isfinite(kept + new):
             raise InvalidInputError("the sum of the squares would overflow; divide the matrix by its largest entry")
         self._flush()  # earlier writes first
-        self._log.record(Entries(i, j, x))
-        try:
-            self._write(i, j, x)
-        except BaseException:
-            self._log.withdraw()
-            raise
+        with deferred_signals():
+            self._log.record(Entries(i, j, x))
+            try:
+                self._write(i, j, x)
+            except BaseException:
+                self._log.withdraw()
+                raise
 
     def _set_plain(self, i: int, j: int, x: float) -> None:
         """Buffer one validated entry; it is written before the next read."""
@@ -273,15 +275,18 @@ class SampleMatrix(BlockStack, Draws, Mutable):
         while len(blocks) > 1 and blocks[-2].shape[0] <= 2 * blocks[-1].shape[0]:
             last = [b.rows(np.arange(b.shape[0]), view=False) for b in blocks[-2:]]
             blocks[-2:] = [self._made(sp.vstack(last, format="csr") if self.is_sparse else np.concatenate(last))]
-        self._log.record_append(self.shape[0])
-        self._set_blocks(blocks)
-        if names is not None and self.row_names is not None:
-            self.row_names = [*self.row_names, *names]
+        with deferred_signals():
+            self._log.record_append(self.shape[0])
+            self._set_blocks(blocks)
+            if names is not None and self.row_names is not None:
+                self.row_names = [*self.row_names, *names]
 
     @writes
     def consolidate(self) -> None:
         """Rebuild the blocks that were updated: merges new non-zeros, and column draws need no rejection any more."""
-        self._set_blocks([block if block.pristine else block.rebuilt() for block in self._blocks])
+        blocks = [block if block.pristine else block.rebuilt() for block in self._blocks]
+        with deferred_signals():
+            self._set_blocks(blocks)
 
     @reads
     def check(self) -> None:

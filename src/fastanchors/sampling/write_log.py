@@ -19,6 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._parallel import ResetInForks
+from .._signals import deferred_signals
+
 __all__ = ["Entries", "WriteLog", "joined"]
 
 _TAIL = 1 << 16  # length of the tail at which repeated rows are merged
@@ -35,7 +38,7 @@ class Entries(NamedTuple):
     values: NDArray[Any]
 
 
-class WriteLog:
+class WriteLog(ResetInForks):
     """The log of one matrix.
 
     Memory: 16 bytes for each distinct row written since the first cursor was taken, a bounded tail, and the operations
@@ -61,37 +64,36 @@ class WriteLog:
         self._append_rows: list[int] = []  # ... and the first row that each appended
         self._operations: list[Any] = []
         self._logged = 0  # operations since the last join
+        self.reset_in_forks()
 
     # --- entries set one by one -------------------------------------------------------------------------------------
 
     def _start_buffer(self) -> None:
-        self._buffer = array("q"), array("q"), array("d")
+        self._buffer: list[tuple[int, int, float]] = []
         self.buffered = False
 
     def buffer(self, i: int, j: int, x: float) -> bool:
         """Add a validated entry to the buffer; returns whether the buffer is full."""
-        rows, columns, values = self._buffer
-        rows.append(i)
-        columns.append(j)
-        values.append(x)
         self.buffered = True
-        return len(rows) >= _BUFFER
+        self._buffer.append((i, j, x))  # one step, which no exception of a signal handler can divide
+        return len(self._buffer) >= _BUFFER
 
     def flush(self, write: Callable[[Entries], None]) -> None:
-        """Write the buffered entries. If it is interrupted, they stay in the buffer; writing them twice is harmless."""
+        """Write the buffered entries. If it fails, they stay in the buffer; writing them twice is harmless."""
         with self.lock:
-            if not self.buffered or self._flushing:
+            if not self._buffer or self._flushing:
                 return
-            self._flushing = True
-            try:
-                i, j, x = self._buffer
-                entries = Entries(np.array(i, np.int64), np.array(j, np.int64), np.array(x, np.float64))
-                self._log_rows(entries.rows)
-                write(entries)
-                self._start_buffer()
-                self._log_operation(entries)
-            finally:
-                self._flushing = False
+            with deferred_signals():
+                self._flushing = True
+                try:
+                    i, j, x = zip(*self._buffer, strict=True)
+                    entries = Entries(np.array(i, np.int64), np.array(j, np.int64), np.array(x, np.float64))
+                    self._log_rows(entries.rows)
+                    write(entries)
+                    self._start_buffer()
+                    self._log_operation(entries)
+                finally:
+                    self._flushing = False
 
     # --- operations -------------------------------------------------------------------------------------------------
 
@@ -177,7 +179,7 @@ class WriteLog:
     @property
     def pending(self) -> bool:
         """Whether there are changes that are not durable yet."""
-        return self.buffered or bool(self._operations)
+        return bool(self._buffer) or bool(self._operations)
 
     def _merge(self) -> None:
         """Keep only the last write of each row."""
@@ -194,6 +196,10 @@ class WriteLog:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+        self.after_fork()
+        self.reset_in_forks()
+
+    def after_fork(self) -> None:
         self.lock = threading.RLock()
 
 

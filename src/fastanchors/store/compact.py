@@ -60,40 +60,31 @@ def _small(store: Any) -> NDArray[np.bool_]:
 
 
 def compact(store: Any) -> Manifest:
-    """Write a new generation of ``store``, whose changes are all committed, and return its manifest."""
+    """Write the files of a new generation of ``store``, whose changes are all committed; returns its manifest.
+
+    The generation begins when that manifest is written. If this fails, :func:`remove_leftovers` removes the files.
+    """
     old = store.manifest
     journal = store.path / f"journal-{old.generation + 1:06d}.log"
     rewriting = _Rewriting(store)
-    files: list[Path] = []
-    try:
-        shards = rewriting.run()
-        whole = {sidecar.name: sidecar.compact(store) for sidecar in store.sidecars(shards=False)}
-        wholes = write_whole(store.path, whole, old.generation + 1)
-        files = [store.path / description["file"] for description in wholes.values()]
-        Journal.create(journal, old.generation + 1)  # syncs the directory: all names are durable before the rename
-        manifest = dataclasses.replace(
-            old,
-            generation=old.generation + 1,
-            shards=shards,
-            journal=journal.name,
-            next_shard=rewriting.number,
-            extras=shared_only(old.extras) | wholes,  # drops whole-store arrays that were not updated
-        )
-        manifest.write(store.path)
-    except BaseException:
-        if not moved_on(store.path, old.generation):  # else the new manifest is in place already
-            for description in [description for shard in rewriting.written() for description in shard.files()]:
-                remove_file(store.path / description["file"])
-            for file in [journal, *files]:
-                remove_file(file)
-        raise
-    return manifest
+    shards = rewriting.run()
+    whole = {sidecar.name: sidecar.compact(store) for sidecar in store.sidecars(shards=False)}
+    wholes = write_whole(store.path, whole, old.generation + 1)
+    Journal.create(journal, old.generation + 1)  # syncs the directory: all names are durable before the rename
+    return dataclasses.replace(
+        old,
+        generation=old.generation + 1,
+        shards=shards,
+        journal=journal.name,
+        next_shard=rewriting.number,
+        extras=shared_only(old.extras) | wholes,  # drops whole-store arrays that were not updated
+    )
 
 
-def moved_on(path: Path, generation: int) -> bool:
-    """Whether the store at ``path`` may have a later generation; False only if its manifest can be read and says no."""
+def moved_on(path: Path, manifest: Manifest) -> bool:
+    """Whether the store at ``path`` may have another manifest; False only if it can be read and is this one."""
     try:
-        return Manifest.read(path).generation != generation
+        return Manifest.read(path) != manifest
     except (StoreError, OSError):
         return True
 
@@ -108,7 +99,6 @@ class _Rewriting:
         at_once = max(1, at_once - -(-changed * at_once // store.memory_limit))
         self._most = 5 * shard_bytes(store.memory_limit) // 4  # bytes of rows: shards may grow a little
         self._pieces = LargePieces[Shard](at_once, at_once * self._most)
-        self._futures: list[Future[Shard]] = []
 
     def run(self) -> list[Shard]:
         shards: list[Shard | Future[Shard]] = []
@@ -129,7 +119,6 @@ class _Rewriting:
                 finished.result()
             names = store.row_names[row:stop] if store.row_names is not None else None
             future = self._pieces.submit(size, self._write, self.number, row, rows, names)
-            self._futures.append(future)
             self.number, row = self.number + 1, stop
             del rows
             yield future
@@ -138,11 +127,6 @@ class _Rewriting:
         block = block_of(rows, self.store.manifest.normalize, self.store.manifest.column_side)
         del rows
         return write_shard(self.store.path, number, block, names, self.sidecars, first_row)
-
-    def written(self) -> list[Shard]:
-        """The shards that were written, even if others failed."""
-        done = [future for future in self._futures if not future.cancelled()]
-        return [future.result() for future in done if future.exception() is None]
 
 
 def _even_parts(block: Block, most: int) -> Iterator[Rows]:

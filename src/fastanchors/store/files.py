@@ -166,9 +166,10 @@ class WriterLock:
     def __init__(self, store: Path) -> None:
         self._store, self._process = store, os.getpid()
         self._path = store / "lock"
+        self._descriptor: int | None = None
         with disk_errors(self._path, "take the writer's lock"):
             flags = os.O_RDWR | os.O_CREAT | CLOSE_ON_EXEC | NO_LINKS
-            self._descriptor: int | None = os.open(self._path, flags, 0o666)
+            self._descriptor = os.open(self._path, flags, 0o666)
         _HELD.add(self)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -207,6 +208,9 @@ class WriterLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+    def __del__(self) -> None:  # an exception of a signal handler may come before an owner has it
+        self.release()
 
 
 _HELD: weakref.WeakSet[WriterLock] = weakref.WeakSet()

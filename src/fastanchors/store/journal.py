@@ -103,8 +103,9 @@ class Journal:
 
     def __init__(self, path: Path, end: int, commits: int) -> None:
         self.path, self.end, self.commits = path, end, commits
+        self._file: int | None = None
         with disk_errors(path, "open the journal"):
-            self._file: int | None = os.open(path, os.O_RDWR | CLOSE_ON_EXEC | NO_LINKS)
+            self._file = os.open(path, os.O_RDWR | CLOSE_ON_EXEC | NO_LINKS)
             try:
                 if os.fstat(self._file).st_size > end:
                     os.ftruncate(self._file, end)
@@ -157,6 +158,8 @@ class Journal:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    __del__ = close
 
 
 def _encode_slot(commits: int, length: int) -> bytes:

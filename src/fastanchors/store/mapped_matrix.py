@@ -69,19 +69,27 @@ class MappedMatrix(SampleMatrix):
         return super().reading()
 
     def _write(self, i: Array, j: Array, x: Array) -> None:
-        """Write validated entries block by block; if room is short, a bounded number at a time."""
+        """Write validated entries block by block; all of them, or none if the disk has no room for scratch files."""
         if self._folder is None:
             super()._write(i, j, x)
-            return
-        plenty = not self._moved_blocks and self.changed_bytes + len(i) * DIRTY_BYTES <= self._limit
+        elif not self._moved_blocks and self.changed_bytes + len(i) * DIRTY_BYTES <= self._limit:
+            for b, at, local in self._split_rows(i):
+                self._write_to(b, local, j[at], x[at], self._changed(b) + len(local) * DIRTY_BYTES)
+        else:
+            before = self._raw(i, j)
+            try:
+                self._write_in_steps(i, j, x)
+            except BaseException:
+                super()._write(i, j, before)
+                raise
+
+    def _write_in_steps(self, i: Array, j: Array, x: Array) -> None:
+        """Write a bounded number of entries at a time, because room is short."""
         step = max(1, self._limit // DIRTY_BYTES)
-        if not plenty:  # entries that share pages were counted one by one
-            self._dirty = {b: (block, min(size, block.nbytes)) for b, (block, size) in self._dirty.items()}
+        # Entries that share pages were counted one by one.
+        self._dirty = {b: (block, min(size, block.nbytes)) for b, (block, size) in self._dirty.items()}
         for b, at, local in self._split_rows(i):
             columns, values = j[at], x[at]
-            if plenty:
-                self._write_to(b, local, columns, values, self._changed(b) + len(local) * DIRTY_BYTES)
-                continue
             for start in range(0, len(local), step):
                 some = slice(start, start + step)
                 self._write_within(b, local[some], columns[some], values[some])

@@ -17,12 +17,12 @@ import json
 import os
 import secrets
 import tempfile
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from .._parallel import SharedLock
 from .._replacing import replacing
 from ..errors import MissingExtraError, StoreError
 from ..io.addresses import is_address, local_path
@@ -307,7 +307,7 @@ def _again(address: str, cache: Path, cache_bytes: int) -> ObjectStorage:
     return ObjectStorage(address, cache=cache, cache_bytes=cache_bytes)
 
 
-_opening = threading.Lock()
+_opening = SharedLock()
 
 
 def _file_system(address: str) -> tuple[Any, str]:

@@ -22,18 +22,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._maps import release_freed, release_pages
 from .._rng import RngLike
+from .._signals import deferred_signals
 from .._validate import check_choice, check_size
 from ..errors import CorruptStoreError, InvalidInputError, StoreError
 from ..io.addresses import local_path
 from ..io.scratch import scratch_in
 from ..matrix.contract import Rows
-from ..sampling.access_guard import AccessGuard, writes
+from ..sampling.access_guard import AccessGuard, Writing, writes
 from ..sampling.delegate import SampleDelegate
 from ..sampling.gather import is_range
 from ..sampling.row_block import Block
 from ..sampling.write_log import Entries, WriteLog, joined
 from .compact import compact, moved_on, remove_leftovers, worth_compacting
-from .files import absolute, check_platform, directory_id, disk_error, disk_errors, remove_file, sync_directory
+from .files import absolute, check_platform, directory_id, disk_error, disk_errors, sync_directory
 from .journal import Record, read_journal
 from .manifest import Manifest
 from .mapped_matrix import MappedMatrix
@@ -248,14 +249,12 @@ class Store(SampleDelegate, SidecarHost):
                 if number > self._mapped.next_shard:
                     with disk_errors(self.path, "append to"):
                         sync_directory(self.path)  # the record of the next commit refers to these files
+            with deferred_signals():
+                for operation, loaded_shard in made:
+                    self._append(operation, loaded_shard)
         except BaseException:
-            for operation, _ in made:
-                if isinstance(operation, AppendShard):
-                    for description in operation.shard.files():
-                        remove_file(self.path / description["file"])
+            remove_leftovers(self)
             raise
-        for operation, loaded_shard in made:
-            self._append(operation, loaded_shard)
 
     def _append(self, operation: Operation, loaded_shard: Any = None) -> None:
         """Add the rows of a validated operation to the matrix."""
@@ -311,8 +310,10 @@ class Store(SampleDelegate, SidecarHost):
         self._matrix._flush()
         if self._log.pending:
             self._write_here()
-            self._writer.commit(encode(self._log.operations()))
-            self._log.discard_operations()
+            record = encode(self._log.operations())
+            with deferred_signals():
+                self._writer.commit(record)
+                self._log.discard_operations()
 
     def _renew_sidecars(self) -> None:
         """Write the sidecars again that the commits made stale; readers that open the store later find them."""
@@ -320,12 +321,18 @@ class Store(SampleDelegate, SidecarHost):
             if self._log.pending:  # of another thread: the rows are not those of a commit
                 return
             commit, cursor = self._writer.commits, self.cursor
-            manifest = renew(self, commit)
-            if manifest is not None:
-                self._cursors[commit] = cursor
-                self._mapped.follow(manifest)
-                self.manifest = manifest
-                remove_leftovers(self)
+            try:
+                manifest = renew(self, commit)
+                if manifest is not None:
+                    with deferred_signals():
+                        manifest.write(self.path)
+                        self._cursors[commit] = cursor
+                        self._mapped.follow(manifest)
+                        self.manifest = manifest
+                        remove_leftovers(self)
+            except BaseException:
+                self._stay_or_close()
+                raise
 
     def compact(self) -> None:
         """Rewrite changed shards, merge small ones and start an empty journal: a new generation, atomically.
@@ -334,32 +341,36 @@ class Store(SampleDelegate, SidecarHost):
         """
         self._write_here()
         self._commit()
-        with disk_errors(self.path, "compact"):
+        with disk_errors(self.path, "compact"), self.reading():  # other threads must not write meanwhile
             try:
-                with self.reading():  # other threads must not write meanwhile
-                    manifest = compact(self)
+                manifest = compact(self)
+                with deferred_signals():
+                    manifest.write(self.path)
+                    self._follow(manifest)
             except BaseException:
-                if moved_on(self.path, self.generation):
-                    self.close(commit=False)  # further writes would go to the old generation
+                self._stay_or_close()
                 raise
-            self._follow(manifest)
+        release_freed()
+
+    def _stay_or_close(self) -> None:
+        """After a failure: remove the new files, or close if a new manifest may be in place, which refers to them."""
+        if moved_on(self.path, self.manifest):
+            self.close(commit=False)  # further writes would go to the old generation
+        else:
+            remove_leftovers(self)
 
     def _follow(self, manifest: Manifest) -> None:
         """Switch to a new generation, which is in place; if that fails, this object is closed."""
-        guard = self._guard
-        guard.wait_to_write()  # until other threads have finished reading
-        try:
-            mapped = MappedShards(self.path, manifest)
-            self._matrix._set_blocks(mapped.first_blocks)
-            self._adopt(mapped)
-            self._writer.follow(manifest)
-            remove_leftovers(self)
-        except BaseException:
-            self.close(commit=False)
-            raise
-        finally:
-            guard.end_write()
-        release_freed()
+        with Writing(self._guard, wait=True):  # until other threads have finished reading
+            try:
+                mapped = MappedShards(self.path, manifest)
+                self._matrix._set_blocks(mapped.first_blocks)
+                self._adopt(mapped)
+                self._writer.follow(manifest)
+                remove_leftovers(self)
+            except BaseException:
+                self.close(commit=False)
+                raise
 
     def consolidate(self) -> None:
         """:meth:`compact` for a writer; a reader rebuilds the changed blocks in memory."""

@@ -1,0 +1,102 @@
+"""A process that is forked while other threads use a matrix: locks of threads that are not there hold nobody up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import fastanchors as fa
+from fastanchors._parallel import SharedLock
+from fastanchors.errors import ConcurrentAccessError
+from fastanchors.sampling.access_guard import Writing
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+
+
+def in_a_fork(work) -> int:
+    """The exit code of a fork that does the work: 0, 1 after an exception, negative if it hangs."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+class Elsewhere:
+    """Another thread that stays inside a context until the end of this one."""
+
+    def __init__(self, *contexts):
+        self._inside, self._leave = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._stay, args=(contexts,))
+
+    def _stay(self, contexts):
+        for context in contexts:
+            context.__enter__()
+        self._inside.set()
+        self._leave.wait()
+        for context in contexts[::-1]:
+            context.__exit__(None, None, None)
+
+    def __enter__(self):
+        self._thread.start()
+        self._inside.wait()
+
+    def __exit__(self, *_):
+        self._leave.set()
+        self._thread.join()
+
+
+@pytest.fixture(scope="module")
+def S():
+    matrix = fa.SampleMatrix(np.eye(6) + 1.0)
+    matrix.update([0], [1], [2.0])  # compiles the kernels
+    matrix.check()
+    return matrix
+
+
+def test_a_fork_may_write_what_another_thread_was_reading(S):
+    def work():
+        S.update([1], [2], [3.0])
+        S.check()
+
+    with Elsewhere(S.reading()):
+        with pytest.raises(ConcurrentAccessError):
+            work()
+        assert in_a_fork(work) == 0
+
+
+@pytest.mark.parametrize("which", ["guard", "log"])
+def test_locks_of_other_threads_are_free_in_a_fork(S, which):
+    with Elsewhere(S._guard.lock if which == "guard" else S._log.lock):
+        assert in_a_fork(lambda: S.update([1], [2], [3.0])) == 0
+
+
+def test_a_shared_lock_is_free_in_a_fork():
+    lock = SharedLock()
+
+    def work():
+        with lock, lock:
+            pass
+
+    with Elsewhere(lock):
+        assert in_a_fork(work) == 0
+
+
+def test_what_another_thread_was_writing_is_refused_in_a_fork(S):
+    def work():
+        for use in (lambda: S.row_norm(1), lambda: S.update([1], [2], [3.0]), lambda: S.consolidate()):
+            with pytest.raises(ConcurrentAccessError, match="when this process was forked"):
+                use()
+
+    with Elsewhere(Writing(S._guard)):
+        assert in_a_fork(work) == 0
+    S.row_norm(1)

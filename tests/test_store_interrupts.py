@@ -1,0 +1,147 @@
+"""A signal handler that raises, at any line of the library: nothing is half-done, and the same object can go on."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fastanchors as fa
+from fastanchors._signals import deferred_signals
+from interrupts import Interrupted, interrupted_at, work
+from store_trials import STEPS, check, make
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no such signals here"),
+    # A signal may come between the opening of a file and its `with` statement; the file is then closed when collected.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.mark.parametrize(("sparse", "first"), [(True, 17), (False, 40)], ids=["sparse", "dense"])
+def test_work_on_a_store_goes_on_after_an_interrupt_at_any_line(tmp_path, sparse, first):
+    made = tmp_path / "made"
+    make(made, sparse=sparse)
+    trials = 0
+    for chosen in range(first, 1_000_000, 307):
+        path = tmp_path / str(chosen)
+        shutil.copytree(made, path)
+        lines = work(path, chosen)
+        if lines.place is None:
+            break
+        try:
+            check(path, len(STEPS), len(STEPS))
+        except Exception as error:
+            raise AssertionError(f"interrupted at {lines.place}") from error
+        trials += 1
+    assert trials > 20
+
+
+def test_a_build_that_is_interrupted_at_any_line_leaves_nothing(tmp_path):
+    A = np.arange(80).reshape(20, 4) % 7
+    for chosen in range(3, 1_000_000, 211):
+        with interrupted_at(chosen) as lines, suppress(Interrupted):
+            fa.build(iter([A[:9], A[9:]]), tmp_path / "s").close()
+        if lines.place is None:
+            break
+        gc.collect()
+        if (tmp_path / "s").exists():  # interrupted after it was there
+            fa.verify(tmp_path / "s")
+        fa.build(A, tmp_path / "s", overwrite=True).close()
+        assert os.listdir(tmp_path) == ["s"], lines.place
+        shutil.rmtree(tmp_path / "s")
+    assert chosen > 1000
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_entries_in_memory_are_all_set_or_none(kind):
+    A = np.random.default_rng(0).integers(0, 3, (30, 5)).astype(float)
+    i, j = np.arange(1, 30), np.arange(1, 30) % 5
+    single, many = A.copy(), A.copy()
+    single[0, 3] = many[0, 3] = 7.0
+    many[i, j] = 9.0
+    states = [A, single, many, np.concatenate([many, A[:2]])]
+    for chosen in range(0, 1_000_000, 3):
+        S = fa.SampleMatrix(kind(A), normalize=None)
+        with interrupted_at(chosen) as lines, suppress(Interrupted):
+            S[0, 3] = 7.0
+            S.update(i, j, np.full(29, 9.0))
+            S.append(kind(A[:2]))
+        if lines.place is None:
+            break
+        S.check()
+        found = S.raw(*np.indices(S.shape))
+        assert any(np.array_equal(found, state) for state in states), lines.place
+    assert chosen > 100
+
+
+def test_buffered_entries_stay_pairs():
+    """Row, column and value of an entry are buffered in one step."""
+    for chosen in range(60):
+        S = fa.SampleMatrix(np.eye(8), normalize=None)
+        with interrupted_at(chosen):
+            for k in range(8):
+                with suppress(Interrupted):
+                    S[k, 7 - k] = 5.0
+        found = S.raw(*np.indices(S.shape)) - np.eye(8)
+        assert set(zip(*np.nonzero(found))) <= {(k, 7 - k) for k in range(8)}
+
+
+def test_an_interrupted_thread_does_not_keep_others_from_writing():
+    S = fa.SampleMatrix(np.eye(8), normalize=None)
+    with ThreadPoolExecutor(1) as pool:
+        for chosen in range(60):
+            with interrupted_at(chosen, "call"), suppress(Interrupted):
+                S.row_norm(3)
+                S.update([1], [2], [3.0])
+            pool.submit(S.update, [2], [3], [4.0]).result()  # raises no ConcurrentAccessError
+
+
+def test_handlers_run_after_the_context():
+    seen = []
+    before = {number: signal.signal(number, lambda *which: seen.append(which[0])) for number in (10, 12)}
+    try:
+        with deferred_signals():
+            with deferred_signals():
+                signal.raise_signal(10)
+                signal.raise_signal(12)
+            assert seen == []
+        assert seen == [10, 12]
+        handlers = [signal.getsignal(number) for number in before]
+        with pytest.raises(ValueError, match="mine"), deferred_signals():
+            raise ValueError("mine")
+        assert handlers == [signal.getsignal(number) for number in before]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_a_handler_that_raises_raises_after_the_context():
+    def first(*_):
+        raise Interrupted
+
+    seen = []
+    before = signal.signal(signal.SIGUSR1, first), signal.signal(signal.SIGUSR2, lambda *_: seen.append(2))
+
+    def both():
+        with deferred_signals():
+            signal.raise_signal(signal.SIGUSR1)
+            signal.raise_signal(signal.SIGUSR2)
+            seen.append("end")
+
+    try:
+        with pytest.raises(Interrupted):
+            both()
+        assert seen == ["end", 2]
+        assert signal.getsignal(signal.SIGUSR1) is first
+    finally:
+        signal.signal(signal.SIGUSR1, before[0])
+        signal.signal(signal.SIGUSR2, before[1])
