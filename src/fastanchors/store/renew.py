@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from .files import disk_errors, sync_directory
+from .files import sync_directory
 from .manifest import Manifest
 from .sidecars import write_whole
 
@@ -25,7 +25,6 @@ def renew(store: Any, commit: int) -> Manifest | None:
     if all(arrays is None for arrays in made.values()):
         return None
     store._write_here()
-    with disk_errors(store.path, "renew the sidecars of"):
-        wholes = write_whole(store.path, made, store.manifest.generation, commit)
-        sync_directory(store.path)  # the names are durable before the manifest refers to them
+    wholes = write_whole(store.path, made, store.manifest.generation, commit)
+    sync_directory(store.path)  # the names are durable before the manifest refers to them
     return dataclasses.replace(store.manifest, extras=store.manifest.extras | wholes)

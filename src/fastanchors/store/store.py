@@ -317,7 +317,7 @@ class Store(SampleDelegate, SidecarHost):
 
     def _renew_sidecars(self) -> None:
         """Write the sidecars again that the commits made stale; readers that open the store later find them."""
-        with self._renewing, self.reading():
+        with self._renewing, disk_errors(self.path, "renew the sidecars of"), self.reading():
             if self._log.pending:  # of another thread: the rows are not those of a commit
                 return
             commit, cursor = self._writer.commits, self.cursor
