@@ -223,7 +223,8 @@ def _with_changes(source: Any, summary: Summary, changed: NDArray[np.intp]) -> S
 
 
 def _too_many(changed: NDArray[np.intp], source: Any) -> bool:
-    return bool(changed.size > max(64, _MANY * source.shape[0]))
+    m = source.shape[0]
+    return bool(changed.size > max(min(64, m // 2), _MANY * m))
 
 
 def _off(left: NDArray[np.float64], summary: Summary) -> NDArray[np.intp]:
