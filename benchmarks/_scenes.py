@@ -101,6 +101,26 @@ def crops(scene: TrueScene, count: int) -> Iterator[TrueScene]:
         yield scene.only(pixels)
 
 
+def altered(scene: TrueScene, seed: int) -> TrueScene:
+    """A crop of 64 % of the image as another instrument might see it: in turn unchanged, with other gains of the bands,
+    with half of the bands, and with noise of 2 % of the mean."""
+    rng = np.random.default_rng(seed)
+    height, width = scene.at.shape
+    h, w = int(0.8 * height), int(0.8 * width)
+    top, left = rng.integers(height - h + 1), rng.integers(width - w + 1)
+    crop = scene.only(scene.at[top : top + h, left : left + w])
+    X, spectra, bands = crop.X, crop.spectra, scene.X.shape[1]
+    if seed % 4 == 1:
+        gains = np.exp(0.5 * np.interp(np.linspace(0, 1, bands), np.linspace(0, 1, 6), rng.normal(size=6)))
+        X, spectra = X * gains, spectra * gains
+    elif seed % 4 == 2:
+        half = slice(first := rng.integers(0, bands // 2), first + bands // 2)
+        X, spectra = X[:, half], spectra[:, half]
+    elif seed % 4 == 3:
+        X = np.maximum(X + rng.normal(0, 0.02 * X.mean(), X.shape), 0)
+    return replace(crop, X=X, spectra=spectra)
+
+
 def _hot_pixels(scene: TrueScene, rng: np.random.Generator) -> TrueScene:
     X = scene.X.copy()
     some = rng.choice(len(X), len(X) // 25, replace=False)
