@@ -193,3 +193,23 @@ def test_spectra_of_another_sensor_are_refused(tmp_path, scene):
             ["encode", str(tmp_path / "z.npy"), str(tmp_path / "bad.csv"), "-o", str(tmp_path / "w.npy")],
             catch_exceptions=False,
         )
+
+
+def test_encoding_excludes_what_unmixing_excludes(tmp_path, scene):
+    """A border of no data is refused until its value is given; a single zero is data, also if 0 marks missing data."""
+    stored = np.round(1000 * scene.cube + 5).astype(np.int16)
+    np.save(tmp_path / "x.npy", stored)
+    assert run("unmix", tmp_path / "x.npy", "-k", 3, "-o", tmp_path / "out", "--no-pictures").exit_code == 0
+    stored[:2], stored[5, 5, 7] = -9999, 0
+    np.save(tmp_path / "y.npy", stored)
+    command = ("encode", tmp_path / "y.npy", tmp_path / "out" / "endmembers.csv", "-o", tmp_path / "w.npy")
+    with pytest.raises(fa.errors.InvalidInputError, match="marks missing data, pass --nodata -9999"):
+        CliRunner().invoke(app, [*map(str, command)], catch_exceptions=False)
+    told = json.loads(run(*command, "--nodata", -9999, "--sum-to-one", "--json").stdout)
+    assert told["pixels_left_out"] == 60
+    weights = np.load(tmp_path / "w.npy")
+    np.testing.assert_allclose(weights[60:].sum(axis=1), 1)
+    assert not weights[:60].any()
+    stored[:2] = 0
+    np.save(tmp_path / "y.npy", stored)
+    assert json.loads(run(*command, "--nodata", 0, "--json").stdout)["pixels_left_out"] == 60

@@ -83,7 +83,7 @@ def _spectra(result: Unmixing, figure_class: Any, path: Path) -> Path:
 
 def _maps(result: Unmixing, figure_class: Any, path: Path) -> Path:
     maps = result.maps
-    height, width, k = maps.shape
+    (height, width, k), nowhere = maps.shape, _excluded(result)
     columns = min(k, 4)
     rows = math.ceil(k / columns)
     tall = min(max(height / width, 0.4), 2.5)
@@ -94,7 +94,7 @@ def _maps(result: Unmixing, figure_class: Any, path: Path) -> Path:
         panel.set_axis_off()
         if material >= k:
             continue
-        picture = _show(panel, maps[:, :, material], cmap="viridis", vmin=0, vmax=1)
+        picture = _show(panel, maps[:, :, material], nowhere, cmap="viridis", vmin=0, vmax=1)
         row, column = result.positions()[material]
         panel.plot(column, row, "o", mfc="none", mec="#ff3030", ms=8, mew=1.6)
         panel.set_title(_title(result, material), size=10)
@@ -106,17 +106,14 @@ def _maps(result: Unmixing, figure_class: Any, path: Path) -> Path:
 
 def _residual(result: Unmixing, figure_class: Any, path: Path) -> Path:
     """Map of the residual; excluded pixels are blank, and the colour scale ends at the 99 % quantile."""
-    values = result.residual.copy()
-    values[result.left_out] = np.nan
-    image = result.cube.image(values)
+    image, nowhere = result.cube.image(result.residual), _excluded(result)
     tall = min(max(image.shape[0] / image.shape[1], 0.4), 2.5)
     figure = figure_class(figsize=(4.9, 4.0 * tall + 0.5), layout="constrained")
     axis = figure.subplots()
     axis.set_axis_off()
-    seen = _thinned(image)
-    seen = seen[~np.isnan(seen)]
+    seen = _thinned(image)[~_thinned(nowhere)]
     top = (float(np.quantile(seen, 0.99)) if seen.size else 0.0) or 1.0
-    picture = _show(axis, image, cmap="magma", vmin=0, vmax=top)
+    picture = _show(axis, image, nowhere, cmap="magma", vmin=0, vmax=top)
     axis.set_title("what the mixtures miss", size=10, loc="left")
     bar = figure.colorbar(
         picture, ax=axis, shrink=0.8, extend="max", label="root mean square, in the units of the data"
@@ -132,8 +129,16 @@ def _thinned(image: NDArray[Any]) -> NDArray[Any]:
     return image[::down, ::across]
 
 
-def _show(axis: Any, image: NDArray[Any], **options: Any) -> Any:
-    """Draw an image on an axis in units of its pixels."""
+def _excluded(result: Unmixing) -> NDArray[np.bool_]:
+    """An image of which pixels are excluded."""
+    gone = np.zeros(result.cube.size[0], dtype=bool)
+    gone[result.left_out] = True
+    return result.cube.image(gone)
+
+
+def _show(axis: Any, image: NDArray[Any], blank: NDArray[np.bool_], **options: Any) -> Any:
+    """Draw an image on an axis in units of its pixels, without the ``blank`` ones."""
     height, width = image.shape
     bounds = (-0.5, width - 0.5, height - 0.5, -0.5)
-    return axis.imshow(_thinned(image), interpolation="nearest", extent=bounds, **options)
+    shown = np.where(_thinned(blank), np.nan, _thinned(image))
+    return axis.imshow(shown, interpolation="nearest", extent=bounds, **options)

@@ -355,10 +355,7 @@ def check_bands(bands: Any, count: int) -> NDArray[np.intp]:
 
 
 def _with_nodata(cube: Cube, nodata: float | None) -> Cube:
-    ignore = cube.info.ignore if nodata is None else float(nodata)
-    if ignore is not None and (ignore == 0 or math.isnan(ignore)):
-        ignore = None  # 0 in all bands means no data anyway; 0 in some is a dark band
-    return cube if ignore == cube.info.ignore else replace(cube, info=replace(cube.info, ignore=ignore))
+    return cube if nodata is None else replace(cube, info=replace(cube.info, ignore=float(nodata)))
 
 
 def sample_pixels(held: NDArray[np.bool_], most: int) -> NDArray[np.intp]:

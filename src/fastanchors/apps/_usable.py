@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,8 +89,11 @@ def usable(
 
     A pixel is empty if it is masked, or zero, NaN or the no-data value in every band; with ``clip`` also if no band is
     positive. A pixel with a gap in a band that has data elsewhere is incomplete. Both are excluded. Negative values
-    are rejected unless they are clipped or allowed by ``signed``.
+    are rejected unless they are clipped or allowed by ``signed``; those that usually mark missing data always are.
     """
+    ignore = cube.info.ignore
+    if ignore is not None and (ignore == 0 or np.isnan(ignore)):  # 0 in all bands is no data, 0 in some is dark
+        cube = replace(cube, info=replace(cube.info, ignore=None))
     count = cube.size[1]
     drop = np.zeros(count, dtype=bool)
     if cube.info.good_bands is not None:
@@ -156,7 +159,7 @@ class _Look:
         incomplete = gone.any(axis=1)
         self.empty[rows], self.incomplete[rows] = empty, incomplete
         negative = None
-        if values.dtype.kind != "u" and not self.signed:
+        if values.dtype.kind != "u":
             negative = self._find_negative(rows.start, values, ~(empty | incomplete))
         return ~(nothing | empty[:, None]).all(axis=0), gone.sum(axis=0), negative
 
@@ -194,9 +197,9 @@ class _Look:
         )
 
     def _find_negative(self, start: int, values: NDArray[Any], held: NDArray[np.bool_]) -> _Negative | None:
-        """The first rejected value: any below zero; with ``clip``, only a value that marks missing data."""
+        """The first rejected value: any below zero; with ``clip`` or ``signed``, only one that marks missing data."""
         wrong = values < 0
-        if self.clip and wrong.any():
+        if (self.clip or self.signed) and wrong.any():
             wrong = np.isin(values, _marks(values.dtype))
         wrong = wrong & held[:, None]
         if not wrong.any():

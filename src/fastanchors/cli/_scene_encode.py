@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,15 @@ def is_endmembers(anchors: str) -> bool:
 
 
 def encode_scene(
-    source: Path, anchors: str, out: Path, sum_to_one: bool, escape: bool, as_json: bool, options: dict[str, Any]
+    source: Path,
+    anchors: str,
+    out: Path,
+    sum_to_one: bool,
+    escape: bool,
+    as_json: bool,
+    options: dict[str, Any],
+    *,
+    nodata: float | None = None,
 ) -> None:
     """Write the abundances of every pixel of the scene: pixels × k, or an image if ``out`` has such a suffix."""
     from ..apps._abundances import fill_abundances
@@ -58,6 +67,8 @@ def encode_scene(
     names = [f"material {j + 1}" for j in range(len(spectra))]
     with working(f"encoding {source.name}"), scratch_file() as room:
         cube = read_cube(source, variable=options.get("variable"), bands=options.get("bands"))
+        if nodata is not None:
+            cube = replace(cube, info=replace(cube.info, ignore=nodata))
         _check_bands(cube, spectra, waves, anchors)
         dropped = np.flatnonzero(~spectra.any(axis=0))  # bands that unmix left out are zero
         data = usable(cube, dropped=dropped, signed=True)

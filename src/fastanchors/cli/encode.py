@@ -32,6 +32,7 @@ __all__ = ["check_names", "encode"]
 @click.argument("source", type=ADDRESS)
 @click.argument("anchors")
 @click.option("-o", "--out", type=PATH, required=True, help=f"File for the weights: {', '.join(SUFFIXES)}.")
+@click.option("--nodata", type=float, help="For a scene: the value that marks missing data.")
 @click.option("--sum-to-one", is_flag=True, help="Make the weights of every row sum to one.")
 @escape_option
 @text_column_options
@@ -41,6 +42,7 @@ def encode(
     source: Path,
     anchors: str,
     out: Path,
+    nodata: float | None,
     sum_to_one: bool,
     escape_formulas: bool,
     column: str | None,
@@ -59,8 +61,10 @@ def encode(
     bounded; the file appears when it is complete.
     """
     if is_endmembers(anchors):
-        encode_scene(source, anchors, out, sum_to_one, escape_formulas, as_json, options)
+        encode_scene(source, anchors, out, sum_to_one, escape_formulas, as_json, options, nodata=nodata)
         return
+    if nodata is not None:
+        raise click.UsageError("--nodata is for scenes, with the endmembers.csv or .sli of unmix")
     check_output(out, SUFFIXES, "--out", source, anchors, options["row_names"], options["column_names"])
     if is_topic_model(anchors):
         texts = {"column": column, "title": title, "replace_errors": replace_errors}
