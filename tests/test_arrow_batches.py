@@ -1,0 +1,72 @@
+"""The recipe of docs/scale.md for Ray, Spark and Delta: a store of a Parquet directory that is larger than memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import fastanchors as fa
+
+FILES, ROWS, COLUMNS = 10, 60_000, 100
+BOUND = 64  # MB that the build may take, besides what the imported libraries take
+
+BUILD = f"""
+import sys, threading, time
+import numpy as np
+import pyarrow.dataset as ds
+import fastanchors as fa
+
+def anonymous():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) / 1000 for line in status if line.startswith("RssAnon"))
+
+def blocks(parts):
+    batches = parts.to_batches(batch_size=8192, batch_readahead=1, fragment_readahead=1)
+    return (np.column_stack([c.to_numpy(zero_copy_only=False) for c in batch.columns]) for batch in batches)
+
+parts = ds.dataset(sys.argv[1], format="parquet")
+few = parts.head(3000)
+fa.build(iter([np.column_stack([c.to_numpy() for c in few.columns])]), sys.argv[2] + ".few").close()  # compiles
+before, peak, done = anonymous(), [0.0], threading.Event()
+
+def watch():
+    while not done.is_set():
+        peak[0] = max(peak[0], anonymous() - before)
+        time.sleep(0.002)
+
+watching = threading.Thread(target=watch)
+watching.start()
+options = {{"column_names": parts.schema.names, "memory_limit": {BOUND // 2}_000_000, "n_jobs": 1}}
+fa.build(blocks(parts), sys.argv[2], **options).close()
+done.set()
+watching.join()
+print(peak[0])
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/status")
+def test_a_parquet_directory_larger_than_memory(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="extra io")
+    pq = pytest.importorskip("pyarrow.parquet", reason="extra io")
+    (tmp_path / "parts").mkdir()
+    profiles = np.random.default_rng(0).integers(0, 64, (6, COLUMNS))
+    first = None
+    for i in range(FILES):
+        rng = np.random.default_rng([1, i])
+        A = (rng.integers(0, 4, (ROWS, 6)) @ profiles).astype(np.float32)
+        A[0, 0] += 1 + i
+        first = A[0] if first is None else first
+        table = pa.table({f"c{j}": A[:, j] for j in range(COLUMNS)})
+        pq.write_table(table, tmp_path / "parts" / f"{i:02d}.parquet", row_group_size=10_000)
+    arguments = [sys.executable, "-c", BUILD, str(tmp_path / "parts"), str(tmp_path / "s")]
+    ran = subprocess.run(arguments, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    size = FILES * ROWS * COLUMNS * 4 / 1e6
+    assert float(ran.stdout) < BOUND < size / 3, ran.stdout
+    with fa.open(tmp_path / "s") as S:
+        assert S.shape == (FILES * ROWS, COLUMNS)
+        assert list(S.column_names) == [f"c{j}" for j in range(COLUMNS)]
+        np.testing.assert_array_equal(S.raw(0, np.arange(COLUMNS)), first)
