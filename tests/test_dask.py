@@ -492,7 +492,14 @@ def test_a_closed_connection_and_a_wrong_client_raise(tmp_path):
     S = fa.dask.connect(tmp_path / "s")
     S.close()
     S.close()
-    for ask in (lambda: S.row_norm(3), lambda: fa.SPA().seek(S, 3), S.to_dask):
+    C = np.ones((1, S.shape[1]))
+    for ask in (
+        lambda: S.row_norm(3),
+        lambda: S.rows([3]),
+        lambda: fa.SPA().seek(S, 3),
+        lambda: fa.encode(S, C),
+        S.to_dask,
+    ):
         with pytest.raises(fa.errors.StoreError, match="connect again"):
             ask()
     with pytest.raises(fa.errors.InvalidTypeError, match=r"distributed\.Client"):

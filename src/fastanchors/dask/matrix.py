@@ -20,7 +20,7 @@ from ..matrix.cost import Cost
 from ..matrix.scaled import scale_rows
 from ..sampling.gather import in_order
 from .collection import Collection, as_block, check_length, is_frame
-from .parts import Parts, Question, TaskParts
+from .parts import Parts, Question, TaskParts, call_method
 from .sketches import RemoteSketch, sketched
 from .tasks import Pool
 
@@ -94,9 +94,13 @@ class DaskMatrix(RowMatrix):
     def rows(self, indices: ArrayLike) -> Rows:
         indices = check_index(indices, self.shape[0], name="row").reshape(-1)
         self.cost.rows_read += indices.size
+        return self._collect(indices, "rows")
+
+    def _collect(self, indices: Indices, method: str) -> Rows:
+        """Rows by a method of the parts, in order."""
         asked = list(self._parts.holding(indices)) or [(0, indices)]  # no rows asked for: still return the right type
-        own = [(indices[at] - self._parts.starts[p],) for p, at in asked]
-        found = self._parts.each("rows", _rows, [p for p, _ in asked], own)
+        own = [((indices[at] - self._parts.starts[p],),) for p, at in asked]
+        found = self._parts.each("rows", call_method, [p for p, _ in asked], own, (method,))
         return in_order(found, [at for _, at in asked], indices.size)
 
     def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
@@ -135,8 +139,8 @@ class DaskMatrix(RowMatrix):
 
     def transposed_dot(self, B: NDArray[np.float64]) -> NDArray[np.float64]:
         self.cost.rows_read += self.shape[0]
-        own = [(B[start:stop],) for start, stop in pairwise(self._parts.starts)]
-        return np.asarray(sum(self._parts.each("transposed-dot", _transposed_dot, None, own)))
+        own = [((B[start:stop],),) for start, stop in pairwise(self._parts.starts)]
+        return np.asarray(sum(self._parts.each("transposed-dot", call_method, None, own, ("transposed_dot",))))
 
     def sketch(self, V: NDArray[np.float64]) -> RemoteSketch:
         """The sketch of all rows; each part is sketched where it is."""
@@ -230,10 +234,6 @@ def _ask(
     return function(ArrayMatrix(scale_rows(rows) if l1 else rows, normalize="l1" if l1 else None), *own, *shared)
 
 
-def _rows(matrix: RowMatrix, indices: Indices) -> Rows:
-    return matrix.rows(indices)
-
-
 def _map_blocks(
     matrix: RowMatrix, start: int, function: Callable[..., Any], shared: tuple[Any, ...], step: int
 ) -> list[Any]:
@@ -253,7 +253,3 @@ def _map_rows(
     step: int,
 ) -> list[Any]:
     return matrix.map_rows(lambda some, rows: function(some + start, rows, *shared), indices - start, block_rows=step)
-
-
-def _transposed_dot(matrix: RowMatrix, B: NDArray[np.float64]) -> NDArray[np.float64]:
-    return matrix.transposed_dot(B)

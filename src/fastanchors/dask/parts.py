@@ -10,7 +10,7 @@ import contextlib
 import secrets
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,12 +19,17 @@ from numpy.typing import NDArray
 from ..errors import StoreError
 from .tasks import Pool, calls, worker_threads
 
-__all__ = ["HeldParts", "Parts", "Question", "TaskParts"]
+__all__ = ["HeldParts", "Parts", "Question", "TaskParts", "call_method"]
 
 _Result = TypeVar("_Result")
 Indices = NDArray[np.int64]
 _ATTEMPTS = 4  # workers that may be lost during one question
 _LOOK = 5.0  # seconds between checks that a worker is still alive
+
+
+def call_method(part: Any, arguments: tuple[Any, ...], method: str, options: Mapping[str, Any] | None = None) -> Any:
+    """A question: call a method of the part."""
+    return getattr(part, method)(*arguments, **(options or {}))
 
 
 class Question(NamedTuple):
@@ -128,7 +133,7 @@ class HeldParts(Parts):
         return cls(pool, starts, [_Handle(pool, each, *workers[i % len(workers)]) for i, each in enumerate(described)])
 
     def _answers(self, asked: Question, keep: str = "") -> list[Any]:
-        self.pool.check_open()
+        self.check_open()
         handles = [self._handles[p] for p in asked.which]
         questions = [(asked.function, self._key, arguments, asked.shared, keep) for arguments in asked.own]
         started = [handle.start(question) for handle, question in zip(handles, questions, strict=True)]
@@ -148,9 +153,11 @@ class HeldParts(Parts):
         """Release the parts on the workers."""
         self._handles = []
 
-    @property
-    def closed(self) -> bool:
-        return not self._handles
+    def check_open(self) -> None:
+        """Raise if the parts were released, or if the client was closed."""
+        self.pool.check_open()
+        if not self._handles:
+            raise StoreError("the connection to this store is closed; connect again")
 
 
 class Holder:

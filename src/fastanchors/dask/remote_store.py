@@ -19,7 +19,6 @@ from ..fas.sidecar import kept_sketch_elsewhere
 from ..matrix.contract import Mutable, Rows
 from ..sampling.block_stack import by_block
 from ..sampling.drawing import Draws
-from ..sampling.gather import in_order
 from ..sampling.l1_view import view_dtype
 from ..sampling.segment_trees import Array
 from ..store.build import DEFAULT_MEMORY
@@ -29,7 +28,7 @@ from ..store.sidecars import Arrays, SidecarHost, whole_of
 from ..store.storage import Directory, Storage, storage_of
 from .collection import stacked
 from .matrix import DaskMatrix
-from .parts import HeldParts
+from .parts import HeldParts, call_method
 from .shards import ShardGroup, ShardMatrix
 from .sketches import RemoteSketch
 from .tasks import Pool, calls
@@ -198,7 +197,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
 
     def to_dask(self) -> Any:
         """The rows of the view as a lazy Dask array, one chunk per shard; sparse shards give sparse chunks."""
-        self._check_open()
+        self._parts.check_open()
         n = self.shape[1]
         dtype = self.dtype if self.normalize is None else view_dtype(self.dtype)
         meta = sp.csr_array((0, n), dtype=dtype) if self.is_sparse else np.empty((0, n), dtype)
@@ -209,23 +208,16 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
 
     # --- questions to the shards ------------------------------------------------------------------------------------
 
-    def _check_open(self) -> None:
-        if self._parts.closed:
-            raise StoreError(f"the connection to {self.storage} is closed; connect again")
-
     def _each(self, method: str, *arguments: Any) -> list[Any]:
         """Call ``group.method(*arguments)`` on every group of shards."""
-        self._check_open()
-        return self._parts.each(method, _answer, None, None, (method, arguments, {}))
+        return self._parts.each(method, call_method, None, None, (arguments, method))
 
     def _ask(self, out: Array, group: Array, method: str, *arguments: Any, **options: Any) -> Array:
         """Call ``group.method`` on the groups named in ``group``, each with its entries of the arrays; fill ``out``."""
-        self._check_open()
         asked = list(by_block(group, len(self._bounds) - 1))
-        own = [
-            (method, tuple(x[at] if isinstance(x, np.ndarray) else x for x in arguments), options) for _, at in asked
-        ]
-        for (_, at), answer in zip(asked, self._parts.each(method, _answer, [g for g, _ in asked], own)):
+        own = [(tuple(x[at] if isinstance(x, np.ndarray) else x for x in arguments),) for _, at in asked]
+        answers = self._parts.each(method, call_method, [g for g, _ in asked], own, (method, options))
+        for (_, at), answer in zip(asked, answers):
             out[at] = answer
         return out
 
@@ -235,7 +227,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
 
     @property
     def _blocks(self) -> list[_Totals]:
-        self._check_open()
+        self._parts.check_open()
         return self._totals
 
     def _group(self, rows: Array) -> tuple[Array, Array]:
@@ -253,11 +245,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
         return self._ask(np.empty(len(i), self.dtype), group, "_raw", local, j)
 
     def _gather(self, rows: Array, *, view: bool) -> Rows:
-        self._check_open()
-        asked = list(self._parts.holding(rows)) or [(0, rows.astype(np.int64))]  # no rows: still the right type
-        own = [("_gather", (rows[at] - self._parts.starts[p],), {"view": view}) for p, at in asked]
-        found = self._parts.each("rows", _answer, [p for p, _ in asked], own)
-        return in_order(found, [at for _, at in asked], len(rows))
+        return self._collect(rows, "rows" if view else "raw_rows")
 
     def _holding(self, rows: Array) -> Array:
         return np.searchsorted(self._starts, rows, side="right") - 1
@@ -307,19 +295,13 @@ class _RowNames(Sequence[str]):
             return [self[i] for i in range(*index.indices(len(self)))]
         row = int(check_index(index, len(self), name="row"))
         ((p, _),) = self._store._parts.holding(np.array([row]))
-        (name,) = self._store._parts.each("name", _name, [p], [(row - self._store._parts.starts[p],)])
+        (name,) = self._store._parts.each(
+            "name", call_method, [p], [((row - self._store._parts.starts[p],),)], ("name_of",)
+        )
         return str(row) if name is None else name
 
 
 # --- on the worker ---------------------------------------------------------------------------------------------------
-
-
-def _answer(matrix: ShardMatrix, method: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    return getattr(matrix, method)(*arguments, **options)
-
-
-def _name(matrix: ShardMatrix, row: int) -> str | None:
-    return matrix.name_of(row)
 
 
 def _totals(matrix: ShardMatrix) -> list[_Totals]:
