@@ -263,3 +263,5 @@ def test_k_is_limited_by_the_matrix_only():
     found = fa.FAS(selection="spa").seek(A, 505)
     assert found.certificate.kind == "exact"
     assert len(set(found.indices)) == 505
+    by_default = fa.FAS().seek(A, 505)  # so many anchors are left to SPA
+    np.testing.assert_array_equal(by_default.indices, found.indices)

@@ -32,6 +32,7 @@ from fastanchors.greedy.notable import notable_rows
 from fastanchors.greedy.refine import refine
 from fastanchors.greedy.selection import (
     _Hull,
+    _nearest,
     best_volume,
     hull_corners,
     lifted,
@@ -316,6 +317,15 @@ def test_a_summary_in_parts_is_that_of_the_whole(zeros: float) -> None:
     for name in ("rows", "candidates", "sample"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
     np.testing.assert_allclose(parts.coordinates.values, whole.coordinates.values, atol=1e-6)
+
+
+@pytest.mark.parametrize("dimension", [3, 24, 25, 60])
+def test_nearest_points_by_tree_and_by_all_pairs(dimension: int) -> None:
+    points = np.random.default_rng(6).standard_normal((300, dimension)) + 50.0
+    distances, near = _nearest(points, 7)
+    gaps = np.linalg.norm(points[:, None] - points, axis=2)
+    np.testing.assert_array_equal(near, np.argsort(gaps, axis=1, kind="stable")[:, :7])
+    np.testing.assert_allclose(distances, np.sort(gaps, axis=1)[:, :7], atol=1e-12)
 
 
 @pytest.mark.parametrize("rule", ["smoothed", "pseudo-points", "lifted", "whitened", "auto"])

@@ -31,6 +31,7 @@ __all__ = [
     "summary_of",
 ]
 
+_MOST_ANCHORS = 256  # the cost of the rules grows with k³ to k⁴; more anchors are left to plain SPA
 _SPARE = 4  # directions beyond those that k needs
 _IN_FLIGHT = 192 << 20  # bytes of blocks that threads process at a time, for any matrix
 _PILOT_ROWS = 2048
@@ -44,9 +45,9 @@ _KEEPING = SharedLock()
 
 
 def can_see_noise(shape: tuple[int, int], k: int) -> bool:
-    """Whether there are enough rows and columns to distinguish k anchors from noise."""
+    """Whether k anchors can be distinguished from noise: by the rows and columns there are, and within seconds."""
     m, n = shape
-    return 2 <= k <= min(m, n - 3)
+    return 2 <= k <= min(m, n - 3, _MOST_ANCHORS)
 
 
 @one_blas_thread()  # many small products

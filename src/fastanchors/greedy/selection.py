@@ -50,6 +50,7 @@ RULES = ("auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened")
 _STARTS = 16  # farthest points tried as directions, besides the principal axes in both orientations
 _AXES = 64  # the axes are tried only up to this dimension: their cost is cubic in the dimension
 _CLIMBS = 4  # the best of these are followed to their local maximum
+_TREE = 24  # in more dimensions than this, comparing all pairs of points is faster than a tree
 _SHADOWS = 1 << 18  # projections of points on directions computed in one batch
 _ROUNDS = 50
 _ZERO = 1e-10  # residual, relative to the first, that counts as zero
@@ -214,12 +215,29 @@ def pseudo_points(points: _Array, count: int, precision: _Array) -> _Array:
     """For every point the mean of its ``count`` nearest, weighted by precision; isolated points are dropped."""
     if count < 2:
         return points
-    distances, near = cKDTree(points).query(points, count)
+    distances, near = _nearest(points, count)
     supported = distances[:, -1] <= _ISOLATED * np.median(distances[:, -1])
     kept = supported if supported.sum() > points.shape[1] + 1 else np.ones(len(points), dtype=bool)
     weights = precision[near[kept]]
     weights /= weights.sum(axis=1, keepdims=True)
     return np.asarray(np.einsum("ij,ijk->ik", weights, points[near[kept]]))
+
+
+def _nearest(points: _Array, count: int) -> tuple[_Array, NDArray[np.intp]]:
+    """Distances and indices of the ``count`` points nearest to each point, itself included, nearest first."""
+    if points.shape[1] <= _TREE:
+        return cKDTree(points).query(points, count)
+    distances, near = np.empty((len(points), count)), np.empty((len(points), count), dtype=np.intp)
+    moved = points - points.mean(axis=0)
+    squares = np.einsum("ij,ij->i", moved, moved)
+    step = max(1, _SHADOWS // max(len(points), count * points.shape[1]))
+    for start in range(0, len(points), step):
+        at = slice(start, start + step)
+        some = np.argpartition(squares - 2 * moved[at] @ moved.T, count - 1, axis=1)[:, :count]
+        gaps = np.linalg.norm(moved[some] - moved[at, None], axis=2)
+        order = np.argsort(gaps, axis=1, kind="stable")
+        distances[at], near[at] = np.take_along_axis(gaps, order, axis=1), np.take_along_axis(some, order, axis=1)
+    return distances, near
 
 
 def smoothed_groups(points: _Array, k: int, count: int, starts: str = "many") -> list[NDArray[np.intp]]:

@@ -46,8 +46,8 @@ class FAS(Solver):
     selection : "auto", "spa", "smoothed", "pseudo-points", "lifted" or "whitened"
         ``"spa"`` is plain SPA on the rows as they are. The others work on the rows divided by their sums, in their
         leading directions (:mod:`fastanchors.greedy.coordinates`). ``"auto"`` uses pseudo-points and refines them. It
-        uses plain SPA instead if there is no noise, if the noise cannot be estimated (k > columns − 3), or if
-        ``budget``, ``precondition``, ``robust``, ``tol`` or ``allow_fewer`` is given.
+        uses plain SPA instead if there is no noise, if the noise cannot be estimated (k > columns − 3), if k > 256, or
+        if ``budget``, ``precondition``, ``robust``, ``tol`` or ``allow_fewer`` is given.
     budget : int or None
         The largest number of rows to read. The certificate then says what could not be proved.
     precondition, robust, tol, allow_fewer
