@@ -30,7 +30,7 @@ from fastanchors.dask.remote_store import RemoteStore
 from fastanchors.dask.tasks import Pool, on_blocks
 from fastanchors.greedy.summary import summarise
 
-LONG = {"control: making the blocks": 2, "build": 2} | {
+LONG = {"control: making the blocks": 2, "build": 3} | {
     f"{step}, four times the rows": 2 for step in ("seek without an index", "noise-aware coordinates", "encode")
 }  # steps that are repeated less often
 
