@@ -148,7 +148,7 @@ def test_sorted_rows_and_a_first_shard_unlike_the_rest(tmp_path):
 def test_an_index_is_read_as_it_was_written(tmp_path):
     S = fa.build(matrix(sparse=True), tmp_path / "s")
     index = fas_store.recall(S).index
-    again = fas_store._decode(fas_store._encode(index), S.shape)
+    again = fas_store.decode_index(fas_store.encode_index(index), S.shape)
     for name in ("proved", "norm", "rows", "stuck", "complete"):
         assert getattr(again, name) == getattr(index, name)
     np.testing.assert_array_equal(again.tails, index.tails)
@@ -246,7 +246,7 @@ def test_the_first_seek_of_several_threads_includes_the_journal(tmp_path, monkey
 
     monkeypatch.setattr(Store, "changed_rows", property(slow(Store.changed_rows.fget)))
     monkeypatch.setattr(Store, "changes_since", slow(Store.changes_since))
-    monkeypatch.setattr(fas_store, "_decode", slow(fas_store._decode))
+    monkeypatch.setattr(fas_store, "decode_index", slow(fas_store.decode_index))
     monkeypatch.setattr(fas_store, "absorb", slow(fas_store.absorb))
     for _ in range(3):
         with fa.open(tmp_path / "s") as S, ThreadPoolExecutor(4) as pool:

@@ -27,12 +27,12 @@ from ..matrix.norm_draws import draw_by_weight
 from ..sampling.row_block import Block
 from ..sampling.sparse_block import SparseBlock
 from ..store.sidecars import Arrays, Sidecar, SidecarHost
-from .bounds import Sketch, Thresholds, row_space
+from .bounds import Sketch, row_space
 from .changes import absorb
 from .check_index import check_index
-from .coreset import Coreset, Run, squared_norms_of
-from .hull import Hull
+from .coreset import Coreset, squared_norms_of
 from .index import NARROW, PILOT, SPARE, Index, index_of_sketch, pilot_rows
+from .index_arrays import decode_index, encode_index
 from .lazy_index import lazy_index
 from .read_once import ReadOnce
 from .sketch import Part, basis_from, compare_part, empty_part, padded, part_from, sketch_rows
@@ -84,7 +84,7 @@ class FasSidecar(Sidecar):
                     compare_part(part_from(arrays, start, stop, sidecar.V), sidecar.add_block(block, start))
         written = store.sidecar_arrays(cls.name)
         if written is not None:
-            check_index(store, _decode(written[0], store.shape))
+            check_index(store, decode_index(written[0], store.shape))
 
     def begin(self, block: Block) -> dict[str, NDArray[Any]]:
         """The sketched space, from rows of the first block; empty if :meth:`finish` needs no sketches.
@@ -153,7 +153,7 @@ class FasSidecar(Sidecar):
             index = index if renewed is None else renewed
         if index is None or index.proved == 0:
             return None
-        arrays = _encode(index)
+        arrays = encode_index(index)
         return arrays if sum(array.nbytes for array in arrays.values()) <= allowed else None
 
     def keep_shards(self, store: Any) -> bool:
@@ -332,36 +332,9 @@ def _pilot(parts: Sequence[Part], size: int, rng: np.random.Generator) -> NDArra
     return draw_by_weight((norms / norms.max()) ** 2, size, rng)
 
 
-def _encode(index: Index) -> dict[str, NDArray[Any]]:
-    run, coreset = index.run, index.coreset
-    flags = [index.proved, index.rows, index.stuck, index.complete, run.exhausted]
-    arrays: dict[str, NDArray[Any]] = {
-        "numbers": np.array(flags, dtype=np.int64),
-        "norm": np.array([index.norm]),
-        "tails": index.tails,
-        "indices": run.indices,
-        "residuals": run.residuals,
-        "basis": run.thresholds.basis,
-        "low": run.thresholds.low,
-        "high": run.thresholds.high,
-        "norm_limit": run.thresholds.norm,
-        "tied": np.concatenate([np.zeros(0, np.int64), *run.tied]),
-        "tied_ends": np.cumsum([len(tied) for tied in run.tied], dtype=np.int64),
-        "core.indices": coreset.indices,
-        "core.squares": coreset.squared_norms,
-    }
-    if index.hull is not None:
-        hull = index.hull
-        arrays |= {"hull.points": hull.points, "hull.shares": hull.shares, "hull.gap": np.array([hull.gap])}
-    if sp.issparse(coreset.rows):
-        names = ("data", "indices", "indptr")
-        return arrays | {f"core.csr.{name}": getattr(coreset.rows, name) for name in names}
-    return arrays | {"core.rows": coreset.rows}
-
-
 def _read(arrays: Arrays, source: SidecarHost) -> Index:
     """The index of a store; a clear error if its arrays are invalid although their checksums are right."""
-    return _sound(source, _decode, arrays, source.shape)
+    return _sound(source, decode_index, arrays, source.shape)
 
 
 def _sound(source: SidecarHost, read: Callable[..., _Read], *arguments: Any) -> _Read:
@@ -372,70 +345,3 @@ def _sound(source: SidecarHost, read: Callable[..., _Read], *arguments: Any) -> 
         raise CorruptStoreError(
             f"the index of {source} is wrong: {error}; run fa.verify, and rebuild the store"
         ) from None
-
-
-def _check(index: Index, shape: tuple[int, int]) -> None:
-    """Raise ``ValueError`` if row indices or array lengths are inconsistent with each other or the store."""
-    run, core, (m, n) = index.run, index.coreset, shape
-    T, lengths = len(run.indices), run.thresholds
-    if not 0 <= index.proved <= T or not 0 <= index.rows <= m or len(run.tied) != T:
-        raise ValueError(f"it proves {index.proved} of {T} steps for {index.rows} rows, the store has {m}")
-    vectors = (run.residuals, lengths.low, lengths.high, lengths.norm, index.tails)
-    if any(x.shape != (T,) for x in vectors) or lengths.basis.shape[1:] != (n,) or len(lengths.basis) < T:
-        raise ValueError("its arrays have other lengths than its sequence")
-    if index.hull is not None and index.hull.points.shape != (*index.hull.shares.shape, n):
-        raise ValueError("its hull has other points than shares")
-    if not all(x.dtype == np.float64 for x in (*vectors, lengths.basis)):
-        raise ValueError("its numbers are not in double precision")
-    for rows in (run.indices, core.indices, *run.tied):
-        if rows.ndim != 1 or rows.dtype.kind != "i" or (rows.size and not 0 <= rows.min() <= rows.max() < index.rows):
-            raise ValueError(f"it names rows beyond the {index.rows} of the store")
-    if len(np.unique(run.indices)) < T or (np.diff(core.indices) <= 0).any():
-        raise ValueError("it names a row twice")
-    if core.rows.shape != (len(core.indices), n) or core.squared_norms.shape != core.indices.shape:
-        raise ValueError("its coreset has other rows than it names")
-    if not np.isin(run.indices[: index.proved], core.indices).all():
-        raise ValueError("its anchors are not in its coreset")
-
-
-def _checked_csr(parts: tuple[NDArray[Any], ...], shape: tuple[int, int]) -> Any:
-    data, indices, indptr = parts
-    whole = indptr.size == shape[0] + 1 and indptr[0] == 0 and indptr[-1] == indices.size == data.size
-    if (
-        not whole
-        or (np.diff(indptr) < 0).any()
-        or (indices.size and not 0 <= indices.min() <= indices.max() < shape[1])
-    ):
-        raise ValueError("the rows of its coreset are not those of a sparse matrix")
-    return sp.csr_array((data, indices, indptr), shape=shape)
-
-
-def _decode(stored: Arrays, shape: tuple[int, int]) -> Index:
-    # The maps outlive the file, which is never rewritten; rows of the coreset are read only if a run is repeated.
-    arrays = {name: np.asarray(array) for name, array in stored.items()}
-    proved, rows, stuck, complete, exhausted = (int(x) for x in arrays["numbers"])
-    indices = arrays["indices"]
-    thresholds = Thresholds(arrays["basis"], arrays["low"], arrays["high"], arrays["norm_limit"], indices)
-    tied = tuple(np.split(arrays["tied"], arrays["tied_ends"][:-1])) if len(indices) else ()
-    hull = None
-    if "hull.gap" in arrays:
-        hull = Hull(arrays["hull.points"], arrays["hull.shares"], float(arrays["hull.gap"][0]))
-    core = arrays["core.indices"]
-    if "core.rows" in arrays:
-        matrix: Any = arrays["core.rows"]
-    else:
-        parts = tuple(arrays[f"core.csr.{name}"] for name in ("data", "indices", "indptr"))
-        matrix = _checked_csr(parts, (len(core), shape[1]))
-    index = Index(
-        Run(indices, arrays["residuals"], thresholds, tied, bool(exhausted)),
-        proved,
-        Coreset(core, matrix, arrays["core.squares"]),
-        arrays["tails"],
-        float(arrays["norm"][0]),
-        rows,
-        bool(stuck),
-        bool(complete),
-        hull,
-    )
-    _check(index, shape)
-    return index
