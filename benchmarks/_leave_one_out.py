@@ -20,7 +20,6 @@ GRID: dict[str, tuple[str, tuple[float, ...]]] = {
     "rare material beyond": ("_groups._MISSED", (0.5, 1.0, 2.0)),
     "rare material gains": ("_groups._GAIN", (0.02, 0.05, 0.1)),
     "group of another set gains": ("_groups._SWAPPED", (0.05, 0.1, 0.2)),
-    "dark material scaled from": ("_groups._DIM", (0.25, 0.5, 1.0)),
     "noisy bands beyond": ("_spikes._NOISY", (3.0, 5.0, 10.0)),
     "white within": ("_materials._WHITE", (1.5, 2.0, 3.0)),
     "part unexplained": ("_materials._UNEXPLAINED", (0.01, 0.02, 0.05)),

@@ -25,7 +25,6 @@ from ._smoothed import cores
 __all__ = ["DARK", "Judge", "Pixels", "best_groups", "refined_spectra"]
 
 DARK = 0.1  # pixels below this fraction of the median brightness are not fully scaled up
-_DIM = 0.5  # ... in refinement, pixels below this fraction of the darkest group, if that is less
 _LARGEST = 2  # the largest groups tried, as a multiple of the requested number of pixels
 _FINER = 4  # groups for rare materials are smaller by this factor
 _GAIN = 0.05  # ... must reduce the residual of all pixels by this fraction...
@@ -233,18 +232,18 @@ def refined_spectra(pixels: ScaledPixels, spectra: _Array, groups: list[NDArray[
     """One round of least squares from the spectra of groups: shares of all pixels, then the spectra that fit them best.
 
     All pixels carry more information than those of the groups, above all if none is pure. Brightness is divided out as
-    for the groups, and entirely for pixels of the darkest group. Pixels darker than their material have less weight; if
-    a dark material were compared with the median brightness instead, its brightest pixels, which are mixtures, would
-    determine its spectrum. Weights are balanced so that every material counts equally, however rare. Pixels of a group
-    are added once more, as pure. A second round would drift if spectra of a material vary. Returns the spectra, with
-    their brightness unchanged, and the shares of all pixels.
+    for the groups, or down to the brightness of the darkest group if that is less. Pixels darker than their material
+    have less weight; if a dark material were compared with the median brightness instead, its brightest pixels, which
+    are mixtures, would determine its spectrum. Weights are balanced so that every material counts equally, however
+    rare. Pixels of a group are added once more, as pure. A second round would drift if spectra of a material vary.
+    Returns the spectra, with their brightness unchanged, and the shares of all pixels.
     """
     k, bands = spectra.shape
     sums = spectra.sum(axis=1, keepdims=True)
     start = spectra / np.where(sums > 0, sums, 1.0)
     brightness, middle = pixels.brightness, float(np.median(pixels.brightness))
     usual = np.minimum([np.median(brightness[group]) for group in groups], middle)
-    floor = min(DARK, _DIM * float(usual.min()) / max(middle, np.finfo(np.float64).tiny))
+    floor = min(DARK, float(usual.min()) / max(middle, np.finfo(np.float64).tiny))
     shares = np.empty((len(brightness), k))
     for rows, block in pixels.blocks(floor):
         shares[rows] = encode(block, start, sum_to_one=True)
