@@ -10,10 +10,12 @@ from __future__ import annotations
 import difflib
 import importlib
 import json
+import os
 import signal
 import sys
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import click
@@ -123,15 +125,39 @@ def emit(result: Mapping[str, Any]) -> None:
 def run() -> None:
     """Run the command line and turn every expected failure into one line and an exit code.
 
-    SIGTERM, as sent by batch systems and ``timeout``, is handled like Ctrl-C: temporary files are removed.
+    SIGTERM, as sent by batch systems and ``timeout``, and SIGHUP, of a terminal that is closed, are handled like
+    Ctrl-C: temporary files are removed.
     """
-    before = signal.signal(signal.SIGTERM, _end)
+    _open_streams()
+    signals = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    # A signal that is ignored stays so: ``nohup``.
+    before = {number: signal.signal(number, _end) for number in signals if signal.getsignal(number) != signal.SIG_IGN}
     sys.stdout = Printable(sys.stdout)
     try:
         _run()
     finally:
         sys.stdout = sys.stdout._stream
-        signal.signal(signal.SIGTERM, before)
+        _drop_output()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _open_streams() -> None:
+    """Open standard streams that the caller has closed on the null device, so that no file gets their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open until the end
+
+
+def _drop_output() -> None:
+    """Discard output that cannot be written (a full disk): Python would try again at its end, with a traceback."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, sys.stdout.fileno())
+            os.close(null)
 
 
 def _end(number: int, _: Any) -> None:
@@ -141,6 +167,7 @@ def _end(number: int, _: Any) -> None:
 def _run() -> None:
     try:
         code = app(prog_name="fastanchors", standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         error.show(file=Printable(sys.stderr))  # type: ignore[arg-type]
         _fail(error.format_message(), error.exit_code)
@@ -163,5 +190,6 @@ def _run() -> None:
 def _fail(message: str, code: int) -> NoReturn:
     """Exit with ``code``; with ``--json`` also print the message as an object."""
     if "--json" in sys.argv[1:]:
-        emit({"error": message, "exit_code": code})
+        with suppress(OSError):  # standard output may be what failed
+            emit({"error": message, "exit_code": code})
     raise SystemExit(code) from None

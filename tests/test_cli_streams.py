@@ -1,0 +1,81 @@
+"""Standard streams that are closed or cannot be written to, and signals that end a command."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("click", reason="extra cli")
+pytest.importorskip("rich", reason="extra cli")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="streams and signals of POSIX")
+
+COMMAND = [sys.executable, "-m", "fastanchors"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    np.savetxt(tmp_path / "a.csv", np.random.default_rng(0).integers(0, 9, (30, 4)), delimiter=",", fmt="%d")
+    (tmp_path / "tmp").mkdir()
+    return tmp_path
+
+
+def in_shell(folder, arguments, streams):
+    line = f"{shlex.join(COMMAND)} {arguments} {streams}"
+    environment = os.environ | {"TMPDIR": str(folder / "tmp")}
+    return subprocess.run(["sh", "-c", line], cwd=folder, capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.mark.parametrize("options", ["", "--json"])
+def test_standard_output_may_be_closed(folder, options):
+    done = in_shell(folder, f"seek a.csv -k 2 {options}", ">&-")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "Traceback" not in done.stderr
+
+
+def test_standard_input_may_be_closed(folder):
+    done = in_shell(folder, "seek - -k 2", "<&-")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("fastanchors: ")
+
+
+def test_messages_do_not_go_to_standard_output(folder):
+    done = in_shell(folder, "seek missing.csv -k 2", "2>&-")
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is full")
+@pytest.mark.parametrize("options", ["", "--json"])
+def test_a_full_disk_behind_standard_output_is_one_line(folder, options):
+    done = in_shell(folder, f"seek a.csv -k 2 {options}", ">/dev/full")
+    assert done.returncode == 1
+    assert [line for line in done.stderr.splitlines() if not line.startswith("note")] == [
+        "fastanchors: [Errno 28] No space left on device"
+    ]
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_command_that_is_ended_while_it_reads_leaves_no_file(folder, name, code):
+    environment = os.environ | {"TMPDIR": str(folder / "tmp")}
+    with subprocess.Popen(
+        [*COMMAND, "seek", "-", "-k", "2"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        process.stdin.write(b"1,2\n3,4\n" * 50_000)
+        process.stdin.flush()
+        for _ in range(600):
+            if list((folder / "tmp").glob("fastanchors-standard-input-*/standard-input")):
+                break
+            time.sleep(0.05)
+        else:
+            raise AssertionError("it does not read")
+        process.send_signal(getattr(signal, name))
+        assert process.wait(60) == code
+        assert b"Traceback" not in process.stderr.read()
+    assert list((folder / "tmp").iterdir()) == []
