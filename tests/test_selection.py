@@ -108,3 +108,41 @@ def test_the_certificate_says_that_rows_have_changed():
     assert after.cost.rows_read == 1
     assert after.certificate.kind == "sampled"
     assert "before 1 rows changed" in after.certificate.statement
+
+
+def test_weights_of_rows(tmp_path):
+    X, truth = counts(3)
+    sums = X.sum(axis=1)
+    with fa.build(X, tmp_path / "s") as S:
+        for weights in ("none", sums):
+            found = fa.FAS(weights=weights).seek(X, 4)
+            assert found != fa.FAS().seek(X, 4)
+            np.testing.assert_allclose(
+                found.points / found.points.sum(axis=1)[:, None], truth[found.indices], atol=0.05
+            )
+            np.testing.assert_array_equal(fa.FAS(weights=weights).seek(S, 4).indices, found.indices)
+        with pytest.raises(InvalidInputError, match="divided by their sums"):
+            fa.FAS(weights="poisson").seek(S, 4)
+    assert fa.FAS(weights="poisson").seek(X, 4) == fa.FAS(weights=sums).seek(X, 4)
+    light = np.where(np.arange(len(X)) < 450, 1.0, 1e-9)  # only the first half counts for the directions
+    assert fa.FAS(weights=light).seek(X, 4) != fa.FAS(weights="none").seek(X, 4)
+    assert len(fa.SeparableNMF(4, solver=fa.FAS(weights=sums)).fit(X).anchors_) == 4
+
+
+@pytest.mark.parametrize("weights", [np.ones(3), np.zeros(900), np.full(900, np.nan), -np.ones(900), np.ones((900, 1))])
+def test_bad_weights(weights):
+    with pytest.raises(InvalidInputError, match="weights must be 900 positive numbers"):
+        fa.FAS(weights=weights).seek(counts()[0], 4)
+
+
+def test_weights_that_are_no_option():
+    with pytest.raises(InvalidInputError, match="weights must be"):
+        fa.FAS(weights="rows")
+    with pytest.raises(InvalidTypeError, match="noise-aware rules"):
+        fa.FAS(selection="spa", weights="poisson")
+    with pytest.raises(InvalidTypeError, match="noise-aware rules"):
+        fa.FAS(budget=100, weights="poisson")
+    with pytest.raises(InvalidTypeError, match="not an option"):
+        fa.FAS("paper", weights="poisson")
+    with pytest.raises(InvalidTypeError, match="or numbers"):
+        fa.FAS(weights=object()).seek(counts()[0], 4)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._parallel import SharedLock, one_blas_thread
 from ..anchors import Certificate, Selection
 from ..errors import CorruptStoreError, InvalidInputError, RankError
-from ..greedy.coordinates import DIRECTIONS, block_coordinates
+from ..greedy.coordinates import DIRECTIONS, Weights, block_coordinates
 from ..greedy.summary import Evidence, Summary, summarise
 from ..matrix import MeteredMatrix, Mutable, RowMatrix
 from ..sampling.row_block import Block
@@ -117,12 +117,13 @@ def explain_no_noise(summary: Summary, selection: Selection) -> Selection:
 
 
 @one_blas_thread()
-def summary_of(matrix: RowMatrix, k: int) -> Summary:
-    """The summary kept of the matrix, brought up to date, or made now in one pass."""
+def summary_of(matrix: RowMatrix, k: int, weights: Weights = "auto") -> Summary:
+    """The summary kept of the matrix, brought up to date, or made now in one pass; with weights other than "auto"
+    always made now."""
     source = matrix.matrix if isinstance(matrix, MeteredMatrix) else matrix
     directions = max(DIRECTIONS, k + _SPARE)
-    if not isinstance(source, Mutable):
-        return summarise(matrix, directions)
+    if not isinstance(source, Mutable) or not isinstance(weights, str) or weights != "auto":
+        return summarise(matrix, directions, weights=weights)
     with _KEEPING:
         cursor = source.cursor
         kept = _recalled(source)

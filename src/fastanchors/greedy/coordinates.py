@@ -35,6 +35,7 @@ __all__ = [
     "PILOT_ENTRIES",
     "Coordinates",
     "Frame",
+    "Weights",
     "block_coordinates",
     "coordinates",
     "coordinates_of",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .._parallel import one_blas_thread
 from ..matrix import RowMatrix
 from .anchoring import ALL, Found, WorkingRows, copies, find_anchors
-from .coordinates import DIRECTIONS, PILOT_ENTRIES, Coordinates, Frame, block_coordinates, pilot_frame
+from .coordinates import DIRECTIONS, PILOT_ENTRIES, Coordinates, Frame, Weights, block_coordinates, pilot_frame
 from .noise import Noise, estimate_noise
 from .notable import filled_rows, notable_rows
 from .stability import Stability, no_noise, stability
@@ -246,12 +246,18 @@ class Evidence:
         return self._known
 
 
-def summarise(matrix: RowMatrix, directions: int = DIRECTIONS, *, pilot_entries: int = PILOT_ENTRIES) -> Summary:
+def summarise(
+    matrix: RowMatrix,
+    directions: int = DIRECTIONS,
+    *,
+    weights: Weights = "auto",
+    pilot_entries: int = PILOT_ENTRIES,
+) -> Summary:
     """Summarise the coordinates of all rows: a pilot, then one pass, run where the rows are stored.
 
     Each part of a large matrix returns only its extreme rows and its sampled rows, whatever its height.
     """
-    frame, pilot = pilot_frame(matrix, directions, pilot_entries=pilot_entries)
+    frame, pilot = pilot_frame(matrix, directions, weights=weights, pilot_entries=pilot_entries)
     m = matrix.shape[0]
     if m > ALL:
         notable = notable_rows(matrix, frame, pilot)

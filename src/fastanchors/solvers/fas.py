@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._rng import RngLike, as_generator
 from .._validate import check_choice, check_finite, check_rank
@@ -24,7 +25,16 @@ __all__ = ["FAS", "SelectionRule"]
 SelectionRule: TypeAlias = Literal["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]
 
 _VARIANTS = ("indexed", "paper")
-_INDEXED = ("selection", "budget", "precondition", "robust", "tol", "allow_fewer")  # options of one variant only
+_WEIGHTS = ("auto", "poisson", "none")
+_INDEXED = (
+    "selection",
+    "weights",
+    "budget",
+    "precondition",
+    "robust",
+    "tol",
+    "allow_fewer",
+)  # options of one variant only
 _PAPER = (
     "kappa", "alpha", "sizes", "rows", "columns", "eps", "eps_V", "eps_U", "zeta", "eta", "gamma", "directions",
     "draws", "orthonormalize", "rule", "layers", "max_draws",
@@ -48,6 +58,10 @@ class FAS(Solver):
         leading directions (:mod:`fastanchors.greedy.coordinates`). ``"auto"`` uses pseudo-points and refines them. It
         uses plain SPA instead if there is no noise, if the noise cannot be estimated (k > columns − 3), if k > 256, or
         if ``budget``, ``precondition``, ``robust``, ``tol`` or ``allow_fewer`` is given.
+    weights : "auto", "poisson", "none" or array of m positive numbers
+        How much each row counts for the leading directions: by its estimated noise, by its sum (counts as they
+        are, not normalised), equally, or as given. A store keeps directions for ``"auto"`` only; the others take a pass
+        over its rows.
     budget : int or None
         The largest number of rows to read. The certificate then says what could not be proved.
     precondition, robust, tol, allow_fewer
@@ -81,6 +95,7 @@ class FAS(Solver):
         variant: Literal["indexed", "paper"] = "indexed",
         *,
         selection: SelectionRule = "auto",
+        weights: Literal["auto", "poisson", "none"] | ArrayLike = "auto",
         budget: int | None = None,
         precondition: Literal["spa", "svd", "mve"] | None = None,
         robust: str | Robust | None = None,
@@ -109,12 +124,14 @@ class FAS(Solver):
         # get_params and GridSearchCV see them.
         check_choice(variant, _VARIANTS, name="variant")
         options = {name: value for name, value in locals().items() if name not in ("self", "variant")}
-        self.variant, self.precondition, self.robust = variant, precondition, robust
+        self.variant, self.precondition, self.robust, self._weights = variant, precondition, robust, weights
         vars(self).update(options)
         given = {name: value for name, value in options.items() if value is not None and value is not False}
         rule = given.pop("selection", "auto")
         if variant == "paper" and rule != "auto":
             raise InvalidTypeError("selection is not an option of FAS(variant='paper'); use rule= instead")
+        if isinstance(weights, str) and weights == "auto":
+            given.pop("weights")
         self._rule = "spa" if variant == "paper" else _rule(rule, given)
         if orthonormalize is False:
             given["orthonormalize"] = False
@@ -125,7 +142,7 @@ class FAS(Solver):
         self._spa = None if precondition is None and robust is None else spa
         if self._spa is not None and budget is not None:
             raise InvalidInputError("budget cannot be combined with precondition or robust, which read all rows")
-        given = {name: value for name, value in given.items() if name not in ("precondition", "robust")}
+        given = {name: value for name, value in given.items() if name not in ("weights", "precondition", "robust")}
         self._engine = _engine(variant, given)
 
     @overload
@@ -190,7 +207,8 @@ class FAS(Solver):
             check_finite(data.matrix.data)
         # A single anchor is the farthest row, by every rule.
         visible = [size for size in sizes if size > 1 and (self._rule != "auto" or can_see_noise(data.shape, size))]
-        summary = summary_of(data, max(visible)) if visible else None
+        weights = _row_weights(self._weights, data)
+        summary = summary_of(data, max(visible), weights) if visible else None
         results = []
         for size in sizes:
             found = None if summary is None or size not in visible else noise_aware(data, size, self._rule, summary)
@@ -228,7 +246,33 @@ def _rule(rule: str, given: dict[str, Any]) -> str:
     plain = [name for name in ("budget", "precondition", "robust", "tol", "allow_fewer") if name in given]
     if plain and rule not in ("auto", "spa"):
         raise InvalidTypeError(f"{plain[0]} is an option of plain SPA and does not go with selection={rule!r}")
+    if "weights" in given and (plain or rule == "spa"):
+        raise InvalidTypeError("weights is an option of the noise-aware rules and does not go with plain SPA")
+    if isinstance(given.get("weights"), str):
+        check_choice(given["weights"], _WEIGHTS, name="weights")
     return "spa" if plain else rule
+
+
+def _row_weights(weights: Any, data: RowMatrix) -> Any:
+    """The weights of the rows as the name of a rule or as checked numbers."""
+    rows = data.shape[0]
+    if isinstance(weights, str):
+        if weights == "poisson" and data.normalize == "l1":
+            raise InvalidInputError(
+                "weights='poisson' weights rows by their sums, but these rows are divided by their sums; pass the sums "
+                "as weights=, or rows that are not normalised"
+            )
+        return weights
+    try:
+        numbers = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"weights must be one of {_WEIGHTS} or numbers, got {type(weights).__name__}") from None
+    if numbers.shape != (rows,) or not (np.isfinite(numbers) & (numbers > 0)).all():
+        raise InvalidInputError(
+            f"weights must be {rows} positive numbers, one per row, got an array of shape {numbers.shape}"
+            + (" with other numbers" if numbers.shape == (rows,) else "")
+        )
+    return numbers
 
 
 def _engine(variant: str, options: dict[str, Any]) -> Any:
