@@ -456,11 +456,12 @@ def test_a_basis_that_is_not_orthonormal_is_refused(tmp_path, value):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_entries_that_are_not_finite_raise_our_error(tmp_path):
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_entries_that_are_not_finite_raise_our_error(tmp_path, value):
     A = np.random.default_rng(0).random((300, 30))
     fa.build(A, tmp_path / "s", sidecars=()).close()
     manifest = read_manifest(tmp_path / "s")
-    rewrite_array(tmp_path / "s", manifest["shards"][0]["data"], "data", np.array([np.inf]))
+    rewrite_array(tmp_path / "s", manifest["shards"][0]["data"], "data", np.array([value]))
     write_manifest(tmp_path / "s", manifest)
     with fa.open(tmp_path / "s") as S, pytest.raises(FastAnchorsError, match="not finite"):
         fa.FAS().seek(S, 3)

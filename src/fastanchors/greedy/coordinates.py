@@ -58,6 +58,7 @@ _ITERATIONS = (8, 3)  # of subspace iteration: in the first round, and in later 
 _TOGETHER = 128  # rows multiplied together
 _PIECE = 1 << 17  # entries of a piece that stays in the cache
 _FLAT = 0.2  # noise exponents below this are set to zero
+_NOT_FINITE = "A has entries that are not finite or whose sums overflow; divide A by its largest entry"
 _SMALL = 1e-2  # of the mean column: added to each mean before scaling; smaller columns do not enter the regression
 
 _Array = NDArray[np.float64]
@@ -284,6 +285,8 @@ def _has_neighbours(points: _Array, variance: float) -> NDArray[np.bool_]:
 def _profiles(rows: Rows) -> tuple[Any, _Array]:
     """Rows divided by their sums (zero rows stay zero), dense or CSR, in double precision."""
     sums = np.asarray(rows.sum(axis=1, dtype=np.float64)).reshape(-1)
+    if not np.isfinite(sums).all():
+        raise InvalidInputError(_NOT_FINITE)
     inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
     if sp.issparse(rows):
         return sp.csr_array(sp.diags_array(inverse) @ rows.astype(np.float64)), sums
@@ -344,9 +347,7 @@ def _principal(
             second += part.T @ part
         gram = scale[:, None] * (second / total - np.outer(centre, centre)) * scale
         if not np.isfinite(gram).all():
-            raise InvalidInputError(
-                "A has entries that are not finite or whose sums overflow; divide A by its largest entry"
-            )
+            raise InvalidInputError(_NOT_FINITE)
         values, V = scipy.linalg.eigh(gram, subset_by_index=[n - d, n - 1])
         return values[::-1], V[:, ::-1], np.diag(gram).copy()
     squared = profiles.multiply(profiles) if sp.issparse(profiles) else profiles * profiles
