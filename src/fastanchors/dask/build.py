@@ -68,7 +68,7 @@ class DaskSource(Source):
         known = self.collection.layout
         name, frame = known.name, is_frame(lazy)
         self.starts = self.collection.starts
-        self.names_inside = frame and row_names is None and lazy._meta.index.dtype.kind not in "iu"
+        self.names_inside = frame and row_names is None and lazy.index.dtype.kind not in "iu"
         if frame and column_names is None:
             column_names = [str(column) for column in lazy.columns]
         names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}

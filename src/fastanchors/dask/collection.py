@@ -35,7 +35,7 @@ class Layout(NamedTuple):
 def layout(lazy: Any) -> Layout:
     """The layout; raises if ``lazy`` does not have rows of numbers."""
     if is_frame(lazy):
-        for column, dtype in lazy._meta.dtypes.items():
+        for column, dtype in lazy.dtypes.items():
             if not isinstance(dtype, np.dtype) or dtype.kind not in "biuf":
                 raise InvalidTypeError(
                     f"the dask data frame: column {column!r} has type {dtype}, not plain numbers; drop it, or convert "
