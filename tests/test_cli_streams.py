@@ -65,16 +65,23 @@ def test_a_full_disk_behind_standard_output_is_one_line(folder, options):
 def test_a_command_that_is_ended_while_it_reads_leaves_no_file(folder, name, code):
     environment = os.environ | {"TMPDIR": str(folder / "tmp")}
     with subprocess.Popen(
-        [*COMMAND, "seek", "-", "-k", "2"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+        [*COMMAND, "seek", "-", "-k", "2"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        # The tests may run where the signal is ignored (nohup), which a command respects.
+        preexec_fn=lambda: signal.signal(getattr(signal, name), signal.SIG_DFL),
     ) as process:
         process.stdin.write(b"1,2\n3,4\n" * 50_000)
         process.stdin.flush()
         for _ in range(600):
-            if list((folder / "tmp").glob("fastanchors-standard-input-*/standard-input")):
+            files = list((folder / "tmp").glob("fastanchors-standard-input-*/standard-input"))
+            if files and files[0].stat().st_size > 300_000:
                 break
             time.sleep(0.05)
         else:
             raise AssertionError("it does not read")
+        time.sleep(1)  # it waits for more: a signal just before that would be seen with the next bytes only
         process.send_signal(getattr(signal, name))
         assert process.wait(60) == code
         assert b"Traceback" not in process.stderr.read()
