@@ -24,6 +24,7 @@ import fastanchors.store.store as store_module
 from store_trials import COMPACT, STEPS, contents, states
 
 LIBRARY = os.path.dirname(fa.__file__)
+POOL = os.path.join(LIBRARY, "_parallel.py")  # its lock is of several threads
 
 
 class Interrupted(Exception):
@@ -40,7 +41,8 @@ class Lines:
         self.chosen, self.event, self.count, self.place = chosen, event, 0, None
 
     def __call__(self, frame: Any, event: str, argument: Any) -> Any:
-        return self._line(frame, event, argument) if frame.f_code.co_filename.startswith(LIBRARY) else None
+        name = frame.f_code.co_filename
+        return self._line(frame, event, argument) if name.startswith(LIBRARY) and name != POOL else None
 
     def _line(self, frame: Any, event: str, argument: Any) -> Any:
         if event == self.event:
@@ -101,5 +103,6 @@ def _work(path: Path) -> None:
             if S is not None:
                 S.check()
                 assert len(contents(S)) in [len(state) for state in wanted[number : number + 2]], "half of an append"
+    sys.settrace(None)  # the work is done
     assert np.array_equal(contents(S), wanted[-1]), "the store in memory is in no state"
     S.close()

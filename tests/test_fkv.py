@@ -184,7 +184,7 @@ def test_all_zero_matrix_is_refused():
 
 
 def test_unknown_theorem_is_refused():
-    with pytest.raises(InvalidInputError, match='"span" or "fkv"'):
+    with pytest.raises(InvalidInputError, match="'span' or 'fkv'"):
         fa.fkv_sample_size(3, 0.1, theorem="mine")
 
 
