@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -86,3 +87,19 @@ def test_a_command_that_is_ended_while_it_reads_leaves_no_file(folder, name, cod
         assert process.wait(60) == code
         assert b"Traceback" not in process.stderr.read()
     assert list((folder / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1251", "utf-8"])
+def test_characters_that_the_terminal_lacks_are_escaped(folder, encoding):
+    names = ["é", "日本", "\N{GRINNING FACE}", "я"]
+    lines = ["名,b,c", *(f"{name},{k + 1},{k * k}" for k, name in enumerate(names))]
+    (folder / "names.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    environment = os.environ | {"PYTHONIOENCODING": encoding}
+    for options in (["seek", "names.csv", "-k", "2"], ["seek", "--help"], ["seek", "names.csv", "-k", "2", "--json"]):
+        command = [*COMMAND, *options]
+        done = subprocess.run(command, cwd=folder, capture_output=True, env=environment, check=False)
+        assert done.returncode == 0, done.stderr
+        assert b"Traceback" not in done.stderr
+        text = done.stdout.decode("utf-8" if encoding == "ascii" else encoding)  # click uses UTF-8 in place of ASCII
+        if "--json" in options:
+            assert set(json.loads(text)["anchor_names"]) <= set(names)

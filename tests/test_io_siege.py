@@ -456,6 +456,32 @@ def test_a_path_that_is_too_long_is_one_short_error(use, name):
     assert len(str(caught.value)) < 200
 
 
+@pytest.mark.parametrize("change", ["update", "add"])
+def test_masked_and_ragged_changes_are_refused(change):
+    S = fa.SampleMatrix(np.eye(3), normalize=None)
+    masked = np.ma.array([1, 2], mask=[False, True])
+    for entries in ((masked, [0, 1], [5.0, 6.0]), ([0, 1], masked, [5.0, 6.0]), ([0, 1], [0, 1], masked * 1.5)):
+        with pytest.raises(InvalidInputError, match=r"1 entries of .* are masked"):
+            getattr(S, change)(*entries)
+    with pytest.raises(InvalidInputError, match="values cannot be converted to an array"):
+        getattr(S, change)([0, 1], [0, 1], [[1.0], [2.0, 3.0]])
+    np.testing.assert_array_equal(S.rows([0, 1, 2]), np.eye(3))
+
+
+def test_columns_of_lists_are_refused():
+    pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    lists = pd.array([[1.0], [2.0]], dtype=pd.ArrowDtype(pa.list_(pa.float64())))
+    for read in (fa.io.open_source, lambda frame: fa.SPA().seek(frame, 1)):
+        with pytest.raises(InvalidTypeError, match="must hold real numbers"):
+            read(pd.DataFrame({"a": lists, "b": [1.0, 2.0]}))
+
+
+def test_a_memoryview_is_an_array(tmp_path):
+    A = np.arange(6.0).reshape(3, 2)
+    with fa.build(memoryview(A), tmp_path / "s", normalize=None) as S:
+        np.testing.assert_array_equal(S.rows([0, 1, 2]), A)
+
+
 def test_a_build_refuses_masked_entries(tmp_path):
     A = np.random.default_rng(0).random((20, 5))
     with pytest.raises(FastAnchorsError, match="masked"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 
 import fastanchors as fa
-from fastanchors.errors import StoreError
+from fastanchors.errors import ConcurrentAccessError, StoreError
 from fastanchors.store import arrays_file
+from fastanchors.store.manifest import Manifest
 from store_trials import STEPS, check, contents, make, states, work
 
 CALLS = [
@@ -141,3 +143,44 @@ def test_appending_is_all_or_nothing_where_a_new_shard_cannot_be_mapped(made, tm
     with fa.open(path) as S:
         assert contents(S)[:40].tolist() == states()[0].tolist()
         assert S.shape == (40_040, 6)
+
+
+def test_a_write_between_the_rewriting_and_the_following_of_a_compaction_is_refused(made, tmp_path, monkeypatch):
+    """It would be in neither generation: the new shards are written, and the old journal is not read again."""
+    path, raised = tmp_path / "s", []
+    shutil.copytree(made, path)
+    write = Manifest.write
+
+    def written(self, folder):
+        def change(call):
+            with pytest.raises(ConcurrentAccessError, match="nothing was changed"):
+                call()
+            raised.append(call)
+
+        calls = [
+            lambda: S.update([3], [3], [9.0]),
+            lambda: S.__setitem__((3, 3), 9.0),
+            lambda: S.append(states()[0][:1]),
+            S._commit,
+        ]
+        for call in calls:
+            thread = threading.Thread(target=change, args=(call,))
+            thread.start()
+            thread.join()
+        write(self, folder)
+
+    with fa.open(path, mode="r+") as S:
+        S[1, 1] = 5
+        before = contents(S).tolist()
+        with monkeypatch.context() as patch:
+            patch.setattr(Manifest, "write", written)
+            S.compact()
+        assert len(raised) == 4
+        assert S.generation == 2
+        assert contents(S).tolist() == before
+        S[3, 3] = 9
+    with fa.open(path) as S:
+        assert S.raw(1, 1) == 5
+        assert S.raw(3, 3) == 9
+        assert S.shape == (40, 6)
+    fa.verify(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -144,3 +145,40 @@ def test_a_compaction_leaves_no_tiny_shards(tmp_path):
     assert len(sizes) <= 2 * before
     assert min(sizes) > max(sizes) / 4
     fa.verify(tmp_path / "s")
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("written", [0, 1, 2])
+def test_an_update_that_finds_the_disk_full_midway_sets_nothing(tmp_path, sparse, written, monkeypatch):
+    rng = np.random.default_rng(0)
+    A = rng.random((20_000, 40)) * (rng.random((20_000, 40)) < 0.3)
+    i, j, x = rng.integers(0, len(A), 3000), rng.integers(0, 40, 3000), rng.random(3000)
+    write, left = mapped_matrix.write_arrays, [written]
+
+    def full(path, *args, **options):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return write(path, *args, **options)
+
+    source = sp.csr_array(A) if sparse else A
+    with fa.build(source, tmp_path / "s", normalize=None, memory_limit=LIMIT, sidecars=()) as S:
+        assert len(S._blocks) > 2
+        S[0, 0] = A[0, 0] = 0.75
+        monkeypatch.setattr(mapped_matrix, "write_arrays", full)
+        with pytest.raises(StoreError, match="the disk is full"):
+            S.update(i, j, x)
+        assert left == [-1]
+        monkeypatch.undo()
+        np.testing.assert_array_equal(S.raw(*np.indices(A.shape)), A)
+        S.check()
+        S.commit()
+        with fa.open(tmp_path / "s") as R:
+            np.testing.assert_array_equal(R.raw(*np.indices(A.shape)), A)
+        S.update(i, j, x)  # again, with room
+        for row, column, value in zip(i, j, x, strict=True):
+            A[row, column] = value
+        S.check()
+    fa.verify(tmp_path / "s")
+    with fa.open(tmp_path / "s") as R:
+        np.testing.assert_array_equal(R.raw(*np.indices(A.shape)), A)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -13,11 +14,12 @@ import numpy as np
 import pytest
 
 import fastanchors as fa
-from fastanchors.errors import CorruptStoreError
+from fastanchors.errors import CorruptStoreError, StoreError
 from fastanchors.fas.noise_aware import summary_of
 from fastanchors.greedy.coordinates import block_coordinates
 from fastanchors.store import renew as renew_module
 from fastanchors.store.manifest import Manifest
+from fastanchors.store.shards import MappedShards
 from fastanchors.store.sidecars import commit_of
 
 ROWS, COLUMNS = 20_000, 40
@@ -237,6 +239,31 @@ def test_a_full_disk_leaves_the_commit_and_the_coordinates_of_before(path, monke
         S.append(new_kind(3))
         S.commit()
     assert described(path) == (1, 2)
+    fa.verify(path)
+
+
+def test_a_renewal_that_fails_after_its_manifest_is_in_place_closes_the_store(path, monkeypatch):
+    """The manifest names the new files: they must stay, and further commits must not go on from the old manifest."""
+
+    def failing(self, manifest):
+        raise OSError(errno.EIO, "Input/output error")
+
+    S = fa.open(path, "r+")
+    S.append(new_kind(40))
+    with monkeypatch.context() as patch:
+        patch.setattr(MappedShards, "follow", failing)
+        with pytest.raises(StoreError, match="renew the sidecars of"):
+            S.commit()
+    with pytest.raises(StoreError, match="is closed; open it again"):
+        S.append(new_kind(3))
+    assert described(path) == (1, 1)
+    assert "whole-000001-000001.coordinates.bin" in wholes(path)
+    fa.verify(path)
+    commit(path, new_kind(3))
+    assert wholes(path) == ["whole-000001-000001.coordinates.bin"]  # the file before is removed
+    with fa.open(path) as R:
+        assert R.shape[0] == ROWS + 43
+        assert fa.FAS().seek(R, 5).points[:, 7].max() > 0.9
     fa.verify(path)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -246,6 +247,100 @@ def test_relative_paths_do_not_follow_the_working_directory(tmp_path, monkeypatc
     is_whole(tmp_path / "two" / "p", A)
     assert stored(tmp_path / "one" / "p")[0, 0] == stored(tmp_path / "one" / "q")[0, 0] == 7
     assert os.listdir(tmp_path / "two") == ["p"]
+
+
+def test_a_removed_working_directory(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for use in (fa.open, fa.verify, lambda path: fa.build(A, path)):
+        with pytest.raises(StoreError, match=r"working directory has been removed|does not exist"):
+            use("p")
+
+
+# --- other files in place of those of the store ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_nothing_is_committed_to_a_journal_that_is_no_longer_read(tmp_path, how):
+    """For example after a copy was restored over an open store: the commit would be confirmed and lost."""
+    fa.build(A, tmp_path / "p").close()
+    journal = tmp_path / "p" / "journal-000001.log"
+    before = journal.read_bytes()
+    S = fa.open(tmp_path / "p", mode="r+")
+    S[0, 0] = 7
+    journal.rename(tmp_path / "aside")
+    if how == "replaced":
+        journal.write_bytes(before)
+    for change in (S.commit, S.compact, lambda: S.append(B)):
+        with pytest.raises(StoreError, match="has been replaced or removed since it was opened"):
+            change()
+    S.close(commit=False)
+    journal.write_bytes(before)
+    is_whole(tmp_path / "p", A)
+
+
+def test_a_copy_by_hard_links_is_not_changed(tmp_path):
+    fa.build(A, tmp_path / "p").close()
+    (tmp_path / "copy").mkdir()
+    S = fa.open(tmp_path / "p", mode="r+")
+    for file in (tmp_path / "p").iterdir():
+        os.link(file, tmp_path / "copy" / file.name)
+    S[0, 0] = 7
+    for change in (S.commit, S.compact):
+        with pytest.raises(StoreError, match="has hard links, whose content a commit would change too"):
+            change()
+    is_whole(tmp_path / "copy", A)
+    (tmp_path / "copy" / "journal-000001.log").unlink()
+    S.close()
+    assert stored(tmp_path / "p")[0, 0] == 7
+
+
+@pytest.mark.parametrize("name", ["scratch-x", "journal-000002.log", "shard-000001.bin", "manifest.json.tmp"])
+def test_a_pipe_in_place_of_a_leftover_does_not_stop_a_writer(tmp_path, name):
+    fa.build(A, tmp_path / "p").close()
+    os.mkfifo(tmp_path / "p" / name)
+    change = "import sys, fastanchors as fa; S = fa.open(sys.argv[1], 'r+'); S[0, 0] = 7; S.compact(); S.close()"
+    subprocess.run([sys.executable, "-c", change, str(tmp_path / "p")], timeout=60, check=True)
+    fa.verify(tmp_path / "p")
+    assert stored(tmp_path / "p")[0, 0] == 7
+
+
+def test_verify_of_a_journal_that_cannot_be_opened(tmp_path, monkeypatch):
+    fa.build(A, tmp_path / "p").close()
+    (tmp_path / "p" / "journal-000001.log").unlink()
+    monkeypatch.chdir(tmp_path / "p")  # paths of sockets must be short
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind("journal-000001.log")
+        with pytest.raises(StoreError, match=r"journal-000001\.log"):
+            fa.verify(tmp_path / "p")
+
+
+def test_verify_of_files_that_are_removed_meanwhile(tmp_path):
+    fa.build(A, tmp_path / "p").close()
+    shard = tmp_path / "p" / "shard-000000.bin"
+    with pytest.raises(StoreError, match=r"shard-000000\.bin was removed meanwhile, .*; verify it again"):
+        fa.verify(tmp_path / "p", progress=lambda done, total: shard.unlink())
+
+
+# --- appended rows ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_buffer_may_be_used_again_after_append(tmp_path, sparse):
+    fa.build(sp.csr_array(A) if sparse else A, tmp_path / "p").close()
+    rows = sp.csr_array(B) if sparse else B.copy()
+    with fa.open(tmp_path / "p", mode="r+") as S:
+        for _ in range(3):
+            S.append(rows)
+            if sparse:
+                rows.data += 1
+            else:
+                rows += 1
+        if sparse:
+            rows.indices[:] = 0  # the journal would be refused
+    is_whole(tmp_path / "p", np.vstack([A, B, B + 1, B + 2]))
 
 
 # --- forks -----------------------------------------------------------------------------------------------------------

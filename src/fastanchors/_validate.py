@@ -44,6 +44,15 @@ def check_unmasked(A: Any, name: str) -> None:
         )
 
 
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """``values`` as a plain array; raises if entries are masked, or if rows have different lengths."""
+    check_unmasked(values, name)
+    try:
+        return np.asarray(values)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(f"{name} cannot be converted to an array: {one_line(str(error))}") from None
+
+
 def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = "A") -> Rows:
     """``A`` as a C-ordered numeric 2-D array or as canonical CSR (sorted, no duplicates), checked.
 
@@ -61,13 +70,7 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
         matrix: Rows = _canonical(A, name)
         values = matrix.data
     else:
-        if isinstance(A, np.matrix):
-            A = np.asarray(A)
-        check_unmasked(A, name)
-        try:
-            matrix = np.asarray(A)
-        except (ValueError, OverflowError) as error:
-            raise InvalidInputError(f"{name} cannot be converted to an array: {one_line(str(error))}") from None
+        matrix = as_array(A, name)
         if matrix.ndim != 2:
             hint = "; use x.reshape(1, -1) for one row" if matrix.ndim == 1 else ""
             raise InvalidInputError(f"{name} must be two-dimensional, got shape {matrix.shape}{hint}")
@@ -314,7 +317,7 @@ def check_tolerance(tol: Any) -> float | None:
 
 def check_index(index: Any, length: int, *, name: str) -> NDArray[np.intp]:
     """``index`` (an int or array of ints) as an intp array of the same shape, each in 0 … length − 1."""
-    array = np.asarray(index)
+    array = as_array(index, name)
     if array.size == 0:
         return array.astype(np.intp)
     if array.dtype.kind not in "iu":

@@ -23,13 +23,18 @@ def printable(text: str) -> str:
 
 
 class Printable:
-    """Standard output on which all text is :func:`printable`."""
+    """Standard output on which all text is :func:`printable`; characters that its encoding lacks are escaped."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        return int(self._stream.write(printable(text)))
+        text = printable(text)
+        try:
+            return int(self._stream.write(text))
+        except UnicodeEncodeError:
+            encoding = self._stream.encoding
+            return int(self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding)))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

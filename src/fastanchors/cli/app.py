@@ -115,11 +115,8 @@ def say(message: str) -> None:
 
 def emit(result: Mapping[str, Any]) -> None:
     """Print the result as one JSON object on standard output."""
-    text = as_json_text(result)
-    try:
-        print(text)
-    except UnicodeEncodeError:  # an encoding without these characters
-        print(json.dumps(result, allow_nan=False))
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    print(as_json_text(result) if encoding == "utf8" else json.dumps(result, allow_nan=False))
 
 
 def run() -> None:

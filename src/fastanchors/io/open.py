@@ -126,6 +126,8 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         return found
     if is_scene_object(source):
         return _call(scene_object, source, options)
+    if isinstance(source, memoryview):
+        source = np.asarray(source)
     if isinstance(source, np.ndarray) or sp.issparse(source):
         return _call(arrays.from_array, source, options)
     if type(source).__module__.split(".")[0] == "zarr":

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validate import is_dask
-from ..errors import InvalidInputError, InvalidTypeError
+from ..errors import InvalidInputError, InvalidTypeError, one_line
 from .contract import Rows
 
 __all__ = ["Labelled", "is_labelled", "labelled", "package", "take_labels"]
@@ -39,7 +39,7 @@ def labelled(source: Any, *, layer: str | None = None, name: str = "A") -> Label
         names = [str(x) for x in source.obs_names], [str(x) for x in source.var_names]
         return Labelled(_expression(source, layer), *names)
     frame, row_names = take_labels(source, name=name)
-    return Labelled(_frame_values(frame), row_names, [str(column) for column in frame.columns])
+    return Labelled(_frame_values(frame, name), row_names, [str(column) for column in frame.columns])
 
 
 def take_labels(frame: Any, *, name: str = "A") -> tuple[Any, list[str] | None]:
@@ -75,8 +75,11 @@ def _expression(adata: Any, layer: str | None) -> Rows:
     return adata.X if layer is None else adata.layers[layer]
 
 
-def _frame_values(frame: Any) -> Rows:
+def _frame_values(frame: Any, name: str) -> Rows:
     """The values of a frame; nullable pandas columns become float64 with NaN for missing values."""
     if package(frame) == "pandas" and any(getattr(dtype, "na_value", None) is not None for dtype in frame.dtypes):
-        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+        try:
+            return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise InvalidTypeError(f"{name} must hold real numbers: {one_line(str(error))}") from None
     return frame.to_numpy()

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from .._jit import jit
-from .._validate import check_index
+from .._validate import as_array, check_index
 from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix.contract import Rows
 from .segment_trees import Array
@@ -24,7 +24,7 @@ def as_entries(rows: ArrayLike, columns: ArrayLike, values: ArrayLike, shape: tu
     """Row indices, column indices and values, broadcast together and flattened; indices in range."""
     i = check_index(rows, shape[0], name="row")
     j = check_index(columns, shape[1], name="column")
-    x = np.asarray(values)
+    x = as_array(values, "values")
     try:
         if not i.shape == j.shape == x.shape:
             i, j, x = (np.array(a) for a in np.broadcast_arrays(i, j, x))  # copies: kernels take writable arrays

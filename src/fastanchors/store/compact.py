@@ -158,6 +158,7 @@ def remove_leftovers(store: Any) -> None:
     with contextlib.suppress(OSError):  # leftovers are harmless
         for name in os.listdir(store.path):
             if name.startswith(SCRATCH):
-                shutil.rmtree(store.path / name, ignore_errors=True)
+                if (store.path / name).is_dir():  # rmtree waits without end at a pipe
+                    shutil.rmtree(store.path / name, ignore_errors=True)
             elif _OURS.fullmatch(name) and name not in known:
                 remove_file(store.path / name)

@@ -61,7 +61,10 @@ def check_platform() -> None:
 
 def absolute(path: str | os.PathLike[str]) -> Path:
     """The real path, so that an open store does not depend on the working directory or on symbolic links."""
-    return Path(os.path.realpath(local_path(path)))
+    try:
+        return Path(os.path.realpath(local_path(path)))
+    except FileNotFoundError:
+        raise StoreError(f"cannot find {path}: the working directory has been removed; pass an absolute path") from None
 
 
 @contextmanager

@@ -107,11 +107,28 @@ class Journal:
         with disk_errors(path, "open the journal"):
             self._file = os.open(path, os.O_RDWR | CLOSE_ON_EXEC | NO_LINKS)
             try:
+                self.check()
                 if os.fstat(self._file).st_size > end:
                     os.ftruncate(self._file, end)
             except BaseException:
                 self.close()
                 raise
+
+    def check(self) -> None:
+        """Raise if commits would be lost because the file was replaced or removed, or would change a linked copy."""
+        assert self._file is not None
+        held = os.fstat(self._file)
+        try:
+            there = os.stat(self.path, follow_symlinks=False)
+        except FileNotFoundError:
+            there = None
+        if there is None or not os.path.samestat(there, held):
+            raise StoreError(f"{self.path} has been replaced or removed since it was opened; open the store again")
+        if held.st_nlink > 1:
+            raise StoreError(
+                f"{self.path} has hard links, whose content a commit would change too; write to a copy of the store "
+                "that has its own files"
+            )
 
     @staticmethod
     def create(path: Path, generation: int) -> None:

@@ -238,7 +238,7 @@ class Store(SampleDelegate, SidecarHost):
                 for part, names in new_rows(rows, self, options):
                     block = block_of(part, self.normalize, self.manifest.column_side)
                     if block.nbytes <= _INLINE_ROWS:
-                        made.append((AppendRows(part, names), None))
+                        made.append((AppendRows(part.copy(), names), None))  # the caller may reuse its buffer
                     else:
                         shard = write_shard(self.path, number, block, names, self.sidecars(), first_row)
                         made.append((AppendShard(shard), None))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import CorruptStoreError
+from ..errors import CorruptStoreError, StoreError
 from ..io.addresses import local_path
 from ..sampling.row_block import Block
 from .arrays_file import check_arrays, map_arrays
@@ -40,13 +41,15 @@ def verify(
     journal = folder / manifest.journal
     if not journal.exists():
         raise CorruptStoreError(f"{journal} is missing; restore it from a copy")
-    state = read_journal(journal, manifest.generation, strict=True)
+    with _reading(folder):
+        state = read_journal(journal, manifest.generation, strict=True)
     _check_descriptions(folder, manifest.descriptions())
     done, total = 0, manifest.rows
 
     def check(shard: Shard) -> None:
         nonlocal done
-        block, arrays = map_block(folder, shard, manifest)
+        with _reading(folder):
+            block, arrays = map_block(folder, shard, manifest)
         place = folder / shard.data["file"]
         _check_block(block, place)
         _check_names(arrays, place)
@@ -56,9 +59,10 @@ def verify(
 
     for shard in manifest.shards:  # before the journal is replayed
         check(shard)
-    if manifest.names is not None:
-        _check_names(map_arrays(folder, manifest.names), folder / manifest.names["file"])
-    _check_sidecars(folder, manifest, state.records, sidecars)
+    with _reading(folder):
+        if manifest.names is not None:
+            _check_names(map_arrays(folder, manifest.names), folder / manifest.names["file"])
+        _check_sidecars(folder, manifest, state.records, sidecars)
     with Store(folder) as store:
         appended = [shard for shard in store._mapped.shards[len(manifest.shards) :] if shard is not None]
         total += sum(shard.rows for shard in appended)
@@ -76,6 +80,19 @@ def verify(
             "commits": len(state.records),
             "uncommitted_bytes": state.torn,
         }
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """Turn an ``OSError`` into a :class:`StoreError` that names the file."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except FileNotFoundError as error:
+        raise StoreError(f"{error.filename} was removed meanwhile, by a writer of {folder}; verify it again") from None
+    except OSError as error:
+        raise StoreError(f"cannot read {error.filename or folder}: {error.strerror or error}") from error
 
 
 def _check_sidecars(

@@ -73,7 +73,10 @@ class Writer:
     def check(self) -> None:
         """Raise if the directory is no longer the store that was opened, or if this is another process."""
         assert self._lock is not None
+        assert self._journal is not None
         self._lock.check()
+        with disk_errors(self.path, "write to"):
+            self._journal.check()
 
     def commit(self, parts: list[Any]) -> None:
         """Append one record to the journal and make it durable."""
