@@ -89,10 +89,7 @@ def spa(report: Report, quick: bool) -> None:
         rows.append((f"{m:,} × {n}, k = {k}, {np.dtype(dtype)}", ours, *peers, "yes" if same else "no"))
     columns = ["matrix", "SPA (s)", "textbook NumPy ÷ SPA", "lean NumPy ÷ SPA", "same indices"]
     report.table(columns, rows)
-    report.text(
-        "SPA includes the check of its input (NaN, negative entries), which the NumPy versions leave out; they also "
-        "compute in float32 where the data is float32, and SPA in float64."
-    )
+    report.text("SPA includes the check of its input (NaN, negative entries), which the NumPy versions leave out.")
 
 
 def against_nmf(report: Report, quick: bool) -> None:
