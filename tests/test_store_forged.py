@@ -158,6 +158,18 @@ def test_overwriting_removes_no_file_of_others(tmp_path):
     assert fa.open(path).shape == (5, 5)
 
 
+@pytest.mark.parametrize("name", ["manifest.json", "lock", "shard-000007.bin"])
+def test_overwriting_removes_no_directory_in_place_of_a_file(tmp_path, name):
+    path = tmp_path / "s"
+    fa.build(np.eye(3), path).close()
+    (path / name).unlink(missing_ok=True)
+    (path / name).mkdir()
+    (path / name / "thesis.txt").write_text("years of work")
+    with pytest.raises(StoreError):
+        fa.build(np.eye(4), path, overwrite=True)
+    assert (path / name / "thesis.txt").read_text() == "years of work"
+
+
 def test_a_file_created_during_the_build_stops_it(tmp_path):
     path = make(tmp_path / "s")
 

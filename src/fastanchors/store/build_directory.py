@@ -54,7 +54,12 @@ def _refuse_foreign(store: Path) -> None:
         known, pattern = Manifest.read(store).files(), _OURS
     except CorruptStoreError:
         known, pattern = set(), _PERHAPS_OURS
-    foreign = sorted(name for name in os.listdir(store) if name not in known and not pattern.fullmatch(name))
+    foreign = sorted(
+        file.name
+        for file in os.scandir(store)
+        if not (file.name in known or pattern.fullmatch(file.name))
+        or (file.is_dir(follow_symlinks=False) and not file.name.startswith(SCRATCH))
+    )
     if foreign:
         others = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
         raise StoreError(
