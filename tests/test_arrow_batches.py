@@ -24,7 +24,7 @@ def anonymous():
         return next(int(line.split()[1]) / 1000 for line in status if line.startswith("RssAnon"))
 
 def blocks(parts):
-    batches = parts.to_batches(batch_size=8192, batch_readahead=1, fragment_readahead=1)
+    batches = parts.to_batches(batch_size=8192, batch_readahead=1, fragment_readahead=1, use_threads=False)
     return (np.column_stack([c.to_numpy(zero_copy_only=False) for c in batch.columns]) for batch in batches)
 
 parts = ds.dataset(sys.argv[1], format="parquet")
