@@ -450,6 +450,15 @@ def test_a_basis_of_another_shape_is_refused_by_a_compaction(tmp_path):
         S.close(commit=False)
 
 
+def test_a_file_without_named_arrays_is_found(tmp_path):
+    fa.build(np.eye(4), tmp_path / "s", column_names=list("abcd")).close()
+    manifest = read_manifest(tmp_path / "s")
+    manifest["names"]["arrays"] = {}
+    write_manifest(tmp_path / "s", manifest)
+    with pytest.raises(CorruptStoreError, match="names no array"):
+        fa.verify(tmp_path / "s")
+
+
 @pytest.mark.parametrize("value", [-1e308, 1.5, np.nan])
 def test_a_basis_that_is_not_orthonormal_is_refused(tmp_path, value):
     path = tmp_path / "s"

@@ -134,6 +134,10 @@ def check_arrays(folder: Path, description: Mapping[str, Any]) -> None:
     if content.size != description["bytes"]:
         raise CorruptStoreError(f"{path} has {content.size} bytes, the manifest says {description['bytes']}")
     entries = sorted(description["arrays"].items(), key=lambda item: item[1]["offset"])
+    if not entries:
+        if content.size:
+            raise CorruptStoreError(f"{path} has {content.size} bytes, but the manifest names no array in it")
+        return
     ends = [entry["offset"] for _, entry in entries[1:]] + [content.size]
     for (name, entry), end in zip(entries, ends, strict=True):
         if _crc(content[entry["offset"] : end]) != entry["crc32"]:
