@@ -194,12 +194,17 @@ def coordinates_of(matrix: RowMatrix, frame: Frame) -> Coordinates:
 
 
 def block_coordinates(start: int, block: Rows, frame: Frame) -> tuple[NDArray[np.float32], _Array, _Array]:
-    profiles, sums = _profiles(block)
-    values, squares = _centred(profiles, frame.centre, frame.scale, frame.directions)
-    left = np.maximum(squares - np.einsum("ij,ij->i", values, values), 0.0)
+    """Coordinates, squared residuals and sums of the rows of a block, in pieces that stay in the cache."""
+    m, d = block.shape[0], frame.directions.shape[1]
+    values, left, sums = np.empty((m, d), np.float32), np.empty(m), np.empty(m)
+    for at in _pieces(block, _TOGETHER):
+        profiles, sums[at] = _profiles(block[at])
+        along, squares = _centred(profiles, frame.centre, frame.scale, frame.directions, overwrite=True)
+        left[at] = np.maximum(squares - np.einsum("ij,ij->i", along, along), 0.0)
+        values[at] = along
     empty = sums <= 0
     values[empty], left[empty] = 0.0, 0.0
-    return values.astype(np.float32), left, sums
+    return values, left, sums
 
 
 def fit_frame(
@@ -284,21 +289,25 @@ def _has_neighbours(points: _Array, variance: float) -> NDArray[np.bool_]:
 
 def _profiles(rows: Rows) -> tuple[Any, _Array]:
     """Rows divided by their sums (zero rows stay zero), dense or CSR, in double precision."""
-    sums = np.asarray(rows.sum(axis=1, dtype=np.float64)).reshape(-1)
+    profiles = rows.astype(np.float64)
+    sums = np.asarray(profiles.sum(axis=1)).reshape(-1)
     if not np.isfinite(sums).all():
         raise InvalidInputError(_NOT_FINITE)
     inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
-    if sp.issparse(rows):
-        return sp.csr_array(sp.diags_array(inverse) @ rows.astype(np.float64)), sums
-    return rows * inverse[:, None], sums
+    if sp.issparse(profiles):
+        return sp.csr_array(sp.diags_array(inverse) @ profiles), sums
+    profiles *= inverse[:, None]
+    return profiles, sums
 
 
 def _mean(profiles: Any, w: _Array) -> _Array:
     return np.asarray(profiles.T @ w).reshape(-1) / w.sum()
 
 
-def _centred(profiles: Any, centre: _Array, scale: _Array, V: _Array) -> tuple[_Array, _Array]:
-    """z·V and ‖z‖² for z = (profile − centre)·scale; sparse profiles stay sparse."""
+def _centred(
+    profiles: Any, centre: _Array, scale: _Array, V: _Array, *, overwrite: bool = False
+) -> tuple[_Array, _Array]:
+    """z·V and ‖z‖² for z = (profile − centre)·scale; sparse profiles stay sparse, dense ones may be overwritten."""
     values = products(profiles, scale[:, None] * V) - (centre * scale) @ V
     if sp.issparse(profiles):
         squared = profiles.multiply(profiles)
@@ -306,16 +315,16 @@ def _centred(profiles: Any, centre: _Array, scale: _Array, V: _Array) -> tuple[_
         return values, np.maximum(squares + float(np.sum((scale * centre) ** 2)), 0.0)
     squares = np.empty(len(profiles))
     for at in _pieces(profiles):
-        z = profiles[at] - centre
+        z = np.subtract(profiles[at], centre, out=profiles[at] if overwrite else None)
         z *= scale
         squares[at] = np.einsum("ij,ij->i", z, z)
     return values, squares
 
 
-def _pieces(profiles: Any) -> list[slice]:
-    """Slices of the rows that stay in the cache if they are dense; all rows if they are sparse."""
-    m, n = profiles.shape
-    step = max(1, m if sp.issparse(profiles) else _PIECE // n)
+def _pieces(rows: Any, together: int = 1) -> list[slice]:
+    """Slices of rows, multiples of ``together``, that stay in the cache if they are dense; all rows if sparse."""
+    m, n = rows.shape
+    step = max(1, m) if sp.issparse(rows) else max(1, _PIECE // n // together) * together
     return [slice(at, at + step) for at in range(0, m, step)]
 
 

@@ -246,6 +246,7 @@ class Evidence:
         return self._known
 
 
+@one_blas_thread()  # many small products, and sums whose order must not depend on the number of threads
 def summarise(
     matrix: RowMatrix,
     directions: int = DIRECTIONS,
