@@ -114,11 +114,59 @@ def test_saved_results_can_be_used_again(place, tmp_path, suffix):
         np.testing.assert_allclose(found.components, L1[found.indices])
     if suffix == ".csv":
         lines = list(csv.DictReader(out.read_text().splitlines()))
+        assert {line["support"] for line in lines} == {""}  # plain SPA averages nothing
         assert [line["name"] for line in lines] == printed["anchor_names"]
         assert [float(line["share"]) for line in lines] == pytest.approx(printed["shares"])
     weights = tmp_path / "w.npy"
     answer("encode", place / "a.csv", out, "-o", weights)
     np.testing.assert_allclose(np.load(weights), fa.encode(L1, L1[found.indices]), atol=1e-10)
+
+
+def test_a_csv_result_says_how_many_rows_support_an_anchor(tmp_path):
+    np.save(tmp_path / "n.npy", fa.datasets.separable(300, 20, 4, noise=0.05, rng=0).A)
+    out = tmp_path / "r.csv"
+    printed = answer("seek", tmp_path / "n.npy", "-k", 4, "--out", out)
+    lines = list(csv.DictReader(out.read_text().splitlines()))
+    assert [int(line["support"]) for line in lines] == printed["support"] == printed["stability"]["support"]
+    assert _result.is_result(out)
+    out.write_text("order,row,name,share\n1,3,,\n")  # of an earlier version
+    assert _result.is_result(out)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("-k", 4, "--selection", "spa"),
+        ("-k", 1),
+        ("-k", 18),  # above columns − 3, where auto is plain SPA
+        ("-k", 4, "--solver", "snpa"),
+        ("-k", 4, "--robust", "average"),
+        ("-k", 4, "--selection", "smoothed-one"),
+    ],
+)
+def test_every_answer_has_its_stability(tmp_path, options):
+    np.save(tmp_path / "n.npy", fa.datasets.separable(300, 20, 4, noise=0.05, rng=0).A)
+    printed = answer("seek", tmp_path / "n.npy", *options)
+    told, k = printed["stability"], printed["k"]
+    for name in ("angles", "moves", "relative", "verdicts"):
+        assert len(told[name]) == k
+    assert set(told["verdicts"]) <= {"firm", "loose", "noise"}
+    assert (told["noise"] is None) == (k in (1, 18))
+    if told["noise"] is not None:
+        assert told["noise"] > 0
+        assert len(told["support"]) == k
+    assert f"stability     {told['statement']}" in call("seek", tmp_path / "n.npy", *options).output
+
+
+def test_a_stability_that_is_not_known_has_a_reason(tmp_path):
+    np.save(tmp_path / "few.npy", np.eye(6) + 0.1)
+    printed = answer("seek", tmp_path / "few.npy", "-k", 4, "--selection", "spa")
+    assert printed["stability"] == {
+        "statement": None,
+        "reason": "6 rows are too few for anchors of halves of them; k = 4 needs 4 · k rows",
+        "warnings": [],
+    }
+    assert "not known: 6 rows are too few" in call("seek", tmp_path / "few.npy", "-k", 4, "--selection", "spa").output
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.csv", "a.store"])

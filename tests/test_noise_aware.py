@@ -31,9 +31,11 @@ from fastanchors.greedy.noise import Noise, clipped_noise, estimate_noise, witho
 from fastanchors.greedy.notable import notable_rows
 from fastanchors.greedy.refine import refine
 from fastanchors.greedy.selection import (
+    RULES,
     _Hull,
     _nearest,
     best_volume,
+    groups_by_rule,
     hull_corners,
     lifted,
     pseudo_points,
@@ -49,6 +51,7 @@ from naive.noise_aware import (
     naive_hull_corners,
     naive_log_likelihood,
     naive_pseudo_points,
+    naive_smoothed_one,
     naive_spa,
 )
 
@@ -163,6 +166,18 @@ def test_pseudo_points_are_means_of_neighbours() -> None:
     np.testing.assert_allclose(pseudo_points(points, 6, precision), naive_pseudo_points(points, 6, precision))
     with_odd = np.vstack([points, [[50.0, 0, 0]]])
     assert pseudo_points(with_odd, 6, np.ones(81)).max() < 2  # an isolated point is left out
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_smoothed_from_one_direction_per_step_is_as_published(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    corners = rng.standard_normal((5, 4))
+    points = rng.dirichlet(np.full(5, 0.3), 150) @ corners + 0.05 * rng.standard_normal((150, 4))
+    expected = naive_smoothed_one(lifted(points), 5, 7)
+    groups = groups_by_rule(lifted(points), 5, 7, "smoothed-one")
+    np.testing.assert_allclose([lifted(points)[group].mean(axis=0) for group in groups], expected, atol=1e-12)
+    moved = points.mean(axis=0) + expected[:, :-1]  # the last coordinate is the constant
+    np.testing.assert_allclose(select(points, 5, "smoothed-one", neighbours=7), moved, atol=1e-12)
 
 
 def test_best_volume_never_shrinks() -> None:
@@ -328,7 +343,7 @@ def test_nearest_points_by_tree_and_by_all_pairs(dimension: int) -> None:
     np.testing.assert_allclose(distances, np.sort(gaps, axis=1)[:, :7], atol=1e-12)
 
 
-@pytest.mark.parametrize("rule", ["smoothed", "pseudo-points", "lifted", "whitened", "auto"])
+@pytest.mark.parametrize("rule", ["smoothed", "smoothed-one", "pseudo-points", "lifted", "whitened", "auto"])
 def test_every_rule_finds_the_corners_of_a_clean_simplex(rule: str) -> None:
     rng = np.random.default_rng(4)
     corners = rng.standard_normal((4, 3))
@@ -541,11 +556,11 @@ def test_anchors_beyond_the_true_number_are_called_noise() -> None:
         assert told.verdicts.count("firm") <= 5
         assert bool(told.warnings) == (k > 5)
         assert told.shown == told.as_dict()["shown"] == 5
-        assert any(f"k = {k} is more than the data shows" in warning for warning in told.warnings) == (k > 5)
+        assert any(f"{k} anchors are more than the data shows" in warning for warning in told.warnings) == (k > 5)
         np.testing.assert_array_equal(told.angles, stability(at, found, working).angles)
 
 
-@pytest.mark.parametrize("rule", ["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"])
+@pytest.mark.parametrize("rule", RULES)
 def test_one_anchor_by_every_rule(rule):
     A = fa.datasets.separable(300, 20, 4, noise=0.02, rng=0).A
     one, two = fa.FAS(selection=rule).seek(A, [1, 2], rng=0)

@@ -72,6 +72,25 @@ def test_stability_is_reported_for_every_k(tmp_path):
     )  # those for 3, not the first 3 of 4
 
 
+def test_doubts_about_anchors_are_listed(tmp_path):
+    rng = np.random.default_rng(3)
+    W = np.column_stack([rng.dirichlet(np.full(4, 0.4), 800), np.zeros(800)])
+    W[17] = np.eye(5)[4]  # a fifth anchor that only one row has
+    A = W @ rng.gamma(0.3, size=(5, 60))
+    A = np.maximum(A + 0.05 * A.mean() * rng.standard_normal(A.shape), 0)
+    anchors = fa.FAS(selection="spa").seek(A, 5, rng=0)
+    assert 17 in anchors.indices
+    path = anchors.report(tmp_path / "r.html", A, seed=0)
+    told, place = data_of(path)["steps"][-1]["stability"], anchors.indices.tolist().index(17)
+    assert (told["verdicts"][place], told["support"][place]) == ("noise", 1)
+    assert (
+        f"<li>Anchor {place + 1} would not be found again in other data from the same source.</li>" in path.read_text()
+    )
+    assert f"<li>Anchor {place + 1} is supported by fewer than 3 rows.</li>" in path.read_text()
+    assert "<li>5 anchors are more than the data shows; 4 stand out of the noise.</li>" in path.read_text()
+    assert "not found again in other data · supported by 1 row</p>" in path.read_text()
+
+
 def test_prefixes_of_points_have_no_certificate():
     A = np.repeat(np.eye(4), 10, axis=0) + 0.001 * np.random.default_rng(0).random((40, 4))
     parts = prefixes(fa.SPA(robust="average").seek(A, 3))

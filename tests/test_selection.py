@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,7 +11,11 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors._parallel import use_threads
+from fastanchors.cli._options import SELECTION
 from fastanchors.errors import InvalidInputError, InvalidTypeError
+from fastanchors.greedy.selection import RULES, Selection
+from fastanchors.report import live
+from fastanchors.solvers.fas import SelectionRule
 
 
 def counts(seed=0, rows=900, columns=60, k=4):
@@ -75,6 +80,25 @@ def test_stability_survives_pickling():
     assert again == found
     assert again.certificate.stability.verdicts == ("firm",) * 4
     assert fa.FAS(selection="spa").seek(counts()[0], 4).certificate.stability is None
+
+
+def test_every_list_of_rules_is_the_same():
+    for rules in (SELECTION.choices, get_args(SelectionRule), get_args(Selection), live.RULES):
+        assert tuple(rules) == RULES
+
+
+def test_more_anchors_than_a_rule_finds_in_seconds():
+    X = np.random.default_rng(0).random((400, 300))
+    for rule in RULES[2:]:
+        with pytest.raises(InvalidInputError, match=r"at most 256 anchors.*k ≤ 256, or selection='spa'"):
+            fa.FAS(selection=rule).seek(X, 257)
+    several = fa.FAS().seek(X, [1, 257, 299], rng=0)
+    np.testing.assert_array_equal(several[1].indices, fa.SPA().seek(X, 257).indices)
+    reasons = [found.certificate.details["plain"] for found in several]
+    assert "every rule" in reasons[0]
+    assert "k is above 256" in reasons[1]
+    assert "k ≤ 297 only" in reasons[2]
+    assert "plain" not in fa.FAS().seek(X[:, :20], 3).certificate.details
 
 
 def test_bad_selections():

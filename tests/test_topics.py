@@ -388,13 +388,15 @@ def test_words_of_a_small_vocabulary_are_all_shown():
     assert all(sorted(row) == list(range(8)) for row in model.top().tolist())
 
 
-@pytest.mark.parametrize("selection", ["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"])
+@pytest.mark.parametrize(
+    "selection", ["auto", "spa", "smoothed", "smoothed-one", "pseudo-points", "lifted", "whitened"]
+)
 def test_every_selection_recovers_the_topics(corpus, selection):
     found = fa.apps.topics(corpus.A, 5, selection=selection)
     gaps = np.abs(found.topics[:, None] - corpus.topics[None]).sum(axis=2)
     assert np.unique(gaps.argmin(axis=1)).size == 5
     assert gaps.min(axis=1).max() < 0.5
-    assert found.groups.shape == (5, 3 if selection in ("auto", "smoothed", "pseudo-points") else 1)
+    assert found.groups.shape == (5, 3 if selection in ("auto", "smoothed", "smoothed-one", "pseudo-points") else 1)
 
 
 def test_an_unknown_selection(counts):

@@ -81,7 +81,7 @@ def test_noisy_mixtures_are_distinguished_from_materials_that_vary(seed):
         fa.apps.unmix(made.cube, 4, method="best")
 
 
-@pytest.mark.parametrize("rule", ["spa", "smoothed", "pseudo-points", "lifted", "whitened"])
+@pytest.mark.parametrize("rule", ["spa", "smoothed", "smoothed-one", "pseudo-points", "lifted", "whitened"])
 def test_materials_by_a_named_rule(rule):
     made = fa.datasets.hyperspectral(40, 50, 60, 4, snr=50, rng=1)
     result = fa.apps.unmix(made.cube, 4, selection=rule)

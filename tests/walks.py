@@ -29,7 +29,7 @@ from fastanchors.fas import seek as fas_seek
 from fastanchors.fas import sidecar as fas_sidecar
 from naive import exact
 
-NOISE_RULES = ["auto", "smoothed", "pseudo-points", "lifted", "whitened"]
+NOISE_RULES = ["auto", "smoothed", "smoothed-one", "pseudo-points", "lifted", "whitened"]
 
 
 @contextlib.contextmanager

@@ -62,7 +62,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Seed of the solver; the same seed gives the same result.
     n_jobs : int or None
         Number of threads, as in scikit-learn. Results do not depend on it.
-    selection : "auto", "spa", "smoothed", "pseudo-points", "lifted" or "whitened"
+    selection : "auto", "spa", "smoothed", "smoothed-one", "pseudo-points", "lifted" or "whitened"
         How ``solver="fas"`` selects anchors (see :class:`fastanchors.FAS`). By default it depends on the noise of the
         rows: without noise the components are rows of X, with noise they are averages of many rows.
     layer : str or None

@@ -21,6 +21,20 @@ def naive_spa(points, k):
     return chosen
 
 
+def naive_smoothed_one(points, k, count):
+    """Smoothed SPA as published: the mean of the points farthest along the longest residual, by least squares."""
+    means = []
+    for _ in range(k):
+        rest = points
+        if means:
+            basis = np.array(means).T
+            rest = points - (basis @ np.linalg.lstsq(basis, points.T, rcond=None)[0]).T
+        direction = rest[np.argmax([row @ row for row in rest])]
+        far = np.argsort([-(row @ direction) for row in rest], kind="stable")[:count]
+        means.append(np.mean([points[i] for i in far], axis=0))
+    return np.array(means)
+
+
 def naive_pseudo_points(points, count, precision):
     means = []
     for point in points:

@@ -195,7 +195,7 @@ def topics(
     support
         An anchor is the mean of the rows of this many words that are extreme together, so that a single outlier does
         not become a topic (smoothed SPA); 1 for single words.
-    selection : "auto", "spa", "smoothed", "pseudo-points", "lifted" or "whitened"
+    selection : "auto", "spa", "smoothed", "smoothed-one", "pseudo-points", "lifted" or "whitened"
         The rule that selects the anchors, as in :class:`fastanchors.FAS`. ``"auto"`` is ``"smoothed"``: the noise of a
         word's row is estimated from its documents, and words that are too noisy are not candidates.
     recovery

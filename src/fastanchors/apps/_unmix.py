@@ -216,8 +216,8 @@ def unmix(
     selection
         The rule that selects materials, as for :class:`fastanchors.FAS`: ``"auto"`` runs the steps below. The others
         are for comparison and replace steps 2 to 7: ``"spa"`` takes the pixels that plain SPA selects, unchanged;
-        ``"smoothed"``, ``"pseudo-points"``, ``"lifted"`` and ``"whitened"`` take vertices by these rules of the engine
-        (:mod:`fastanchors.greedy.selection`), with the median brightness of the pixels near them.
+        ``"smoothed"``, ``"smoothed-one"``, ``"pseudo-points"``, ``"lifted"`` and ``"whitened"`` take vertices by these
+        rules of the engine (:mod:`fastanchors.greedy.selection`), with the median brightness of the pixels near them.
     shadow
         Add a shadow, a spectrum of zeros, as an additional vertex: the abundances of a pixel sum to its lit fraction,
         and ``result.shadow`` is the rest. A pixel in half the light of its material is then half shadow. Without this

@@ -16,6 +16,7 @@ __all__ = [
     "FORMAT",
     "IMAGE",
     "KIND",
+    "SELECTION",
     "check_output",
     "display_options",
     "reader_arguments",
@@ -34,6 +35,7 @@ class _Format(click.ParamType):  # type: ignore[type-arg]
 
 
 FORMAT = _Format()
+SELECTION = click.Choice(["auto", "spa", "smoothed", "smoothed-one", "pseudo-points", "lifted", "whitened"])
 KIND = click.Choice(["auto", "spectra", "scene", "words", "cells", "features"])
 
 

@@ -21,7 +21,7 @@ from ._files import TableWriter, as_json_text, replacing, unescaped
 __all__ = ["SUFFIXES", "Found", "is_result", "json_ready", "load", "save"]
 
 SUFFIXES = (".json", ".npz", ".csv")
-_COLUMNS = ("order", "row", "name", "share")
+_COLUMNS = ("order", "row", "name", "share", "support")
 _DIGITS = 20  # digits of a row number that are read
 
 
@@ -45,12 +45,12 @@ def save(record: Mapping[str, Any], components: NDArray[np.float64], path: Path,
             with partial.open("wb") as file:
                 np.savez_compressed(file, allow_pickle=False, **arrays, record=np.array(as_json_text(record)))
         else:
-            names = record.get("anchor_names") or [""] * len(record["anchors"])
-            shares = record.get("shares") or [""] * len(record["anchors"])
+            blank = [""] * len(record["anchors"])
+            names, shares, support = (record.get(key) or blank for key in ("anchor_names", "shares", "support"))
             with partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as text:
                 table = TableWriter(text, escape=escape)
                 table.write([_COLUMNS])
-                table.write(zip(range(1, len(names) + 1), record["anchors"], names, shares, strict=True))
+                table.write(zip(range(1, len(names) + 1), record["anchors"], names, shares, support, strict=True))
 
 
 def is_result(path: Path) -> bool:
@@ -59,7 +59,8 @@ def is_result(path: Path) -> bool:
         return True
     if path.suffix.lower() == ".csv":
         with path.open("rb") as file:
-            return file.readline(1024).strip() == ",".join(_COLUMNS).encode()
+            line = file.readline(1024).strip()
+            return line in (",".join(_COLUMNS).encode(), ",".join(_COLUMNS[:-1]).encode())  # without the support before
     try:
         with zipfile.ZipFile(path) as archive:
             return path.suffix.lower() == ".npz" and "record.npy" in archive.namelist()

@@ -13,7 +13,7 @@ import click
 
 from ..matrix.contract import RowMatrix
 from ._input import ADDRESS, Input, input_options
-from ._options import IMAGE, KIND, display_options
+from ._options import IMAGE, KIND, SELECTION, display_options
 from ._terminal import working
 from .app import emit, json_option, say
 
@@ -26,7 +26,7 @@ __all__ = ["explore"]
 @click.option(
     "--selection",
     "rule",
-    type=click.Choice(["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]),
+    type=SELECTION,
     default="auto",
     show_default=True,
     help="Initial rule that selects anchors.",

@@ -12,12 +12,13 @@ from click.shell_completion import CompletionItem
 from numpy.typing import NDArray
 
 from .. import solvers
+from .._rng import as_generator
 from ..anchors import Anchors
 from ..errors import InvalidInputError, RankError
 from ..report._text import clean, plural, uncounted
 from ._files import escape_option
 from ._input import ADDRESS, PATH, Input, input_options
-from ._options import check_output
+from ._options import SELECTION, check_output
 from ._result import SUFFIXES, json_ready, save
 from ._terminal import working
 from .app import emit, json_option
@@ -91,7 +92,7 @@ def seek_options(command: Any) -> Any:
         ),
         click.option(
             "--selection",
-            type=click.Choice(["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]),
+            type=SELECTION,
             help="How to select anchors (fas): by default depending on the noise; spa: rows as they are.",
         ),
         click.option("--budget", type=click.IntRange(1), help="Largest number of rows to read (fas)."),
@@ -159,11 +160,12 @@ def seek(
     check_output(out, SUFFIXES, "--out", source, options["row_names"], options["column_names"])
     rule = {"robust": robust, "radius": radius, "support": support, "selection": selection}
     engine = make_solver(solver, budget=budget, precondition=precondition, **rule)
+    again = make_solver(solver, precondition=precondition, **rule)
     with Input(source, **options) as data:
         with working(f"seeking anchors of {source.name}"):
             anchors, curve = seek_anchors(engine, data, size, seed)
             components = anchors.points if anchors.points is not None else data.pick(anchors.indices)
-            record = record_of(data, anchors, seed, curve, components if shares else None)
+            record = record_of(data, anchors, again, seed, curve, components if shares else None)
             record["options"] = {"budget": budget, "precondition": precondition, **rule}
         if out is not None:
             save(record, components, out, escape=escape_formulas)
@@ -198,9 +200,14 @@ def seek_anchors(engine: Any, data: Input, size: int | str, seed: int) -> tuple[
 
 
 def record_of(
-    data: Input, anchors: Anchors, seed: int, curve: Any, components: NDArray[np.float64] | None
+    data: Input, anchors: Anchors, again: Any, seed: int, curve: Any, components: NDArray[np.float64] | None
 ) -> dict[str, Any]:
-    """The record of a seek as JSON values; with shares if ``components`` are given."""
+    """The record of a seek as JSON values; with shares if ``components`` are given.
+
+    ``again`` is the solver that computes anchors of halves of the rows, for results that do not know their stability.
+    """
+    from ..report.repeated import stability_record
+
     record = anchors.as_dict()
     m, n = data.rows.shape
     record |= {
@@ -213,8 +220,7 @@ def record_of(
         "spa_rows": (len(anchors) + 1) * m,
         "averaged": anchors.points is not None,
     }
-    if anchors.certificate.stability is not None:
-        record["stability"] = anchors.certificate.stability.as_dict()
+    record["stability"] = stability_record(data.rows, anchors, again, as_generator(seed))
     if data.row_names is not None:
         record["anchor_names"] = [str(data.row_names[int(i)]) for i in anchors.indices]
     if curve is not None:
@@ -261,6 +267,8 @@ def summary(record: Mapping[str, Any]) -> str:
         f"cost          {cost['rows_read']:,} rows read in {record['seconds']:.3g} s ({record['solver']}); "
         f"SPA, with a pass for each anchor, reads {record['spa_rows']:,}",
     ]
+    if "plain" in certificate["details"] and record["k"] > 1:
+        lines.append(f"note          these are plain SPA's rows: {certificate['details']['plain']}")
     if "advice" in record:
         lines.append(f"note          {record['advice']}")
     left_out = uncounted(str(certificate["details"].get("index", "")))
@@ -271,9 +279,9 @@ def summary(record: Mapping[str, Any]) -> str:
 
 def _stability_lines(record: Mapping[str, Any]) -> list[str]:
     """Lines on the stability of the anchors: whether other data from the same source would give them again."""
-    stability = record.get("stability")
-    if stability is None:
-        return []
+    stability = record["stability"]
+    if stability["statement"] is None:
+        return [f"stability     not known: {stability['reason']}"]
     warnings = [f"              warning: {warning}" for warning in stability["warnings"]]
     return [f"stability     {stability['statement']}", *warnings]
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ._options import FORMAT, check_output
+from ._options import FORMAT, SELECTION, check_output
 from ._terminal import working
 from .app import emit, json_option
 
@@ -90,7 +90,7 @@ def text_options(command: Any) -> Any:
 @click.option("--support", type=click.IntRange(1), default=3, show_default=True, help="Words averaged for an anchor.")
 @click.option(
     "--selection",
-    type=click.Choice(["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]),
+    type=SELECTION,
     default="auto",
     show_default=True,
     help="How anchors are selected; auto is smoothed.",

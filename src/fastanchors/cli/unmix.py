@@ -15,7 +15,7 @@ from .._validate import check_rank, check_size
 from ..errors import MissingExtraError
 from ..report._text import plural
 from ._files import replacing
-from ._options import same_file
+from ._options import SELECTION, same_file
 from ._terminal import working
 from .app import emit, json_option, say
 
@@ -98,7 +98,7 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option(
     "--selection",
-    type=click.Choice(["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]),
+    type=SELECTION,
     default="auto",
     help="Rule that selects the materials; all but auto are for comparison.",
 )

@@ -23,15 +23,17 @@ from .read_once import ReadOnce
 
 __all__ = [
     "CoordinatesSidecar",
-    "can_see_noise",
     "carry_over",
+    "check_many",
     "explain_no_noise",
+    "explain_plain",
     "noise_aware",
     "prepare_for",
     "summary_of",
+    "why_plain",
 ]
 
-_MOST_ANCHORS = 256  # the cost of the rules grows with k³ to k⁴; more anchors are left to plain SPA
+_MOST_ANCHORS = 256  # the cost of the rules grows with k³ to k⁴: seconds for this many, minutes for a thousand
 _SPARE = 4  # directions beyond those that k needs
 _IN_FLIGHT = 192 << 20  # bytes of blocks that threads process at a time, for any matrix
 _PILOT_ROWS = 2048
@@ -44,10 +46,22 @@ _KEPT: weakref.WeakKeyDictionary[Any, tuple[Summary, int]] = weakref.WeakKeyDict
 _KEEPING = SharedLock()
 
 
-def can_see_noise(shape: tuple[int, int], k: int) -> bool:
-    """Whether k anchors can be distinguished from noise: by the rows and columns there are, and within seconds."""
-    m, n = shape
-    return 2 <= k <= min(m, n - 3, _MOST_ANCHORS)
+def why_plain(shape: tuple[int, int], k: int) -> str | None:
+    """Why ``"auto"`` leaves k anchors to plain SPA whatever the rows are; None if it does not."""
+    if k < 2:
+        return "a single anchor is the farthest row by every rule"
+    if k > shape[1] - 3:
+        return f"the noise of rows with {shape[1]} columns can be estimated for k ≤ {shape[1] - 3} only"
+    return f"k is above {_MOST_ANCHORS}, the limit of the noise-aware rules" if k > _MOST_ANCHORS else None
+
+
+def check_many(k: int, rule: str) -> None:
+    """Raise if a rule that was asked for by name would take minutes."""
+    if k > _MOST_ANCHORS:
+        raise InvalidInputError(
+            f"selection={rule!r} finds at most {_MOST_ANCHORS} anchors, because its cost grows with k³, got k = {k}; "
+            f"use k ≤ {_MOST_ANCHORS}, or selection='spa'"
+        )
 
 
 @one_blas_thread()  # many small products
@@ -102,6 +116,13 @@ def _statement(summary: Summary, rule: str) -> tuple[Literal["exact", "sampled"]
     )
 
 
+def explain_plain(selection: Selection, why: str) -> Selection:
+    """SPA's answer to ``"auto"`` with the reason why the noise was not estimated."""
+    given = selection.certificate
+    certificate = replace(given, details={**given.details, "plain": why})
+    return replace(selection, certificate=certificate)
+
+
 def explain_no_noise(summary: Summary, selection: Selection) -> Selection:
     """SPA's answer with its support and a noise of zero, if no noise was detected; else unchanged."""
     indices = np.asarray(selection.indices, dtype=np.intp)
@@ -150,7 +171,7 @@ def prepare_for(source: RowMatrix, k: int, most: int) -> None:
 
     They are kept as long as the store is open.
     """
-    if not isinstance(source, SidecarHost) or not isinstance(source, Mutable) or not can_see_noise(source.shape, k):
+    if not isinstance(source, SidecarHost) or not isinstance(source, Mutable) or why_plain(source.shape, k):
         return
     with _KEEPING:
         kept = _recalled(source)

@@ -122,7 +122,7 @@ def find_anchors(
         Coordinates of the rows.
     k
         Number of anchors.
-    rule : "auto", "smoothed", "pseudo-points", "lifted" or "whitened"
+    rule : "auto", "smoothed", "smoothed-one", "pseudo-points", "lifted" or "whitened"
         ``"auto"`` takes pseudo-points, or single rows if these make the sample clearly more likely. It enlarges their
         simplex, and refines it if held-out rows agree.
     working : WorkingRows

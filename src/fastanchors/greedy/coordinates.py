@@ -128,6 +128,10 @@ class Coordinates:
         m, d = self.values.shape
         return m, d
 
+    def of_rows(self, rows: NDArray[np.intp]) -> Coordinates:
+        """The coordinates of some rows."""
+        return Coordinates(self.frame, self.values[rows], self.left[rows], self.sums[rows])
+
     def leading(self, dimensions: int, rows: NDArray[np.intp] | slice = slice(None)) -> tuple[_Array, _Array]:
         """The first coordinates of those rows, and the squared norm of each row's residual beyond them."""
         if dimensions > self.values.shape[1]:

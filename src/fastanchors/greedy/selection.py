@@ -10,8 +10,10 @@ successive projection algorithm*, 2024). They differ in what may be a vertex:
     a point, after whitening (Gillis and Ma, SIAM J. Imaging Sci. 2015).
 ``"smoothed"``
     the mean of the points farthest in a direction (Bhattacharyya and Kannan, *Finding a latent k-simplex*, SODA 2020;
-    Nadisic, Gillis and Kervazo, Linear Algebra Appl. 2023). ``starts="one"`` follows the papers; ``"many"`` tries more
-    directions, so that a single outlier cannot decide the result.
+    Nadisic, Gillis and Kervazo, Linear Algebra Appl. 2023). Many directions are tried at each step and improved, so
+    that a single outlier cannot decide the result.
+``"smoothed-one"``
+    the same from one direction per step, as in the second paper: that of the point farthest from the span.
 ``"pseudo-points"``
     the mean of a point and its nearest neighbours; points with distant neighbours are dropped (Jin, Ke, Moryoussef,
     Tang and Wang, *Improved algorithm and bounds for successive projection*, ICLR 2024). Noisy points have less weight.
@@ -44,8 +46,8 @@ __all__ = [
     "successive_projection",
 ]
 
-Selection = Literal["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]
-RULES = ("auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened")
+Selection = Literal["auto", "spa", "smoothed", "smoothed-one", "pseudo-points", "lifted", "whitened"]
+RULES = ("auto", "spa", "smoothed", "smoothed-one", "pseudo-points", "lifted", "whitened")
 
 _STARTS = 16  # farthest points tried as directions, besides the principal axes in both orientations
 _AXES = 64  # the axes are tried only up to this dimension: their cost is cubic in the dimension
@@ -68,9 +70,7 @@ def check_selection(selection: object) -> str:
     return str(selection)
 
 
-def select(
-    points: _Array, k: int, rule: str, *, neighbours: int = 10, precision: _Array | None = None, starts: str = "many"
-) -> _Array:
+def select(points: _Array, k: int, rule: str, *, neighbours: int = 10, precision: _Array | None = None) -> _Array:
     """The k vertices that the rule chooses: k × (k − 1)."""
     if rule == "lifted":
         return points[successive_projection(lifted(points), k)]
@@ -79,7 +79,8 @@ def select(
         values, vectors = np.linalg.eigh(flat.T @ flat)
         return points[successive_projection(flat @ vectors / np.sqrt(np.maximum(values, 1e-300)), k)]
     count = min(neighbours, len(points))
-    if rule == "smoothed":
+    if rule in ("smoothed", "smoothed-one"):
+        starts = "one" if rule == "smoothed-one" else "many"
         return np.array([points[group].mean(axis=0) for group in smoothed_groups(lifted(points), k, count, starts)])
     means = pseudo_points(points, count, np.ones(len(points)) if precision is None else precision)
     if rule == "auto" and k > points.shape[1] + 1:
@@ -91,9 +92,11 @@ def select(
 def groups_by_rule(points: _Array, k: int, count: int, rule: str, starts: str = "many") -> list[NDArray[np.intp]]:
     """k groups of points that represent the vertices a rule chooses, in the order of extraction.
 
-    Groups have ``count`` points for ``"auto"``, which is ``"smoothed"`` here, and ``"pseudo-points"``. They are single
-    points for the rules whose vertices are points.
+    Groups have ``count`` points for ``"auto"``, which is ``"smoothed"`` here, ``"smoothed-one"`` and
+    ``"pseudo-points"``. They are single points for the rules whose vertices are points.
     """
+    if rule == "smoothed-one":
+        return smoothed_groups(points, k, count, "one")
     if rule in ("auto", "smoothed"):
         return smoothed_groups(points, k, count, starts)
     if rule == "spa":

@@ -34,7 +34,7 @@ class Stability:
     Attributes
     ----------
     noise
-        Typical noise of a row, relative to the spread of the rows.
+        Typical noise of a row, relative to the spread of the rows; None if it is not known.
     angles
         For each anchor the root mean square angle by which it moved, in radians.
     moves
@@ -42,18 +42,18 @@ class Stability:
     relative
         Moves relative to the distance to the nearest other anchor.
     support
-        Rows that are copies of each anchor.
+        Rows that are copies of each anchor; None if that is not known.
     verdicts
         For each anchor "firm", "loose" or "noise".
     shown
         Number of anchors that exceed the noise (:mod:`fastanchors.greedy.how_many`); None if it is not known.
     """
 
-    noise: float
+    noise: float | None
     angles: _Array
     moves: _Array
     relative: _Array
-    support: NDArray[np.intp]
+    support: NDArray[np.intp] | None
     verdicts: tuple[str, ...]
     shown: int | None = None
 
@@ -62,15 +62,15 @@ class Stability:
         """Doubts about the anchors and about their number, one sentence each."""
         warnings = []
         for kind, doubt in (("noise", "would not be found again"), ("loose", "would move far")):
-            which = [str(j + 1) for j, verdict in enumerate(self.verdicts) if verdict == kind]
+            which = [j for j, verdict in enumerate(self.verdicts) if verdict == kind]
             if which:
-                warnings.append(f"anchor {', '.join(which)} {doubt} in other data from the same source")
-        few = [str(j + 1) for j, count in enumerate(self.support) if count < _FEW]
-        if few and self.noise > 0:
-            warnings.append(f"anchor {', '.join(few)} is supported by fewer than {_FEW} rows")
+                warnings.append(f"{_named(which)} {doubt} in other data from the same source")
+        few = [j for j, count in enumerate(() if self.support is None else self.support) if count < _FEW]
+        if few and self.noise != 0:
+            warnings.append(f"{_named(few)} {'is' if len(few) == 1 else 'are'} supported by fewer than {_FEW} rows")
         k = len(self.verdicts)
         if self.shown is not None and self.shown < k > self.verdicts.count("firm"):
-            warnings.append(f"k = {k} is more than the data shows: {self.shown} anchors stand out of the noise")
+            warnings.append(f"{k} anchors are more than the data shows; {self.shown} stand out of the noise")
         return warnings
 
     @property
@@ -79,10 +79,10 @@ class Stability:
         firm, k = self.verdicts.count("firm"), len(self.verdicts)
         if self.noise == 0:
             return "no noise is seen: other data from the same source would give the same anchors"
-        return (
-            f"noise is {self.noise:.2g} of the spread of the rows; {firm} of {k} anchors are firm, "
-            f"the largest move is {float(self.angles.max()):.2g} rad"
-        )
+        farthest = f"the largest move is {float(self.angles.max()):.2g} rad"
+        if self.noise is None:
+            return f"firm when computed again from halves of the rows: {firm} of {k}; {farthest}"
+        return f"noise is {self.noise:.2g} of the spread of the rows; {firm} of {k} anchors are firm, {farthest}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
@@ -92,14 +92,22 @@ class Stability:
             "angles": [float(x) for x in self.angles],
             "moves": [float(x) for x in self.moves],
             "relative": [float(x) for x in self.relative],
-            "support": [int(x) for x in self.support],
+            "support": None if self.support is None else [int(x) for x in self.support],
             "verdicts": list(self.verdicts),
             "shown": self.shown,
             "warnings": self.warnings,
         }
 
 
-def no_noise(k: int, support: NDArray[np.intp]) -> Stability:
+def _named(which: list[int]) -> str:
+    """Anchors by their numbers, which start at 1."""
+    numbers = [str(j + 1) for j in which]
+    if len(numbers) == 1:
+        return f"anchor {numbers[0]}"
+    return f"anchors {', '.join(numbers[:-1])} and {numbers[-1]}"
+
+
+def no_noise(k: int, support: NDArray[np.intp] | None) -> Stability:
     """The result if no noise is detected."""
     zero = np.zeros(k)
     return Stability(0.0, zero, zero, zero, support, ("firm",) * k)
@@ -131,13 +139,8 @@ def stability(
         moved.relative,
         found.support,
         moved.verdicts,
-        how_many(_of_rows(coordinates, working.sample)).k,
+        how_many(coordinates.of_rows(working.sample)).k,
     )
-
-
-def _of_rows(coordinates: Coordinates, rows: NDArray[np.intp]) -> Coordinates:
-    """The coordinates of some rows."""
-    return Coordinates(coordinates.frame, coordinates.values[rows], coordinates.left[rows], coordinates.sums[rows])
 
 
 @dataclass(frozen=True)

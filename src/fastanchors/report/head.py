@@ -111,22 +111,29 @@ def _how_sure(facts: Facts) -> str:
 
 def _how_stable(facts: Facts) -> str:
     """Whether the anchors are those of the source or of this sample of it; empty if that was not checked."""
+    asked = "Would other data from the same source give the same anchors?"
     found = facts.explorer["steps"][-1].get("stability")
     if found is None:
-        return ""
+        unknown = (
+            "How the anchors were found is not known." if facts.anchors.solver == GIVEN else "There are too few rows."
+        )
+        return _verdict(asked, "open", "Not known.", unknown, "")
     firm, k = found["verdicts"].count("firm"), len(found["verdicts"])
     word, style = ("Yes.", "") if firm == k else ("Some of them.", "part") if firm else ("No.", "open")
-    known = facts.anchors.certificate.stability
-    warnings = "" if known is None else " ".join(sentence(words) for words in known.warnings)
-    asked = "Would other data from the same source give the same anchors?"
-    return _verdict(asked, style, word, escape(sentence(found["statement"])), escape(warnings))
+    how_many = (
+        f"All {k} anchors" if firm == k > 1 else "The anchor" if firm == k else f"{firm or 'None'} of the {k} anchors"
+    )
+    warnings = "".join(f"<li>{escape(sentence(words))}</li>" for words in found["warnings"])
+    listed = f"<ul>{warnings}</ul>" if warnings else ""
+    said = f"{how_many} would be found again near the same place."
+    return _verdict(asked, style, word, said, escape(sentence(found["statement"])), listed)
 
 
-def _verdict(asked: str, style: str, word: str, said: str, more: str) -> str:
-    """An answer in a word and one or two sentences; the texts are HTML already."""
+def _verdict(asked: str, style: str, word: str, said: str, more: str, listed: str = "") -> str:
+    """An answer in a word and one or two sentences, and a list; the texts are HTML already."""
     kind = f"sure {style}".strip()
     below = f'<p class="more">{more}</p>' if more else ""
     return (
         f'<div class="{kind}" role="note" aria-label="{asked}"><p class="asked">{asked}</p>'
-        f"<p><strong>{word}</strong> {said}</p>{below}</div>"
+        f"<p><strong>{word}</strong> {said}</p>{listed}{below}</div>"
     )

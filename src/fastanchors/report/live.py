@@ -43,6 +43,7 @@ RULES = {
     "auto": "auto: by the estimated noise",
     "spa": "SPA: the farthest row",
     "smoothed": "smoothed: means of extreme rows",
+    "smoothed-one": "smoothed from one direction per step",
     "pseudo-points": "pseudo-points: means of near neighbours",
     "lifted": "lifted coordinates",
     "whitened": "whitened coordinates",

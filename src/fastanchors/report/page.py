@@ -20,6 +20,7 @@ from .script import embedded, inlined, policy, read
 
 __all__ = ["document", "page"]
 
+_VERDICTS = {"firm": "firm", "loose": "moves in other data", "noise": "not found again in other data"}
 _ADVICE = "; judge by the curve, or raise k_max"  # from the rank curve, for callers of the function; not shown
 
 
@@ -102,6 +103,7 @@ def _meter(share: float, rest: bool = False) -> str:
 
 def _anchors(facts: Facts) -> str:
     spectra = facts.kind in ("spectra", "scene")
+    stability = facts.explorer["steps"][-1].get("stability")
     cards = []
     for j, (name, share) in enumerate(zip(facts.names, facts.shares.shares, strict=True)):
         inside = (
@@ -110,9 +112,12 @@ def _anchors(facts: Facts) -> str:
             else _features(facts, j)
         )
         row = f"row {int(facts.anchors.indices[j]):,} · " if facts.named else ""
+        again = f" · {_VERDICTS[stability['verdicts'][j]]}" if stability is not None else ""
+        if stability is not None and "support" in stability:
+            again += f" · supported by {plural(stability['support'][j], 'row')}"
         cards.append(
             f'<li><h3><span class="number">{j + 1}</span>{escape(name)}</h3>'
-            f'<p class="share">{row}explains {percent(float(share))}</p>{inside}</li>'
+            f'<p class="share">{row}explains {percent(float(share))}{again}</p>{inside}</li>'
         )
     what = (
         "its values over the columns, the other anchors in grey"

@@ -1,12 +1,14 @@
 """Estimate the stability of the anchors, for every number of anchors and every solver.
 
 Noise-aware results have their own estimate (:mod:`fastanchors.greedy.stability`). All other results are computed again
-from two halves of the rows; for a large matrix, of its extreme rows and an even sample.
+from two halves of the rows; for a large matrix, of its extreme rows and an even sample. Their noise, and how many rows
+are copies of an anchor, are estimated in the leading directions of the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -14,19 +16,32 @@ from numpy.typing import NDArray
 
 from ..anchors import Anchors
 from ..errors import FastAnchorsError, RankError
-from ..fas.noise_aware import summary_of
-from ..greedy.stability import compare
+from ..fas.noise_aware import summary_of, why_plain
+from ..greedy.how_many import how_many
+from ..greedy.stability import Stability, compare, no_noise
+from ..greedy.summary import Summary
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix, Rows
+from ..matrix.door import open_matrix
 from ..solvers.spa import SPA
 from .pool import Pool
 
-__all__ = ["NestedRecomputed", "Recomputed", "stability_of", "stability_statements"]
+__all__ = ["Known", "NestedRecomputed", "Recomputed", "stability_record", "stability_statements"]
 
 _ALL = 6000  # rows up to which all take part
 _ENTRIES = 1 << 25  # limit of the entries of dense rows that take part
+_PER_ANCHOR = 4  # rows per anchor that there must be for a comparison of halves
 
 _Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the rows say about anchors, besides halves of them: noise, copies of each, number that stands out of it."""
+
+    noise: float | None = None
+    support: NDArray[np.intp] | None = None
+    shown: int | None = None
 
 
 class Recomputed(Protocol):
@@ -38,23 +53,26 @@ class Recomputed(Protocol):
     def seek(self, some: NDArray[np.intp], ks: Sequence[int]) -> list[_Array | None]:
         """The points of k anchors of those rows, for several k; None if there are no anchors."""
 
+    def known(self, indices: NDArray[np.intp]) -> Known:
+        """The noise of the rows and the support of these anchors, as far as they are known."""
+
 
 class NestedRecomputed:
     """For nested anchors, where the first k are the answer for k: one search gives all."""
 
     def __init__(self, matrix: RowMatrix, solver: Any, rng: np.random.Generator) -> None:
         self._matrix, self._solver, self._rng = matrix, solver, rng
+        self._summary: Summary | None = None
+        self._most = 0  # anchors that the summary was made for
 
     def rows(self, k: int) -> NDArray[np.intp]:
         """All rows, or the extreme rows and an even sample."""
         m, n = self._matrix.shape
+        summary = self._summary_for(k)
         most = _ALL if self._matrix.is_sparse else max(1, min(_ALL, _ENTRIES // n))
         if m <= most:
             return np.arange(m)
-        try:
-            notable = np.asarray(summary_of(self._matrix, min(k, m, n)).rows, dtype=np.intp)
-        except (FastAnchorsError, np.linalg.LinAlgError):  # signed rows have no profiles
-            notable = np.arange(m)
+        notable = np.arange(m) if summary is None else np.asarray(summary.rows, dtype=np.intp)
         return self._rng.choice(notable, most, replace=False) if len(notable) > most else notable
 
     def seek(self, some: NDArray[np.intp], ks: Sequence[int]) -> list[_Array | None]:
@@ -66,6 +84,24 @@ class NestedRecomputed:
         points = ArrayMatrix(rows).dense_rows(found.indices) if found.points is None else np.asarray(found.points)
         return [points[:k] for k in ks]
 
+    def known(self, indices: NDArray[np.intp]) -> Known:
+        k, summary = len(indices), self._summary_for(len(indices))
+        if summary is None or why_plain(self._matrix.shape, k) or k > summary.coordinates.shape[1] + 1:
+            return Known()
+        noise = summary.noise(k)
+        shown = how_many(summary.coordinates.of_rows(summary.sample)).k if noise.seen else None
+        return Known(noise.relative, summary.support(indices), shown)
+
+    def _summary_for(self, k: int) -> Summary | None:
+        """The coordinates of the most notable rows; None for rows that have none, such as signed ones."""
+        if k > self._most:
+            self._most = k
+            try:
+                self._summary = summary_of(self._matrix, min(k, *self._matrix.shape))
+            except (FastAnchorsError, np.linalg.LinAlgError):
+                self._summary = None
+        return self._summary
+
     def _found(self, rows: Rows, k: int) -> Anchors:
         solver = self._solver or SPA()
         try:
@@ -74,18 +110,24 @@ class NestedRecomputed:
             return cast(Anchors, solver.seek(rows, max(1, error.rank), rng=0))
 
 
-def stability_of(anchors: Anchors) -> dict[str, Any] | None:
-    """The stability that the result itself has; None if it has none."""
+def stability_record(A: Any, anchors: Anchors, solver: Any, rng: np.random.Generator) -> dict[str, Any]:
+    """The stability of a result as JSON values; ``statement`` is None and ``reason`` says why if it is not known."""
     found = anchors.certificate.stability
     if found is None:
-        return None
-    return {"statement": found.statement, "verdicts": list(found.verdicts), "support": found.support.tolist()}
+        matrix = open_matrix(A, signed=True)
+        points = matrix.dense_rows(anchors.indices) if anchors.points is None else anchors.points
+        again = NestedRecomputed(matrix, solver, rng)
+        compared = _in_halves({len(anchors): (anchors.indices, points)}, again, rng)
+        if isinstance(compared, str):
+            return {"statement": None, "reason": compared, "warnings": []}
+        found = compared[len(anchors)]
+    return cast(dict[str, Any], found.as_dict())
 
 
 def stability_statements(
     pool: Pool, again: Recomputed | None, rng: np.random.Generator
 ) -> dict[int, dict[str, Any] | None]:
-    """For every number of anchors a statement, a verdict for each anchor, and the rows that support it if known.
+    """For every number of anchors a statement, a verdict for each anchor, warnings, and the rows that support each.
 
     Parameters
     ----------
@@ -94,30 +136,43 @@ def stability_statements(
     again
         Computes the anchors again, for results without an estimate of their own; None if their method is not known.
     """
-    known = {k: stability_of(pool.results[k]) for k in pool.chosen}
-    ks = [k for k, found in known.items() if found is None]
-    return known | (_in_halves(pool, ks, again, rng) if ks and again is not None else {})
+    known = {k: pool.results[k].certificate.stability for k in pool.chosen}
+    unknown = {k: (pool.results[k].indices, pool.points[pool.chosen[k]]) for k, found in known.items() if found is None}
+    if unknown and again is not None:
+        compared = _in_halves(unknown, again, rng)
+        known |= {} if isinstance(compared, str) else compared
+    return {k: _shown(found) for k, found in known.items()}
+
+
+def _shown(found: Stability | None) -> dict[str, Any] | None:
+    """The part of it that the page shows."""
+    if found is None:
+        return None
+    support = {} if found.support is None else {"support": found.support.tolist()}
+    return {"statement": found.statement, "verdicts": list(found.verdicts), "warnings": found.warnings, **support}
 
 
 def _in_halves(
-    pool: Pool, ks: Sequence[int], again: Recomputed, rng: np.random.Generator
-) -> dict[int, dict[str, Any] | None]:
-    """Anchors computed from two halves of the rows, compared with those of all rows."""
+    results: Mapping[int, tuple[NDArray[np.intp], _Array]], again: Recomputed, rng: np.random.Generator
+) -> dict[int, Stability] | str:
+    """Anchors computed from two halves of the rows, compared with those of all rows; or why that is not possible."""
+    ks = list(results)
     some = rng.permutation(again.rows(max(ks)))
-    if len(some) < 4 * max(ks):
-        return {}
+    if len(some) < _PER_ANCHOR * max(ks):
+        return f"{len(some)} rows are too few for anchors of halves of them; k = {max(ks)} needs {_PER_ANCHOR} · k rows"
     halves = [again.seek(np.sort(half), ks) for half in np.array_split(some, 2)]
-    found: dict[int, dict[str, Any] | None] = {}
-    for at, k in enumerate(ks):
+    found: dict[int, Stability] = {}
+    for at, (k, (indices, points)) in enumerate(results.items()):
+        known = again.known(indices)
+        if known.noise == 0:
+            found[k] = no_noise(k, known.support)
+            continue
         both = [half[at] for half in halves]
-        profiles = [None if points is None else _profiles(points) for points in both]
-        moved = compare(_profiles(pool.points[pool.chosen[k]]), profiles)
-        firm = moved.verdicts.count("firm")
-        found[k] = {
-            "statement": f"firm when computed again from halves of the rows: {firm} of {k}; "
-            f"the largest move is {float(moved.angles.max()):.2g} rad",
-            "verdicts": list(moved.verdicts),
-        }
+        moved = compare(_profiles(points), [None if part is None else _profiles(part) for part in both])
+        moves = moved.distances * np.abs(points).sum(axis=1)
+        found[k] = Stability(
+            known.noise, moved.angles, moves, moved.relative, known.support, moved.verdicts, known.shown
+        )
     return found
 
 

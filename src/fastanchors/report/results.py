@@ -23,6 +23,7 @@ from ..matrix.door import open_matrix
 from .facts import gather
 from .page import page
 from .pool import numbers_up_to
+from .repeated import Known
 from .saving import save
 
 __all__ = ["write_topics", "write_unmixing"]
@@ -134,6 +135,9 @@ class _RecomputedResult(ABC, Generic[_Found]):
 
     def rows(self, k: int) -> NDArray[np.intp]:
         return self._some
+
+    def known(self, indices: NDArray[np.intp]) -> Known:
+        return Known()
 
     def seek(self, some: NDArray[np.intp], ks: Sequence[int]) -> list[NDArray[np.float64] | None]:
         results = [self._found(some, k) for k in ks]

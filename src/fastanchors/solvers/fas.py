@@ -22,7 +22,7 @@ from .spa import SPA
 
 __all__ = ["FAS", "SelectionRule"]
 
-SelectionRule: TypeAlias = Literal["auto", "spa", "smoothed", "pseudo-points", "lifted", "whitened"]
+SelectionRule: TypeAlias = Literal["auto", "spa", "smoothed", "smoothed-one", "pseudo-points", "lifted", "whitened"]
 
 _VARIANTS = ("indexed", "paper")
 _WEIGHTS = ("auto", "poisson", "none")
@@ -53,11 +53,12 @@ class FAS(Solver):
     ----------
     variant : "indexed" or "paper"
         The algorithm.
-    selection : "auto", "spa", "smoothed", "pseudo-points", "lifted" or "whitened"
+    selection : "auto", "spa", "smoothed", "smoothed-one", "pseudo-points", "lifted" or "whitened"
         ``"spa"`` is plain SPA on the rows as they are. The others work on the rows divided by their sums, in their
-        leading directions (:mod:`fastanchors.greedy.coordinates`). ``"auto"`` uses pseudo-points and refines them. It
-        uses plain SPA instead if there is no noise, if the noise cannot be estimated (k > columns − 3), if k > 256, or
-        if ``budget``, ``precondition``, ``robust``, ``tol`` or ``allow_fewer`` is given.
+        leading directions (:mod:`fastanchors.greedy.coordinates` and :mod:`fastanchors.greedy.selection`), for at most
+        256 anchors. ``"auto"`` uses pseudo-points and refines them. It uses plain SPA instead if there is no noise; if
+        k > 256 or the noise cannot be estimated (k > columns − 3), with the reason in ``certificate.details["plain"]``;
+        or if ``budget``, ``precondition``, ``robust``, ``tol`` or ``allow_fewer`` is given.
     weights : "auto", "poisson", "none" or array of m positive numbers
         How much each row counts for the leading directions: by its estimated noise, by its sum (counts as they
         are, not normalised), equally, or as given. A store keeps directions for ``"auto"`` only; the others take a pass
@@ -201,20 +202,33 @@ class FAS(Solver):
         self, data: MeteredMatrix, sizes: Sequence[int], rng: np.random.Generator | None, started: float
     ) -> list[Anchors]:
         """Select by the noise-aware rule, and by plain SPA where there is no noise."""
-        from ..fas.noise_aware import can_see_noise, explain_no_noise, noise_aware, summary_of
+        from ..fas.noise_aware import (
+            check_many,
+            explain_no_noise,
+            explain_plain,
+            noise_aware,
+            summary_of,
+            why_plain,
+        )
 
         if isinstance(data.matrix, ArrayMatrix) and not data.matrix.checked:
             check_finite(data.matrix.data)
-        # A single anchor is the farthest row, by every rule.
-        visible = [size for size in sizes if size > 1 and (self._rule != "auto" or can_see_noise(data.shape, size))]
+        reasons = {size: why_plain(data.shape, size) for size in sizes}
+        if self._rule != "auto":
+            check_many(max(sizes), self._rule)
+            reasons = {size: why if size == 1 else None for size, why in reasons.items()}
+        visible = [size for size, why in reasons.items() if why is None]
         weights = _row_weights(self._weights, data)
         summary = summary_of(data, max(visible), weights) if visible else None
         results = []
         for size in sizes:
             found = None if summary is None or size not in visible else noise_aware(data, size, self._rule, summary)
             if found is None:
-                found = self._engine.select(data, size, rng)
-                found = found if summary is None else explain_no_noise(summary, found)
+                found, why = self._engine.select(data, size, rng), reasons[size]
+                if why is not None:
+                    found = explain_plain(found, why)
+                elif summary is not None:
+                    found = explain_no_noise(summary, found)
             results.append(self._result(data, found, started))
         return results
 

@@ -3,6 +3,7 @@ import { badge, el, fill, meter, named, percent, plural, tone } from './dom.js';
 import { highest, lines } from './lines.js';
 import { relevantWords } from './words.js';
 
+const FEW = 3; // rows; fewer are a warning
 const VERDICTS = { firm: 'firm', loose: 'moves in other data', noise: 'not found again in other data' };
 
 export function renderCards(place, state, act) {
@@ -37,7 +38,7 @@ function facts(state, j, number) {
   return el('ul', { class: 'verdict' },
     rowOf(state, j) ? el('li', {}, rowOf(state, j)) : null,
     verdict ? el('li', { class: verdict }, VERDICTS[verdict] ?? verdict) : null,
-    support === undefined ? null : el('li', {}, `supported by ${plural(support, state.model.data.rowNoun)}`));
+    support === undefined ? null : el('li', { class: support < FEW && stability.warnings.length ? 'few' : null }, `supported by ${plural(support, state.model.data.rowNoun)}`));
 }
 
 /** Which row an anchor is, or is near to, where its name does not say so. */

@@ -101,12 +101,18 @@ export class Explorer {
     return `The stability of these ${data.noun}s is not known.`;
   }
 
+  /** Which anchors are noise, have few rows, or are too many. */
+  doubts() {
+    const { noun } = this.model.data, warnings = this.step.stability?.warnings ?? [];
+    return warnings.map(words => `${words[0].toUpperCase()}${words.slice(1)}.`.replace(/anchor/gi, each => (each[0] === 'A' ? noun[0].toUpperCase() + noun.slice(1) : noun)));
+  }
+
   render(changed = []) {
     this.compute();
     at('k-shown').textContent = this.step.k;
     at('relevance-shown').textContent = this.relevance.toFixed(2);
     at('summary').textContent = this.summary();
-    fill(at('sure'), el('p', {}, this.sure()));
+    fill(at('sure'), el('p', {}, this.sure()), el('ul', {}, this.doubts().map(doubt => el('li', {}, doubt))));
     at('curve').hidden = this.model.steps.length < 2;
     renderCurve(at('curve'), this, this.act);
     renderCards(at('cards'), this, this.act);
