@@ -24,16 +24,16 @@ from fastanchors.greedy.coordinates import (
     coordinates,
     pilot_frame,
 )
+from fastanchors.greedy.corners import Hull
 from fastanchors.greedy.extremes import Extremes, extreme_rows, towards
 from fastanchors.greedy.how_many import how_many
 from fastanchors.greedy.likelihood import WIDTHS, Proportions, SimplexLikelihood
+from fastanchors.greedy.neighbours import nearest_points
 from fastanchors.greedy.noise import Noise, clipped_noise, estimate_noise, without_clipping
 from fastanchors.greedy.notable import notable_rows
 from fastanchors.greedy.refine import refine
 from fastanchors.greedy.selection import (
     RULES,
-    _Hull,
-    _nearest,
     best_volume,
     groups_by_rule,
     hull_corners,
@@ -193,10 +193,10 @@ def test_hull_corners_are_found_if_there_are_more_than_dimensions() -> None:
     corners = np.array([[0.0, 0], [4, 0], [5, 3], [2, 5], [-1, 3]])
     points = np.vstack([corners, rng.dirichlet(np.ones(5), 300) @ corners])
     assert set(hull_corners(points, 5).tolist()) == set(range(5))
-    bounds = np.full(len(points), np.inf)
-    for taken in ([0, 1, 2], [0, 1, 2, 3]):  # a hull that grows
-        found, _ = _Hull(points[taken]).farthest(points, bounds)
-        assert found == naive_farthest_from_hull(points, corners[taken])
+    hull = Hull(points, np.arange(3), 4)
+    assert hull.farthest() == naive_farthest_from_hull(points, corners[:3])
+    hull.put(3, 3)  # a hull that grows
+    assert hull.farthest() == naive_farthest_from_hull(points, corners[:4])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -334,13 +334,14 @@ def test_a_summary_in_parts_is_that_of_the_whole(zeros: float) -> None:
     np.testing.assert_allclose(parts.coordinates.values, whole.coordinates.values, atol=1e-6)
 
 
-@pytest.mark.parametrize("dimension", [3, 24, 25, 60])
-def test_nearest_points_by_tree_and_by_all_pairs(dimension: int) -> None:
+@pytest.mark.parametrize("count", [2, 7, 80, 300])
+@pytest.mark.parametrize("dimension", [3, 10, 11, 60])
+def test_nearest_points_by_tree_and_by_all_pairs(dimension: int, count: int) -> None:
     points = np.random.default_rng(6).standard_normal((300, dimension)) + 50.0
-    distances, near = _nearest(points, 7)
+    distances, near = nearest_points(points, count)
     gaps = np.linalg.norm(points[:, None] - points, axis=2)
-    np.testing.assert_array_equal(near, np.argsort(gaps, axis=1, kind="stable")[:, :7])
-    np.testing.assert_allclose(distances, np.sort(gaps, axis=1)[:, :7], atol=1e-12)
+    np.testing.assert_array_equal(near, np.argsort(gaps, axis=1, kind="stable")[:, :count])
+    np.testing.assert_allclose(distances, np.sort(gaps, axis=1)[:, :count], atol=1e-12)
 
 
 @pytest.mark.parametrize("rule", ["smoothed", "smoothed-one", "pseudo-points", "lifted", "whitened", "auto"])

@@ -184,7 +184,7 @@ def _directions_shown(coordinates: Coordinates, sample: NDArray[np.intp], noise:
     tails, as in texts, they are not noise and cannot serve for comparison.
     """
     values = coordinates.values[sample, : k - 1 + _BEYOND].astype(np.float64)
-    if values.shape[1] < k + 1 or not noise.seen:
+    if values.shape[1] < k or not noise.seen:
         return k - 1
     beyond = (values[:, k - 1 :] / noise.each[:, None]) ** 2
     if np.median(np.mean(beyond**2, axis=0) / np.mean(beyond, axis=0) ** 2) > _TAILS:

@@ -11,23 +11,25 @@ has three kinds of components:
 
 The determinant penalises the volume of the simplex. Least squares has no such penalty: its simplex grows with the
 noise. An evaluation costs O(m·k²). Most of it goes into the densities p_j, with five exponentials for each point and
-anchor. They are computed in single precision, in preallocated arrays; sums over points are in double precision.
+anchor. They depend on the vertices only, so they are kept while the proportions change, and are computed in single
+precision, in preallocated arrays (:mod:`.likelihood_kernels`); sums over points are in double precision.
 """
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .likelihood_kernels import chances, log_copies, mixed_densities, relative_logs, slopes, standardise
+
 __all__ = ["WIDTHS", "Proportions", "SimplexLikelihood"]
 
 WIDTHS = np.array([0.0, 0.03, 0.1, 0.3, 1.0])  # of the uniform parts of p_j; zero: the share is zero
-_INNER = WIDTHS[1:].astype(np.float32)
-_TINY = np.float32(1e-30)
+_WIDTHS = WIDTHS.astype(np.float32)
 _ROOT = float(np.sqrt(2 * np.pi))
-_TAIL = (1.330274429, -1.821255978, 1.781477937, -0.356563782, 0.319381530)  # Abramowitz and Stegun 26.2.17
 
 _Array = NDArray[np.float64]
 _Single = NDArray[np.float32]
@@ -62,124 +64,121 @@ class SimplexLikelihood:
         self.scale = float(points.std())
         self._flat = np.ones((d + 1, m))
         self._flat[1:] = points.T
-        self._precision = 1.0 / noise
-        self._precisions = self._precision**2
+        self._squares = np.einsum("ij,ij->i", points, points)
         cov = np.atleast_2d(np.cov(points.T))
         spread = 4.0 * cov + 1e-12 * np.trace(cov) * np.eye(d)
         off = points - np.median(points, axis=0)
         distances = np.einsum("ij,ij->i", off @ np.linalg.inv(spread), off)
-        self._odd = -0.5 * (distances + np.linalg.slogdet(2 * np.pi * spread)[1])
-        self._copy = -0.5 * np.einsum("ij,ij->i", points, points) * self._precisions - d * np.log(noise * _ROOT)
-        self._room = np.empty((4, len(WIDTHS), d + 1, m), dtype=np.float32)
-        self._inverse, self._density, self._spare = np.empty((3, d + 1, m), dtype=np.float32)
-        self._logs, self._belongs = np.empty((d + 3, m)), np.empty((d + 3, m), dtype=np.float32)
+        self._room = _Room(d + 1, m)
+        self._room.logs[0] = -0.5 * (distances + np.linalg.slogdet(2 * np.pi * spread)[1])
+        self._set_noise(noise)
+
+    def _set_noise(self, noise: _Array) -> None:
+        d = len(self._flat) - 1
+        self._noise, self._precision = noise, 1.0 / noise
+        self._precisions = self._precision**2
+        self._copy = -0.5 * self._squares * self._precisions - d * np.log(noise * _ROOT)
+
+    def with_noise(self, factor: float) -> SimplexLikelihood:
+        """The likelihood of the same points with a multiple of the noise; both work in the same arrays."""
+        other = copy.copy(self)
+        other._set_noise(factor * self._noise)
+        return other
 
     def of_points(self, vertices: _Array, proportions: Proportions) -> _Array:
         """The log-likelihood of each point."""
-        return self._evaluate(vertices, proportions)[0]
+        return self._evaluate(vertices, proportions)
 
     def proportions(self, vertices: _Array, start: Proportions, turns: int) -> Proportions:
         """Expectation–maximisation of the proportions with fixed vertices."""
-        found = start
+        found, room = start, self._room
         for _ in range(turns):
             self._evaluate(vertices, found)
-            rows = self._belongs.sum(axis=1, dtype=np.float64) + 1.0
-            np.divide(self._belongs[1], self._density, out=self._spare)
-            each = np.einsum("gjm,jm->jg", self._room[3], self._spare).astype(np.float64) + 1.0
+            rows = room.belongs.sum(axis=1, dtype=np.float64) + 1.0
+            np.divide(room.belongs[1], room.density, out=room.spare)
+            np.multiply(room.parts, _weights(found)[:, :, None], out=room.weighted)
+            each = np.einsum("gjm,jm->jg", room.weighted, room.spare).astype(np.float64) + 1.0
             found = Proportions(rows / rows.sum(), each / each.sum(axis=1, keepdims=True))
         return found
 
     def gradient(self, vertices: _Array, proportions: Proportions) -> tuple[float, _Array]:
         """Mean log-likelihood over the points, and its gradient with respect to the vertices."""
-        total, A = self._evaluate(vertices, proportions)
+        total, room = self._evaluate(vertices, proportions), self._room
+        A = room.inverse_of_B
         by_w, by_log_sigma = self._slopes(proportions)
         widen = by_log_sigma.sum(axis=1, dtype=np.float64)
         by_A = self._flat @ by_w.T
         by_A[1:] += A[1:] * (widen / np.einsum("ij,ij->j", A[1:], A[1:]))
-        by_A += self._belongs[1].sum(dtype=np.float64) * _flat(vertices).T
+        by_A += room.belongs[1].sum(dtype=np.float64) * _flat(vertices).T
         by_B = -A.T @ by_A @ A.T
-        copies = self._belongs[2:] * self._precisions
+        copies = room.belongs[2:] * self._precisions
         gradient = by_B[:, 1:] + copies @ self._flat[1:].T - copies.sum(axis=1)[:, None] * vertices
         return float(total.mean()), gradient / len(total)
 
-    def _evaluate(self, vertices: _Array, proportions: Proportions) -> tuple[_Array, _Array]:
-        """Log-likelihoods and B⁻¹; stores the responsibilities of each point, the densities and their parts in self."""
+    def _evaluate(self, vertices: _Array, proportions: Proportions) -> _Array:
+        """Log-likelihoods; stores the responsibilities of each point, the densities and their parts in the arrays."""
+        self._place(vertices)
+        room = self._room
+        mixed_densities(room.parts, _weights(proportions), room.density)
+        np.log(room.density, out=room.spare)
+        np.add.reduce(room.spare, axis=0, dtype=np.float64, out=room.logs[1])
+        room.logs[1] -= room.log_volume
+        relative_logs(room.logs, np.log(proportions.rows), room.top, room.belongs)
+        np.exp(room.belongs, out=room.belongs)
+        sums = room.belongs.sum(axis=0)
+        room.belongs /= sums
+        return np.asarray(room.top + np.log(sums))
+
+    def _place(self, vertices: _Array) -> None:
+        """What depends on the vertices and not on the proportions, unless the arrays hold it already."""
+        room = self._room
+        if room.model is self._precision and np.array_equal(room.vertices, vertices):
+            return
         B = _flat(vertices)
         A = np.asarray(np.linalg.inv(B), dtype=np.float64)
-        z, bell, below, parts = self._room
-        np.divide(self._precision, np.sqrt(np.einsum("ij,ij->j", A[1:], A[1:]))[:, None], out=self._inverse)
-        np.multiply(A.T @ self._flat, self._inverse, out=z[0], casting="same_kind")
-        np.multiply(self._inverse, _INNER[:, None, None], out=z[1:])
-        np.subtract(z[0], z[1:], out=z[1:])
-        _normal(z, bell, below, parts)
-        pi = proportions.parts.T.astype(np.float32)
-        pi[1:] /= _INNER[:, None]
-        np.multiply(bell[0], self._inverse, out=parts[0])
-        np.subtract(below[0], below[1:], out=parts[1:])
-        parts *= pi[:, :, None]
-        np.add.reduce(parts, axis=0, out=self._density)
-        np.maximum(self._density, _TINY, out=self._density)
-        logs, each = self._logs, self._belongs
-        logs[0] = self._odd
-        np.log(self._density, out=self._spare)
-        np.add.reduce(self._spare, axis=0, dtype=np.float64, out=logs[1])
-        logs[1] -= np.linalg.slogdet(B)[1]
-        copies = logs[2:]
+        lengths = np.sqrt(np.einsum("ij,ij->j", A[1:], A[1:]))
+        copies = room.logs[2:]
+        shares = np.matmul(A.T, self._flat, out=copies)
+        standardise(shares, self._precision, lengths, _WIDTHS, room.z, room.inverse, room.bell)
+        np.exp(room.bell, out=room.bell)
+        chances(room.z, room.inverse, _WIDTHS, room.bell, room.parts)
         np.matmul(vertices, self._flat[1:], out=copies)
-        copies -= 0.5 * np.einsum("ij,ij->i", vertices, vertices)[:, None]
-        copies *= self._precisions
-        copies += self._copy
-        logs += np.log(proportions.rows)[:, None]
-        top = logs.max(axis=0)
-        np.subtract(logs, top, out=each, casting="same_kind")
-        np.exp(each, out=each)
-        sums = each.sum(axis=0)
-        each /= sums
-        return top + np.log(sums), A
+        log_copies(0.5 * np.einsum("ij,ij->i", vertices, vertices), self._precisions, self._copy, copies)
+        room.model, room.vertices = self._precision, vertices.copy()
+        room.inverse_of_B, room.log_volume = A, float(np.linalg.slogdet(B)[1])
 
     def _slopes(self, proportions: Proportions) -> tuple[_Single, _Single]:
         """Derivatives of log p_j by the share and by its log noise, times the responsibility of the mixtures."""
-        z, bell, inside, parts = self._room
-        by_w, by_log_sigma, weight = parts[0], parts[1], self._spare
-        heights = np.empty((len(WIDTHS), len(by_w), 1), dtype=np.float32)
-        heights[1:, :, 0] = -proportions.parts.T[1:] / WIDTHS[1:, None]
+        room = self._room
+        heights = np.empty((len(WIDTHS), len(room.density)), dtype=np.float32)
+        heights[1:] = -proportions.parts.T[1:] / WIDTHS[1:, None]
         heights[0] = -heights[1:].sum(axis=0)
-        np.multiply(bell, heights, out=inside)
-        np.multiply(bell[0], self._inverse, out=weight)  # the part at zero
-        weight *= proportions.parts[:, :1].astype(np.float32)
-        np.multiply(z[0], z[0], out=by_log_sigma)
-        by_log_sigma -= np.float32(1.0)
-        by_log_sigma *= weight
-        weight *= z[0]
-        np.subtract(np.add.reduce(inside, axis=0, out=by_w), weight, out=by_w)
-        inside *= z
-        by_log_sigma -= np.add.reduce(inside, axis=0, out=weight)
-        by_w *= self._inverse
-        np.divide(self._belongs[1], self._density, out=weight)
-        by_w *= weight
-        by_log_sigma *= weight
+        first = proportions.parts[:, 0].astype(np.float32)
+        by_w, by_log_sigma = room.weighted[:2]
+        mixtures = room.belongs[1]
+        known = (room.z, room.inverse, _WIDTHS, room.bell)
+        slopes(*known, heights, first, mixtures, room.density, by_w, by_log_sigma)
         return by_w, by_log_sigma
 
 
-def _normal(z: _Single, bell: _Single, below: _Single, room: _Single) -> None:
-    """The normal density at z and the probability below z; its tails have small relative errors."""
-    np.multiply(z, z, out=bell)
-    bell *= np.float32(-0.5)
-    np.exp(bell, out=bell)
-    bell *= np.float32(1.0 / _ROOT)
-    np.abs(z, out=room)
-    room *= np.float32(0.2316419)
-    room += np.float32(1.0)
-    np.reciprocal(room, out=room)
-    np.multiply(room, np.float32(_TAIL[0]), out=below)
-    for coefficient in _TAIL[1:]:
-        below += np.float32(coefficient)
-        below *= room
-    below *= bell
-    np.copysign(below, z, out=below)
-    np.copysign(np.float32(0.5), z, out=room)
-    room += np.float32(0.5)
-    np.subtract(room, below, out=below)
+class _Room:
+    """The arrays of an evaluation, and the model and the vertices for which they were computed."""
+
+    def __init__(self, k: int, m: int) -> None:
+        self.bell, self.parts, self.weighted = np.empty((3, len(WIDTHS), k, m), dtype=np.float32)
+        self.z, self.inverse, self.density, self.spare = np.empty((4, k, m), dtype=np.float32)
+        self.logs, self.belongs = np.empty((k + 2, m)), np.empty((k + 2, m), dtype=np.float32)
+        self.top = np.empty(m)
+        self.model: _Array | None = None
+        self.vertices = self.inverse_of_B = np.empty((0, 0))
+        self.log_volume = 0.0
+
+
+def _weights(proportions: Proportions) -> _Single:
+    """The weights of the parts of each p_j, 5 × k: proportions divided by the widths."""
+    weights = np.ascontiguousarray(proportions.parts.T, dtype=np.float32)
+    weights[1:] /= _WIDTHS[1:, None]
+    return weights
 
 
 def _flat(points: _Array) -> _Array:

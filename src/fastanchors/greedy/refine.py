@@ -104,8 +104,9 @@ def refine(points: _Array, noise: _Array, starts: _Array, rng: np.random.Generat
     sound = [start for start in starts if _independent(start)]
     if not sound:
         return Refined(starts[0], False, 0.0, 0.0, nothing, "the vertices at the start are dependent")
-    start = _likeliest(points[some[cut:]], noise[some[cut:]], sound)
-    fit = _best_fit(points[some], noise[some], start, cut)
+    sides = [SimplexLikelihood(points[side], noise[side]) for side in (some[cut:], some[:cut])]
+    start = _likeliest(sides[0], sound)
+    fit = _best_fit(_Fitting(sides[0], sides[1], start))
     gain = fit.held - fit.held_at_start
     edges = np.linalg.norm(start[:, None] - start[None], axis=2)
     moved = float(np.linalg.norm(fit.vertices - start, axis=1).max() / (edges.sum() / (k * (k - 1))))
@@ -125,11 +126,10 @@ def _independent(start: _Array) -> bool:
     return abs(np.linalg.det(flat)) > 0 and np.linalg.cond(_flat(start / np.abs(start).max())) <= 1e8
 
 
-def _likeliest(points: _Array, noise: _Array, starts: list[_Array]) -> _Array:
+def _likeliest(model: SimplexLikelihood, starts: list[_Array]) -> _Array:
     """The first start, or the one that makes the points clearly more likely."""
     if len(starts) == 1:
         return starts[0]
-    model = SimplexLikelihood(points, noise)
     likely = []
     for start in starts:
         found = model.proportions(start, Proportions.first(len(start)), _AGAIN)
@@ -138,12 +138,11 @@ def _likeliest(points: _Array, noise: _Array, starts: list[_Array]) -> _Array:
     return starts[best if likely[best] > likely[0] + _CLEARLY else 0]
 
 
-def _best_fit(points: _Array, noise: _Array, start: _Array, cut: int) -> _Fit:
+def _best_fit(fit: _Fitting) -> _Fit:
     """Fit with the given noise, or with the multiple of it that makes held-out rows most likely if many are outliers.
 
     The multiple is chosen with the vertices of the first turn, and once more with those of a turn with that multiple.
     """
-    fit = _Fitting(points, noise, start, cut)
     fit.turn()
     if fit.proportions.rows[0] > _MAX_OUTLIERS:
         fit.change_noise(2.0, _DOUBLINGS)
@@ -157,18 +156,12 @@ def _best_fit(points: _Array, noise: _Array, start: _Array, cut: int) -> _Fit:
 
 
 class _Fitting:
-    """Fit vertices to the points after the first ``cut``, and judge them by the first ``cut``."""
+    """Fit vertices to the points of one model, and judge them by those of another, the held-out rows."""
 
-    def __init__(self, points: _Array, noise: _Array, start: _Array, cut: int) -> None:
-        self._points, self._noise, self._cut, self._start = points, noise, cut, start
+    def __init__(self, fitted: SimplexLikelihood, held: SimplexLikelihood, start: _Array) -> None:
+        self._start, self._fitted, self._held = start, fitted, held
         self.variation, self.vertices = 1.0, start
-        self._fitted, self._held = self._models(1.0)
         self.proportions = self._before = self._fitted.proportions(start, Proportions.first(len(start)), _FIRST)
-
-    def _models(self, variation: float) -> tuple[SimplexLikelihood, SimplexLikelihood]:
-        sides = (slice(self._cut, None), slice(self._cut))
-        fitted, held = (SimplexLikelihood(self._points[some], variation * self._noise[some]) for some in sides)
-        return fitted, held
 
     def restart(self) -> None:
         """Return to the start vertices, and to their proportions with the present noise."""
@@ -183,7 +176,7 @@ class _Fitting:
         """Multiply the noise while that makes held-out rows more likely with the present vertices."""
         before, best = self.variation, self._likelihood(self._held, self.proportions)
         for _ in range(times):
-            fitted, held = self._models(factor * self.variation)
+            fitted, held = self._fitted.with_noise(factor), self._held.with_noise(factor)
             proportions = fitted.proportions(self.vertices, self.proportions, _AGAIN)
             likelihood = self._likelihood(held, proportions)
             if not likelihood > best:

@@ -25,13 +25,13 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from .._validate import check_choice
 from ..errors import RankError
 from ..matrix import ArrayMatrix
 from . import successive
-from .nnls import NonnegativeSystem
+from .corners import grown
+from .neighbours import nearest_points
 from .reader import Reader
 
 __all__ = [
@@ -52,13 +52,10 @@ RULES = ("auto", "spa", "smoothed", "smoothed-one", "pseudo-points", "lifted", "
 _STARTS = 16  # farthest points tried as directions, besides the principal axes in both orientations
 _AXES = 64  # the axes are tried only up to this dimension: their cost is cubic in the dimension
 _CLIMBS = 4  # the best of these are followed to their local maximum
-_TREE = 24  # in more dimensions than this, comparing all pairs of points is faster than a tree
 _SHADOWS = 1 << 18  # projections of points on directions computed in one batch
 _ROUNDS = 50
 _ZERO = 1e-10  # residual, relative to the first, that counts as zero
 _ISOLATED = 5.0  # a point is isolated if its last neighbour is farther than this many times the median
-_SWEEPS, _SPARE = 2, 4  # sweeps that choose every hull corner again, if there are at most this many extra corners
-_LOOKS = 16  # points examined first to bound the largest distance from below; then twice as many, and so on
 _SWAPS = 3  # largest number of exchanges per vertex
 
 _Array = NDArray[np.float64]
@@ -139,108 +136,21 @@ def best_volume(points: _Array, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def hull_corners(points: _Array, k: int) -> NDArray[np.intp]:
-    """Choose k corners of the hull of points in fewer than k − 1 dimensions.
-
-    Start from a simplex of full dimension, then repeatedly add the point farthest from the hull of those chosen
-    (Gillis, *Successive nonnegative projection algorithm*, SIAM J. Imaging Sci. 2014). Finally choose each corner
-    again, given the others.
-    """
-    simplex = points.shape[1] + 1
-    chosen = best_volume(points, successive_projection(lifted(points), simplex)).tolist()
-    bounds = np.full(len(points), np.inf)  # distances only decrease as the hull grows
-    for _ in range(k - simplex):
-        chosen.append(_Hull(points[chosen]).farthest(points, bounds)[0])
-    swept = _swept(points, chosen) if k - simplex <= _SPARE else chosen
-    return np.array(swept, dtype=np.intp)
-
-
-def _swept(points: _Array, corners: list[int]) -> list[int]:
-    """Choose each corner again, in a few rounds: the point farthest from the hull of the others.
-
-    A point at distance r from a mixture with share w of corner j is at most r + w·h from the hull of the others, where
-    h is the distance of corner j from it. So few points have to be examined. If a corner is replaced, the mixture of
-    the new corners that is nearest to it takes its place in all mixtures.
-    """
-    shares, gaps = _Hull(points[corners]).nearest(points)
-    unchanged = 0
-    for j in list(range(len(corners))) * _SWEEPS:
-        corner = corners[j]
-        others = _Hull(points[corners[:j] + corners[j + 1 :]])
-        height = others.nearest(points[[corner]])[1]
-        found, examined = others.farthest(points, (gaps + shares[:, j] * height) * (1 + 1e-9))
-        unchanged += 1
-        if found != corner:
-            unchanged = 0
-            corners = [*corners[:j], found, *corners[j + 1 :]]
-            instead, gap = _Hull(points[corners]).nearest(points[[corner]])
-            gaps = gaps + shares[:, j] * gap
-            instead[0, j] -= 1.0
-            shares = shares + np.outer(shares[:, j], instead[0])
-        for rows, w, distances in examined:
-            nearer = distances < gaps[rows]
-            rows = rows[nearer]
-            shares[rows], gaps[rows] = np.insert(w[nearer], j, 0.0, axis=1), distances[nearer]
-        if unchanged >= len(corners):
-            break
-    return corners
-
-
-class _Hull:
-    """The convex hull of some corners."""
-
-    def __init__(self, corners: _Array) -> None:
-        self._corners, self._system = corners, NonnegativeSystem(corners.T, sum_to=1.0)
-
-    def nearest(self, points: _Array) -> tuple[_Array, _Array]:
-        """For each point the shares of the corners in the nearest point of the hull, and the distance from it."""
-        shares = self._system.solve(points)
-        gaps = points - shares @ self._corners
-        return shares, np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
-
-    def farthest(self, points: _Array, bounds: _Array) -> tuple[int, list[tuple[NDArray[np.intp], _Array, _Array]]]:
-        """The farthest point, given upper bounds of the distances; those that were examined become exact.
-
-        Also returns the points that were examined, with shares and distances.
-        """
-        examined = []
-        order, best, at, size = np.argsort(-bounds, kind="stable"), -1.0, 0, _LOOKS
-        while at < len(order) and bounds[order[at]] >= best:
-            some = order[at : at + size]
-            some = some[bounds[some] >= best]
-            shares, bounds[some] = self.nearest(points[some])
-            examined.append((some, shares, bounds[some]))
-            best = max(best, float(bounds[some].max()))
-            at, size = at + size, 2 * size
-        return int(np.argmax(bounds)), examined
+    """Choose k corners of the hull of points in fewer than k − 1 dimensions, from a simplex of full dimension."""
+    simplex = best_volume(points, successive_projection(lifted(points), points.shape[1] + 1))
+    return grown(points, simplex, k)
 
 
 def pseudo_points(points: _Array, count: int, precision: _Array) -> _Array:
     """For every point the mean of its ``count`` nearest, weighted by precision; isolated points are dropped."""
     if count < 2:
         return points
-    distances, near = _nearest(points, count)
+    distances, near = nearest_points(points, count)
     supported = distances[:, -1] <= _ISOLATED * np.median(distances[:, -1])
     kept = supported if supported.sum() > points.shape[1] + 1 else np.ones(len(points), dtype=bool)
     weights = precision[near[kept]]
     weights /= weights.sum(axis=1, keepdims=True)
     return np.asarray(np.einsum("ij,ijk->ik", weights, points[near[kept]]))
-
-
-def _nearest(points: _Array, count: int) -> tuple[_Array, NDArray[np.intp]]:
-    """Distances and indices of the ``count`` points nearest to each point, itself included, nearest first."""
-    if points.shape[1] <= _TREE:
-        return cKDTree(points).query(points, count)
-    distances, near = np.empty((len(points), count)), np.empty((len(points), count), dtype=np.intp)
-    moved = points - points.mean(axis=0)
-    squares = np.einsum("ij,ij->i", moved, moved)
-    step = max(1, _SHADOWS // max(len(points), count * points.shape[1]))
-    for start in range(0, len(points), step):
-        at = slice(start, start + step)
-        some = np.argpartition(squares - 2 * moved[at] @ moved.T, count - 1, axis=1)[:, :count]
-        gaps = np.linalg.norm(moved[some] - moved[at, None], axis=2)
-        order = np.argsort(gaps, axis=1, kind="stable")
-        distances[at], near[at] = np.take_along_axis(gaps, order, axis=1), np.take_along_axis(some, order, axis=1)
-    return distances, near
 
 
 def smoothed_groups(points: _Array, k: int, count: int, starts: str = "many") -> list[NDArray[np.intp]]:
