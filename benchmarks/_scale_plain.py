@@ -12,10 +12,10 @@ import numpy as np
 import fastanchors as fa
 from fastanchors._parallel import one_blas_thread, one_thread
 from fastanchors.dask.matrix import DaskMatrix
-from fastanchors.dask.shards import ShardGroup
 from fastanchors.dask.sketches import sketched
 from fastanchors.encoder import AnchorSystem
 from fastanchors.greedy.summary import summarise
+from fastanchors.store.shard_group import ShardGroup
 from fastanchors.store.storage import storage_of
 
 SKETCH = 24  # dimensions

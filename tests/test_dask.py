@@ -128,6 +128,8 @@ def test_names_and_blocks_of_unknown_length(tmp_path):
     assert S.row_names[7] == "r7"
     with pytest.raises(fa.errors.InvalidInputError, match="3 row names"):
         fa.build(X, tmp_path / "other", row_names=["a", "b", "c"])
+    with pytest.raises(fa.errors.InvalidInputError, match="2 column names"):
+        fa.open_matrix(X, column_names=["a", "b"])
 
 
 def test_tasks_have_readable_names(tmp_path):

@@ -22,7 +22,7 @@ from naive.fas import noisy, separable
 
 
 @pytest.fixture(scope="module")
-def client():
+def cluster():
     with (
         LocalCluster(
             n_workers=2,
@@ -34,6 +34,13 @@ def client():
         Client(cluster) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def client(cluster):
+    """Both workers are there again if the test before has killed one."""
+    wait_for_workers(cluster)
+    return cluster
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +94,7 @@ def pids(client):
 
 
 def wait_for_workers(client):
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=120)
 
 
 def test_workers_give_the_store_of_one_process(client, tmp_path):
@@ -151,7 +158,6 @@ def make_block(rows, block):
 
 def test_counted_bytes_match_what_workers_send(client, tmp_path):
     """Neither blocks nor sketches are sent: workers write little more than is counted, and far less than the matrix."""
-    wait_for_workers(client)
     blocks, rows = 8, 16_000
     tasks = [dask.delayed(make_block)(rows, b) for b in range(blocks)]
     X = da.concatenate([da.from_delayed(task, (rows, 60), dtype=np.float32) for task in tasks])
@@ -210,7 +216,6 @@ def test_an_array_on_workers_is_processed_there(client):
 
 
 def test_a_worker_killed_during_a_build(client, tmp_path):
-    wait_for_workers(client)
     before = pids(client)
     A = matrix()
     X = da.from_array(A, chunks=(1500, 20))
@@ -242,7 +247,6 @@ def _deadly_bounds(flag):
 @pytest.mark.parametrize("extras", [None, ()])
 def test_a_worker_killed_during_a_seek(client, tmp_path, extras, monkeypatch):
     """Another worker takes over its shards and their sketches."""
-    wait_for_workers(client)
     fa.build(da.from_array(matrix(), chunks=(1500, 20)), tmp_path / "s", sidecars=extras)
     for kind in (Store, RemoteStore):
         monkeypatch.setattr(kind, "sidecar_arrays", lambda store, name: None)

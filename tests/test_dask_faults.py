@@ -30,12 +30,19 @@ A = np.random.default_rng(0).random((4000, 20))
 
 
 @pytest.fixture(scope="module")
-def client():
+def cluster():
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL) as made,
         Client(made) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def client(cluster):
+    """Both workers are there again if the test before has killed one."""
+    cluster.wait_for_workers(2, timeout=120)
+    return cluster
 
 
 def lazy():
@@ -73,9 +80,10 @@ def slow(flag):
 
 
 def stopped(flag):
-    """Wait to be killed, once."""
+    """Wait to be killed, once; the flag tells who waits."""
     try:
-        open(flag, "x").close()
+        with open(flag, "x") as told:
+            told.write(str(os.getpid()))
     except FileExistsError:
         return
     time.sleep(60)
@@ -162,7 +170,6 @@ def die(block):
 
 
 def test_a_block_that_kills_every_worker(client, tmp_path, monkeypatch):
-    client.wait_for_workers(2, timeout=60)
     monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
     with pytest.raises(fa.errors.StoreError, match="workers or their scheduler were lost"):
         fa.build(lazy().map_blocks(die, meta=np.empty((0, 0))), tmp_path / "s")
@@ -185,15 +192,16 @@ def _build(address, path, flag):
 def test_a_killed_client_leaves_no_visible_files(client, tmp_path):
     flag = tmp_path / "flag"
     spawn = multiprocessing.get_context("spawn")
-    builder = spawn.Process(target=_build, args=(client.scheduler.address, str(tmp_path / "s"), str(flag)))
+    arguments = (client.scheduler.address, str(tmp_path / "s"), str(flag))
+    builder = spawn.Process(target=_build, args=arguments, daemon=True)
     builder.start()
     deadline = time.monotonic() + 60
-    while not flag.exists() and time.monotonic() < deadline:
+    while not (flag.exists() and flag.read_text()) and time.monotonic() < deadline:
         time.sleep(0.05)
     os.kill(builder.pid, signal.SIGKILL)
     builder.join()
     assert not (tmp_path / "s").exists()
-    client.restart()  # the task that sleeps
+    os.kill(int(flag.read_text()), signal.SIGKILL)  # the worker whose task sleeps
     fa.build(lazy(), tmp_path / "s").close()
     fa.verify(tmp_path / "s")
     assert left(tmp_path) == ["flag", "s"]  # the files of the dead build are removed
@@ -202,7 +210,8 @@ def test_a_killed_client_leaves_no_visible_files(client, tmp_path):
 def test_two_clients_that_build_the_same_path(client, tmp_path):
     spawn = multiprocessing.get_context("spawn")
     path = str(tmp_path / "s")
-    builders = [spawn.Process(target=_build, args=(client.scheduler.address, path, None)) for _ in range(2)]
+    arguments = (client.scheduler.address, path, None)
+    builders = [spawn.Process(target=_build, args=arguments, daemon=True) for _ in range(2)]
     for builder in builders:
         builder.start()
     for builder in builders:
@@ -210,6 +219,21 @@ def test_two_clients_that_build_the_same_path(client, tmp_path):
     assert sorted(builder.exitcode for builder in builders) == [0, 3]
     assert fa.verify(path)["rows"] == 4000
     assert left(tmp_path) == ["s"]
+
+
+def _ask(address, path):
+    with Client(address, set_as_default=False) as client:
+        fa.dask.connect(path, client).row_norm([0])
+
+
+def test_a_client_that_is_not_the_default(client, tmp_path):
+    """In a process of its own, where no other client can take its place."""
+    fa.build(A, tmp_path / "s").close()
+    arguments = (client.scheduler.address, str(tmp_path / "s"))
+    asking = multiprocessing.get_context("spawn").Process(target=_ask, args=arguments, daemon=True)
+    asking.start()
+    asking.join(120)
+    assert asking.exitcode == 0
 
 
 def _cluster(pipe):
@@ -224,10 +248,10 @@ def test_a_killed_cluster(tmp_path):
     fa.build(A, tmp_path / "s").close()
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()
-    cluster = spawn.Process(target=_cluster, args=(there,))
+    cluster = spawn.Process(target=_cluster, args=(there,), daemon=True)
     cluster.start()
     with (
-        dask.config.set({"distributed.comm.timeouts.connect": "1s", "distributed.comm.retry.count": 0}),
+        dask.config.set({"distributed.comm.timeouts.connect": "5s", "distributed.comm.retry.count": 0}),
         Client(here.recv(), set_as_default=False) as client,
     ):
         remote = fa.dask.connect(tmp_path / "s", client)
@@ -269,11 +293,33 @@ def wait_here(block, flag):
     return block
 
 
-def test_a_scheduler_that_is_restarted(tmp_path, monkeypatch):
-    """A build in the middle of it ends with one error; a connected store is asked again, of the new workers."""
+def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+def test_no_worker_is_left(tmp_path, monkeypatch):
+    """Dask waits for a worker as long as its scheduler is told to; then there is one error."""
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT", "1s")
+    monkeypatch.setattr(parts, "_LOOK", 0.5)
+    fa.build(A, tmp_path / "old").close()
+    port = free_port()
+    with processes(*a_cluster(port)) as (_, worker), Client(f"tcp://127.0.0.1:{port}", timeout=60) as client:
+        client.wait_for_workers(1, timeout=60)
+        remote = fa.dask.connect(tmp_path / "old")
+        worker.kill()
+        worker.wait()
+        with pytest.raises(fa.errors.StoreError, match="lost"):
+            remote.row_norm([0, 3999])
+        with pytest.raises(fa.errors.StoreError, match="lost"):
+            fa.build(lazy(), tmp_path / "new")
+    assert left(tmp_path) == ["old"]
+
+
+def test_a_scheduler_that_is_restarted(tmp_path, monkeypatch):
+    """A build in the middle of it ends with one error; a connected store is asked again, of the new workers."""
+    port = free_port()
     monkeypatch.setattr(parts, "_LOOK", 0.5)
     fa.build(A, tmp_path / "old").close()
     flag = tmp_path / "flag"

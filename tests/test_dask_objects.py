@@ -338,6 +338,18 @@ def test_a_damaged_copy_in_the_cache_is_fetched_again(address, tmp_path):
     np.testing.assert_array_equal(fa.open(address).rows(np.arange(900)), A)
 
 
+def test_verify_reads_what_is_stored_and_not_the_cache(address):
+    with fa.build(matrix(900), address) as S:
+        S.rows(np.arange(900))  # the whole shard is in the cache now
+        file = S.manifest.shards[0].data["file"]
+    system, root = fsspec.core.url_to_fs(address)
+    content = bytearray(system.cat_file(f"{root}/{file}"))
+    content[len(content) // 2] ^= 1
+    system.pipe_file(f"{root}/{file}", bytes(content))
+    with pytest.raises(fa.errors.CorruptStoreError):
+        fa.verify(address)
+
+
 def _die_once(block, flag):
     """Kill the process that computes the first block, once."""
     try:

@@ -101,7 +101,6 @@ register("file", lambda: load(f"{__name__}.fas", {"open_file": "opening"}, "open
 register("dask", lambda: load(f"{__name__}.dask", {"open_collection": "matrix"}, "open_collection"))
 register("object build", lambda: load(f"{__name__}.dask", {"build_objects": "object_store"}, "build_objects"))
 register("object store", lambda: load(f"{__name__}.dask", {"open_objects": "object_store"}, "open_objects"))
-register("object verify", lambda: load(f"{__name__}.dask", {"verify_objects": "object_store"}, "verify_objects"))
 register("dask rows", lambda: load(f"{__name__}.dask", {"dask_source": "build"}, "dask_source"))
 
 # Results write reports, but their modules lie below ``report``.

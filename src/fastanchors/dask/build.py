@@ -24,8 +24,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._parallel import map_ordered, one_blas_thread
-from ..errors import InvalidInputError, StoreError
-from ..io.row_source import _NAME_BYTES, Source, numeric_dtype, read_names, rebatch
+from ..errors import StoreError
+from ..io.row_source import _NAME_BYTES, Source, numeric_dtype, rebatch
 from ..matrix.contract import Rows
 from ..store.arrays_file import write_arrays
 from ..store.build import Progress, _Build
@@ -63,21 +63,13 @@ class DaskSource(Source):
     """
 
     def __init__(self, lazy: Any, row_names: Any, column_names: Any) -> None:
-        self.collection = Collection(lazy, Pool())
-        self.collection.count_rows()
-        known = self.collection.layout
-        name, frame = known.name, is_frame(lazy)
-        self.starts = self.collection.starts
-        self.names_inside = frame and row_names is None and lazy.index.dtype.kind not in "iu"
-        if frame and column_names is None:
-            column_names = [str(column) for column in lazy.columns]
-        names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
-        for what, count in (("row", self.starts[-1]), ("column", known.columns)):
-            given = names[f"{what}_names"]
-            if given is not None and len(given) != count:
-                raise InvalidInputError(f"{name} has {count} {what}s but {len(given)} {what} names were given")
-        sparse = sp.issparse(getattr(lazy, "_meta", None))
-        super().__init__(name, (self.starts[-1], known.columns), known.dtype, sparse, self._stream, **names)
+        self.collection = made = Collection(lazy, Pool(), row_names, column_names)
+        made.count_rows()
+        self.starts = made.starts
+        self.names_inside = is_frame(lazy) and row_names is None and lazy.index.dtype.kind not in "iu"
+        known, shape = made.layout, (made.starts[-1], made.layout.columns)
+        names: Any = {"row_names": made.row_names, "column_names": made.column_names}
+        super().__init__(known.name, shape, known.dtype, made.is_sparse, self._stream, **names)
 
     def _stream(self, max_bytes: int) -> Iterator[Rows]:
         """The blocks in order, in this process: for a consumer that is not on the workers."""

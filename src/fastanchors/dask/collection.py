@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InvalidInputError, InvalidTypeError
+from ..io.row_source import read_names
 from ..matrix.contract import Rows
 from .parts import Question, TaskParts
 from .tasks import Pool, on_blocks
@@ -95,10 +96,18 @@ class Collection(TaskParts):
         Number of blocks.
     blocks : Dask array
         The blocks of rows; those of a data frame are frames.
+    is_sparse : bool
+        Whether Dask says that blocks are sparse.
+    row_names, column_names : sequence of str or None
+        The given ones; by default the columns of a data frame.
     """
 
-    def __init__(self, lazy: Any, pool: Pool) -> None:
+    def __init__(self, lazy: Any, pool: Pool, row_names: Any = None, column_names: Any = None) -> None:
         self.layout = known = layout(lazy)
+        self.is_sparse = sp.issparse(getattr(lazy, "_meta", None))
+        if is_frame(lazy) and column_names is None:
+            column_names = [str(column) for column in lazy.columns]
+        self.row_names, self.column_names = read_names(row_names, "row"), read_names(column_names, "column")
         if is_frame(lazy):
             shape = (np.nan, known.columns)
             lazy = stacked(lazy.to_delayed(), [shape] * lazy.npartitions, np.empty((0, known.columns), known.dtype))
@@ -107,9 +116,15 @@ class Collection(TaskParts):
         super().__init__(pool, _starts(known.lengths or [0] * self.count))
 
     def count_rows(self) -> None:
-        """Count the rows of the blocks if their lengths are unknown."""
+        """Count the rows of the blocks if their lengths are unknown; raises if there are not as many names."""
         if self.layout.lengths is None:
             self.starts = _starts(self.each("length", len))
+        known = ("row", self.row_names, self.starts[-1]), ("column", self.column_names, self.layout.columns)
+        for what, names, count in known:
+            if names is not None and len(names) != count:
+                raise InvalidInputError(
+                    f"{self.layout.name} has {count} {what}s but {len(names)} {what} names were given"
+                )
 
     def tasks(self, asked: Question) -> list[Any]:
         blocks = self.blocks if len(asked.which) == self.count else self.blocks.blocks[list(asked.which)]

@@ -7,19 +7,18 @@ from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._validate import as_matrix, check_finite, check_index
 from ..errors import InvalidInputError
 from ..fas.bounds import Sketch, sketch_elsewhere
-from ..io.row_source import numeric_dtype, read_names
+from ..io.row_source import numeric_dtype
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix, Rows
 from ..matrix.cost import Cost
 from ..matrix.scaled import scale_rows
 from ..sampling.gather import in_order
-from .collection import Collection, as_block, check_length, is_frame
+from .collection import Collection, as_block, check_length
 from .parts import Parts, Question, TaskParts, call_method
 from .sketches import RemoteSketch, sketched
 from .tasks import Pool
@@ -145,9 +144,7 @@ class DaskMatrix(RowMatrix):
     def sketch(self, V: NDArray[np.float64]) -> RemoteSketch:
         """The sketch of all rows; each part is sketched where it is."""
         self.cost.rows_read += self.shape[0]
-        parts, count = self._parts, len(self._parts.starts) - 1
-        asked = Question("sketch", sketched, range(count), [()] * count, (V,))
-        return RemoteSketch(V, parts.keep(asked, parts.starts))
+        return RemoteSketch.made(self._parts, "sketch", sketched, V)
 
 
 @sketch_elsewhere.register
@@ -202,16 +199,13 @@ def open_collection(
     row_names, column_names : sequence of str, path or None
         Names of rows and columns. By default a data frame's column names are used.
     """
-    collection = Collection(source, Pool())
+    collection = Collection(source, Pool(), row_names, column_names)
     known = collection.layout
     parts = BlockParts(collection, signed=signed, l1=False)
     if parts.starts[-1] == 0:
         raise InvalidInputError(f"{known.name} has no rows; at least one is needed")
-    if column_names is None and is_frame(source):
-        column_names = [str(column) for column in source.columns]
-    names = read_names(row_names, "row"), read_names(column_names, "column")
-    sparse = sp.issparse(getattr(source, "_meta", None))
-    matrix = DaskMatrix(parts, known.columns, numeric_dtype(known.dtype, known.name), sparse, None, *names)
+    dtype, names = numeric_dtype(known.dtype, known.name), (collection.row_names, collection.column_names)
+    matrix = DaskMatrix(parts, known.columns, dtype, collection.is_sparse, None, *names)
     return matrix.l1_scaled() if normalize == "l1" else matrix
 
 

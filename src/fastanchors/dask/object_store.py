@@ -7,7 +7,6 @@ fetch shards into a local cache on demand. :mod:`fastanchors.store.storage` expl
 from __future__ import annotations
 
 import secrets
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,17 +18,16 @@ from .._validate import check_choice, check_size, is_dask
 from ..errors import StoreError
 from ..io.scratch import TemporaryFolder, scratch_in
 from ..store.build import DEFAULT_MEMORY, Progress, build
-from ..store.journal import Journal
 from ..store.manifest import Manifest, Shard
+from ..store.object_files import commit_files, publish, upload, with_journal
 from ..store.shard_rows import SMALLEST_LIMIT, block_of, check_width, new_rows, write_shard
 from ..store.sidecars import Sidecar, loaded, shared_only
 from ..store.storage import ObjectStorage
-from ..store.verify import verify
 from .build import DaskBuild, dask_source
 from .remote_store import RemoteStore
 from .tasks import Pool
 
-__all__ = ["ObjectStore", "build_objects", "open_objects", "verify_objects"]
+__all__ = ["ObjectStore", "build_objects", "open_objects"]
 
 
 class ObjectStore(RemoteStore):
@@ -70,10 +68,10 @@ class ObjectStore(RemoteStore):
                     with one_blas_thread():
                         shard = write_shard(Path(place), len(made), block, names, sidecars, first_row)
                     made.append(shard)
-                    _upload(self.storage, Path(place), shard.files())
+                    upload(self.storage, Path(place), shard.files())
                     first_row += shard.rows
         except BaseException:
-            self.storage.remove([description["file"] for shard in made for description in shard.files()])
+            self.storage.remove(_files(made))
             raise
         self._pending += made
 
@@ -97,9 +95,9 @@ class ObjectStore(RemoteStore):
             next_shard=known.next_shard + len(self._pending),
             extras=shared_only(known.extras),  # data about the whole store is stale after an append
         )
-        manifest = _with_journal(self.storage, manifest)
+        manifest = with_journal(self.storage, manifest)
         pending, self._pending = self._pending, []  # from here on they may be part of the store
-        _commit(self.storage, manifest, [description["file"] for shard in pending for description in shard.files()])
+        commit_files(self.storage, manifest, _files(pending))
         super().__init__(self.storage, self._parts.pool, self.memory_limit, manifest)
         self.__dict__.pop("_totals", None)
 
@@ -109,12 +107,16 @@ class ObjectStore(RemoteStore):
             if commit:
                 self.commit()
         finally:
-            self.storage.remove([description["file"] for shard in self._pending for description in shard.files()])
+            self.storage.remove(_files(self._pending))
             self._pending = []
             super().close()
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         self.close(commit=kind is None)
+
+
+def _files(shards: Sequence[Shard]) -> list[str]:
+    return [description["file"] for shard in shards for description in shard.files()]
 
 
 def open_objects(
@@ -124,18 +126,6 @@ def open_objects(
     check_choice(mode, ("r", "r+"), name="mode")
     check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
     return ObjectStore(ObjectStorage(address), mode, memory_limit, sidecars)
-
-
-def verify_objects(address: str, **options: Any) -> dict[str, Any]:
-    """``fa.verify`` of an address, on a temporary copy on disk."""
-    storage = ObjectStorage(address)
-    manifest = storage.manifest()
-    with TemporaryFolder() as place:
-        for description in manifest.descriptions():
-            shutil.copyfile(storage.fetch(description), Path(place) / description["file"])
-        Journal.create(Path(place) / manifest.journal, manifest.generation)
-        manifest.write(Path(place))
-        return {**verify(place, **options), "path": address}
 
 
 def build_objects(
@@ -184,7 +174,7 @@ def build_objects(
                 n_jobs=n_jobs,
                 **options,
             ).close()
-        _publish(storage, folder, before)
+        publish(storage, folder, before)
     return ObjectStore(storage, "r+", memory_limit, [type(sidecar) for sidecar in sidecars])
 
 
@@ -205,7 +195,7 @@ class _ObjectBuild(DaskBuild):
             raise
 
     def _shared_file(self, description: dict[str, Any]) -> dict[str, Any]:
-        _upload(self.storage, self.folder, [description], self.prefix)
+        upload(self.storage, self.folder, [description], self.prefix)
         return description
 
     def _number(self, shards: list[Shard]) -> None:
@@ -217,52 +207,3 @@ class _ObjectBuild(DaskBuild):
 
     def open(self, manifest: Manifest) -> Any:
         return RemoteStore(self.storage, self.source.collection.pool, self.memory_limit, manifest)
-
-
-def _publish(storage: ObjectStorage, folder: Path, before: int) -> None:
-    """Upload the files on the local disk and commit the next generation; on failure remove the uploads."""
-    manifest = Manifest.read(folder)
-    generation = before + 1
-    for description in manifest.extras.values():  # data about the whole store belongs to this generation
-        if "generation" in description:
-            description["generation"] = generation
-    try:
-        _upload(storage, folder, manifest.descriptions())
-        manifest = _with_journal(storage, replace(manifest, generation=generation))
-    except BaseException:
-        storage.remove([description["file"] for description in manifest.descriptions()])
-        raise
-    _commit(storage, manifest, [description["file"] for description in manifest.descriptions()])
-    if before:
-        storage.remove_before(generation, manifest.files())
-
-
-def _with_journal(storage: ObjectStorage, manifest: Manifest) -> Manifest:
-    """The manifest with an empty journal that was uploaded, so that a copy of the store on disk is writable."""
-    journal = {"file": "journal.log"}
-    with TemporaryFolder() as place:
-        Journal.create(Path(place) / journal["file"], manifest.generation)
-        _upload(storage, Path(place), [journal])
-    return replace(manifest, journal=journal["file"])
-
-
-def _commit(storage: ObjectStorage, manifest: Manifest, written: list[str]) -> None:
-    """Commit a manifest; if another writer was first, remove the files ``written`` for it, and raise."""
-    if not storage.commit(manifest):
-        storage.remove([manifest.journal, *written])
-        raise StoreError(
-            f"another writer has committed generation {manifest.generation} of {storage} meanwhile; your changes were "
-            "not committed: open the store again and repeat them"
-        )
-
-
-def _upload(
-    storage: ObjectStorage, folder: Path, descriptions: Sequence[dict[str, Any]], prefix: str | None = None
-) -> None:
-    """Upload the files that are on the local disk under unique names, and put these into the descriptions."""
-    for description in descriptions:
-        file = folder / description["file"]
-        if file.exists():
-            description["file"] = (prefix or f"{secrets.token_hex(8)}-") + file.name
-            storage.put(file, description["file"])
-            file.unlink()

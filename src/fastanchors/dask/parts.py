@@ -11,6 +11,7 @@ import secrets
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -199,12 +200,12 @@ class _Handle:
         dropped, self._dropped = self._dropped, []
         if self._pool.client is None:
             self._holder = self._holder or Holder(*self._holding)
-            return question, _Answered(self._holder.ask(*question, dropped))
+            return question, _answered(self._holder.ask(*question, dropped))
         try:
             self._holder = self._holder or self._new_holder()
             return question, self._holder.ask(*question, dropped)
         except Exception as error:  # the worker was lost or has not started
-            return question, _Answered(error)
+            return question, _answered(error)
 
     def finish(self, question: tuple[Any, ...], waiting: Any) -> Any:
         """Wait for the answer."""
@@ -219,26 +220,28 @@ class _Handle:
             except Exception as lost:
                 self._pool.check_open()
                 cause = lost
+                if isinstance(lost, self._pool.no_workers()):
+                    break
                 continue
             if error is not None:
                 raise error
             if question[-1]:
                 self._kept[question[-1]] = question
             return answer
-        raise StoreError(f"{_ATTEMPTS} workers were lost while they were asked, the last by: {cause}") from cause
+        raise StoreError(f"the workers that were asked were lost, try again; Dask says: {cause}") from cause
 
     def _new_holder(self) -> Any:
         """A new actor on the intended worker if it is alive, else on another."""
         client: Any = self._pool.client
-        while True:
-            alive = self._worker in self._pool.workers()
-            where = {"workers": [self._worker], "allow_other_workers": True} if alive else {}
-            with client.as_current():
+        with client.as_current():  # an actor belongs to the client that is current when it arrives
+            while True:
+                alive = self._worker in self._pool.workers()
+                where = {"workers": [self._worker], "allow_other_workers": True} if alive else {}
                 self._future = client.submit(Holder, *self._holding, actor=True, pure=False, **where)
-            # If every worker was lost meanwhile, Dask waits for the intended one, although others have come.
-            while not alive or self._worker in self._pool.workers():
-                with contextlib.suppress(TimeoutError):
-                    return self._future.result(_LOOK)
+                # If every worker was lost meanwhile, Dask waits for the intended one, although others have come.
+                while not alive or self._worker in self._pool.workers():
+                    with contextlib.suppress(TimeoutError):
+                        return self._future.result(_LOOK)
 
     def _wait(self, waiting: Any) -> tuple[Any, Any]:
         """The holder's answer. Raises if it is lost: the answer alone might then never arrive."""
@@ -255,13 +258,11 @@ class _Handle:
         self._dropped.append(key)
 
 
-class _Answered:
+def _answered(value: Any) -> Future[Any]:
     """An answer or exception that is already available."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def result(self, timeout: float | None = None) -> Any:
-        if isinstance(self._value, Exception):
-            raise self._value
-        return self._value
+    future: Future[Any] = Future()
+    if isinstance(value, Exception):
+        future.set_exception(value)
+    else:
+        future.set_result(value)
+    return future

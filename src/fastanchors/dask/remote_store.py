@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .._validate import check_index
 from ..errors import StoreError
 from ..fas.bounds import Sketch
-from ..fas.sidecar import kept_sketch_elsewhere
+from ..fas.sidecar import FasSidecar, kept_sketch_elsewhere
 from ..matrix.contract import Mutable, Rows
 from ..sampling.block_stack import by_block
 from ..sampling.drawing import Draws
@@ -24,13 +24,13 @@ from ..sampling.segment_trees import Array
 from ..store.build import DEFAULT_MEMORY
 from ..store.manifest import Manifest
 from ..store.names import Names
+from ..store.shard_group import ShardGroup, ShardMatrix
 from ..store.sidecars import Arrays, SidecarHost, whole_of
 from ..store.storage import Directory, Storage, storage_of
 from .collection import stacked
 from .matrix import DaskMatrix
 from .parts import HeldParts, call_method
-from .shards import ShardGroup, ShardMatrix
-from .sketches import RemoteSketch
+from .sketches import RemoteSketch, mapped_sketch
 from .tasks import Pool, calls
 
 __all__ = ["RemoteStore", "connect"]
@@ -187,9 +187,9 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
 
     def kept_sketch(self, V: NDArray[np.float64]) -> RemoteSketch | None:
         """The sketch stored beside the shards; None unless every shard has one."""
-        if not all("fas" in shard.extras for shard in self.manifest.shards):
+        if not all(FasSidecar.name in shard.extras for shard in self.manifest.shards):
             return None
-        return RemoteSketch(V, self._parts)
+        return RemoteSketch.made(self._parts, "mapped-sketch", mapped_sketch, V)
 
     def norm_bound(self) -> float:
         """The largest row norm; each worker sends one number."""

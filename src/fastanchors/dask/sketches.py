@@ -5,6 +5,7 @@ Little data is sent per question: the largest bounds of each part, counts, and i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -14,11 +15,14 @@ from numpy.typing import NDArray
 
 from ..fas.bounds import Scan, Sketch, Thresholds
 from ..fas.hull import mixtures
+from ..fas.sidecar import FasSidecar
+from ..fas.sketch import part_from
 from ..matrix.contract import RowMatrix
 from ..matrix.metered import MeteredMatrix
+from ..store.shard_group import ShardMatrix
 from .parts import Parts, Question
 
-__all__ = ["Marks", "RemoteSketch", "sketched"]
+__all__ = ["Marks", "RemoteSketch", "mapped_sketch", "sketched"]
 
 Indices = NDArray[np.int64]
 
@@ -29,6 +33,12 @@ class RemoteSketch(Sketch):
     def __init__(self, V: NDArray[np.float64], parts: Parts) -> None:
         super().__init__(V, [])
         self.rows, self._parts, self._starts = parts.starts[-1], parts, parts.starts
+
+    @classmethod
+    def made(cls, parts: Parts, name: str, make: Callable[..., Sketch], V: NDArray[np.float64]) -> RemoteSketch:
+        """The sketches ``make(part, V)``, each made and kept where its part is."""
+        count = len(parts.starts) - 1
+        return cls(V, parts.keep(Question(name, make, range(count), [()] * count, (V,)), parts.starts))
 
     def marks(self) -> Marks:
         return Marks()
@@ -133,9 +143,9 @@ def sketched(matrix: RowMatrix, V: NDArray[np.float64]) -> Sketch:
     return Sketch.of(MeteredMatrix(matrix), V)
 
 
-def _sketch_of(part: Any) -> Sketch:
-    """The sketch of a part: the part itself, or the one stored beside its shards."""
-    return part if isinstance(part, Sketch) else part.kept_sketch
+def mapped_sketch(part: ShardMatrix, V: NDArray[np.float64]) -> Sketch:
+    """The sketch stored beside the shards of a part."""
+    return Sketch(V, [part_from(arrays, start, stop, V) for start, stop, arrays in part.shard_arrays(FasSidecar.name)])
 
 
 def _mask(sketch: Sketch, known: Indices) -> NDArray[np.bool_]:
@@ -144,40 +154,36 @@ def _mask(sketch: Sketch, known: Indices) -> NDArray[np.bool_]:
     return mask
 
 
-def _gathered(part: Any, rows: NDArray[Any]) -> Sketch:
-    return _sketch_of(part).gathered(rows.astype(np.int64))
+def _gathered(sketch: Sketch, rows: NDArray[Any]) -> Sketch:
+    return sketch.gathered(rows.astype(np.int64))
 
 
-def _largest(part: Any) -> tuple[float, int]:
-    sketch = _sketch_of(part)
+def _largest(sketch: Sketch) -> tuple[float, int]:
     row = sketch.largest()
     norms = next(p.norms[row - p.start] for p in sketch.parts if p.start <= row < p.start + len(p.norms))
     return float(norms), row
 
 
-def _norm_outside(part: Any, start: int, known: Indices) -> float:
-    sketch = _sketch_of(part)
+def _norm_outside(sketch: Sketch, start: int, known: Indices) -> float:
     return sketch.norm_outside(_mask(sketch, known))
 
 
-def _scan_part(part: Any, start: int, known: Indices, thresholds: Thresholds, top: int) -> Scan:
-    sketch = _sketch_of(part)
+def _scan_part(sketch: Sketch, start: int, known: Indices, thresholds: Thresholds, top: int) -> Scan:
     return sketch.scan(replace(thresholds, index=thresholds.index - start), _mask(sketch, known), top)
 
 
-def _scan(part: Any, start: int, known: Indices, thresholds: Thresholds, top: int) -> tuple[Any, ...]:
-    scan = _scan_part(part, start, known, thresholds, top)
+def _scan(sketch: Sketch, start: int, known: Indices, thresholds: Thresholds, top: int) -> tuple[Any, ...]:
+    scan = _scan_part(sketch, start, known, thresholds, top)
     rows = np.where(scan.top_rows >= 0, scan.top_rows + start, -1)
     return scan.counts(), rows, scan.top_bounds, scan.tied_bounds
 
 
-def _suspects(part: Any, start: int, known: Indices, thresholds: Thresholds, reach: int) -> NDArray[Any]:
-    return _short(_scan_part(part, start, known, thresholds, 1).suspects(reach))
+def _suspects(sketch: Sketch, start: int, known: Indices, thresholds: Thresholds, reach: int) -> NDArray[Any]:
+    return _short(_scan_part(sketch, start, known, thresholds, 1).suspects(reach))
 
 
 def _mixtures(
-    part: Any, start: int, known: Indices, points: NDArray[np.float64], top: int
+    sketch: Sketch, start: int, known: Indices, points: NDArray[np.float64], top: int
 ) -> tuple[Indices, NDArray[np.float64]]:
-    sketch = _sketch_of(part)
     rows, values = mixtures(sketch, points, _mask(sketch, known), top)
     return np.where(rows >= 0, rows + start, -1), values

@@ -86,8 +86,16 @@ class Pool:
         return results
 
     def _losses(self) -> tuple[type[Exception], ...]:
-        """What Dask raises if its scheduler is lost or restarted, or if every worker dies at the same task."""
-        return () if self.client is None else (CancelledError, import_module("distributed").KilledWorker)
+        """What Dask raises if its scheduler is lost or restarted, every worker dies at the same task, or none comes."""
+        if self.client is None:
+            return ()
+        return CancelledError, import_module("distributed").KilledWorker, *self.no_workers()
+
+    @staticmethod
+    def no_workers() -> tuple[type[Exception], ...]:
+        """What Dask raises if no worker comes in time; its setting ``distributed.scheduler.no-workers-timeout``."""
+        known = import_module("distributed.scheduler")
+        return known.NoWorkerError, known.NoValidWorkerError
 
     def persist(self, tasks: Sequence[Any], sent: Any = ()) -> list[Any]:
         """As :meth:`compute`, but the results stay where they are computed."""

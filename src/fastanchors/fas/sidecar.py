@@ -307,7 +307,7 @@ def renew_index(
     if pilot < min(store.shape[0], steps):  # beyond the budget
         return None
     if not data.in_process:  # then nothing has changed
-        sketch = kept_sketch_elsewhere(store, V)
+        sketch = _sound(store, kept_sketch_elsewhere, store, V)
         first = pilot_rows(data, pilot, rng)
         return None if sketch is None else index_of_sketch(data, sketch, first, steps, tol=tol, allowance=allowance)
     parts = []

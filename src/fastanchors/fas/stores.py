@@ -11,6 +11,7 @@ from ..greedy.coordinates import DIRECTIONS
 from ..store import build as _build
 from ..store import open as _open
 from ..store.build import DEFAULT_MEMORY, Progress
+from ..store.object_files import verify_objects
 from ..store.sidecars import Sidecar
 from ..store.storage import is_object_address
 from ..store.store import Store
@@ -167,6 +168,5 @@ def verify(path: str | os.PathLike[str], *, progress: Callable[[int, int], None]
     ...     fa.verify(folder + "/eye.store")["rows"]
     4
     """
-    check = opener("object verify") if is_object_address(path) else _verify
-    found: dict[str, Any] = check(path, progress=progress, sidecars=[FasSidecar, CoordinatesSidecar])
-    return found
+    check: Callable[..., dict[str, Any]] = verify_objects if is_object_address(path) else _verify
+    return check(path, progress=progress, sidecars=[FasSidecar, CoordinatesSidecar])

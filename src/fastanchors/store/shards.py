@@ -17,14 +17,19 @@ from .manifest import Manifest, Shard
 from .names import Names, encode_names
 from .sidecars import Arrays, whole_of
 
-__all__ = ["MappedShards", "map_block"]
+__all__ = ["MappedShards", "block_from", "map_block"]
 
 
 def map_block(folder: Path, shard: Shard, manifest: Manifest) -> tuple[Block, Arrays]:
     """The block of a shard, mapped copy-on-write, and the arrays of its file."""
     arrays = map_arrays(folder, shard.data)
+    return block_from(arrays, shard, manifest), arrays
+
+
+def block_from(arrays: Arrays, shard: Shard, manifest: Manifest) -> Block:
+    """The block of a shard, given the arrays of its file."""
     kind = SparseBlock if manifest.sparse else DenseBlock
-    return kind.from_arrays(arrays, (shard.rows, manifest.columns), l1=manifest.normalize == "l1"), arrays
+    return kind.from_arrays(arrays, (shard.rows, manifest.columns), l1=manifest.normalize == "l1")
 
 
 class MappedShards:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..fas.bounds import Part, Sketch
 from ..matrix.contract import Rows
 from ..sampling.block_stack import by_block
 from ..sampling.dense_block import DenseBlock
@@ -18,9 +18,11 @@ from ..sampling.matrix import SampleMatrix
 from ..sampling.row_block import Block
 from ..sampling.segment_trees import Array
 from ..sampling.sparse_block import SparseBlock
-from ..store.manifest import Manifest, Shard
-from ..store.names import Names
-from ..store.storage import Directory, ObjectStorage, Storage
+from .manifest import Manifest
+from .names import Names
+from .shards import block_from
+from .sidecars import Arrays
+from .storage import Directory, ObjectStorage, Storage
 
 __all__ = ["ShardGroup", "ShardMatrix"]
 
@@ -31,18 +33,12 @@ class ShardGroup(NamedTuple):
     """The description of some shards that is sent to a worker instead of their data."""
 
     storage: Storage
-    shards: list[Shard]
-    columns: int
-    dtype: str
-    sparse: bool
-    normalize: Any
-    fas: dict[str, Any] | None
+    manifest: Manifest  # of these shards alone
 
     @classmethod
     def of(cls, storage: Storage, manifest: Manifest, low: int, high: int) -> ShardGroup:
         """Shards ``low`` to ``high`` − 1."""
-        known, fas = manifest, manifest.extras.get("fas")
-        return cls(storage, known.shards[low:high], known.columns, known.dtype, known.sparse, known.normalize, fas)
+        return cls(storage, replace(manifest, shards=manifest.shards[low:high], names=None, extras={}, metadata={}))
 
     def open(self) -> ShardMatrix:
         return ShardMatrix(self)
@@ -52,25 +48,26 @@ class ShardMatrix(SampleMatrix):
     """The rows of a group of shards; a shard is mapped on first use."""
 
     def __init__(self, group: ShardGroup) -> None:
-        self._set_normalize(group.normalize)
-        self.group, self.row_names, self.column_names = group, None, None
+        self.storage, self.manifest = group
+        self._set_normalize(self.manifest.normalize)  # type: ignore[arg-type]
+        self.row_names = self.column_names = None
         self._held = _Mapped(group)  # type: ignore[assignment]
-        self._starts = np.cumsum([0, *(shard.rows for shard in group.shards)])
+        self._starts = np.cumsum([0, *(shard.rows for shard in self.manifest.shards)])
 
     @property
     def shape(self) -> tuple[int, int]:
-        return int(self._starts[-1]), self.group.columns
+        return int(self._starts[-1]), self.manifest.columns
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.group.dtype)
+        return np.dtype(self.manifest.dtype)
 
     @property
     def is_sparse(self) -> bool:
-        return self.group.sparse
+        return self.manifest.sparse
 
     def _gather(self, rows: Array, *, view: bool) -> Rows:
-        if isinstance(self.group.storage, Directory) or len(rows) == 0:
+        if isinstance(self.storage, Directory) or len(rows) == 0:
             return super()._gather(rows, view=view)
         found, places = [], []
         for b, at in by_block(self._holding(rows), len(self._held)):
@@ -83,7 +80,7 @@ class ShardMatrix(SampleMatrix):
 
     def _few(self, b: int, rows: Array) -> Block | None:
         """A block of only these rows of a shard in object storage; None if the whole shard should be read."""
-        storage, shard = self.group.storage, self.group.shards[b]
+        storage, shard = self.storage, self.manifest.shards[b]
         assert isinstance(storage, ObjectStorage)
         if len(rows) * _FEW > shard.rows or storage.holds(shard.data):
             return None
@@ -95,7 +92,7 @@ class ShardMatrix(SampleMatrix):
             bounds = zip((begin + low * dtype.itemsize).tolist(), (begin + high * dtype.itemsize).tolist())
             return [np.frombuffer(content, dtype) for content in storage.ranges(shard.data, list(bounds))]
 
-        n = self.group.columns
+        n = self.manifest.columns
         if not self.is_sparse:
             matrix: Any = np.stack(read("data", rows * n, (rows + 1) * n))
             return DenseBlock.build(matrix, l1=self.normalize == "l1", columns=False)
@@ -105,29 +102,25 @@ class ShardMatrix(SampleMatrix):
         matrix = sp.csr_array((*entries, indptr), shape=(len(rows), n))
         return SparseBlock.build(matrix, l1=self.normalize == "l1", columns=False)
 
-    @cached_property
-    def kept_sketch(self) -> Sketch:
-        """The sketch stored beside the shards."""
-        group = self.group
-        assert group.fas is not None
-        parts = []
-        for start, shard in zip(self._starts.tolist(), group.shards):
-            arrays = group.storage.map(shard.extras["fas"])
-            parts.append(Part(start, *(np.asarray(arrays[name]) for name in ("coordinates", "left", "norms"))))
-        return Sketch(np.asarray(group.storage.map(group.fas)["V"]), parts)
+    def shard_arrays(self, name: str) -> Iterator[tuple[int, int, Arrays]]:
+        """Yield (first row, last row + 1, arrays) of a sidecar for each shard; all shards must have it."""
+        for (start, stop), shard in zip(pairwise(self._starts.tolist()), self.manifest.shards):
+            yield start, stop, self.storage.map(shard.extras[name])
 
     def name_of(self, row: int) -> str | None:
         """The name of a row; None if the shard has no names."""
         b = int(np.searchsorted(self._starts, row, side="right")) - 1
-        arrays = self.group.storage.map(self.group.shards[b].data)
-        return Names([(self.group.shards[b].rows, arrays)])[row - self._starts[b]] if "names.ends" in arrays else None
+        shard = self.manifest.shards[b]
+        arrays = self.storage.map(shard.data)
+        return Names([(shard.rows, arrays)])[row - self._starts[b]] if "names.ends" in arrays else None
 
 
 class _Mapped(Sequence[Block]):
     """The blocks of the shards, mapped on first use."""
 
     def __init__(self, group: ShardGroup) -> None:
-        self._group, self._open = group, [None] * len(group.shards)
+        self._group = group
+        self._open: list[Block | None] = [None] * len(group.manifest.shards)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -136,12 +129,8 @@ class _Mapped(Sequence[Block]):
         return (self[b] for b in range(len(self)))
 
     def __getitem__(self, b: Any) -> Any:
-        block: Any = self._open[b]
+        block = self._open[b]
         if block is None:
-            group, shard = self._group, self._group.shards[b]
-            kind = SparseBlock if group.sparse else DenseBlock
-            block = kind.from_arrays(
-                group.storage.map(shard.data), (shard.rows, group.columns), l1=group.normalize == "l1"
-            )
-            self._open[b] = block
+            storage, manifest = self._group
+            block = self._open[b] = block_from(storage.map(manifest.shards[b].data), manifest.shards[b], manifest)
         return block

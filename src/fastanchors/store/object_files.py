@@ -1,0 +1,84 @@
+"""Write the files of a store to object storage: immutable files under random names, then one commit.
+
+:mod:`fastanchors.store.storage` explains why commits are atomic.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import StoreError
+from ..io.scratch import TemporaryFolder
+from .journal import Journal
+from .manifest import Manifest
+from .storage import ObjectStorage
+from .verify import verify
+
+__all__ = ["commit_files", "publish", "upload", "verify_objects", "with_journal"]
+
+
+def publish(storage: ObjectStorage, folder: Path, before: int) -> None:
+    """Upload the files on the local disk and commit the next generation; on failure remove the uploads."""
+    manifest = Manifest.read(folder)
+    generation = before + 1
+    for description in manifest.extras.values():  # data about the whole store belongs to this generation
+        if "generation" in description:
+            description["generation"] = generation
+    try:
+        upload(storage, folder, manifest.descriptions())
+        manifest = with_journal(storage, replace(manifest, generation=generation))
+    except BaseException:
+        storage.remove([description["file"] for description in manifest.descriptions()])
+        raise
+    commit_files(storage, manifest, [description["file"] for description in manifest.descriptions()])
+    if before:
+        storage.remove_before(generation, manifest.files())
+
+
+def with_journal(storage: ObjectStorage, manifest: Manifest) -> Manifest:
+    """The manifest with an empty journal that was uploaded, so that a copy of the store on disk is writable."""
+    journal = {"file": "journal.log"}
+    with TemporaryFolder() as place:
+        Journal.create(Path(place) / journal["file"], manifest.generation)
+        upload(storage, Path(place), [journal])
+    return replace(manifest, journal=journal["file"])
+
+
+def commit_files(storage: ObjectStorage, manifest: Manifest, written: list[str]) -> None:
+    """Commit a manifest; if another writer was first, remove the files ``written`` for it, and raise."""
+    if not storage.commit(manifest):
+        storage.remove([manifest.journal, *written])
+        raise StoreError(
+            f"another writer has committed generation {manifest.generation} of {storage} meanwhile; your changes were "
+            "not committed: open the store again and repeat them"
+        )
+
+
+def upload(
+    storage: ObjectStorage, folder: Path, descriptions: Sequence[dict[str, Any]], prefix: str | None = None
+) -> None:
+    """Upload the files that are on the local disk under unique names, and put these into the descriptions."""
+    for description in descriptions:
+        file = folder / description["file"]
+        if file.exists():
+            description["file"] = (prefix or f"{secrets.token_hex(8)}-") + file.name
+            storage.put(file, description["file"])
+            file.unlink()
+
+
+def verify_objects(address: str, **options: Any) -> dict[str, Any]:
+    """``fa.verify`` of an address, on a temporary copy on disk; the cache of readers is not used."""
+    with TemporaryFolder() as place:
+        storage, folder = ObjectStorage(address, cache=Path(place) / "fetched"), Path(place) / "store"
+        manifest = storage.manifest()
+        folder.mkdir()
+        for description in manifest.descriptions():
+            os.replace(storage.fetch(description), folder / description["file"])
+        Journal.create(folder / manifest.journal, manifest.generation)
+        manifest.write(folder)
+        return {**verify(folder, **options), "path": address}
