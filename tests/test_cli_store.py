@@ -65,6 +65,17 @@ def test_build_info_verify(call, table, tmp_path):
     assert "is intact" in call("verify", store)[1]
 
 
+def test_a_store_for_more_anchors_than_its_directions(call, tmp_path):
+    np.save(tmp_path / "a.npy", fa.datasets.separable(200, 30, 4, noise=0.05, rng=0).A)
+    assert call("build", tmp_path / "a.npy", tmp_path / "s", "--directions", 5)[0] == 0
+    code, _, err = call("seek", tmp_path / "s", "-k", 8)
+    assert code == 1
+    assert "use -k 6 or fewer, rebuild it with fastanchors build --directions 7 SOURCE STORE" in err
+    assert call("build", tmp_path / "a.npy", tmp_path / "s", "--directions", 7, "--overwrite")[0] == 0
+    assert call("seek", tmp_path / "s", "-k", 8)[0] == 0
+    assert call("build", tmp_path / "a.npy", tmp_path / "t", "--directions", 0)[0] == 2
+
+
 def test_options_of_build(call, tmp_path):
     np.savez(tmp_path / "two.npz", a=np.eye(3), b=np.eye(4) - 0.5)
     (tmp_path / "names.txt").write_text("u\nv\nw\nx\n")

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import fastanchors as fa
 from fastanchors._parallel import use_threads
 from fastanchors.cli._options import SELECTION
-from fastanchors.errors import InvalidInputError, InvalidTypeError
+from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
 from fastanchors.greedy.selection import RULES, Selection
 from fastanchors.report import live
 from fastanchors.solvers.fas import SelectionRule
@@ -67,6 +67,17 @@ def test_k_above_the_directions_of_a_store_says_what_to_rebuild(tmp_path):
         fa.FAS().seek(S, 12)
 
 
+def test_a_store_built_for_more_anchors(tmp_path):
+    with fa.build(counts()[0], tmp_path / "s", directions=40) as S:
+        assert fa.FAS().seek(S, 41).cost.rows_read == 0
+    for directions in (0, -1):
+        with pytest.raises(InvalidInputError, match="directions must be at least 1"):
+            fa.build(counts()[0], tmp_path / "t", directions=directions)
+    with pytest.raises(InvalidTypeError, match="directions must be an integer"):
+        fa.build(counts()[0], tmp_path / "t", directions=2.5)
+    assert not (tmp_path / "t").exists()
+
+
 def test_several_values_of_k():
     X, _ = counts()
     several = fa.FAS().seek(X, [2, 4])
@@ -101,9 +112,29 @@ def test_more_anchors_than_a_rule_finds_in_seconds():
     assert "plain" not in fa.FAS().seek(X[:, :20], 3).certificate.details
 
 
+@pytest.mark.parametrize("rule", RULES[2:])
+def test_fewer_anchors_than_requested(rule):
+    with pytest.raises(RankError, match=r"^the rows support at most \d anchors, not 5; use k ≤ \d$"):
+        fa.FAS(selection=rule).seek(np.ones((50, 20)), 5)
+    rng = np.random.default_rng(0)
+    flat = rng.dirichlet(np.ones(3), 50) @ rng.random((3, 20))
+    with pytest.raises(RankError, match=r"^the rows support at most 3 anchors, not 5; use k ≤ 3$"):
+        fa.FAS(selection=rule).seek(flat, 5)
+
+
+def test_a_noise_that_cannot_be_estimated_is_not_called_absent():
+    found = fa.FAS(selection="lifted").seek(counts(columns=10)[0], 8)
+    assert "too few columns to estimate the noise" in found.certificate.statement
+    assert found.certificate.stability.noise is None
+    assert found.certificate.stability.statement.startswith("firm when computed again")
+    assert "no noise is seen" in fa.FAS(selection="lifted").seek(counts()[1], 4).certificate.statement
+
+
 def test_bad_selections():
     with pytest.raises(InvalidInputError, match="selection must be one of"):
         fa.FAS(selection="best")
+    with pytest.raises(InvalidInputError, match="selection must be one of"):
+        fa.FAS(selection=None)
     with pytest.raises(InvalidTypeError, match="budget is an option of plain SPA"):
         fa.FAS(selection="lifted", budget=10)
     with pytest.raises(InvalidInputError, match="goes with solver='fas'"):

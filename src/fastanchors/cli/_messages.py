@@ -9,6 +9,7 @@ import click
 __all__ = ["in_options"]
 
 _CALLS = (
+    (r"\bfa\.build\(…, directions=(\d+)\)", r"fastanchors build --directions \1 SOURCE STORE"),
     (r"\bfa\.build\([^)]*\)", "fastanchors build SOURCE STORE"),
     (r"\bfa\.verify\([^)]*\)", "fastanchors verify STORE"),
     (r"\S*fastanchors-standard-input-\S*?standard-input(\.csv)?", "standard input"),  # a temporary file

@@ -68,6 +68,13 @@ def _reader_options(command: Callable[..., None]) -> Callable[..., None]:
 @_store
 @click.option("--normalize", type=click.Choice(["l1", "none"]), default="l1", show_default=True, help="Scale rows.")
 @click.option("--columns/--no-columns", default=True, help="Store the column side too, for draws from columns.")
+@click.option(
+    "--directions",
+    type=click.IntRange(1),
+    default=32,
+    show_default=True,
+    help="Leading directions to keep, for noise-aware seeks of up to one anchor more.",
+)
 @click.option("--memory", type=BYTES, default="1G", show_default=True, help="Memory limit.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing store.")
 @click.option("--column-names", type=ADDRESS, help="A file with one column name per line.")
@@ -78,6 +85,7 @@ def build(
     store: Path,
     normalize: str,
     columns: bool,
+    directions: int,
     memory: int,
     overwrite: bool,
     as_json: bool,
@@ -95,6 +103,7 @@ def build(
             store,
             normalize=None if normalize == "none" else normalize,
             columns=columns,
+            directions=directions,
             memory_limit=memory,
             overwrite=overwrite,
             progress=lambda state: bar(state.rows, state.total_rows),

@@ -14,6 +14,7 @@ from .._parallel import SharedLock, one_blas_thread
 from ..anchors import Certificate, Selection
 from ..errors import CorruptStoreError, InvalidInputError, RankError
 from ..greedy.coordinates import DIRECTIONS, Weights, block_coordinates
+from ..greedy.noise import can_estimate
 from ..greedy.summary import Evidence, Summary, summarise
 from ..matrix import MeteredMatrix, Mutable, RowMatrix
 from ..sampling.row_block import Block
@@ -50,7 +51,7 @@ def why_plain(shape: tuple[int, int], k: int) -> str | None:
     """Why ``"auto"`` leaves k anchors to plain SPA whatever the rows are; None if it does not."""
     if k < 2:
         return "a single anchor is the farthest row by every rule"
-    if k > shape[1] - 3:
+    if not can_estimate(shape[1], k - 1):
         return f"the noise of rows with {shape[1]} columns can be estimated for k ≤ {shape[1] - 3} only"
     return f"k is above {_MOST_ANCHORS}, the limit of the noise-aware rules" if k > _MOST_ANCHORS else None
 
@@ -74,13 +75,14 @@ def noise_aware(matrix: RowMatrix, k: int, rule: str, summary: Summary) -> Selec
     if k - 1 > summary.coordinates.frame.rank:
         if rule == "auto":
             return None
-        rank = summary.coordinates.frame.rank + 1
-        raise RankError(f"the rows support at most {rank} anchors, not {k}; use k ≤ {rank}", rank)
+        raise _too_few(summary.coordinates.frame.rank + 1, k)
     try:
         found = summary.find(k, rule)
-    except (RankError, np.linalg.LinAlgError):
+    except (RankError, np.linalg.LinAlgError) as error:
         if rule == "auto":
             return None
+        if isinstance(error, RankError):
+            raise _too_few(error.rank, k) from None
         raise
     if found is None:
         return None
@@ -88,13 +90,19 @@ def noise_aware(matrix: RowMatrix, k: int, rule: str, summary: Summary) -> Selec
     evidence = Evidence(summary, found, rule, scale, found.support)
     details = {"selection": rule, "coordinates": summary.coordinates.shape[1], **found.details()}
     kind, words = _statement(summary, rule)
-    words += f" (noise is {found.noise.relative:.2g} of the spread of the rows; anchors are points, not rows)"
+    noise = f"noise is {found.noise.relative:.2g} of the spread of the rows" if found.noise.seen else "no noise is seen"
+    noise = noise if can_estimate(matrix.shape[1], k - 1) else "too few columns to estimate the noise"
+    words += f" ({noise}; anchors are points, not rows)"
     return Selection(
         found.indices,
         Certificate(kind, words, details, evidence),
         points=found.profiles * scale[:, None],
         support=found.support,
     )
+
+
+def _too_few(rank: int, k: int) -> RankError:
+    return RankError(f"the rows support at most {rank} anchors, not {k}; use k ≤ {rank}", rank)
 
 
 def _statement(summary: Summary, rule: str) -> tuple[Literal["exact", "sampled"], str]:

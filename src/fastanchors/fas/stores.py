@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from .._openers import opener
+from .._validate import check_size
 from ..greedy.coordinates import DIRECTIONS
 from ..store import build as _build
 from ..store import open as _open
@@ -84,6 +85,7 @@ def build(
     ...     S.shape
     (4, 4)
     """
+    kept = check_size(directions, name="directions")
     make = opener("object build") if is_object_address(path) else _build
     store: Store = make(
         source,
@@ -93,7 +95,7 @@ def build(
         memory_limit=memory_limit,
         overwrite=overwrite,
         progress=progress,
-        sidecars=[FasSidecar(), CoordinatesSidecar(directions)] if sidecars is None else sidecars,
+        sidecars=[FasSidecar(), CoordinatesSidecar(kept)] if sidecars is None else sidecars,
         metadata=metadata,
         n_jobs=n_jobs,
         **options,

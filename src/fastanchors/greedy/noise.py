@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-__all__ = ["Noise", "clipped_noise", "estimate_noise", "without_clipping"]
+__all__ = ["Noise", "can_estimate", "clipped_noise", "estimate_noise", "without_clipping"]
 
 _NONE = 1e-12  # squared noise, relative to the squared spread of the rows, that is rounding
 _FREEDOM = 3  # smallest number of residual dimensions in which noise can be detected
@@ -53,15 +53,20 @@ class Noise:
         return int(np.clip(round(1 + 80 * self.relative), 2, max(2, min(40, rows // (4 * k)))))
 
 
+def can_estimate(columns: int, dimensions: int) -> bool:
+    """Whether enough dimensions are left beyond the leading ones; profiles lie in columns − 1 dimensions."""
+    return columns - 1 - dimensions >= _FREEDOM
+
+
 def estimate_noise(points: _Array, left: _Array, columns: int) -> Noise:
     """Estimate the noise of rows from their leading coordinates and the squared residual beyond them, ``left``.
 
     Noise is equal in all directions once columns are scaled, so a row's noise variance in one coordinate is its squared
     residual divided by the number of residual dimensions, shrunk a little towards that of the typical row.
     """
-    freedom = columns - 1 - points.shape[1]  # profiles lie in columns − 1 dimensions
+    freedom = columns - 1 - points.shape[1]
     spread = float(np.einsum("ij,ij->", points, points)) / max(len(points), 1)
-    if freedom < _FREEDOM or float(left.mean()) <= _NONE * (spread + float(left.mean())):
+    if not can_estimate(columns, points.shape[1]) or float(left.mean()) <= _NONE * (spread + float(left.mean())):
         return Noise(np.zeros(len(points)), 0.0, 0.0, False)
     typical = float(np.median(left)) / freedom
     each = np.sqrt((left + _PRIOR * typical) / (freedom + _PRIOR))

@@ -18,6 +18,7 @@ from ..errors import FastAnchorsError
 from .anchoring import Found, WorkingRows, find_anchors
 from .coordinates import Coordinates
 from .how_many import how_many
+from .noise import can_estimate
 
 __all__ = ["Moves", "Stability", "compare", "no_noise", "stability"]
 
@@ -132,8 +133,9 @@ def stability(
     rng = np.random.default_rng(0) if rng is None else rng
     scale = np.ones(len(found.vertices)) if scale is None else scale
     moved = compare(found.profiles, _repeated(coordinates, found, working, rule, rng))
+    known = can_estimate(len(coordinates.frame.centre), found.vertices.shape[1])
     return Stability(
-        found.noise.relative,
+        found.noise.relative if known else None,
         moved.angles,
         moved.distances * scale,
         moved.relative,

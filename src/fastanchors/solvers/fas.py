@@ -128,12 +128,12 @@ class FAS(Solver):
         self.variant, self.precondition, self.robust, self._weights = variant, precondition, robust, weights
         vars(self).update(options)
         given = {name: value for name, value in options.items() if value is not None and value is not False}
-        rule = given.pop("selection", "auto")
-        if variant == "paper" and rule != "auto":
+        given.pop("selection", None)
+        if variant == "paper" and selection != "auto":
             raise InvalidTypeError("selection is not an option of FAS(variant='paper'); use rule= instead")
         if isinstance(weights, str) and weights == "auto":
             given.pop("weights")
-        self._rule = "spa" if variant == "paper" else _rule(rule, given)
+        self._rule = "spa" if variant == "paper" else _rule(selection, given)
         if orthonormalize is False:
             given["orthonormalize"] = False
         for name in _PAPER if variant == "indexed" else _INDEXED:
