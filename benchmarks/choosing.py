@@ -21,6 +21,7 @@ PATIENCE = 120  # seconds
 
 SOLVERS = {  # constructor, most rows tried
     "FAS()": 200_000,
+    'FAS(selection="spa")': 200_000,
     "SPA()": 200_000,
     'SPA(precondition="mve")': 200_000,
     'SPA(robust="average")': 200_000,
@@ -70,7 +71,8 @@ def with_outliers() -> list[tuple[str, str, int]]:
     outliers = rng.choice(np.flatnonzero(data.labels < 0), 10, replace=False)
     data.A[outliers] *= rng.uniform(0, 5, (10, COLUMNS))
     rows = []
-    for name in ("FAS()", "SPA()", 'SPA(robust="neighbours")', 'SPA(robust="average")', 'SPA(robust="median")'):
+    plain = ('FAS(selection="spa")', "SPA()")
+    for name in ("FAS()", *plain, 'SPA(robust="neighbours")', 'SPA(robust="average")', 'SPA(robust="median")'):
         found = eval(f"fa.{name}", {"fa": fa}).seek(data.A, K, rng=0).indices
         rows.append(
             (f"`{name}`", f"{fa.metrics.anchor_recovery(found, data.labels):.0%}", int(np.isin(found, outliers).sum()))
@@ -80,7 +82,10 @@ def with_outliers() -> list[tuple[str, str, int]]:
 
 def main() -> None:
     options = arguments(
-        __doc__, solver={"help": "for the script's own use"}, rows={"type": int, "help": "for the script's own use"}
+        __doc__,
+        solver={"help": "for the script's own use"},
+        rows={"type": int, "help": "for the script's own use"},
+        only={"default": "", "help": "solvers whose name contains this"},
     )
     if options.solver is not None:
         measure(options.solver, options.rows)
@@ -88,7 +93,11 @@ def main() -> None:
     report = Report("choosing", "What each solver costs", options)
     for rows in SIZES[:1] if options.quick else SIZES:
         report.text(f"## {rows:,} × {COLUMNS}, {K} anchors, noise {NOISE:g}")
-        table = [(f"`{solver}`", *asked(solver, rows)) for solver, most in SOLVERS.items() if rows <= most]
+        table = [
+            (f"`{solver}`", *asked(solver, rows))
+            for solver, most in SOLVERS.items()
+            if rows <= most and options.only in solver
+        ]
         report.table(["solver", "seconds", "memory, MB", "anchors found", "certificate"], table)
     report.text(
         "One shot from a dense array in memory. Memory is what the call adds to the peak of its process, in which the "

@@ -95,3 +95,9 @@ def test_pictures_exist_and_have_alternative_texts():
         for words, path in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
             assert len(words) > 20, f"{page.name}: {path} needs words for those who do not see it"
             assert (page.parent / path).is_file(), f"{page.name}: there is no {path}"
+
+
+def test_every_table_of_benchmarks_is_on_their_page():
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    for table in (ROOT / "benchmarks" / "results").glob("*.md"):
+        assert f"../benchmarks/results/{table.name}\n" in page

@@ -78,6 +78,26 @@ def test_a_store_built_for_more_anchors(tmp_path):
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_planted_cells_are_found_in_counts(seed):
+    """One pure cell of each of six kinds, log-normal depth: plain SPA finds the shallowest cells instead."""
+    rng = np.random.default_rng(seed)
+    H = rng.gamma(0.3, size=(6, 1000)) + 1e-6
+    H /= H.sum(axis=1, keepdims=True)
+    W = rng.dirichlet(np.full(6, 0.3), 1500)
+    W[:6] = np.eye(6)
+    X = sp.csr_array(rng.poisson(W @ H * 1000 * rng.lognormal(0.0, 1.0, (1500, 1))))
+    X = X[np.flatnonzero(X.sum(axis=1))]
+    half_way = (fa.metrics.spectral_angles(H, H) + np.diag(np.full(6, 9.0))).min() / 2
+
+    def found(rule):
+        match = fa.metrics.matched_spectral_angle(H, fa.SeparableNMF(6, selection=rule).fit(X).components_)
+        return int(np.sum(match.values < half_way))
+
+    assert found("auto") == 6
+    assert found("spa") < 3
+
+
 def test_several_values_of_k():
     X, _ = counts()
     several = fa.FAS().seek(X, [2, 4])
