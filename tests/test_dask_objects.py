@@ -20,6 +20,7 @@ from distributed import Client, LocalCluster
 import fastanchors as fa
 from fastanchors.cli.app import app
 from fastanchors.store import storage
+from fastanchors.store.file_cache import FileCache
 from fastanchors.store.storage import ObjectStorage
 from naive.fas import noisy, separable
 
@@ -324,8 +325,176 @@ def test_a_commit_that_fails_keeps_its_files(address, monkeypatch):
         with pytest.raises(fa.errors.StoreError, match=r"cannot know.*network is down"):
             S.commit()
         monkeypatch.undo()
+        S.close(commit=False)
     assert objects(address) > before
     assert fa.verify(address)["rows"] == 900
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_commit_without_an_answer_can_be_repeated(address, monkeypatch, arrives):
+    """The rows stay pending, also beside rows that are appended later, and are committed once."""
+    A = matrix(900)
+    fa.build(A, address, normalize=None).close()
+    monkeypatch.setattr(storage, "_WAITS", ())
+    with fa.open(address, mode="r+") as S:
+        S.append(A[:50])
+        system, create = S.storage._system, S.storage._system.pipe_file
+
+        def lost(path, value, mode="overwrite", **more):
+            if arrives:
+                create(path, value, mode=mode, **more)
+            raise OSError("the network is down")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(system, "pipe_file", lost)
+            patch.setattr(system, "cat_file", lost)
+            with pytest.raises(fa.errors.StoreError):
+                S.commit()
+            if not arrives:
+                with pytest.raises(fa.errors.StoreError):
+                    S.commit()
+        S.append(A[50:80])
+        S.commit()
+        assert S.shape == (980, 20)
+    np.testing.assert_array_equal(fa.open(address).rows(np.arange(900, 980)), A[:80])
+    assert fa.verify(address)["rows"] == 980
+
+
+def test_an_overtaken_writer_raises_until_it_is_closed(address):
+    A = matrix(900)
+    fa.build(A, address).close()
+    one, two = (fa.open(address, mode="r+") for _ in range(2))
+    two.append(A[:20])
+    one.append(A[:10])
+    one.close()
+    for action in (two.commit, two.commit, lambda: two.append(A[:5]), two.close):
+        with pytest.raises(fa.errors.StoreError, match=r"another writer.*open the store again"):
+            action()
+    two.close()
+    assert fa.verify(address)["rows"] == 910
+
+
+def test_a_writer_of_a_removed_store_does_not_commit_to_a_new_one(address):
+    A = matrix(900)
+    fa.build(A, address).close()
+    writer = fa.open(address, mode="r+")
+    writer.append(A[:20])
+    system, root = fsspec.url_to_fs(address)
+    system.rm(root, recursive=True)
+    with pytest.raises(fa.errors.StoreError, match="open it again"):
+        writer.commit()
+    fa.build(2 * A, address).close()
+    with pytest.raises(fa.errors.StoreError, match="replaced since it was opened; open it again"):
+        writer.commit()
+    writer.close(commit=False)
+    assert fa.verify(address)["rows"] == 900
+
+
+def test_verify_at_an_address_needs_the_journal(address):
+    fa.build(matrix(300), address).close()
+    system, root = fsspec.url_to_fs(address)
+    system.rm_file(f"{root}/{fa.open(address).manifest.journal}")
+    with pytest.raises(fa.errors.StoreError, match="does not exist"):
+        fa.verify(address)
+
+
+def test_generations_are_what_their_names_say(address):
+    fa.build(matrix(300), address).close()
+    system, root = fsspec.url_to_fs(address)
+    folder = f"{root}/generations"
+    first = system.cat_file(f"{folder}/000001.json")
+    for other in ("٣٣٣٣٣٣", "0000007", "abc", "9" * 23, "000002.json"):
+        system.pipe_file(f"{folder}/{other}.json", first)
+    assert fa.open(address).generation == 1
+    system.pipe_file(f"{folder}/000007.json", first)
+    for look in (fa.open, fa.verify, lambda path: fa.open(path, mode="r+")):
+        with pytest.raises(fa.errors.CorruptStoreError, match=r"000007.json is the manifest of generation 1"):
+            look(address)
+    fa.build(matrix(400), address, overwrite=True).close()
+    assert fa.open(address).shape[0] == 400
+    assert fa.open(address).generation == 8
+
+
+def test_a_store_at_an_address_is_not_compacted(address):
+    fa.build(matrix(300), address).close()
+    with fa.open(address, mode="r+") as S, pytest.raises(fa.errors.StoreError, match="nothing to compact"):
+        S.compact()
+
+
+@pytest.mark.parametrize("answer", [FileNotFoundError("gone"), OSError("lost"), b"short"])
+def test_a_bad_answer_for_a_range_is_one_error(address, monkeypatch, answer):
+    """fsspec returns the exceptions of single requests; nothing of it is kept."""
+    A = matrix(3000)
+    fa.build(A, address, normalize=None, sidecars=()).close()
+    S = fa.open(address)
+    with monkeypatch.context() as patch:
+        patch.setattr(S.storage._system, "cat_ranges", lambda paths, *_, **__: [answer] * len(paths))
+        with pytest.raises(fa.errors.StoreError, match=r"gone|lost|came|replaced"):
+            S.rows([5])
+    np.testing.assert_array_equal(S.rows([5]), A[[5]])
+
+
+def test_a_damaged_piece_in_the_cache_is_fetched_again(address, tmp_path):
+    A = matrix(3000)
+    fa.build(A, address, normalize=None, sidecars=()).close()
+    np.testing.assert_array_equal(fa.open(address).rows([5]), A[[5]])
+    pieces = list((tmp_path / "cache").glob("*-*.bin"))
+    assert pieces
+    for piece in pieces:
+        with open(piece, "r+b") as file:
+            file.truncate(100)
+    np.testing.assert_array_equal(fa.open(address).rows([5]), A[[5]])
+
+
+@pytest.mark.parametrize("kind", ["file", "dangling link"])
+def test_an_unusable_cache_is_one_error(address, tmp_path, kind):
+    A = matrix(900)
+    fa.build(A, address).close()
+    shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+    if kind == "file":
+        (tmp_path / "cache").touch()
+    else:
+        (tmp_path / "cache").symlink_to(tmp_path / "nowhere" / "there")
+    for rows in ([5], np.arange(900)):
+        with pytest.raises(fa.errors.StoreError, match=r"cannot use the cache .*FASTANCHORS_CACHE"):
+            fa.open(address).rows(rows)
+
+
+def test_the_default_cache_belongs_to_the_user(tmp_path, monkeypatch):
+    monkeypatch.delenv("FASTANCHORS_CACHE", raising=False)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("getpass.getuser", lambda: pytest.fail("users need no name"))
+    cache = FileCache(None, 1000)
+    with cache.writing(cache.path("a")) as part:
+        part.write_bytes(b"12345")
+    assert cache.read(cache.path("a"), 5) == b"12345"
+    assert cache.folder.stat().st_mode & 0o077 == 0
+    owner = os.getuid()
+    monkeypatch.setattr("os.getuid", lambda: owner + 1)
+    cache.folder.rename(tmp_path / f"fastanchors-cache-{owner + 1}")
+    planted = FileCache(None, 1000)
+    with pytest.raises(fa.errors.StoreError, match="belongs to another user"):
+        planted.read(planted.path("a"), 5)
+
+
+@pytest.mark.parametrize("pointers", [(2**31 - 1,) * 2, (-5, None), (None, 2**31 - 1), (None, 0)])
+def test_forged_row_pointers_at_an_address(address, pointers):
+    """Row 5 is read by ranges, which follow the pointers."""
+    A = sp.csr_array(matrix(3000))
+    fa.build(A, address, sidecars=()).close()
+    system, root = fsspec.url_to_fs(address)
+    data = fa.open(address).manifest.shards[0].data
+    place = data["arrays"]["indptr"]
+    content = bytearray(system.cat_file(f"{root}/{data['file']}"))
+    ends = np.frombuffer(content, place["dtype"], 7, place["offset"])
+    for at, pointer in zip((5, 6), pointers):
+        if pointer is not None:
+            ends[at] = pointer
+    system.pipe_file(f"{root}/{data['file']}", bytes(content))
+    S = fa.open(address)
+    with pytest.raises(fa.errors.CorruptStoreError, match="row pointers"):
+        S.rows([5])
+    assert S.storage.requests < 20
 
 
 def test_a_damaged_copy_in_the_cache_is_fetched_again(address, tmp_path):

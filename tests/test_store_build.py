@@ -382,3 +382,17 @@ def test_a_store_as_a_source(tmp_path, make, kind):
     T.close()
     np.testing.assert_array_equal(stored(fa.open(tmp_path / "t")), np.concatenate([expected, expected]))
     fa.verify(tmp_path / "t")
+
+
+@pytest.mark.parametrize("metadata", [[1], "text", 5])
+def test_metadata_must_be_a_dict(tmp_path, metadata):
+    with pytest.raises(fa.errors.InvalidTypeError, match="metadata must be a dict"):
+        fa.build(np.eye(3), tmp_path / "s", metadata=metadata)
+
+
+def test_metadata_that_is_nested_too_deeply_is_refused(tmp_path):
+    deep = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    with pytest.raises(fa.errors.InvalidInputError, match=r"metadata\['a'\] cannot be written as JSON"):
+        fa.build(np.eye(3), tmp_path / "s", metadata=deep)

@@ -154,6 +154,41 @@ def test_a_renewed_sidecar_beside_an_earlier_journal_is_not_used(path):
         fa.verify(path)
 
 
+@pytest.mark.parametrize("kinds", [None, ()])
+def test_a_writer_drops_a_sidecar_of_a_later_commit(path, kinds):
+    """A copy made during commits can have the journal of before; later commits must not make the sidecar valid."""
+    journal = path / Manifest.read(path).journal
+    before = journal.read_bytes()
+    commit(path, rows(20, 2), new_kind(40))
+    assert described(path) == (1, 2)
+    journal.write_bytes(before)
+    for seed in range(3, 7):
+        with fa.open(path, "r+", sidecars=kinds) as S:
+            S.append(rows(60, seed))
+    assert "coordinates.whole" not in Manifest.read(path).extras
+    assert wholes(path) == []
+    fa.verify(path)
+
+
+def test_a_full_disk_keeps_a_commit_from_reviving_a_sidecar(path, monkeypatch):
+    journal = path / Manifest.read(path).journal
+    before = journal.read_bytes()
+    commit(path, new_kind(40))
+    journal.write_bytes(before)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "no space")
+
+    with fa.open(path, "r+") as S:
+        S.append(rows(60, 3))
+        with monkeypatch.context() as patch:
+            patch.setattr("fastanchors.store.manifest.replace_file", full)
+            with pytest.raises(StoreError, match="disk is full"):
+                S.commit()
+        S.commit()
+    assert fa.verify(path)["rows"] == ROWS + 60
+
+
 def test_threads_that_seek_first_get_one_answer(path):
     commit(path, new_kind(40), rows(30, 6))
     with fa.open(path) as S:

@@ -17,9 +17,9 @@ from .._parallel import one_blas_thread
 from .._validate import check_choice, check_size, is_dask
 from ..errors import StoreError
 from ..io.scratch import TemporaryFolder, scratch_in
-from ..store.build import DEFAULT_MEMORY, Progress, build
+from ..store.build import DEFAULT_MEMORY, Progress, build, check_metadata
 from ..store.manifest import Manifest, Shard
-from ..store.object_files import commit_files, publish, upload, with_journal
+from ..store.object_files import OvertakenError, commit_files, publish, upload, with_journal
 from ..store.shard_rows import SMALLEST_LIMIT, block_of, check_width, new_rows, write_shard
 from ..store.sidecars import Sidecar, loaded, shared_only
 from ..store.storage import ObjectStorage
@@ -48,6 +48,8 @@ class ObjectStore(RemoteStore):
         super().__init__(storage, Pool(), memory_limit)
         self.mode, self._kinds = mode, kinds
         self._pending: list[Shard] = []
+        self._tried: tuple[Manifest, int] | None = None  # a commit whose result is unknown, and its number of shards
+        self._overtaken: OvertakenError | None = None  # by another writer: pending rows can no longer be committed
 
     def append(self, rows: Any, *, row_names: Sequence[str] | None = None, **options: Any) -> None:  # type: ignore[override]
         """Append rows: anything that :func:`fastanchors.build` reads, with the store's width and dtype.
@@ -56,6 +58,7 @@ class ObjectStore(RemoteStore):
         """
         if self.mode != "r+":
             self._refuse()
+        self._check_overtaken()
         if row_names is not None:
             options["row_names"] = row_names
         made: list[Shard] = []
@@ -83,11 +86,39 @@ class ObjectStore(RemoteStore):
 
     __setitem__ = update = add = _no_change
 
+    def compact(self) -> NoReturn:
+        """Not possible in object storage; raises :class:`~fastanchors.errors.StoreError`."""
+        raise StoreError(
+            f"{self.storage} is in object storage, where files never change: there is nothing to compact. To merge "
+            "small shards, build the store again from a copy on a disk, with overwrite=True"
+        )
+
     def commit(self) -> None:
-        """Make the appended rows part of the store atomically: all, or none if another writer was first."""
-        if not self._pending:
-            return
+        """Make the appended rows part of the store atomically: all, or none if another writer was first.
+
+        If the storage does not answer, it raises, and the rows stay pending. Call it again: they are committed once,
+        also if the first request has arrived.
+        """
+        while self._pending:
+            self._check_overtaken()
+            if self._tried is None:
+                self._tried = self._next_state(), len(self._pending)
+            manifest, count = self._tried
+            try:
+                commit_files(self.storage, manifest, _files(self._pending))
+            except OvertakenError as error:
+                self._overtaken = error
+                raise
+            del self._pending[:count]
+            self._tried = None
+            super().__init__(self.storage, self._parts.pool, self.memory_limit, manifest)
+            self.__dict__.pop("_totals", None)
+
+    def _next_state(self) -> Manifest:
+        """The manifest with the pending shards; raises if another store is at the address now."""
         known = self.manifest
+        if self.storage.state(known.generation).encode() != known.encode():
+            raise StoreError(f"{self.storage} has been replaced since it was opened; open it again")
         manifest = replace(
             known,
             generation=known.generation + 1,
@@ -95,11 +126,11 @@ class ObjectStore(RemoteStore):
             next_shard=known.next_shard + len(self._pending),
             extras=shared_only(known.extras),  # data about the whole store is stale after an append
         )
-        manifest = with_journal(self.storage, manifest)
-        pending, self._pending = self._pending, []  # from here on they may be part of the store
-        commit_files(self.storage, manifest, _files(pending))
-        super().__init__(self.storage, self._parts.pool, self.memory_limit, manifest)
-        self.__dict__.pop("_totals", None)
+        return with_journal(self.storage, manifest)
+
+    def _check_overtaken(self) -> None:
+        if self._overtaken is not None:
+            raise OvertakenError(str(self._overtaken))
 
     def close(self, *, commit: bool = True) -> None:
         """Commit (unless ``commit=False``) and release the shards on the workers; idempotent."""
@@ -107,8 +138,9 @@ class ObjectStore(RemoteStore):
             if commit:
                 self.commit()
         finally:
-            self.storage.remove(_files(self._pending))
-            self._pending = []
+            if self._tried is None:  # otherwise they may be part of the store
+                self.storage.remove(_files(self._pending))
+            self._pending, self._tried = [], None
             super().close()
 
     def __exit__(self, kind: Any, *_: Any) -> None:
@@ -146,6 +178,7 @@ def build_objects(
 
     The workers of a Dask source write their shards there. Any other source is built on the local disk and uploaded.
     """
+    check_metadata(metadata)
     storage = ObjectStorage(address)
     before = storage.generation()
     if before and not overwrite:

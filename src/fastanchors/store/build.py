@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .._parallel import LargePieces, one_blas_thread, use_threads
 from .._validate import check_choice, check_size
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, InvalidTypeError
 from ..io import Source, open_source
 from ..io.row_source import block_bytes, rebatch
 from ..io.scratch import scratch_in
@@ -29,7 +29,7 @@ from .shard_rows import SMALLEST_LIMIT, block_of, check_rows, check_width, shard
 from .sidecars import Sidecar, write_whole
 from .store import Store
 
-__all__ = ["Progress", "build"]
+__all__ = ["Progress", "build", "check_metadata"]
 
 DEFAULT_MEMORY = 1 << 30
 _AT_HAND = 1 << 31  # largest size in bytes of rows that are cheap to read again
@@ -99,7 +99,7 @@ def build(
     check_platform()
     check_choice(normalize, ("l1", None), name="normalize")
     memory_limit = check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
-    _check_metadata(metadata)
+    check_metadata(metadata)
     target = absolute(path)
     with disk_errors(target, "create"):
         restore(target)
@@ -132,12 +132,14 @@ def build(
     return store
 
 
-def _check_metadata(metadata: dict[str, Any] | None) -> None:
+def check_metadata(metadata: dict[str, Any] | None) -> None:
     """Raise before the work starts if the metadata cannot be stored in a manifest."""
+    if metadata is not None and not isinstance(metadata, dict):
+        raise InvalidTypeError(f"metadata must be a dict or None, got {type(metadata).__name__}")
     for key, value in (metadata or {}).items():
         try:
             json.dumps({key: value}, allow_nan=False)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InvalidInputError(f"metadata[{key!r}] cannot be written as JSON: {error}") from None
 
 

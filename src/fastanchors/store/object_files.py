@@ -5,21 +5,25 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import StoreError
+from ..errors import CorruptStoreError, StoreError
 from ..io.scratch import TemporaryFolder
+from .files import disk_errors
 from .journal import Journal
 from .manifest import Manifest
 from .storage import ObjectStorage
 from .verify import verify
 
-__all__ = ["commit_files", "publish", "upload", "verify_objects", "with_journal"]
+__all__ = ["OvertakenError", "commit_files", "publish", "upload", "verify_objects", "with_journal"]
+
+
+class OvertakenError(StoreError):
+    """Another writer has committed the generation that this one wanted to commit."""
 
 
 def publish(storage: ObjectStorage, folder: Path, before: int) -> None:
@@ -53,7 +57,7 @@ def commit_files(storage: ObjectStorage, manifest: Manifest, written: list[str])
     """Commit a manifest; if another writer was first, remove the files ``written`` for it, and raise."""
     if not storage.commit(manifest):
         storage.remove([manifest.journal, *written])
-        raise StoreError(
+        raise OvertakenError(
             f"another writer has committed generation {manifest.generation} of {storage} meanwhile; your changes were "
             "not committed: open the store again and repeat them"
         )
@@ -73,12 +77,19 @@ def upload(
 
 def verify_objects(address: str, **options: Any) -> dict[str, Any]:
     """``fa.verify`` of an address, on a temporary copy on disk; the cache of readers is not used."""
+    storage = ObjectStorage(address)
+    manifest = storage.manifest()
     with TemporaryFolder() as place:
-        storage, folder = ObjectStorage(address, cache=Path(place) / "fetched"), Path(place) / "store"
-        manifest = storage.manifest()
-        folder.mkdir()
-        for description in manifest.descriptions():
-            os.replace(storage.fetch(description), folder / description["file"])
-        Journal.create(folder / manifest.journal, manifest.generation)
+        folder = Path(place)
+        with disk_errors(folder, "copy the store to"):
+            for description in manifest.descriptions():
+                storage.download(description, folder / description["file"])
+            (folder / manifest.journal).write_bytes(storage.read(manifest.journal))
         manifest.write(folder)
-        return {**verify(folder, **options), "path": address}
+        try:
+            found = verify(folder, **options)
+        except CorruptStoreError as error:
+            raise CorruptStoreError(str(error).replace(place, address)) from None
+    if found["commits"]:
+        raise CorruptStoreError(f"{address}/{manifest.journal} has commits, which are not read in object storage")
+    return {**found, "path": address}

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..errors import CorruptStoreError
 from ..matrix.contract import Rows
 from ..sampling.block_stack import by_block
 from ..sampling.dense_block import DenseBlock
@@ -97,6 +98,12 @@ class ShardMatrix(SampleMatrix):
             matrix: Any = np.stack(read("data", rows * n, (rows + 1) * n))
             return DenseBlock.build(matrix, l1=self.normalize == "l1", columns=False)
         ends = np.stack(read("indptr", rows, rows + 2)).astype(np.int64)
+        count = arrays["indices"]["shape"][0] if "indices" in arrays else 0
+        if np.any(ends[:, 0] < 0) or np.any(ends[:, 0] > ends[:, 1]) or np.any(ends[:, 1] > count):
+            raise CorruptStoreError(
+                f"{storage}/{shard.data['file']}: row pointers are outside the matrix; run fa.verify, and restore the "
+                "store from a copy"
+            )
         entries = [np.concatenate(read(name, ends[:, 0], ends[:, 1])) for name in ("data", "indices")]
         indptr = np.cumsum([0, *np.diff(ends, axis=1)[:, 0]])
         matrix = sp.csr_array((*entries, indptr), shape=(len(rows), n))

@@ -12,6 +12,7 @@ last describe the rows of one generation after a number of its commits (0 unless
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 from abc import ABC, abstractmethod
@@ -24,7 +25,18 @@ from ..sampling.row_block import Block
 from .arrays_file import write_arrays
 from .manifest import Manifest
 
-__all__ = ["Arrays", "Sidecar", "SidecarHost", "commit_of", "shared_only", "whole_name", "whole_of", "write_whole"]
+__all__ = [
+    "Arrays",
+    "Sidecar",
+    "SidecarHost",
+    "commit_of",
+    "loaded",
+    "shared_only",
+    "whole_name",
+    "whole_of",
+    "without_later",
+    "write_whole",
+]
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -156,6 +168,12 @@ def whole_of(manifest: Manifest, name: str) -> dict[str, Any] | None:
 def commit_of(manifest: Manifest, name: str) -> int:
     """The number of commits of the generation that the whole-store arrays of a sidecar include."""
     return int(manifest.extras.get(whole_name(name), {}).get("commit", 0))
+
+
+def without_later(manifest: Manifest, commits: int) -> Manifest:
+    """The manifest without sidecars of more commits than that; the same object if there are none."""
+    kept = {key: description for key, description in manifest.extras.items() if description.get("commit", 0) <= commits}
+    return manifest if len(kept) == len(manifest.extras) else dataclasses.replace(manifest, extras=kept)
 
 
 def whole_name(name: str) -> str:

@@ -11,28 +11,29 @@ An object storage has no renames and no locks, but it can create an object only 
 from __future__ import annotations
 
 import contextlib
-import getpass
 import hashlib
 import json
 import os
-import secrets
-import tempfile
+import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from .._parallel import SharedLock
-from .._replacing import replacing
-from ..errors import MissingExtraError, StoreError
+from ..errors import CorruptStoreError, MissingExtraError, StoreError
 from ..io.addresses import is_address, local_path
 from .arrays_file import map_arrays
+from .file_cache import FileCache
 from .journal import read_journal
 from .manifest import MANIFEST, Manifest
 
 __all__ = ["Directory", "ObjectStorage", "Storage", "is_object_address", "storage_of"]
 
 _GENERATIONS = "generations"
+_GENERATION = re.compile(r"(?:[0-9]{6}|[1-9][0-9]{6,17})\.json")
+_WAITS = (0.1, 0.5)  # seconds before a commit is tried again if its result is unknown
 _RANGE = 1 << 26  # bytes per request
 _PIECE = 1 << 18  # bytes of a cached piece of a file, if only some of its rows are read
 _CACHE_BYTES = 1 << 34
@@ -110,13 +111,12 @@ class ObjectStorage(Storage):
     def __init__(
         self, address: str, *, cache: str | os.PathLike[str] | None = None, cache_bytes: int = _CACHE_BYTES
     ) -> None:
-        self.address, self.cache_bytes, self.requests = address.rstrip("/"), cache_bytes, 0
-        default = Path(tempfile.gettempdir()) / f"fastanchors-cache-{getpass.getuser()}"
-        self.cache = Path(cache or os.environ.get("FASTANCHORS_CACHE") or default)
+        self.address, self.requests = address.rstrip("/"), 0
+        self._cache = FileCache(cache, cache_bytes)
         self._system, self._root = _file_system(self.address)
 
     def __reduce__(self) -> Any:
-        return _again, (self.address, self.cache, self.cache_bytes)
+        return _again, (self.address, self._cache.folder, self._cache.limit)
 
     def __str__(self) -> str:
         return self.address
@@ -125,13 +125,17 @@ class ObjectStorage(Storage):
 
     def generation(self) -> int:
         """The number of the last committed state; 0 if there is no store."""
+        return max(self._generations(), default=0)
+
+    def _generations(self) -> list[int]:
+        """The numbers of all committed states that are still there."""
         with self._errors("read"):
             try:
                 found = self._system.ls(f"{self._root}/{_GENERATIONS}", detail=False, refresh=True)
             except FileNotFoundError:
-                return 0
-        numbers = (PurePosixPath(name).stem for name in found)
-        return max((int(number) for number in numbers if number.isdigit()), default=0)
+                return []
+        names = (PurePosixPath(name).name for name in found)
+        return [int(name.removesuffix(".json")) for name in names if _GENERATION.fullmatch(name)]
 
     def manifest(self) -> Manifest:
         number = self.generation()
@@ -139,8 +143,17 @@ class ObjectStorage(Storage):
             raise StoreError(
                 f"{self.address} does not exist or is not a store; build one with fa.build(source, address)"
             )
-        name = f"{_GENERATIONS}/{number:06d}.json"
-        return Manifest._decode(self.read(name), Path(self._root, name))
+        return self.state(number)
+
+    def state(self, number: int) -> Manifest:
+        """The manifest of a generation."""
+        name = _state_name(number)
+        manifest = Manifest._decode(self.read(name), Path(self._root, name))
+        if manifest.generation != number:
+            raise CorruptStoreError(
+                f"{self.address}/{name} is the manifest of generation {manifest.generation}; restore it from a copy"
+            )
+        return manifest
 
     def read(self, name: str) -> bytes:
         """The content of a small object."""
@@ -154,82 +167,68 @@ class ObjectStorage(Storage):
     def fetch(self, description: Mapping[str, Any]) -> Path:
         """The path of a local copy of a whole file."""
         file = self._cached(description)
-        try:
-            whole = file.stat().st_size == description["bytes"]  # not so if the machine stopped while it was written
-            os.utime(file)  # mark as recently used
-        except FileNotFoundError:
-            whole = False
-        if not whole:
-            self._download(description["file"], description["bytes"], file)
+        if not self._cache.has(file, description["bytes"]):
+            with self._cache.writing(file) as part:
+                self.download(description, part)
+            self._cache.make_room(file)
         return file
 
     def holds(self, description: Mapping[str, Any]) -> bool:
         """Whether the whole file is in the cache."""
-        return self._cached(description).exists()
+        return self._cache.has(self._cached(description), description["bytes"])
+
+    def download(self, description: Mapping[str, Any], file: Path) -> None:
+        """Write a whole file of the store to a local file, in ranges."""
+        name, size = description["file"], description["bytes"]
+        with open(file, "wb") as target:
+            for start in range(0, size, _RANGE):
+                stop = min(size, start + _RANGE)
+                with self._errors("read", name):
+                    content = self._system.cat_file(f"{self._root}/{name}", start=start, end=stop)
+                target.write(self._whole(content, stop - start, name))
 
     def ranges(self, description: Mapping[str, Any], spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes (start, stop) of a file, from cached pieces of 256 KiB; missing ones are fetched together."""
+        name, size = description["file"], description["bytes"]
         every = [range(start // _PIECE, -(-stop // _PIECE)) for start, stop in spans]
         numbers = sorted({number for some in every for number in some})
         files = {number: self._cached(description, f"-{number}") for number in numbers}
-        found = {}
-        for number, file in files.items():
-            with contextlib.suppress(FileNotFoundError):
-                found[number] = file.read_bytes()
-                os.utime(file)  # mark as recently used
+        lengths = {number: min(size - number * _PIECE, _PIECE) for number in numbers}
+        kept = {number: self._cache.read(files[number], lengths[number]) for number in numbers}
+        found = {number: content for number, content in kept.items() if content is not None}
         missing = [number for number in numbers if number not in found]
-        ends = [min(description["bytes"], (number + 1) * _PIECE) for number in missing]
         if missing:
             self.requests += len(missing) - 1
-            self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with self._errors("read", description["file"]):
-                path = f"{self._root}/{description['file']}"
-                fetched = self._system.cat_ranges([path] * len(missing), [n * _PIECE for n in missing], ends)
+            starts = [number * _PIECE for number in missing]
+            ends = [number * _PIECE + lengths[number] for number in missing]
+            with self._errors("read", name):
+                fetched = self._system.cat_ranges([f"{self._root}/{name}"] * len(missing), starts, ends)
+                for content in fetched:
+                    if isinstance(content, BaseException):  # fsspec returns what single requests raise
+                        raise content
             for number, content in zip(missing, fetched, strict=True):
-                found[number] = bytes(content)
-                with replacing(files[number]) as aside:
-                    aside.write_bytes(found[number])
-            self._make_room(files[missing[-1]])
+                found[number] = self._whole(content, lengths[number], name)
+                with self._cache.writing(files[number]) as part:
+                    part.write_bytes(found[number])
+            self._cache.make_room(files[missing[-1]])
         return [
             b"".join(found[number] for number in some)[start - some.start * _PIECE : stop - some.start * _PIECE]
             for some, (start, stop) in zip(every, spans)
         ]
 
+    def _whole(self, content: Any, size: int, name: str) -> bytes:
+        """The bytes of an answer, if they are as many as were asked for."""
+        if len(content) != size:
+            raise StoreError(
+                f"cannot read {self.address}/{name}: {size} bytes were asked for, {len(content)} came; read it again, "
+                "or run fa.verify"
+            )
+        return bytes(content)
+
     def _cached(self, description: Mapping[str, Any], more: str = "") -> Path:
         """The path of a cached copy; its name is a hash of address and description, so that it is unique."""
         key = hashlib.sha256(f"{self.address}\n{json.dumps(description, sort_keys=True)}".encode()).hexdigest()[:32]
-        return self.cache / f"{key}{more}.bin"
-
-    def _download(self, name: str, size: int, file: Path) -> None:
-        """Download a file in ranges, under a temporary name until it is complete."""
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        part = file.with_suffix(f".{secrets.token_hex(4)}.part")
-        try:
-            with open(part, "wb") as target:
-                for start in range(0, size, _RANGE):
-                    with self._errors("read", name):
-                        content = self._system.cat_file(
-                            f"{self._root}/{name}", start=start, end=min(size, start + _RANGE)
-                        )
-                    target.write(content)
-            os.replace(part, file)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-        self._make_room(file)
-
-    def _make_room(self, newest: Path) -> None:
-        """Remove the least recently used files; maps of removed files stay valid."""
-        files = []
-        for file in self.cache.glob("*.bin"):
-            with contextlib.suppress(FileNotFoundError):
-                files.append((file.stat().st_mtime, file.stat().st_size, file))
-        total = sum(size for _, size, _ in files)
-        for _, size, file in sorted(files):
-            if total <= self.cache_bytes or file == newest:
-                break
-            file.unlink(missing_ok=True)
-            total -= size
+        return self._cache.path(f"{key}{more}")
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
@@ -247,11 +246,10 @@ class ObjectStorage(Storage):
     def remove_before(self, generation: int, files: set[str]) -> None:
         """Remove files that only states before ``generation`` refer to; errors are ignored."""
         with contextlib.suppress(Exception):
-            names = self._system.ls(f"{self._root}/{_GENERATIONS}", detail=False, refresh=True)
-            old = sorted(PurePosixPath(name).name for name in names)
-            old = [f"{_GENERATIONS}/{name}" for name in old if int(PurePosixPath(name).stem) < generation]
+            old = [_state_name(number) for number in sorted(self._generations()) if number < generation]
             for name in old:
-                self.remove(sorted(Manifest._decode(self.read(name), Path(name)).files() - files))
+                with contextlib.suppress(StoreError):  # of a damaged manifest
+                    self.remove(sorted(Manifest._decode(self.read(name), Path(name)).files() - files))
             self.remove(old)
 
     def remove_prefix(self, prefix: str) -> None:
@@ -263,26 +261,38 @@ class ObjectStorage(Storage):
     def commit(self, manifest: Manifest) -> bool:
         """Create the manifest of a generation; False if another writer has created it.
 
-        Raises ``StoreError`` if it cannot be known whether it was created. Its files must not be removed then.
+        Raises ``StoreError`` if it cannot be known whether it was created. Its files must not be removed then, and the
+        same manifest can be committed again.
         """
-        content, name = manifest.encode(), f"{_GENERATIONS}/{manifest.generation:06d}.json"
-        try:
-            with self._errors("write", name):
-                self._system.pipe_file(f"{self._root}/{name}", content, mode="create")
-        except (FileExistsError, StoreError) as error:
-            # It may be ours: a request is repeated if its answer was lost. Names of files are random, so content tells.
-            try:
-                found = self.read(name)
-            except StoreError:
+        content, name = manifest.encode(), _state_name(manifest.generation)
+        for wait in (*_WAITS, None):
+            found, error = self._create(name, content)
+            if found is not None:
+                break
+            if wait is None:
                 raise StoreError(
-                    f"cannot write {self.address}/{name}, or cannot know that it was written; open the store again and "
-                    f"look for your changes: {error}"
+                    f"cannot write {self.address}/{name}, or cannot know that it was written; try again, or open the "
+                    f"store again and look for your changes: {error}"
                 ) from error
-            if found != content:
-                return False
+            time.sleep(wait)
+        if found != content:
+            return False
         with contextlib.suppress(Exception):  # a copy for tools that do not know generations
             self._system.pipe_file(f"{self._root}/{MANIFEST}", content)
         return True
+
+    def _create(self, name: str, content: bytes) -> tuple[bytes | None, StoreError | None]:
+        """Create an object if there is none; its content now (None if unknown), and the error of the attempt."""
+        try:
+            with self._errors("write", name):
+                self._system.pipe_file(f"{self._root}/{name}", content, mode="create")
+            return content, None
+        except StoreError as error:
+            # It may be ours: a request is repeated if its answer was lost. Names of files are random, so content tells.
+            try:
+                return self.read(name), error
+            except StoreError:
+                return None, error
 
     @contextlib.contextmanager
     def _errors(self, doing: str, name: str = "") -> Iterator[None]:
@@ -290,7 +300,7 @@ class ObjectStorage(Storage):
         self.requests += 1
         try:
             yield
-        except (StoreError, FileExistsError):
+        except StoreError:
             raise
         except FileNotFoundError as error:
             if not name:
@@ -301,6 +311,11 @@ class ObjectStorage(Storage):
         except Exception as error:
             where = f"{self.address}/{name}".rstrip("/")
             raise StoreError(f"cannot {doing} {where}: {str(error) or type(error).__name__}") from error
+
+
+def _state_name(generation: int) -> str:
+    """The name of the manifest of a generation."""
+    return f"{_GENERATIONS}/{generation:06d}.json"
 
 
 def _again(address: str, cache: Path, cache_bytes: int) -> ObjectStorage:

@@ -42,7 +42,7 @@ from .operations import AppendRows, AppendShard, Operation, check_operation, dec
 from .renew import renew
 from .shard_rows import SMALLEST_LIMIT, block_of, new_rows, stacked, stored_rows, write_shard
 from .shards import MappedShards
-from .sidecars import Arrays, Sidecar, SidecarHost, commit_of, loaded
+from .sidecars import Arrays, Sidecar, SidecarHost, commit_of, loaded, without_later
 from .writer import Writer
 
 __all__ = ["Store", "open"]
@@ -310,10 +310,29 @@ class Store(SampleDelegate, SidecarHost):
         self._matrix._flush()
         if self._log.pending:
             self._write_here()
+            self._drop_later_sidecars()
             record = encode(self._log.operations())
             with deferred_signals():
                 self._writer.commit(record)
                 self._log.discard_operations()
+
+    def _drop_later_sidecars(self) -> None:
+        """Drop sidecars of more commits than the journal has: after further commits they would seem to be valid.
+
+        A copy of a store that was made during a commit can have them.
+        """
+        manifest = without_later(self.manifest, self._writer.commits)
+        if manifest is not self.manifest:
+            with deferred_signals():
+                self._replace_manifest(manifest)
+                self._sidecars = {}
+
+    def _replace_manifest(self, manifest: Manifest) -> None:
+        """Install a manifest that differs in sidecars only."""
+        manifest.write(self.path)
+        self._mapped.follow(manifest)
+        self.manifest = manifest
+        remove_leftovers(self)
 
     def _renew_sidecars(self) -> None:
         """Write the sidecars again that the commits made stale; readers that open the store later find them."""
@@ -325,11 +344,8 @@ class Store(SampleDelegate, SidecarHost):
                 manifest = renew(self, commit)
                 if manifest is not None:
                     with deferred_signals():
-                        manifest.write(self.path)
                         self._cursors[commit] = cursor
-                        self._mapped.follow(manifest)
-                        self.manifest = manifest
-                        remove_leftovers(self)
+                        self._replace_manifest(manifest)
             except BaseException:
                 self._stay_or_close()
                 raise

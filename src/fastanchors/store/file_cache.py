@@ -1,0 +1,105 @@
+"""Copies of files in object storage on the local disk; those that were not used for the longest time are removed."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import StoreError
+
+__all__ = ["FileCache"]
+
+
+class FileCache:
+    """A directory of copies. Their names are hashes of what they are copies of, so a complete copy is never stale.
+
+    Parameters
+    ----------
+    folder : path or None
+        The directory; by default ``$FASTANCHORS_CACHE``, or one of this user in the system's temporary directory.
+    limit : int
+        Size limit in bytes.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None, limit: int) -> None:
+        user = getattr(os, "getuid", getpass.getuser)()  # a user in a container may have a number, but no name
+        self._default = Path(tempfile.gettempdir()) / f"fastanchors-cache-{user}"
+        self.folder = Path(folder or os.environ.get("FASTANCHORS_CACHE") or self._default)
+        self.limit = limit
+
+    def path(self, name: str) -> Path:
+        """The path of a copy, which need not exist."""
+        return self.folder / f"{name}.bin"
+
+    def has(self, file: Path, size: int) -> bool:
+        """Whether there is a complete copy, which is then marked as recently used."""
+        with self._errors():
+            try:
+                self._check_owner()
+                complete = file.stat().st_size == size  # not so if the machine stopped while it was written
+                os.utime(file)
+            except FileNotFoundError:
+                return False
+            return complete
+
+    def read(self, file: Path, size: int) -> bytes | None:
+        """The content of a copy; None if it is missing or incomplete."""
+        if not self.has(file, size):
+            return None
+        with self._errors():
+            try:
+                content = file.read_bytes()
+            except FileNotFoundError:  # removed meanwhile
+                return None
+        return content if len(content) == size else None
+
+    @contextlib.contextmanager
+    def writing(self, file: Path) -> Iterator[Path]:
+        """The temporary name of a new copy, which gets its name at the end."""
+        part = file.with_suffix(f".{secrets.token_hex(4)}.part")
+        with self._errors():
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._check_owner()
+            try:
+                yield part
+                os.replace(part, file)
+            finally:
+                part.unlink(missing_ok=True)
+
+    def make_room(self, newest: Path) -> None:
+        """Remove the least recently used files; maps of removed files stay valid."""
+        files = []
+        for file in self.folder.glob("*.bin"):
+            with contextlib.suppress(FileNotFoundError):
+                files.append((file.stat().st_mtime, file.stat().st_size, file))
+        total = sum(size for _, size, _ in files)
+        for _, size, file in sorted(files):
+            if total <= self.limit or file == newest:
+                break
+            file.unlink(missing_ok=True)
+            total -= size
+
+    def _check_owner(self) -> None:
+        """Anyone can create the default directory; do not read what others put there."""
+        if self.folder == self._default and hasattr(os, "getuid") and os.lstat(self.folder).st_uid != os.getuid():
+            raise StoreError(
+                f"the cache {self.folder} belongs to another user; set FASTANCHORS_CACHE to a directory of yours"
+            )
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn an ``OSError`` into a :class:`StoreError` that names the cache."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StoreError(
+                f"cannot use the cache {self.folder}: {reason}; set FASTANCHORS_CACHE to a directory with room"
+            ) from error
