@@ -595,3 +595,27 @@ def test_kept_results_are_released_with_their_sketch(tmp_path):
     del whole, few
     remote.row_norm(3)
     assert list(made) == [""]
+
+
+@pytest.mark.parametrize("kind", ["csc", "coo"])
+def test_blocks_that_are_damaged_or_masked_are_refused(kind):
+    rows = np.random.default_rng(0).random((12, 5))
+    damaged = sp.csr_array(rows).asformat(kind)
+    if kind == "coo":
+        damaged.coords = (damaged.coords[0] + 10**8, damaged.coords[1])
+    else:
+        damaged.indices = damaged.indices + 10**8
+    lazy = da.from_array(rows, chunks=(12, 5))
+    with dask.config.set(scheduler="synchronous"):
+        with pytest.raises(fa.errors.InvalidInputError, match="damaged"):
+            fa.SPA().seek(lazy.map_blocks(lambda block: damaged, dtype=float, meta=sp.csr_array((0, 5))), 2)
+        with pytest.raises(fa.errors.InvalidInputError, match="masked"):
+            fa.SPA().seek(da.ma.masked_greater(lazy, 0.9), 2)
+
+
+def test_averages_of_integer_blocks_are_not_truncated():
+    A = np.random.default_rng(3).poisson(3, (150, 9)).astype(np.int32)
+    expected = fa.SeparableNMF(3).fit(A)
+    assert np.any(expected.components_ % 1)
+    found = fa.SeparableNMF(3).fit(da.from_array(A, chunks=(40, 9)))
+    np.testing.assert_allclose(found.components_, expected.components_, rtol=1e-9)

@@ -13,7 +13,7 @@ from scipy.spatial import ConvexHull
 import fastanchors as fa
 import naive.dca as naive
 from fastanchors import datasets
-from fastanchors.errors import InvalidInputError, RankError
+from fastanchors.errors import InvalidInputError, RankError, TooLargeError
 from fastanchors.metrics import anchor_recovery
 from fastanchors.solvers import dca
 from fastanchors.solvers._votes import _TURNS, Corners, Ends, exterior_angles, hull_corners, not_inside
@@ -225,3 +225,19 @@ def test_scale_does_not_matter(scale):
     data = datasets.separable(300, 12, 4, rng=2)
     found = fa.DCA().seek(data.A * scale, 4, rng=0)
     assert sorted(found.indices) == sorted(data.anchors)
+
+
+@pytest.mark.parametrize("options", [{}, {"dimension": 1}, {"geometry": "cone"}, {"directions": "whitened"}])
+@pytest.mark.parametrize("exponent", [-1000, -560, 511, 600, 1015])
+def test_anchors_do_not_depend_on_the_unit(options, exponent):
+    A = np.random.default_rng(1).poisson(3, (80, 10)) + 0.0
+    expected = fa.DCA(**options).seek(A, 4, rng=0)
+    found = fa.DCA(**options).seek(A * 2.0**exponent, 4, rng=0)
+    np.testing.assert_array_equal(found.indices, expected.indices)
+
+
+def test_projections_that_overflow_and_too_many_of_them_are_refused():
+    with pytest.raises(InvalidInputError, match="overflow"):
+        fa.DCA().seek(np.full((3, 3), np.finfo(float).max), 1, rng=0)
+    with pytest.raises(TooLargeError, match="use fewer"):
+        fa.DCA(projections=10**12).seek(np.eye(5), 2, rng=0)

@@ -567,3 +567,31 @@ def test_one_anchor_by_every_rule(rule):
     one, two = fa.FAS(selection=rule).seek(A, [1, 2], rng=0)
     assert len(one) == 1
     assert len(two) == 2
+
+
+@pytest.mark.parametrize("rule", ["auto", "smoothed", "pseudo-points", "lifted", "whitened"])
+@pytest.mark.parametrize("normalize", ["l1", None])
+def test_a_small_matrix_that_changed_gives_the_answer_of_an_array(rule, normalize, tmp_path):
+    A = fa.datasets.separable(200, 20, 3, rng=0).A
+    row = np.random.default_rng(1).random(20) * 2 * A.max()
+    changed = A.copy()
+    changed[7] = row
+    expected = fa.FAS(selection=rule).seek(fa.open_matrix(changed, normalize=normalize), 4)
+    for S in (fa.SampleMatrix(A, normalize=normalize), fa.build(A, tmp_path / "rows.store", normalize=normalize)):
+        fa.FAS(selection=rule).seek(S, 3)
+        S.update(np.full(20, 7), np.arange(20), row)  # a fourth anchor, beyond the directions kept
+        found = fa.FAS(selection=rule).seek(S, 4)
+        np.testing.assert_array_equal(found.indices, expected.indices)
+        assert found.certificate.kind == "exact"
+
+
+def test_a_large_matrix_gets_directions_for_anchors_that_are_new():
+    A = fa.datasets.separable(6_500, 20, 3, rng=0).A
+    S = fa.SampleMatrix(A)
+    fa.FAS(selection="lifted").seek(S, 3)
+    rows = np.arange(400)  # of a kind that the rows kept do not have; a few at a time, together more than a twentieth
+    for some in np.array_split(rows, 2):
+        S.update(np.repeat(some, 20), np.tile(np.arange(20), len(some)), np.tile(np.eye(20)[3] + 0.01, len(some)))
+        assert len(fa.FAS(selection="lifted").seek(S, 4)) == 4
+    found = fa.FAS(selection="lifted").seek(S, 4)
+    assert found.certificate.kind == "exact"

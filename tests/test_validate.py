@@ -231,3 +231,10 @@ def test_rows_of_different_lengths_are_refused():
 def test_numbers_below_the_smallest_normal_one_are_encoded():
     A = np.full((4, 3), 5e-324)
     assert np.isfinite(fa.encode(A, A[:1])).all()
+
+
+def test_a_dok_matrix_with_entries_outside_its_shape_is_refused():
+    A = sp.dok_array(np.eye(3))
+    A._dict[(10**7, 10**7)] = 1.0
+    with pytest.raises(InvalidInputError, match="is damaged"):
+        as_matrix(A)

@@ -87,3 +87,12 @@ def test_bad_options_are_named():
         fa.XRAY(selection="best")
     with pytest.raises(InvalidInputError, match="tol must lie between 0 and 1"):
         fa.XRAY(tol=-0.1)
+
+
+@pytest.mark.parametrize("selection", ["max", "dist", "greedy"])
+@pytest.mark.parametrize("exponent", [-400, -300, 300, 480])
+def test_anchors_do_not_depend_on_the_unit(selection, exponent):
+    A = fa.datasets.separable(60, 8, 4, noise=0.02, rng=0).A
+    expected = fa.XRAY(selection=selection).seek(A, 4)
+    found = fa.XRAY(selection=selection).seek(A * 2.0**exponent, 4)
+    np.testing.assert_array_equal(found.indices, expected.indices)

@@ -15,6 +15,7 @@ from ._types import Rows
 from .errors import InvalidInputError, InvalidTypeError, TooLargeError, one_line
 
 __all__ = [
+    "as_csr",
     "as_matrix",
     "check_extent",
     "check_finite",
@@ -91,13 +92,22 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
     return matrix
 
 
-def _canonical(A: Any, name: str) -> sp.csr_array:
-    """A sparse matrix as CSR, its index arrays checked, every row sorted and without duplicates."""
+def as_csr(A: Any, name: str) -> sp.csr_array:
+    """A sparse matrix as CSR, its index arrays checked before SciPy uses them."""
     check_sparse(A, name)
     check_extent(A.shape, A.nnz, name)
-    csr = sp.csr_array(A)
+    try:
+        csr = sp.csr_array(A)
+    except (ValueError, IndexError, TypeError) as error:
+        raise InvalidInputError(f"{name} is damaged: {one_line(str(error))}") from None
     if A.format != "csr":  # formats that check_sparse does not cover, such as lil, are checked after conversion
         check_sparse(csr, name)
+    return csr
+
+
+def _canonical(A: Any, name: str) -> sp.csr_array:
+    """A sparse matrix as CSR, its index arrays checked, every row sorted and without duplicates."""
+    csr = as_csr(A, name)
     if csr.nnz == A.nnz and _is_canonical(csr):
         return csr
     small = A.dtype.kind in "iu" and A.dtype.itemsize < 8  # sums of duplicates could overflow

@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from . import solvers
 from ._parallel import use_threads
 from ._rng import RngLike, as_generator
-from ._validate import check_choice, check_finite, check_flag, check_size, is_dask
+from ._validate import as_array, as_matrix, check_choice, check_finite, check_flag, check_size, check_unmasked, is_dask
 from .anchors import Anchors
 from .encoder import encode, encode_rows, squared_error
-from .errors import InvalidInputError, InvalidTypeError, RankError
+from .errors import FastAnchorsError, InvalidInputError, InvalidTypeError, RankError, one_line
 from .matrix import ArrayMatrix, RowMatrix, Rows, SampleAccess, open_matrix
 from .matrix.door import BlockSource
 from .matrix.frames import is_labelled, package, take_labels
@@ -238,7 +238,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             from .dask.blockwise import lazy_mixtures
 
             return lazy_mixtures(X, self.components_)
-        F = X.toarray() if sp.issparse(X) else np.asarray(X)
+        F = as_matrix(X, finite=False, name="weights").toarray() if sp.issparse(X) else as_array(X, "weights")
         if F.ndim != 2 or F.shape[1] != self._n_features_out:
             raise InvalidInputError(f"weights must have {self._n_features_out} columns, got shape {F.shape}")
         return F @ self.components_
@@ -279,10 +279,19 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         elif is_labelled(X):
             X, names = take_labels(X, name="X")
             like = X
+        elif sp.issparse(X):  # SciPy and scikit-learn use index arrays without a check
+            X = like = as_matrix(X, finite=False, name="X")
+        check_unmasked(X, "X")
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
-        data = (
-            validate_data(self, X, reset=reset, **options) if like is X else check_array(X, estimator=self, **options)
-        )
+        try:
+            known = like is X
+            data = (
+                validate_data(self, X, reset=reset, **options) if known else check_array(X, estimator=self, **options)
+            )
+        except FastAnchorsError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise _as_own_error(error) from None
         if sp.issparse(data):
             data = sp.csr_array(data)
         check_finite(data, signed=True, name="X")
@@ -353,11 +362,10 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.n_components_ = len(result)
         rows = as_given(result.indices)
         components = np.asarray(rows.toarray() if sp.issparse(rows) else rows)
+        dtype = components.dtype if components.dtype.kind == "f" else np.float64  # as in scikit-learn
         if result.points is not None:
-            size = row_sums(rows)[:, None] if scaled else 1.0
-            components = (result.points * size).astype(components.dtype, copy=False)
-        # Integers become float64, as in scikit-learn.
-        self.components_ = components if components.dtype.kind == "f" else components.astype(np.float64)
+            components = result.points * (row_sums(rows)[:, None] if scaled else 1.0)
+        self.components_ = components.astype(dtype, copy=False)
         return rng
 
     def _empty(self, matrix: RowMatrix) -> NDArray[Any]:
@@ -374,6 +382,12 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 def _unknown_to_sklearn(X: Any) -> bool:
     """Whether scikit-learn's ``validate_data`` cannot handle ``X``."""
     return isinstance(X, RowMatrix | BlockSource | str | PathLike) or package(X) == "anndata"
+
+
+def _as_own_error(error: TypeError | ValueError) -> FastAnchorsError:
+    """What scikit-learn says about its input as an error of this library: on one line."""
+    kind = InvalidTypeError if isinstance(error, TypeError) else InvalidInputError
+    return kind(one_line(str(error)))
 
 
 def _check_signs(rows: Rows) -> None:

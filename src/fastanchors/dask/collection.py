@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from .._validate import as_array, as_csr
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io.row_source import read_names
 from ..matrix.contract import Rows
@@ -74,8 +75,8 @@ def as_block(block: Any) -> Rows:
     if hasattr(block, "to_scipy_sparse"):
         block = block.to_scipy_sparse()
     if sp.issparse(block):
-        return sp.csr_array(block)
-    return np.asarray(block.to_numpy() if hasattr(block, "to_numpy") else block)
+        return as_csr(block, "the block")
+    return as_array(block.to_numpy() if hasattr(block, "to_numpy") else block, "the block")
 
 
 def stacked(blocks: Sequence[Any], shapes: Sequence[tuple[float, int]], meta: Any) -> Any:

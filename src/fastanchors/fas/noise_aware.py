@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .._parallel import SharedLock, one_blas_thread
 from ..anchors import Certificate, Selection
 from ..errors import CorruptStoreError, InvalidInputError, RankError
+from ..greedy.anchoring import ALL
 from ..greedy.coordinates import DIRECTIONS, Weights, block_coordinates
 from ..greedy.noise import can_estimate
 from ..greedy.summary import Evidence, Summary, summarise
@@ -165,7 +166,7 @@ def summary_of(matrix: RowMatrix, k: int, weights: Weights = "auto") -> Summary:
             )
         if kept is not None and enough:
             summary = _current(source, *kept)
-            if summary is not None:
+            if summary is not None and not _stale(summary, k):
                 _KEPT[source] = (summary, cursor)
                 return summary
         summary = summarise(source, directions)
@@ -203,6 +204,12 @@ def carry_over(old: RowMatrix, new: RowMatrix) -> None:
         summary = _with_changes(new, replace(kept[0], changed=0, answers={}), new.changed_rows)
         if summary is not None:
             _KEPT[new] = (summary, new.cursor)
+
+
+def _stale(summary: Summary, k: int) -> bool:
+    """Whether changed rows could be treated better: a pass over few rows is cheap, and k anchors may need directions
+    that the rows did not have before."""
+    return summary.changed > 0 and (summary.height <= ALL or k - 1 > summary.coordinates.frame.rank)
 
 
 def _recalled(source: Any) -> tuple[Summary, int] | None:
@@ -243,7 +250,7 @@ def _with_changes(source: Any, summary: Summary, changed: NDArray[np.intp]) -> S
     """The summary with the current values of those rows, and directions of a new kind of rows; None if too many."""
     if changed.size == 0:
         return summary
-    if _too_many(changed, source):
+    if _too_many(summary.changed + changed.size, source):
         return None
     current = summary.with_rows(changed, source.rows(changed), source.shape[0])
     off = _off(current.coordinates.left[np.searchsorted(current.rows, changed)], summary)
@@ -253,9 +260,9 @@ def _with_changes(source: Any, summary: Summary, changed: NDArray[np.intp]) -> S
     return current.with_directions(new, changed[off], source.rows) if new.size else current
 
 
-def _too_many(changed: NDArray[np.intp], source: Any) -> bool:
+def _too_many(changed: int, source: Any) -> bool:
     m = source.shape[0]
-    return bool(changed.size > max(min(64, m // 2), _MANY * m))
+    return bool(changed > max(min(64, m // 2), _MANY * m))
 
 
 def _off(left: NDArray[np.float64], summary: Summary) -> NDArray[np.intp]:
@@ -276,7 +283,7 @@ class _Watched:
         """Whether the rows changed since the last look need new directions; reads these rows."""
         changed = np.asarray(store.changes_since(self.seen), dtype=np.intp)
         self.seen, found = store.cursor, [np.setdiff1d(self.off, changed)]
-        if _too_many(changed, store):
+        if _too_many(changed.size, store):
             return False
         step = max(256, _ENTRIES // store.shape[1])
         for start in range(0, len(changed), step):

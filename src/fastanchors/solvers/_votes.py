@@ -12,6 +12,7 @@ from .._jit import jit
 
 __all__ = ["Corners", "Ends", "Votes"]
 
+_LEAST = np.finfo(np.float64).smallest_subnormal
 _TURNS = np.stack([np.cos(np.arange(16) * np.pi / 8), np.sin(np.arange(16) * np.pi / 8)], axis=1)
 
 
@@ -54,7 +55,8 @@ class Corners:
 
     A corner has its exterior angle over π as votes. That is the expected number of times it is an end of a random line
     in the plane, so the votes of a plane sum to 2, like those of a line. ``tie`` is the width of a grid, relative to
-    the largest coordinate; of points in the same cell the lower row wins.
+    the largest coordinate; of points in the same cell the lower row wins. Points are kept in units of that grid, so
+    that their products neither overflow nor vanish.
     """
 
     def __init__(self, s: int, tie: float) -> None:
@@ -68,12 +70,12 @@ class Corners:
         for plane in range(len(self.rows)):
             x, y = by_plane[2 * plane], by_plane[2 * plane + 1]
             if self.quantum[plane] == 0.0:  # set by the first block that is not all zero
-                self.quantum[plane] = self.tie * max(np.abs(x).max(), np.abs(y).max())
-            quantum = self.quantum[plane]
-            outer = np.flatnonzero(not_inside(x, y, _TURNS, 4.0 * quantum))
-            xy = np.stack([x[outer], y[outer]], axis=1)
-            if quantum > 0.0:  # copies of a row differ in rounding only; on the grid they coincide
-                xy = np.round(xy / quantum) * quantum
+                largest = max(np.abs(x).max(), np.abs(y).max())
+                self.quantum[plane] = max(self.tie * largest, _LEAST) if largest > 0.0 else 0.0
+            if self.quantum[plane] > 0.0:
+                x, y = x / self.quantum[plane], y / self.quantum[plane]
+            outer = np.flatnonzero(not_inside(x, y, _TURNS, 4.0))
+            xy = np.round(np.stack([x[outer], y[outer]], axis=1))  # copies of a row differ in rounding only
             together = np.vstack([self.points[plane], xy])
             number = np.concatenate([self.rows[plane], rows[outer]])
             order = np.lexsort((number, together[:, 1], together[:, 0]))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .._validate import check_choice, check_flag, check_number, check_size
 from ..anchors import Certificate
-from ..errors import InvalidInputError, RankError
+from ..errors import InvalidInputError, RankError, TooLargeError
 from ..greedy.nnls import NonnegativeSystem
 from ..matrix import RowMatrix
 from ._solver import Selection, Solver
@@ -26,6 +26,7 @@ __all__ = ["DCA"]
 _PROJECTED_ENTRIES = 1 << 22  # entries of the projected block held at a time
 _PILOT_ROWS = 2000
 _PILOT_ENTRIES = 1 << 20
+_MOST_ENTRIES = 1 << 31  # of the directions
 # Projections closer than this, relative to the largest, are equal, and the lower row wins: copies of a row may differ
 # by rounding, of the product or of a view in single precision.
 _TIE = 1e-11
@@ -151,6 +152,10 @@ class DCA(Solver):
     def _draw(self, kind: str, data: RowMatrix, k: int, number: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Random directions as columns; the two of a plane are of one kind."""
         m, n = data.shape
+        if number * n > _MOST_ENTRIES:
+            raise TooLargeError(
+                f"{number // self.dimension:,} projections of {n:,} columns are too many for the memory; use fewer"
+            )
         if kind == "mixed":
             half = number // (2 * self.dimension) * self.dimension
             kinds = (("gaussian", number - half), ("whitened", half))
@@ -161,13 +166,14 @@ class DCA(Solver):
         pilot = data.dense_rows(np.sort(rng.choice(m, size, replace=False)))
         if self.geometry == "cone":
             pilot /= np.maximum(pilot.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        pilot /= max(float(pilot.max()), np.finfo(float).tiny)  # squares must not overflow or vanish
         _, sigma, Vt = np.linalg.svd(pilot, full_matrices=False)
         rank = min(k, int(np.count_nonzero(sigma > 1e-10 * sigma[0])))
         if rank == 0:  # all sampled rows are zero
             return rng.standard_normal((n, number))
         x = rng.standard_normal((rank, number))
         if kind == "whitened":
-            x /= sigma[:rank, None]
+            x *= sigma[0] / sigma[:rank, None]
         return np.asarray(Vt[:rank].T @ x)
 
     def _collect_votes(
@@ -200,8 +206,11 @@ def projected(
         for first in range(0, block.shape[0], step):
             part = block[first : first + step]
             rows = start + first + np.arange(part.shape[0], dtype=np.intp)
-            P = np.asarray(part @ directions)
-            sums = np.asarray(part.sum(axis=1)).ravel()
+            with np.errstate(over="ignore", invalid="ignore"):
+                P = np.asarray(part @ directions)
+                sums = np.asarray(part.sum(axis=1)).ravel()
+            if not (np.isfinite(P).all() and np.isfinite(sums).all()):
+                raise InvalidInputError("the projections of A overflow; divide A by its largest entry")
             alive = sums > 0
             if not alive.all():
                 rows, P, sums = rows[alive], P[alive], sums[alive]

@@ -113,7 +113,7 @@ class XRAY(Solver):
     ) -> NDArray[np.float64]:
         if self.selection == "greedy":
             _, pulled = _pulls(hull)
-            return _ratio(pulled, hull.squared_norms)
+            return _ratio(pulled, np.ldexp(hull.squared_norms, -_exponent(hull)))
         if self.selection == "max":
             at = int(leaders.rows[_first_of_largest(leaders.values)])
         elif self.selection == "rand":
@@ -134,9 +134,18 @@ def _ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> 
     return np.divide(numerator, denominator, out=np.full_like(numerator, -np.inf), where=denominator > 0)
 
 
+def _exponent(hull: ConeDistances) -> int:
+    """The power of two of the largest squared norm: squares of products divided by it neither overflow nor vanish."""
+    return int(np.frexp(hull.squared_norms.max())[1])
+
+
 def _pulls(hull: ConeDistances) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Σ_j (r_i·a_j)₊² for every i, and Σ_i (r_i·a_j)₊² for every j, block by block from A·Aᵀ − H·(A_R·Aᵀ)."""
+    """Σ_j (r_i·a_j)₊² for every i, and Σ_i (r_i·a_j)₊² for every j, block by block from A·Aᵀ − H·(A_R·Aᵀ).
+
+    The products are divided by the power of two of the largest squared norm.
+    """
     data = hull.reader.data
+    exponent = _exponent(hull)
     m = data.shape[0]
     products = data.dot(hull.points.T) if len(hull.points) else np.zeros((m, 0))  # a_j·A_Rᵀ
     coefficients = hull.coefficients()
@@ -148,7 +157,7 @@ def _pulls(hull: ConeDistances) -> tuple[NDArray[np.float64], NDArray[np.float64
             there = slice(second, second + columns.shape[0])
             gram = rows @ columns.T.astype(np.float64, copy=False)
             pull = (gram.toarray() if sp.issparse(gram) else gram) - coefficients[here] @ products[there].T
-            np.maximum(pull, 0.0, out=pull)
+            np.ldexp(np.maximum(pull, 0.0, out=pull), -exponent, out=pull)
             by_row[here] += np.einsum("ij,ij->i", pull, pull)
             by_column[there] += np.einsum("ij,ij->j", pull, pull)
     return by_row, by_column
