@@ -16,6 +16,7 @@ import fastanchors as fa
 from fastanchors.errors import InvalidInputError, RankError
 from fastanchors.greedy import extremes
 from fastanchors.greedy.anchoring import ALL, _directions_shown, find_anchors, spread_of_noise, working_rows
+from fastanchors.greedy.clipping import Unclipped, clipped_noise, with_clipping
 from fastanchors.greedy.coordinates import (
     Coordinates,
     _has_neighbours,
@@ -29,7 +30,7 @@ from fastanchors.greedy.extremes import Extremes, extreme_rows, towards
 from fastanchors.greedy.how_many import how_many
 from fastanchors.greedy.likelihood import WIDTHS, Proportions, SimplexLikelihood
 from fastanchors.greedy.neighbours import nearest_points
-from fastanchors.greedy.noise import Noise, clipped_noise, estimate_noise, without_clipping
+from fastanchors.greedy.noise import Noise, estimate_noise
 from fastanchors.greedy.notable import notable_rows
 from fastanchors.greedy.refine import refine
 from fastanchors.greedy.selection import (
@@ -53,6 +54,7 @@ from naive.noise_aware import (
     naive_pseudo_points,
     naive_smoothed_one,
     naive_spa,
+    naive_unclipped,
 )
 
 Array = NDArray[np.float64]
@@ -513,18 +515,82 @@ def test_noise_of_rows_is_recovered() -> None:
     np.testing.assert_allclose(noise.each, level, rtol=0.25)
 
 
-def test_clipping_is_recognised_and_undone() -> None:
+def test_clipping_is_recognised() -> None:
     rng = np.random.default_rng(10)
     H = rng.gamma(0.5, size=(4, 4000))
     H /= H.sum(axis=1, keepdims=True)
     sigma = 0.7 / 4000
     rows = np.maximum(H[:, None] + sigma * rng.standard_normal((4, 400, 4000)), 0)
     means, variance = rows.mean(axis=1), float(rows.var(axis=1).sum(axis=1).mean())
-    found = clipped_noise(means, float(np.mean(rows == 0)), variance)
-    assert found == pytest.approx(sigma, rel=0.05)
-    assert angle(without_clipping(means, found), H) < 0.5 * angle(means, H)
+    assert clipped_noise(means, float(np.mean(rows == 0)), variance) == pytest.approx(sigma, rel=0.05)
     assert clipped_noise(means, 0.0, variance) == 0
     assert clipped_noise(means, 0.9, variance) == 0
+
+
+def test_means_with_clipping_are_those_of_rows() -> None:
+    rng = np.random.default_rng(11)
+    H = rng.dirichlet(np.full(50, 0.3), 3)
+    rows = np.maximum(H[:, None] + 0.01 * rng.standard_normal((3, 100_000, 50)), 0).mean(axis=1)
+    sums = rows.sum(axis=1, keepdims=True)
+    for row, total, h in zip(rows, sums, H, strict=True):
+        np.testing.assert_allclose(with_clipping(h[None], 0.01 / float(total[0]))[0], row / total, atol=2e-4)
+
+
+def clipped_mixtures(seed: int) -> tuple[Coordinates, Unclipped, Array, Array]:
+    """Mean profiles of mixtures with clipped noise, as coordinates with and without clipping; shares and anchors."""
+    _, H, rng = mixed(seed)
+    W = rng.dirichlet(np.full(5, 0.7), 1500)
+    at = kept(with_clipping(W @ H, 0.3 / H.shape[1]))
+    return at, Unclipped(at.frame, at.leading(4)[0], 0.3 / H.shape[1]), W, H
+
+
+def test_clipping_is_undone_as_in_the_naive_way() -> None:
+    at, unclipped, _, _ = clipped_mixtures(12)
+    points = at.leading(4)[0][:200]
+    naive = np.array([naive_unclipped(profile, 0.3 / 120) for profile in at.frame.profiles(points)])
+    found = unclipped._undone(points).astype(np.float64)
+    np.testing.assert_allclose(found / found.sum(axis=1, keepdims=True), naive, atol=5e-3 * unclipped.sigma)
+
+
+def test_mixtures_are_straight_without_clipping() -> None:
+    at, unclipped, W, H = clipped_mixtures(13)
+    points = at.leading(4)[0]
+
+    def bent(points: Array) -> float:
+        rest = points - W @ np.linalg.lstsq(W, points, rcond=None)[0]
+        return float(np.linalg.norm(rest) / np.linalg.norm(points))
+
+    straight = unclipped.points(points)
+    assert bent(straight) < 0.5 * bent(points)
+    corners = np.linalg.lstsq(W, straight, rcond=None)[0]
+    assert angle(unclipped.profiles(corners), H) < 0.3 * angle(at.frame.profiles(unclipped.clipped(corners)), H)
+    flat = np.column_stack([np.ones(len(points)), points])
+    moved = np.linalg.lstsq(flat, straight, rcond=None)[0][1:]  # only the curvature moves points: noise stays
+    np.testing.assert_allclose(moved, np.eye(4), atol=0.02)
+
+
+def test_without_clipping_nothing_changes() -> None:
+    X, _ = counted(14)
+    at = kept(X)
+    points = at.leading(4)[0]
+    same = Unclipped(at.frame, points, 0.0)
+    assert same.points(points) is points
+    assert same.clipped(points) is points
+    np.testing.assert_array_equal(same.profiles(points[:5]), at.frame.profiles(points[:5]))
+
+
+def test_clipped_noise_with_few_pure_rows() -> None:
+    angles = []
+    for seed in range(3):
+        _, H, rng = mixed(seed, columns=300)
+        W = np.vstack([np.repeat(np.eye(5), 20, axis=0), rng.dirichlet(np.full(5, 2.0), 2000)])
+        X = W @ H
+        found = find_anchors(kept(np.maximum(X + 0.3 * X.mean() * rng.standard_normal(X.shape), 0)), 5)
+        assert found is not None
+        assert found.refined is not None
+        assert found.refined.kept
+        angles.append(angle(found.profiles, H))
+    assert np.mean(angles) < 0.02
 
 
 # --- number of anchors and stability ----------------------------------------------------------------------------------

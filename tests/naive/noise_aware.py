@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
@@ -131,3 +131,14 @@ def naive_hull_corners(points, first, k, sweeps):
         for j in range(k):
             corners[j] = naive_farthest_from_hull(points, points[corners[:j] + corners[j + 1 :]])
     return corners
+
+
+def naive_unclipped(profile, sigma):
+    """The profile whose entries, with normal noise clipped at zero, have these means; entries below zero are zero."""
+
+    def mean(h):
+        return h * float(norm.cdf(h / sigma)) + sigma * float(norm.pdf(h / sigma))
+
+    found = [brentq(lambda h, p=p: mean(h) - p, -40 * sigma, p + sigma) if p > 0 else 0.0 for p in profile]
+    found = np.maximum(found, 0.0)
+    return found / found.sum()

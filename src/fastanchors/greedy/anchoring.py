@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
+from .clipping import Unclipped, clipped_noise
 from .coordinates import Coordinates, Frame
 from .extremes import extreme_rows
-from .noise import Noise, clipped_noise, estimate_noise, without_clipping
+from .noise import Noise, estimate_noise
 from .refine import Refined, refine
 from .selection import RULES, select
 
@@ -19,11 +20,12 @@ __all__ = ["ALL", "SAMPLE", "Found", "WorkingRows", "copies", "find_anchors", "s
 
 ALL = 6_000  # up to this many rows, every row is a candidate and in the sample
 SAMPLE = 6_000  # sampled rows of a larger matrix, besides the extreme ones
-_CLEAN = 3.0  # rows more than this many times as noisy as typical ones are not candidates…
+_CLEAN = 3.0  # rows more than this many times as noisy as typical ones are outliers, not candidates…
 _FEW = 0.1  # …if less than this fraction of the rows is so noisy
 _EVEN = 2.0  # noise is even if the residuals of most rows agree within this factor
 _STANDS, _BEYOND = 1.1, 4  # smallest variance of a signal direction, relative to the mean of this many later ones
 _TAILS = 4.0  # kurtosis above which the variation along a direction is not noise: that of a Gaussian is 3
+_REFINED = 3_000  # rows whose clipping is undone to refine vertices; as many as are used
 _NEAR = 0.05  # copies of an anchor are this near, in edge lengths, besides their noise
 
 _Array = NDArray[np.float64]
@@ -154,20 +156,22 @@ def find_anchors(
     count = noise.neighbours(len(points), k) if neighbours is None else neighbours
     precision = 1.0 / np.maximum(each, 0.1 * noise.typical) ** 2 if noise.seen else np.ones(len(points))
     shown = _directions_shown(coordinates, working.sample, noise, k) if rule == "auto" else k - 1
+    unclipped = _unclipped(coordinates.frame, noise, sample, left_of_sample)
     vertices = np.zeros((k, k - 1))
     vertices[:, :shown] = select(points[:, :shown], k, rule, neighbours=count, precision=precision)
-    if rule != "auto":
-        refined = None
-    elif shown < k - 1:
-        refined = Refined(vertices, False, 0.0, 0.0, np.zeros(k), f"the rows show {shown} of {k - 1} directions")
-    else:
+    refined: Refined | None = None
+    if rule == "auto" and shown == k - 1:
         starts = [vertices] if count < 2 else [vertices, select(points, k, "auto", neighbours=1)]
-        refined = refine(sample, noise.each, np.array(starts), rng)
-    vertices = vertices if refined is None else refined.vertices
+        refined, profiles = _refined(sample, noise.each, starts, unclipped, rng)
+        vertices = refined.vertices
+    else:
+        why = f"the rows show {shown} of {k - 1} directions"
+        refined = Refined(vertices, False, 0.0, 0.0, np.zeros(k), why) if rule == "auto" else None
+        profiles = unclipped.profiles(unclipped.points(vertices))
     return Found(
         indices=_nearest_rows(points, rows, each, vertices),
         vertices=vertices,
-        profiles=_profiles(coordinates, vertices, noise, sample, left_of_sample),
+        profiles=profiles,
         support=copies(
             sample, noise, vertices, int(np.count_nonzero(coordinates.sums > 0)) if total is None else total
         ),
@@ -195,17 +199,26 @@ def _directions_shown(coordinates: Coordinates, sample: NDArray[np.intp], noise:
     return int(below[0]) if len(below) and below[0] > 0 else k - 1
 
 
-def _profiles(coordinates: Coordinates, vertices: _Array, noise: Noise, sample: _Array, left: _Array) -> _Array:
-    """Vertices as profiles, corrected if the noise is even and was clipped at zero."""
-    frame = coordinates.frame
-    profiles = frame.profiles(vertices)
+def _unclipped(frame: Frame, noise: Noise, sample: _Array, left: _Array) -> Unclipped:
+    """Coordinates without clipping; the same coordinates unless the noise is even and was clipped at zero."""
     low, middle, high = np.quantile(left, [0.1, 0.5, 0.9])
     if not noise.seen or frame.exponent > 0 or high > _EVEN * low:
-        return profiles
-    columns = len(frame.centre)
-    some = frame.profiles(sample[:: max(1, len(sample) // 64)])
-    sigma = clipped_noise(some, frame.zeros, middle * (columns - 1) / (columns - len(vertices)))
-    return without_clipping(profiles, sigma) if sigma > 0 else profiles
+        return Unclipped(frame, sample, 0.0)
+    (m, d), columns = sample.shape, len(frame.centre)
+    some = frame.profiles(sample[:: max(1, m // 64)])
+    sigma = clipped_noise(some, frame.zeros, middle * (columns - 1) / (columns - 1 - d))
+    return Unclipped(frame, sample[noise.each <= _CLEAN * noise.typical], sigma)
+
+
+def _refined(
+    sample: _Array, noise: _Array, starts: list[_Array], unclipped: Unclipped, rng: np.random.Generator
+) -> tuple[Refined, _Array]:
+    """Vertices refined on the sample, in coordinates without clipping, and their profiles."""
+    if unclipped.sigma > 0:
+        some = rng.permutation(len(sample))[:_REFINED]
+        sample, noise = unclipped.points(sample[some]), noise[some]
+    refined = refine(sample, noise, np.array([unclipped.points(start) for start in starts]), rng)
+    return replace(refined, vertices=unclipped.clipped(refined.vertices)), unclipped.profiles(refined.vertices)
 
 
 def _nearest_rows(points: _Array, rows: NDArray[np.intp], noise: _Array, vertices: _Array) -> NDArray[np.intp]:

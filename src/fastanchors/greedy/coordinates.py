@@ -40,6 +40,7 @@ __all__ = [
     "coordinates",
     "coordinates_of",
     "fit_frame",
+    "normalised",
     "pilot_frame",
     "products",
 ]
@@ -93,9 +94,11 @@ class Frame:
     def profiles(self, points: _Array) -> _Array:
         """Convert points in the first coordinates to profiles: non-negative, with sum one."""
         spread = points @ self.directions[:, : points.shape[1]].T / self.scale
-        found = np.maximum(self.centre + spread, 0.0)
-        sums = found.sum(axis=1, keepdims=True)
-        return np.asarray(found / np.where(sums > 0, sums, 1.0))
+        return normalised(self.centre + spread)
+
+    def points(self, profiles: _Array, dimensions: int) -> _Array:
+        """The first coordinates of profiles."""
+        return np.asarray((profiles - self.centre) * self.scale @ self.directions[:, :dimensions])
 
     def beyond(self, rows: Rows) -> _Array:
         """The residual of rows beyond the directions: z − y·directionsᵀ."""
@@ -142,6 +145,13 @@ class Coordinates:
         values = self.values[rows].astype(np.float64)
         beyond = np.einsum("ij,ij->i", values[:, dimensions:], values[:, dimensions:])
         return values[:, :dimensions], self.left[rows] + beyond
+
+
+def normalised(rows: _Array) -> _Array:
+    """Rows without their negative entries, divided by their sums."""
+    found = np.maximum(rows, 0.0)
+    sums = found.sum(axis=1, keepdims=True)
+    return np.asarray(found / np.where(sums > 0, sums, 1.0))
 
 
 def coordinates(
