@@ -53,8 +53,9 @@ class Unclipped:
             spread = frame.directions[:, :d].T / frame.scale
             self._ratios = (np.vstack([frame.centre, spread]) / sigma).astype(np.float32)
             some = sample[:: max(1, len(sample) // max(_FITTED, _EACH * d))]
-            fitted = np.linalg.pinv(_flat(some)) @ normalised(self._undone(some).astype(np.float64))
-            self._base, self._span = fitted[0], fitted[1:]
+            undone = self._undone(some)
+            fitted = (np.linalg.pinv(_flat(some)) / undone.sum(axis=1)).astype(np.float32) @ undone
+            self._base, self._span = fitted[0].astype(np.float64), fitted[1:].astype(np.float64)
             self._across = np.linalg.pinv(self._span)
 
     def points(self, clipped: _Array) -> _Array:
