@@ -19,7 +19,7 @@ import fastanchors as fa
 from fastanchors import report
 from fastanchors.apps import topics, unmix
 from fastanchors.report.display import display_of, display_options_of_file
-from fastanchors.report.pool import pool_of, prefixes
+from fastanchors.report.pool import numbers_up_to, pool_of, prefixes
 from fastanchors.report.scene import composite
 from fastanchors.report.script import embedded, inlined
 
@@ -89,6 +89,14 @@ def test_doubts_about_anchors_are_listed(tmp_path):
     assert f"<li>Anchor {place + 1} is supported by fewer than 3 rows.</li>" in path.read_text()
     assert "<li>5 anchors are more than the data shows; 4 stand out of the noise.</li>" in path.read_text()
     assert "not found again in other data · supported by 1 row</p>" in path.read_text()
+
+
+def test_few_of_many_numbers_of_anchors_are_computed():
+    assert numbers_up_to(4) == [1, 2, 3, 4]
+    assert numbers_up_to(50, 2) == list(range(2, 51))
+    assert len(numbers_up_to(100)) == 25
+    assert len(numbers_up_to(1000)) == 8
+    assert numbers_up_to(1000)[-1] == 1000
 
 
 def test_prefixes_of_points_have_no_certificate():

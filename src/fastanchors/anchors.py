@@ -25,10 +25,10 @@ CertificateKind: TypeAlias = Literal["exact", "near", "sampled", "none"]
 class Certificate:
     """What is known about the correctness of an answer.
 
-    ``kind`` is ``"exact"`` (proved equal to what full SPA selects), ``"near"`` (every chosen residual is proved
-    to be at least 1 − η of the largest), ``"sampled"`` (a statement with probability 1 − δ) or ``"none"``.
-    ``statement`` explains it in one sentence; ``details`` holds the numbers behind it. ``evidence`` is the data that
-    :attr:`stability` is computed from.
+    ``kind`` is ``"exact"`` (equal to what the stated rule selects from all rows; proved for plain SPA), ``"near"``
+    (every chosen residual is proved to be at least 1 − η of the largest), ``"sampled"`` (from a part of the rows; with
+    probability 1 − δ where one is stated) or ``"none"``. ``statement`` explains it in one sentence; ``details`` holds
+    the numbers behind it. ``evidence`` is the data that :attr:`stability` is computed from.
 
     Examples
     --------

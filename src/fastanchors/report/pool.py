@@ -16,7 +16,7 @@ from ..solvers.fas import FAS
 
 __all__ = ["Pool", "numbers_up_to", "pool_of", "prefixes", "results_for_every_k"]
 
-_SOUGHT = 50  # values of k for which anchors that are not nested are computed
+_SOUGHT, _FEWEST = 50, 8  # values of k for which anchors that are not nested are computed, and if they are many
 _NUMBERS = 120_000  # coordinates of points in the page, 4 bytes each
 _NEAR = 1e-6  # relative distance of a point from the span of the basis
 _FIRST = "the first of the anchors that were found for a larger number"
@@ -43,8 +43,9 @@ def results_for_every_k(matrix: RowMatrix, anchors: Anchors, seed: int | None) -
 
 
 def numbers_up_to(most: int, first: int = 1) -> list[int]:
-    """Values of k up to ``most``: all of them, or a selection if there are very many."""
-    return np.unique(np.linspace(first, most, _SOUGHT).round().astype(int)).tolist()
+    """Values of k up to ``most``: all of them up to 50, fewer the larger they are, as their cost grows with k³."""
+    count = min(_SOUGHT, max(_FEWEST, _SOUGHT**2 // most))
+    return np.unique(np.linspace(first, most, count).round().astype(int)).tolist()
 
 
 def prefixes(anchors: Anchors) -> list[Anchors]:
