@@ -70,3 +70,21 @@ def test_a_parquet_directory_larger_than_memory(tmp_path):
         assert S.shape == (FILES * ROWS, COLUMNS)
         assert list(S.column_names) == [f"c{j}" for j in range(COLUMNS)]
         np.testing.assert_array_equal(S.raw(0, np.arange(COLUMNS)), first)
+
+
+def test_a_list_of_files_and_tables_instead_of_batches(tmp_path):
+    """A Delta table is the files that its log lists, whatever else its directory holds; Ray gives tables."""
+    pa = pytest.importorskip("pyarrow", reason="extra io")
+    pq = pytest.importorskip("pyarrow.parquet", reason="extra io")
+    ds = pytest.importorskip("pyarrow.dataset", reason="extra io")
+    rng = np.random.default_rng(0)
+    files = [tmp_path / f"part-{i}.parquet" for i in range(3)]
+    rows = [rng.random((500, 4)) for _ in files]
+    for file, A in zip(files, rows):
+        pq.write_table(pa.table({f"c{j}": A[:, j] for j in range(4)}), file)
+    listed = ds.dataset([str(files[2]), str(files[0])], format="parquet")  # as DeltaTable.file_uris() lists them
+    tables = (pa.Table.from_batches([batch]) for batch in listed.to_batches(batch_size=128))
+    for blocks in (listed.to_batches(batch_size=128), tables):
+        made = (np.column_stack([c.to_numpy(zero_copy_only=False) for c in each.columns]) for each in blocks)
+        with fa.build(made, tmp_path / "s", normalize=None, overwrite=True) as S:
+            np.testing.assert_array_equal(S.rows(np.arange(1000)), np.vstack([rows[2], rows[0]]))

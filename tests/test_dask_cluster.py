@@ -23,7 +23,9 @@ from naive.fas import noisy, separable
 
 @pytest.fixture(scope="module")
 def cluster():
+    """A cluster that waits for killed workers to come back: by default it gives them up after 15 seconds."""
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "300s"}),
         LocalCluster(
             n_workers=2,
             threads_per_worker=1,

@@ -31,7 +31,9 @@ A = np.random.default_rng(0).random((4000, 20))
 
 @pytest.fixture(scope="module")
 def cluster():
+    """A cluster that waits for killed workers to come back: by default it gives them up after 15 seconds."""
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "300s"}),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL) as made,
         Client(made) as client,
     ):

@@ -212,15 +212,18 @@ def test_a_copy_on_disk_is_a_store(address, tmp_path):
     assert fa.open(tmp_path / "copy").raw(3, 4) == 0.5
 
 
-def test_the_cache_size_is_limited(address, tmp_path):
+def test_the_cache_size_is_limited(address, tmp_path, monkeypatch):
     A = matrix(4000)
     fa.build(da.from_array(A, chunks=(500, 20)), address, sidecars=()).close()
-    storage = ObjectStorage(address, cache=tmp_path / "small", cache_bytes=500_000)
-    shards = storage.manifest().shards
-    for shard in shards:
-        storage.map(shard.data)
+    monkeypatch.setenv("FASTANCHORS_CACHE", str(tmp_path / "small"))
+    monkeypatch.setenv("FASTANCHORS_CACHE_BYTES", "500000")
+    S = fa.open(address)
+    np.testing.assert_allclose(S.rows(np.arange(4000)).sum(axis=1), 1.0)
     sizes = [file.stat().st_size for file in (tmp_path / "small").iterdir()]
-    assert 0 < sum(sizes) <= 500_000 < sum(shard.data["bytes"] for shard in shards)
+    assert 0 < sum(sizes) <= 500_000 < sum(shard.data["bytes"] for shard in S.manifest.shards)
+    monkeypatch.setenv("FASTANCHORS_CACHE_BYTES", "5e5")
+    with pytest.raises(fa.errors.InvalidInputError, match="number of bytes"):
+        fa.open(address)
 
 
 def _write_and_die(address, at, how):

@@ -10,9 +10,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import StoreError
+from ..errors import InvalidInputError, StoreError
 
 __all__ = ["FileCache"]
+
+_LIMIT = 16_000_000_000
 
 
 class FileCache:
@@ -22,15 +24,15 @@ class FileCache:
     ----------
     folder : path or None
         The directory; by default ``$FASTANCHORS_CACHE``, or one of this user in the system's temporary directory.
-    limit : int
-        Size limit in bytes.
+    limit : int or None
+        Size limit in bytes; by default ``$FASTANCHORS_CACHE_BYTES``, or 16 GB.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None, limit: int) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None, limit: int | None) -> None:
         user = getattr(os, "getuid", getpass.getuser)()  # a user in a container may have a number, but no name
         self._default = Path(tempfile.gettempdir()) / f"fastanchors-cache-{user}"
         self.folder = Path(folder or os.environ.get("FASTANCHORS_CACHE") or self._default)
-        self.limit = limit
+        self.limit = _given_limit() if limit is None else limit
 
     def path(self, name: str) -> Path:
         """The path of a copy, which need not exist."""
@@ -103,3 +105,11 @@ class FileCache:
             raise StoreError(
                 f"cannot use the cache {self.folder}: {reason}; set FASTANCHORS_CACHE to a directory with room"
             ) from error
+
+
+def _given_limit() -> int:
+    """The size limit of the environment, or the default."""
+    given = os.environ.get("FASTANCHORS_CACHE_BYTES", "")
+    if given and not given.isdecimal():
+        raise InvalidInputError(f"FASTANCHORS_CACHE_BYTES must be a number of bytes, got {given!r}")
+    return int(given or _LIMIT)

@@ -36,7 +36,6 @@ _GENERATION = re.compile(r"(?:[0-9]{6}|[1-9][0-9]{6,17})\.json")
 _WAITS = (0.1, 0.5)  # seconds before a commit is tried again if its result is unknown
 _RANGE = 1 << 26  # bytes per request
 _PIECE = 1 << 18  # bytes of a cached piece of a file, if only some of its rows are read
-_CACHE_BYTES = 1 << 34
 
 
 def is_object_address(path: Any) -> bool:
@@ -99,8 +98,9 @@ class ObjectStorage(Storage):
         For example ``s3://bucket/x.store``. The package of the file system (``s3fs``, ``gcsfs``, …) must be installed.
     cache : path or None
         The directory of the cache; by default ``$FASTANCHORS_CACHE``, or one in the system's temporary directory.
-    cache_bytes : int
-        Size limit of the cache; the least recently used files are removed first.
+    cache_bytes : int or None
+        Size limit of the cache, by default ``$FASTANCHORS_CACHE_BYTES`` or 16 GB; the least recently used files are
+        removed first.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class ObjectStorage(Storage):
     """
 
     def __init__(
-        self, address: str, *, cache: str | os.PathLike[str] | None = None, cache_bytes: int = _CACHE_BYTES
+        self, address: str, *, cache: str | os.PathLike[str] | None = None, cache_bytes: int | None = None
     ) -> None:
         self.address, self.requests = address.rstrip("/"), 0
         self._cache = FileCache(cache, cache_bytes)
