@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import time
 
 import dask
@@ -19,6 +18,7 @@ from fastanchors.fas import sidecar as fas_store
 from fastanchors.store import Sidecar
 from fastanchors.store.store import Store
 from naive.fas import noisy, separable
+from processes import die_once
 
 
 @pytest.fixture(scope="module")
@@ -59,15 +59,6 @@ def matrix(m=6000):
 def files(path):
     """The content of every file of a store."""
     return {file.name: file.read_bytes() for file in path.iterdir()}
-
-
-def die_once(flag):
-    """Kill this process at the first call."""
-    try:
-        os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Deadly(Sidecar):

@@ -25,6 +25,7 @@ import fastanchors as fa
 from fastanchors.dask import parts
 from fastanchors.dask.tasks import Pool
 from fastanchors.store import Sidecar
+from processes import die_once_at, exit_codes
 
 A = np.random.default_rng(0).random((4000, 20))
 
@@ -149,20 +150,10 @@ def test_a_worker_that_stands_still_during_a_seek(client, tmp_path, monkeypatch)
     assert found.indices.tolist() == expected
 
 
-def die_once(block, flag):
-    """Kill the worker that computes this block, the first time."""
-    try:
-        open(flag, "x").close()
-        os.kill(os.getpid(), signal.SIGKILL)
-    except FileExistsError:
-        pass
-    return block
-
-
 def test_a_worker_killed_during_encode(client, tmp_path):
     fa.build(lazy(), tmp_path / "s", sidecars=()).close()
     remote, flag = fa.dask.connect(tmp_path / "s"), tmp_path / "flag"
-    F = fa.encode(remote.to_dask().map_blocks(die_once, str(flag), meta=np.empty((0, 0))), A[:3])
+    F = fa.encode(remote.to_dask().map_blocks(die_once_at, str(flag), meta=np.empty((0, 0))), A[:3])
     np.testing.assert_allclose(F.compute(), fa.encode(A / A.sum(axis=1, keepdims=True), A[:3]), atol=1e-12)
     assert flag.exists()
 
@@ -214,11 +205,7 @@ def test_two_clients_that_build_the_same_path(client, tmp_path):
     path = str(tmp_path / "s")
     arguments = (client.scheduler.address, path, None)
     builders = [spawn.Process(target=_build, args=arguments, daemon=True) for _ in range(2)]
-    for builder in builders:
-        builder.start()
-    for builder in builders:
-        builder.join(120)
-    assert sorted(builder.exitcode for builder in builders) == [0, 3]
+    assert exit_codes(builders) == [0, 3]
     assert fa.verify(path)["rows"] == 4000
     assert left(tmp_path) == ["s"]
 

@@ -23,6 +23,7 @@ from fastanchors.store import storage
 from fastanchors.store.file_cache import FileCache
 from fastanchors.store.storage import ObjectStorage
 from naive.fas import noisy, separable
+from processes import die_once_at, exit_codes
 
 
 @pytest.fixture(scope="module")
@@ -283,11 +284,7 @@ def _build(address, lazy):
 def test_two_processes_that_build_at_the_same_address(address):
     spawn = multiprocessing.get_context("spawn")
     builders = [spawn.Process(target=_build, args=(address, lazy)) for lazy in (False, True)]
-    for builder in builders:
-        builder.start()
-    for builder in builders:
-        builder.join(120)
-    assert sorted(builder.exitcode for builder in builders) == [0, 3]
+    assert exit_codes(builders) == [0, 3]
     assert fa.verify(address)["rows"] == 900
     assert objects(address) == {*fa.open(address).manifest.files(), "000001.json", "manifest.json"}
 
@@ -522,16 +519,6 @@ def test_verify_reads_what_is_stored_and_not_the_cache(address):
         fa.verify(address)
 
 
-def _die_once(block, flag):
-    """Kill the process that computes the first block, once."""
-    try:
-        open(flag, "x").close()
-        os.kill(os.getpid(), signal.SIGKILL)
-    except FileExistsError:
-        pass
-    return block
-
-
 @pytest.mark.parametrize("address", ["s3"], indirect=True)
 def test_workers_build_and_answer_at_an_address(address, tmp_path):
     """One of them is killed in the middle of the build."""
@@ -540,7 +527,7 @@ def test_workers_build_and_answer_at_an_address(address, tmp_path):
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR) as cluster,
         Client(cluster),
     ):
-        X = da.from_array(A, chunks=(1500, 20)).map_blocks(_die_once, str(tmp_path / "flag"), meta=np.empty((0, 0)))
+        X = da.from_array(A, chunks=(1500, 20)).map_blocks(die_once_at, str(tmp_path / "flag"), meta=np.empty((0, 0)))
         fa.build(X, address, sidecars=())
         assert objects(address) == {*fa.open(address).manifest.files(), "000001.json", "manifest.json"}
         S = fa.dask.connect(address)
