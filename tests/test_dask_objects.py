@@ -374,6 +374,23 @@ def test_an_overtaken_writer_raises_until_it_is_closed(address):
     assert fa.verify(address)["rows"] == 910
 
 
+def test_a_writer_does_not_trust_an_old_listing(address, monkeypatch):
+    """As in two processes: s3fs keeps the listing that a writer saw when it opened the store."""
+    monkeypatch.setattr(storage, "_WAITS", ())
+    A = matrix(900)
+    fa.build(A, address).close()
+    one, two = (fa.open(address, mode="r+") for _ in range(2))
+    two.storage._system = type(one.storage._system)(skip_instance_cache=True)
+    assert two.storage.generation() == 1
+    one.append(A[:10])
+    two.append(A[:20])
+    one.close()
+    with pytest.raises(fa.errors.StoreError, match="another writer has committed generation 2"):
+        two.commit()
+    two.close(commit=False)
+    assert fa.verify(address)["rows"] == 910
+
+
 def test_a_writer_of_a_removed_store_does_not_commit_to_a_new_one(address):
     A = matrix(900)
     fa.build(A, address).close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -279,6 +280,55 @@ def test_nothing_is_committed_to_a_journal_that_is_no_longer_read(tmp_path, how)
     S.close(commit=False)
     journal.write_bytes(before)
     is_whole(tmp_path / "p", A)
+
+
+def copied_over(source: Path, target: Path) -> None:
+    """Write the files of a directory into those of another, as ``cp -r source/. target`` does: same inodes."""
+    for file in source.iterdir():
+        (target / file.name).write_bytes(file.read_bytes())
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_backup_restored_under_a_writer_is_not_changed(tmp_path, compacted):
+    """The commit would be written behind the end of a shorter journal, or to one that the manifest does not name."""
+    fa.build(np.eye(4), tmp_path / "p", normalize=None).close()
+    with fa.open(tmp_path / "p", mode="r+") as S:
+        S[0, 1] = 2.0
+    shutil.copytree(tmp_path / "p", tmp_path / "backup")
+    writer = fa.open(tmp_path / "p", mode="r+")
+    for j in (2, 3):
+        writer[0, j] = 3.0
+        writer.commit()
+    if compacted:
+        writer.compact()
+    copied_over(tmp_path / "backup", tmp_path / "p")
+    writer[1, 0] = 5.0
+    for action in (writer.commit, writer.compact, lambda: writer.append(np.eye(4)), writer.close):
+        with pytest.raises(StoreError, match=r"another program has changed .*; open (it|the store) again"):
+            action()
+    assert fa.verify(tmp_path / "p")["commits"] == 1
+    with fa.open(tmp_path / "p", mode="r+") as S:
+        assert S.raw(0, 1) == 2.0
+        assert S.raw(1, 0) == S.raw(0, 2) == 0.0
+        S[3, 0] = 1.0
+    assert fa.verify(tmp_path / "p")["commits"] == 2
+
+
+@pytest.mark.parametrize("content", [None, b"other"])
+def test_nothing_is_committed_without_the_manifest(tmp_path, content):
+    fa.build(np.eye(4), tmp_path / "p").close()
+    manifest = tmp_path / "p" / "manifest.json"
+    with fa.open(tmp_path / "p", mode="r+") as S:
+        S[0, 1] = 2.0
+        before = manifest.read_bytes()
+        manifest.unlink()
+        if content is not None:
+            manifest.write_bytes(content)
+        with pytest.raises(StoreError):
+            S.commit()
+        manifest.write_bytes(before)  # the same content in another file is the same store
+        S.commit()
+    assert fa.verify(tmp_path / "p")["commits"] == 1
 
 
 def test_a_copy_by_hard_links_is_not_changed(tmp_path):

@@ -104,9 +104,11 @@ class Journal:
     def __init__(self, path: Path, end: int, commits: int) -> None:
         self.path, self.end, self.commits = path, end, commits
         self._file: int | None = None
+        self._slots: bytes | None = None  # as this writer left them; None if unknown
         with disk_errors(path, "open the journal"):
             self._file = os.open(path, os.O_RDWR | CLOSE_ON_EXEC | NO_LINKS)
             try:
+                self._slots = self._read_slots()
                 self.check()
                 if os.fstat(self._file).st_size > end:
                     os.ftruncate(self._file, end)
@@ -114,8 +116,12 @@ class Journal:
                 self.close()
                 raise
 
+    def _read_slots(self) -> bytes:
+        assert self._file is not None
+        return os.pread(self._file, START - SLOTS[0], SLOTS[0])
+
     def check(self) -> None:
-        """Raise if commits would be lost because the file was replaced or removed, or would change a linked copy."""
+        """Raise if commits would be lost because the file was replaced or changed, or would change a linked copy."""
         assert self._file is not None
         held = os.fstat(self._file)
         try:
@@ -124,6 +130,8 @@ class Journal:
             there = None
         if there is None or not os.path.samestat(there, held):
             raise StoreError(f"{self.path} has been replaced or removed since it was opened; open the store again")
+        if held.st_size < self.end or self._slots not in (None, self._read_slots()):
+            raise StoreError(f"another program has changed {self.path} since it was opened; open the store again")
         if held.st_nlink > 1:
             raise StoreError(
                 f"{self.path} has hard links, whose content a commit would change too; write to a copy of the store "
@@ -168,8 +176,10 @@ class Journal:
             self.end = at
             self.commits += 1
         # The record is durable, so nothing after this may fail. The slot only helps to detect damage.
+        self._slots = None
         with contextlib.suppress(OSError):
             _write_all(self._file, _encode_slot(self.commits, self.end), SLOTS[self.commits % 2])
+            self._slots = self._read_slots()
 
     def close(self) -> None:
         if self._file is not None:

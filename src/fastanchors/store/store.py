@@ -323,9 +323,13 @@ class Store(SampleDelegate, SidecarHost):
         """
         manifest = without_later(self.manifest, self._writer.commits)
         if manifest is not self.manifest:
-            with deferred_signals():
-                self._replace_manifest(manifest)
-                self._sidecars = {}
+            try:
+                with deferred_signals():
+                    self._replace_manifest(manifest)
+                    self._sidecars = {}
+            except BaseException:
+                self._stay_or_close()
+                raise
 
     def _replace_manifest(self, manifest: Manifest) -> None:
         """Install a manifest that differs in sidecars only."""
@@ -407,7 +411,7 @@ class Store(SampleDelegate, SidecarHost):
     def _write_here(self) -> None:
         """Like :meth:`_start_writing`; also checks that the directory and the process are still the same."""
         self._start_writing()
-        self._writer.check()
+        self._writer.check(self.manifest)
 
     @property
     def _closed(self) -> bool:

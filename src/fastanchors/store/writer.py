@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError
 from .files import WriterLock, disk_errors
 from .journal import START, Journal, read_journal
-from .manifest import Manifest
+from .manifest import MANIFEST, Manifest
 
 __all__ = ["Writer"]
 
@@ -29,6 +30,7 @@ class Writer:
         self.end, self.commits = START, 0  # of the part of the journal that was read
         self._lock: WriterLock | None = None
         self._journal: Journal | None = None
+        self._manifest_state: tuple[int, ...] | None = None  # of the file, when its content was last compared
 
     @property
     def active(self) -> bool:
@@ -70,13 +72,18 @@ class Writer:
             raise StoreError(f"{self.path} has been changed since it was opened; open it again")
         return Journal(journal, self.end, self.commits)
 
-    def check(self) -> None:
-        """Raise if the directory is no longer the store that was opened, or if this is another process."""
+    def check(self, manifest: Manifest) -> None:
+        """Raise if the directory is no longer the store with this manifest, or if this is another process."""
         assert self._lock is not None
         assert self._journal is not None
         self._lock.check()
         with disk_errors(self.path, "write to"):
             self._journal.check()
+        state = _state_of(self.path / MANIFEST)
+        if state is None or state != self._manifest_state:  # written by this writer, or by another program
+            if Manifest.read(self.path).encode() != manifest.encode():
+                raise StoreError(f"another program has changed {self.path} since it was opened; open it again")
+            self._manifest_state = state
 
     def commit(self, parts: list[Any]) -> None:
         """Append one record to the journal and make it durable."""
@@ -99,3 +106,12 @@ class Writer:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+
+def _state_of(path: Path) -> tuple[int, ...] | None:
+    """What changes if a file is replaced or overwritten; None if it does not exist."""
+    try:
+        there = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns
