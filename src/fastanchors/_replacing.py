@@ -21,7 +21,7 @@ DISK_REASONS = {
 
 
 @contextmanager
-def full_disk_errors(path: Path) -> Iterator[None]:
+def full_disk_errors(path: Path | str) -> Iterator[None]:
     """Turn errors of a full or read-only disk into a ``StoreError`` that names the file."""
     try:
         yield

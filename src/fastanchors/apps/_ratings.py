@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import gzip
 import math
-import zlib
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,9 +15,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._validate import check_size
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, StoreError
 from ..io.decoding import did_you_mean
 from ..io.numbers import open_bytes
+from ..io.records import records, split_fields
 from ..matrix.contract import Rows
 
 __all__ = ["RatingsTable", "read_ratings"]
@@ -161,15 +161,12 @@ def read_ratings(
     users: dict[str, int] = {}
     items: dict[str, int] = {}
     rows, columns, values = array("q"), array("q"), array("d")
-    separator: str | None = None
+    separator = _separator(Path(path))
     first = True
-    for number, line in _lines(Path(path)):
-        if first:
-            separator = next((mark for mark in _SEPARATORS if mark in line), None)
-            if wanted != (None, None, None):
-                places, first = _find_columns(_cut(line, separator), wanted, str(path)), False
-                continue
-        fields = _cut(line, separator)
+    for number, fields in _lines(Path(path), separator):
+        if first and wanted != (None, None, None):
+            places, first = _find_columns(fields, wanted, str(path)), False
+            continue
         if wanted != (None, None, None):
             fields = [fields[place] if place < len(fields) else "" for place in places]
         if not (first and _is_header(fields)):
@@ -195,27 +192,41 @@ def _find_columns(heading: list[str], wanted: Sequence[str | None], name: str) -
     return places
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(number, text) of every line that is not empty."""
-    number = 0
-    with open_bytes(path) as file:
+def _separator(path: Path) -> str | None:
+    """The separator of the first line that is not empty; None for blanks."""
+    lines = (line for _, line in _records(path, None))
+    first = next(lines, b"")
+    return next((mark for mark in _SEPARATORS if mark.encode() in first), None)
+
+
+def _lines(path: Path, separator: str | None) -> Iterator[tuple[int, list[str]]]:
+    """(number, fields) of every line that is not empty."""
+    quoting = separator if separator is not None and len(separator) == 1 else None
+    for number, line in _records(path, quoting):
         try:
-            for number, raw in enumerate(file, start=1):
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip(" \r\n")
-                if line.strip():
-                    yield number, line
+            text = line.decode("utf-8").strip(" \r")
         except UnicodeDecodeError:
             raise InvalidInputError(f"{path}, line {number}: not UTF-8; convert the file to it first") from None
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise InvalidInputError(
-                f"{path}: the compressed file is truncated or damaged after line {number} ({error})"
-            ) from None
+        if text:
+            yield number, _cut(text, separator, quoting)
 
 
-def _cut(line: str, separator: str | None) -> list[str]:
-    if separator is not None and len(separator) == 1 and '"' in line:
-        return [field.strip() for field in next(csv.reader([line], delimiter=separator, skipinitialspace=True))]
-    return [field.strip() for field in line.split(separator)]
+def _records(path: Path, quoting: str | None) -> Iterator[tuple[int, bytes]]:
+    with open_bytes(path) as file:
+        try:
+            yield from records(file, str(path), quoting)
+        except StoreError as error:
+            raise InvalidInputError(str(error)) from None
+
+
+def _cut(line: str, separator: str | None, quoting: str | None) -> list[str]:
+    if quoting is None:
+        return [field.strip() for field in line.split(separator)]
+    fields = [field.strip() for field in split_fields(line, quoting)]
+    if any(field.startswith('"') for field in fields):  # blanks before the quote
+        with contextlib.suppress(csv.Error):
+            fields = [field.strip() for field in next(csv.reader([line], delimiter=quoting, skipinitialspace=True))]
+    return fields
 
 
 def _is_header(fields: list[str]) -> bool:

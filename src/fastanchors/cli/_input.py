@@ -6,12 +6,13 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
+from .._replacing import full_disk_errors
 from .._types import Rows
 from .._validate import check_finite, check_index
 from ..io import open_source
@@ -27,11 +28,14 @@ __all__ = ["ADDRESS", "PATH", "Input", "input_options"]
 
 
 class _Address(click.Path):
-    """An input: a path, an address such as ``s3://bucket/x.npy``, or ``-`` for standard input."""
+    """An input: a path, an address such as ``s3://bucket/x.npy``, a pipe, or ``-`` for standard input."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "-" and ctx is not None:
             return self._standard_input(param, ctx)
+        if ctx is not None and not is_address(value) and Path(value).is_fifo():
+            with Path(value).open("rb") as pipe:
+                return _copied(pipe, "pipe", ctx)
         return path_of(value) if is_address(value) else super().convert(value, param, ctx)
 
     def _standard_input(self, param: click.Parameter | None, ctx: click.Context) -> Path:
@@ -40,14 +44,20 @@ class _Address(click.Path):
             self.fail("'-' reads standard input, which is a terminal; pipe a file into the command", param, ctx)
         if ctx.meta.setdefault(_STANDARD_INPUT, param) is not param:
             self.fail("'-' can be used only once: standard input is read to its end", param, ctx)
-        folder = TemporaryFolder("standard-input")
-        ctx.call_on_close(folder.cleanup)
-        path = Path(folder.name) / "standard-input"
-        with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        with path.open("rb") as file:
-            is_text = not file.read(8).startswith(_MAGIC)
-        return path.rename(path.with_suffix(".csv")) if is_text else path
+        return _copied(sys.stdin.buffer, "standard-input", ctx)
+
+
+def _copied(stream: IO[bytes], name: str, ctx: click.Context) -> Path:
+    """A temporary file with the rest of the stream; text is taken as ``.csv``."""
+    folder = TemporaryFolder(name)
+    ctx.call_on_close(folder.cleanup)
+    path = Path(folder.name) / name
+    shown = f"temporary files for {name.replace('-', ' ')}"
+    with full_disk_errors(shown), path.open("wb") as file:
+        shutil.copyfileobj(stream, file)
+    with path.open("rb") as file:
+        is_text = not file.read(8).startswith(_MAGIC)
+    return path.rename(path.with_suffix(".csv")) if is_text else path
 
 
 PATH = click.Path(path_type=Path)
@@ -171,9 +181,10 @@ class Input:
 
     @property
     def address(self) -> str:
-        """The source: an absolute path, an address, or ``-`` for standard input."""
-        standard = isinstance(self.path, Path) and self.path.parent.name.startswith("fastanchors-standard-input-")
-        return "-" if standard else str(self.path.absolute())
+        """The source: an absolute path, an address, or ``-`` for standard input or a pipe."""
+        copies = ("fastanchors-standard-input-", "fastanchors-pipe-")
+        copied = isinstance(self.path, Path) and self.path.parent.name.startswith(copies)
+        return "-" if copied else str(self.path.absolute())
 
     @property
     def reader(self) -> dict[str, Any]:

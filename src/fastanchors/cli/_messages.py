@@ -12,6 +12,7 @@ _CALLS = (
     (r"\bfa\.build\(…, directions=(\d+)\)", r"fastanchors build --directions \1 SOURCE STORE"),
     (r"\bfa\.build\([^)]*\)", "fastanchors build SOURCE STORE"),
     (r"\bfa\.verify\([^)]*\)", "fastanchors verify STORE"),
+    (r"\S*fastanchors-pipe-\S*?pipe(\.csv)?", "the pipe"),  # a temporary file
     (r"\S*fastanchors-standard-input-\S*?standard-input(\.csv)?", "standard input"),  # a temporary file
 )
 _TABLES = (  # options with other names than in the library

@@ -17,7 +17,9 @@ __all__ = [
     "IMAGE",
     "KIND",
     "SELECTION",
+    "check_distinct",
     "check_output",
+    "check_outside_stores",
     "display_options",
     "reader_arguments",
     "same_file",
@@ -120,13 +122,38 @@ def check_output(path: Path | None, suffixes: tuple[str, ...], option: str, *sou
         raise click.BadParameter(f"the folder {path.parent} does not exist", param_hint=option)
     if path.is_dir():
         raise click.BadParameter(f"{path} is a folder", param_hint=option)
-    if (path.resolve().parent / "manifest.json").exists():
-        raise click.BadParameter(f"{path} is inside a store, which would be damaged", param_hint=option)
+    check_outside_stores(path, option)
     for source in sources:
         if isinstance(source, Path) and source.is_dir() and path.resolve().is_relative_to(source.resolve()):
             raise click.BadParameter(f"{path} is inside {source}, which this command reads", param_hint=option)
         if same_file(path, source):
             raise click.BadParameter(f"{path} is an input of this command and would be overwritten", param_hint=option)
+
+
+def check_outside_stores(path: Path, option: str) -> None:
+    """Check that an output is neither a store nor inside one."""
+    place = path.resolve()
+    if any(_is_store(folder) for folder in (place, *place.parents)):
+        raise click.BadParameter(f"{path} is inside a store, which would be damaged", param_hint=option)
+
+
+def _is_store(folder: Path) -> bool:
+    manifest = folder / "manifest.json"  # also the name of files of web sites and browsers
+    try:
+        if not manifest.is_file():
+            return False
+        with manifest.open("rb") as file:
+            return b'"fastanchors store"' in file.read(64)
+    except OSError:
+        return False
+
+
+def check_distinct(outputs: dict[str, Path | None]) -> None:
+    """Check that no two options name the same output file."""
+    seen: dict[Path, str] = {}
+    for option, path in outputs.items():
+        if path is not None and (other := seen.setdefault(path.resolve(), option)) != option:
+            raise click.BadParameter(f"{path} is also the file of {other}", param_hint=option)
 
 
 def same_file(path: Path, source: Any) -> bool:

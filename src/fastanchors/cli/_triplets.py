@@ -8,6 +8,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..errors import InvalidInputError
+from ..io.decoding import BOM
 from ..io.market import as_table
 from ..io.numbers import line_chunks, malformed, parse_numbers
 from ..store import Store
@@ -19,10 +20,17 @@ _LARGEST = 2.0**53  # all integers up to it are exact in float64
 
 
 class _Available:
-    """Reads the bytes of standard input that are available, without waiting for a slow pipe."""
+    """Reads the bytes of standard input that are available, without waiting for a slow pipe or a byte-order mark."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self.read = getattr(file, "read1", file.read)
+        self._read = getattr(file, "read1", file.read)
+        self._first = True
+
+    def read(self, size: int) -> bytes:
+        data: bytes = self._read(size)
+        if self._first and data:
+            self._first, data = False, data.removeprefix(BOM) or self._read(size)
+        return data
 
 
 def indexed_triplets(file: IO[bytes], name: str, most: int | None) -> Iterator[Triplets]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from ..anchors import Anchors
 from ..errors import InvalidInputError, MissingExtraError
 from ._input import PATH
+from ._options import check_outside_stores
 from ._terminal import shown_bytes, working
 from ._weights import WeightsFile
 from .app import emit, json_option
@@ -40,6 +40,7 @@ _Show: TypeAlias = Callable[[str], object]
 def demo(out: Path, as_json: bool) -> None:
     """Show the library at work on 395 Reuters stories: build a store, seek, encode, update it, seek again, report."""
     start = time.perf_counter()
+    check_outside_stores(out, "--out")
     corpus = _corpus()
     _make_place(out)
     show = _silent if as_json else click.echo
@@ -171,9 +172,7 @@ def _corpus() -> _Corpus:
 
 
 def _make_place(out: Path) -> None:
-    """Make the output folder, and remove the store of an earlier demo."""
+    """Make the output folder."""
     if out.exists() and not out.is_dir():
         raise InvalidInputError(f"{out} is a file; pass a folder with --out")
     out.mkdir(parents=True, exist_ok=True)
-    if (out / "words.store" / "manifest.json").exists():
-        shutil.rmtree(out / "words.store")

@@ -15,7 +15,7 @@ from ..encoder import encode_rows
 from ..errors import InvalidInputError
 from ..matrix.array import ArrayMatrix
 from ..report._text import plural
-from ._files import escape_option
+from ._files import escape_option, unescaped
 from ._input import ADDRESS, PATH, Input, input_options
 from ._options import check_output
 from ._result import Found, load
@@ -131,7 +131,7 @@ def check_names(data: Input, found: Found, given: str) -> None:
         return
     for index, name in zip(found.record["anchors"], names, strict=True):
         here = data.row_name(index)
-        if here != name:
+        if name not in (here, unescaped(here or "")):  # the name may begin with ' itself
             raise InvalidInputError(
                 f"row {index} is named {here!r} in {data.path} and {name!r} in {given}: these are other data; "
                 "use seek --out anchors.npz, which stores the anchor rows too"

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ._options import FORMAT, SELECTION, check_output
+from ._options import FORMAT, SELECTION, check_distinct, check_output
 from ._terminal import working
 from .app import emit, json_option
 
@@ -141,11 +141,12 @@ def topics(
     """
     from .. import apps
 
-    vocab = reading["vocab"]
-    check_output(out, (".npz",), "--out", corpus, vocab)
-    check_output(topics_table, _TABLES, "--topics-table", corpus, vocab)
-    check_output(documents_table, _TABLES, "--documents-table", corpus, vocab)
-    check_output(report, (".html", ".htm"), "--report", corpus, vocab)
+    inputs = (corpus, reading["vocab"], reading["stop_words"])
+    check_output(out, (".npz",), "--out", *inputs)  # may replace the model of --since, which is read first
+    check_output(topics_table, _TABLES, "--topics-table", *inputs)
+    check_output(documents_table, _TABLES, "--documents-table", *inputs)
+    check_output(report, (".html", ".htm"), "--report", *inputs)
+    check_distinct({"--topics-table": topics_table, "--documents-table": documents_table})
     before = None if since is None else apps.load_topics(since)
     curve = table = None
     with working(f"finding topics in {corpus.name}"):

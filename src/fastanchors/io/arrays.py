@@ -147,7 +147,7 @@ def spooled(stream: Any, size: int, dtype: Any, max_bytes: int) -> Iterator[Call
             piece = stream.read(min(left, max(1, max_bytes // dtype.itemsize)))
             if piece.size == 0:
                 break
-            piece.astype(dtype, copy=False).tofile(file)
+            file.write(np.ascontiguousarray(piece, dtype).view(np.uint8).data)
             left -= piece.size
         if left > 0:
             raise StoreError(f"{stream.place} is truncated: {left} of {size} entries are missing")

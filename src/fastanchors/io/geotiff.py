@@ -28,11 +28,11 @@ def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None)
         from rasterio.windows import Window
     except ImportError as error:
         raise MissingExtraError("reading GeoTIFF needs rasterio: pip install 'fastanchors[geo]'") from error
-    with reading(path), warnings.catch_warnings():
+    with reading(path), rasterio.Env(), warnings.catch_warnings():  # in an Env, GDAL prints nothing
         warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)  # a map position is not needed
         image = rasterio.open(path)
     try:
-        with reading(path):
+        with reading(path), rasterio.Env():
             types = set(image.dtypes)
             dtype = np.result_type(*types)
             if dtype.kind not in "iuf":
@@ -42,7 +42,8 @@ def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None)
             named = any(image.descriptions)
 
             def read_lines(first: int, last: int) -> NDArray[Any]:
-                part = image.read(window=Window(0, first, shape[1], last - first), out_dtype=dtype)
+                with rasterio.Env():
+                    part = image.read(window=Window(0, first, shape[1], last - first), out_dtype=dtype)
                 return np.moveaxis(part, 0, -1)
 
             source = scene_source(

@@ -117,6 +117,8 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         return _call(opener("dask rows"), source, options)
     if isinstance(source, str | os.PathLike | RemotePath):
         path = path_of(source)
+        if isinstance(path, Path) and path.is_fifo():  # readers seek, or read twice; some libraries would wait for ever
+            raise StoreError(f"{path} is a pipe, which cannot be read twice; write it to a file first")
         kind = format or _format(path)
         if isinstance(path, RemotePath) and kind not in STREAMED:
             raise StoreError(f"{path}: {kind} is read from local files only; copy it first")

@@ -15,7 +15,7 @@ from .._jit import jit
 from .decoding import BOM
 from .numbers import CHUNK, line_chunks, malformed
 
-__all__ = ["record_chunks", "split_fields"]
+__all__ = ["record_chunks", "records", "split_fields"]
 
 _BREAK = "\0"  # replaces a line break inside quotes
 _LONGEST = 1 << 26  # bytes of a record with quotes
@@ -58,6 +58,19 @@ def record_chunks(file: IO[bytes], name: str, separator: str, size: int = CHUNK)
             yield first, out[:used].tobytes()
     if begun:
         raise malformed(name, begun_at, "a quote is opened in this line and never closed")
+
+
+def records(file: IO[bytes], name: str, separator: str | None) -> Iterator[tuple[int, bytes]]:
+    """(number of the line, record) of every record that is not blank; without a separator quotes have no meaning."""
+    chunks = (
+        line_chunks(_UnixLines(file), name)  # type: ignore[arg-type]
+        if separator is None
+        else record_chunks(file, name, separator)
+    )
+    for first, chunk in chunks:
+        for line, record in enumerate((chunk.removeprefix(BOM) if first == 1 else chunk).split(b"\n"), start=first):
+            if record.strip():
+                yield line, record
 
 
 @jit

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._replacing import DISK_REASONS
 from ..errors import StoreError
 from .scratch import scratch_folder
 
@@ -72,10 +73,11 @@ class RowGrouper:
             for index, end in enumerate(ends.tolist()):
                 if end > start:
                     with open(self._path(index), "ab") as file:
-                        records[start:end].tofile(file)
+                        file.write(records[start:end].view(np.uint8).data)
                 start = end
         except OSError as error:
-            raise StoreError(f"cannot write temporary files for {self.name}: {error.strerror or error}") from error
+            why = DISK_REASONS.get(error.errno or 0, error.strerror or error)
+            raise StoreError(f"cannot write temporary files for {self.name}: {why}") from error
 
     def _path(self, index: int) -> Path:
         assert self._folder is not None

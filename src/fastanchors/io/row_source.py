@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .._replacing import DISK_REASONS
 from .._validate import check_finite, numeric
 from ..errors import (
     FastAnchorsError,
@@ -225,9 +226,17 @@ def reading(name: Any) -> Iterator[None]:
         raise
     except MemoryError as error:
         raise TooLargeError(f"{name} does not fit into memory: {one_line(str(error), 120) or 'it is full'}") from error
+    except OSError as error:
+        if error.errno in DISK_REASONS:  # reading raises none of these
+            raise StoreError(f"cannot write temporary files for {name}: {DISK_REASONS[error.errno]}") from error
+        raise _unreadable(name, error) from error
     except Exception as error:
-        why = one_line(getattr(error, "strerror", None) or str(error), 240) or type(error).__name__
-        raise StoreError(f"cannot read {name}: {why}") from error
+        raise _unreadable(name, error) from error
+
+
+def _unreadable(name: Any, error: Exception) -> StoreError:
+    why = one_line(getattr(error, "strerror", None) or str(error), 240) or type(error).__name__
+    return StoreError(f"cannot read {name}: {why}")
 
 
 def check_claim(name: str, claimed: int, stored: int) -> None:
@@ -310,10 +319,16 @@ def read_names(names: Any, what: str) -> list[str] | None:
     if isinstance(names, str | Path | RemotePath):
         path = names if isinstance(names, RemotePath) else path_of(names)
         try:
-            text = path.read_text(encoding="utf-8")
+            with path.open("rb") as file:
+                most = max(ANY_SIZE, path.stat().st_size)  # a device has no end
+                data = file.read(most + 1)
+            text = data[:most].decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
         except (OSError, UnicodeDecodeError) as error:
-            raise StoreError(f"cannot read {what} names from {path}: {error}") from error
-        return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+            why = getattr(error, "strerror", None) or error
+            raise StoreError(f"cannot read {what} names from {path}: {why}") from error
+        if len(data) > most:
+            raise TooLargeError(f"{path} has more than {most:,} bytes of {what} names; pass a file with one per line")
+        return text.removesuffix("\n").split("\n") if text else []
     if isinstance(names, Iterable):
         return [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in names]
     raise InvalidTypeError(f"{what} names must be a sequence of strings or a file, got {type(names).__name__}")

@@ -7,10 +7,11 @@ empty (a guess, unless numbers on a scale follow). A line of numbers is data, un
 scale and the next line has not: then it has column names (a guess). A scale is a sequence of integers in even steps,
 such as 0, 1, 2 or 2019, 2020, 2021, or six or more numbers that only increase or only decrease, such as wavelengths.
 
-Row names: the first column, if its cells are not numbers, if it has no heading (as pandas and R write an index), or (a
-guess) if it has unique integers under a heading such as ``id``, ``index``, ``row``, ``name``. Integers under a heading
-such as ``year`` or ``patient_id``, or unique integers in even steps, are data, with a warning; also, in other columns
-than the first, years and numbers under a heading that ends in ``_id``.
+Row names: the first column, if its first cell is not a number (a guess if all others are; a missing value among numbers
+is not a name), if it has no heading (as pandas and R write an index), or (a guess) if it has unique integers under a
+heading such as ``id``, ``index``, ``row``, ``name``. Integers under a heading such as ``year`` or ``patient_id``, or
+unique integers in even steps, are data, with a warning; also, in other columns than the first, years and numbers under
+a heading that ends in ``_id``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import GuessWarning, InvalidInputError
+from ..errors import GuessWarning, InvalidInputError, one_line
 from .addresses import is_address
 from .decoding import did_you_mean
 from .numbers import malformed
@@ -30,6 +31,7 @@ __all__ = ["Layout", "layout"]
 
 _KEYS = frozenset({"id", "ids", "index", "key", "name", "no", "nr", "number", "row", "rows", "unnamed: 0"})
 _LABELS = frozenset({"code", "date", "day", "fips", "hour", "month", "postcode", "time", "week", "year", "zip"})
+_MISSING = frozenset({"", "-", ".", "?", "n/a", "na", "none", "null"})  # in the first row; float() accepts nan
 _FEWEST = 3  # smallest length of a scale with even steps
 _FEWEST_UNEVEN = 6  # the same for numbers that only increase or decrease: one random row in 360 does
 
@@ -71,7 +73,7 @@ def _has_header(name: str, first: list[str], second: list[str]) -> bool:
     if not all(map(is_number, labels)):
         return True
     rest = second[len(second) - len(labels) :]
-    scale, unheaded = _is_scale(labels) and not _is_scale(rest), not first[0]
+    scale, unheaded = bool(second) and _is_scale(labels) and not _is_scale(rest), not first[0]
     if scale and unheaded:
         return True
     if not scale and not unheaded:
@@ -109,8 +111,10 @@ def _names_at(name: str, heading: list[str], rows: Sequence[list[str]], row_name
         )
     if row_names is not None:  # a file, a sequence, or False for none
         return None
-    if not is_number(sample[0]) or (len(sample) > 1 and len(heading) == len(sample) - 1):
+    if len(sample) > 1 and len(heading) == len(sample) - 1:
         return 0
+    if not is_number(sample[0]):
+        return _text_at(name, heading, rows)
     if len(sample) < 2 or len(heading) != len(sample):
         return None
     if not heading[0]:
@@ -131,6 +135,20 @@ def _names_at(name: str, heading: list[str], rows: Sequence[list[str]], row_name
     else:
         _note_labels(name, heading, rows)
     return None
+
+
+def _text_at(name: str, heading: list[str], rows: Sequence[list[str]]) -> int | None:
+    """The first column, whose first cell is no number; None if that is a missing value and the others are numbers."""
+    cell, others = rows[0][0], [cells[0] for cells in rows[1:]]
+    if heading[:1] == [""] or not others or not all(map(is_number, others)):
+        return 0
+    if cell.lower() in _MISSING:
+        return None
+    _guessed(
+        f"{name}: the first column is read as row names because of {one_line(repr(cell), 40)}, though its other cells "
+        "are numbers; if they are data, correct that cell"
+    )
+    return 0
 
 
 def _note_labels(name: str, heading: list[str], rows: Sequence[list[str]]) -> None:

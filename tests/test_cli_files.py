@@ -1,0 +1,231 @@
+"""The command line on odd files: pipes, outputs that collide, files of names, missing values, full disks."""
+
+from __future__ import annotations
+
+import csv
+import os
+import resource
+import subprocess
+import sys
+import threading
+import warnings
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+import fastanchors as fa
+from fastanchors.errors import GuessWarning, InvalidInputError, StoreError, TooLargeError
+
+pytest.importorskip("click", reason="extra cli")
+pytest.importorskip("rich", reason="extra cli")
+
+from click.testing import CliRunner
+
+from fastanchors.cli.app import app
+
+A = fa.datasets.separable(40, 6, 3, noise=0.01, rng=0).A
+TABLE = "name,x,y\na,1,0\nb,0,1\n"
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [*map(str, arguments)])
+
+
+def through_pipe(tmp_path, data):
+    """A named pipe that a thread writes ``data`` to."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    thread = threading.Thread(target=lambda: pipe.write_bytes(data), daemon=True)
+    thread.start()
+    return pipe
+
+
+# Pipes
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.npy", "a.mat", "a.npz", "a.h5ad"])
+def test_a_pipe_is_read_like_its_file(tmp_path, name):
+    if name == "a.h5ad":
+        pytest.importorskip("anndata").AnnData(A).write_h5ad(tmp_path / name)
+    path = tmp_path / name
+    writers = {
+        "a.csv": lambda: np.savetxt(path, A, delimiter=",", fmt="%.17g"),
+        "a.npy": lambda: np.save(path, A),
+        "a.mat": lambda: scipy.io.savemat(path, {"A": A}),
+        "a.npz": lambda: sp.save_npz(path, sp.csr_array(A)),
+    }
+    writers.get(name, lambda: None)()
+    expected = call("seek", path, "-k", 3, "--no-shares").output.splitlines()[2:6]
+    pipe = through_pipe(tmp_path, path.read_bytes())
+    done = call("seek", pipe, "-k", 3, "--no-shares", "--format", name[2:])
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[2:6] == expected
+
+
+def test_a_pipe_in_python_is_an_error(tmp_path):
+    os.mkfifo(tmp_path / "p.h5ad")
+    with pytest.raises(StoreError, match="is a pipe"):
+        fa.build(tmp_path / "p.h5ad", tmp_path / "s")
+    with pytest.raises(StoreError, match="is a pipe"):
+        fa.build(tmp_path / "p.h5ad", tmp_path / "s", format="csv")
+
+
+def test_an_error_in_a_pipe_does_not_name_a_temporary_file(tmp_path):
+    done = call("seek", through_pipe(tmp_path, b"a,b\n1,x\n"), "-k", 1)
+    assert done.exit_code == 1
+    assert "fastanchors-" not in str(done.exception)
+
+
+# Outputs
+
+
+def test_outputs_of_topics_overwrite_no_input_and_not_each_other(tmp_path):
+    texts = ["apple pie fruit", "dog cat house", "apple tree fruit", "cat dog pet"] * 10
+    (tmp_path / "c.txt").write_text("\n".join(texts))
+    words = tmp_path / "words.csv"
+    words.write_text("pie\n")
+    refused = call("topics", tmp_path / "c.txt", "-k", 2, "--stop-words", words, "--topics-table", words)
+    assert (refused.exit_code, "would be overwritten" in refused.output) == (2, True)
+    assert words.read_text() == "pie\n"
+    both = tmp_path / "t.csv"
+    refused = call("topics", tmp_path / "c.txt", "-k", 2, "--topics-table", both, "--documents-table", both)
+    assert (refused.exit_code, "also the file of --topics-table" in refused.output) == (2, True)
+    assert not both.exists()
+
+
+@pytest.mark.parametrize("folder", ["s.store", "s.store/new/er"])
+def test_no_folder_of_results_in_a_store(tmp_path, folder):
+    fa.build(A, tmp_path / "s.store")
+    np.save(tmp_path / "a.npy", A)
+    before = sorted(os.listdir(tmp_path / "s.store"))
+    for command in (["unmix", tmp_path / "a.npy", "-k", 2], ["demo"]):
+        refused = call(*command, "-o", tmp_path / folder)
+        assert (refused.exit_code, "is inside a store" in refused.output) == (2, True)
+    assert sorted(os.listdir(tmp_path / "s.store")) == before
+
+
+def test_the_manifest_of_a_web_site_is_not_a_store(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"name": "site"}')
+    (tmp_path / "a.csv").write_text(TABLE)
+    assert call("seek", tmp_path / "a.csv", "-k", 1, "--out", tmp_path / "o.json").exit_code == 0
+
+
+@pytest.mark.parametrize("escape", [[], ["--escape-formulas"]])
+def test_names_that_begin_with_a_quote_are_found_again(tmp_path, escape):
+    (tmp_path / "h.csv").write_text("name,x,y\n'+a,1,0\n=b,0,1\n")
+    call("seek", tmp_path / "h.csv", "-k", 2, "--out", tmp_path / "o.csv", *escape)
+    done = call("encode", tmp_path / "h.csv", tmp_path / "o.csv", "-o", tmp_path / "w.csv")
+    assert done.exit_code == 0, done.exception
+
+
+# Files of names
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_names_without_their_byte_order_mark(tmp_path, mark, end):
+    (tmp_path / "names.txt").write_bytes(mark + end.join([b"p", "q\u2028r".encode(), b"s"]) + end)
+    with fa.build(np.eye(3), tmp_path / "s", column_names=str(tmp_path / "names.txt")) as store:
+        assert list(store.column_names) == ["p", "q\u2028r", "s"]
+
+
+def test_names_without_end(tmp_path):
+    with pytest.raises(TooLargeError, match="bytes of column names"):
+        fa.build(np.eye(3), tmp_path / "s", column_names="/dev/zero")
+
+
+def test_triplets_with_a_byte_order_mark(tmp_path):
+    fa.build(np.eye(3), tmp_path / "s", normalize=None).close()
+    (tmp_path / "t.txt").write_bytes(b"\xef\xbb\xbf0 1 5\n")
+    assert call("update", tmp_path / "s", tmp_path / "t.txt").exit_code == 0
+    with fa.open(tmp_path / "s") as store:
+        assert store.rows([0])[0, 1] == 5
+
+
+# Tables
+
+
+@pytest.mark.parametrize("cell", ["NA", "", "null", "?"])
+@pytest.mark.parametrize("heading", ["x,y,z\n", ""])
+def test_a_missing_value_in_the_first_row_is_not_a_name(tmp_path, cell, heading):
+    (tmp_path / "v.csv").write_text(f"{heading}{cell},0,1\n0,1,1\n1,0,0\n")
+    with pytest.raises(StoreError, match=r"v\.csv, line \d: .*(is not a number|missing)"):
+        fa.build(tmp_path / "v.csv", tmp_path / "s", header=bool(heading))
+
+
+def test_text_among_numbers_is_a_name_with_a_warning(tmp_path):
+    (tmp_path / "v.csv").write_text("x,y,z\n$5,0,1\n0,1,1\n1,0,0\n")
+    with pytest.warns(GuessWarning, match=r"read as row names because of '\$5'"):
+        fa.build(tmp_path / "v.csv", tmp_path / "s").close()
+
+
+def test_a_table_of_one_line_is_data(tmp_path):
+    (tmp_path / "o.csv").write_text("1,2,3\n")
+    with fa.build(tmp_path / "o.csv", tmp_path / "s") as store:
+        assert store.shape == (1, 3)
+
+
+# Ratings
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_ratings_with_quoted_line_breaks(tmp_path, end):
+    with (tmp_path / "r.csv").open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator=end)
+        writer.writerows([["user", "item", "rating"], ["u", "a\nb", 3], ["v", 'q"x,y', 2], ["v", "z" * 200_000, 1]])
+    if end == "\r":
+        (tmp_path / "r.csv").write_bytes((tmp_path / "r.csv").read_bytes().replace(b"\n", b""))
+    read = fa.apps.read_ratings(tmp_path / "r.csv")
+    assert read.items[0] in ("a\nb", "ab")
+    assert read.items[1:] == ['q"x,y', "z" * 200_000]
+    (tmp_path / "blank.csv").write_text('u, "a,b", 3\nv, "c", 2\n')
+    assert fa.apps.read_ratings(tmp_path / "blank.csv").items == ["a,b", "c"]
+
+
+def test_ratings_without_end():
+    with pytest.raises(InvalidInputError, match="not a text file"):
+        fa.apps.read_ratings("/dev/zero")
+
+
+# Temporary files
+
+
+@pytest.mark.parametrize("name", ["a.mat", "a.mtx", "-"])
+def test_a_full_temporary_folder_is_named(tmp_path, name):
+    B = np.random.default_rng(0).random((4000, 30))
+    if name == "a.mat":
+        scipy.io.savemat(tmp_path / name, {"B": B}, do_compression=True)
+    elif name == "a.mtx":
+        scipy.io.mmwrite(tmp_path / name, sp.coo_array(B)[:, ::-1].tocsc())
+    command = [sys.executable, "-m", "fastanchors", "build", name, "s.store", "--memory", "4M"]
+    given = "\n".join(",".join(map(str, row)) for row in B.tolist()).encode() if name == "-" else b""
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    done = subprocess.run(command, input=given, cwd=tmp_path, capture_output=True, check=False, preexec_fn=limited)
+    assert done.returncode == 1
+    assert b"cannot write temporary files for" in done.stderr
+    assert b"the file would be too large for this disk or limit" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+    assert not (tmp_path / "s.store").exists()
+
+
+def test_gdal_prints_nothing(tmp_path):
+    rasterio = pytest.importorskip("rasterio", reason="extra geo")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
+        with rasterio.open(
+            tmp_path / "e.tif", "w", driver="GTiff", height=4, width=5, count=2, dtype="float32"
+        ) as file:
+            file.write(np.ones((2, 4, 5), np.float32))
+    data = bytearray((tmp_path / "e.tif").read_bytes())
+    tags = int.from_bytes(data[4:8], "little") + 2
+    at = data.index((262).to_bytes(2, "little"), tags)  # the photometric interpretation
+    data[at + 2] = 2  # becomes a text
+    (tmp_path / "e.tif").write_bytes(data)
+    command = [sys.executable, "-m", "fastanchors", "build", "e.tif", "s.store"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
