@@ -42,13 +42,13 @@ def test_every_entry_point_gives_the_same_anchors(tmp_path, noisy):
 
 
 def test_a_store_answers_without_reading_and_follows_changes(tmp_path):
-    X, _ = counts()
+    X, _ = counts(rows=6500, columns=300)  # a pass over fewer rows is cheap, and is made
     fa.build(X, tmp_path / "s").close()
     with fa.open(tmp_path / "s", mode="r+") as S:
         assert fa.FAS().seek(S, 4).cost.rows_read == 0
         S.append(X[:20])
         assert fa.FAS().seek(S, 4).cost.rows_read == 20
-        S.append(np.tile(np.eye(1, 60, 7) * 500, (30, 1)))  # a fifth kind of row: other directions are needed
+        S.append(np.tile(np.eye(1, 300, 7) * 500, (200, 1)))  # a fifth kind of row: other directions are needed
         assert fa.FAS().seek(S, 5).points[:, 7].max() > 0.8
         S.append(X[:5])
         assert fa.FAS().seek(S, 5).certificate.kind == "sampled"
@@ -175,7 +175,7 @@ def test_the_rule_for_many_rows_is_stated_and_its_answer_is_exact():
 
 
 def test_the_certificate_says_that_rows_have_changed():
-    X, _ = counts()
+    X, _ = counts(rows=7000)
     S = fa.SampleMatrix(X)
     assert fa.FAS().seek(S, 4).certificate.kind == "exact"
     S[5, 7] = 3.0
