@@ -1,4 +1,4 @@
-"""The writer renews the coordinates of a store when rows of a new kind are committed: once, for every later reader."""
+"""The writer renews the coordinates of a store when many rows, or rows of a new kind, are committed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ import pytest
 
 import fastanchors as fa
 from fastanchors.errors import CorruptStoreError, StoreError
+from fastanchors.fas.following import Watched
 from fastanchors.fas.noise_aware import summary_of
+from fastanchors.greedy.anchoring import spread_of_noise
 from fastanchors.greedy.coordinates import block_coordinates
+from fastanchors.greedy.extremes import Extremes, towards
 from fastanchors.store import renew as renew_module
 from fastanchors.store.manifest import Manifest
 from fastanchors.store.shards import MappedShards
@@ -321,3 +324,119 @@ def test_a_forged_number_of_commits_is_refused(path, number):
     manifest.write(path)
     with pytest.raises(CorruptStoreError, match="commit"):
         fa.open(path)
+
+
+# --- many changed rows ------------------------------------------------------------------------------------------------
+
+
+def truth() -> np.ndarray:
+    H = np.random.default_rng(9).gamma(0.3, size=(4, COLUMNS)) + 1e-3
+    return H / H.sum(axis=1, keepdims=True)
+
+
+def angle(points: np.ndarray, expected: np.ndarray) -> float:
+    """The largest angle between an expected profile and the nearest point."""
+    a, b = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (points, expected))
+    return float(np.arccos(np.minimum(1, b @ a.T).max(axis=1)).max())
+
+
+@pytest.mark.parametrize("count", [600, 5_000, 12_000])
+def test_no_reader_pays_for_many_changed_rows(path, count):
+    commit(path, rows(count, 2), rows(7, 3))
+    assert described(path) == (1, 1)
+    with fa.open(path) as S:
+        found = fa.FAS().seek(S, 4)
+        assert (found.cost.rows_read, found.certificate.kind) == (7, "sampled")
+        assert angle(found.points, truth()) < 0.05
+        summary = summary_of(S, 4)
+        assert len(summary.candidates) < 8_000  # not all of the new rows
+        assert abs((summary.rows[summary.sample] >= ROWS).mean() - count / (ROWS + count)) < 0.05
+    fa.verify(path)
+
+
+def test_rows_that_changed_more_and_more_are_followed_without_a_pass(path):
+    with fa.open(path, "r+") as S:
+        new = rows(3_600, 4)
+        for start in range(0, 3_600, 400):  # 18 % of the rows in 9 commits
+            at = np.arange(start, start + 400)
+            S.update(at[:, None], np.arange(COLUMNS), new[at])
+            S.commit()
+    assert described(path) == (1, 8)  # the last 400 rows are not many
+    with fa.open(path) as S:
+        found = fa.FAS().seek(S, 4)
+        assert found.cost.rows_read == 400
+        assert angle(found.points, truth()) < 0.05
+
+
+def test_coordinates_are_made_again_when_half_of_the_rows_have_changed(path):
+    commit(path, rows(9_000, 5), rows(9_000, 6))
+    with fa.open(path) as S:
+        assert fa.FAS().seek(S, 4).certificate.kind == "sampled"
+    commit(path, rows(3_000, 7))
+    assert described(path) == (1, 3)
+    with fa.open(path) as S:
+        found = fa.FAS().seek(S, 4)
+        assert (found.cost.rows_read, found.certificate.kind) == (0, "exact")
+
+
+@pytest.mark.parametrize("piece", [100, 1 << 16])
+def test_appended_rows_enter_the_sample_in_pieces_too(path, piece, monkeypatch):
+    monkeypatch.setattr("fastanchors.fas.following._PIECE", piece)
+    with fa.open(path, "r+") as S:
+        before = summary_of(S, 4)
+        S.append(rows(900, 8))
+        after = summary_of(S, 4)
+        assert (after.height, after.total) == (ROWS + 900, ROWS + 900)
+        step = round(before.total / len(before.sample))
+        new = after.rows[after.sample][after.rows[after.sample] >= ROWS]
+        np.testing.assert_array_equal(new, [row for row in range(ROWS, ROWS + 900) if row % step == 0])
+
+
+def test_coordinates_that_cannot_be_kept_are_not_tried_at_each_commit(path, monkeypatch):
+    monkeypatch.setattr("fastanchors.fas.noise_aware._can_be_kept", lambda arrays, store, slack=1.0: False)
+    tried = []
+    follow = Watched.current
+    monkeypatch.setattr(Watched, "current", lambda self, store: (tried.append(1), follow(self, store))[1])
+    commit(path, rows(600, 2), rows(300, 3), rows(300, 4), rows(100, 5))
+    assert len(tried) == 2  # with 600 and with 1,200 rows
+    assert described(path) == (1, 0)
+
+
+def test_only_extreme_candidates_are_kept_of_many_new_rows(path):
+    with fa.open(path, "r+") as S:
+        S.append(rows(900, 8))
+        kept = summary_of(S, 4)
+        at = kept.coordinates
+        again = Extremes(towards(at.values[kept.sample]))
+        noise = spread_of_noise(at.frame, at.left)
+        again.look(at.values, noise, np.arange(len(kept.rows)))  # also of the rows that are in the sample only
+        assert set(kept.candidates) <= set(again.rows())
+        assert len(kept.candidates) > 0.9 * len(again.rows())
+        new = np.arange(ROWS, ROWS + 900)
+        values = block_coordinates(0, S.rows(new), at.frame)[0]
+        all_new = Extremes(again.directions)
+        all_new.look(values, np.full(900, np.median(noise)), new)
+        assert 0 < np.isin(all_new.rows(), kept.rows[kept.candidates]).sum() < 900
+
+
+def test_a_small_store_without_coordinates_is_read_once_in_a_process(tmp_path):
+    fa.build(rows(5_000), tmp_path / "s").close()
+    with fa.open(tmp_path / "s") as S:
+        assert S.sidecar_arrays("coordinates") is None  # they would make it much larger
+        assert 5_000 <= fa.FAS().seek(S, 4).cost.rows_read <= 10_000  # directions, then a pass
+        assert fa.FAS().seek(S, 5).cost.rows_read == 0
+
+
+def test_a_store_that_grows_from_few_rows_gets_a_sample(tmp_path):
+    fa.build(rows(4_000), tmp_path / "s", directions=4).close()
+    with fa.open(tmp_path / "s", "r+") as S:
+        assert S.sidecar_arrays("coordinates") is not None
+        assert summary_of(S, 4).complete
+        for part in range(6):
+            S.append(rows(2_000, 20 + part))
+            S.commit()
+        summary = summary_of(S, 4)
+        assert not summary.complete
+        assert len(summary.rows) < 12_000
+        assert (summary.height, summary.total) == S.shape[:1] * 2
+        assert angle(fa.FAS().seek(S, 4).points, truth()) < 0.05

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..matrix import MeteredMatrix, Mutable, RowMatrix
 from ..sampling.row_block import Block
 from ..store.sidecars import Arrays, Sidecar, SidecarHost
 from ..store.store import Store
+from .following import Watched, too_many, with_changes
 from .read_once import ReadOnce
 
 __all__ = [
@@ -40,9 +41,10 @@ _SPARE = 4  # directions beyond those that k needs
 _IN_FLIGHT = 192 << 20  # bytes of blocks that threads process at a time, for any matrix
 _PILOT_ROWS = 2048
 _FREE, _SHARE = 1 << 18, 0.08  # size allowed for the arrays: bytes in any store, or fraction of the bytes of the rows
+_SLACK = 1.5  # larger size allowed for arrays that replace others
 _ROUNDING, _ENTRIES = 1e-4, 1 << 22  # tolerance between kept and new coordinates; entries checked at a time
-_OFF, _KIND = 9.0, 3  # _KIND rows with _OFF times the median residual may need directions of their own
-_MANY = 0.05  # fraction of the rows that may change before the coordinates are made again
+_MADE_AGAIN = 0.5  # fraction of the rows that may change before a writer makes the coordinates again in a pass
+_STORE_FOLLOWED = 0.6  # the same for a seek of a store, if the writer has not done it
 
 _KEPT: weakref.WeakKeyDictionary[Any, tuple[Summary, int]] = weakref.WeakKeyDictionary()
 _KEEPING = SharedLock()
@@ -201,7 +203,7 @@ def carry_over(old: RowMatrix, new: RowMatrix) -> None:
         kept = _KEPT.get(old)
         if kept is None or (old.path, old.generation) != (new.path, new.generation):
             return
-        summary = _with_changes(new, replace(kept[0], changed=0, answers={}), new.changed_rows)
+        summary = _followed(new, replace(kept[0], changed=0, answers={}), new.changed_rows)
         if summary is not None:
             _KEPT[new] = (summary, new.cursor)
 
@@ -243,58 +245,15 @@ def _decode(arrays: Arrays, shape: tuple[int, int]) -> Summary:
 def _current(source: Any, summary: Summary, cursor: int) -> Summary | None:
     """The summary with the rows that have changed since; None if it has to be made again."""
     written = source.changes_since(cursor)
-    return None if written is None else _with_changes(source, summary, np.asarray(written, dtype=np.intp))
+    return None if written is None else _followed(source, summary, np.asarray(written, dtype=np.intp))
 
 
-def _with_changes(source: Any, summary: Summary, changed: NDArray[np.intp]) -> Summary | None:
-    """The summary with the current values of those rows, and directions of a new kind of rows; None if too many."""
+def _followed(source: Any, summary: Summary, changed: NDArray[np.intp]) -> Summary | None:
     if changed.size == 0:
         return summary
-    if _too_many(summary.changed + changed.size, source):
-        return None
-    current = summary.with_rows(changed, source.rows(changed), source.shape[0])
-    off = _off(current.coordinates.left[np.searchsorted(current.rows, changed)], summary)
-    if len(off) < _KIND:
-        return current
-    new = current.missed_directions(changed[off], source.rows)
-    return current.with_directions(new, changed[off], source.rows) if new.size else current
-
-
-def _too_many(changed: int, source: Any) -> bool:
-    m = source.shape[0]
-    return bool(changed > max(min(64, m // 2), _MANY * m))
-
-
-def _off(left: NDArray[np.float64], summary: Summary) -> NDArray[np.intp]:
-    """Positions of rows whose residual beyond the directions is much larger than usual."""
-    return np.flatnonzero(left > _OFF * np.median(summary.coordinates.left))
-
-
-@dataclass
-class _Watched:
-    """The coordinates in a store that a writer watches, up to which change, and the rows far from the directions."""
-
-    arrays: Arrays
-    summary: Summary
-    seen: int
-    off: NDArray[np.intp]
-
-    def look(self, store: Any) -> bool:
-        """Whether the rows changed since the last look need new directions; reads these rows."""
-        changed = np.asarray(store.changes_since(self.seen), dtype=np.intp)
-        self.seen, found = store.cursor, [np.setdiff1d(self.off, changed)]
-        if _too_many(changed.size, store):
-            return False
-        step = max(256, _ENTRIES // store.shape[1])
-        for start in range(0, len(changed), step):
-            some = changed[start : start + step]
-            _, left, _ = block_coordinates(0, store.rows(some), self.summary.coordinates.frame)
-            found.append(some[_off(left, self.summary)])
-        grown = any(len(rows) for rows in found[1:])
-        self.off = np.sort(np.concatenate(found))
-        if not grown or len(self.off) < _KIND:
-            return False
-        return self.summary.missed_directions(self.off, store.rows).size > 0
+    most = _STORE_FOLLOWED if isinstance(source, SidecarHost) else None  # its writer makes them again before that
+    far = too_many(summary.changed + changed.size, source.shape[0], most)
+    return None if far or too_many(changed.size, source.shape[0]) else with_changes(source, summary, changed)
 
 
 class CoordinatesSidecar(Sidecar):
@@ -311,7 +270,7 @@ class CoordinatesSidecar(Sidecar):
 
     def __init__(self, directions: int = DIRECTIONS) -> None:
         self.directions = directions
-        self._watched: _Watched | None = None
+        self._watched: Watched | None = None
 
     @classmethod
     def load(cls, shared: Arrays) -> CoordinatesSidecar:
@@ -372,26 +331,40 @@ class CoordinatesSidecar(Sidecar):
 
     @one_blas_thread()
     def renew(self, store: Any) -> Arrays | None:
-        """The coordinates with directions for the rows of a new kind that were committed since, if there are any."""
+        """The coordinates with the committed changes, if many rows have changed or rows of a new kind need directions.
+
+        Reads the changed rows only, unless so many have changed since the directions were chosen that a pass costs
+        no more than reading each of them twice.
+        """
         written = store.sidecar_arrays(self.name)
         if written is None:
             return None
         arrays, cursor = written
         if self._watched is None or self._watched.arrays is not arrays:
-            self._watched = _Watched(arrays, _loaded(arrays, store), cursor, np.zeros(0, np.intp))
+            self._watched = Watched(arrays, _loaded(arrays, store), cursor, cursor)
+        watched = self._watched
+        with np.errstate(all="ignore"):
+            new = self._renewed(store, watched) if watched.stale(store) else None
+        if new is None:
+            return None
+        if _can_be_kept(new, store, _SLACK):
+            return new
+        watched.refused = len(store.changes_since(cursor))
+        return None
+
+    def _renewed(self, store: Any, watched: Watched) -> Arrays | None:
+        since = len(store.changes_since(watched.written))
         try:
-            with np.errstate(all="ignore"):
-                summary = _current(store, self._watched.summary, cursor) if self._watched.look(store) else None
+            small = store.shape[0] <= ALL  # where a pass is cheap
+            if small or too_many(watched.summary.changed + since, store.shape[0], _MADE_AGAIN):
+                return self.compact(store)
+            return watched.current(store).arrays()
         except np.linalg.LinAlgError:  # extreme entries
             return None
-        if summary is None:
-            return None
-        arrays = summary.arrays()
-        return arrays if _can_be_kept(arrays, store) else None
 
 
-def _can_be_kept(arrays: Arrays, store: Any) -> bool:
+def _can_be_kept(arrays: Arrays, store: Any, slack: float = 1.0) -> bool:
     """Whether the arrays are finite, and small compared to the store."""
-    allowed = max(_FREE, _SHARE * sum(shard.data["bytes"] for shard in store.manifest.shards))
+    allowed = slack * max(_FREE, _SHARE * sum(shard.data["bytes"] for shard in store.manifest.shards))
     finite = all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")
     return finite and sum(array.nbytes for array in arrays.values()) <= allowed

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from .._parallel import one_blas_thread
 from ..matrix import RowMatrix
-from .anchoring import ALL, Found, WorkingRows, copies, find_anchors
+from .anchoring import ALL, SAMPLE, Found, WorkingRows, copies, find_anchors, spread_of_noise, working_rows
 from .coordinates import DIRECTIONS, PILOT_ENTRIES, Coordinates, Frame, Weights, block_coordinates, pilot_frame
+from .extremes import Extremes, towards
 from .noise import Noise, estimate_noise
 from .notable import filled_rows, notable_rows
 from .stability import Stability, no_noise, stability
@@ -21,6 +22,7 @@ __all__ = ["Evidence", "Summary", "summarise"]
 
 _KIND_ROWS, _KIND_ENTRIES = 256, 1 << 22  # rows of a new kind that are examined, entries that are read at a time
 _KIND_DIRECTIONS = 8  # directions added at a time
+_NEW, _MOST = 256, 1 << 13  # changed rows, and candidates, above which only the extreme candidates are kept
 _ROUNDING = 1e-13  # variance along a direction that is rounding, relative to the first
 
 _Array = NDArray[np.float64]
@@ -83,8 +85,7 @@ class Summary:
         """Factor that makes each profile as large as the rows near it: the median of their sums."""
         points, _ = self.coordinates.leading(len(found.vertices) - 1, self.sample)
         sums = self.coordinates.sums[self.sample]
-        near = [np.argsort(np.sum((points - v) ** 2, axis=1), kind="stable")[:25] for v in found.vertices]
-        return np.array([float(np.median(sums[group])) for group in near])
+        return np.array([float(np.median(sums[_nearest(points, vertex, 25)])) for vertex in found.vertices])
 
     def support(self, indices: NDArray[np.intp]) -> NDArray[np.intp] | None:
         """How many rows are copies of those rows; None if they are not among the rows kept."""
@@ -95,13 +96,16 @@ class Summary:
         vertices, _ = self.coordinates.leading(len(indices) - 1, at)
         return copies(points, estimate_noise(points, left, len(self.coordinates.frame.centre)), vertices, self.total)
 
-    def with_rows(self, changed: NDArray[np.intp], values: Any, height: int) -> Summary:
-        """The summary after those rows have changed or were appended; ``values`` holds their current content.
+    def with_rows(self, changed: NDArray[np.intp], read: Callable[[NDArray[np.intp]], Any], height: int) -> Summary:
+        """The summary after those rows have changed or were appended; ``read`` returns their current content.
 
         Changed rows become candidates; appended rows enter the sample in proportion.
         """
-        at, left, sums = block_coordinates(0, values, self.coordinates.frame)
         old = self.coordinates
+        step = max(256, _KIND_ENTRIES // len(old.frame.centre))
+        pieces = [changed[i : i + step] for i in range(0, len(changed), step)]
+        blocks = [block_coordinates(0, read(piece), old.frame) for piece in pieces]
+        at, left, sums = (np.concatenate(arrays) for arrays in zip(*blocks))
         stay = ~np.isin(self.rows, changed)
         rows = np.concatenate([self.rows[stay], changed])
         order = np.argsort(rows, kind="stable")
@@ -125,6 +129,30 @@ class Summary:
             height,
             self.changed + len(changed),
         )
+
+    def thinned(self, new: int) -> Summary:
+        """The same with the extreme ones of the candidates only, if ``new`` rows have made them many.
+
+        A sample that has grown gets its usual size, and so does that of a matrix of which all rows were kept.
+        """
+        at, candidates, sample = self.coordinates, self.candidates, self.sample
+        if self.complete:
+            if len(candidates) <= 2 * ALL:
+                return self
+            working = working_rows(at)
+            candidates, sample = working.candidates, working.sample
+        elif new > _NEW or len(candidates) > _MOST:
+            extremes = Extremes(towards(at.values[sample]))
+            extremes.look(at.values[candidates], spread_of_noise(at.frame, at.left[candidates]), candidates)
+            candidates = extremes.rows()
+            if len(sample) > 1.25 * SAMPLE:
+                sample = np.sort(np.random.default_rng(0).choice(sample, SAMPLE, replace=False))
+        else:
+            return self
+        kept = np.union1d(candidates, sample)
+        at = Coordinates(at.frame, at.values[kept], at.left[kept], at.sums[kept])
+        places = [np.searchsorted(kept, some) for some in (candidates, sample)]
+        return replace(self, rows=self.rows[kept], coordinates=at, candidates=places[0], sample=places[1], answers={})
 
     def missed_directions(self, rows: NDArray[np.intp], read: Callable[[NDArray[np.intp]], Any]) -> _Array:
         """Directions that those rows would add if the coordinates were computed again, n × r.
@@ -220,6 +248,15 @@ class Summary:
         in_order = bool((np.diff(self.rows) > 0).all())
         if not in_order or not m <= self.total <= self.height or not 0 <= frame.rank <= d or self.changed < 0:
             raise ValueError("its numbers of rows are not those of a matrix")
+
+
+def _nearest(points: _Array, place: _Array, count: int) -> NDArray[np.intp]:
+    """The ``count`` points nearest to a place; of equally near ones, the first."""
+    squares = np.sum((points - place) ** 2, axis=1)
+    if count < len(squares):
+        near = np.flatnonzero(squares <= np.partition(squares, count - 1)[count - 1])
+        return near[np.argsort(squares[near], kind="stable")[:count]]
+    return np.argsort(squares, kind="stable")
 
 
 @dataclass
