@@ -27,6 +27,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._parallel import map_ordered
 from ..errors import InvalidInputError
 from ..matrix import RowMatrix, Rows
 
@@ -50,6 +51,7 @@ PILOT_ENTRIES = 1 << 23
 _PILOT_ROWS = 2048  # at least
 _FEW_ENTRIES = 1 << 20  # entries of the part of the pilot from which weights and scales are estimated
 _GRAM_COLUMNS = 512  # up to this many columns: eigenvectors of a Gram matrix; above: subspace iteration
+_GRAMS = 8  # Gram matrices of pieces in memory at a time
 _ROUNDS = 3  # alternations between directions and weights
 _CAP = 4.0  # a row counts for at most this many typical rows
 _NEIGHBOURS = 3  # neighbours that a row needs to keep its full weight…
@@ -245,7 +247,8 @@ def fit_frame(
     for turn in range(_ROUNDS):  # the last round uses all rows, earlier rounds a subset
         some = slice(None, None, step if turn < _ROUNDS - 1 else 1)
         part, base = profiles[some], given[some]
-        at, squares = _centred(part, centre, scale, V[:, : noisy if turn else 0])
+        pieces = [(part[x], centre, scale, V[:, : noisy if turn else 0]) for x in _pieces(part, 32 * _TOGETHER)]
+        at, squares = (np.concatenate(found) for found in zip(*map_ordered(_centred, pieces)))
         left = np.maximum(squares - np.einsum("ij,ij->i", at, at), 0.0)
         if turn and isinstance(weights, str) and weights == "auto":
             left /= (1.0 - _leverage(at)) ** 2
@@ -364,10 +367,10 @@ def _principal(
     """Leading eigenvalues and eigenvectors of Zᵀ·diag(w)·Z / Σw, and its diagonal."""
     n, total = profiles.shape[1], w.sum()
     if n <= _GRAM_COLUMNS:
-        second, root = np.zeros((n, n)), np.sqrt(w)
-        for at in _pieces(profiles):
-            part = sp.diags_array(root) @ profiles if sp.issparse(profiles) else root[at, None] * profiles[at]
-            second += part.T @ part
+        pieces, second = [(profiles[at], w[at]) for at in _pieces(profiles)], np.zeros((n, n))
+        for low in range(0, len(pieces), _GRAMS):
+            for part in map_ordered(_gram, pieces[low : low + _GRAMS]):
+                second += part
         gram = scale[:, None] * (second / total - np.outer(centre, centre)) * scale
         if not np.isfinite(gram).all():
             raise InvalidInputError(_NOT_FINITE)
@@ -383,6 +386,11 @@ def _principal(
         turned, values, _ = np.linalg.svd(R)
         V = V @ turned
     return values[:d], V, spread
+
+
+def _gram(profiles: Any, w: _Array) -> Any:
+    part = sp.diags_array(np.sqrt(w)) @ profiles if sp.issparse(profiles) else np.sqrt(w)[:, None] * profiles
+    return part.T @ part
 
 
 def _centred_product(profiles: Any, centre: _Array, scale: _Array, V: _Array) -> _Array:
