@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import multiprocessing
 import os
+import pickle
 import shutil
 import signal
+import threading
 
 import dask.array as da
 import fsspec
@@ -372,6 +375,52 @@ def test_an_overtaken_writer_raises_until_it_is_closed(address):
             action()
     two.close()
     assert fa.verify(address)["rows"] == 910
+
+
+def test_a_closed_store_at_an_address_does_not_append(address):
+    fa.build(matrix(300), address).close()
+    S = fa.open(address, mode="r+")
+    S.append(matrix(300)[:5])
+    S.close(commit=False)
+    with pytest.raises(fa.errors.StoreError, match="closed"):
+        S.append(matrix(300)[:5])
+    S.commit()  # nothing is pending
+    assert fa.verify(address)["rows"] == 300
+
+
+def test_threads_do_not_write_to_one_store_at_once(address):
+    A = matrix(300)
+    fa.build(A, address).close()
+    refused = []
+
+    def blocks():
+        for change in (S.commit, lambda: S.append(A[:5])):
+            thread = threading.Thread(target=attempt, args=(change,))
+            thread.start()
+            thread.join()
+        yield A[:7]
+
+    def attempt(change):
+        with pytest.raises(fa.errors.ConcurrentAccessError) as caught:
+            change()
+        refused.append(str(caught.value))
+
+    with fa.open(address, mode="r+") as S:
+        S.append(blocks())
+    assert len(refused) == 2
+    assert all("nothing was changed" in message for message in refused)
+    assert fa.verify(address)["rows"] == 307
+
+
+def test_pending_rows_are_not_sent_elsewhere(address):
+    fa.build(matrix(300), address).close()
+    with fa.open(address, mode="r+") as S:
+        assert pickle.loads(pickle.dumps(S)).shape == (300, 20)
+        S.append(matrix(300)[:5])
+        for copied in (pickle.dumps, copy.deepcopy):
+            with pytest.raises(fa.errors.StoreError, match="commit before sending it elsewhere"):
+                copied(S)
+    assert fa.verify(address)["rows"] == 305
 
 
 def test_a_writer_does_not_trust_an_old_listing(address, monkeypatch):

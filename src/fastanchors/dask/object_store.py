@@ -17,6 +17,7 @@ from .._parallel import one_blas_thread
 from .._validate import check_choice, check_size, is_dask
 from ..errors import StoreError
 from ..io.scratch import TemporaryFolder, scratch_in
+from ..sampling.access_guard import AccessGuard, writes
 from ..store.build import DEFAULT_MEMORY, Progress, build, check_metadata
 from ..store.manifest import Manifest, Shard
 from ..store.object_files import OvertakenError, commit_files, publish, upload, with_journal
@@ -46,11 +47,12 @@ class ObjectStore(RemoteStore):
         kinds: Sequence[type[Sidecar]] = (),
     ) -> None:
         super().__init__(storage, Pool(), memory_limit)
-        self.mode, self._kinds = mode, kinds
+        self.mode, self._kinds, self._guard = mode, kinds, AccessGuard()  # of threads that write
         self._pending: list[Shard] = []
         self._tried: tuple[Manifest, int] | None = None  # a commit whose result is unknown, and its number of shards
         self._overtaken: OvertakenError | None = None  # by another writer: pending rows can no longer be committed
 
+    @writes
     def append(self, rows: Any, *, row_names: Sequence[str] | None = None, **options: Any) -> None:  # type: ignore[override]
         """Append rows: anything that :func:`fastanchors.build` reads, with the store's width and dtype.
 
@@ -58,6 +60,7 @@ class ObjectStore(RemoteStore):
         """
         if self.mode != "r+":
             self._refuse()
+        self._parts.check_open()
         self._check_overtaken()
         if row_names is not None:
             options["row_names"] = row_names
@@ -93,6 +96,7 @@ class ObjectStore(RemoteStore):
             "small shards, build the store again from a copy on a disk, with overwrite=True"
         )
 
+    @writes
     def commit(self) -> None:
         """Make the appended rows part of the store atomically: all, or none if another writer was first.
 
@@ -142,6 +146,11 @@ class ObjectStore(RemoteStore):
                 self.storage.remove(_files(self._pending))
             self._pending, self._tried = [], None
             super().close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._pending:
+            raise StoreError(f"{self.storage} has rows that are not committed; commit before sending it elsewhere")
+        return self.__dict__
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         self.close(commit=kind is None)
