@@ -43,7 +43,7 @@ def layout(lazy: Any) -> Layout:
                     f"the dask data frame: column {column!r} has type {dtype}, not plain numbers; drop it, or convert "
                     "it: X.astype({" + f"{column!r}: 'float64'" + "})"
                 )
-        return Layout("the dask data frame", len(lazy.columns), lazy._meta.to_numpy().dtype, None)
+        return Layout("the dask data frame", len(lazy.columns), lazy.values.dtype, None)
     if not hasattr(type(lazy), "chunks"):
         kind = type(lazy).__name__
         raise InvalidTypeError(f"expected a dask array or data frame, got a dask {kind}; convert it first")
@@ -105,7 +105,7 @@ class Collection(TaskParts):
 
     def __init__(self, lazy: Any, pool: Pool, row_names: Any = None, column_names: Any = None) -> None:
         self.layout = known = layout(lazy)
-        self.is_sparse = sp.issparse(getattr(lazy, "_meta", None))
+        self.is_sparse = not is_frame(lazy) and sp.issparse(import_module("dask.array.utils").meta_from_array(lazy))
         if is_frame(lazy) and column_names is None:
             column_names = [str(column) for column in lazy.columns]
         self.row_names, self.column_names = read_names(row_names, "row"), read_names(column_names, "column")
