@@ -27,6 +27,7 @@ from fastanchors.greedy.coordinates import (
 )
 from fastanchors.greedy.corners import Hull
 from fastanchors.greedy.extremes import Extremes, extreme_rows, towards
+from fastanchors.greedy.hidden import _standing_out, dense_groups_for_hidden
 from fastanchors.greedy.how_many import how_many
 from fastanchors.greedy.likelihood import WIDTHS, Proportions, SimplexLikelihood
 from fastanchors.greedy.neighbours import nearest_points
@@ -54,6 +55,7 @@ from naive.noise_aware import (
     naive_pseudo_points,
     naive_smoothed_one,
     naive_spa,
+    naive_standing_out,
     naive_unclipped,
 )
 
@@ -502,6 +504,44 @@ def test_many_rows_work_on_few() -> None:
     answer = find_anchors(found, 5, working=working)
     assert answer is not None
     assert angle(answer.profiles, H) < 0.05
+
+
+# --- anchors that are no corners --------------------------------------------------------------------------------------
+
+
+def test_an_anchor_inside_the_hull_is_its_densest_group() -> None:
+    rng = np.random.default_rng(20)
+    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.3, 0.3]])
+    points = rng.dirichlet(np.full(4, 0.3), 2000) @ corners + 0.01 * rng.standard_normal((2000, 2))
+    outermost = np.vstack([corners[:3], [0.52, 0.5]])  # the last is made by the noise
+    found = dense_groups_for_hidden(outermost, points, 0.01)
+    np.testing.assert_array_equal(found[:3], corners[:3])
+    assert np.linalg.norm(found[3] - corners[3]) < 0.02
+    square = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    np.testing.assert_array_equal(dense_groups_for_hidden(square, points, 0.01), square)  # all stand out
+    np.testing.assert_array_equal(dense_groups_for_hidden(outermost, points, 10.0), outermost)  # nothing is apart
+
+
+def test_corners_that_stand_out_as_in_the_naive_way() -> None:
+    rng = np.random.default_rng(21)
+    for _ in range(10):
+        corners = rng.standard_normal((9, 2))
+        assert _standing_out(corners, 0.05) == naive_standing_out(corners, 3.5 * 0.05)
+
+
+def test_anchors_nearly_mixtures_of_others_are_found() -> None:
+    angles = []
+    for seed in range(4):
+        _, H, rng = mixed(seed, columns=200)
+        H = (H + 1 / 200) / 2
+        H[4] = 0.1 * H[:4].sum(axis=0) + 0.3 * (H[0] + H[1])
+        X = rng.dirichlet(np.full(5, 0.3), 2500) @ H
+        found = find_anchors(kept(np.maximum(X + 0.1 * X.mean() * rng.standard_normal(X.shape), 0)), 5)
+        assert found is not None
+        assert found.refined is not None
+        assert "directions" in found.refined.reason
+        angles.append(angle(found.profiles, H))
+    assert np.median(angles) < 0.02
 
 
 # --- noise ------------------------------------------------------------------------------------------------------------

@@ -142,3 +142,25 @@ def naive_unclipped(profile, sigma):
     found = [brentq(lambda h, p=p: mean(h) - p, -40 * sigma, p + sigma) if p > 0 else 0.0 for p in profile]
     found = np.maximum(found, 0.0)
     return found / found.sum()
+
+
+def naive_standing_out(corners, least):
+    """Leave out the corner nearest to the hull of the others, by SLSQP, while it is nearer than ``least``."""
+    kept = list(range(len(corners)))
+    while len(kept) > corners.shape[1] + 1:
+        gaps = []
+        for j in kept:
+            others = corners[[i for i in kept if i != j]]
+            k = len(others)
+            found = minimize(
+                lambda x, others=others, j=j: np.sum((x @ others - corners[j]) ** 2),
+                np.full(k, 1 / k),
+                bounds=[(0, 1)] * k,
+                constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
+                options={"ftol": 1e-12},
+            )
+            gaps.append(np.sqrt(found.fun))
+        if min(gaps) > least:
+            break
+        kept.pop(int(np.argmin(gaps)))
+    return kept

@@ -12,6 +12,7 @@ from ..errors import InvalidInputError
 from .clipping import Unclipped, clipped_noise
 from .coordinates import Coordinates, Frame
 from .extremes import extreme_rows
+from .hidden import dense_groups_for_hidden
 from .noise import Noise, estimate_noise
 from .refine import Refined, refine
 from .selection import RULES, select
@@ -126,7 +127,8 @@ def find_anchors(
         Number of anchors.
     rule : "auto", "smoothed", "smoothed-one", "pseudo-points", "lifted" or "whitened"
         ``"auto"`` takes pseudo-points, or single rows if these make the sample clearly more likely. It enlarges their
-        simplex, and refines it if held-out rows agree.
+        simplex, and refines it if held-out rows agree. If the rows show fewer than k − 1 directions, dense groups
+        of rows take the place of vertices that the noise may have made.
     working : WorkingRows
         Which rows to work on; :func:`working_rows` by default.
     neighbours : int
@@ -165,6 +167,9 @@ def find_anchors(
         refined, profiles = _refined(sample, noise.each, starts, unclipped, rng)
         vertices = refined.vertices
     else:
+        if shown < k - 1:
+            sound = sample[noise.each <= _CLEAN * noise.typical, :shown]
+            vertices[:, :shown] = dense_groups_for_hidden(vertices[:, :shown], sound, noise.typical)
         why = f"the rows show {shown} of {k - 1} directions"
         refined = Refined(vertices, False, 0.0, 0.0, np.zeros(k), why) if rule == "auto" else None
         profiles = unclipped.profiles(unclipped.points(vertices))
