@@ -305,6 +305,9 @@ def test_fit_and_certificate_are_reported_separately(tmp_path):
     assert "The anchors themselves are" in poor
     A = planted()
     good = check(report.write(tmp_path / "good.html", A, fa.FAS(selection="spa").seek(A, 4, rng=0), seed=0)).text
+    assert "Yes. All 4 anchors would be found again near the same place." in good
+    one = check(report.write(tmp_path / "one.html", A, fa.FAS(selection="spa").seek(A, 1, rng=0), seed=0)).text
+    assert re.search(r"(Yes\. It would|No\. It would not) be found again near the same place\.", one)
     assert "Well." in good
     assert "Poorly." not in good
 

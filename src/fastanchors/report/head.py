@@ -110,7 +110,7 @@ def _how_sure(facts: Facts) -> str:
 
 
 def _how_stable(facts: Facts) -> str:
-    """Whether the anchors are those of the source or of this sample of it; empty if that was not checked."""
+    """Whether the anchors are those of the source or of this sample of it."""
     asked = "Would other data from the same source give the same anchors?"
     found = facts.explorer["steps"][-1].get("stability")
     if found is None:
@@ -120,12 +120,11 @@ def _how_stable(facts: Facts) -> str:
         return _verdict(asked, "open", "Not known.", unknown, "")
     firm, k = found["verdicts"].count("firm"), len(found["verdicts"])
     word, style = ("Yes.", "") if firm == k else ("Some of them.", "part") if firm else ("No.", "open")
-    how_many = (
-        f"All {k} anchors" if firm == k > 1 else "The anchor" if firm == k else f"{firm or 'None'} of the {k} anchors"
-    )
+    which = f"All {k} anchors" if firm == k else f"{firm or 'None'} of the {k} anchors"
+    again = f"{which} would" if k > 1 else "It would" if firm else "It would not"
     warnings = "".join(f"<li>{escape(sentence(words))}</li>" for words in found["warnings"])
     listed = f"<ul>{warnings}</ul>" if warnings else ""
-    said = f"{how_many} would be found again near the same place."
+    said = f"{again} be found again near the same place."
     return _verdict(asked, style, word, said, escape(sentence(found["statement"])), listed)
 
 
