@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import resource
 import subprocess
 import sys
 import threading
 import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -106,6 +108,14 @@ def test_no_folder_of_results_in_a_store(tmp_path, folder):
     assert sorted(os.listdir(tmp_path / "s.store")) == before
 
 
+def test_unmix_names_results_of_an_earlier_run(tmp_path):
+    np.save(tmp_path / "a.npy", A)
+    first = call("unmix", tmp_path / "a.npy", "-k", 2, "--shape", "5x8", "--no-pictures", "-o", tmp_path / "um")
+    again = call("unmix", tmp_path / "a.npy", "-k", 2, "--no-pictures", "-o", tmp_path / "um")
+    assert "an earlier run" not in first.output
+    assert "results of an earlier run: abundances.img, abundances.hdr, residual.img, residual.hdr" in again.output
+
+
 def test_the_manifest_of_a_web_site_is_not_a_store(tmp_path):
     (tmp_path / "manifest.json").write_text('{"name": "site"}')
     (tmp_path / "a.csv").write_text(TABLE)
@@ -144,7 +154,76 @@ def test_triplets_with_a_byte_order_mark(tmp_path):
         assert store.rows([0])[0, 1] == 5
 
 
+# Results and models
+
+
+def rezipped(path, name, change):
+    """Rewrite an archive with one member changed."""
+    with zipfile.ZipFile(path) as archive:
+        members = {each: archive.read(each) for each in archive.namelist()}
+    members[name] = change(members[name])
+    with zipfile.ZipFile(path, "w") as archive:
+        for each, data in members.items():
+            archive.writestr(each, data)
+
+
+def as_bytes(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def broken_header(data):
+    return data.replace(b")", b"(", 1)  # NumPy raises an error of Python's tokenizer
+
+
+@pytest.mark.parametrize("change", [broken_header, lambda data: data[:40]])
+def test_a_damaged_result_is_one_error(tmp_path, change):
+    (tmp_path / "a.csv").write_text(TABLE)
+    assert call("seek", tmp_path / "a.csv", "-k", 2, "--out", tmp_path / "o.npz").exit_code == 0
+    rezipped(tmp_path / "o.npz", "components.npy", change)
+    for command in (["encode", tmp_path / "a.csv", tmp_path / "o.npz"], ["report", tmp_path / "o.npz"]):
+        refused = call(*command, "-o", tmp_path / ("w.npy" if command[0] == "encode" else "w.html"))
+        assert isinstance(refused.exception, StoreError)
+        assert "cannot read anchors from" in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("topics.npy", broken_header),
+        ("anchors.npy", lambda data: as_bytes(np.array([0, 99]))),
+        ("groups.npy", lambda data: as_bytes(np.array([[-1], [0]]))),
+        ("telling.npy", lambda data: as_bytes(np.array([[0.5], [0.0]]))),
+        ("share.npy", lambda data: as_bytes(np.array([0.5, np.nan]))),
+        ("mixtures.npy", lambda data: as_bytes(np.ones((3, 5)))),
+        ("vocabulary.npy", lambda data: as_bytes(np.array(["a"]))),
+    ],
+)
+def test_a_damaged_topic_model_is_one_error(tmp_path, name, change):
+    model = fa.apps.topics(fa.datasets.topics(60, 30, 2, rng=0).A, 2, vocabulary=[f"w{j}" for j in range(30)])
+    fa.apps.save_topics(model, tmp_path / "m.npz")
+    assert fa.apps.load_topics(tmp_path / "m.npz").vocabulary == model.vocabulary
+    rezipped(tmp_path / "m.npz", name, change)
+    with pytest.raises(StoreError, match="is damaged"):
+        fa.apps.load_topics(tmp_path / "m.npz")
+
+
+def test_spectra_that_are_not_text_are_one_error(tmp_path):
+    np.save(tmp_path / "cube.npy", A.reshape(5, 8, 6))
+    (tmp_path / "endmembers.csv").write_bytes(b"band,material 1\n0,\xff\n")
+    refused = call("encode", tmp_path / "cube.npy", tmp_path / "endmembers.csv", "-o", tmp_path / "w.npy")
+    assert isinstance(refused.exception, StoreError)
+    assert not (tmp_path / "w.npy").exists()
+
+
 # Tables
+
+
+def test_a_link_to_nowhere_is_named(tmp_path):
+    (tmp_path / "a.csv").symlink_to("gone.csv")
+    with pytest.raises(StoreError, match=r"a\.csv is a link to gone\.csv, which does not exist"):
+        fa.build(tmp_path / "a.csv", tmp_path / "s")
 
 
 @pytest.mark.parametrize("cell", ["NA", "", "null", "?"])

@@ -67,7 +67,11 @@ def count_vocabulary(
     """Counts of the words of ``vocabulary`` only."""
     from sklearn.feature_extraction.text import CountVectorizer
 
-    counter = CountVectorizer(analyzer=analyzer, dtype=np.int32, vocabulary={w: j for j, w in enumerate(vocabulary)})
+    places = {word: place for place, word in enumerate(vocabulary)}
+    if len(places) < len(vocabulary):
+        twice = next(word for place, word in enumerate(vocabulary) if places[word] != place)
+        raise InvalidInputError(f"the vocabulary has {twice!r} twice, so texts cannot be counted by it")
+    counter = CountVectorizer(analyzer=analyzer, dtype=np.int32, vocabulary=places)
     return sp.csr_array(counter.transform(texts))
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._replacing import replacing
-from ..errors import InvalidInputError, MissingExtraError, StoreError
+from ..errors import FastAnchorsError, InvalidInputError, MissingExtraError, StoreError, one_line
+from ..io.row_source import reading
 from ._corpus import as_corpus
 from ._topic_words import POOL, relevant_words
 from ._topics import Topics
@@ -97,27 +98,69 @@ def load_topics(path: str | os.PathLike[str]) -> Topics:
         raise StoreError(f"{os.fspath(path)} is not a topic model; write one with fastanchors topics --out model.npz")
     try:
         with np.load(path, allow_pickle=False) as file:
-            record = json.loads(str(file["record"]))
-            if record["kind"] != _KIND or record["format"] not in (1, _FORMAT):
-                raise StoreError(f"{os.fspath(path)} has a format that this release does not read; upgrade fastanchors")
-            saved = [name for name in _ARRAYS if name != "descriptive" or record["format"] == _FORMAT]
-            arrays = {name: file[_KEYS.get(name, name)] for name in saved}
-            lists: dict[str, Any] = {
-                name: [str(word) for word in file[name]] if record[f"has_{name}"] else None
-                for name in ("vocabulary", "documents")
-            }
-        numbers = {name: record[name] for name in _NUMBERS}
-        if record["format"] == 1:
-            law, share = arrays["topics"], arrays["share"]
-            arrays["descriptive"] = relevant_words(law, share @ law, numbers["tokens"], POOL)
-    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise StoreError(f"{os.fspath(path)} is damaged: {error}") from error
+            model = _read(file, path)
+        _check(model)
+    except FastAnchorsError:
+        raise
+    except Exception as error:  # NumPy raises many kinds, also those of Python's tokenizer
+        raise StoreError(f"{os.fspath(path)} is damaged: {one_line(str(error), 200)}") from error
+    return model
+
+
+def _read(file: Any, path: str | os.PathLike[str]) -> Topics:
+    record = json.loads(str(file["record"]))
+    if record["kind"] != _KIND or record["format"] not in (1, _FORMAT):
+        raise StoreError(f"{os.fspath(path)} has a format that this release does not read; upgrade fastanchors")
+    saved = [name for name in _ARRAYS if name != "descriptive" or record["format"] == _FORMAT]
+    arrays = {name: file[_KEYS.get(name, name)] for name in saved}
+    lists: dict[str, Any] = {
+        name: [str(word) for word in file[name]] if record[f"has_{name}"] else None
+        for name in ("vocabulary", "documents")
+    }
+    numbers = {name: record[name] for name in _NUMBERS}
+    if record["format"] == 1:
+        law, share = arrays["topics"], arrays["share"]
+        arrays["descriptive"] = relevant_words(law, share @ law, numbers["tokens"], POOL)
     return Topics(**arrays, **lists, **numbers)
+
+
+def _check(model: Topics) -> None:
+    """Raise ``ValueError`` unless the arrays have the types and shapes of a model, and their indices are words."""
+    k, words = model.topics.shape
+    shapes: dict[str, tuple[int | None, ...]] = {
+        "topics": (k, words),
+        "share": (k,),
+        "mixtures": (None, k),
+        "coherence": (k,),
+        "npmi": (k,),
+        "directions": (None, None),
+        "anchors": (k,),
+        "groups": (k, None),
+        "descriptive": (k, None),
+    }
+    for name, shape in shapes.items():
+        array = getattr(model, name)
+        indices = name in ("anchors", "groups", "descriptive")
+        if array.ndim != len(shape) or any(m not in (None, n) for n, m in zip(array.shape, shape, strict=True)):
+            raise ValueError(f"{name} has the shape {array.shape}")
+        if array.dtype.kind not in ("iu" if indices else "f"):
+            raise ValueError(f"{name} has the type {array.dtype}")
+        if indices and array.size and not 0 <= array.min() <= array.max() < words:
+            raise ValueError(f"{name} has a word out of range 0 … {words - 1}")
+        if name in ("topics", "share", "mixtures", "directions") and not np.isfinite(array).all():
+            raise ValueError(f"{name} is not finite")
+    if k < 1 or min(model.topics.min(), model.share.min(), model.mixtures.min(initial=0)) < 0:
+        raise ValueError("topics must be non-negative")
+    for names, count in ((model.vocabulary, words), (model.documents, len(model.mixtures))):
+        if names is not None and len(names) != count:
+            raise ValueError(f"{len(names)} names for {count}")
+    if not all(isinstance(getattr(model, name), int | float) for name in _NUMBERS):
+        raise ValueError("a number is missing")
 
 
 def text_options(path: str | os.PathLike[str]) -> dict[str, Any]:
     """How the texts of a saved model were split into words."""
-    with np.load(path, allow_pickle=False) as file:
+    with reading(os.fspath(path)), np.load(path, allow_pickle=False) as file:
         options: dict[str, Any] = json.loads(str(file["record"])).get("text_options", {})
     return options
 

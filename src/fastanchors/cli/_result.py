@@ -78,9 +78,9 @@ def load(given: str) -> Found:
         raise missing(path, "; ANCHORS is a result of seek --out, an array, or row numbers such as 3,17,5")
     try:
         found = _read(path)
-    except (ValueError, KeyError, TypeError, EOFError, ArithmeticError, RecursionError, zipfile.BadZipFile) as error:
-        if isinstance(error, FastAnchorsError):
-            raise
+    except FastAnchorsError:
+        raise
+    except Exception as error:  # NumPy raises many kinds, also those of Python's tokenizer
         raise StoreError(f"cannot read anchors from {path}: {one_line(str(error), 200)}") from None
     return found if found.indices is None else replace(found, indices=_distinct(found.indices, given))
 

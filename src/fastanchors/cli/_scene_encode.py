@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, StoreError
 from ..io.envi import find_header, header_fields, open_envi
+from ..io.row_source import reading
 from ..io.scratch import scratch_file
 from ._options import check_output
 from ._terminal import working
@@ -119,9 +120,12 @@ def _check_bands(cube: Any, spectra: NDArray[np.float64], waves: NDArray[np.floa
 def _spectra(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
     """Spectra (k × bands) and wavelengths, from a table with a row per band or an ENVI spectral library."""
     if path.suffix.lower() == ".sli":
-        image = open_envi(path)
-        return np.asarray(image.cube[:, :, 0], dtype=np.float64), _library_wavelengths(path)
-    with path.open(encoding="utf-8", newline="") as file:
+        with reading(path):
+            spectra = np.asarray(open_envi(path).cube[:, :, 0], dtype=np.float64)
+        if not np.isfinite(spectra).all():
+            raise StoreError(f"{path} has a value that is not finite")
+        return spectra, _library_wavelengths(path)
+    with reading(path), path.open(encoding="utf-8", newline="") as file:
         head, *rows = list(csv.reader(file))
     try:
         table = np.array([[float(cell) for cell in row] for row in rows])

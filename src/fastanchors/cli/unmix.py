@@ -152,6 +152,7 @@ def unmix(
     pictures = [] if no_pictures else _pictures(result, folder)
     if report:
         pictures.append(result.report(folder / "report.html", title=cube.name))
+    _note_old_files(folder, ["abundances.npy", *(path.name for path in files + pictures)])
     positions = None if scene.shape is None else [list(place) for place in result.positions()]
     if as_json:
         extra = {} if curve is None else {"curve": curve.as_dict()}
@@ -161,6 +162,13 @@ def unmix(
         print("\n".join(_curve_lines(curve)))
     _print_summary(result, positions)
     print(f"Written to {folder}: " + ", ".join(["abundances.npy", *(path.name for path in files + pictures)]))
+
+
+def _note_old_files(folder: Path, written: list[str]) -> None:
+    """Say which results in the folder are of another run."""
+    old = [name for name in _FILES if name not in written and (folder / name).exists()]
+    if old:
+        click.echo(f"note: {folder} also has results of an earlier run: {', '.join(old)}", err=True)
 
 
 def _choose(scene: Any, options: dict[str, Any]) -> Any:

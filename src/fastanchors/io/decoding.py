@@ -46,6 +46,8 @@ def did_you_mean(given: str, known: Any) -> str:
 
 def missing(path: Path, also: str = "") -> StoreError:
     """The error for a file that does not exist, with the most similar name in its directory."""
+    if path.is_symlink():
+        return StoreError(f"{path} is a link to {os.readlink(path)}, which does not exist{also}")
     try:
         near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
     except OSError:

@@ -21,6 +21,7 @@ from ..errors import InvalidTypeError, StoreError
 from ..matrix.frames import is_labelled, labelled, package
 from . import arrays
 from .addresses import STREAMED, RemotePath, path_of
+from .decoding import missing
 from .envi import find_header
 from .numbers import open_bytes
 from .row_source import Source, reading
@@ -184,9 +185,7 @@ def _format(path: Any) -> str:
     if not _exists(path):
         if isinstance(path, RemotePath):
             raise StoreError(f"{path} does not exist")
-        near = difflib.get_close_matches(path.name, _listing(path.parent), n=1)
-        hint = f"; did you mean {path.with_name(near[0])}?" if near else ""
-        raise StoreError(f"{path} does not exist{hint}")
+        raise missing(path)
     lower = path.name.lower()
     if lower.startswith("docword."):
         return "docword"
@@ -213,13 +212,6 @@ def _hint(path: Any, suffixes: list[str]) -> str:
         return ""
     close = difflib.get_close_matches(path.suffix.lower(), suffixes, n=3, cutoff=0.6)
     return f" (did you mean {' or '.join(close)}?)" if close else ""
-
-
-def _listing(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def _sniff(path: Any) -> str | None:
