@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import resource
 import subprocess
@@ -189,6 +190,30 @@ def test_a_damaged_result_is_one_error(tmp_path, change):
 
 
 @pytest.mark.parametrize(
+    "change",
+    [
+        {"shape": [2]},
+        {"shape": "ab"},
+        {"cost": {"nonsense": 1}},
+        {"cost": None},
+        {"certificate": []},
+        {"seconds": "x"},
+        {"residuals": ["x"]},
+        {"anchor_names": ["a"]},
+        {"reader": 3},
+    ],
+)
+def test_a_result_with_wrong_types_is_one_error(tmp_path, change):
+    (tmp_path / "a.csv").write_text(TABLE)
+    assert call("seek", tmp_path / "a.csv", "-k", 2, "--out", tmp_path / "o.json").exit_code == 0
+    record = json.loads((tmp_path / "o.json").read_text())
+    (tmp_path / "o.json").write_text(json.dumps(record | change))
+    refused = call("report", tmp_path / "o.json", "-o", tmp_path / "w.html")
+    assert isinstance(refused.exception, StoreError)
+    assert not (tmp_path / "w.html").exists()
+
+
+@pytest.mark.parametrize(
     ("name", "change"),
     [
         ("topics.npy", broken_header),
@@ -196,6 +221,7 @@ def test_a_damaged_result_is_one_error(tmp_path, change):
         ("groups.npy", lambda data: as_bytes(np.array([[-1], [0]]))),
         ("telling.npy", lambda data: as_bytes(np.array([[0.5], [0.0]]))),
         ("share.npy", lambda data: as_bytes(np.array([0.5, np.nan]))),
+        ("share.npy", lambda data: as_bytes(np.zeros(2))),
         ("mixtures.npy", lambda data: as_bytes(np.ones((3, 5)))),
         ("vocabulary.npy", lambda data: as_bytes(np.array(["a"]))),
     ],

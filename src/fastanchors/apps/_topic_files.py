@@ -26,6 +26,7 @@ _KIND = "fastanchors topics"
 _FORMAT = 2  # 1 had no descriptive words
 _ARRAYS = ("topics", "anchors", "groups", "share", "mixtures", "coherence", "npmi", "descriptive", "directions")
 _KEYS = {"descriptive": "telling"}  # arrays with another name in the file
+_SUM = 1e-3  # how far sums of proportions may be from one
 _NUMBERS = ("tokens", "uniqueness", "min_documents", "candidates", "seconds")
 
 
@@ -151,6 +152,8 @@ def _check(model: Topics) -> None:
             raise ValueError(f"{name} is not finite")
     if k < 1 or min(model.topics.min(), model.share.min(), model.mixtures.min(initial=0)) < 0:
         raise ValueError("topics must be non-negative")
+    if not np.allclose(model.topics.sum(axis=1), 1, atol=_SUM) or not np.isclose(model.share.sum(), 1, atol=_SUM):
+        raise ValueError("topics and shares must sum to one")
     for names, count in ((model.vocabulary, words), (model.documents, len(model.mixtures))):
         if names is not None and len(names) != count:
             raise ValueError(f"{len(names)} names for {count}")

@@ -22,6 +22,8 @@ __all__ = ["SUFFIXES", "Found", "is_result", "json_ready", "load", "save"]
 
 SUFFIXES = (".json", ".npz", ".csv")
 _COLUMNS = ("order", "row", "name", "share", "support")
+_TYPES = {"shape": list, "source": str, "solver": str, "reader": dict, "options": dict, "cost": dict}
+_NEEDED = {"shape", "certificate", "cost", "seconds", "normalize"}
 _DIGITS = 20  # digits of a row number that are read
 
 
@@ -78,11 +80,26 @@ def load(given: str) -> Found:
         raise missing(path, "; ANCHORS is a result of seek --out, an array, or row numbers such as 3,17,5")
     try:
         found = _read(path)
+        _check_record(found)
     except FastAnchorsError:
         raise
     except Exception as error:  # NumPy raises many kinds, also those of Python's tokenizer
         raise StoreError(f"cannot read anchors from {path}: {one_line(str(error), 200)}") from None
     return found if found.indices is None else replace(found, indices=_distinct(found.indices, given))
+
+
+def _check_record(found: Found) -> None:
+    """Raise ``ValueError`` if the record has other types than :func:`save` writes."""
+    for name, kind in _TYPES.items():
+        if not isinstance(found.record.get(name, kind()), kind):
+            raise ValueError(f"{name!r} is not a {'text' if kind is str else kind.__name__}")
+    shape, names = found.record.get("shape", [1, 1]), found.record.get("anchor_names")
+    if len(shape) != 2 or not all(isinstance(size, int) for size in shape):
+        raise ValueError("'shape' is not a pair of numbers")
+    if names is not None and (not isinstance(names, list) or len(names) != len(found.record["anchors"])):
+        raise ValueError("'anchor_names' is not a list with a name for each anchor")
+    if "solver" in found.record and (lacking := _NEEDED - found.record.keys()):
+        raise ValueError(f"it has no {min(lacking)!r}")
 
 
 def _row_numbers(values: Any, where: Any) -> NDArray[np.intp]:

@@ -109,6 +109,8 @@ def encode_scene(
 def _check_bands(cube: Any, spectra: NDArray[np.float64], waves: NDArray[np.float64] | None, anchors: str) -> None:
     if cube.size[1] != spectra.shape[1]:
         raise InvalidInputError(f"the spectra in {anchors} have {spectra.shape[1]} bands, {cube.name} {cube.size[1]}")
+    if waves is not None and waves.size != spectra.shape[1]:
+        raise InvalidInputError(f"{anchors} has {waves.size} wavelengths for {spectra.shape[1]} bands")
     if waves is not None and cube.wavelengths is not None and not np.allclose(waves, cube.wavelengths, rtol=1e-3):
         band = int(np.argmax(np.abs(waves - cube.wavelengths)))
         raise InvalidInputError(

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._validate import check_index
 from ..anchors import Anchors, Certificate
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, StoreError, one_line
 from ..io.addresses import path_of
 from ..matrix.cost import Cost
 from ..report._text import GIVEN, plural
@@ -142,7 +142,7 @@ def _place(found: Found, source: Path, data: Path | None, options: dict[str, Any
         raise InvalidInputError(f"the data of {source} are no longer at {place}; pass their path with --data")
     if (place / "manifest.json").exists():
         return place, options
-    recorded = {"normalize": found.record["normalize"] or "none", **found.record.get("reader", {})}
+    recorded = {"normalize": found.record.get("normalize", "l1") or "none", **found.record.get("reader", {})}
     return place, recorded | reader_arguments(options)
 
 
@@ -169,12 +169,15 @@ def _anchors(found: Found, rows: Input, given: Path) -> Anchors:
         raise InvalidInputError(f"{given} is of data with {record['shape'][1]} columns, {rows.path} has {shape[1]}")
     check_names(rows, found, str(given))
     certificate = record["certificate"]
-    return Anchors(
-        indices=found.indices,
-        solver=record["solver"],
-        cost=Cost(**record["cost"]),
-        seconds=record["seconds"],
-        certificate=Certificate(certificate["kind"], certificate["statement"], certificate["details"]),
-        residuals=None if "residuals" not in record else np.asarray(record["residuals"]),
-        points=found.components if record.get("averaged") else None,
-    )
+    try:
+        return Anchors(
+            indices=found.indices,
+            solver=record["solver"],
+            cost=Cost(**record["cost"]),
+            seconds=float(record["seconds"]),
+            certificate=Certificate(certificate["kind"], certificate["statement"], certificate["details"]),
+            residuals=None if "residuals" not in record else np.asarray(record["residuals"], dtype=np.float64),
+            points=found.components if record.get("averaged") else None,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{given} is damaged: {one_line(str(error), 200)}") from error
