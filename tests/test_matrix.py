@@ -386,3 +386,11 @@ def test_work_is_logarithmic():
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("names", [5, 1.5, "ab", True])
+def test_row_names_that_are_no_names(names):
+    S = fa.SampleMatrix(np.eye(2), row_names=["a", "b"])
+    with pytest.raises(fa.errors.InvalidTypeError, match="sequence of 2 names"):
+        S.append(np.eye(2), row_names=names)
+    assert S.shape == (2, 2)

@@ -185,6 +185,20 @@ def test_the_certificate_says_that_rows_have_changed():
     assert "before 1 rows changed" in after.certificate.statement
 
 
+def test_a_small_matrix_is_read_again_after_a_change(tmp_path):
+    X, _ = counts()
+    changed = X.copy()
+    changed[5, 7] = 30.0
+    expected = fa.FAS().seek(changed, 4)
+    for S in (fa.SampleMatrix(X), fa.build(X, tmp_path / "s")):
+        fa.FAS().seek(S, 4)
+        S[5, 7] = 30.0
+        after = fa.FAS().seek(S, 4)
+        assert after.certificate.kind == "exact"
+        np.testing.assert_array_equal(after.indices, expected.indices)
+        assert fa.FAS().seek(S, 4).cost.rows_read == 0  # kept again
+
+
 def test_weights_of_rows(tmp_path):
     X, truth = counts(3)
     sums = X.sum(axis=1)
@@ -221,3 +235,25 @@ def test_weights_that_are_no_option():
         fa.FAS("paper", weights="poisson")
     with pytest.raises(InvalidTypeError, match="or numbers"):
         fa.FAS(weights=object()).seek(counts()[0], 4)
+
+
+@pytest.mark.parametrize("rule", ["auto", "smoothed", "pseudo-points", "lifted", "whitened"])
+def test_of_copies_the_first_is_named_whatever_their_rounding(rule):
+    rng = np.random.default_rng(55)
+    X = np.tile(rng.random((4, 21)), (96, 1)) * rng.integers(1, 4, (384, 1))
+    expected = fa.FAS(selection=rule).seek(X, 3)
+    assert set(expected.indices) < {0, 1, 2, 3}
+    l1 = X / X.sum(axis=1, keepdims=True)
+    for source in (l1, X[:, ::-1], sp.csr_array(X), fa.SampleMatrix(X), fa.SampleMatrix(sp.csr_array(X)), X * 3):
+        np.testing.assert_array_equal(fa.FAS(selection=rule).seek(source, 3).indices, expected.indices)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_rounding_does_not_weigh_rows(make):
+    X = np.tile(np.random.default_rng(19).random((3, 12)), (50, 1))
+    X[7, 3] += 0.5  # all other rows have no noise at all
+    expected = fa.FAS(selection="lifted").seek(X, 3)
+    for source in (fa.SampleMatrix(make(X)), make(X), make(X * 7)):
+        found = fa.FAS(selection="lifted").seek(source, 3)
+        profiles = [points / points.sum(axis=1, keepdims=True) for points in (found.points, expected.points)]
+        np.testing.assert_allclose(*profiles, atol=1e-6)

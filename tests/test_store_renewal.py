@@ -440,3 +440,17 @@ def test_a_store_that_grows_from_few_rows_gets_a_sample(tmp_path):
         assert len(summary.rows) < 12_000
         assert (summary.height, summary.total) == S.shape[:1] * 2
         assert angle(fa.FAS().seek(S, 4).points, truth()) < 0.05
+
+
+def test_coordinates_with_rows_that_became_zero_are_valid(tmp_path):
+    A = fa.datasets.separable(300, 13, 3, rng=0).A
+    path = tmp_path / "rows.store"
+    fa.build(A, path).close()
+    with fa.open(path, mode="r+") as S:
+        S.update(np.full(13, 5), np.arange(13), np.zeros(13))
+        for row in (10, 20, 30, 40):  # a new kind: the commit adds directions
+            S.update(np.full(13, row), np.arange(13), np.eye(13)[2] * 9)
+    fa.verify(path)
+    with fa.open(path) as S:
+        assert S.sidecar_arrays("coordinates") is not None
+        assert len(fa.FAS(selection="lifted").seek(S, 3)) == 3

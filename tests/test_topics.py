@@ -419,3 +419,11 @@ def test_counts_of_any_type_give_the_same_points(counts):
         np.testing.assert_array_equal(word_space(H.astype(kind), 4).points, one.points)
     many = sp.csr_array(counts * 300)  # more than a byte holds
     np.testing.assert_array_equal(_transposed(many).toarray(), many.toarray().T)
+
+
+def test_topics_without_words_are_zero_and_the_curve_has_a_choice():
+    rng = np.random.default_rng(3)
+    mixtures, laws = rng.dirichlet(np.full(4, 0.3), 160), rng.dirichlet(np.full(12, 0.4), 4)
+    found = fa.apps.topic_curve(rng.poisson(mixtures @ laws * 80))  # four topics; five and more are tried
+    assert found.chosen in found.numbers
+    assert np.isfinite(found.scores).all()

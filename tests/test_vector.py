@@ -340,3 +340,10 @@ def test_counted_visits_grow_as_log_n():
         v.node_visits = 0
         v.update(np.arange(16), 3.0)  # one group, so one path
         assert v.node_visits == exponent
+
+
+def test_ragged_and_masked_values_are_refused():
+    with pytest.raises(InvalidInputError, match="cannot be converted"):
+        fa.VectorSampler([[1.0], [1.0, 2.0]])
+    with pytest.raises(InvalidInputError, match="masked"):
+        fa.VectorSampler(np.ma.masked_array([1.0, 2.0], mask=[False, True]))

@@ -366,4 +366,4 @@ def _bayes(space: WordSpace, weights: NDArray[np.float64]) -> tuple[NDArray[np.f
     joint = np.zeros((weights.shape[1], space.probability.size))
     joint[:, space.words] = (shrunk * frequency[:, None]).T
     share = joint.sum(axis=1)
-    return joint / share[:, None], share / share.sum()
+    return joint / np.where(share > 0, share, 1.0)[:, None], share / share.sum()  # a topic without words stays zero

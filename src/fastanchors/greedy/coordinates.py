@@ -53,6 +53,7 @@ _FEW_ENTRIES = 1 << 20  # entries of the part of the pilot from which weights an
 _GRAM_COLUMNS = 512  # up to this many columns: eigenvectors of a Gram matrix; above: subspace iteration
 _GRAMS = 8  # Gram matrices of pieces in memory at a time
 _ROUNDS = 3  # alternations between directions and weights
+_ROUNDING = 1e-13  # a squared residual below this fraction of a row's size is none
 _CAP = 4.0  # a row counts for at most this many typical rows
 _NEIGHBOURS = 3  # neighbours that a row needs to keep its full weight…
 _COMPARED = 1000  # …among at most this many rows
@@ -251,6 +252,7 @@ def fit_frame(
         at, squares = (np.concatenate(found) for found in zip(*map_ordered(_centred, pieces)))
         left = np.maximum(squares - np.einsum("ij,ij->i", at, at), 0.0)
         if turn and isinstance(weights, str) and weights == "auto":
+            left[left < _ROUNDING * (squares + np.sum((scale * centre) ** 2))] = 0.0  # weights are not for rounding
             left /= (1.0 - _leverage(at)) ** 2
             base = 1.0 / (left + 0.1 * np.median(left) + 1e-12 * np.median(squares) + 1e-300)
             base /= base.mean()

@@ -246,7 +246,9 @@ class Summary:
             if places.ndim != 1 or not places.size or not 0 <= places.min() <= places.max() < end:
                 raise ValueError("it names rows that there are not")
         in_order = bool((np.diff(self.rows) > 0).all())
-        if not in_order or not m <= self.total <= self.height or not 0 <= frame.rank <= d or self.changed < 0:
+        used = max(len(self.candidates), len(self.sample))  # of the rows, some may have become zero
+        numbers_fit = used <= self.total <= self.height and m <= self.height and 0 <= frame.rank <= d
+        if not in_order or not numbers_fit or self.changed < 0:
             raise ValueError("its numbers of rows are not those of a matrix")
 
 

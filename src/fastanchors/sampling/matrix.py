@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._parallel import map_ordered
 from .._signals import deferred_signals
 from .._validate import as_matrix, check_choice, check_size
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, InvalidTypeError, one_line
 from ..matrix.contract import Mutable, Rows
 from ..matrix.cost import Cost
 from ..matrix.frames import is_labelled, labelled
@@ -298,6 +298,8 @@ class SampleMatrix(BlockStack, Draws, Mutable):
 def _names(names: Sequence[str] | None, length: int, what: str) -> list[str] | None:
     if names is None:
         return None
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidTypeError(f"{what} must be a sequence of {length} names, got {one_line(repr(names), 60)}")
     kept = [str(name) for name in names]
     if len(kept) != length:
         raise InvalidInputError(f"{what} must have {length} names, got {len(kept)}")

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .._jit import jit
 from .._rng import RngLike, as_generator
-from .._validate import check_index, check_size
+from .._validate import as_array, check_index, check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from .sum_tree import (
     FANOUT,
@@ -176,7 +176,7 @@ class VectorSampler:
 
 
 def _as_reals(values: ArrayLike) -> NDArray[Any]:
-    array = np.asarray(values)
+    array = as_array(values, "values")
     if array.dtype.kind not in "biuf" and array.size:
         raise InvalidTypeError(f"values must be real numbers, got dtype {array.dtype}")
     return array
