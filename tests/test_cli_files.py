@@ -178,7 +178,15 @@ def broken_header(data):
     return data.replace(b")", b"(", 1)  # NumPy raises an error of Python's tokenizer
 
 
-@pytest.mark.parametrize("change", [broken_header, lambda data: data[:40]])
+@pytest.mark.parametrize(
+    "change",
+    [
+        broken_header,
+        lambda data: data[:40],
+        lambda data: as_bytes(np.full((2, 2), np.nan)),
+        lambda data: as_bytes(np.ones((3, 2))),
+    ],
+)
 def test_a_damaged_result_is_one_error(tmp_path, change):
     (tmp_path / "a.csv").write_text(TABLE)
     assert call("seek", tmp_path / "a.csv", "-k", 2, "--out", tmp_path / "o.npz").exit_code == 0
@@ -187,6 +195,16 @@ def test_a_damaged_result_is_one_error(tmp_path, change):
         refused = call(*command, "-o", tmp_path / ("w.npy" if command[0] == "encode" else "w.html"))
         assert isinstance(refused.exception, StoreError)
         assert "cannot read anchors from" in str(refused.exception)
+
+
+def test_a_result_without_anchors_is_one_error(tmp_path):
+    (tmp_path / "a.csv").write_text(TABLE)
+    call("seek", tmp_path / "a.csv", "-k", 2, "--out", tmp_path / "o.npz")
+    with np.load(tmp_path / "o.npz") as file:
+        arrays = {name: file[name] for name in file.files if name != "anchors"}
+    np.savez(tmp_path / "o.npz", **arrays)
+    refused = call("report", tmp_path / "o.npz", "-o", tmp_path / "w.html")
+    assert "it has no 'anchors'" in str(refused.exception)
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,13 @@ def load(given: str) -> Found:
 
 
 def _check_record(found: Found) -> None:
-    """Raise ``ValueError`` if the record has other types than :func:`save` writes."""
+    """Raise ``ValueError`` if arrays or record are not as :func:`save` writes them."""
+    if found.components is not None and not np.isfinite(found.components).all():
+        raise ValueError("the anchor rows are not finite")
+    if found.record and found.indices is None:
+        raise ValueError("it has no 'anchors'")
+    if found.components is not None and found.indices is not None and len(found.components) != len(found.indices):
+        raise ValueError(f"{len(found.components)} anchor rows for {len(found.indices)} anchors")
     for name, kind in _TYPES.items():
         if not isinstance(found.record.get(name, kind()), kind):
             raise ValueError(f"{name!r} is not a {'text' if kind is str else kind.__name__}")
