@@ -76,7 +76,7 @@ def work(path: Path, told: Told) -> None:
     inline, store_module._INLINE_ROWS = store_module._INLINE_ROWS, 2000  # so that both ways of appending occur
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "committed, but not compacted")
+            warnings.filterwarnings("ignore", "committed, but not (compacted|renewed its sidecars)")
             _work(path, told)
     finally:
         store_module._INLINE_ROWS = inline
