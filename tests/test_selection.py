@@ -257,3 +257,19 @@ def test_rounding_does_not_weigh_rows(make):
         found = fa.FAS(selection="lifted").seek(source, 3)
         profiles = [points / points.sum(axis=1, keepdims=True) for points in (found.points, expected.points)]
         np.testing.assert_allclose(*profiles, atol=1e-6)
+
+
+def test_the_scale_of_points_does_not_depend_on_the_order_of_copies():
+    rng = np.random.default_rng(5)
+    X = np.tile(rng.random((3, 12)), (60, 1)) * np.repeat([1.0, 3.0], 90)[:, None]
+    expected = np.sort(fa.FAS(selection="lifted").seek(X, 3).points, axis=0)
+    for order in (np.arange(180)[::-1], rng.permutation(180)):
+        points = fa.FAS(selection="lifted").seek(X[order], 3).points
+        np.testing.assert_allclose(np.sort(points, axis=0), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rule", ["auto", "lifted"])
+def test_rows_whose_sums_underflow_are_refused(rule):
+    X, _ = counts(rows=60, columns=20)
+    with pytest.raises(InvalidInputError, match="underflow"):
+        fa.FAS(selection=rule).seek(X * 2.0**-1000 * 2.0**-70, 3)

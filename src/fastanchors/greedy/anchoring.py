@@ -17,7 +17,7 @@ from .noise import Noise, estimate_noise
 from .refine import Refined, refine
 from .selection import RULES, select
 
-__all__ = ["ALL", "SAMPLE", "Found", "WorkingRows", "copies", "find_anchors", "spread_of_noise", "working_rows"]
+__all__ = ["ALL", "SAMPLE", "TIE", "Found", "WorkingRows", "copies", "find_anchors", "spread_of_noise", "working_rows"]
 
 ALL = 6_000  # up to this many rows, every row is a candidate and in the sample
 SAMPLE = 6_000  # sampled rows of a larger matrix, besides the extreme ones
@@ -27,7 +27,7 @@ _EVEN = 2.0  # noise is even if the residuals of most rows agree within this fac
 _STANDS, _BEYOND = 1.1, 4  # smallest variance of a signal direction, relative to the mean of this many later ones
 _TAILS = 4.0  # kurtosis above which the variation along a direction is not noise: that of a Gaussian is 3
 _REFINED = 3_000  # rows whose clipping is undone to refine vertices; as many as are used
-_TIE = 1e-6  # distances and noise that differ by less, relative to the largest coordinate, are equal
+TIE = 1e-6  # distances and noise that differ by less, relative to the largest coordinate, are equal
 _NEAR = 0.05  # copies of an anchor are this near, in edge lengths, besides their noise
 
 _Array = NDArray[np.float64]
@@ -152,7 +152,7 @@ def find_anchors(
     else:
         points, left = coordinates.leading(k - 1, working.candidates)
         each = estimate_noise(points, left, columns).each
-    clean = each <= _CLEAN * noise.typical + _TIE * np.abs(points).max()  # no noisy row is a vertex
+    clean = each <= _CLEAN * noise.typical + TIE * np.abs(points).max()  # no noisy row is a vertex
     few = float(np.mean(noise.each > _CLEAN * noise.typical)) < _FEW  # more are a group of their own, not outliers
     if few and clean.sum() > 4 * k:
         points, each, rows = points[clean], each[clean], rows[clean]
@@ -233,7 +233,7 @@ def _nearest_rows(points: _Array, rows: NDArray[np.intp], noise: _Array, vertice
     Of rows that are equally near, such as copies, the first, whatever their rounding.
     """
     distances = np.sqrt(_squared_distances(points, vertices) + vertices.shape[1] * noise[:, None] ** 2)
-    tie = _TIE * np.abs(points).max(initial=0.0)
+    tie = TIE * np.abs(points).max(initial=0.0)
     taken: list[int] = []
     for j in range(len(vertices)):
         distances[taken, j] = np.inf

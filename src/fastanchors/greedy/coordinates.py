@@ -312,7 +312,10 @@ def _profiles(rows: Rows) -> tuple[Any, _Array]:
     sums = np.asarray(profiles.sum(axis=1)).reshape(-1)
     if not np.isfinite(sums).all():
         raise InvalidInputError(_NOT_FINITE)
-    inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
+    with np.errstate(over="ignore"):
+        inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
+    if not np.isfinite(inverse).all():
+        raise InvalidInputError("the sums of rows of A underflow; divide A by its largest entry")
     if sp.issparse(profiles):
         return sp.csr_array(sp.diags_array(inverse) @ profiles), sums
     profiles *= inverse[:, None]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._parallel import one_blas_thread
 from ..matrix import RowMatrix
-from .anchoring import ALL, SAMPLE, Found, WorkingRows, copies, find_anchors, spread_of_noise, working_rows
+from .anchoring import ALL, SAMPLE, TIE, Found, WorkingRows, copies, find_anchors, spread_of_noise, working_rows
 from .coordinates import DIRECTIONS, PILOT_ENTRIES, Coordinates, Frame, Weights, block_coordinates, pilot_frame
 from .extremes import Extremes, towards
 from .noise import Noise, estimate_noise
@@ -253,12 +253,11 @@ class Summary:
 
 
 def _nearest(points: _Array, place: _Array, count: int) -> NDArray[np.intp]:
-    """The ``count`` points nearest to a place; of equally near ones, the first."""
-    squares = np.sum((points - place) ** 2, axis=1)
-    if count < len(squares):
-        near = np.flatnonzero(squares <= np.partition(squares, count - 1)[count - 1])
-        return near[np.argsort(squares[near], kind="stable")[:count]]
-    return np.argsort(squares, kind="stable")
+    """The ``count`` points nearest to a place, and all that are equally near: no choice among copies."""
+    distances = np.linalg.norm(points - place, axis=1)
+    count = min(count, len(distances))
+    reach = np.partition(distances, count - 1)[count - 1] + TIE * np.abs(points).max(initial=0.0)
+    return np.flatnonzero(distances <= reach)
 
 
 @dataclass
