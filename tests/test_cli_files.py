@@ -242,6 +242,7 @@ def test_a_result_with_wrong_types_is_one_error(tmp_path, change):
         ("share.npy", lambda data: as_bytes(np.zeros(2))),
         ("mixtures.npy", lambda data: as_bytes(np.ones((3, 5)))),
         ("vocabulary.npy", lambda data: as_bytes(np.array(["a"]))),
+        ("vocabulary.npy", lambda data: data[:-4] + b"\xff" * 4),  # beyond the last character of Unicode
     ],
 )
 def test_a_damaged_topic_model_is_one_error(tmp_path, name, change):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from .._replacing import replacing
 from ..errors import FastAnchorsError, InvalidInputError, MissingExtraError, StoreError, one_line
+from ..io.decoding import texts_of
 from ..io.row_source import reading
 from ._corpus import as_corpus
 from ._topic_words import POOL, relevant_words
@@ -109,14 +110,13 @@ def load_topics(path: str | os.PathLike[str]) -> Topics:
 
 
 def _read(file: Any, path: str | os.PathLike[str]) -> Topics:
-    record = json.loads(str(file["record"]))
+    record = json.loads(texts_of(file["record"])[0])
     if record["kind"] != _KIND or record["format"] not in (1, _FORMAT):
         raise StoreError(f"{os.fspath(path)} has a format that this release does not read; upgrade fastanchors")
     saved = [name for name in _ARRAYS if name != "descriptive" or record["format"] == _FORMAT]
     arrays = {name: file[_KEYS.get(name, name)] for name in saved}
     lists: dict[str, Any] = {
-        name: [str(word) for word in file[name]] if record[f"has_{name}"] else None
-        for name in ("vocabulary", "documents")
+        name: texts_of(file[name]) if record[f"has_{name}"] else None for name in ("vocabulary", "documents")
     }
     numbers = {name: record[name] for name in _NUMBERS}
     if record["format"] == 1:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FastAnchorsError, InvalidInputError, StoreError, one_line
-from ..io.decoding import missing
+from ..io.decoding import missing, texts_of
 from ._files import TableWriter, as_json_text, replacing, unescaped
 
 __all__ = ["SUFFIXES", "Found", "is_result", "json_ready", "load", "save"]
@@ -143,7 +143,7 @@ def _read(path: Path) -> Found:
             return Found(None, loaded.astype(np.float64))
         raise InvalidInputError(f"{path} has neither row numbers nor k × n anchors: shape {loaded.shape}")
     with loaded:
-        record = json.loads(str(loaded["record"])) if "record" in loaded.files else {}
+        record = json.loads(texts_of(loaded["record"])[0]) if "record" in loaded.files else {}
         indices = _row_numbers(loaded["anchors"], path) if "anchors" in loaded.files else None
         if "components" not in loaded.files or loaded["components"].ndim != 2:
             raise InvalidInputError(f"{path} is not a result of seek --out: it has no k × n array 'components'")

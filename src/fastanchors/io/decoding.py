@@ -5,12 +5,16 @@ from __future__ import annotations
 import codecs
 import difflib
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import InvalidInputError, StoreError
 
-__all__ = ["BOM", "check_encoding", "decoded", "did_you_mean", "missing"]
+__all__ = ["BOM", "check_encoding", "decoded", "did_you_mean", "missing", "texts_of"]
 
 BOM = b"\xef\xbb\xbf"  # byte-order mark of UTF-8
 
@@ -54,3 +58,14 @@ def missing(path: Path, also: str = "") -> StoreError:
         near = []
     hint = f"; did you mean {path.with_name(near[0])}?" if near else ""
     return StoreError(f"{path} does not exist{hint}{also}")
+
+
+def texts_of(array: NDArray[np.str_]) -> list[str]:
+    """The texts of an array from a file; NumPy does not check that they are valid, and Python's functions need that."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if flat.dtype.kind != "U":
+        raise ValueError(f"texts have the type {flat.dtype}")
+    flat = flat.astype(flat.dtype.newbyteorder("="), copy=False)
+    if flat.size and flat.dtype.itemsize and flat.view(np.uint32).max() > sys.maxunicode:
+        raise ValueError("a text has an invalid character")
+    return [str(text) for text in flat]
