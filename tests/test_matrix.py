@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
@@ -394,3 +395,17 @@ def test_row_names_that_are_no_names(names):
     with pytest.raises(fa.errors.InvalidTypeError, match="sequence of 2 names"):
         S.append(np.eye(2), row_names=names)
     assert S.shape == (2, 2)
+
+
+@pytest.mark.parametrize("normalize", ["l1", None])
+def test_a_copy_shares_nothing(normalize):
+    A = np.random.default_rng(0).random((40, 6))
+    S = fa.SampleMatrix(A, normalize=normalize)
+    fa.FAS(selection="spa").seek(S, 2)
+    T = copy.copy(S)
+    T[3, 2] = 50.0
+    T.append(np.full((1, 6), 60.0))
+    assert (S.raw(3, 2), S.shape) == (A[3, 2], (40, 6))
+    assert (T.raw(3, 2), T.shape) == (50.0, (41, 6))
+    S.check()
+    T.check()

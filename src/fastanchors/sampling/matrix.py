@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -137,6 +138,10 @@ class SampleMatrix(BlockStack, Draws, Mutable):
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
         return f"SampleMatrix({self.shape[0]}×{self.shape[1]} {kind} {self.dtype}, normalize={self._normalize!r})"
+
+    def __copy__(self) -> SampleMatrix:
+        """A copy of its own: two matrices that share some rows would change each other."""
+        return copy.deepcopy(self)
 
     # --- rows -------------------------------------------------------------------------------------------------------
 
