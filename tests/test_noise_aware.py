@@ -520,6 +520,8 @@ def test_an_anchor_inside_the_hull_is_its_densest_group() -> None:
     square = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     np.testing.assert_array_equal(dense_groups_for_hidden(square, points, 0.01), square)  # all stand out
     np.testing.assert_array_equal(dense_groups_for_hidden(outermost, points, 10.0), outermost)  # nothing is apart
+    many = np.vstack([outermost, points[:4]])
+    assert dense_groups_for_hidden(many, points, 0.01) is many  # k exceeds what the rows show by far
 
 
 def test_corners_that_stand_out_as_in_the_naive_way() -> None:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
-from .neighbours import nearest_points
 from .nnls import NonnegativeSystem
 
 __all__ = ["dense_groups_for_hidden"]
 
 _HIDDEN = 3.5  # a corner nearer to the hull of the others than this many times the noise may be made by the noise
+_SPARE = 4  # corners beyond d + 1 up to which anchors are sought; with more, k exceeds what the rows show by far
 _GROUP = 20  # points of a group
 _APART = 5.0  # a group is farther from other corners than this many times the noise of a point
-_POINTS = 3000  # points that are compared, at most
+_POINTS, _STEP = 3000, 4  # points that are compared, at most; every so many of them may be the middle of a group
 
 _Array = NDArray[np.float64]
 
@@ -35,16 +36,18 @@ def dense_groups_for_hidden(corners: _Array, points: _Array, noise: float) -> _A
     noise : float
         Standard deviation of a typical point in each coordinate.
     """
+    if len(corners) - points.shape[1] - 1 > _SPARE:
+        return corners
     shown = _standing_out(corners, noise)
     if len(shown) == len(corners):
         return corners
     points = points[:: -(-len(points) // _POINTS)]
-    distances, near = nearest_points(points, min(_GROUP, len(points)))
+    distances, near = cKDTree(points).query(points[::_STEP], min(_GROUP, len(points)))
     order = np.argsort(distances[:, -1], kind="stable")
     reach = _APART * noise * np.sqrt(points.shape[1])
     found = list(corners[shown])
     for corner in np.delete(corners, shown, axis=0):
-        gaps = np.min([np.linalg.norm(points - other, axis=1) for other in found], axis=0)
+        gaps = np.min([np.linalg.norm(points[::_STEP] - other, axis=1) for other in found], axis=0)
         apart = order[gaps[order] > reach]
         found.append(points[near[apart[0]]].mean(axis=0) if len(apart) else corner)
     return np.array(found)
