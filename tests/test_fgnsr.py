@@ -167,3 +167,11 @@ def test_one_distinct_row():
     found = fa.FGNSR().seek(np.ones((3, 4)), 1)
     assert found.indices.tolist() == [0]
     assert found.certificate.details["converged"]
+
+
+def test_a_row_that_is_as_good_as_zero_is_no_candidate():
+    A = fa.datasets.separable(60, 8, 4, rng=0).A
+    A[5] = 0
+    expected = fa.FGNSR().seek(A, 4)
+    A[5, 2] = 5e-324
+    assert fa.FGNSR().seek(A, 4).indices.tolist() == expected.indices.tolist()

@@ -703,3 +703,14 @@ def test_a_large_matrix_gets_directions_for_anchors_that_are_new():
         assert len(fa.FAS(selection="lifted").seek(S, 4)) == 4
     found = fa.FAS(selection="lifted").seek(S, 4)
     assert found.certificate.kind == "exact"
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rows", [9, 9000])
+def test_rows_that_are_all_alike_support_one_anchor(rule, rows):
+    """Their differences are rounding, which is neither noise nor a direction."""
+    A = np.tile(np.random.default_rng(0).random(6), (rows, 1))
+    for B in (A, np.ones((rows, 5)), sp.csr_array(A)):
+        with pytest.raises(RankError):
+            fa.FAS(selection=rule).seek(B, 2)
+        assert len(fa.FAS(selection=rule).seek(B, 1).indices) == 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, nnls
 
 import fastanchors as fa
-from fastanchors.errors import RankError
+from fastanchors.errors import InvalidInputError, RankError
 from fastanchors.solvers.precondition import minimum_volume_ellipsoid, preconditioner, singular_space
 from matrices import metered
 from naive import solvers as naive
@@ -124,3 +124,10 @@ def test_low_rank_is_an_error(method):
         fa.SPA(precondition=method).seek(A, 5)
     assert caught.value.rank == 3
     assert len(fa.SPA(precondition=method, allow_fewer=True).seek(A, 5)) == 3
+
+
+@pytest.mark.parametrize("method", ["svd", "mve"])
+def test_entries_whose_squares_underflow_are_refused(method):
+    A = fa.datasets.separable(60, 8, 4, rng=0).A * 2.0**-1030
+    with pytest.raises(InvalidInputError, match="underflow"):
+        fa.SPA(precondition=method).seek(A, 3)

@@ -143,7 +143,7 @@ def find_anchors(
     working = working_rows(coordinates) if working is None else working
     columns = len(coordinates.frame.centre)
     sample, left_of_sample = coordinates.leading(k - 1, working.sample)
-    noise = estimate_noise(sample, left_of_sample, columns)
+    noise = estimate_noise(sample, left_of_sample, columns, coordinates.frame.rounding)
     if rule == "auto" and (not noise.seen or k < 2):
         return None
     rows = working.candidates
@@ -151,7 +151,7 @@ def find_anchors(
         points, each = sample, noise.each
     else:
         points, left = coordinates.leading(k - 1, working.candidates)
-        each = estimate_noise(points, left, columns).each
+        each = estimate_noise(points, left, columns, coordinates.frame.rounding).each
     clean = each <= _CLEAN * noise.typical + TIE * np.abs(points).max()  # no noisy row is a vertex
     few = float(np.mean(noise.each > _CLEAN * noise.typical)) < _FEW  # more are a group of their own, not outliers
     if few and clean.sum() > 4 * k:

@@ -53,6 +53,7 @@ _FEW_ENTRIES = 1 << 20  # entries of the part of the pilot from which weights an
 _GRAM_COLUMNS = 512  # up to this many columns: eigenvectors of a Gram matrix; above: subspace iteration
 _GRAMS = 8  # Gram matrices of pieces in memory at a time
 _ROUNDS = 3  # alternations between directions and weights
+_ALIKE = 1e-26  # squared difference of rows, relative to their squared size, that is rounding
 _ROUNDING = 1e-13  # a squared residual below this fraction of a row's size is none
 _CAP = 4.0  # a row counts for at most this many typical rows
 _NEIGHBOURS = 3  # neighbours that a row needs to keep its full weight…
@@ -93,6 +94,11 @@ class Frame:
     exponent: float
     rank: int
     zeros: float
+
+    @property
+    def rounding(self) -> float:
+        """Squared distance from the centre, in the units of the coordinates, that is rounding."""
+        return _ALIKE * float(np.sum((self.scale * self.centre) ** 2))
 
     def profiles(self, points: _Array) -> _Array:
         """Convert points in the first coordinates to profiles: non-negative, with sum one."""

@@ -36,7 +36,7 @@ def towards(values: _Floats, directions: int = _DIRECTIONS, *, among: int | None
     rng = np.random.default_rng(0)
     most = d if among is None else min(d, among)
     ranks = [r for r in _RANKS if r < most] + [most]
-    spread = np.maximum(values[:: max(1, m // 4096)].astype(np.float64).std(axis=0), 1e-300)
+    spread = np.maximum(values[:: max(1, m // 4096)].astype(np.float64).std(axis=0), 1e-100)
     U = np.zeros((directions, d), np.float32)
     for j in range(directions):
         r = ranks[j % len(ranks)]

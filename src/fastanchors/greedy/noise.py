@@ -50,15 +50,17 @@ def can_estimate(columns: int, dimensions: int) -> bool:
     return columns - 1 - dimensions >= _FREEDOM
 
 
-def estimate_noise(points: _Array, left: _Array, columns: int) -> Noise:
+def estimate_noise(points: _Array, left: _Array, columns: int, rounding: float = 0.0) -> Noise:
     """Estimate the noise of rows from their leading coordinates and the squared residual beyond them, ``left``.
 
     Noise is equal in all directions once columns are scaled, so a row's noise variance in one coordinate is its squared
-    residual divided by the number of residual dimensions, shrunk a little towards that of the typical row.
+    residual divided by the number of residual dimensions, shrunk a little towards that of the typical row. Rows whose
+    mean squared distance from the centre is at most ``rounding`` are alike and have none.
     """
     freedom = columns - 1 - points.shape[1]
     spread = float(np.einsum("ij,ij->", points, points)) / max(len(points), 1)
-    if not can_estimate(columns, points.shape[1]) or float(left.mean()) <= _NONE * (spread + float(left.mean())):
+    mean = float(left.mean())
+    if not can_estimate(columns, points.shape[1]) or mean <= max(_NONE * (spread + mean), rounding - spread):
         return Noise(np.zeros(len(points)), 0.0, 0.0, False)
     typical = float(np.median(left)) / freedom
     each = np.sqrt((left + _PRIOR * typical) / (freedom + _PRIOR))

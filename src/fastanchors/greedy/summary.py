@@ -79,7 +79,7 @@ class Summary:
     def noise(self, k: int) -> Noise:
         """Estimate the noise of the sample from its residual beyond the k − 1 leading directions."""
         points, left = self.coordinates.leading(k - 1, self.sample)
-        return estimate_noise(points, left, len(self.coordinates.frame.centre))
+        return self._noise_of(points, left)
 
     def scale(self, found: Found) -> _Array:
         """Factor that makes each profile as large as the rows near it: the median of their sums."""
@@ -94,7 +94,11 @@ class Summary:
             return None
         points, left = self.coordinates.leading(len(indices) - 1, self.sample)
         vertices, _ = self.coordinates.leading(len(indices) - 1, at)
-        return copies(points, estimate_noise(points, left, len(self.coordinates.frame.centre)), vertices, self.total)
+        return copies(points, self._noise_of(points, left), vertices, self.total)
+
+    def _noise_of(self, points: NDArray[np.float64], left: NDArray[np.float64]) -> Noise:
+        frame = self.coordinates.frame
+        return estimate_noise(points, left, len(frame.centre), frame.rounding)
 
     def with_rows(self, changed: NDArray[np.intp], read: Callable[[NDArray[np.intp]], Any], height: int) -> Summary:
         """The summary after those rows have changed or were appended; ``read`` returns their current content.

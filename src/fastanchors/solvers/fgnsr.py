@@ -30,6 +30,7 @@ __all__ = ["FGNSR"]
 
 _NEWTON_STEPS = 60  # limit for the multiplier of the trace; a few are needed
 _ROUND = 50  # gradient steps between two passes over all candidates
+_NOTHING = 1e-150  # rows whose sum is below this fraction of the largest count as zero
 _BLOCK_ENTRIES = 1 << 21  # entries of the gradient computed at a time: 16 MB
 
 
@@ -102,6 +103,9 @@ class FGNSR(Solver):
         if len(pool) > max(limit, k):
             pool, known = nearest_to_chosen(data, k, max(limit, k), rng)
         places, points = distinct_points(known, 1, "hull")
+        sums = points.sum(axis=1)
+        counts = sums > _NOTHING * sums.max(initial=0.0)
+        places, points = places[counts], points[counts]
         check_memory(40 * len(points) ** 2, f"the {len(points)}×{len(points)} weights of the candidates")
         with one_blas_thread():  # the order of summation must not depend on the number of threads
             found = self_expression(points, k, iterations, tol)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import jit
-from ..errors import RankError
+from ..errors import InvalidInputError, RankError
 from ..greedy.reader import Reader
 from ..greedy.successive import successive_projection
 from ..matrix import ArrayMatrix, RowMatrix
@@ -26,6 +26,7 @@ __all__ = ["minimum_volume_ellipsoid", "preconditioner", "singular_space"]
 
 _OVERSAMPLING = 10
 _ITERATIONS = 30
+_SMALLEST = 1e-150  # singular values below this have no inverse squares
 _SETTLED = 1e-8  # relative change of the singular values at which subspace iteration stops
 
 
@@ -47,6 +48,8 @@ def preconditioner(
         assert anchors is not None
         return np.asarray(np.linalg.pinv(anchors, rcond=1e-15), dtype=np.float64)
     V, sigma = singular_space(data, k)
+    if 0 < sigma[0] < _SMALLEST:
+        raise InvalidInputError("the squares of A underflow; divide A by its largest entry")
     small = 1e-13 if tol is None else tol
     rank = int(np.count_nonzero(sigma > small * sigma[0]))
     if rank < k and (rank == 0 or not allow_fewer):
