@@ -18,11 +18,11 @@ __all__ = [
     "KIND",
     "SELECTION",
     "check_distinct",
+    "check_not_input",
     "check_output",
     "check_outside_stores",
     "display_options",
     "reader_arguments",
-    "same_file",
     "table_options",
 ]
 
@@ -112,8 +112,13 @@ def reader_arguments(options: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def check_output(path: Path | None, suffixes: tuple[str, ...], option: str, *sources: Any) -> None:
-    """Check an output file before any work is done: its suffix, its folder, and that it is not one of the inputs."""
+def check_output(
+    path: Path | None, suffixes: tuple[str, ...], option: str, *sources: Any, beside: tuple[str, ...] = ()
+) -> None:
+    """Check an output file before any work is done: its suffix, its folder, and that it is not one of the inputs.
+
+    ``beside`` has the suffixes of further files that are written with it.
+    """
     if path is None:
         return
     if path.suffix.lower() not in suffixes:
@@ -126,14 +131,23 @@ def check_output(path: Path | None, suffixes: tuple[str, ...], option: str, *sou
     for source in sources:
         if isinstance(source, Path) and source.is_dir() and path.resolve().is_relative_to(source.resolve()):
             raise click.BadParameter(f"{path} is inside {source}, which this command reads", param_hint=option)
-        if same_file(path, source):
+    for written in (path, *(path.with_suffix(suffix) for suffix in beside)):
+        check_not_input(written, option, *sources)
+
+
+def check_not_input(path: Path, option: str, *sources: Any) -> None:
+    """Check that an output is none of the inputs, nor the header or the raw file that belongs to one."""
+    from ..io.envi import image_files
+
+    for source in sources:
+        if source is not None and any(_same_file(path, file) for file in image_files(Path(source))):
             raise click.BadParameter(f"{path} is an input of this command and would be overwritten", param_hint=option)
 
 
-def check_outside_stores(path: Path, option: str) -> None:
-    """Check that an output is neither a store nor inside one."""
+def check_outside_stores(path: Path, option: str, *, may_be_one: bool = False) -> None:
+    """Check that an output is neither a store, unless it may be one, nor inside one."""
     place = path.resolve()
-    if any(_is_store(folder) for folder in (place, *place.parents)):
+    if any(_is_store(folder) for folder in (*(() if may_be_one else (place,)), *place.parents)):
         raise click.BadParameter(f"{path} is inside a store, which would be damaged", param_hint=option)
 
 
@@ -156,9 +170,9 @@ def check_distinct(outputs: dict[str, Path | None]) -> None:
             raise click.BadParameter(f"{path} is also the file of {other}", param_hint=option)
 
 
-def same_file(path: Path, source: Any) -> bool:
+def _same_file(path: Path, source: Path) -> bool:
     """Whether both are the same file, also through links."""
     try:
-        return source is not None and os.path.samefile(path, source)
-    except (OSError, TypeError, ValueError):  # it does not exist, or is an address
+        return os.path.samefile(path, source)
+    except (OSError, ValueError):  # it does not exist, or is an address
         return False

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, StoreError
-from ..io.envi import find_header, header_fields, open_envi
+from ..io.envi import find_header, header_fields, image_files, open_envi
 from ..io.row_source import reading
-from ..io.scratch import scratch_file
+from ..io.scratch import TemporaryFolder, scratch_file
 from ._options import check_output
 from ._terminal import working
 from ._weights import SUFFIXES, WeightsFile
@@ -56,10 +56,9 @@ def encode_scene(
     """Write the abundances of every pixel of the scene: pixels × k, or an image if ``out`` has such a suffix."""
     from ..apps._abundances import fill_abundances
     from ..apps._scene_files import read_cube
-    from ..apps._scene_output import save_image
     from ..apps._usable import usable
 
-    check_output(out, (*SUFFIXES, *_IMAGES), "--out", source, anchors)
+    _check_image(out, source, anchors)
     given = [name for name, value in options.items() if value not in (None, ()) and name not in _OPTIONS]
     if given:
         raise click.UsageError(f"--{given[0].replace('_', '-')} cannot be used for scenes")
@@ -80,7 +79,7 @@ def encode_scene(
         left_out = np.flatnonzero(~data.held)
         if out.suffix.lower() in _IMAGES:
             maps = {name: weights[:, j] for j, name in enumerate(names)}
-            save_image(out.with_suffix(".img"), cube, maps, left_out, out.suffix.lower() == ".tif")
+            _save_image(out, cube, maps, left_out)
         else:
             with WeightsFile(out, np.float64, names, escape=escape) as file:
                 for first in range(0, len(weights), _BLOCK):
@@ -104,6 +103,30 @@ def encode_scene(
     if left_out.size:
         click.echo(f"{left_out.size} pixels have no data in some or all bands: their weights are zero")
     click.echo(f"weights in {out} ({seconds:.1f} s)")
+
+
+def _check_image(out: Path, source: Path, anchors: str) -> None:
+    """Check the output; the header beside an ENVI image must not be that of another file."""
+    beside = (".hdr",) if out.suffix.lower() == ".img" else ()
+    check_output(out, (*SUFFIXES, *_IMAGES), "--out", source, anchors, beside=beside)
+    for header in (out.with_suffix(suffix) for suffix in beside):
+        *_, data = image_files(header)
+        if data not in (header, out):
+            raise click.BadParameter(f"{header} would be overwritten, and is the header of {data}", param_hint="--out")
+
+
+def _save_image(out: Path, cube: Any, maps: dict[str, NDArray[Any]], left_out: NDArray[np.intp]) -> None:
+    """Write an ENVI image, or a GeoTIFF by way of a temporary one."""
+    from ..apps._scene_output import save_image
+    from ..apps._scene_place import write_geotiff
+
+    if out.suffix.lower() == ".img":
+        save_image(out, cube, maps, left_out)
+        return
+    with TemporaryFolder("image") as folder:
+        image = Path(folder) / "image.img"
+        save_image(image, cube, maps, left_out)
+        write_geotiff(image, out, cube.info, list(maps))
 
 
 def _check_bands(cube: Any, spectra: NDArray[np.float64], waves: NDArray[np.float64] | None, anchors: str) -> None:

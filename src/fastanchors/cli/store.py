@@ -19,7 +19,7 @@ from ..io.numbers import open_bytes
 from ..store import Store
 from ..store.storage import is_object_address
 from ._input import ADDRESS
-from ._options import FORMAT, reader_arguments, table_options
+from ._options import FORMAT, check_outside_stores, reader_arguments, table_options
 from ._terminal import BYTES, progress_bar, shown_bytes
 from ._triplets import indexed_triplets, named_triplets
 from .app import emit, json_option
@@ -96,6 +96,8 @@ def build(
     SOURCE is a .npy, .npz, .mtx[.gz], .csv/.tsv[.gz], .parquet, .h5ad, .mat, ENVI, GeoTIFF, netCDF,
     .zarr, LDA-C or docword file.
     """
+    if isinstance(store, Path):
+        check_outside_stores(store, "STORE", may_be_one=True)
     start = time.perf_counter()
     with progress_bar(f"building {store.name}", "rows") as bar:
         S = stores.build(

@@ -15,7 +15,7 @@ from .._validate import check_rank, check_size
 from ..errors import MissingExtraError
 from ..report._text import plural
 from ._files import replacing
-from ._options import SELECTION, check_outside_stores, same_file
+from ._options import SELECTION, check_not_input, check_outside_stores
 from ._terminal import working
 from .app import emit, json_option, say
 
@@ -138,8 +138,7 @@ def unmix(
     folder = folder or Path(f"{cube.stem}-unmixed")
     check_outside_stores(folder, "--out")
     for name in _FILES:
-        if same_file(folder / name, cube) or (mask is not None and same_file(folder / name, mask)):
-            raise click.BadParameter(f"{folder / name} is the scene, and would be overwritten", param_hint="--out")
+        check_not_input(folder / name, "--out", cube, mask)
     with working(f"unmixing {cube.name}"):
         scene = read_cube(cube, variable=variable, shape=shape, bands=bands, order=order)
         if mask is not None:

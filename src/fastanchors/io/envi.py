@@ -16,7 +16,7 @@ from .decoding import BOM
 from .row_source import Source
 from .scene import SceneInfo, scene_source
 
-__all__ = ["EnviImage", "find_header", "header_fields", "header_scene", "open_envi", "read_envi"]
+__all__ = ["EnviImage", "find_header", "header_fields", "header_scene", "image_files", "open_envi", "read_envi"]
 
 _TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8"}
 _SUFFIXES = ("", ".img", ".dat", ".raw", ".bin", ".bil", ".bip", ".bsq")
@@ -126,6 +126,15 @@ def find_header(path: Path) -> Path | None:
             if header != path and header.is_file() and _begins(header).removeprefix(BOM).startswith(b"ENVI"):
                 return header
     return None
+
+
+def image_files(path: Path) -> list[Path]:
+    """The header and the raw file of the ENVI image that ``path`` names; ``path`` alone if it names none."""
+    try:
+        other = _data_file(path) if path.suffix.lower() == ".hdr" else find_header(path)
+    except (OSError, ValueError):  # StoreError is an OSError
+        other = None
+    return [path] if other is None else [path, other]
 
 
 def _begins(path: Path) -> bytes:
