@@ -62,13 +62,14 @@ def verify(
     with _reading(folder):
         if manifest.names is not None:
             _check_names(map_arrays(folder, manifest.names), folder / manifest.names["file"])
-        _check_sidecars(folder, manifest, state.records, sidecars)
     with Store(folder) as store:
         appended = [shard for shard in store._mapped.shards[len(manifest.shards) :] if shard is not None]
         total += sum(shard.rows for shard in appended)
         for shard in appended:
             _check_descriptions(folder, shard.files())
             check(shard)
+        with _reading(folder):  # only after all shards, whose rows they describe
+            _check_sidecars(folder, manifest, state.records, sidecars)
         _check_current(store, journal)
         return {
             "path": str(folder),
