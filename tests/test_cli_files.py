@@ -147,11 +147,6 @@ def test_names_without_end(tmp_path):
         fa.build(np.eye(3), tmp_path / "s", column_names="/dev/zero")
 
 
-def test_a_topic_model_without_end():
-    with pytest.raises(StoreError, match="is not a topic model"):
-        fa.apps.load_topics("/dev/zero")
-
-
 def test_triplets_with_a_byte_order_mark(tmp_path):
     fa.build(np.eye(3), tmp_path / "s", normalize=None).close()
     (tmp_path / "t.txt").write_bytes(b"\xef\xbb\xbf0 1 5\n")
@@ -288,13 +283,6 @@ def test_text_among_numbers_is_a_name_with_a_warning(tmp_path):
     (tmp_path / "v.csv").write_text("x,y,z\n$5,0,1\n0,1,1\n1,0,0\n")
     with pytest.warns(GuessWarning, match=r"read as row names because of '\$5'"):
         fa.build(tmp_path / "v.csv", tmp_path / "s").close()
-
-
-@pytest.mark.parametrize("cells", [("5%", "6%"), ('"1,000"', '"2,000"'), ("$5", "$6"), ("True", "False")])
-def test_numbers_with_signs_are_names_with_a_warning(tmp_path, cells):
-    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{cell},{i}\n" for i, cell in enumerate(cells, start=1)))
-    with pytest.warns(GuessWarning, match="is not a plain number"):
-        assert fa.open_matrix(tmp_path / "a.csv").shape == (2, 1)
 
 
 def test_a_table_of_one_line_is_data(tmp_path):

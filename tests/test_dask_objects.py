@@ -657,9 +657,3 @@ def test_stores_at_addresses_on_the_command_line(address, tmp_path):
     assert run("verify", address, "--json")["rows"] == 6050
     assert run("info", address, "--json")["rows"] == 6050
     assert fa.FAS(selection="spa").seek(address, 3).indices.shape == (3,)
-
-
-def test_a_build_in_a_bucket_that_does_not_exist_names_it(server, tmp_path, monkeypatch):
-    monkeypatch.setenv("FASTANCHORS_CACHE", str(tmp_path))
-    with pytest.raises(fa.errors.StoreError, match=r"cannot write s3://nowhere/x.store/.*(bucket|exist)"):
-        fa.build(np.eye(4), "s3://nowhere/x.store")

@@ -80,12 +80,7 @@ def fill_abundances(
                 sizes = np.einsum("ij,ij->i", block, block)
                 missed = system.squared_errors(sizes, Y, F)
                 where: Any = slice(here[0], here[-1] + 1) if here[-1] - here[0] + 1 == here.size else here
-                errors = np.sqrt(missed / width)
-                if errors.max(initial=0.0) > np.finfo(np.float32).max:
-                    raise InvalidInputError(
-                        "the residual of the scene overflows; divide the scene by its largest entry"
-                    )
-                abundances[where], residual[where] = F[:, :k], errors
+                abundances[where], residual[where] = F[:, :k], np.sqrt(missed / width)
                 total += F[:, :k].sum(axis=0)
                 usual = np.ones(here.size, dtype=bool)
                 usual[np.searchsorted(here, outliers[(outliers >= here[0]) & (outliers <= here[-1])])] = False

@@ -202,7 +202,6 @@ def doubt(array: NDArray[Any], name: str) -> None:
 def _outside(array: NDArray[Any], axis: int) -> float:
     steps = [-(-size // (250 if i == axis else 50)) for i, size in enumerate(array.shape)]
     some = np.nan_to_num(array[tuple(slice(None, None, step) for step in steps)].astype(np.float64), posinf=0, neginf=0)
-    some /= max(float(np.abs(some).max(initial=0.0)), np.finfo(float).tiny)  # squares must not over- or underflow
     rows = np.moveaxis(some, axis, -1).reshape(-1, some.shape[axis])
     values = np.linalg.eigvalsh(rows.T @ rows)
     return float(values[:-_MATERIALS].clip(0).sum() / values.sum()) if values.sum() > 0 else 0.0

@@ -140,12 +140,6 @@ def _names_at(name: str, heading: list[str], rows: Sequence[list[str]], row_name
 def _text_at(name: str, heading: list[str], rows: Sequence[list[str]]) -> int | None:
     """The first column, whose first cell is no number; None if that is a missing value and the others are numbers."""
     cell, others = rows[0][0], [cells[0] for cells in rows[1:]]
-    if heading[:1] != [""] and others and all(map(_is_written_number, [cell, *others])):
-        _guessed(
-            f"{name}: the first column is read as row names, because {one_line(repr(cell), 40)} is not a plain number; "
-            "if it is data, remove signs of currency, percent and thousands"
-        )
-        return 0
     if heading[:1] == [""] or not others or not all(map(is_number, others)):
         return 0
     if cell.lower() in _MISSING:
@@ -155,12 +149,6 @@ def _text_at(name: str, heading: list[str], rows: Sequence[list[str]]) -> int | 
         "are numbers; if they are data, correct that cell"
     )
     return 0
-
-
-def _is_written_number(cell: str) -> bool:
-    """Whether the cell is a number with signs for readers, such as ``5%``, ``1,000`` or ``$5``, or a truth value."""
-    bare = cell.strip().strip("$€£%").replace(",", "").replace("_", "").replace(" ", "")
-    return not is_number(cell) and (is_number(bare) or cell.lower() in ("true", "false"))
 
 
 def _note_labels(name: str, heading: list[str], rows: Sequence[list[str]]) -> None:

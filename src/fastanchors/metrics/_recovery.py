@@ -178,19 +178,15 @@ def abundance_rmse(true: ArrayLike, found: ArrayLike, *, match: Match | None = N
     t, f = dense(t), dense(f)
     if t.shape[0] != f.shape[0]:
         raise InvalidInputError(f"abundances differ in rows: true has {t.shape[0]}, found {f.shape[0]}")
-    _, exponent = np.frexp(max(np.abs(t).max(), np.abs(f).max()))
-    t, f = (np.ldexp(x.astype(np.float64), -exponent) for x in (t, f))  # squares must not over- or underflow
     if match is None:
         gap = np.stack([np.mean((t - column[:, None]) ** 2, axis=0) for column in f.T], axis=1)
         rows, columns = linear_sum_assignment(gap)
     else:
         rows, columns = match.true, match.found
-    return float(np.ldexp(np.sqrt(np.mean((t[:, rows] - f[:, columns]) ** 2)), exponent))
+    return float(np.sqrt(np.mean((t[:, rows] - f[:, columns]) ** 2)))
 
 
 def _units(X: ArrayLike, name: str) -> NDArray[np.float64]:
     x = dense(as_matrix(X, signed=True, name=name))
-    _, exponent = np.frexp(np.abs(x).max(axis=1, keepdims=True, initial=0.0))
-    x = np.ldexp(x.astype(np.float64), -exponent)  # squares must not over- or underflow
     length = np.linalg.norm(x, axis=1, keepdims=True)
     return np.divide(x, length, out=np.zeros_like(x), where=length > 0)

@@ -306,9 +306,6 @@ class ObjectStorage(Storage):
         except FileNotFoundError as error:
             if not name:
                 raise
-            if doing == "write":
-                why = str(error) or "no such bucket or folder"
-                raise StoreError(f"cannot write {self.address}/{name}: {why}") from error
             raise StoreError(
                 f"{self.address}/{name} does not exist: the store was replaced meanwhile, open it again"
             ) from error
