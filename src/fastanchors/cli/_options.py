@@ -140,7 +140,8 @@ def check_not_input(path: Path, option: str, *sources: Any) -> None:
     from ..io.envi import image_files
 
     for source in sources:
-        if source is not None and any(_same_file(path, file) for file in image_files(Path(source))):
+        local = isinstance(source, str | Path)  # not an address
+        if local and any(_same_file(path, file) for file in image_files(Path(source))):
             raise click.BadParameter(f"{path} is an input of this command and would be overwritten", param_hint=option)
 
 

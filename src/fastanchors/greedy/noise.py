@@ -59,8 +59,8 @@ def estimate_noise(points: _Array, left: _Array, columns: int, rounding: float =
     """
     freedom = columns - 1 - points.shape[1]
     spread = float(np.einsum("ij,ij->", points, points)) / max(len(points), 1)
-    mean = float(left.mean())
-    if not can_estimate(columns, points.shape[1]) or mean <= max(_NONE * (spread + mean), rounding - spread):
+    mean, alike = float(left.mean()), points.shape[1] > 0 and spread <= rounding
+    if alike or not can_estimate(columns, points.shape[1]) or mean <= _NONE * (spread + mean):
         return Noise(np.zeros(len(points)), 0.0, 0.0, False)
     typical = float(np.median(left)) / freedom
     each = np.sqrt((left + _PRIOR * typical) / (freedom + _PRIOR))

@@ -62,14 +62,13 @@ def verify(
     with _reading(folder):
         if manifest.names is not None:
             _check_names(map_arrays(folder, manifest.names), folder / manifest.names["file"])
+        _check_sidecars(folder, manifest, state.records, sidecars)
     with Store(folder) as store:
         appended = [shard for shard in store._mapped.shards[len(manifest.shards) :] if shard is not None]
         total += sum(shard.rows for shard in appended)
         for shard in appended:
             _check_descriptions(folder, shard.files())
             check(shard)
-        with _reading(folder):  # only after all shards, whose rows they describe
-            _check_sidecars(folder, manifest, state.records, sidecars)
         _check_current(store, journal)
         return {
             "path": str(folder),
@@ -110,6 +109,8 @@ def _check_sidecars(
         with Store.unwritten(folder, manifest, 1 << 30, records[:commit]) as store:
             try:
                 kind.check(store)
+            except CorruptStoreError as error:  # of an appended shard, which is checked later
+                raise CorruptStoreError(str(error) if str(folder) in str(error) else f"{folder}: {error}") from None
             except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
                 raise CorruptStoreError(f"{folder}: its sidecar {kind.name!r} is wrong: {error}") from None
 
