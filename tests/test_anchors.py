@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
-from fastanchors.errors import InvalidInputError
+from fastanchors.errors import InvalidInputError, StoreError
 
 
 @pytest.fixture(scope="module")
@@ -91,3 +93,35 @@ def test_plot(X, anchors):
         np.testing.assert_allclose(anchors.plot(source).lines[1].get_ydata(), X[anchors[1]])
     with pytest.raises(InvalidInputError, match="pass the matrix"):
         dataclasses.replace(anchors, residuals=None).plot()
+
+
+def test_anchors_of_another_matrix_are_refused():
+    X = fa.datasets.separable(100, 8, 3, rng=0).A
+    anchors = fa.SPA().seek(X, 3)
+    few = X[: anchors.indices.max()]
+    for use in (lambda: fa.encode(few, anchors), lambda: anchors.plot(few), lambda: anchors.report("r.html", few)):
+        with pytest.raises(InvalidInputError, match=r"anchor .* is out of range"):
+            use()
+
+
+def test_a_report_that_cannot_be_written_names_its_place(tmp_path):
+    X = fa.datasets.separable(30, 8, 3, rng=0).A
+    anchors = fa.SPA().seek(X, 3)
+    with pytest.raises(StoreError, match=r"cannot write .*none/r.html: the folder .*none does not exist"):
+        anchors.report(tmp_path / "none" / "r.html", X)
+    with pytest.raises(StoreError, match=r"cannot write .*: Is a directory"):
+        anchors.report(tmp_path, X)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"cannot write .*r\.html"):
+        anchors.report(tmp_path / "file" / "r.html", X)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_arrays_are_read_only_also_in_copies(anchors):
+    for form in (anchors, copy.deepcopy(anchors), pickle.loads(pickle.dumps(anchors)), dataclasses.replace(anchors)):
+        assert form == anchors
+        assert hash(form) == hash(anchors)
+        for array in (form.indices, form.residuals):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1
+    assert np.array(anchors).flags.writeable

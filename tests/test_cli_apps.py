@@ -260,6 +260,28 @@ def test_topics_of_texts_tables_and_new_documents(tmp_path, ldac):
         assert np.load(tmp_path / "w2.npy").shape == stored["mixtures"].shape
 
 
+def test_words_without_names_keep_the_numbers_of_their_columns(tmp_path):
+    made = fa.datasets.topics(60, 400, 3, rng=1)
+    counts = tmp_path / "counts.npz"
+    sp.save_npz(counts, sp.csr_matrix(made.A))
+    (tmp_path / "list.txt").write_text("\n".join(made.vocabulary))
+    named, plain = tmp_path / "named.npz", tmp_path / "plain.npz"
+    words = json.loads(run("topics", counts, "-k", 3, "--vocab", tmp_path / "list.txt", "--json", "-o", named).stdout)
+    numbers = json.loads(run("topics", counts, "-k", 3, "--json", "-o", plain).stdout)
+    for topic, other in zip(words["topics"], numbers["topics"], strict=True):
+        assert topic["words"] == [made.vocabulary[int(number)] for number in other["words"]]
+        assert topic["anchor"] == made.vocabulary[int(other["anchor"])]
+    encoded = run("encode", counts, plain, "-o", tmp_path / "w.npy")
+    assert encoded.exit_code == 0, encoded.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "w.npy"), fa.apps.load_topics(plain).mixtures, atol=1e-6)
+    refused = run("encode", counts, named, "-o", tmp_path / "w.npy")
+    assert "--column-names" in str(refused.exception or refused.stderr)
+    texts = run("encode", tmp_path / "list.txt", plain, "-o", tmp_path / "w.npy")
+    assert "has no vocabulary" in str(texts.exception or texts.stderr)
+    apart = run("topics", counts, "-k", 3, "--since", named)
+    assert "no word in common" in str(apart.exception or apart.stderr)
+
+
 def test_topics_auto_and_since_an_earlier_model(tmp_path, ldac):
     corpus = ("topics", ldac / "docs.ldac", "--vocab", ldac / "words.txt")
     auto = json.loads(run(*corpus, "-k", "auto", "--json", "-o", tmp_path / "m.npz").stdout)
@@ -339,3 +361,15 @@ def test_unmix_auto_shows_the_evidence_for_each_k(tmp_path):
     assert refused.exit_code == 2
     assert "yours to choose" in refused.output
     assert not (tmp_path / "none").exists()
+
+
+def test_counts_without_names_of_words_are_refused_with_the_cure(tmp_path, ldac):
+    model, out = tmp_path / "m.npz", tmp_path / "w.npy"
+    made = run("topics", ldac / "docs.ldac", "--vocab", ldac / "words.txt", "-k", 4, "--min-df", 60, "-o", model)
+    assert made.exit_code == 0, made.output
+    refused = run("encode", ldac / "docs.ldac", model, "-o", out)
+    assert refused.exit_code == 1
+    assert "left out rare words, pass the words of the file with --column-names words.txt" in str(refused.exception)
+    encoded = run("encode", ldac / "docs.ldac", model, "--column-names", ldac / "words.txt", "-o", out)
+    assert encoded.exit_code == 0, encoded.output
+    assert np.load(out).shape == (400, 4)

@@ -7,11 +7,13 @@ import io
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
 import warnings
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +28,7 @@ pytest.importorskip("rich", reason="extra cli")
 
 from click.testing import CliRunner
 
+from fastanchors.cli import main
 from fastanchors.cli.app import app
 
 A = fa.datasets.separable(40, 6, 3, noise=0.01, rng=0).A
@@ -147,6 +150,11 @@ def test_names_without_end(tmp_path):
         fa.build(np.eye(3), tmp_path / "s", column_names="/dev/zero")
 
 
+def test_a_topic_model_without_end():
+    with pytest.raises(StoreError, match="is not a topic model"):
+        fa.apps.load_topics("/dev/zero")
+
+
 def test_triplets_with_a_byte_order_mark(tmp_path):
     fa.build(np.eye(3), tmp_path / "s", normalize=None).close()
     (tmp_path / "t.txt").write_bytes(b"\xef\xbb\xbf0 1 5\n")
@@ -205,6 +213,18 @@ def test_a_result_without_anchors_is_one_error(tmp_path):
     np.savez(tmp_path / "o.npz", **arrays)
     refused = call("report", tmp_path / "o.npz", "-o", tmp_path / "w.html")
     assert "it has no 'anchors'" in str(refused.exception)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_the_report_on_a_result_does_not_claim_a_proof_for_other_rows(tmp_path, suffix):
+    rows = fa.datasets.separable(60, 8, 3, rng=0).A
+    np.save(tmp_path / "a.npy", rows)
+    assert call("seek", tmp_path / "a.npy", "-k", 3, "--out", tmp_path / f"o{suffix}").exit_code == 0
+    for now, changed in ((rows, False), (np.vstack([rows, rows[::-1] * 2]), True)):
+        np.save(tmp_path / "a.npy", now)
+        assert call("report", tmp_path / f"o{suffix}", "-o", tmp_path / "w.html").exit_code == 0
+        page = (tmp_path / "w.html").read_text(encoding="utf-8")
+        assert ("data had 60 rows when the anchors were found, and have 120 now" in page) is changed
 
 
 @pytest.mark.parametrize(
@@ -285,6 +305,13 @@ def test_text_among_numbers_is_a_name_with_a_warning(tmp_path):
         fa.build(tmp_path / "v.csv", tmp_path / "s").close()
 
 
+@pytest.mark.parametrize("cells", [("5%", "6%"), ('"1,000"', '"2,000"'), ("$5", "$6"), ("True", "False")])
+def test_numbers_with_signs_are_names_with_a_warning(tmp_path, cells):
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{cell},{i}\n" for i, cell in enumerate(cells, start=1)))
+    with pytest.warns(GuessWarning, match="is not a plain number"):
+        assert fa.open_matrix(tmp_path / "a.csv").shape == (2, 1)
+
+
 def test_a_table_of_one_line_is_data(tmp_path):
     (tmp_path / "o.csv").write_text("1,2,3\n")
     with fa.build(tmp_path / "o.csv", tmp_path / "s") as store:
@@ -353,3 +380,88 @@ def test_gdal_prints_nothing(tmp_path):
     command = [sys.executable, "-m", "fastanchors", "build", "e.tif", "s.store"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# Starting, interrupted
+
+
+def started(tmp_path, module, source, *arguments):
+    """The command, started with a stand-in for an imported module."""
+    (tmp_path / module).mkdir()
+    (tmp_path / module / "__init__.py").write_text(source)
+    path = os.pathsep.join([str(tmp_path), str(Path(fa.__file__).parents[1])])
+    command = [sys.executable, "-m", "fastanchors", *arguments]
+    return subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("module", ["rich", "numba"])
+@pytest.mark.parametrize("swallowed", [False, True])
+def test_an_interrupt_while_modules_are_imported(tmp_path, module, swallowed):
+    interrupt = "import os, signal, time\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(0.1)\n"
+    interrupt += "except BaseException:\n    " + ("pass" if swallowed else "raise")
+    answer = started(tmp_path, module, interrupt, "seek", "missing.csv", "-k", "2")
+    assert (answer.returncode, answer.stderr) == (130, "fastanchors: interrupted\n")
+
+
+def test_an_interrupt_that_a_compiled_module_turns_into_an_import_error(tmp_path, monkeypatch, capsys):
+    def read(*arguments, **options):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise ImportError("initialization failed") from error
+
+    monkeypatch.setattr("fastanchors.cli.seek.Input", read)
+    monkeypatch.setattr(sys, "argv", ["fastanchors", "seek", "a.csv", "-k", "2"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "fastanchors: interrupted\n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+# Names of files
+
+
+def test_a_file_of_names_is_not_overwritten(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,0\n0,1\n")
+    names = tmp_path / "names.csv"
+    names.write_text("first\nsecond\n")
+    given = ("--names-column", names)
+    for command in (
+        ("seek", tmp_path / "a.csv", "-k", 2, "--out", names, *given),
+        ("encode", tmp_path / "a.csv", "0,1", "-o", names, *given),
+        ("representatives", tmp_path / "a.csv", "-k", 2, "-o", names, *given),
+    ):
+        answer = call(*command)
+        assert answer.exit_code == 2
+        assert "is an input of this command" in answer.output
+        assert names.read_text() == "first\nsecond\n"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npz", ".html"])
+def test_the_longest_names_of_outputs(tmp_path, suffix):
+    np.save(tmp_path / "a.npy", A)
+    out = tmp_path / ("é" * 124 + suffix)
+    command = ["report", "-k", 3] if suffix == ".html" else ["encode"]
+    answer = call(*command[:1], tmp_path / "a.npy", *command[1:], *([] if suffix == ".html" else ["0,1"]), "-o", out)
+    assert answer.exit_code == 0, answer.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["a.npy", out.name])
+
+
+@pytest.mark.parametrize("command", ["seek", "topics", "unmix", "recommend", "info", "report", "build", "update"])
+def test_an_empty_name_is_not_the_current_folder(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("some words\nother words\n")
+    more = {"recommend": ["--user", "1"], "build": ["a.store"], "info": [], "report": [], "update": []}
+    answer = call(command, *(["a.store"] if command == "update" else []), "", *more.get(command, ["-k", 2]))
+    assert answer.exit_code == 2
+    assert "the name is empty" in answer.output
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_anchors_in_a_file_of_another_kind(tmp_path):
+    np.save(tmp_path / "a.npy", A)
+    (tmp_path / "anchors.txt").write_text("0 1\n")
+    answer = call("encode", tmp_path / "a.npy", tmp_path / "anchors.txt", "-o", tmp_path / "w.npy")
+    assert isinstance(answer.exception, InvalidInputError)
+    assert "neither a result of seek --out" in str(answer.exception)

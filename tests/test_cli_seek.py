@@ -82,11 +82,14 @@ def test_other_solvers(place, solver):
     found = answer("seek", place / "a.npy", "-k", 3, "--solver", solver, "--no-shares")
     assert found["anchors"] == fa.solvers.get(solver).seek(L1, 3, rng=0).indices.tolist()
     assert "shares" not in found
+    assert found["options"]["selection"] is None
 
 
 def test_options_reach_the_solver(place):
     as_it_is = answer("seek", place / "a.npy", "-k", 4, *SPA, "--normalize", "none")
     assert as_it_is["anchors"] == fa.FAS(selection="spa").seek(A, 4, rng=0).indices.tolist()
+    assert as_it_is["options"]["selection"] == "spa"
+    assert answer("seek", place / "a.npy", "-k", 4)["options"]["selection"] == "auto"
     found = answer("seek", place / "a.npy", "-k", 4, "--precondition", "mve")
     assert found["anchors"] == fa.FAS(precondition="mve").seek(L1, 4, rng=0).indices.tolist()
     found = answer("seek", place / "a.store", "-k", 2, "--budget", 50, "--seed", 5)
@@ -138,7 +141,7 @@ def test_a_csv_result_says_how_many_rows_support_an_anchor(tmp_path):
     [
         ("-k", 4, "--selection", "spa"),
         ("-k", 1),
-        ("-k", 18),  # above columns − 3, where auto is plain SPA
+        ("-k", 20),  # as many as columns, where auto is plain SPA
         ("-k", 4, "--solver", "snpa"),
         ("-k", 4, "--robust", "average"),
         ("-k", 4, "--selection", "smoothed-one"),
@@ -151,7 +154,7 @@ def test_every_answer_has_its_stability(tmp_path, options):
     for name in ("angles", "moves", "relative", "verdicts"):
         assert len(told[name]) == k
     assert set(told["verdicts"]) <= {"firm", "loose", "noise"}
-    assert (told["noise"] is None) == (k in (1, 18))
+    assert (told["noise"] is None) == (k in (1, 20))
     if told["noise"] is not None:
         assert told["noise"] > 0
         assert len(told["support"]) == k

@@ -58,7 +58,7 @@ def test_a_full_disk_behind_standard_output_is_one_line(folder, options):
     done = in_shell(folder, f"seek a.csv -k 2 {options}", ">/dev/full")
     assert done.returncode == 1
     assert [line for line in done.stderr.splitlines() if not line.startswith("note")] == [
-        "fastanchors: [Errno 28] No space left on device"
+        "fastanchors: cannot write standard output: the disk is full"
     ]
 
 

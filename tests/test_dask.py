@@ -428,6 +428,10 @@ def test_nothing_is_computed_before_it_is_needed():
         np.testing.assert_allclose(back.compute(), model.inverse_transform(model.transform(expected)), atol=1e-9)
     with pytest.raises(fa.errors.InvalidInputError, match="3 columns"):
         model.inverse_transform(X)
+    with pytest.raises(fa.errors.InvalidTypeError, match="must hold real numbers"):
+        model.inverse_transform(F * 1j)
+    with pytest.raises(fa.errors.InvalidInputError, match=r"weights\[\d+, 0\] is NaN"):
+        model.inverse_transform(F * np.nan).compute()
     named = frame(A).map_partitions(never, meta=frame(A)._meta)
     assert np.isnan(fa.encode(named, A[:2, :3]).shape[0])
     bad = lazy(np.where(A[450, 1] == A, np.nan, A), 200)
@@ -472,18 +476,47 @@ def test_collections_without_numeric_rows_are_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_block_of_another_length_than_declared_is_named(tmp_path):
-    A = matrix(600)
-    parts = [da.from_delayed(dask.delayed(x), (300, 20), dtype=float) for x in (A[:300], A[300:550])]
-    X = da.concatenate(parts)
+@pytest.mark.parametrize("length", [300, np.nan])
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (matrix(250), "block 1 has 250 rows, but its chunk size is 300"),
+        (matrix(300)[:, :3], "block 1 has 3 columns, but its chunk size is 20"),
+        (matrix(300)[0], r"block 1 is an array of shape \(20,\), not a two-dimensional array"),
+        (None, "block 1 is of type NoneType, not a two-dimensional array"),
+        ("rows", "block 1 is of type str, not a two-dimensional array"),
+    ],
+)
+def test_a_block_of_another_shape_than_declared_is_named(tmp_path, length, second, words):
+    A = matrix(300)
+    parts = [da.from_delayed(dask.delayed(x), (length, 20), dtype=float) for x in (A, second)]
+    X = da.concatenate(parts, allow_unknown_chunksizes=True)
+    if length != 300 and "rows" in words:
+        assert fa.SPA().seek(X, 3).indices.shape == (3,)
+        return
     for door in (
         lambda: fa.build(X, tmp_path / "s"),
-        lambda: fa.SPA().seek(X, 3),
+        lambda: fa.FAS().seek(X, 3),
         lambda: fa.encode(X, A[:3]).compute(),
     ):
-        with pytest.raises(fa.errors.InvalidInputError, match="block 1 has 250 rows, but its chunk size is 300"):
+        with pytest.raises(fa.errors.FastAnchorsError, match=words):
             door()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_names_may_be_a_dask_array(tmp_path):
+    names = np.array([f"r{i}" for i in range(600)])
+    X = da.from_array(matrix(600), (200, 20))
+    with fa.build(X, tmp_path / "s", row_names=da.from_array(names, 100)) as S:
+        assert S.row_names[599] == "r599"
+    with fa.build(matrix(600), tmp_path / "t", row_names=da.from_array(names, 100)) as S:
+        assert S.row_names[599] == "r599"
+
+
+def test_a_dask_array_without_columns_is_refused():
+    for door in (fa.SeparableNMF(4).fit, lambda X: fa.FAS().seek(X, 4), lambda X: fa.build(X, "nowhere")):
+        with pytest.raises(fa.errors.InvalidInputError, match="the dask array has no columns; at least one is needed"):
+            door(da.zeros((5, 0)))
 
 
 # --- life of a connection --------------------------------------------------------------------------------------------
@@ -539,7 +572,7 @@ def test_the_memory_limit_has_the_same_effect_with_and_without_workers(tmp_path,
         warnings.filterwarnings("ignore", message="the index of FAS")
         fa.build(A, tmp_path / "one", memory_limit=limit)
         fa.build(da.from_array(A, chunks=(10, 2000)), tmp_path / "many", memory_limit=limit)
-        with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None):
+        with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"):
             fa.build(da.from_array(A, chunks=(10, 2000)), tmp_path / "client", memory_limit=limit)
     names = [{file.name for file in (tmp_path / x).glob("whole*")} for x in ("one", "many", "client")]
     assert names == [set() if limit == LIMIT else {"whole-000001.fas.bin"}] * 3

@@ -90,6 +90,7 @@ def wait_for_workers(client):
     client.wait_for_workers(2, timeout=120)
 
 
+@pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler")  # by Dask 2025.3, of what is meant here
 def test_workers_give_the_store_of_one_process(client, tmp_path):
     A = matrix(24000)
     X = da.from_array(A, chunks=(6000, 20))

@@ -22,6 +22,7 @@ from distributed import Client, LocalCluster
 
 import fastanchors as fa
 from fastanchors.cli.app import app
+from fastanchors.fas.sidecar import FasSidecar
 from fastanchors.store import storage
 from fastanchors.store.file_cache import FileCache
 from fastanchors.store.storage import ObjectStorage
@@ -110,6 +111,62 @@ def test_a_store_at_an_address_is_the_store_on_disk(address, tmp_path, sparse, l
         fa.build(A, address)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_store_at_an_address_is_a_source(address, tmp_path, sparse):
+    """Its stored entries and names, also for a build at the same address, which merges small shards."""
+    A = matrix(900, sparse=sparse)
+    first = [f"r{i}" for i in range(900)]
+    columns = [f"c{j}" for j in range(20)]
+    with fa.build(A, address, row_names=first, column_names=columns) as S:
+        for i in range(3):
+            S.append(A[i : i + 1])  # without names
+    expected = sp.vstack([A, A[:3]], format="csr").toarray() if sparse else np.vstack([A, A[:3]])
+    names = [*first, "900", "901", "902"]
+
+    def check(copy):
+        assert copy.is_sparse == sparse
+        rows = copy.rows(np.arange(903))
+        np.testing.assert_array_equal(rows.toarray() if sparse else rows, expected)
+        assert list(copy.row_names) == names
+        assert list(copy.column_names) == columns
+
+    for i, source in enumerate((address, fa.open(address), fa.dask.connect(address))):
+        with fa.build(source, tmp_path / f"copy{i}", normalize=None) as copy:
+            check(copy)
+    with fa.build(A[:3], tmp_path / "more", row_names=first[:3], column_names=columns) as more:
+        more.append(address)
+        assert more.shape == (906, 20)
+    run = CliRunner().invoke(app, ["build", address, str(tmp_path / "command")], catch_exceptions=False)
+    assert run.exit_code == 0, run.output
+    assert fa.open(tmp_path / "command").shape == (903, 20)
+    assert len(fa.open(address).manifest.shards) == 4
+    with fa.build(address, address, normalize=None, overwrite=True) as merged:
+        check(merged)
+        assert len(merged.manifest.shards) == 1
+
+
+@pytest.mark.parametrize("address", ["memory://", "memory:///", "s3://", "local://", "file://"])
+def test_an_address_without_a_store_is_one_error(address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for door in (fa.open, fa.verify, fa.dask.connect, lambda path: fa.build(np.eye(4), path)):
+        with pytest.raises(fa.errors.StoreError, match=r"names no (store|path)"):
+            door(address)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_local_address_is_a_directory(tmp_path):
+    fa.build(np.eye(4), f"local://{tmp_path}/x.store").close()
+    assert fa.open(tmp_path / "x.store").shape == (4, 4)
+    assert fa.verify(f"local://{tmp_path}/x.store")["rows"] == 4
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_build_in_a_missing_bucket_says_so(server, tmp_path, monkeypatch, lazy):
+    monkeypatch.setenv("FASTANCHORS_CACHE", str(tmp_path))
+    with pytest.raises(fa.errors.StoreError, match=r"cannot write s3://nowhere/x.store/.*(bucket|exist)"):
+        fa.build(da.from_array(np.eye(4), (2, 4)) if lazy else np.eye(4), "s3://nowhere/x.store")
+
+
 @pytest.fixture
 def calls(address, monkeypatch):
     """The calls that reach the file system; those of S3 as they go out to the server."""
@@ -125,7 +182,6 @@ def calls(address, monkeypatch):
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("selection", ["spa", "auto"])
 def test_a_cold_seek_with_an_index_takes_few_requests(address, calls, tmp_path, selection, lazy):
-    """By both rules; of a store large enough for its coordinates to be worth keeping."""
     rng = np.random.default_rng(0)
     A = noisy(rng, separable(rng, 30_000, 150, 6))
     X = da.from_array(A, (3000, 150)) if lazy else A
@@ -163,6 +219,120 @@ def test_append_and_commit(address):
     assert fa.verify(address)["generation"] == 3
 
 
+@pytest.mark.parametrize("clean", [False, True])
+def test_appended_rows_are_part_of_the_index(address, tmp_path, clean):
+    """A cold seek after appends fetches no shard. It finds what SPA finds in the array, and by the default rule what
+    a store on disk finds after the same appends."""
+    rng = np.random.default_rng(0)
+    A = separable(rng, 30_000, 150, 6)
+    A = A if clean else noisy(rng, A)
+    A[-1] = np.eye(150)[3]  # a new anchor, which breaks the proof of the index
+    places = (address, tmp_path / "local")
+    for place in places:
+        fa.build(da.from_array(A[:28_000], (2000, 150)), place).close()
+    for start, stop in ((28_000, 29_000), (29_000, 30_000)):
+        for place in places:
+            with fa.open(place, "r+") as S:
+                S.append(A[start:stop])
+        with fa.open(tmp_path / "local") as local:
+            by_default = fa.FAS().seek(local, 6)
+        by_spa = fa.SPA().seek(fa.SampleMatrix(A[:stop]), 6)
+        for expected, selection in ((by_spa, "spa"), (by_default, "auto")):
+            shutil.rmtree(tmp_path / "cache")
+            S = fa.open(address)
+            assert fa.FAS(selection=selection).seek(S, 6).indices.tolist() == expected.indices.tolist()
+            assert 0 < S.storage.requests <= 10
+    assert fa.verify(address)["rows"] == 30_000
+
+
+@pytest.mark.parametrize("rows", [500, 2500])  # without an index, and with one
+@pytest.mark.parametrize("selection", ["spa", "auto", "lifted"])
+def test_a_writer_seeks_in_the_rows_it_has_committed(address, rows, selection):
+    """What an earlier seek has left with the object is not valid for rows that the object appends later."""
+    rng = np.random.default_rng(0)
+    A, B = rng.random((rows, 40)), rng.random((700, 40)) * (rng.random((700, 40)) < 0.3)
+    solver = fa.FAS(selection=selection)
+    with fa.build(A, address) as S:
+        solver.seek(S, 3)
+        for part in (B[:400], B[400:]):
+            S.append(part)
+            S.commit()
+            A = np.vstack([A, part])
+            assert solver.seek(S, 3).indices.tolist() == solver.seek(fa.SampleMatrix(A), 3).indices.tolist()
+
+
+def test_names_at_an_address_are_a_sequence(address):
+    with fa.build(matrix()[:3], address, row_names=["a", "b", "c"]) as S:
+        S.append(matrix()[:2])
+        S.commit()
+        assert list(S.row_names) == ["a", "b", "c", "3", "4"]
+        assert S.row_names[-1] == "4"
+        with pytest.raises(IndexError, match="out of range"):
+            S.row_names[5]
+
+
+@pytest.mark.parametrize("selection", ["spa", "auto"])
+def test_a_cold_seek_of_many_small_shards_takes_few_requests(address, tmp_path, selection):
+    rng = np.random.default_rng(0)
+    A = noisy(rng, separable(rng, 20_000, 40, 6))
+    fa.build(da.from_array(A, (800, 40)), address).close()
+    for rows in (20_000, 20_100):
+        shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+        S = fa.open(address, mode="r+")
+        assert fa.FAS(selection=selection).seek(S, 6).indices.shape == (6,)
+        assert len(S.manifest.shards) >= 25
+        assert S.shape[0] == rows
+        assert S.storage.requests <= 10
+        S.append(A[:100])
+        S.close()
+
+
+def test_coordinates_left_out_at_an_address_are_a_warning(address):
+    with pytest.warns(UserWarning, match=r"coordinates .* left out, .* memory_limit of 20000000 .*; [0-9]+ would do"):
+        fa.build(matrix(300), address, memory_limit=20_000_000).close()
+
+
+def test_a_commit_whose_index_is_not_stored_can_be_repeated(address, monkeypatch):
+    """The state committed last stays, without further files; the second attempt has rows and index."""
+    A = matrix()
+    fa.build(A[:5000], address).close()
+    with fa.open(address, mode="r+") as S:
+        S.append(A[5000:])
+        before, put = objects(address), S.storage.put
+
+        def full(file, name):
+            if "coordinates" in name:
+                raise fa.errors.StoreError("the storage is full")
+            put(file, name)
+
+        monkeypatch.setattr(S.storage, "put", full)
+        with pytest.raises(fa.errors.StoreError, match="storage is full"):
+            S.commit()
+        assert objects(address) == before
+        assert fa.open(address).shape == (5000, 20)
+        monkeypatch.undo()
+    S = fa.open(address)
+    assert {"fas.whole", "coordinates.whole"} <= S.manifest.extras.keys()
+    assert fa.FAS(selection="spa").seek(S, 6).indices.tolist() == fa.SPA().seek(fa.SampleMatrix(A), 6).indices.tolist()
+    assert fa.verify(address)["rows"] == 6000
+
+
+def test_rows_are_committed_although_their_index_cannot_be_made(address, monkeypatch):
+    A = matrix()
+    fa.build(A[:5000], address).close()
+    with fa.open(address, mode="r+") as S:
+        S.append(A[5000:])
+        monkeypatch.setattr(FasSidecar, "extend", lambda *_: 1 // 0)
+        with pytest.warns(UserWarning, match=r"'fas' of .* is left out, so that seeks read all rows: .*zero"):
+            S.commit()
+        monkeypatch.undo()
+    S = fa.open(address)
+    assert "fas.whole" not in S.manifest.extras
+    assert "coordinates.whole" in S.manifest.extras
+    assert fa.FAS(selection="spa").seek(S, 6).indices.tolist() == fa.SPA().seek(fa.SampleMatrix(A), 6).indices.tolist()
+    assert fa.verify(address)["rows"] == 6000
+
+
 def test_entries_at_an_address_are_not_changed(address):
     fa.build(matrix(300), address).close()
     with fa.open(address, mode="r+") as S:
@@ -172,19 +342,27 @@ def test_entries_at_an_address_are_not_changed(address):
     assert fa.open(address).generation == 1
 
 
+def overtaken(address):
+    """A writer with 20 rows to commit, after another one has committed 10."""
+    one, two = (fa.open(address, mode="r+") for _ in range(2))
+    two.append(matrix(20))
+    one.append(matrix(10))
+    one.close()
+    return two
+
+
 def test_the_second_of_two_writers_gets_an_error(address):
     A = matrix(900)
     fa.build(A, address).close()
-    one, two = (fa.open(address, mode="r+") for _ in range(2))
-    one.append(A[:10])
-    two.append(A[:20])
-    one.commit()
+    first = fa.open(address).manifest.files()
+    two = overtaken(address)
     with pytest.raises(fa.errors.StoreError, match="another writer"):
         two.commit()
     two.close(commit=False)
-    assert fa.open(address).shape == (910, 20)
-    known = fa.open(address).manifest.files()
-    assert {name for name in objects(address) if "shard" in name} <= known  # the loser has removed its files
+    S = fa.open(address)
+    assert S.shape == (910, 20)
+    states = {"000001.json", "000002.json", "manifest.json"}
+    assert objects(address) == first | S.manifest.files() | states  # the loser has removed its files
 
 
 def test_a_refused_row_and_a_failed_build_leave_nothing(address):
@@ -231,12 +409,13 @@ def test_the_cache_size_is_limited(address, tmp_path, monkeypatch):
 
 
 def _write_and_die(address, at, how):
-    """Append to, or build, a store; killed at the upload of a file, before the commit or right after it."""
+    """Append to, or build, a store; killed at an upload of a shard or of an index, before the commit or after it."""
+    at, _, file = at.partition(" ")
     dying, calls = getattr(ObjectStorage, at), []
 
     def last(self, *arguments):
         calls.append(at)
-        if at == "put" and len(calls) < 2:
+        if at == "put" and (file not in arguments[1] or len(calls) < 2):
             return dying(self, *arguments)
         if at == "remove_before":
             dying(self, *arguments)
@@ -257,9 +436,10 @@ def test_a_killed_writer_leaves_the_last_committed_state(address):
     A = matrix(900)
     fa.build(A, address).close()
     for how, at, rows in [
-        ("append", "put", 900),
+        ("append", "put shard", 900),
+        ("append", "put whole", 900),
         ("append", "commit", 900),
-        ("build", "put", 900),
+        ("build", "put shard", 900),
         ("build", "commit", 900),
         ("build", "remove_before", 500),  # committed
     ]:
@@ -366,10 +546,7 @@ def test_a_commit_without_an_answer_can_be_repeated(address, monkeypatch, arrive
 def test_an_overtaken_writer_raises_until_it_is_closed(address):
     A = matrix(900)
     fa.build(A, address).close()
-    one, two = (fa.open(address, mode="r+") for _ in range(2))
-    two.append(A[:20])
-    one.append(A[:10])
-    one.close()
+    two = overtaken(address)
     for action in (two.commit, two.commit, lambda: two.append(A[:5]), two.close):
         with pytest.raises(fa.errors.StoreError, match=r"another writer.*open the store again"):
             action()

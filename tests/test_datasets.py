@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastanchors import datasets
-from fastanchors.errors import InvalidInputError, InvalidTypeError
+from fastanchors.errors import FastAnchorsError, InvalidInputError, InvalidTypeError, TooLargeError
 
 
 def dense(A):
@@ -303,3 +303,28 @@ def test_same_seed_same_data(name):
     one, same, other = make(11), make(np.random.default_rng(11)), make(12)
     np.testing.assert_array_equal(dense(one.A), dense(same.A))
     assert one.A.shape != other.A.shape or not np.array_equal(dense(one.A), dense(other.A))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: datasets.separable(50, 30, 3, dtype="i4"), "dtype must be a type of floating-point numbers"),
+        (lambda: datasets.separable(50, 30, 3, dtype="zz"), "dtype must be a type of floating-point numbers"),
+        (lambda: datasets.separable(50, 30, 3, noise=1e308), "noise must be"),
+        (lambda: datasets.dirichlet(50, 30, 3, alpha=1e308), "alpha must be"),
+        (lambda: datasets.topics(50, 60, 3, length=1e18), "length must be"),
+        (lambda: datasets.topics(50, 60, 3, zipf=1e9), "zipf must be"),
+        (lambda: datasets.cells(50, 60, 3, depth=1e300), "depth must be"),
+        (lambda: datasets.ratings(50, 60, 3, noise=1e308), "noise must be"),
+        (lambda: datasets.hyperspectral(5, 5, 20, 3, snr=-1e9), "snr must be"),
+    ],
+)
+def test_options_that_would_overflow_are_refused(make, said):
+    with pytest.raises(FastAnchorsError, match=said):
+        make()
+
+
+@pytest.mark.parametrize(("m", "n", "needed"), [(10**7, 10**6, "8e[+]04 GB"), (10**12, 10**12, "8e[+]15 GB")])
+def test_a_matrix_larger_than_memory_names_its_size(m, n, needed):
+    with pytest.raises(TooLargeError, match=rf"need {needed} of memory; .* separable_blocks"):
+        datasets.separable(m, n, 3)

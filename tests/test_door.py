@@ -168,3 +168,12 @@ def test_unsupported_sources_are_refused():
     with pytest.raises(InvalidInputError, match=r"A\[1, 2\] is negative"):
         open_matrix(np.where(A == 7, -1.0, A))
     assert open_matrix(-A, signed=True).dense_rows([0])[0, 0] == -1
+
+
+def test_sparse_float32_rows_are_divided_by_sums_in_double_precision():
+    D = np.random.default_rng(0).random((40, 300)).astype(np.float32)
+    dense, sparse = (fa.open_matrix(form, normalize="l1") for form in (D, sp.csr_array(D)))
+    np.testing.assert_array_equal(sparse.rows(np.arange(40)).toarray(), dense.rows(np.arange(40)))
+    np.testing.assert_allclose(fa.open_matrix(sp.csr_array(D)).row_sums(), D.sum(axis=1, dtype=float), rtol=1e-14)
+    lengths = fa.SampleMatrix(sp.csr_array(D), normalize=None).l1_norm(np.arange(40))
+    np.testing.assert_allclose(lengths, D.sum(axis=1, dtype=float), rtol=1e-14)

@@ -104,7 +104,7 @@ def test_error_equals_that_of_the_naive_version(problem):
     for rows in (X, sp.csr_array(X)):
         out = np.empty((60, 5))
         error = encoder.encode_rows(ArrayMatrix(rows), C, out, sum_to_one=False, error=True)
-        assert error == pytest.approx(np.linalg.norm(out @ C - X) ** 2, rel=1e-12)
+        assert error == pytest.approx(np.linalg.norm(out @ C - X), rel=1e-12)
 
 
 def test_exact_mixtures_are_recovered(problem):
@@ -162,3 +162,11 @@ def test_blas_gets_its_threads_back(problem):
     with one_blas_thread(), one_blas_thread():
         assert all(library["num_threads"] == 1 for library in threadpool_info() if library["user_api"] == "blas")
     assert [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"] == before
+
+
+def test_a_read_only_output_is_refused():
+    X = np.random.default_rng(0).random((5, 3))
+    out = np.zeros((5, 2))
+    out.flags.writeable = False
+    with pytest.raises(InvalidInputError, match="out is read-only"):
+        fa.encode(X, X[:2], out=out)

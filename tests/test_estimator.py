@@ -362,6 +362,20 @@ def damaged(kind):
     return A
 
 
+@pytest.mark.parametrize("weights", [[["a", "b", "c"]], np.ones((2, 3)) * 1j])
+def test_weights_that_are_no_real_numbers_are_refused(weights):
+    model = fa.SeparableNMF(3).fit(fa.datasets.separable(60, 10, 3, rng=0).A)
+    with pytest.raises(InvalidTypeError, match="weights"):
+        model.inverse_transform(weights)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_weights_that_are_not_finite_are_refused(make):
+    model = fa.SeparableNMF(3).fit(fa.datasets.separable(60, 10, 3, rng=0).A)
+    with pytest.raises(InvalidInputError, match=r"weights\[0, 1\] is NaN"):
+        model.inverse_transform(make([[1.0, np.nan, 0.0]]))
+
+
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "lil", "dia"])
 @pytest.mark.parametrize("method", ["fit", "fit_transform", "partial_fit", "transform", "score", "inverse_transform"])
 def test_damaged_sparse_matrices_are_refused(kind, method):

@@ -10,7 +10,15 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
-from fastanchors.errors import FastAnchorsError, InvalidInputError, InvalidTypeError, RankError, TooLargeError
+from fastanchors.errors import (
+    FastAnchorsError,
+    InvalidInputError,
+    InvalidTypeError,
+    RankError,
+    SamplingError,
+    TooLargeError,
+)
+from fastanchors.fas import paper
 from fastanchors.fas.paper import PaperFAS, _reduce, _Tally
 from fastanchors.lowrank.rejection import Draws
 from matrices import metered
@@ -248,6 +256,21 @@ def test_a_file_is_read_into_memory(tmp_path):
     solver = fa.FAS(variant="paper", **QUICK)
     assert solver.seek(tmp_path / "A.npy", 3, rng=0).indices.tolist() == solver.seek(A, 3, rng=0).indices.tolist()
     assert solver.seek(str(tmp_path / "named.csv"), 2, rng=0).names is not None
+
+
+def test_vectors_that_cancel_are_refused_before_drawing():
+    rng = np.random.default_rng(0)
+    A = (rng.random((5, 2)) @ rng.random((2, 5))).astype(np.float32)  # rank 2 but for rounding
+    with pytest.raises(SamplingError, match="nearly cancel; use a smaller k"):
+        fa.FAS(variant="paper", rows=30, columns=20, directions=20, draws=100).seek(A, 3, rng=0)
+
+
+def test_draws_that_take_far_more_trials_than_expected_are_ended(monkeypatch):
+    monkeypatch.setattr(paper, "expected_trials", lambda *_, **__: 1.0)
+    monkeypatch.setattr(paper, "_MOST_TRIALS", 100)
+    A, _ = separable()
+    with pytest.raises(SamplingError, match=r"3 of 4 directions took .* far more than expected"):
+        fa.FAS(variant="paper", rows=30, columns=20, directions=4, draws=25).seek(A, 3, rng=0)
 
 
 def test_extreme_options_overflow_nothing():

@@ -84,6 +84,24 @@ def test_compaction_renews_the_index(tmp_path):
     assert whole == ["whole-000002.fas.bin"]
 
 
+@pytest.mark.parametrize("change", ["to zero", "from zero"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_verify_accepts_the_index_after_changes_and_a_compaction(tmp_path, change, dtype):
+    """A compaction groups the terms of an l1 norm in another way, so the rows of the view differ in the last bit."""
+    rng = np.random.default_rng(1)
+    A = (rng.random((7000, 60)) * (rng.random((7000, 60)) < 0.8)).astype(dtype)
+    fa.build(sp.csr_array(A), tmp_path / "s").close()
+    with fa.open(tmp_path / "s", "r+") as S:
+        anchors = fa.FAS(selection="spa").seek(S, 20).indices
+        rows, columns = np.nonzero((A[anchors] != 0) == (change == "to zero"))
+        rows, columns = anchors[rows[::7]], columns[::7]
+        S.update(rows, columns, np.full(len(rows), 0.0 if change == "to zero" else 0.003, dtype))
+        S.compact()
+    assert fa.verify(tmp_path / "s")["rows"] == 7000
+    with fa.open(tmp_path / "s") as S:
+        check(S)
+
+
 def test_a_seek_with_a_tolerance_leaves_the_index_of_the_store_alone(tmp_path):
     S = fa.build(matrix() * np.linspace(1, 0.2, 20, dtype=np.float32), tmp_path / "s")
     expected = fa.SPA().seek(S, 6).indices.tolist()

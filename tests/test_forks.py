@@ -11,7 +11,7 @@ import pytest
 
 import fastanchors as fa
 from fastanchors._parallel import SharedLock
-from fastanchors.errors import ConcurrentAccessError
+from fastanchors.errors import ConcurrentAccessError, StoreError
 from fastanchors.sampling.access_guard import Writing
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
@@ -100,3 +100,21 @@ def test_what_another_thread_was_writing_is_refused_in_a_fork(S):
     with Elsewhere(Writing(S._guard)):
         assert in_a_fork(work) == 0
     S.row_norm(1)
+
+
+def test_a_fork_does_not_write_to_memory_that_it_shares(tmp_path):
+    """Changed blocks are in a scratch file, whose pages parent and child share."""
+    with fa.build(np.random.default_rng(0).random((2000, 40)), tmp_path / "s", memory_limit=1 << 22) as store:
+        store._matrix._limit = 1 << 18
+        for _ in range(3):
+            store.update(np.arange(0, 2000, 5), np.zeros(400, int), np.full(400, 0.5))
+
+        def work():
+            rows = np.arange(0, 2000, 5)
+            for use in (lambda: store.update(rows, np.zeros(400, int), np.ones(400)), lambda: store.raw([0], [0])):
+                with pytest.raises(StoreError, match="open it again"):
+                    use()
+
+        assert in_a_fork(work) == 0
+        assert store.raw([0], [0]) == [0.5]
+        store.check()

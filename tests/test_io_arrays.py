@@ -11,6 +11,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
+import fastanchors as fa
 from fastanchors.errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError, TooLargeError
 from fastanchors.io import open_source, register_object
 from fastanchors.io.matlab import open_mat
@@ -396,3 +397,20 @@ def test_structures_in_mat_files_of_version_7_3(tmp_path):
     with open_mat(tmp_path / "a.mat") as found:
         assert found.texts == {"scene.unit": "nm"}
         assert set(found.arrays) == {"scene.data", "n"}
+
+
+@pytest.mark.parametrize("kind", ["pandas", "arrow"])
+def test_blocks_with_names_keep_their_columns_apart(kind, tmp_path):
+    """Later blocks with the same columns in another order were read by position, and appended in the wrong columns."""
+    pd = pytest.importorskip("pandas", reason="extra io")
+    make = pd.DataFrame if kind == "pandas" else pa.record_batch
+    one, other = make({"a": [1.0, 2.0], "b": [0.5, 0.5]}), make({"b": [0.5, 0.5], "a": [1.0, 2.0]})
+    source = open_source(iter([one, one]))
+    assert list(source.column_names) == ["a", "b"]
+    np.testing.assert_array_equal(whole(source), [[1, 0.5], [2, 0.5]] * 2)
+    with pytest.raises(InvalidInputError, match="row block 1 has the column 'b' where the first block has 'a'"):
+        whole(open_source(iter([one, other])))
+    with fa.build(iter([one]), tmp_path / "s") as S:
+        S.append(iter([other]))
+        np.testing.assert_array_equal(S.raw_rows([2, 3]), [[1, 0.5], [2, 0.5]])
+    assert open_source(iter([one]), column_names=["x", "y"]).column_names == ["x", "y"]

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fastanchors as fa
 from fastanchors.errors import GuessWarning, InvalidInputError, StoreError
 from fastanchors.io import open_source
 from fastanchors.io.numbers import line_chunks, parse_numbers
@@ -122,6 +123,26 @@ def test_mtx_pattern_and_skew(tmp_path):
     assert whole(open_source(path)).tolist() == [[0, 1], [1, 0]]
     path.write_text("%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n2 1 3\n")
     assert whole(open_source(path)).tolist() == [[0, -3], [3, 0]]
+
+
+@pytest.mark.parametrize("layout", ["coordinate", "array"])
+def test_mtx_skew_entries_are_never_wrapped(tmp_path, layout):
+    path = tmp_path / "a.mtx"
+
+    def read(kind, value, **options):
+        entries = f"2 2 1\n2 1 {value}\n" if layout == "coordinate" else f"2 2\n{value}\n"
+        path.write_text(f"%%MatrixMarket matrix {layout} {kind} skew-symmetric\n{entries}")
+        return fa.build(path, tmp_path / "a.store", normalize=None, overwrite=True, **options)
+
+    for kind, value, options in [
+        ("pattern", "", {}),
+        ("unsigned-integer", "3", {}),
+        ("integer", "3", {"dtype": "uint8"}),
+        ("integer", "-128", {"dtype": "int8"}),
+    ]:
+        with pytest.raises(StoreError, match=r"line \d: (a pattern|.*both signs|value 128 does not fit)"):
+            read(kind, value, **options)
+    assert read("integer", "-127", dtype="int8")[0, 1] == 127
 
 
 HEADER = "%%MatrixMarket matrix coordinate integer general\n2 3 2\n"
@@ -336,6 +357,17 @@ def test_a_first_line_of_numbers(tmp_path, first, second, header, told):
         assert (rows, said) == (numbers[wanted:], [])
 
 
+@pytest.mark.parametrize(("corner", "names"), [("row", "01"), ("name", "ab"), ("Wavelength", "ab")])
+def test_numbers_behind_a_heading_of_names_are_column_names(tmp_path, corner, names):
+    text = f"{corner},119,102,168\n{names[0]},0.2,0.1,0.7\n{names[1]},0.3,0.5,0.2\n"  # what encode writes
+    rows, found, columns, said = table(tmp_path / "t.csv", text)
+    assert (rows, columns) == ([[0.2, 0.1, 0.7], [0.3, 0.5, 0.2]], ["119", "102", "168"])
+    assert found == list(names)
+    assert "the first line (119, 102, 168) is read as column names" in said[0]
+    rows, found, _, _ = table(tmp_path / "t.csv", text, header=False)
+    assert (len(rows), found[0]) == (3, corner)
+
+
 def test_a_named_first_line_of_years(tmp_path):
     rows, names, columns, said = table(tmp_path / "t.csv", "country,2019,2020,2021\nA,4,1,1\nB,0,3,1\n")
     assert (rows, names, columns) == ([[4, 1, 1], [0, 3, 1]], ["A", "B"], ["2019", "2020", "2021"])
@@ -427,3 +459,28 @@ def test_lines_longer_than_what_is_read_at_a_time(tmp_path, monkeypatch):
     path.write_text("")
     with pytest.raises(InvalidInputError, match=r"t.csv is empty"):
         open_source(path)
+
+
+@pytest.mark.parametrize("end", ["\x0b", "\x0c", "\x1c", "\x85", "\xa0", "\u2028"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_only_blanks_outside_quotes_are_removed_from_names(tmp_path, end, newline):
+    path = tmp_path / "a.csv"
+    lines = [
+        f'name, {end}a{end}\t," b{end} " ,c',
+        f" {end}x{end} ,1,2,3",
+        f'" {end}y{end} "\t, 4 ,5,6',
+        f'{end}z ,"7",8,9',
+    ]
+    path.write_bytes("".join(line + newline for line in lines).encode())
+    source = open_source(path)
+    assert whole(source).tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    assert source.column_names == [f"{end}a{end}", f" b{end} ", "c"]
+    assert list(source.row_names) == [f"{end}x{end}", f" {end}y{end} ", f"{end}z"]
+
+
+def test_names_in_the_last_column_have_no_line_ending(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"a,b,name\r\n1,2, x\xc2\xa0 \r\n3,4,y\r\n")
+    source = open_source(path, row_names="name")
+    assert whole(source).tolist() == [[1, 2], [3, 4]]
+    assert list(source.row_names) == ["x\xa0", "y"]

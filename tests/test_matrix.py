@@ -409,3 +409,23 @@ def test_a_copy_shares_nothing(normalize):
     assert (T.raw(3, 2), T.shape) == (50.0, (41, 6))
     S.check()
     T.check()
+
+
+@pytest.mark.parametrize("cursor", ["a", 1.5, np.arange(3), None, True])
+def test_a_cursor_that_is_no_integer_is_refused(cursor):
+    with pytest.raises(fa.errors.InvalidTypeError, match="cursor must be an integer"):
+        fa.SampleMatrix(np.eye(3)).changes_since(cursor)
+    with pytest.raises(fa.errors.InvalidInputError, match="cursor must be at least 0"):
+        fa.SampleMatrix(np.eye(3)).changes_since(-1)
+
+
+def test_sums_of_single_precision_are_double_for_sparse_rows_too():
+    A = np.random.default_rng(0).random((40, 700)).astype(np.float32)
+    A[:, ::3] = 0
+    exact = A.sum(axis=1, dtype=np.longdouble)
+    stored = sp.csr_array(A)
+    np.testing.assert_allclose(fa.open_matrix(stored).row_sums(), exact, rtol=1e-14)
+    sums = fa.SampleMatrix(stored, normalize=None).l1_norm(np.arange(40))
+    np.testing.assert_allclose(sums, exact, rtol=1e-14)
+    scaled = [fa.open_matrix(form, normalize="l1").rows(np.arange(40)) for form in (A, stored)]
+    np.testing.assert_array_equal(scaled[1].toarray(), scaled[0])

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import fastanchors as fa
 import naive.metrics as naive
 from fastanchors import datasets, metrics
-from fastanchors.errors import InvalidInputError
+from fastanchors.errors import FastAnchorsError, InvalidInputError, InvalidTypeError
 from fastanchors.metrics import _reconstruction
 from naive.sampling import NaiveSampleMatrix
 
@@ -168,3 +168,19 @@ def test_rows_are_encoded_where_no_weights_are_given(kind, sum_to_one):
     worse = metrics.reconstruction_error(kind(data.A), data.components[:2], sum_to_one=sum_to_one)
     best = fa.encode(data.A, data.components[:2], sum_to_one=sum_to_one) @ data.components[:2]
     assert worse.absolute == pytest.approx(np.linalg.norm(data.A - best))
+
+
+@pytest.mark.parametrize("topics", [[[np.nan, 1.0], [1.0, 0.0]], [[np.inf, 1.0], [1.0, 0.0]], [["a", "b"]]])
+def test_topics_that_are_not_finite_numbers_are_refused(topics):
+    for score in (metrics.topic_uniqueness, lambda t, top: metrics.topic_coherence(t, np.ones((3, 2)), top=top)):
+        with pytest.raises(FastAnchorsError, match="topics"):
+            score(topics, top=2)
+
+
+def test_a_matching_that_does_not_fit_is_refused():
+    F = np.eye(3)
+    with pytest.raises(InvalidTypeError, match=r"match must be a Match, .* got str"):
+        metrics.abundance_rmse(F, F, match="x")
+    far = metrics.Match(np.array([0, 3]), np.array([0, 1]), np.zeros(2))
+    with pytest.raises(InvalidInputError, match=r"match\.true"):
+        metrics.abundance_rmse(F, F, match=far)

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.decomposition import NMF
 
 import fastanchors as fa
-from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
+from fastanchors.errors import FastAnchorsError, InvalidInputError, InvalidTypeError, RankError
 from naive.encode import encode as naive_encode
 from naive.family import hals
 
@@ -135,3 +135,18 @@ def test_sample_access_and_random_state_are_refused_by_name():
         fa.nmf(fa.SampleMatrix(A), 3)
     with pytest.raises(fa.errors.InvalidInputError, match="rng"):
         fa.nmf(A, 3, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"foo": 1}, "nmf has no option 'foo'"),
+        ({"solver": "x"}, "solver must be"),
+        ({"alpha_W": -1}, "alpha_W must be"),
+        ({"l1_ratio": 5}, "l1_ratio must be"),
+        ({"shuffle": "no"}, "shuffle must be"),
+    ],
+)
+def test_options_of_scikit_learn_are_checked(options, said):
+    with pytest.raises(FastAnchorsError, match=said):
+        fa.nmf(np.eye(4), 2, **options)

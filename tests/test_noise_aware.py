@@ -129,6 +129,26 @@ def test_scaling_rows_changes_nothing() -> None:
     np.testing.assert_allclose(one.profiles, other.profiles, atol=1e-5)
 
 
+@pytest.mark.parametrize("rule", ["lifted", "whitened", "smoothed", "smoothed-one", "pseudo-points"])
+def test_multiples_of_one_row_have_one_anchor(rule: str) -> None:
+    rng = np.random.default_rng(0)
+    A = rng.random(20) * (1 + rng.random((30, 1)))
+    for rows in (A, sp.csr_array(A), fa.SampleMatrix(A)):
+        with pytest.raises(RankError, match="at most 1 anchors"):
+            fa.FAS(selection=rule).seek(rows, 3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("difference", [1e-3, 1e-5, 1e-7, 1e-9])
+@pytest.mark.parametrize("rule", ["auto", "lifted", "pseudo-points"])
+def test_rows_that_are_nearly_alike_give_the_same_anchors_in_every_form(rule: str, difference: float) -> None:
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        A = rng.random((40, 1)) * rng.random(15) * (1 + difference * rng.random((40, 15)))
+        found = [fa.FAS(selection=rule).seek(rows, 3).indices for rows in (A, sp.csr_array(A), fa.SampleMatrix(A))]  # type: ignore[arg-type]
+        np.testing.assert_array_equal(found[1], found[0])
+        np.testing.assert_array_equal(found[2], found[0])
+
+
 def test_zero_rows_are_never_anchors() -> None:
     X, _ = counted(3)
     X[::7] = 0
@@ -348,6 +368,18 @@ def test_nearest_points_by_tree_and_by_all_pairs(dimension: int, count: int) -> 
     np.testing.assert_allclose(distances, np.sort(gaps, axis=1)[:, :count], atol=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1e-160, 1.0, 1e150])
+def test_nearest_points_of_tight_groups_and_of_far_points(scale: float) -> None:
+    """Differences far below the single precision of the products."""
+    rng = np.random.default_rng(7)
+    groups = np.repeat(rng.standard_normal((20, 12)), 20, axis=0) + 1e-7 * rng.standard_normal((400, 12))
+    points = scale * np.vstack([groups, 1e4 * rng.standard_normal((5, 12))])
+    gaps = np.linalg.norm((points[::3, None] - points) / scale, axis=2)
+    distances, near = nearest_points(points, 9, 3)
+    np.testing.assert_array_equal(near, np.argsort(gaps, axis=1, kind="stable")[:, :9])
+    np.testing.assert_allclose(distances / scale, np.sort(gaps, axis=1)[:, :9], rtol=1e-6)
+
+
 @pytest.mark.parametrize("rule", ["smoothed", "smoothed-one", "pseudo-points", "lifted", "whitened", "auto"])
 def test_every_rule_finds_the_corners_of_a_clean_simplex(rule: str) -> None:
     rng = np.random.default_rng(4)
@@ -380,8 +412,8 @@ def test_notable_rows_are_those_of_double_precision(kind: str, tmp_path: Path) -
     )
     if "store" in kind:
         matrix = fa.build(matrix.data, tmp_path / "s", normalize="l1" if "l1" in kind else None, sidecars=())
-    frame, pilot = pilot_frame(matrix, 16)
-    found = notable_rows(matrix, frame, pilot)
+    frame, pilot, filled = pilot_frame(matrix, 16)
+    found = notable_rows(matrix, frame, pilot, filled)
     values, left, sums = block_coordinates(0, matrix.rows(np.arange(len(X))), frame)
     full = np.flatnonzero(sums > 0)
     extremes = Extremes(found.extremes.directions)
@@ -653,6 +685,15 @@ def test_the_number_of_anchors_is_not_always_determined() -> None:
     assert how_many(kept(np.ones((30, 5)), 64)).k == 1
 
 
+@pytest.mark.parametrize(("k", "words"), [(1, "no direction stands"), (2, "one direction stands")])
+def test_the_reason_counts_in_words(k: int, words: str) -> None:
+    rng = np.random.default_rng(k)
+    X = rng.poisson(rng.dirichlet(np.full(k, 0.3), 600) @ rng.uniform(20, 80, (k, 60))) + 0.0
+    found = how_many(kept(X, 64))
+    assert (found.k, found.reason) == (k, f"{words} out of the noise")
+    assert f"{words} out of the noise: {k} anchor" in fa.rank_curve(X, 8, rng=0).reason
+
+
 def test_anchors_beyond_the_true_number_are_called_noise() -> None:
     X, _ = counted(12)
     at = kept(X)
@@ -714,3 +755,66 @@ def test_rows_that_are_all_alike_support_one_anchor(rule, rows):
         with pytest.raises(RankError):
             fa.FAS(selection=rule).seek(B, 2)
         assert len(fa.FAS(selection=rule).seek(B, 1).indices) == 1
+
+
+def test_directions_that_no_row_has_beyond_the_anchors():
+    A = np.zeros((8, 20))
+    A[np.arange(8), [5, 3, 0, 0, 6, 3, 3, 7]] = [3, 2, 2, 3, 3, 1, 3, 1]
+    for form in (A, fa.SampleMatrix(A, normalize=None), fa.SampleMatrix(A)):
+        for k in (2, 3, 4):
+            assert len(fa.FAS().seek(form, k)) == k
+
+
+@pytest.mark.parametrize("filled", [300, 8_000])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_rows_of_zero_do_not_hide_the_others(filled, form):
+    rows = fa.datasets.separable(filled, 12, 4, noise=0.02, rng=0).A
+    some = np.sort(np.random.default_rng(0).choice(60_000, filled, replace=False))
+    A = np.zeros((60_000, 12))
+    A[some] = rows
+    summary = summarise(open_matrix(form(A)), pilot_entries=1)  # 2,048 rows, of which few are not zero
+    assert summary.total == filled
+    if filled > ALL:
+        assert 5_500 < len(summary.sample) < 6_500  # 8,000 · 3/4 rows, with a standard deviation of 39
+    found, alone = summary.find(4), summarise(open_matrix(form(rows))).find(4)
+    angles = fa.metrics.spectral_angles(A[found.indices], rows[alone.indices])
+    assert angles.min(axis=0).max() < 0.1 < np.sort(angles, axis=0)[1].min()  # the same anchors
+
+
+def test_few_rows_that_are_not_zero_are_found_among_many():
+    A = np.zeros((50_000, 30))
+    A[[7, 20_000, 41_003]] = np.random.default_rng(0).random((3, 30))
+    assert sorted(fa.FAS().seek(A, 3).indices) == [7, 20_000, 41_003]
+    with pytest.raises(RankError, match="every row of A is zero"):
+        fa.FAS().seek(0 * A, 2)
+
+
+def _mixtures_with_odd_entries(seed, rows=60, columns=12, anchors=5):
+    rng = np.random.default_rng(seed)
+    A = rng.dirichlet(np.full(anchors, 0.3), rows) @ rng.random((anchors, columns))
+    A[rng.choice(rows, 6, replace=False), rng.integers(0, columns, 6)] += rng.random(6)
+    return A
+
+
+@pytest.mark.parametrize("rule", ["smoothed", "lifted", "whitened"])
+@pytest.mark.parametrize("rows", [60, 7_000])
+def test_directions_that_few_rows_have_do_not_depend_on_rounding(rule, rows):
+    for seed in range(4):
+        A = _mixtures_with_odd_entries(seed, rows)
+        forms = [A, sp.csr_array(A), fa.SampleMatrix(A), 3 * A]
+        found = [fa.FAS(selection=rule).seek(form, 6) for form in forms]
+        for other in found[1:]:
+            np.testing.assert_array_equal(other.indices, found[0].indices)
+            one, two = other.points, found[0].points
+            one, two = (x / x.sum(axis=1, keepdims=True) for x in (one, two))
+            np.testing.assert_allclose(one, two, atol=1e-6)
+
+
+@pytest.mark.parametrize("spread", [1e-3, 1e-4, 1e-5])
+def test_no_noise_is_seen_in_the_rounding_of_rows_that_are_nearly_alike(spread):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        A = rng.random(20) * (1 + spread * rng.random((60, 4)) @ rng.random((4, 20)))
+        for form in (A, sp.csr_array(A), 3 * A):
+            frame = coordinates(open_matrix(form)).frame
+            assert (frame.rank, frame.exponent) == (4, 0.0)

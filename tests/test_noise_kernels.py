@@ -49,7 +49,7 @@ def test_kernels_of_the_likelihood_round_like_numpy(k: int, m: int) -> None:
     np.testing.assert_array_equal(density, np.maximum((parts * weights[:, :, None]).sum(axis=0), SINGLE(1e-30)))
 
     heights, first, mixtures = rng.normal(size=(5, k)).astype(SINGLE), weights[0].copy(), rng.random(m, SINGLE)
-    by_w, by_sigma = np.empty((2, k, m), SINGLE)
+    by_w, by_sigma = np.empty((k, m)), np.empty((k, m), SINGLE)
     slopes(z, inverse, widths, bell, heights, first, mixtures, density, by_w, by_sigma)
     naive = naive_slopes(z, inverse, widths, bell, heights, first, mixtures, density)
     np.testing.assert_array_equal(by_w, naive[0])
@@ -96,7 +96,8 @@ def test_nearest_points_with_many_equal_distances(seed: int, rows: int, dimensio
     points = np.random.default_rng(seed).integers(-2, 3, (rows, dimension)).astype(np.float64)
     count = min(count, rows)
     distances, near = np.empty((rows, count)), np.empty((rows, count), dtype=np.intp)
-    smallest_of_rows(points @ points.T, (points**2).sum(axis=1), points, 0, distances, near)
+    rough = ((points**2).sum(axis=1) - 2 * points @ points.T).astype(SINGLE)
+    smallest_of_rows(rough, 0.0, points, points, distances, near)
     squares = ((points[:, None] - points) ** 2).sum(axis=2)
     np.testing.assert_array_equal(near, np.argsort(squares, axis=1, kind="stable")[:, :count])
     np.testing.assert_array_equal(distances, np.sort(squares, axis=1)[:, :count])
@@ -171,6 +172,21 @@ def test_corners_are_those_of_examining_every_point(seed: int, d: int, more: int
         for j in list(range(k)) * 2:
             chosen[j] = farthest(chosen[:j] + chosen[j + 1 :])
     assert found.tolist() == chosen
+
+
+@given(SEEDS, st.integers(1, 3), st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_corners_inside_the_hull_are_not_chosen_by_rounding(seed: int, d: int, more: int) -> None:
+    """If no point is outside the hull, the next corner is the one farthest from the others, in any unit and order."""
+    rng = np.random.default_rng(seed)
+    corners = np.vstack([np.zeros(d), np.eye(d)])
+    points = np.vstack([corners, rng.dirichlet(np.ones(d + 1), 60) @ corners])
+    k, first = d + 1 + more, np.arange(d + 1)
+    expected = points[grown(points, first, k)]
+    assert len(np.unique(expected, axis=0)) == k
+    turned = points @ np.linalg.qr(rng.normal(size=(d, d)))[0]
+    np.testing.assert_array_equal(points[grown(turned, first, k)], expected)
+    np.testing.assert_array_equal(points[grown(points * 0.3, first, k)], expected)
 
 
 def test_bounds_are_never_below_distances() -> None:

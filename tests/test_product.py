@@ -110,7 +110,7 @@ def test_all_zero_matrix_is_refused():
         ({"zeta": 0.0}, InvalidInputError, "zeta must be positive"),
         ({"eta": 1.0}, InvalidInputError, "eta strictly between 0 and 1"),
         ({"eta": np.nan}, InvalidInputError, "eta must be a finite number"),
-        ({"draws": 0}, InvalidInputError, "draws must be at least 1"),
+        ({"draws": 0, "zeta": None}, InvalidInputError, "draws must be at least 1"),
         ({"L": np.ones((12, 3))}, InvalidInputError, "L must have shape k × 12"),
         ({"R": np.ones((3, 8))}, InvalidInputError, "R must have shape 8 × k"),
         ({"R": np.full((8, 1), np.inf)}, InvalidInputError, "R must be finite"),
@@ -131,3 +131,10 @@ def test_factored_vectors_of_the_wrong_side_are_refused():
     S = NaiveSampleMatrix(A, normalize=None)
     with pytest.raises(InvalidInputError, match='L must describe vectors of length 12 \\(side="left"\\)'):
         fa.estimate_product(fa.fkv(S, 2, rng=0), S, R)
+
+
+@pytest.mark.parametrize("given", [{"zeta": 0.1}, {"eta": 0.1}])
+def test_draws_and_an_allowed_error_are_not_both_given(given):
+    A, L, R = problem()
+    with pytest.raises(InvalidInputError, match="either draws or zeta and eta"):
+        fa.estimate_product(L, A, R, draws=5, **given)

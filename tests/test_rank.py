@@ -136,6 +136,7 @@ def test_reasons():
     ):
         falls = np.append(earlier, 1e9)
         assert _choose(falls, above, exhausted=True, dependent=dependent, everything=everything)[0] == expected
+    assert "cannot tell" in _choose(np.append(flat, 1e9), None, exhausted=True, everything=True)[1]
     k, reason = _choose(flat, None, exhausted=False)
     assert k == 2
     assert "no clear gap" in reason

@@ -148,3 +148,12 @@ def test_gram_of_the_wrong_shape_is_refused():
 def test_non_numeric_coefficients():
     with pytest.raises(fa.errors.InvalidTypeError, match="y must hold 3 real numbers"):
         fa.sample_combination(np.eye(3), ["a", "b", "c"], 2)
+
+
+@pytest.mark.parametrize("layers", ["one", "two"])
+@pytest.mark.parametrize(("size", "power"), [(0, 900), (0, -900), (450, 450), (-450, -450)])
+def test_the_unit_of_a_combination_does_not_matter(layers, size, power):
+    U, y = np.random.default_rng(0).standard_normal((30, 3)), np.array([1.0, -2.0, 0.5])
+    expected = fa.sample_combination(U, y, 200, rng=1, layers=layers)
+    drawn = fa.sample_combination(np.ldexp(U, size), np.ldexp(y, power), 200, rng=1, layers=layers)
+    np.testing.assert_array_equal(drawn, expected)

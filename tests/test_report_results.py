@@ -228,6 +228,7 @@ def test_every_solver_has_a_stability_for_every_k(tmp_path, solver):
     rng = np.random.default_rng(0)
     pure = np.repeat(np.eye(6)[:4], 30, axis=0)
     A = np.vstack([pure, rng.dirichlet(np.ones(4), 80) @ np.eye(6)[:4], [[0, 0, 0, 0, 1.0, 0]]])
+    A += 1e-3 * rng.random(A.shape)  # without noise every anchor is firm
     data = data_of(report.write(tmp_path / "r.html", A, solver.seek(A, 5), solver=solver, seed=0))
     verdicts = [step["stability"]["verdicts"] for step in data["steps"]]
     assert [len(each) for each in verdicts] == [1, 2, 3, 4, 5]
@@ -272,6 +273,8 @@ def test_documents_without_names_are_called_by_their_words(tmp_path, corpus):
     [
         ({"image": (3, 4)}, "does not hold 10 pixels"),
         ({"texts": ["a"]}, "1 texts for 10 rows"),
+        ({"row_names": ["a"]}, "1 names for 10 rows"),
+        ({"column_names": ["a"]}, "1 names for 10 columns"),
         ({"kind": "scene"}, "needs image"),
         ({"embedding": np.zeros((10, 3))}, r"shape \(10, 2\)"),
         ({"embedding": np.full((10, 2), np.nan)}, "NaN"),

@@ -86,3 +86,50 @@ def test_invalid_tables_are_refused(frame):
         fa.apps.representatives(table, 64)
     with pytest.raises(fa.errors.InvalidInputError, match="scale must be"):
         fa.apps.representatives(table, 3, scale="log")
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("solver", ["snpa", "xray", "spa", "fas"])
+def test_a_row_that_is_lowest_everywhere_can_be_chosen(solver, form):
+    rng = np.random.default_rng(0)
+    corners = np.vstack([np.zeros(5), 0.2 + rng.random((2, 5))])
+    table = np.vstack([corners, rng.dirichlet(np.ones(3), 80) @ corners])
+    found = fa.apps.representatives(form(table), 3, solver=solver)
+    assert sorted(found.indices) == [0, 1, 2]
+    assert found.relative_error < 1e-9
+
+
+def test_one_row_and_equal_rows():
+    for table in (np.ones((4, 3)), np.zeros((4, 3)), [[1.0, 2.0, 3.0]]):
+        found = fa.apps.representatives(table, 1)
+        assert found.indices.tolist() == [0]
+        np.testing.assert_allclose(found.weights, 1.0)
+    with pytest.raises(fa.errors.RankError, match="only 1 of 2"):
+        fa.apps.representatives(np.ones((4, 3)), 2)
+
+
+def test_a_series_is_no_table():
+    with pytest.raises(fa.errors.InvalidInputError, match="two-dimensional"):
+        fa.apps.representatives(pd.Series([1.0, 2.0, 3.0]), 1)
+
+
+@pytest.mark.parametrize("density", [1.0, 0.5])
+def test_a_sparse_table_gives_the_result_of_the_dense_one(density):
+    rng = np.random.default_rng(0)
+    table = (1 + rng.random((60, 6))) * (rng.random((60, 6)) < density)
+    table[:, 2] = 3.0  # constant: no information
+    dense, sparse = (fa.apps.representatives(form, 4) for form in (table, sp.csr_array(table)))
+    np.testing.assert_array_equal(sparse.indices, dense.indices)
+    np.testing.assert_allclose(sparse.weights, dense.weights, atol=1e-12)
+
+
+def test_columns_of_stored_zeros_and_of_extreme_range():
+    table = np.random.default_rng(0).random((20, 3))
+    stored = sp.csr_array(table)
+    stored.data[stored.indices == 1] = 0
+    expected = fa.apps.representatives(stored.toarray(), 2)
+    np.testing.assert_array_equal(fa.apps.representatives(stored, 2).indices, expected.indices)
+    wide = np.where(table > 0.5, 1.5e308, -1.5e308)
+    np.testing.assert_array_equal(
+        fa.apps.representatives(wide, 2).indices, fa.apps.representatives(wide / 4, 2).indices
+    )

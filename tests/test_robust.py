@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -157,3 +159,35 @@ def test_the_radius_follows_the_data_where_rows_lie_far_apart():
     match = fa.metrics.matched_spectral_angle(anchors, found.points)
     assert match.mean < 0.5
     assert weights[found.indices].max(axis=1).min() > 0.7
+
+
+@pytest.mark.parametrize("kind", ["neighbours", "average", "median"])
+def test_no_anchor_is_rounding_error_and_none_is_found_twice(kind):
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        A = rng.random((10, 60))[np.append(np.repeat(np.arange(5), 3), rng.integers(5, 10, 8))]
+        found = fa.SPA(robust=kind, allow_fewer=True).seek(A, 10)
+        assert len(set(found.indices.tolist())) == len(found)
+        assert found.residuals.min() > 1e-6
+
+
+@pytest.mark.parametrize("options", [{"robust": "neighbours"}, {"robust": "average"}, {"precondition": "spa"}])
+def test_tolerance_zero_is_the_rounding_level(options):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        A = np.repeat(rng.random((3, 2)) @ rng.random((2, 8)), 4, axis=0)
+        found = fa.SPA(tol=0.0, allow_fewer=True, **options).seek(A, 6)
+        assert found.indices.tolist() == fa.SPA(allow_fewer=True, **options).seek(A, 6).indices.tolist()
+        assert len(found) == 2
+
+
+@pytest.mark.parametrize("precondition", ["spa", "svd", "mve"])
+@pytest.mark.parametrize("kind", ["neighbours", "average"])
+def test_few_rows_are_left_for_the_preconditioned_run(precondition, kind):
+    """The rows that are left may span too little, or have residuals that are rounding errors."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        A = rng.random((5, 8)) if seed % 2 else rng.random((30, 5)) * 10.0 ** rng.integers(-12, 12, (30, 1))
+        with contextlib.suppress(RankError):
+            found = fa.SPA(precondition=precondition, robust=kind, allow_fewer=True).seek(A, 4)
+            assert len(set(found.indices.tolist())) == len(found)

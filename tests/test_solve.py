@@ -189,3 +189,17 @@ def test_one_index_at_a_time():
     x = fa.lowrank.solve(np.eye(4), np.arange(4), 4, rng=0)
     with pytest.raises(fa.errors.InvalidTypeError, match="query"):
         x[[1, 2]]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("power", [-1000, -600, 600, 990])
+def test_the_unit_of_the_right_hand_side_does_not_matter(exact, power):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 20))
+    b = rng.standard_normal(60)
+    plain, scaled = (fa.lowrank.solve(A, np.ldexp(b, p), 3, exact=exact, rng=0) for p in (0, power))
+    np.testing.assert_allclose(np.ldexp(scaled.query(range(20)), -power), plain.query(range(20)), rtol=1e-9)
+    assert np.ldexp(scaled.norm, -power) == pytest.approx(plain.norm)
+    assert np.ldexp(scaled.residual_norm, -power) == pytest.approx(plain.residual_norm)
+    assert scaled.trials_per_draw == pytest.approx(plain.trials_per_draw)
+    np.testing.assert_array_equal(scaled.sample(50, rng=1), plain.sample(50, rng=1))

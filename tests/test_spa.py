@@ -209,6 +209,16 @@ def test_bad_options_are_named():
         fa.SPA(tol=-1.0)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_beyond_the_rank_no_row_is_selected_twice(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.random((8, 2)) @ rng.random((2, 7))
+    for rows in (A, sp.csr_array(A), fa.SampleMatrix(A)):
+        found = fa.SPA(tol=0).seek(rows, 7)
+        assert len(set(found.indices)) == 7
+        assert found.certificate.kind == "none"
+
+
 def test_solvers_by_name():
     assert isinstance(solvers.get("spa"), fa.SPA)
     assert isinstance(solvers.get(fa.SPA), fa.SPA)

@@ -13,7 +13,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import fastanchors as fa
-from fastanchors.errors import InvalidInputError, StoreError
+from fastanchors.errors import InvalidInputError, InvalidTypeError, StoreError
 from fastanchors.io.row_source import block_bytes
 from fastanchors.store import Sidecar
 from fastanchors.store.shard_rows import shard_bytes, shards_at_once
@@ -203,6 +203,8 @@ def test_invalid_input_is_refused(tmp_path):
         fa.build(A, tmp_path / "t", normalize="l2")
     with pytest.raises(InvalidInputError, match="memory_limit must be at least"):
         fa.build(A, tmp_path / "t", memory_limit=1000)
+    with pytest.raises(InvalidTypeError, match="columns must be True or False"):
+        fa.build(A, tmp_path / "t", columns="no")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     with pytest.raises(StoreError, match="is not a store, so it is not overwritten"):
@@ -396,3 +398,22 @@ def test_metadata_that_is_nested_too_deeply_is_refused(tmp_path):
         deep = {"a": deep}
     with pytest.raises(fa.errors.InvalidInputError, match=r"metadata\['a'\] cannot be written as JSON"):
         fa.build(np.eye(3), tmp_path / "s", metadata=deep)
+
+
+def test_no_store_is_built_inside_a_store(tmp_path):
+    fa.build(dense(), tmp_path / "a.store").close()
+    (tmp_path / "link").symlink_to(tmp_path / "a.store")
+    for place in ("a.store/sub.store", "a.store/deep/sub.store", "link/sub.store"):
+        with pytest.raises(StoreError, match="is inside the store"):
+            fa.build(dense(), tmp_path / place)
+    assert not (tmp_path / "a.store" / "deep").exists()
+    fa.build(dense(), tmp_path / "a.store", overwrite=True).close()
+
+
+@pytest.mark.parametrize("make", [sparse, dense])
+def test_raw_rows_are_those_of_the_matrix(tmp_path, make):
+    A, at = make(), [5, 0, 5, 1999]
+    with fa.build(A, tmp_path / "s") as store:
+        rows, expected = store.raw_rows(at), fa.SampleMatrix(A).raw_rows(at)
+        assert rows.dtype == expected.dtype
+        np.testing.assert_array_equal(*(each.toarray() if sp.issparse(each) else each for each in (rows, expected)))

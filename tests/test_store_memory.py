@@ -65,6 +65,17 @@ def test_many_random_updates_stay_below_the_limit(tmp_path, kind):
     assert float(done.stdout) < 1
 
 
+CHANGED = WRITER.replace("(rows, 100)", "(rows, 200)").replace("3600", "10_000").replace("64 << 20", "48 << 20")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_an_index_that_takes_in_many_changed_rows_stays_below_the_limit(tmp_path):
+    """Random entries of 18,000 of 100,000 rows (160 MB of data): the index read up to 16,384 of them at a time."""
+    run = [sys.executable, "-W", "ignore", "-c", CHANGED, str(tmp_path / "s"), "dense"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
+    assert float(done.stdout) < 1
+
+
 @pytest.mark.parametrize("normalize", ["l1", None])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_moved_blocks_are_the_same_matrix(tmp_path, sparse, normalize, monkeypatch):

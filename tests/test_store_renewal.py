@@ -393,7 +393,7 @@ def test_appended_rows_enter_the_sample_in_pieces_too(path, piece, monkeypatch):
 
 
 def test_coordinates_that_cannot_be_kept_are_not_tried_at_each_commit(path, monkeypatch):
-    monkeypatch.setattr("fastanchors.fas.noise_aware._can_be_kept", lambda arrays, store, slack=1.0: False)
+    monkeypatch.setattr("fastanchors.fas.noise_aware.CoordinatesSidecar._can_be_kept", lambda *_: False)
     tried = []
     follow = Watched.current
     monkeypatch.setattr(Watched, "current", lambda self, store: (tried.append(1), follow(self, store))[1])
@@ -440,6 +440,40 @@ def test_a_store_that_grows_from_few_rows_gets_a_sample(tmp_path):
         assert len(summary.rows) < 12_000
         assert (summary.height, summary.total) == S.shape[:1] * 2
         assert angle(fa.FAS().seek(S, 4).points, truth()) < 0.05
+
+
+@pytest.mark.parametrize("first", [1, 3, 10])
+@pytest.mark.parametrize("later", [5, 300, 7000])
+def test_a_store_that_begins_with_few_rows_gets_all_directions(tmp_path, first, later):
+    """Few rows, some of them zero, have few directions; the store keeps more once it has more rows."""
+    A = rows(first + later)
+    A[1:first:3] = 0
+    with fa.build(A[:first], tmp_path / "s") as S:
+        S.append(A[first:])
+        for state in ("in memory", "committed", "compacted"):
+            found = fa.FAS(selection="lifted").seek(S, 4)
+            assert found.indices.tolist() == fa.FAS(selection="lifted").seek(A, 4).indices.tolist(), state
+            assert found.certificate.details["coordinates"] == min(32, np.count_nonzero(A.any(axis=1)) - 1)
+            S.commit() if state == "in memory" else S.compact()
+
+
+@pytest.mark.parametrize("changed", [1, 5000])
+def test_negative_entries_of_changed_rows_are_refused(tmp_path, changed):
+    with fa.build(rows(ROWS), tmp_path / "s", normalize=None) as S:
+        S.update(np.arange(changed), 0, -1.0)
+        for _ in ("in memory", "committed"):
+            with pytest.raises(fa.errors.InvalidInputError, match="negative entries"):
+                fa.FAS(selection="lifted").seek(S, 4)
+            S.commit()
+        S.update(np.arange(changed), 0, 1.0)
+        assert len(fa.FAS(selection="lifted").seek(S, 4)) == 4
+
+
+def test_rows_that_are_too_few_for_k_are_a_rank_error_in_a_store_too(tmp_path):
+    A = np.zeros((20, 12))
+    A[[3, 7]] = rows(2)[:, :12]
+    with fa.build(A, tmp_path / "s") as S, pytest.raises(fa.errors.RankError, match="at most 2 anchors"):
+        fa.FAS(selection="lifted").seek(S, 4)
 
 
 def test_coordinates_with_rows_that_became_zero_are_valid(tmp_path):

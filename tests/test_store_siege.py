@@ -11,7 +11,9 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 import fastanchors.store.store as store_module
-from fastanchors.errors import CorruptStoreError
+from fastanchors._validate import csr_of
+from fastanchors.errors import CorruptStoreError, InvalidInputError
+from fastanchors.greedy.noise import Noise
 from fastanchors.store.manifest import _stamp
 from forgeries import KINDS, Sample, forge, make, use
 
@@ -110,3 +112,15 @@ def forge_array(path, name, at, value):
         entry["crc32"] = zlib.crc32(raw[entry["offset"] : end])
     manifest["crc32"] = "0" * 8
     (path / "manifest.json").write_text(_stamp((json.dumps(manifest, indent=1) + "\n").encode()))
+
+
+def test_a_journal_with_rows_beyond_all_integers():
+    empty, pointers = np.empty(0), np.zeros(2, np.int64)
+    with pytest.raises(InvalidInputError, match="damaged"):
+        csr_of((empty, empty.astype(np.int64), pointers), (1, 2**63))
+
+
+def test_noise_that_is_not_finite():
+    """Coordinates of a forged store can be NaN."""
+    with pytest.raises(InvalidInputError, match="not finite"):
+        Noise(np.full(3, np.nan), np.nan, np.nan, True).neighbours(100, 3)

@@ -420,3 +420,43 @@ def test_new_and_removed_topics_are_found(corpus):
     assert len(changes.new) == len(changes.gone) > 0
     with pytest.raises(fa.errors.InvalidInputError, match="one vocabulary"):
         fa.apps.topic_changes(before, fa.apps.topics(made.A[:, :399], 4))
+
+
+@pytest.mark.parametrize("bad", [2, None, "model.npz", np.eye(3)])
+def test_what_is_no_topic_model_is_refused(corpus, bad):
+    model = fa.apps.topics(corpus.A, 4)
+    calls = [
+        lambda: fa.apps.topic_changes(bad, model),
+        lambda: fa.apps.topic_changes(model, bad),
+        lambda: fa.apps.compare_topics(bad, corpus.A),
+    ]
+    if bad is not None:
+        calls.append(lambda: fa.apps.topics(corpus.A, 4, since=bad))
+    for call in calls:
+        with pytest.raises(fa.errors.InvalidTypeError, match="must be the result of"):
+            call()
+
+
+def test_counts_of_other_words_and_mixtures_that_are_no_numbers_are_refused(corpus):
+    model = fa.TopicModel(n_topics=4).fit(corpus.A)
+    with pytest.raises(fa.errors.InvalidInputError, match="must agree"):
+        fa.apps.compare_topics(model.topics_, corpus.A[:, :50])
+    with pytest.raises(fa.errors.InvalidInputError, match=r"mixtures\[0, 0\] is NaN"):
+        model.inverse_transform(np.full((1, 4), np.nan))
+    with pytest.raises(fa.errors.InvalidInputError, match="4 columns"):
+        model.inverse_transform(np.ones((1, 3)))
+    with pytest.raises(fa.errors.InvalidTypeError, match="mixtures must hold real numbers"):
+        model.inverse_transform([["a", "b", "c", "d"]])
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_counts_that_no_integer_holds_are_refused(make):
+    counts = (np.random.default_rng(0).random((40, 12)) * 9).astype(int)
+    for find in (lambda H: fa.apps.topics(H, 2), fa.apps.topic_curve):
+        with pytest.raises(fa.errors.InvalidInputError, match=r"below 2\^63"):
+            find(make(counts * 1e200))
+
+
+def test_numbers_of_topics_are_several():
+    with pytest.raises(fa.errors.InvalidTypeError, match="numbers must be values of k"):
+        fa.apps.topic_curve(fa.datasets.topics(60, 40, 3, rng=0).A, 5)

@@ -7,6 +7,7 @@ import contextlib
 import numpy as np
 import pytest
 import scipy.io
+import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors.apps._outliers import ScaledPixels, find_outliers
@@ -511,3 +512,43 @@ def test_mat_structures_bring_wavelengths(tmp_path, scene):
     np.testing.assert_array_equal(cube.wavelengths, waves)
     np.testing.assert_array_equal(cube.image(cube.pixels), scene.cube)
     assert angle(scene, fa.apps.unmix(cube, 3)) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"share": 1.0}, "groups of 120 pixels have the same means"),
+        ({"shape": (12,)}, "shape must be"),
+        ({"shape": (12.0, 10.0)}, "shape must be"),
+        ({"nodata": "x"}, "nodata must be a number"),
+        ({"out": np.broadcast_to(0.0, (120, 3))}, "out is read-only"),
+    ],
+)
+def test_options_that_fit_no_scene_are_refused(options, said):
+    pixels = fa.datasets.hyperspectral(12, 10, 30, 3, rng=0).A
+    with pytest.raises(fa.FastAnchorsError, match=said):
+        fa.apps.unmix(pixels, 3, **options)
+
+
+def test_a_sparse_scene_is_refused():
+    with pytest.raises(fa.errors.InvalidTypeError, match="dense array"):
+        fa.apps.unmix(sp.csr_array(np.eye(9)), 3)
+
+
+@pytest.mark.parametrize("mask", [np.full((24, 30), "no"), np.full((24, 30), None), [[1, 2], [3]]])
+def test_a_mask_that_is_not_of_numbers_is_refused(scene, mask):
+    with pytest.raises((fa.errors.InvalidTypeError, fa.errors.InvalidInputError), match="the mask"):
+        fa.apps.unmix(scene.cube, 3, mask=mask)
+
+
+def test_an_order_of_pixels_that_an_image_does_not_have_is_refused(tmp_path, scene):
+    np.save(tmp_path / "scene.npy", scene.cube)
+    scipy.io.savemat(tmp_path / "scene.mat", {"cube": scene.cube})
+    opened = fa.apps.read_cube(tmp_path / "scene.npy", bands="last")
+    for form in (scene.cube, tmp_path / "scene.npy", opened):
+        with pytest.raises(fa.errors.InvalidInputError, match="order 'C', not 'F'"):
+            fa.apps.unmix(form, 3, order="F")
+    with pytest.raises(fa.errors.InvalidInputError, match="order 'F', not 'C'"):
+        fa.apps.read_cube(tmp_path / "scene.mat", order="C")
+    assert fa.apps.read_cube(tmp_path / "scene.mat", order="F").shape == (24, 30)
+    assert fa.apps.unmix(scene.cube, 3, order="C").maps.shape == (24, 30, 3)

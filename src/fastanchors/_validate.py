@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ __all__ = [
     "check_size",
     "check_sparse",
     "check_tolerance",
+    "csr_of",
+    "is_canonical",
     "is_dask",
     "numeric",
 ]
@@ -108,7 +110,7 @@ def as_csr(A: Any, name: str) -> sp.csr_array:
 def _canonical(A: Any, name: str) -> sp.csr_array:
     """A sparse matrix as CSR, its index arrays checked, every row sorted and without duplicates."""
     csr = as_csr(A, name)
-    if csr.nnz == A.nnz and _is_canonical(csr):
+    if csr.nnz == A.nnz and is_canonical(csr):
         return csr
     small = A.dtype.kind in "iu" and A.dtype.itemsize < 8  # sums of duplicates could overflow
     csr = sp.csr_array(A.astype(np.int64) if small else A, copy=True)
@@ -148,6 +150,18 @@ def check_sparse(A: Any, name: str = "A") -> None:
         raise InvalidInputError(f"{name} is damaged: {A.offsets.size} offsets for data of shape {A.data.shape}")
 
 
+def csr_of(parts: Iterable[NDArray[Any]], shape: tuple[int, int]) -> sp.csr_array:
+    """CSR of data, indices and indptr from a file, which it must use in full; an error if they are damaged."""
+    data, indices, indptr = parts
+    if not indptr.size or not indptr[-1] == indices.size == data.size:
+        raise InvalidInputError(f"the matrix is damaged: {indices.size} indices and {data.size} values")
+    if max(shape) > np.iinfo(np.int64).max:
+        raise InvalidInputError("the matrix is damaged: it has 2^63 rows or columns, or more")
+    csr = sp.csr_array((data, indices, indptr), shape=shape)
+    check_sparse(csr, "the matrix")
+    return csr
+
+
 def _check_pointers(indptr: NDArray[Any], major: int, name: str) -> int:
     """The number of entries that ``indptr`` refers to."""
     if indptr.dtype.kind not in "iu" or indptr.shape != (major + 1,):
@@ -174,7 +188,7 @@ def _check_indices(index: NDArray[Any], length: int, what: str, count: int, name
         raise InvalidInputError(f"{name} is damaged: {what} index {bad} is outside 0 … {length - 1}")
 
 
-def _is_canonical(csr: sp.csr_array) -> bool:
+def is_canonical(csr: sp.csr_array) -> bool:
     """Whether columns strictly increase within every row. SciPy's own flag may be stale."""
     indices, indptr = csr.indices[: csr.nnz], csr.indptr
     for start in range(0, indices.size - 1, _CHUNK_ENTRIES):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._openers import opener
+from ._validate import check_index
 from .errors import InvalidInputError, MissingExtraError
 from .matrix.cost import Cost
 from .matrix.door import open_matrix
@@ -85,6 +86,7 @@ class Anchors(Sequence[int]):
 
     ``X[anchors]`` are the anchor rows of an array, ``fa.encode(X, anchors)`` writes every row as a mixture of them.
     Two results are equal if solver, indices, names, residuals and points are equal; cost and time are not compared.
+    The arrays are read-only.
 
     Attributes
     ----------
@@ -127,6 +129,12 @@ class Anchors(Sequence[int]):
     names: tuple[str, ...] | None = None
     points: NDArray[np.float64] | None = None
     support: NDArray[np.intp] | None = None
+
+    def __post_init__(self) -> None:
+        self.__setstate__(self.__dict__)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:  # NumPy's copies and pickles can be written to
+        self.__dict__.update((name, _read_only(value)) for name, value in list(state.items()))
 
     # --- a sequence of row indices ----------------------------------------------------------------------------------
 
@@ -215,7 +223,10 @@ class Anchors(Sequence[int]):
             raise MissingExtraError("plot needs matplotlib: pip install 'fastanchors[report]'") from error
         ax = plt.figure(figsize=(7, 4)).add_subplot() if ax is None else ax
         labels = [f"row {i}" for i in self] if self.names is None else list(self.names)
-        points = self.points if X is None else open_matrix(X, signed=True).dense_rows(self.indices)
+        points = self.points
+        if X is not None:
+            matrix = open_matrix(X, signed=True)
+            points = matrix.dense_rows(check_index(self.indices, matrix.shape[0], name="anchor"))
         if points is not None:
             for label, point in zip(labels, points):
                 ax.plot(point, label=label)
@@ -268,6 +279,14 @@ class Anchors(Sequence[int]):
         if self.support is not None:
             result["support"] = [int(count) for count in self.support]
         return result
+
+
+def _read_only(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    view = value.view()
+    view.flags.writeable = False
+    return view
 
 
 def _same_array(one: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:

@@ -7,6 +7,7 @@ matrix C·Cᵀ = Rᵀ·R avoids squaring the condition number.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,17 @@ from numpy.typing import NDArray
 
 from ._parallel import one_blas_thread, use_threads
 from ._types import Rows
-from ._validate import as_matrix, check_finite, check_flag, is_dask
+from ._validate import as_matrix, check_finite, check_flag, check_index, is_dask
 from .anchors import Anchors
 from .errors import InvalidInputError, InvalidTypeError
 from .greedy.nnls import NonnegativeSystem
 from .matrix import RowMatrix, dense, open_matrix
+from .matrix.scaled import FEW_DIGITS, divided, unit_of
 
-__all__ = ["AnchorSystem", "encode", "encode_rows", "squared_error"]
+__all__ = ["AnchorSystem", "encode", "encode_rows", "error_norm"]
 
 _CHUNK_BYTES = 1 << 23  # rows of one chunk as float64, and what is computed from them
+_SMALLEST = 2.0**-1000  # anchors below this are scaled: subnormal numbers have few digits
 
 
 def encode(
@@ -83,6 +86,8 @@ def encode(
         raise InvalidTypeError("out must be a floating-point array (a memory map is one)")
     elif out.shape != (m, len(C)):
         raise InvalidInputError(f"out has shape {out.shape}, the result {(m, len(C))}")
+    elif not out.flags.writeable:
+        raise InvalidInputError("out is read-only; pass an array that can be written to")
     with use_threads(n_jobs):
         encode_rows(matrix, C, out, sum_to_one=sum_to_one)
     return out
@@ -115,29 +120,31 @@ def dense_components(components: Any) -> NDArray[np.float64]:
 
 def components_of(matrix: RowMatrix, anchors: Anchors) -> NDArray[np.float64]:
     """The point of each anchor, or else its row of the matrix."""
-    return dense_components(matrix.rows(anchors.indices) if anchors.points is None else anchors.points)
+    if anchors.points is not None:
+        return dense_components(anchors.points)
+    return dense_components(matrix.rows(check_index(anchors.indices, matrix.shape[0], name="anchor")))
 
 
 def encode_rows(
     matrix: RowMatrix, C: NDArray[np.float64], out: NDArray[Any], *, sum_to_one: bool, error: bool = False
 ) -> float:
-    """:func:`encode` without validation; with ``error`` it returns ‖out·C − matrix‖_F², else 0."""
+    """:func:`encode` without validation; with ``error`` it returns ‖out·C − matrix‖_F, else 0."""
     step = _chunk_rows(matrix, len(C))
     if not matrix.in_process:
-        total = 0.0
+        errors = []
         for start, F, block_error in matrix.map_blocks(_block_weights, C, sum_to_one, error, block_rows=step):
             out[start : start + len(F)] = F
-            total += block_error
-        return total
+            errors.append(block_error)
+        return math.hypot(*errors)
     with one_blas_thread():  # the order of summation must not depend on the number of threads
         system = AnchorSystem(C, sum_to_one)
 
         def solve(start: int, block: Rows) -> float:
             block, Y, F = system.solve(start, block)
             out[start : start + len(F)] = F
-            return system.squared_error(block, Y, F) if error else 0.0
+            return system.error_norm(block, Y, F) if error else 0.0
 
-        return sum(matrix.map_blocks(solve, block_rows=step))
+        return math.hypot(*matrix.map_blocks(solve, block_rows=step))
 
 
 def _block_weights(
@@ -146,45 +153,55 @@ def _block_weights(
     with one_blas_thread():
         system = AnchorSystem(C, sum_to_one)
         block, Y, F = system.solve(start, block)
-        return start, F, system.squared_error(block, Y, F) if error else 0.0
+        return start, F, system.error_norm(block, Y, F) if error else 0.0
 
 
-def squared_error(matrix: RowMatrix, C: NDArray[np.float64], *, sum_to_one: bool) -> float:
-    """‖F·C − matrix‖_F² for the best F ≥ 0. Workers return one number per block.
+def error_norm(matrix: RowMatrix, C: NDArray[np.float64], *, sum_to_one: bool) -> float:
+    """‖F·C − matrix‖_F for the best F ≥ 0. Workers return one number per block.
 
     For sparse rows the error is computed as ‖a‖² − ‖y‖² + ‖R·f − y‖², which keeps them sparse but resolves errors only
     down to about 1e-8·‖a‖.
     """
     with one_blas_thread():
         step = _chunk_rows(matrix, len(C))
-        return float(sum(matrix.map_blocks(_block_error, C, sum_to_one, block_rows=step)))
+        return math.hypot(*matrix.map_blocks(_block_error, C, sum_to_one, block_rows=step))
 
 
 def _block_error(start: int, block: Rows, C: NDArray[np.float64], sum_to_one: bool) -> float:
     system = AnchorSystem(C, sum_to_one)
-    return system.squared_error(*system.solve(start, block))
+    return system.error_norm(*system.solve(start, block))
 
 
 class AnchorSystem:
-    """The anchors factored once: C = Rᵀ·Qᵀ."""
+    """The anchors factored once: C = Rᵀ·Qᵀ. All is in units of ``unit``, which is 1 unless the anchors are tiny."""
 
     def __init__(self, C: NDArray[np.float64], sum_to_one: bool) -> None:
-        self.C = C
-        self.Q, self.R = np.linalg.qr(C.T)
+        self.unit = unit_of(C, _SMALLEST, np.inf)
+        self.C = divided(C, self.unit)
+        self.Q, self.R = np.linalg.qr(self.C.T)
         self.system = NonnegativeSystem(self.R, sum_to=1.0 if sum_to_one else None)
 
     def solve(self, start: int, block: Rows) -> tuple[Rows, NDArray[np.float64], NDArray[np.float64]]:
-        """The block in float64, its coordinates Y and the weights F."""
-        block = block.astype(np.float64, copy=False)
+        """The block in float64, its coordinates Y and the weights F; block and Y are in units of ``unit``."""
+        given = block.astype(np.float64, copy=False)
         with np.errstate(all="ignore"):
+            block = divided(given, self.unit)
             Y = block @ self.Q
             finite = np.isfinite(np.einsum("ij,ij->", Y, Y))
         if not finite:  # a NaN or infinite entry makes a product of its row NaN or infinite
-            check_finite(block, signed=True, name="X", first_row=start)
+            check_finite(given, signed=True, name="X", first_row=start)
             raise InvalidInputError("the squared norms of X overflow; divide X by its largest entry")
         return block, Y, self.system.solve(Y)
 
-    def squared_error(self, block: Rows, Y: NDArray[np.float64], F: NDArray[np.float64]) -> float:
+    def error_norm(self, block: Rows, Y: NDArray[np.float64], F: NDArray[np.float64]) -> float:
+        """‖F·C − block‖_F of a solved block, in the units of the data."""
+        error = self._squared_error(block, Y, F)
+        size = unit_of(block) if error < FEW_DIGITS else 1.0
+        if size != 1:
+            error = self._squared_error(divided(block, size), Y / size, F / size)
+        return self.unit * (size * math.sqrt(error))
+
+    def _squared_error(self, block: Rows, Y: NDArray[np.float64], F: NDArray[np.float64]) -> float:
         if sp.issparse(block):
             squares = block.multiply(block).sum(axis=1)
             return float(self.squared_errors(np.asarray(squares).reshape(-1), Y, F).sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from os import PathLike
@@ -16,14 +17,14 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from . import solvers
 from ._parallel import use_threads
 from ._rng import RngLike, as_generator
-from ._validate import as_array, as_matrix, check_choice, check_finite, check_flag, check_size, check_unmasked, is_dask
+from ._validate import as_matrix, check_choice, check_finite, check_flag, check_size, check_unmasked, is_dask
 from .anchors import Anchors
-from .encoder import encode, encode_rows, squared_error
+from .encoder import encode, encode_rows, error_norm
 from .errors import FastAnchorsError, InvalidInputError, InvalidTypeError, RankError, one_line
 from .matrix import ArrayMatrix, RowMatrix, Rows, SampleAccess, open_matrix
 from .matrix.door import BlockSource
 from .matrix.frames import is_labelled, package, take_labels
-from .matrix.scaled import row_sums
+from .matrix.scaled import norm, row_sums
 from .metrics import reconstruction_error
 from .rank import rank_curve
 from .sampling.matrix import SampleMatrix
@@ -215,8 +216,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 return encode(X, self.components_, self.sum_to_one)
             F = self._empty(matrix)
             C = self.components_.astype(np.float64, copy=False)
-            error = encode_rows(matrix, C, F, sum_to_one=self.sum_to_one, error=True)
-            self.reconstruction_err_ = float(np.sqrt(error))
+            self.reconstruction_err_ = encode_rows(matrix, C, F, sum_to_one=self.sum_to_one, error=True)
         return F
 
     def transform(self, X: Any) -> NDArray[Any]:
@@ -238,18 +238,21 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             from .dask.blockwise import lazy_mixtures
 
             return lazy_mixtures(X, self.components_)
-        F = as_matrix(X, finite=False, name="weights").toarray() if sp.issparse(X) else as_array(X, "weights")
-        if F.ndim != 2 or F.shape[1] != self._n_features_out:
+        F = as_matrix(X, signed=True, name="weights")
+        if F.shape[1] != self._n_features_out:
             raise InvalidInputError(f"weights must have {self._n_features_out} columns, got shape {F.shape}")
-        return F @ self.components_
+        return np.asarray(F @ self.components_)
 
     def score(self, X: Any, y: Any = None) -> float:
         """−‖X − F·C‖_F / ‖X‖_F, at most 0, higher is better; 0 for X = 0."""
         check_is_fitted(self)
         matrix = self._matrix(X, reset=False)
         with use_threads(self.n_jobs):
-            norm = float(np.sqrt(matrix.squared_norms().sum()))
-            return -self._error(matrix) / norm if norm else 0.0
+            if isinstance(matrix, SampleAccess):  # it keeps the norms, and no squares underflow
+                size = float(np.sqrt(matrix.squared_norms().sum()))
+            else:
+                size = math.hypot(*matrix.map_blocks(_norm))
+            return -self._error(matrix) / size if size else 0.0
 
     @property
     def _n_features_out(self) -> int:
@@ -376,7 +379,11 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _error(self, matrix: RowMatrix) -> float:
         C = self.components_.astype(np.float64, copy=False)
-        return float(np.sqrt(squared_error(matrix, C, sum_to_one=self.sum_to_one)))
+        return error_norm(matrix, C, sum_to_one=self.sum_to_one)
+
+
+def _norm(start: int, block: Rows) -> float:
+    return norm(block)
 
 
 def _unknown_to_sklearn(X: Any) -> bool:

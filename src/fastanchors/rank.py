@@ -166,7 +166,7 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
     )
     estimate = None if _settled(reason) else _by_directions(data, rng)
     if estimate is not None and estimate.k is not None and estimate.k <= len(taken):
-        k, reason = estimate.k, f"{estimate.reason}: {estimate.k} anchors"
+        k, reason = estimate.k, f"{estimate.reason}: {estimate.k} anchor{'s' if estimate.k > 1 else ''}"
     return RankCurve(
         k=k,
         reason=reason,
@@ -280,7 +280,8 @@ def _choose(
     steepest = int(np.argmax(falls)) + 1
     fall = falls[steepest - 1]
     if exhausted and steepest == len(falls):
-        return steepest, f"{steepest} anchors leave nothing but rounding"
+        doubt = ", but they are all rows: this cannot tell whether fewer would do" if everything else ""
+        return steepest, f"{steepest} anchors leave nothing but rounding{doubt}"
     more = above is not None and above > steepest
     if fall >= (_STRONG if more else _CLEAR):
         return steepest, f"the residual falls by a factor of {fall:.3g} with anchor {steepest}, {elsewhere}"

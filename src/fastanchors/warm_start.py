@@ -18,16 +18,17 @@ from numpy.typing import NDArray
 from . import solvers
 from ._rng import RngLike, as_generator
 from ._types import Rows
-from ._validate import check_choice, check_number, check_rank, check_size
+from ._validate import check_choice, check_flag, check_number, check_rank, check_size
 from .encoder import encode
 from .errors import InvalidInputError, InvalidTypeError, RankError
 from .matrix import ArrayMatrix, open_matrix
-from .matrix.scaled import scale_rows
+from .matrix.scaled import divided, scale_rows, unit_of
 
 __all__ = ["Factors", "nmf"]
 
 _STEP = 10  # iterations between checks of the error
 _STARTS = ("anchors", "nndsvd", "nndsvda", "nndsvdar", "random")
+_OPTIONS = ("solver", "alpha_W", "alpha_H", "l1_ratio", "shuffle", "beta_loss", "verbose", "random_state")
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ def nmf(
     if not (matrix.data if sp.issparse(matrix) else matrix).any():
         raise RankError("every entry of X is zero: there is nothing to factor", 0)
     check_choice(init, _STARTS, name="init")
+    _check_options(options)
     if options.get("beta_loss", "frobenius") not in ("frobenius", 2):
         raise InvalidInputError("nmf minimises the Frobenius norm; for other beta_loss use sklearn.decomposition.NMF")
     k = check_rank(k, matrix.shape, limit="rows" if init == "random" else "rank")
@@ -132,16 +134,39 @@ def nmf(
     tol = check_number(tol, name="tol", minimum=0.0)
     if matrix.dtype.kind != "f":
         matrix = matrix.astype(np.float64)
+    unit = unit_of(matrix)
+    matrix = divided(matrix, unit)
     generator = as_generator(rng)
     options["random_state"] = int(generator.integers(1 << 31))
     if init != "anchors":
-        return _descend(matrix, k, None, None, {**options, "init": init}, max_iter, tol)
+        return _in_units(_descend(matrix, k, None, None, {**options, "init": init}, max_iter, tol), unit)
     W, H, anchors = _start(matrix, k, anchor_solver, generator)
     before = _error(matrix, W, H)
     if options.get("solver") == "mu":
         W, H = (np.maximum(F, 1e-3 * F.mean()) for F in (W, H))
     done = _descend(matrix, k, W, H, options, max_iter, tol)
-    return replace(done, start_error=before, anchors=anchors)
+    return _in_units(replace(done, start_error=before, anchors=anchors), unit)
+
+
+def _in_units(found: Factors, unit: float) -> Factors:
+    """The factors of the matrix before it was divided by ``unit``."""
+    if unit == 1:
+        return found
+    before = None if found.start_error is None else found.start_error * unit
+    return replace(found, H=found.H * unit, error=found.error * unit, start_error=before)
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    """Check the options that are passed on to scikit-learn's NMF."""
+    unknown = [name for name in options if name not in _OPTIONS]
+    if unknown:
+        raise InvalidTypeError(f"nmf has no option {unknown[0]!r} (its options of NMF: {', '.join(_OPTIONS)})")
+    check_choice(options.get("solver", "cd"), ("cd", "mu"), name="solver")
+    for name in ("alpha_W", "alpha_H"):
+        if name in options and options[name] != "same":
+            check_number(options[name], name=name, minimum=0.0)
+    check_number(options.get("l1_ratio", 0.0), name="l1_ratio", minimum=0.0, maximum=1.0)
+    check_flag(options.get("shuffle", False), name="shuffle")
 
 
 def _descend(matrix: Rows, k: int, W: Any, H: Any, options: dict[str, Any], max_iter: int, tol: float) -> Factors:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .._parallel import map_ordered, one_blas_thread
 from ..encoder import AnchorSystem
 from ..errors import InvalidInputError
-from ._usable import Usable
+from ._usable import Usable, check_sizes
 
 __all__ = ["Filled", "check_output", "fill_abundances"]
 
@@ -44,6 +44,8 @@ def check_output(out: NDArray[Any] | None, shape: tuple[int, int]) -> NDArray[An
         return np.zeros(shape)
     if not isinstance(out, np.ndarray) or out.dtype.kind != "f" or out.shape != shape:
         raise InvalidInputError(f"out must be a floating-point array of shape {shape}")
+    if not out.flags.writeable:
+        raise InvalidInputError("out is read-only; pass an array that can be written to")
     out[:] = 0
     return out
 
@@ -63,6 +65,7 @@ def fill_abundances(
     A shadow is an additional spectrum of zeros. Its share is not written: it is one minus the sum of the others.
     """
     k = len(spectra)
+    check_sizes(float(np.abs(spectra).max()))
     if shadow:
         spectra = np.vstack([spectra, np.zeros((1, spectra.shape[1]))])
     with one_blas_thread():
@@ -80,7 +83,9 @@ def fill_abundances(
                 sizes = np.einsum("ij,ij->i", block, block)
                 missed = system.squared_errors(sizes, Y, F)
                 where: Any = slice(here[0], here[-1] + 1) if here[-1] - here[0] + 1 == here.size else here
-                abundances[where], residual[where] = F[:, :k], np.sqrt(missed / width)
+                errors = np.sqrt(missed / width)
+                check_sizes(max(1.0, float(errors.max())))  # a single pixel may be far larger than the spectra
+                abundances[where], residual[where] = F[:, :k], errors
                 total += F[:, :k].sum(axis=0)
                 usual = np.ones(here.size, dtype=bool)
                 usual[np.searchsorted(here, outliers[(outliers >= here[0]) & (outliers <= here[-1])])] = False

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from .. import solvers
 from .._rng import RngLike, as_generator
 from .._validate import check_size
-from ..encoder import encode, squared_error
+from ..encoder import encode, error_norm
 from ..errors import InvalidTypeError
 from ..matrix import open_matrix
 
@@ -85,7 +85,7 @@ def archetypes(
     points = found.points if found.points is not None else cells.rows(found.indices)
     components = np.asarray(points.toarray() if sp.issparse(points) else points, dtype=np.float64)
     shares = encode(cells, components, sum_to_one=True)
-    missed = squared_error(cells, components, sum_to_one=True)
+    missed = error_norm(cells, components, sum_to_one=True)
     names = _names(adata.obs_names, found.indices)
 
     target = adata.copy() if copy else adata
@@ -96,7 +96,7 @@ def archetypes(
         "names": names,
         "indices": np.asarray(found.indices),
         "components": components,
-        "relative_error": float(np.sqrt(missed / np.sum(cells.squared_norms()))),
+        "relative_error": missed / float(np.sqrt(np.sum(cells.squared_norms()))),
         "certificate": str(found.certificate),
         "params": {"k": k, "solver": found.solver, "layer": layer or "X"},
     }

@@ -72,10 +72,10 @@ def read_corpus(
     Parameters
     ----------
     path : str or Path
-        A folder of text files, one document each; a ``.txt`` file with one document per line; a ``.csv``, ``.tsv``,
-        ``.jsonl``, ``.json`` or ``.parquet`` file with the text in ``column``; each also compressed (``.gz``, ``.bz2``,
-        ``.xz``). Or counts: a store, or what :func:`fastanchors.io.open_source` reads (LDA-C, docword, Matrix Market,
-        ``.npz``).
+        A folder of text files, one document each; a ``.txt`` file with one document per line (empty lines are
+        skipped); a ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` or ``.parquet`` file with the text in ``column``; each
+        also compressed (``.gz``, ``.bz2``, ``.xz``). Or counts: a store, or what :func:`fastanchors.io.open_source`
+        reads (LDA-C, docword, Matrix Market, ``.npz``).
     column, title : str, int or None
         The columns of the texts and of their names: by name, or by number from 0.
     header : bool or None
@@ -367,5 +367,5 @@ def _kept(corpus: Corpus, *, min_df: int | None, max_df: float, stop_words: str 
     if keep.all():
         return corpus
     at = np.flatnonzero(keep)
-    left = None if words is None else [words[j] for j in at]
+    left = [str(j) if words is None else words[j] for j in at]  # without words, the columns keep their numbers
     return replace(corpus, counts=sp.csr_array(counts[:, at]), vocabulary=left)

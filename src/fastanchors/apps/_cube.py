@@ -18,8 +18,9 @@ from ..io.arrays import dense_source
 from ..io.row_source import Source
 from ..io.scene import SceneInfo
 from ..io.scene_objects import is_scene_object, scene_object
+from ..matrix.scaled import divided, unit_of
 
-__all__ = ["Cube", "as_cube"]
+__all__ = ["Cube", "as_cube", "check_order"]
 
 _AXES = ("first", "middle", "last")
 _MATERIALS = 5  # number of spectra whose mixtures approximate the pixels of any scene
@@ -110,7 +111,7 @@ def as_cube(
     *,
     shape: tuple[int, int] | None = None,
     bands: str | None = None,
-    order: str = "C",
+    order: str | None = None,
     name: str = "the scene",
     sure: bool = False,
 ) -> Cube:
@@ -120,18 +121,21 @@ def as_cube(
     of the axes, a ``GuessWarning`` is issued if another axis looks more like the bands.
     """
     check_choice(bands, (None, *_AXES), name="bands")
-    check_choice(order, ("C", "F"), name="order")
+    check_choice(order, (None, "C", "F"), name="order")
+    shape = _check_shape(shape)
     if isinstance(scene, Cube):
         if shape is not None and shape != scene.shape:
             raise InvalidInputError(f"{scene.name} already has the shape {scene.shape}, got {shape}")
         if bands is not None:
             raise InvalidInputError(f"{scene.name} already states the axis of its bands; remove bands=…")
-        return scene
+        return check_order(scene, order)
     if is_scene_object(scene):
         source = scene_object(scene, bands=bands)
         if shape is not None and tuple(shape) != source.scene.shape:
             raise InvalidInputError(f"{source.name} is an image of {source.scene.shape}, not {tuple(shape)}")
-        return Cube(source, source.scene, source.name)
+        return check_order(Cube(source, source.scene, source.name), order)
+    if sp.issparse(scene):
+        raise InvalidTypeError("the scene must be a dense array, got a sparse matrix; use scene.toarray()")
     array = np.asarray(scene)
     if array.dtype.kind not in "iufb":
         raise InvalidTypeError(f"the scene must hold real numbers, got dtype {array.dtype}")
@@ -146,14 +150,28 @@ def as_cube(
             raise InvalidInputError(f"the cube is {array.shape[0]}×{array.shape[1]} pixels, not {shape[0]}×{shape[1]}")
         if not sure:
             doubt(array, name)
-        shape, order = (array.shape[0], array.shape[1]), "C"
+        shape = (array.shape[0], array.shape[1])
         array = array.reshape(-1, array.shape[2])
-    elif array.ndim != 2:
+        return check_order(matrix_cube(_source(name, array), shape, "C", name, sure=sure), order)
+    if array.ndim != 2:
         raise InvalidInputError(
             f"a scene is height × width × bands or pixels × bands, got {array.ndim} dimension(s): shape {array.shape}"
         )
-    source = dense_source(name, array.view(np.uint8) if array.dtype.kind == "b" else array)
-    return matrix_cube(source, shape, "F" if order == "F" else "C", name, sure=sure)
+    return matrix_cube(_source(name, array), shape, "F" if order == "F" else "C", name, sure=sure)
+
+
+def _source(name: str, array: NDArray[Any]) -> Source:
+    return dense_source(name, array.view(np.uint8) if array.dtype.kind == "b" else array)
+
+
+def check_order(cube: Cube, order: str | None) -> Cube:
+    """The same cube; raises if the caller gives another order of pixels than that of an image."""
+    if order is not None and order != cube.order:
+        raise InvalidInputError(
+            f"{cube.name} is an image, whose pixels are in order {cube.order!r}, not {order!r}; remove order=…, which "
+            "is for a matrix pixels × bands"
+        )
+    return cube
 
 
 def matrix_cube(
@@ -168,6 +186,7 @@ def matrix_cube(
 ) -> Cube:
     """Make a :class:`Cube` from a pixels × bands matrix."""
     pixels, bands = source.shape
+    shape = _check_shape(shape)
     if shape is not None and shape[0] * shape[1] != pixels:
         raise InvalidInputError(f"an image of {shape[0]}×{shape[1]} does not hold {pixels} pixels")
     if not sure and shape is None and pixels is not None and pixels <= bands:
@@ -177,8 +196,17 @@ def matrix_cube(
             GuessWarning,
             stacklevel=3,
         )
-    size = None if shape is None else (int(shape[0]), int(shape[1]))
-    return Cube(source, SceneInfo(size, order, wavelengths, units), name)
+    return Cube(source, SceneInfo(shape, order, wavelengths, units), name)
+
+
+def _check_shape(shape: Any) -> tuple[int, int] | None:
+    """The size of an image as two integers."""
+    if shape is None:
+        return None
+    size = np.asarray(shape)
+    if size.shape != (2,) or size.dtype.kind not in "iu" or size.min() < 1:
+        raise InvalidInputError(f"shape must be (height, width), two positive integers, got {shape!r}")
+    return int(size[0]), int(size[1])
 
 
 def doubt(array: NDArray[Any], name: str) -> None:
@@ -202,6 +230,6 @@ def doubt(array: NDArray[Any], name: str) -> None:
 def _outside(array: NDArray[Any], axis: int) -> float:
     steps = [-(-size // (250 if i == axis else 50)) for i, size in enumerate(array.shape)]
     some = np.nan_to_num(array[tuple(slice(None, None, step) for step in steps)].astype(np.float64), posinf=0, neginf=0)
-    rows = np.moveaxis(some, axis, -1).reshape(-1, some.shape[axis])
+    rows = np.moveaxis(divided(some, unit_of(some)), axis, -1).reshape(-1, some.shape[axis])
     values = np.linalg.eigvalsh(rows.T @ rows)
     return float(values[:-_MATERIALS].clip(0).sum() / values.sum()) if values.sum() > 0 else 0.0

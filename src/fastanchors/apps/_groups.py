@@ -138,6 +138,8 @@ def best_groups(pixels: Pixels, k: int, count: int, *, exactly: bool = False) ->
                 here = [group * step for group in found]
                 tried.append((missed(here), size, points))
                 pool += here
+    if not tried:
+        raise RankError(f"groups of {count} pixels have the same means, not those of {k} materials; lower share", 1)
     _, size, points = min(tried, key=lambda each: each[0])
     groups = cores(points, smoothed_groups(points, k, size))
     if exactly or k == 1:

@@ -22,6 +22,8 @@ from ..matrix.frames import is_labelled, package
 
 __all__ = ["Representatives", "representatives"]
 
+_Array = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Representatives:
@@ -98,7 +100,7 @@ def representatives(
     scale
         ``"range"`` maps every column to 0 … 1, so that units do not matter and negative values are allowed; ``"none"``
         uses non-negative columns unchanged (counts, shares: quantities of one unit). A sparse matrix must be
-        non-negative; ``"range"`` divides its columns by their maxima, so zero stays zero.
+        non-negative, so that its zeros stay zero.
     non_numeric
         Reject columns that are not numbers (``"raise"``), or drop them.
     columns
@@ -110,8 +112,9 @@ def representatives(
 
     Notes
     -----
-    Rows are not scaled to sum to one: a large and a small row with the same proportions differ. Cost: that of the
-    solver and of encoding. Memory: one scaled copy of the table, which is limited to 1 GiB if it is not already in
+    Rows are not scaled to sum to one: a large and a small row with the same proportions differ. The solver gets one
+    more column, equal in all rows, so that a row that is lowest in every column can be chosen too. Cost: that of the
+    solver and of encoding. Memory: two scaled copies of the table, which is limited to 1 GiB if it is not already in
     memory.
 
     Examples
@@ -126,7 +129,7 @@ def representatives(
     names, used, matrix = _numbers(table, non_numeric, columns)
     X = _scaled(matrix, scale)
     k = check_rank(k, X.shape, limit="rows")
-    anchors = solvers.get(solver).seek(X, k, rng=as_generator(rng))
+    anchors = solvers.get(solver).seek(_lifted(X), k, rng=as_generator(rng))
     block = X[anchors.indices]
     weights = encode(X, block, sum_to_one=True).astype(np.float64)
     return Representatives(
@@ -144,7 +147,7 @@ def _numbers(
     table: Any, non_numeric: str, columns: Sequence[Hashable] | None
 ) -> tuple[list[Hashable] | None, list[Hashable] | None, Any]:
     """Names of rows, names of columns, and the numbers; names are None if the table has none."""
-    if package(table) != "pandas":
+    if package(table) != "pandas" or table.ndim != 2:
         return _opened(table, non_numeric, columns)
     if columns is not None:
         _check_known(columns, list(table.columns))
@@ -210,16 +213,36 @@ def _scaled(matrix: Any, scale: str) -> Any:
     if sp.issparse(matrix):
         matrix = matrix.astype(np.float64)
         as_matrix(matrix, name="the table")  # rejects negative values: zeros must stay the smallest values
-        if scale == "range":
-            top = matrix.max(axis=0).toarray().ravel()
-            matrix.data /= top[matrix.indices]
+        if scale == "range":  # the smallest value of a column is zero, unless all of its entries are stored
+            low, top = (extreme.toarray().ravel() for extreme in (matrix.min(axis=0), matrix.max(axis=0)))
+            matrix.data = _share(matrix.data, low[matrix.indices], top[matrix.indices])
         return matrix
     matrix = np.asarray(matrix, dtype=np.float64)
     if scale == "none":
         return as_matrix(matrix, name="the table")
-    low = matrix.min(axis=0)
-    spread = matrix.max(axis=0) - low
-    return np.divide(matrix - low, spread, out=np.zeros_like(matrix), where=spread > 0)
+    return _share(matrix, matrix.min(axis=0), matrix.max(axis=0))
+
+
+def _share(values: _Array, low: _Array, top: _Array) -> _Array:
+    """How far values are from ``low`` to ``top``, 0 … 1; 0 if these are equal."""
+    with np.errstate(over="ignore"):
+        spread = top - low
+    if not np.isfinite(spread).all():
+        values, low, top = values / 2, low / 2, top / 2
+        spread = top - low
+    return np.divide(values - low, spread, out=np.zeros_like(values), where=spread > 0)
+
+
+def _lifted(X: Any) -> Any:
+    """The rows with one more column, the largest norm of a row, in all of them.
+
+    Mixtures sum to one, so they have this column too. Solvers compare rows with the origin as well; without the column
+    a row that is lowest in every column would be the origin, and never chosen.
+    """
+    square = X.multiply(X) if sp.issparse(X) else X * X
+    height = float(np.sqrt(np.asarray(square.sum(axis=1)).max())) or 1.0
+    column = np.full((X.shape[0], 1), height)
+    return sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])
 
 
 def _relative_error(X: Any, weights: NDArray[np.float64], block: Any) -> float:

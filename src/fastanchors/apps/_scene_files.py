@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import check_choice
-from ..errors import InvalidInputError
+from .._validate import as_array, check_choice
+from ..errors import InvalidInputError, InvalidTypeError
 from ..io.arrays import dense_source
 from ..io.decoding import missing
 from ..io.matlab import MatFile, choose_variable, is_wavelengths, open_mat, wavelengths_in
@@ -22,7 +22,7 @@ from ..io.open import open_source
 from ..io.row_source import reading
 from ..io.scene import BAND_AXES, SceneInfo, cube_source
 from ..matrix.contract import dense
-from ._cube import Cube, as_cube, doubt, matrix_cube
+from ._cube import Cube, as_cube, check_order, doubt, matrix_cube
 
 __all__ = ["read_cube", "read_mask"]
 
@@ -62,7 +62,7 @@ def read_cube(
         number of pixels, or the shorter one if the shape is unknown.
     order
         The order of the pixels of a matrix, ``"C"`` along rows or ``"F"`` down columns; by default ``"F"`` for
-        ``.mat``, otherwise ``"C"``.
+        ``.mat``, otherwise ``"C"``. Another order than that of an image in the file is refused.
 
     Examples
     --------
@@ -78,6 +78,16 @@ def read_cube(
     if not path.exists():
         raise missing(path)
     check_choice(bands, (None, *BAND_AXES), name="bands")
+    return check_order(_opened(path, variable, shape, bands, order), order)
+
+
+def _opened(
+    path: Path,
+    variable: str | None,
+    shape: tuple[int, int] | None,
+    bands: _Bands | None,
+    order: Literal["C", "F"] | None,
+) -> Cube:
     suffix = path.suffix.lower()
     if suffix == ".mat":
         return _mat_cube(path, variable, shape, bands, order)
@@ -131,7 +141,9 @@ def read_mask(path: str | Path, cube: Cube) -> NDArray[np.bool_]:
 
 def fit_mask(mask: Any, cube: Cube, name: str = "the mask") -> NDArray[np.bool_]:
     """Convert a mask of the image, or of the list of its pixels, to the order of the pixels."""
-    values = np.asarray(mask)
+    values = as_array(mask, name)
+    if values.dtype.kind not in "biuf":
+        raise InvalidTypeError(f"{name} must hold truth values or numbers, got dtype {values.dtype}; use astype(bool)")
     values = values[..., 0] if values.ndim == 3 and values.shape[2] == 1 else values
     if cube.shape is not None and values.shape == cube.shape:
         values = cube.flat(values)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ..errors import InvalidInputError
-from ._topic_update import OTHER, Fitted, same_words, total_variations
+from ._topic_update import OTHER, Fitted, check_fitted, same_words, total_variations
 
 __all__ = ["TopicChanges", "topic_changes"]
 
@@ -71,10 +71,14 @@ def topic_changes(before: Fitted, after: Fitted) -> TopicChanges:
     >>> len(changes.same) + len(changes.moved) + len(changes.gone)
     3
     """
+    check_fitted(before, "before")
+    check_fitted(after, "after")
     sizes = (before.topics.shape[1], after.topics.shape[1])
     place = same_words(before.vocabulary, after.vocabulary, sizes)
-    if place is None or not (place >= 0).any():
+    if place is None:
         raise InvalidInputError(f"the models have {sizes[0]} and {sizes[1]} words: they must be of one vocabulary")
+    if not (place >= 0).any():
+        raise InvalidInputError("the models have no word in common: they must be of one vocabulary")
     known = place >= 0
     laws = np.zeros((len(before.topics), sizes[1]))
     laws[:, place[known]] = before.topics[:, known]

@@ -70,6 +70,8 @@ def save_topics(model: Topics, path: str | os.PathLike[str], *, text_options: di
 
 def is_topics(path: str | os.PathLike[str]) -> bool:
     """Whether the file is a model that :func:`save_topics` wrote."""
+    if not os.path.isfile(path):  # a device may have no end
+        return False
     try:
         with zipfile.ZipFile(path) as archive:
             return {"topics.npy", "mixtures.npy", "record.npy"} <= set(archive.namelist())

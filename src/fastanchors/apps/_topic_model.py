@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from .._rng import RngLike, as_generator
-from ..errors import InvalidInputError, RankError
+from .._validate import as_matrix
+from ..errors import InvalidInputError, InvalidTypeError, RankError
 from ..matrix import open_matrix
 from ..matrix.frames import is_labelled
 from ._corpus import Corpus, as_corpus, as_texts, is_texts
@@ -84,6 +86,8 @@ def topic_curve(
     >>> fa.apps.topic_curve(counts, (2, 3)).chosen in (2, 3)
     True
     """
+    if numbers is not None and not isinstance(numbers, Iterable):
+        raise InvalidTypeError(f"numbers must be values of k such as (5, 10, 20), got {numbers!r}")
     H = as_corpus(source, vocabulary=vocabulary, **options).counts
     generator = as_generator(rng)
     held = np.zeros(H.shape[0], dtype=bool)
@@ -198,7 +202,10 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """The word distributions that correspond to mixtures."""
         check_is_fitted(self)
-        return np.asarray(X) @ self.components_
+        F = as_matrix(X, signed=True, name="mixtures")
+        if F.shape[1] != self._n_features_out:
+            raise InvalidInputError(f"mixtures must have {self._n_features_out} columns, got shape {F.shape}")
+        return np.asarray(F @ self.components_)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Log-likelihood per word: one half of each document determines its mixture, the other half is scored."""

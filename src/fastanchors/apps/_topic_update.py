@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
+from ..errors import InvalidTypeError
 from ._mixtures import mixtures
 from ._topic_refine import document_scores
 
-__all__ = ["OTHER", "Earlier", "Fitted", "earlier", "same_words", "total_variations"]
+__all__ = ["OTHER", "Earlier", "Fitted", "check_fitted", "earlier", "same_words", "total_variations"]
 
 OTHER = 0.6  # total variation from which two topics are different ones
 
@@ -27,6 +28,7 @@ _FLOOR = 1e-3  # weight of the shares in a starting mixture: a weight of zero wo
 _SURE = 3.0  # plus this many standard errors of it
 
 
+@runtime_checkable
 class Fitted(Protocol):
     """The attributes used of the earlier model, a :class:`~fastanchors.apps.Topics`."""
 
@@ -44,6 +46,14 @@ class Fitted(Protocol):
     def directions(self) -> NDArray[np.float64]: ...
     @property
     def vocabulary(self) -> list[str] | None: ...
+
+
+def check_fitted(model: object, name: str) -> None:
+    """Raise unless ``model`` is a topic model."""
+    if not isinstance(model, Fitted):
+        raise InvalidTypeError(
+            f"{name} must be the result of fa.apps.topics or the topics_ of a TopicModel, got {type(model).__name__}"
+        )
 
 
 class Earlier(NamedTuple):

@@ -26,7 +26,7 @@ from ._mixtures import fit_proportions, mixtures, scaled_laws
 from ._smoothed import nearest_to_means
 from ._topic_changes import TopicChanges, topic_changes
 from ._topic_refine import best_sweeps, refined
-from ._topic_update import Earlier, earlier
+from ._topic_update import Earlier, check_fitted, earlier
 from ._topic_words import RELEVANCE, SHOWN, descriptive_words, relevant_words
 from ._word_space import WordSpace, word_space
 
@@ -232,6 +232,8 @@ def topics(
     (3, 80)
     """
     started = time.perf_counter()
+    if since is not None:
+        check_fitted(since, "since")
     corpus = as_corpus(source, vocabulary=vocabulary, **options)
     H, words = corpus.counts, corpus.vocabulary
     if k is None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .._openers import opener
 from .._validate import check_choice, check_flag, check_number, check_rank, check_size
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, InvalidTypeError
 from ..greedy.selection import Selection, check_selection
 from ._abundances import check_output, fill_abundances
 from ._columns import find_bad_columns, pixels_in
@@ -194,7 +194,7 @@ def unmix(
         the one the file states.
     order
         For pixels × bands: whether the pixels run along the rows of the image (``"C"``, the default except for ``.mat``
-        files) or down its columns (``"F"``, MATLAB's order).
+        files) or down its columns (``"F"``, MATLAB's order). Another order than that of an image is refused.
     share
         The fraction of the pixels, between 0 and 1, that are averaged to estimate a material. By default 1/(4·k), a
         quarter of the equal share of a material (about 8 % for three materials), or less if that explains the pixels
@@ -337,8 +337,8 @@ def usable_pixels(
     """Determine the part of a scene that is data; the options are those of :func:`unmix`."""
     if isinstance(scene, str | os.PathLike):
         scene = read_cube(Path(scene), shape=shape, bands=bands, order=order)
-        shape = bands = None
-    cube = _with_nodata(as_cube(scene, shape=shape, bands=bands, order=order or "C"), nodata)
+        shape = bands = order = None
+    cube = _with_nodata(as_cube(scene, shape=shape, bands=bands, order=order), nodata)
     dropped = None if drop_bands is None else check_bands(drop_bands, cube.size[1])
     return usable(cube, mask=None if mask is None else fit_mask(mask, cube), dropped=dropped, clip=clip)
 
@@ -355,7 +355,13 @@ def check_bands(bands: Any, count: int) -> NDArray[np.intp]:
 
 
 def _with_nodata(cube: Cube, nodata: float | None) -> Cube:
-    return cube if nodata is None else replace(cube, info=replace(cube.info, ignore=float(nodata)))
+    return cube if nodata is None else replace(cube, info=replace(cube.info, ignore=_as_number(nodata)))
+
+
+def _as_number(nodata: Any) -> float:
+    if isinstance(nodata, (bool, np.bool_)) or not isinstance(nodata, (int, float, np.integer, np.floating)):
+        raise InvalidTypeError(f"nodata must be a number, got {nodata!r}")
+    return float(nodata)
 
 
 def sample_pixels(held: NDArray[np.bool_], most: int) -> NDArray[np.intp]:

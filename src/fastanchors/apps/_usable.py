@@ -13,11 +13,12 @@ from .._parallel import map_ordered
 from ..errors import InvalidInputError
 from ._cube import Cube
 
-__all__ = ["Usable", "usable"]
+__all__ = ["Usable", "check_sizes", "usable"]
 
 # Negative values that producers write for missing data; atmospheric correction does not produce them.
 _MARKS = (-9999.0, -999.0, -32768.0, -32767.0, -2147483648.0, -1e34, float(np.finfo(np.float32).min))
 _LINE_BYTES = 1 << 25  # size of the part of an image that is read at a time
+_SIZES = (1e-30, 1e36)  # largest entries of scenes whose residuals single precision can hold
 _MOST = 0.5  # largest fraction of pixels with data that may have gaps; beyond it the bands are bad
 
 
@@ -62,13 +63,16 @@ class Usable:
     def take(self, chosen: NDArray[np.intp]) -> NDArray[Any]:
         """The ``chosen`` pixels, in at most one pass over the scene; they must be held and in increasing order."""
         if self.cube.source.pick is not None:
-            return self._measured(np.ascontiguousarray(self.cube.source.pick(chosen)))
-        parts = []
-        for rows, stored in self.cube.blocks():
-            first, last = np.searchsorted(chosen, [rows.start, rows.stop])
-            if last > first:
-                parts.append(self._measured(stored[chosen[first:last] - rows.start]))
-        return np.concatenate(parts)
+            pixels = self._measured(np.ascontiguousarray(self.cube.source.pick(chosen)))
+        else:
+            parts = []
+            for rows, stored in self.cube.blocks():
+                first, last = np.searchsorted(chosen, [rows.start, rows.stop])
+                if last > first:
+                    parts.append(self._measured(stored[chosen[first:last] - rows.start]))
+            pixels = np.concatenate(parts)
+        check_sizes(float(pixels.max(initial=0)))
+        return pixels
 
     def _measured(self, stored: NDArray[Any]) -> NDArray[Any]:
         """The measurements of held pixels, none of which has the no-data value in the bands with data."""
@@ -116,6 +120,15 @@ def usable(
     held = ~(look.empty | look.incomplete)
     empty, incomplete = np.flatnonzero(look.empty), np.flatnonzero(look.incomplete)
     return Usable(cube, bands, held, empty, incomplete, np.flatnonzero(drop), dead, clip)
+
+
+def check_sizes(largest: float) -> None:
+    """Raise if residuals in units of the data would overflow or underflow."""
+    low, high = _SIZES
+    if largest > high:
+        raise InvalidInputError(f"residuals of a scene of size {largest:.0e} overflow; divide it by its largest value")
+    if 0 < largest < low:
+        raise InvalidInputError(f"residuals of a scene of size {largest:.0e} underflow; divide it by its largest value")
 
 
 _Negative = tuple[int, int, float, bool]  # pixel, band, value, whether all bands have it

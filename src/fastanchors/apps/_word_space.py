@@ -115,6 +115,8 @@ def word_space(H: sp.csr_array, k: int, directions: NDArray[np.float64] | None =
     """
     if H.data.dtype.kind == "f" and np.any(H.data != np.floor(H.data)):
         raise InvalidInputError("counts must be whole numbers of occurrences; weights such as tf-idf are not")
+    if (largest := H.data.max(initial=0)) >= 2**63:
+        raise InvalidInputError(f"counts must be below 2^63, the largest is {largest:.3g}; divide them")
     lengths = _product(H, np.ones((H.shape[1], 1)), exact=True)[:, 0]  # H.sum would make a copy
     paired = lengths >= 2
     if not paired.any():

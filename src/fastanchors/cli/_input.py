@@ -22,18 +22,18 @@ from ..io.scratch import TemporaryFolder
 from ..matrix import ArrayMatrix, RowMatrix, dense, open_matrix
 from ..matrix.scaled import scale_rows
 from ..store import SidecarHost, Store
-from ._options import FORMAT, reader_arguments, table_options
+from ._options import FORMAT, FilePath, reader_arguments, table_options
 
-__all__ = ["ADDRESS", "PATH", "Input", "input_options"]
+__all__ = ["ADDRESS", "Input", "input_options"]
 
 
-class _Address(click.Path):
+class _Address(FilePath):
     """An input: a path, an address such as ``s3://bucket/x.npy``, a pipe, or ``-`` for standard input."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "-" and ctx is not None:
             return self._standard_input(param, ctx)
-        if ctx is not None and not is_address(value) and Path(value).is_fifo():
+        if ctx is not None and value and not is_address(value) and Path(value).is_fifo():
             with Path(value).open("rb") as pipe:
                 return _copied(pipe, "pipe", ctx)
         return path_of(value) if is_address(value) else super().convert(value, param, ctx)
@@ -60,7 +60,6 @@ def _copied(stream: IO[bytes], name: str, ctx: click.Context) -> Path:
     return path.rename(path.with_suffix(".csv")) if is_text else path
 
 
-PATH = click.Path(path_type=Path)
 ADDRESS = _Address(path_type=Path)
 _STANDARD_INPUT = "fastanchors standard input"
 _MAGIC = (b"\x93NUMPY", b"PK\x03\x04", b"%%Matrix", b"PAR1", b"MATLAB", b"\x89HDF", b"\x1f\x8b")

@@ -16,12 +16,15 @@ __all__ = [
     "FORMAT",
     "IMAGE",
     "KIND",
+    "PATH",
     "SELECTION",
+    "FilePath",
     "check_distinct",
     "check_not_input",
     "check_output",
     "check_outside_stores",
     "display_options",
+    "name_files",
     "reader_arguments",
     "table_options",
 ]
@@ -39,6 +42,18 @@ class _Format(click.ParamType):  # type: ignore[type-arg]
 FORMAT = _Format()
 SELECTION = click.Choice(["auto", "spa", "smoothed", "smoothed-one", "pseudo-points", "lifted", "whitened"])
 KIND = click.Choice(["auto", "spectra", "scene", "words", "cells", "features"])
+
+
+class FilePath(click.Path):
+    """A path. An empty one, often an unset variable of a script, would be the current folder, and is refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the name is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = FilePath(path_type=Path)
 
 
 class _Image(click.ParamType):  # type: ignore[type-arg]
@@ -112,6 +127,11 @@ def reader_arguments(options: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
+def name_files(options: dict[str, Any]) -> tuple[Any, ...]:
+    """The inputs among the options of a reader; ``--names-column`` may be a file of names too."""
+    return tuple(options.get(name) for name in ("row_names", "column_names", "names_column"))
+
+
 def check_output(
     path: Path | None, suffixes: tuple[str, ...], option: str, *sources: Any, beside: tuple[str, ...] = ()
 ) -> None:
@@ -147,20 +167,11 @@ def check_not_input(path: Path, option: str, *sources: Any) -> None:
 
 def check_outside_stores(path: Path, option: str, *, may_be_one: bool = False) -> None:
     """Check that an output is neither a store, unless it may be one, nor inside one."""
+    from ..store.build_directory import is_store
+
     place = path.resolve()
-    if any(_is_store(folder) for folder in (*(() if may_be_one else (place,)), *place.parents)):
+    if any(is_store(folder) for folder in (*(() if may_be_one else (place,)), *place.parents)):
         raise click.BadParameter(f"{path} is inside a store, which would be damaged", param_hint=option)
-
-
-def _is_store(folder: Path) -> bool:
-    manifest = folder / "manifest.json"  # also the name of files of web sites and browsers
-    try:
-        if not manifest.is_file():
-            return False
-        with manifest.open("rb") as file:
-            return b'"fastanchors store"' in file.read(64)
-    except OSError:
-        return False
 
 
 def check_distinct(outputs: dict[str, Path | None]) -> None:

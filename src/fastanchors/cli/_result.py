@@ -135,6 +135,9 @@ def _read(path: Path) -> Found:
         return Found(_row_numbers(record["anchors"], path), None, record)
     if suffix == ".csv":
         return _read_csv(path)
+    with path.open("rb") as file:
+        if not file.read(6).startswith((b"\x93NUMPY", b"PK")):
+            raise InvalidInputError(f"{path} is neither a result of seek --out (.json, .csv, .npz) nor a .npy array")
     loaded = np.load(path, allow_pickle=False)
     if isinstance(loaded, np.ndarray):
         if loaded.ndim == 1 and loaded.dtype.kind in "iu":

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from .._replacing import full_disk_errors
+
 __all__ = ["BYTES", "Printable", "printable", "progress_bar", "shown_bytes", "working"]
 
 
@@ -30,11 +32,16 @@ class Printable:
 
     def write(self, text: str) -> int:
         text = printable(text)
-        try:
-            return int(self._stream.write(text))
-        except UnicodeEncodeError:
-            encoding = self._stream.encoding
-            return int(self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding)))
+        with full_disk_errors("standard output"):
+            try:
+                return int(self._stream.write(text))
+            except UnicodeEncodeError:
+                encoding = self._stream.encoding
+                return int(self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding)))
+
+    def flush(self) -> None:
+        with full_disk_errors("standard output"):
+            self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

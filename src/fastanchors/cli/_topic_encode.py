@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,7 +104,7 @@ def _documents(source: Path, model: Any, split: dict[str, Any], options: dict[st
 
     column = options.get("column")
     if options.get("format") is None and holds_texts(source, column):
-        if model.vocabulary is None:
+        if model.vocabulary is None or _are_columns(model.vocabulary):
             raise InvalidInputError(f"the model has no vocabulary, so the words of {source} cannot be counted")
         read = read_texts(
             source,
@@ -126,16 +127,34 @@ def _documents(source: Path, model: Any, split: dict[str, Any], options: dict[st
 
 
 def _matched(corpus: Any, model: Any, source: Path) -> Any:
-    """The columns of the model's words, by name if both have names."""
-    words = model.topics.shape[1]
-    if corpus.vocabulary is None or model.vocabulary is None:
+    """The columns of the model's words: by name if both have names, by number if the model has numbers of columns."""
+    words, own = model.topics.shape[1], corpus.vocabulary
+    if own is None and _are_columns(model.vocabulary):
+        own = [str(j) for j in range(corpus.counts.shape[1])]
+    if own is None or model.vocabulary is None:
         if corpus.counts.shape[1] != words:
-            raise InvalidInputError(f"{source} has {corpus.counts.shape[1]} words, the model {words}")
+            raise InvalidInputError(
+                f"{source} has {corpus.counts.shape[1]} words, the model {words}; {_name_cure(model)}"
+            )
         return corpus.counts
     place = {word: at for at, word in enumerate(model.vocabulary)}
-    here = [(at, place[word]) for at, word in enumerate(corpus.vocabulary) if word in place]
+    here = [(at, place[word]) for at, word in enumerate(own) if word in place]
     if not here:
         raise InvalidInputError(f"{source} has no word of the model")
     rows, columns = np.array(here).T
-    turn = sp.csr_array((np.ones(len(here), np.int32), (rows, columns)), shape=(len(corpus.vocabulary), words))
+    turn = sp.csr_array((np.ones(len(here), np.int32), (rows, columns)), shape=(len(own), words))
     return sp.csr_array(corpus.counts @ turn)
+
+
+def _name_cure(model: Any) -> str:
+    """What to do about counts of another number of words, which cannot be matched without names."""
+    if model.vocabulary is None:
+        return "the model has no names of words, so it needs counts of the same words in the same order"
+    return "if the model left out rare words, pass the words of the file with --column-names words.txt"
+
+
+def _are_columns(vocabulary: list[str] | None) -> bool:
+    """Whether the words are numbers of columns, in order: those of counts without a vocabulary."""
+    if vocabulary is None or not all(word.isascii() and word.isdigit() for word in vocabulary):
+        return False
+    return all(a < b for a, b in pairwise(map(int, vocabulary)))

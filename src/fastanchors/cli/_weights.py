@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._replacing import full_disk_errors
+from .._replacing import full_disk_errors, partial_path
 from ._files import TableWriter
 
 __all__ = ["SUFFIXES", "WeightsFile"]
@@ -30,7 +30,7 @@ class WeightsFile:
     def __init__(self, path: Path, dtype: Any, anchors: Sequence[str], *, escape: bool = False) -> None:
         self.path, self.dtype, self.k = path, np.dtype(dtype), len(anchors)
         self.rows = 0
-        self._partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+        self._partial = partial_path(path)
         self._text = path.suffix.lower() == ".csv"
         self._file: Any
         if self._text:

@@ -22,6 +22,7 @@ import click
 
 from .._version import __version__
 from ..errors import FastAnchorsError, GuessWarning, one_line
+from . import _quit
 from ._examples import EXAMPLES
 from ._files import as_json_text
 from ._messages import in_options
@@ -60,6 +61,8 @@ class _LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         command: click.Command = getattr(importlib.import_module(f".{_COMMANDS[cmd_name]}", __package__), cmd_name)
+        if signal.getsignal(signal.SIGINT) is _quit:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         command.epilog = "\b\n" + "\n".join(["Example:", *(f"  {line}" for line in EXAMPLES[cmd_name])])
         return command
 
@@ -174,7 +177,12 @@ def _run() -> None:
     except BrokenPipeError:  # the reader of the output has exited
         sys.stderr.close()
         raise SystemExit(1) from None
-    except (FastAnchorsError, OSError) as error:
+    except (FastAnchorsError, OSError, ImportError) as error:
+        if isinstance(error, ImportError) and _is_interrupt(error):
+            say("fastanchors: interrupted")
+            _fail("interrupted", 130)
+        if not isinstance(error, FastAnchorsError | OSError):
+            raise
         say(f"fastanchors: {one_line(str(error))}")
         _fail(one_line(str(error)), 1)
     except MemoryError as error:
@@ -182,6 +190,13 @@ def _run() -> None:
         say(f"fastanchors: {message}")
         _fail(message, 1)
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C caused the error: compiled modules turn it into an ``ImportError`` while they are imported."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from ..anchors import Anchors
 from ..errors import InvalidInputError, MissingExtraError
-from ._input import PATH
-from ._options import check_outside_stores
+from ._options import PATH, check_outside_stores
 from ._terminal import shown_bytes, working
 from ._weights import WeightsFile
 from .app import emit, json_option

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +15,11 @@ from numpy.typing import NDArray
 from ..encoder import encode_rows
 from ..errors import InvalidInputError
 from ..matrix.array import ArrayMatrix
+from ..matrix.scaled import norm
 from ..report._text import plural
 from ._files import escape_option, unescaped
-from ._input import ADDRESS, PATH, Input, input_options
-from ._options import check_output
+from ._input import ADDRESS, Input, input_options
+from ._options import PATH, check_output, name_files
 from ._result import Found, load
 from ._scene_encode import encode_scene, is_endmembers
 from ._terminal import progress_bar
@@ -65,7 +67,7 @@ def encode(
         return
     if nodata is not None:
         raise click.UsageError("--nodata is for scenes, with the endmembers.csv or .sli of unmix")
-    check_output(out, SUFFIXES, "--out", source, anchors, options["row_names"], options["column_names"])
+    check_output(out, SUFFIXES, "--out", source, anchors, *name_files(options))
     if is_topic_model(anchors):
         texts = {"column": column, "title": title, "replace_errors": replace_errors}
         encode_documents(source, Path(anchors), out, escape_formulas, as_json, options | texts)
@@ -84,11 +86,11 @@ def encode(
             for first, block in data.blocks():
                 F = np.empty((block.shape[0], len(components)))
                 rows = ArrayMatrix(block)
-                lost += encode_rows(rows, components, F, sum_to_one=sum_to_one, error=True)
-                total += float(rows.squared_norms().sum())
+                lost = math.hypot(lost, encode_rows(rows, components, F, sum_to_one=sum_to_one, error=True))
+                total = math.hypot(total, norm(block))
                 file.write(F, _names(data, first, block.shape[0]))
                 bar(file.rows, data.shape[0])
-    error = float(np.sqrt(lost / total)) if total else 0.0
+    error = lost / total if total else 0.0
     seconds = time.perf_counter() - start
     if as_json:
         shape = [file.rows, len(components)]

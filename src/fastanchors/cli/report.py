@@ -16,8 +16,8 @@ from ..errors import InvalidInputError, StoreError, one_line
 from ..io.addresses import path_of
 from ..matrix.cost import Cost
 from ..report._text import GIVEN, plural
-from ._input import ADDRESS, PATH, Input, input_options
-from ._options import IMAGE, KIND, check_output, display_options, reader_arguments
+from ._input import ADDRESS, Input, input_options
+from ._options import IMAGE, KIND, PATH, check_output, display_options, name_files, reader_arguments
 from ._result import Found, is_result, load
 from ._terminal import shown_bytes, working
 from ._topic_encode import is_topic_model, report_topics
@@ -75,7 +75,7 @@ def report(
     from ..report import write
     from ..report.facts import curve_of
 
-    check_output(out, (".html", ".htm"), "--out", source, data, options["row_names"], options["column_names"])
+    check_output(out, (".html", ".htm"), "--out", source, data, *name_files(options))
     start = time.perf_counter()
     if is_topic_model(str(source)):
         if size is not None:
@@ -170,7 +170,7 @@ def _anchors(found: Found, rows: Input, given: Path) -> Anchors:
     check_names(rows, found, str(given))
     certificate = record["certificate"]
     try:
-        return Anchors(
+        anchors = Anchors(
             indices=found.indices,
             solver=record["solver"],
             cost=Cost(**record["cost"]),
@@ -181,3 +181,7 @@ def _anchors(found: Found, rows: Input, given: Path) -> Anchors:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{given} is damaged: {one_line(str(error), 200)}") from error
+    if shape[0] == record["shape"][0]:
+        return anchors
+    changed = f"the data had {record['shape'][0]} rows when the anchors were found, and have {shape[0]} now"
+    return replace(anchors, certificate=Certificate("none", changed))

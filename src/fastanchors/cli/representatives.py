@@ -11,8 +11,8 @@ import numpy as np
 from ..report._text import clean, plural
 from ._count import Count
 from ._files import escape_option
-from ._input import ADDRESS, PATH, Input
-from ._options import FORMAT, check_output, table_options
+from ._input import ADDRESS, Input
+from ._options import FORMAT, PATH, check_output, name_files, table_options
 from ._terminal import working
 from ._weights import SUFFIXES, WeightsFile
 from .app import emit, json_option
@@ -62,7 +62,7 @@ def representatives(
     """
     from ..apps import representatives as run
 
-    check_output(out, SUFFIXES, "--out", table, options["row_names"])
+    check_output(out, SUFFIXES, "--out", table, *name_files(options))
     with Input(table, normalize="none", **options) as data, working(f"reading {table.name}"):
         rows = data.rows
         if data.store is not None:

@@ -17,8 +17,8 @@ from ..anchors import Anchors
 from ..errors import InvalidInputError, RankError
 from ..report._text import clean, plural, uncounted
 from ._files import escape_option
-from ._input import ADDRESS, PATH, Input, input_options
-from ._options import SELECTION, check_output
+from ._input import ADDRESS, Input, input_options
+from ._options import PATH, SELECTION, check_output, name_files
 from ._result import SUFFIXES, json_ready, save
 from ._terminal import working
 from .app import emit, json_option
@@ -157,7 +157,8 @@ def seek(
     Prints the anchors, the share of the data that each explains, and the certificate of the answer. A store has an
     index, so the cost of a seek hardly grows with its size; a file is read completely each time.
     """
-    check_output(out, SUFFIXES, "--out", source, options["row_names"], options["column_names"])
+    check_output(out, SUFFIXES, "--out", source, *name_files(options))
+    selection = "auto" if selection is None and solver == "fas" else selection
     rule = {"robust": robust, "radius": radius, "support": support, "selection": selection}
     engine = make_solver(solver, budget=budget, precondition=precondition, **rule)
     again = make_solver(solver, precondition=precondition, **rule)

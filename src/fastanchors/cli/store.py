@@ -19,7 +19,7 @@ from ..io.numbers import open_bytes
 from ..store import Store
 from ..store.storage import is_object_address
 from ._input import ADDRESS
-from ._options import FORMAT, check_outside_stores, reader_arguments, table_options
+from ._options import FORMAT, FilePath, check_outside_stores, reader_arguments, table_options
 from ._terminal import BYTES, progress_bar, shown_bytes
 from ._triplets import indexed_triplets, named_triplets
 from .app import emit, json_option
@@ -37,7 +37,7 @@ class _StoreAddress(str):
         return self.rstrip("/").rpartition("/")[2]
 
 
-class _StorePath(click.Path):
+class _StorePath(FilePath):
     """The directory of a store (also ``file://``), or its address."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -240,7 +240,7 @@ def verify(store: Path, as_json: bool) -> None:
 
 @click.command()
 @_store
-@click.argument("triplets", default="-")
+@click.argument("triplets", default="-", type=FilePath(allow_dash=True))
 @click.option("--add", is_flag=True, help="Add to the entries instead of setting them.")
 @click.option("--commit-every", type=click.IntRange(1), help="Commit after this many changes; default: at the end.")
 @click.option("--names", is_flag=True, help="Rows and columns are names instead of indices.")

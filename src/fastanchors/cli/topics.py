@@ -8,13 +8,12 @@ from typing import Any
 import click
 import numpy as np
 
-from ._options import FORMAT, SELECTION, check_distinct, check_output
+from ._options import FORMAT, PATH, SELECTION, check_distinct, check_output
 from ._terminal import working
 from .app import emit, json_option
 
 __all__ = ["topics"]
 
-_PATH = click.Path(path_type=Path)
 _TABLES = (".csv", ".parquet")
 _KEPT = ("ngrams", "html")  # options needed to split new texts, besides the stop words
 _READ = (
@@ -71,7 +70,7 @@ def text_options(command: Any) -> Any:
         click.option(
             "--format", type=FORMAT, help="Format of counts if the file name does not show it: ldac, docword, …"
         ),
-        click.option("--vocab", type=_PATH, help="Words of a file of counts, one per line."),
+        click.option("--vocab", type=PATH, help="Words of a file of counts, one per line."),
         click.option("--header/--no-header", default=None, help="Whether the first line of a table has column names."),
         click.option("--title", help="Column with names of the documents."),
         click.option("--column", help="Column of a table with the text: its name, or its number from 0."),
@@ -81,7 +80,7 @@ def text_options(command: Any) -> Any:
 
 
 @click.command()
-@click.argument("corpus", type=_PATH)
+@click.argument("corpus", type=PATH)
 @click.option("-k", "k", type=_Number(), help="Number of topics, or 'auto'; by default 20, or that of --since.")
 @text_options
 @click.option(
@@ -107,11 +106,11 @@ def text_options(command: Any) -> Any:
     help="Rank words by relevance: 1 by probability, 0 by specificity. By default words that occur together.",
 )
 @click.option("--compare", is_flag=True, help="Compare with scikit-learn's NMF and LDA on the same counts.")
-@click.option("--since", type=_PATH, help="An earlier model of the same corpus: faster, and reports the changes.")
-@click.option("-o", "--out", type=_PATH, help="Write the model to this .npz file, for encode and --since.")
-@click.option("--topics-table", type=_PATH, help="Write topics × words to this .csv or .parquet.")
-@click.option("--documents-table", type=_PATH, help="Write documents × topics to this .csv or .parquet.")
-@click.option("--report", type=_PATH, help="Write a page to explore the topics to this .html.")
+@click.option("--since", type=PATH, help="An earlier model of the same corpus: faster, and reports the changes.")
+@click.option("-o", "--out", type=PATH, help="Write the model to this .npz file, for encode and --since.")
+@click.option("--topics-table", type=PATH, help="Write topics × words to this .csv or .parquet.")
+@click.option("--documents-table", type=PATH, help="Write documents × topics to this .csv or .parquet.")
+@click.option("--report", type=PATH, help="Write a page to explore the topics to this .html.")
 @json_option
 def topics(
     corpus: Path,

@@ -15,7 +15,7 @@ from .._validate import check_rank, check_size
 from ..errors import MissingExtraError
 from ..report._text import plural
 from ._files import replacing
-from ._options import SELECTION, check_not_input, check_outside_stores
+from ._options import PATH, SELECTION, FilePath, check_not_input, check_outside_stores
 from ._terminal import working
 from .app import emit, json_option, say
 
@@ -63,7 +63,7 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
 
 
 @click.command()
-@click.argument("cube", type=click.Path(path_type=Path))
+@click.argument("cube", type=PATH)
 @click.option(
     "-k", "k", type=_Number(), required=True, help="Number of materials, or 'auto': shows the evidence for each."
 )
@@ -71,7 +71,7 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
     "-o",
     "--out",
     "folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FilePath(path_type=Path, file_okay=False),
     help="Output folder; by default CUBE-unmixed.",
 )
 @click.option("--variable", help="Variable of a .mat, .npz, netCDF or HDF5 file; by default the largest.")
@@ -86,7 +86,7 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
     help="Fraction of the pixels averaged for a spectrum; by default chosen by the residual.",
 )
 @click.option("--nodata", type=float, help="Value that marks missing data (NaN always does); nan for none.")
-@click.option("--mask", type=click.Path(path_type=Path), help="Image of the same size; pixels with 0 are left out.")
+@click.option("--mask", type=PATH, help="Image of the same size; pixels with 0 are left out.")
 @click.option("--drop-bands", type=_Bands(), help="Bands to leave out, counted from 0, such as 1-5,103,144.")
 @click.option("--clip", is_flag=True, help="Set negative values to zero instead of refusing them.")
 @click.option("--keep-outliers", is_flag=True, help="Let single outlier pixels count as materials.")

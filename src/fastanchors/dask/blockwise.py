@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._validate import check_finite
 from ..errors import InvalidInputError
 from ..matrix.contract import Rows
-from .collection import Collection, as_block, check_length, layout
+from .collection import Collection, as_block, layout
 from .tasks import Pool, on_blocks
 
 __all__ = ["lazy_mixtures", "lazy_rows"]
@@ -29,7 +30,7 @@ def lazy_rows(
     own = list(zip(range(made.count), made.starts, lengths))
     empty = np.empty((0, columns), dtype)
     known = [np.nan if length is None else length for length in lengths]
-    return on_blocks(name, _on_rows, made.blocks, own, (function, shared, empty), known, empty)
+    return on_blocks(name, _on_rows, made.blocks, own, (made.layout.columns, function, shared, empty), known, empty)
 
 
 def lazy_mixtures(F: Any, C: NDArray[Any]) -> Any:
@@ -41,6 +42,7 @@ def lazy_mixtures(F: Any, C: NDArray[Any]) -> Any:
 
 
 def _mixed(F: Rows, first_row: int, name: str, C: NDArray[Any]) -> Rows:
+    check_finite(F, signed=True, name=name.replace("X", "weights"), first_row=first_row)
     return F @ C
 
 
@@ -49,12 +51,13 @@ def _on_rows(
     number: int,
     start: int,
     length: int | None,
+    columns: int,
     function: Callable[..., Rows],
     shared: tuple[Any, ...],
     empty: NDArray[Any],
 ) -> Rows:
-    check_length(block, number, length, "X")
-    if block.shape[0] == 0:
+    rows = as_block(block, number, length, columns)
+    if rows.shape[0] == 0:
         return empty
     name = "X" if length is not None else f"block {number} of X: X"
-    return function(as_block(block), start, name, *shared).astype(empty.dtype, copy=False)
+    return function(rows, start, name, *shared).astype(empty.dtype, copy=False)

@@ -34,7 +34,7 @@ from ..store.manifest import Manifest, Shard
 from ..store.shard_rows import block_of, check_rows, shard_bytes, write_shard
 from ..store.sidecars import Sidecar
 from ..store.storage import Directory, ObjectStorage
-from .collection import Collection, as_block, check_length, is_frame
+from .collection import Collection, as_block, is_frame
 from .remote_store import RemoteStore
 from .tasks import Pool
 
@@ -73,8 +73,9 @@ class DaskSource(Source):
 
     def _stream(self, max_bytes: int) -> Iterator[Rows]:
         """The blocks in order, in this process: for a consumer that is not on the workers."""
-        for number in range(self.collection.count):
-            yield self.collection.each("block", as_block, [number])[0]
+        for number, (start, stop) in enumerate(self.bounds()):
+            known = (number, stop - start, self.shape[1], self.name)
+            yield self.collection.each("block", as_block, [number], [known])[0]
 
     def bounds(self) -> list[tuple[int, int]]:
         """(first row, last row + 1) of each block."""
@@ -192,7 +193,7 @@ def _begin(
     block: Any, number: int, first_row: int, length: int, names: list[str] | None, plan: _Plan, sidecars: list[Sidecar]
 ) -> tuple[_Head, list[Shard]]:
     """The head that the first block determines, and its shards."""
-    head = _prepare(as_block(block), plan, sidecars)
+    head = _prepare(as_block(block, number, length, plan.width, plan.name), plan, sidecars)
     return head, _write_block(block, number, first_row, length, names, plan, head)
 
 
@@ -222,7 +223,7 @@ def _write_block(
     block: Any, number: int, first_row: int, length: int, names: list[str] | None, plan: _Plan, head: _Head
 ) -> list[Shard]:
     """Write the shards of one block; each file is complete before it gets its name."""
-    check_length(block, number, length, plan.name)
+    rows = as_block(block, number, length, plan.width, plan.name)
     if length == 0:
         return []
     if plan.names_inside:
@@ -232,7 +233,7 @@ def _write_block(
     with disk_errors(aside, "write"), one_blas_thread():
         aside.mkdir()
         try:
-            pieces = _pieces(as_block(block), head.sparse, np.dtype(head.dtype), plan, first_row)
+            pieces = _pieces(rows, head.sparse, np.dtype(head.dtype), plan, first_row)
             for at, piece in enumerate(pieces):
                 end = begin + piece.shape[0]
                 made = block_of(piece, plan.normalize, plan.columns)

@@ -16,7 +16,7 @@ from ..matrix.contract import Rows
 from .parts import Question, TaskParts
 from .tasks import Pool, on_blocks
 
-__all__ = ["Collection", "as_block", "check_length", "is_frame", "layout", "stacked"]
+__all__ = ["Collection", "as_block", "is_frame", "layout", "stacked"]
 
 
 def is_frame(lazy: Any) -> bool:
@@ -61,17 +61,18 @@ def layout(lazy: Any) -> Layout:
     return Layout("the dask array", int(lazy.shape[1]), lazy.dtype, lengths)
 
 
-def check_length(block: Any, number: int, length: int | None, name: str) -> None:
-    """Raise if the number of rows of a block differs from its chunk size."""
-    if length is not None and block.shape[0] != length:
-        raise InvalidInputError(
-            f"{name}: block {number} has {block.shape[0]} rows, but its chunk size is {length}; "
-            "call X.compute_chunk_sizes(), or pass the right shape"
-        )
-
-
-def as_block(block: Any) -> Rows:
-    """The result of a Dask task as a NumPy or CSR array."""
+def as_block(block: Any, number: int, length: int | None, columns: int, name: str = "X") -> Rows:
+    """The result of a Dask task as a NumPy or CSR array; raises if its shape is not the one that Dask knows."""
+    shape = getattr(block, "shape", None)
+    if not isinstance(shape, tuple) or len(shape) != 2:
+        kind = f"an array of shape {shape}" if isinstance(shape, tuple) else f"of type {type(block).__name__}"
+        raise InvalidTypeError(f"{name}: block {number} is {kind}, not a two-dimensional array; correct its task")
+    for what, found, known in (("rows", shape[0], length), ("columns", shape[1], columns)):
+        if known is not None and found != known:
+            raise InvalidInputError(
+                f"{name}: block {number} has {found} {what}, but its chunk size is {known}; "
+                "call X.compute_chunk_sizes(), or pass the right shape"
+            )
     if hasattr(block, "to_scipy_sparse"):
         block = block.to_scipy_sparse()
     if sp.issparse(block):
@@ -105,6 +106,8 @@ class Collection(TaskParts):
 
     def __init__(self, lazy: Any, pool: Pool, row_names: Any = None, column_names: Any = None) -> None:
         self.layout = known = layout(lazy)
+        if known.columns == 0:
+            raise InvalidInputError(f"{known.name} has no columns; at least one is needed")
         self.is_sparse = not is_frame(lazy) and sp.issparse(import_module("dask.array.utils").meta_from_array(lazy))
         if is_frame(lazy) and column_names is None:
             column_names = [str(column) for column in lazy.columns]
@@ -119,7 +122,8 @@ class Collection(TaskParts):
     def count_rows(self) -> None:
         """Count the rows of the blocks if their lengths are unknown; raises if there are not as many names."""
         if self.layout.lengths is None:
-            self.starts = _starts(self.each("length", len))
+            own = [(number, None, self.layout.columns) for number in range(self.count)]
+            self.starts = _starts(self.each("length", _length, own=own))
         known = ("row", self.row_names, self.starts[-1]), ("column", self.column_names, self.layout.columns)
         for what, names, count in known:
             if names is not None and len(names) != count:
@@ -130,6 +134,10 @@ class Collection(TaskParts):
     def tasks(self, asked: Question) -> list[Any]:
         blocks = self.blocks if len(asked.which) == self.count else self.blocks.blocks[list(asked.which)]
         return list(on_blocks(asked.name, asked.function, blocks, asked.own, asked.shared).to_delayed().reshape(-1))
+
+
+def _length(block: Any, *known: Any) -> int:
+    return int(as_block(block, *known).shape[0])
 
 
 def _starts(lengths: Sequence[int]) -> list[int]:

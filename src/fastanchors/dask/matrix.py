@@ -18,7 +18,7 @@ from ..matrix.contract import RowMatrix, Rows
 from ..matrix.cost import Cost
 from ..matrix.scaled import scale_rows
 from ..sampling.gather import in_order
-from .collection import Collection, as_block, check_length
+from .collection import Collection, as_block
 from .parts import Parts, Question, TaskParts, call_method
 from .sketches import RemoteSketch, sketched
 from .tasks import Pool
@@ -173,7 +173,7 @@ class BlockParts(TaskParts):
 
     def tasks(self, asked: Question) -> list[Any]:
         blocks = [self._blocks[p] for p in asked.which]
-        shared = (asked.function, asked.shared, self._signed, self._l1)
+        shared = (asked.function, asked.shared, self._collection.layout.columns, self._signed, self._l1)
         which = [number for number, *_ in blocks]
         return self._collection.tasks(Question(asked.name, _ask, which, list(zip(blocks, asked.own)), shared))
 
@@ -218,12 +218,12 @@ def _ask(
     own: tuple[Any, ...],
     function: Callable[..., Any],
     shared: tuple[Any, ...],
+    columns: int,
     signed: bool,
     l1: bool,
 ) -> Any:
     number, start, length = place
-    check_length(block, number, length, "X")
-    rows = as_matrix(as_block(block), finite=False, name="the block")
+    rows = as_matrix(as_block(block, number, length, columns), finite=False, name="the block")
     check_finite(rows, signed=signed, first_row=start)
     return function(ArrayMatrix(scale_rows(rows) if l1 else rows, normalize="l1" if l1 else None), *own, *shared)
 

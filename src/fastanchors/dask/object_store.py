@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import secrets
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .._parallel import one_blas_thread
 from .._validate import check_choice, check_size, is_dask
-from ..errors import StoreError
+from ..errors import CorruptStoreError, StoreError
 from ..io.scratch import TemporaryFolder, scratch_in
 from ..sampling.access_guard import AccessGuard, writes
 from ..store.build import DEFAULT_MEMORY, Progress, build, check_metadata
 from ..store.manifest import Manifest, Shard
 from ..store.object_files import OvertakenError, commit_files, publish, upload, with_journal
 from ..store.shard_rows import SMALLEST_LIMIT, block_of, check_width, new_rows, write_shard
-from ..store.sidecars import Sidecar, loaded, shared_only
+from ..store.sidecars import Arrays, Sidecar, loaded, shared_only, whole_of, write_whole
 from ..store.storage import ObjectStorage
 from .build import DaskBuild, dask_source
 from .remote_store import RemoteStore
 from .tasks import Pool
 
 __all__ = ["ObjectStore", "build_objects", "open_objects"]
+
+_CHEAP = 1 << 31  # bytes of shards that a writer may fetch to make an index again
 
 
 class ObjectStore(RemoteStore):
@@ -93,7 +99,7 @@ class ObjectStore(RemoteStore):
         """Not possible in object storage; raises :class:`~fastanchors.errors.StoreError`."""
         raise StoreError(
             f"{self.storage} is in object storage, where files never change: there is nothing to compact. To merge "
-            "small shards, build the store again from a copy on a disk, with overwrite=True"
+            "small shards, build it again from itself: fa.build(address, address, overwrite=True)"
         )
 
     @writes
@@ -109,7 +115,8 @@ class ObjectStore(RemoteStore):
                 self._tried = self._next_state(), len(self._pending)
             manifest, count = self._tried
             try:
-                commit_files(self.storage, manifest, _files(self._pending))
+                written = {*_files(self._pending), *manifest.files()} - self.manifest.files()
+                commit_files(self.storage, manifest, sorted(written))
             except OvertakenError as error:
                 self._overtaken = error
                 raise
@@ -128,9 +135,37 @@ class ObjectStore(RemoteStore):
             generation=known.generation + 1,
             shards=[*known.shards, *self._pending],
             next_shard=known.next_shard + len(self._pending),
-            extras=shared_only(known.extras),  # data about the whole store is stale after an append
+            extras=shared_only(known.extras),
         )
-        return with_journal(self.storage, manifest)
+        with TemporaryFolder() as place, scratch_in(Path(place)):
+            made = write_whole(Path(place), self._extended(manifest), manifest.generation)
+            try:
+                upload(self.storage, Path(place), list(made.values()))
+                return with_journal(self.storage, replace(manifest, extras=manifest.extras | made))
+            except BaseException:
+                self.storage.remove([description["file"] for description in made.values()])
+                raise
+
+    def _extended(self, manifest: Manifest) -> dict[str, Arrays | None]:
+        """The arrays of sidecars for the whole store with the pending rows, so that readers need no pass.
+
+        Raises if the storage does not answer. A failure for any other reason is a warning: seeks can do without them.
+        """
+        made: dict[str, Arrays | None] = {}
+        with _Appended(self.storage, self._parts.pool, self.memory_limit, manifest, self.manifest) as store:
+            for sidecar in loaded(self._kinds, self, self.manifest, shards=False):
+                sidecar.remote, sidecar.rows_at_hand = True, manifest.shard_bytes <= _CHEAP
+                try:
+                    made[sidecar.name] = sidecar.extend(store)
+                except Exception as error:
+                    if isinstance(error, StoreError) and not isinstance(error, CorruptStoreError):
+                        raise
+                    warnings.warn(
+                        f"the sidecar {sidecar.name!r} of {self.storage} is left out, so that seeks read all rows: "
+                        f"{error}",
+                        stacklevel=4,
+                    )
+        return made
 
     def _check_overtaken(self) -> None:
         if self._overtaken is not None:
@@ -154,6 +189,26 @@ class ObjectStore(RemoteStore):
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         self.close(commit=kind is None)
+
+
+class _Appended(RemoteStore):
+    """The store with rows that are about to be committed; its sidecars are those of the state before (cursor 0)."""
+
+    def __init__(self, storage: ObjectStorage, pool: Pool, memory_limit: int, new: Manifest, before: Manifest) -> None:
+        super().__init__(storage, pool, memory_limit, new)
+        self._before = before
+
+    @property
+    def cursor(self) -> int:
+        return 1
+
+    def changes_since(self, cursor: int) -> NDArray[np.int64]:
+        """The appended rows, all after cursor 0."""
+        return np.arange(self.shape[0] if cursor else self._before.rows, self.shape[0])
+
+    def sidecar_arrays(self, name: str) -> tuple[Arrays, int] | None:
+        description = whole_of(self._before, name)
+        return None if description is None else (self.storage.map(description), 0)
 
 
 def _files(shards: Sequence[Shard]) -> list[str]:
@@ -188,6 +243,8 @@ def build_objects(
     The workers of a Dask source write their shards there. Any other source is built on the local disk and uploaded.
     """
     check_metadata(metadata)
+    for sidecar in sidecars:
+        sidecar.remote = True
     storage = ObjectStorage(address)
     before = storage.generation()
     if before and not overwrite:

@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import check_index
 from ..errors import StoreError
 from ..fas.bounds import Sketch
 from ..fas.sidecar import FasSidecar, kept_sketch_elsewhere
@@ -34,6 +33,8 @@ from .sketches import RemoteSketch, mapped_sketch
 from .tasks import Pool, calls
 
 __all__ = ["RemoteStore", "connect"]
+
+_NAMES = 1 << 16  # names fetched at a time
 
 
 def connect(path: str | os.PathLike[str], client: Any = None) -> RemoteStore:
@@ -134,12 +135,12 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
 
     @property
     def cursor(self) -> int:
-        """Constant, because a connected store does not change."""
-        return 0
+        """The number of rows: none ever changes, but a store in object storage grows with the commits of its object."""
+        return self.shape[0]
 
     def changes_since(self, cursor: int) -> NDArray[np.int64]:
-        """Empty: no row changes."""
-        return np.zeros(0, np.int64)
+        """The rows appended since then."""
+        return np.arange(min(cursor, self.shape[0]), self.shape[0])
 
     @property
     def changed_rows(self) -> NDArray[np.int64]:
@@ -282,7 +283,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
 
 
 class _RowNames(Sequence[str]):
-    """Row names, fetched one at a time."""
+    """Row names, fetched on demand."""
 
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
@@ -292,13 +293,24 @@ class _RowNames(Sequence[str]):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        row = int(check_index(index, len(self), name="row"))
-        ((p, _),) = self._store._parts.holding(np.array([row]))
-        (name,) = self._store._parts.each(
-            "name", call_method, [p], [((row - self._store._parts.starts[p],),)], ("name_of",)
-        )
-        return str(row) if name is None else name
+            return self._some(np.arange(*index.indices(len(self))))
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"name {index} is out of range 0 … {len(self) - 1}")
+        return self._some(np.array([index % len(self)]))[0]
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self), _NAMES):
+            yield from self[start : start + _NAMES]
+
+    def _some(self, rows: Array) -> list[str]:
+        parts, names = self._store._parts, [str(row) for row in rows.tolist()]
+        asked = list(parts.holding(rows))
+        own = [((rows[at] - parts.starts[p],),) for p, at in asked]
+        found = parts.each("names", call_method, [p for p, _ in asked], own, ("names_of",))
+        for (_, at), known in zip(asked, found):
+            for i, name in zip(at.tolist(), known):
+                names[i] = names[i] if name is None else name
+        return names
 
 
 # --- on the worker ---------------------------------------------------------------------------------------------------

@@ -78,14 +78,14 @@ def cells(
     m, genes, k = (check_size(value, name=name) for value, name in ((m, "m"), (genes, "genes"), (k, "k")))
     if k > min(m, genes):
         raise InvalidInputError(f"k = {k} is more than min(cells, genes) = {min(m, genes)}; choose a smaller k")
-    depth = check_number(depth, name="depth", minimum=1.0)
+    depth = check_number(depth, name="depth", minimum=1.0, maximum=1e15)
     pure = check_number(pure, name="pure", minimum=0.0, maximum=1.0)
     generator = as_generator(rng)
     shared = generator.gamma(0.3, size=genes)  # genes expressed in all cells
     own = generator.gamma(0.3, size=(k, genes)) * (generator.random((k, genes)) < 0.2)
     own[np.arange(k), generator.permutation(genes)[:k]] += 1.0  # a marker gene each
     components = 0.3 * shared / shared.sum() + 0.7 * own / own.sum(axis=1, keepdims=True)
-    weights = generator.dirichlet(np.full(k, check_number(alpha, name="alpha", minimum=1e-300)), m)
+    weights = generator.dirichlet(np.full(k, check_number(alpha, name="alpha", minimum=1e-300, maximum=1e30)), m)
     labels = np.full(m, -1, dtype=np.intp)
     chosen = generator.permutation(m)[: max(k, round(pure * m))]
     labels[chosen] = np.arange(len(chosen)) % k

@@ -112,9 +112,11 @@ def dirichlet(
     """
     rng = as_generator(rng)
     mixtures, copies = check_size(mixtures, name="mixtures"), check_size(copies, name="copies")
-    noise = check_number(noise, name="noise", minimum=0.0)
+    noise = check_number(noise, name="noise", minimum=0.0, maximum=1e30)
     W = _family_components(k, n, condition, rng)
-    parameters = rng.random(k) if alpha is None else np.full(k, check_number(alpha, name="alpha", minimum=1e-300))
+    parameters = (
+        rng.random(k) if alpha is None else np.full(k, check_number(alpha, name="alpha", minimum=1e-300, maximum=1e30))
+    )
     F = np.vstack([np.tile(np.eye(k), (copies, 1)), rng.dirichlet(parameters, mixtures)])
     clean = F @ W
     N = rng.standard_normal(clean.shape)
@@ -150,7 +152,7 @@ def middle_points(
     (10, 10)
     """
     rng = as_generator(rng)
-    noise = check_number(noise, name="noise", minimum=0.0)
+    noise = check_number(noise, name="noise", minimum=0.0, maximum=1e30)
     if check_size(k, name="k") < 2:
         raise InvalidInputError(f"middle points need at least k = 2 anchors, got {k}")
     W = _family_components(k, n, condition, rng)

@@ -81,13 +81,13 @@ def ratings(
     """
     users, items, k = (check_size(value, name=name) for value, name in ((users, "users"), (items, "items"), (k, "k")))
     per_user = check_number(per_user, name="per_user", minimum=1.0)
-    noise = check_number(noise, name="noise", minimum=0.0)
+    noise = check_number(noise, name="noise", minimum=0.0, maximum=1e30)
     rng = as_generator(rng)
     components = np.clip(3.2 + 1.2 * rng.standard_normal((k, items)), 0.5, 5.0)
-    law = np.cumsum((np.arange(items) + 1.0) ** -check_number(popularity, name="popularity", minimum=0.0))
+    law = np.cumsum((np.arange(items) + 1.0) ** -check_number(popularity, name="popularity", minimum=0.0, maximum=20.0))
     law /= law[-1]
     order = rng.permutation(items)
-    weights = rng.dirichlet(np.full(k, check_number(alpha, name="alpha", minimum=1e-300)), users)
+    weights = rng.dirichlet(np.full(k, check_number(alpha, name="alpha", minimum=1e-300, maximum=1e30)), users)
     blocks = []
     starts = range(0, users, _BLOCK_USERS)
     for start, child in zip(starts, spawn(rng, len(starts))):

@@ -177,7 +177,7 @@ def hyperspectral(
     shaded = np.sort(rng.choice(pixels, round(shade * pixels), replace=False)) if shade else np.zeros(0, dtype=np.intp)
     A[shaded] *= rng.uniform(*_SHADE, (shaded.size, 1))
     if snr is not None:
-        size = np.sqrt(clean_power * 10.0 ** (-check_number(snr, name="snr") / 10.0))
+        size = np.sqrt(clean_power * 10.0 ** (-check_number(snr, name="snr", minimum=-300.0) / 10.0))
         A = np.maximum(A + size * rng.standard_normal(A.shape), 0.0)
     spiky = columns = np.zeros(0, dtype=np.intp)
     if spiky_gaps:

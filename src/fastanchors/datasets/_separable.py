@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from .._rng import RngLike, as_generator
 from .._validate import check_number, check_size
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, InvalidTypeError, TooLargeError
 from ..matrix.contract import Rows
 from ._components import nonnegative_components
 
@@ -180,7 +180,7 @@ def separable_blocks(
     sparse
         Fraction of non-zeros of an anchor; the blocks are then CSR. None for dense.
     dtype
-        Type of the entries.
+        Type of the entries, ``float64``, ``float32`` or ``float16``.
     rng
         A ``numpy.random.Generator``, an int seed or None.
 
@@ -197,8 +197,8 @@ def separable_blocks(
     """
     m, n, k = (check_size(value, name=name) for value, name in ((m, "m"), (n, "n"), (k, "k")))
     copies, near_pure = check_size(copies, name="copies"), check_size(near_pure, name="near_pure", minimum=0)
-    noise = check_number(noise, name="noise", minimum=0.0)
-    alpha = check_number(alpha, name="alpha", minimum=np.finfo(float).tiny)
+    noise = check_number(noise, name="noise", minimum=0.0, maximum=1e30)
+    alpha = check_number(alpha, name="alpha", minimum=np.finfo(float).tiny, maximum=1e30)
     marked = k * (copies + near_pure)
     if marked > m:
         raise InvalidInputError(f"{k} anchors × {copies + near_pure} copies need {marked} rows, but m = {m}")
@@ -225,10 +225,20 @@ def separable_blocks(
         noise=noise,
         alpha=alpha,
         mixing=mixing,
-        dtype=np.dtype(dtype),
+        dtype=_float_type(dtype),
         block_rows=block_rows,
         _seeds=tuple(seeds),
     )
+
+
+def _float_type(dtype: DTypeLike) -> np.dtype[Any]:
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found is None or found.kind != "f":  # entries are below one: whole numbers would all be zero
+        raise InvalidTypeError(f"dtype must be a type of floating-point numbers, got {dtype!r}")
+    return found
 
 
 def _sparse_components(k: int, n: int, density: float, rng: np.random.Generator) -> Rows:
@@ -281,6 +291,12 @@ def separable(
     >>> bool(np.allclose(made.weights @ made.A[made.anchors], made.A))
     True
     """
+    m, n, k = (check_size(value, name=name) for value, name in ((m, "m"), (n, "n"), (k, "k")))
+    A: Rows = None
+    F: Rows = None
+    if sparse is None:
+        A = _reserved(m, n, _float_type(dtype))
+        F = _reserved(m, k, _float_type(dtype)) if keep_weights else None
     source = separable_blocks(
         m,
         n,
@@ -295,16 +311,12 @@ def separable(
         dtype=dtype,
         rng=rng,
     )
-    F: Rows = None
     if sparse is not None:
         blocks, weights = zip(*(source.block(b) for b in range(len(source))))
         A = sp.csr_array(sp.vstack(blocks, format="csr"))
         if keep_weights:
             F = sp.csr_array(sp.vstack(weights, format="csr"))
     else:
-        A = np.empty((m, n), dtype=source.dtype)
-        if keep_weights:
-            F = np.empty((m, k), dtype=source.dtype)
         for b in range(len(source)):
             at = slice(b * source.block_rows, (b + 1) * source.block_rows)
             rows, block_weights = source.block(b)
@@ -312,3 +324,14 @@ def separable(
             if keep_weights:
                 F[at] = block_weights
     return Separable(A, source.anchors, source.labels, source.components, F)
+
+
+def _reserved(m: int, n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An m × n array that is not yet filled; the error names the size that does not fit in memory."""
+    try:
+        return np.empty((m, n), dtype=dtype)
+    except (MemoryError, ValueError) as error:  # ValueError: more bytes than an address can count
+        raise TooLargeError(
+            f"{m} × {n} entries of type {dtype} need {m * n * dtype.itemsize / 1e9:.3g} GB of memory; use fewer, or "
+            "separable_blocks, which generates the rows in blocks"
+        ) from error

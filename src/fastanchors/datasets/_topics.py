@@ -115,10 +115,10 @@ def topics(
     )
     anchor_words = check_size(anchor_words, name="anchor_words", minimum=0)
     pure = check_size(pure, name="pure", minimum=0)
-    length = check_number(length, name="length", minimum=1.0)
-    alpha = check_number(alpha, name="alpha", minimum=1e-300)
-    zipf = check_number(zipf, name="zipf", minimum=0.0)
-    contrast = check_number(contrast, name="contrast", minimum=0.0)
+    length = check_number(length, name="length", minimum=1.0, maximum=1e6)
+    alpha = check_number(alpha, name="alpha", minimum=1e-300, maximum=1e30)
+    zipf = check_number(zipf, name="zipf", minimum=0.0, maximum=20.0)
+    contrast = check_number(contrast, name="contrast", minimum=0.0, maximum=100.0)
     if k * anchor_words >= words:
         raise InvalidInputError(f"{k} topics × {anchor_words} anchor words leave no word of {words}; use fewer")
     if k * pure > documents:

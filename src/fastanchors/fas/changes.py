@@ -28,18 +28,28 @@ __all__ = ["absorb", "without"]
 _CROWDED = 8192  # size of the coreset above which rows that no longer matter are dropped
 
 
-def absorb(data: MeteredMatrix, index: Index, changed: NDArray[np.int64], *, tol: float | None = None) -> Index:
+def absorb(
+    data: MeteredMatrix,
+    index: Index,
+    changed: NDArray[np.int64],
+    *,
+    tol: float | None = None,
+    crowded: int = _CROWDED,
+) -> Index:
     """The index after those rows have changed or been appended; fewer of its steps may be proved than before.
 
     Reads the changed rows, a bounded number at a time: each batch as if the later ones had not changed yet. Cost:
-    O(changed·n·T), and SPA on the coreset if the sequence changes.
+    O(changed·n·T), and SPA on the coreset if the sequence changes. The coreset is thinned if it has more than
+    ``crowded`` rows; up to 6 times as many are in memory at a time.
     """
-    for at in range(0, changed.size, _CROWDED):
-        index = _absorb(data, index, changed[at : at + _CROWDED], tol)
+    crowded = min(crowded, _CROWDED)
+    step = _CROWDED if crowded == _CROWDED else max(1, crowded // 4)
+    for at in range(0, changed.size, step):
+        index = _absorb(data, index, changed[at : at + step], tol, crowded)
     return index
 
 
-def _absorb(data: MeteredMatrix, index: Index, changed: NDArray[np.int64], tol: float | None) -> Index:
+def _absorb(data: MeteredMatrix, index: Index, changed: NDArray[np.int64], tol: float | None, crowded: int) -> Index:
     run, tails, proved = index.run, index.tails, index.proved
     fresh = Coreset.read(data, changed)
     bounds = residual_bounds(fresh.rows, fresh.squared_norms, run.thresholds.basis, len(run))
@@ -58,7 +68,7 @@ def _absorb(data: MeteredMatrix, index: Index, changed: NDArray[np.int64], tol: 
         run = new
     stuck = index.stuck and proved >= index.proved
     result = Index(run, proved, coreset, tails, norm, data.shape[0], stuck, hull=index.hull)
-    return _thinned(result) if len(coreset) > _CROWDED else result
+    return _thinned(result, crowded // 2) if len(coreset) > crowded else result
 
 
 def without(
@@ -125,17 +135,17 @@ def _proved(
     return new_tails, steps
 
 
-def _thinned(index: Index) -> Index:
+def _thinned(index: Index, most: int) -> Index:
     """Drop the rows of the coreset that raise no bound outside it, and the hull if it retains too many rows.
 
-    If too many rows still remain, those not tied and not among the largest at any step are dropped too, and the tails
-    rise to their bounds. A proved step does not need them: its choice stays valid while no tied row changes.
+    If more than ``most`` rows still remain, those not tied and not among the largest at any step are dropped too, and
+    the tails rise to their bounds. A proved step does not need them: its choice stays valid while no tied row changes.
     """
     coreset, run, hull = index.coreset, index.run, index.hull
     bounds = residual_bounds(coreset.rows, coreset.squared_norms, run.thresholds.basis, len(run))
     tied = np.isin(coreset.indices, np.concatenate([np.zeros(0, np.int64), *run.tied]))
     needed = tied | np.asarray((bounds > index.tails).any(axis=1))
-    keep, tails, most = needed, index.tails, _CROWDED // 2
+    keep, tails = needed, index.tails
     if hull is not None:
         keep = needed | ~hull.covers(coreset.rows)
         if np.count_nonzero(keep) > most:

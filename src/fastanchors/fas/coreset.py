@@ -172,8 +172,12 @@ class Coreset:
         mine = ~np.isin(self.indices, other.indices)
         indices = np.concatenate([self.indices[mine], other.indices])
         order = np.argsort(indices)
-        parts = [self.rows[mine], other.rows]
-        rows = sp.vstack(parts, format="csr")[order] if sp.issparse(self.rows) else np.concatenate(parts)[order]
+        if sp.issparse(self.rows):
+            rows = sp.vstack([self.rows[mine], other.rows], format="csr")[order]
+        else:  # each row is copied to its place, without a copy of all rows in between
+            rows = np.empty((len(order), self.rows.shape[1]), np.result_type(self.rows, other.rows))
+            rows[np.searchsorted(indices[order], self.indices[mine])] = self.rows[mine]
+            rows[np.searchsorted(indices[order], other.indices)] = other.rows
         return Coreset(indices[order], rows, np.concatenate([self.squared_norms[mine], other.squared_norms])[order])
 
     def points(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:

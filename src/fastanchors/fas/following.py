@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..greedy.coordinates import block_coordinates
+from ..greedy.coordinates import block_coordinates, check_not_negative
 from ..greedy.summary import Summary
 from ..store.sidecars import Arrays
 
@@ -29,7 +29,10 @@ _Rows = NDArray[np.intp]
 
 
 def with_changes(source: Any, summary: Summary, changed: _Rows) -> Summary:
-    """The summary with the current values of those rows (sorted), and with directions for those of a new kind."""
+    """The summary with the current values of those rows (sorted), and with directions for those of a new kind.
+
+    Raises if an entry of theirs is negative.
+    """
     for start in range(0, len(changed), _PIECE):  # appended rows, the last of them, are in order
         piece = changed[start : start + _PIECE]
         last = start + _PIECE >= len(changed)
@@ -39,7 +42,13 @@ def with_changes(source: Any, summary: Summary, changed: _Rows) -> Summary:
 
 
 def _with_some(source: Any, summary: Summary, changed: _Rows, height: int) -> Summary:
-    current = summary.with_rows(changed, source.rows, height)
+
+    def read(rows: _Rows) -> Any:
+        found = source.rows(rows)
+        check_not_negative(found)
+        return found
+
+    current = summary.with_rows(changed, read, height)
     off = _off(current.coordinates.left[np.searchsorted(current.rows, changed)], summary)
     if len(off) >= _KIND:
         new = current.missed_directions(changed[off], source.rows)

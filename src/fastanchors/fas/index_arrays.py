@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._validate import csr_of
 from ..store.sidecars import Arrays
 from .bounds import Thresholds
 from .coreset import Coreset, Run
@@ -15,6 +16,8 @@ from .hull import Hull
 from .index import Index
 
 __all__ = ["decode_index", "encode_index"]
+
+_CSR = ("data", "indices", "indptr")
 
 
 def encode_index(index: Index) -> dict[str, NDArray[Any]]:
@@ -40,8 +43,7 @@ def encode_index(index: Index) -> dict[str, NDArray[Any]]:
         hull = index.hull
         arrays |= {"hull.points": hull.points, "hull.shares": hull.shares, "hull.gap": np.array([hull.gap])}
     if sp.issparse(coreset.rows):
-        names = ("data", "indices", "indptr")
-        return arrays | {f"core.csr.{name}": getattr(coreset.rows, name) for name in names}
+        return arrays | {f"core.csr.{name}": getattr(coreset.rows, name) for name in _CSR}
     return arrays | {"core.rows": coreset.rows}
 
 
@@ -60,8 +62,7 @@ def decode_index(stored: Arrays, shape: tuple[int, int]) -> Index:
     if "core.rows" in arrays:
         matrix: Any = arrays["core.rows"]
     else:
-        parts = tuple(arrays[f"core.csr.{name}"] for name in ("data", "indices", "indptr"))
-        matrix = _checked_csr(parts, (len(core), shape[1]))
+        matrix = csr_of((arrays[f"core.csr.{name}"] for name in _CSR), (len(core), shape[1]))
     index = Index(
         Run(indices, arrays["residuals"], thresholds, tied, bool(exhausted)),
         proved,
@@ -99,15 +100,3 @@ def _check(index: Index, shape: tuple[int, int]) -> None:
         raise ValueError("its coreset has other rows than it names")
     if not np.isin(run.indices[: index.proved], core.indices).all():
         raise ValueError("its anchors are not in its coreset")
-
-
-def _checked_csr(parts: tuple[NDArray[Any], ...], shape: tuple[int, int]) -> Any:
-    data, indices, indptr = parts
-    whole = indptr.size == shape[0] + 1 and indptr[0] == 0 and indptr[-1] == indices.size == data.size
-    if (
-        not whole
-        or (np.diff(indptr) < 0).any()
-        or (indices.size and not 0 <= indices.min() <= indices.max() < shape[1])
-    ):
-        raise ValueError("the rows of its coreset are not those of a sparse matrix")
-    return sp.csr_array((data, indices, indptr), shape=shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Mapping
 from dataclasses import replace
@@ -40,6 +41,7 @@ _MOST_ANCHORS = 256  # the cost of the rules grows with k³ to k⁴: seconds for
 _SPARE = 4  # directions beyond those that k needs
 _IN_FLIGHT = 192 << 20  # bytes of blocks that threads process at a time, for any matrix
 _PILOT_ROWS = 2048
+_PER_ENTRY = 128  # bytes of the limit for an entry of the pilot: with the usual limit it is that of an array
 _FREE, _SHARE = 1 << 18, 0.08  # size allowed for the arrays: bytes in any store, or fraction of the bytes of the rows
 _SLACK = 1.5  # larger size allowed for arrays that replace others
 _ROUNDING, _ENTRIES = 1e-4, 1 << 22  # tolerance between kept and new coordinates; entries checked at a time
@@ -54,8 +56,10 @@ def why_plain(shape: tuple[int, int], k: int) -> str | None:
     """Why ``"auto"`` leaves k anchors to plain SPA whatever the rows are; None if it does not."""
     if k < 2:
         return "a single anchor is the farthest row by every rule"
+    if k >= shape[0]:
+        return "every row is an anchor, so nothing shows the noise of the rows"
     if not can_estimate(shape[1], k - 1):
-        return f"the noise of rows with {shape[1]} columns can be estimated for k ≤ {shape[1] - 3} only"
+        return f"the noise of rows with {shape[1]} columns can be estimated for k < {shape[1]} only"
     return f"k is above {_MOST_ANCHORS}, the limit of the noise-aware rules" if k > _MOST_ANCHORS else None
 
 
@@ -94,7 +98,8 @@ def noise_aware(matrix: RowMatrix, k: int, rule: str, summary: Summary) -> Selec
     details = {"selection": rule, "coordinates": summary.coordinates.shape[1], **found.details()}
     kind, words = _statement(summary, rule)
     noise = f"noise is {found.noise.relative:.2g} of the spread of the rows" if found.noise.seen else "no noise is seen"
-    noise = noise if can_estimate(matrix.shape[1], k - 1) else "too few columns to estimate the noise"
+    if not can_estimate(matrix.shape[1], k - 1) or k >= summary.total:
+        noise = f"too few {'rows' if k >= summary.total else 'columns'} to estimate the noise"
     words += f" ({noise}; anchors are points, not rows)"
     return Selection(
         found.indices,
@@ -122,8 +127,8 @@ def _statement(summary: Summary, rule: str) -> tuple[Literal["exact", "sampled"]
     if summary.complete:
         return "exact", f"the rule {rule!r} was applied to all rows"
     return "exact", (
-        f"the rule {rule!r} was applied to all rows: its candidates are the {len(summary.candidates):,} most extreme "
-        f"of them, and its sample are {len(summary.sample):,} drawn by a fixed seed"
+        f"the rule {rule!r} was applied to all rows: it uses the {len(summary.candidates):,} most extreme and a "
+        f"sample of {len(summary.sample):,}, drawn by a fixed seed"
     )
 
 
@@ -160,7 +165,7 @@ def summary_of(matrix: RowMatrix, k: int, weights: Weights = "auto") -> Summary:
         cursor = source.cursor
         kept = _recalled(source)
         held = 0 if kept is None else kept[0].coordinates.shape[1]
-        enough = held >= min(k - 1, min(source.shape) - 1)
+        enough = held >= min(k - 1, min(source.shape) - 1) or (kept is not None and kept[0].cramped)
         if kept is not None and not enough and isinstance(source, SidecarHost):
             raise InvalidInputError(
                 f"k = {k} needs {k - 1} directions and the store keeps {held}; use k ≤ {held + 1}, rebuild it with "
@@ -251,6 +256,8 @@ def _current(source: Any, summary: Summary, cursor: int) -> Summary | None:
 def _followed(source: Any, summary: Summary, changed: NDArray[np.intp]) -> Summary | None:
     if changed.size == 0:
         return summary
+    if summary.cramped:  # the changed rows may have more directions
+        return None
     most = _STORE_FOLLOWED if isinstance(source, SidecarHost) else None  # its writer makes them again before that
     far = too_many(summary.changed + changed.size, source.shape[0], most)
     return None if far or too_many(changed.size, source.shape[0]) else with_changes(source, summary, changed)
@@ -297,7 +304,7 @@ class CoordinatesSidecar(Sidecar):
                 raise ValueError(f"the coordinates of row {summary.rows[some][off][0] if off.any() else start} differ")
 
     def wanted(self, shape: tuple[int | None, int]) -> bool:
-        return shape[1] > 3
+        return shape[1] > 2
 
     def begin(self, block: Block) -> Arrays:
         return {"directions": np.array([self.directions], dtype=np.int64)}
@@ -307,18 +314,25 @@ class CoordinatesSidecar(Sidecar):
 
     def finish(self, store: Any) -> Mapping[str, NDArray[Any]] | None:
         m, n = store.shape
-        if 64 * min(m, _PILOT_ROWS) * n + _IN_FLIGHT > store.memory_limit // 2:
+        needed = 2 * (64 * min(m, _PILOT_ROWS) * n + _IN_FLIGHT)
+        if needed > store.memory_limit:
+            if self.remote:
+                warnings.warn(
+                    "the coordinates for noise-aware seeks are left out, so that FAS() reads all rows: a memory_limit "
+                    f"of {store.memory_limit} bytes is too small for them; {needed} would do",
+                    stacklevel=2,
+                )
             return None  # the first seek makes them
         try:
             rows = ReadOnce(store, max(1, store.memory_limit // (64 * n)))
             with np.errstate(all="ignore"):  # a store may hold signed entries, which have no profiles
-                arrays = summarise(rows, self.directions, pilot_entries=store.memory_limit // 256).arrays()
+                arrays = summarise(rows, self.directions, pilot_entries=store.memory_limit // _PER_ENTRY).arrays()
         except (
             InvalidInputError,
             np.linalg.LinAlgError,
         ):  # signed, zero or extreme: no noise-aware anchors
             return None
-        return arrays if _can_be_kept(arrays, store) else None
+        return arrays if self._can_be_kept(arrays, store) else None
 
     def compact(self, store: Any) -> Arrays | None:
         """The same number of directions as before, unless the store was too small for more."""
@@ -326,8 +340,19 @@ class CoordinatesSidecar(Sidecar):
         if written is not None:
             before = _loaded(written[0], store)
             held = before.coordinates.shape[1]
-            self.directions = held if held < min(before.height, store.shape[1]) - 1 else max(held, self.directions)
+            self.directions = max(held, self.directions) if before.cramped else held
         return self.finish(store)
+
+    @one_blas_thread()
+    def extend(self, store: Any) -> Arrays | None:
+        """The coordinates with the appended rows, as :meth:`renew` makes them."""
+        written = store.sidecar_arrays(self.name)
+        if written is None:
+            return None
+        arrays, cursor = written
+        with np.errstate(all="ignore"):
+            new = self._renewed(store, Watched(arrays, _loaded(arrays, store), cursor, cursor))
+        return new if new is not None and self._can_be_kept(new, store, _SLACK) else None
 
     @one_blas_thread()
     def renew(self, store: Any) -> Arrays | None:
@@ -347,7 +372,7 @@ class CoordinatesSidecar(Sidecar):
             new = self._renewed(store, watched) if watched.stale(store) else None
         if new is None:
             return None
-        if _can_be_kept(new, store, _SLACK):
+        if self._can_be_kept(new, store, _SLACK):
             return new
         watched.refused = len(store.changes_since(cursor))
         return None
@@ -356,15 +381,16 @@ class CoordinatesSidecar(Sidecar):
         since = len(store.changes_since(watched.written))
         try:
             small = store.shape[0] <= ALL  # where a pass is cheap
-            if small or too_many(watched.summary.changed + since, store.shape[0], _MADE_AGAIN):
+            changed = watched.summary.changed + since
+            if small or watched.summary.cramped or too_many(changed, store.shape[0], _MADE_AGAIN):
                 return self.compact(store)
             return watched.current(store).arrays()
-        except np.linalg.LinAlgError:  # extreme entries
+        except (InvalidInputError, np.linalg.LinAlgError):  # negative or extreme entries
             return None
 
-
-def _can_be_kept(arrays: Arrays, store: Any, slack: float = 1.0) -> bool:
-    """Whether the arrays are finite, and small compared to the store."""
-    allowed = slack * max(_FREE, _SHARE * sum(shard.data["bytes"] for shard in store.manifest.shards))
-    finite = all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")
-    return finite and sum(array.nbytes for array in arrays.values()) <= allowed
+    def _can_be_kept(self, arrays: Arrays, store: Any, slack: float = 1.0) -> bool:
+        """Whether the arrays are finite, and small compared to the store; in object storage, smaller than it."""
+        share = 1.0 if self.remote else slack * _SHARE
+        allowed = max(slack * _FREE, share * store.manifest.shard_bytes)
+        finite = all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")
+        return finite and sum(array.nbytes for array in arrays.values()) <= allowed

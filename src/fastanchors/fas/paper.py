@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._rng import as_generator
 from .._validate import check_choice, check_flag, check_number, check_size
 from ..anchors import Certificate, Selection
-from ..errors import InvalidInputError, RankError, TooLargeError
+from ..errors import InvalidInputError, RankError, SamplingError, TooLargeError
 from ..greedy.reader import Reader
 from ..greedy.successive import successive_projection
 from ..lowrank.factored import FactoredVectors
@@ -29,6 +29,7 @@ __all__ = ["PaperFAS", "Schedule"]
 
 MAX_KAPPA = 1e100  # beyond any matrix of doubles, and κ² is still finite
 MAX_DIRECTIONS = 10**9
+_MOST_TRIALS = 10**8  # of rejection sampling, at 0.2 to 0.7 µs each: about a minute
 
 
 @dataclass(frozen=True)
@@ -237,12 +238,23 @@ class PaperFAS:
         """Lines 8–11: for each random unit x, N draws from D_{Ûỹ} with ỹ = M̃x."""
         X = rng.standard_normal((plan.directions, M.shape[1]))
         X /= np.linalg.norm(X, axis=1, keepdims=True)
-        drawn = []
-        for y in X @ M.T:
+        Y = X @ M.T
+        trials = [expected_trials(U, y, gram=gram, layers=self.layers) for y in Y]
+        if plan.draws * sum(trials) > _MOST_TRIALS:
+            raise SamplingError(
+                f"the draws would take about {plan.draws * sum(trials):.1e} trials, more than {_MOST_TRIALS:.0e}: the "
+                f"{M.shape[0]} vectors nearly cancel; use a smaller k, or draw more rows and columns"
+            )
+        drawn: list[Draws] = []
+        for y, expected in zip(Y, trials):
+            if (used := sum(draws.trials for draws in drawn)) > 2 * _MOST_TRIALS:  # the Gram matrix is an estimate
+                raise SamplingError(
+                    f"{len(drawn)} of {plan.directions} directions took {used:.1e} trials, far more than expected: the "
+                    f"{M.shape[0]} vectors nearly cancel; use a smaller k, or draw more rows and columns"
+                )
             # With T the expected number of trials, a draw takes more than T·log(N/γ) with probability below γ/N. The
             # factor 4 allows for the error of the estimated Gram matrix.
-            trials = 4 * expected_trials(U, y, gram=gram, layers=self.layers) * math.log(plan.draws / plan.gamma)
-            limit = math.ceil(min(max(trials, 100.0), 1e9))
+            limit = math.ceil(max(4 * expected * math.log(plan.draws / plan.gamma), 100.0))
             drawn.append(draw_combination(U, y, plan.draws, rng=rng, layers=self.layers, max_trials=limit))
         return drawn
 

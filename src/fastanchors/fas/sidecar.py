@@ -8,6 +8,7 @@ proof is renewed from them. Otherwise they are removed after the build, and rene
 
 from __future__ import annotations
 
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -47,6 +48,8 @@ _SPARSE_SHARE, _DENSE_SHARE = 0.02, 0.1  # largest size of the sketches, as a fr
 _WHOLE_SHARE, _WHOLE_FREE = 0.1, 1 << 22  # the same for the index, and bytes that are always allowed
 _FEW = 200  # rows from which the noise is estimated
 _Read = TypeVar("_Read")
+_CROWD_SHARE = 16  # one part in this many of the memory limit is for the coreset, which is copied when it grows
+_BLOCK_SHARE = 64  # the same for a block of rows in a pass, of which each thread has a few
 _MANY_CHANGED = 1 << 25  # bytes of changed rows above which a fresh pass is better than holding them all
 
 
@@ -126,7 +129,16 @@ class FasSidecar(Sidecar):
 
         The directions of the anchors are dense, so an index of very wide and sparse rows would be larger than the rows.
         """
-        allowed = max(_WHOLE_FREE, _WHOLE_SHARE * sum(shard.data["bytes"] for shard in store.manifest.shards))
+        return self._whole(store)
+
+    def extend(self, store: Any) -> dict[str, NDArray[Any]] | None:
+        """The index with the appended rows, which are read. It is made again if they break its proof."""
+        before = recall(store)
+        return None if before is None else self._whole(store, before.index.proved)
+
+    def _whole(self, store: Any, enough: int = sys.maxsize) -> dict[str, NDArray[Any]] | None:
+        """The kept index with all changes; a new one if there is none, or if not ``enough`` of its steps are proved."""
+        allowed = max(_WHOLE_FREE, _WHOLE_SHARE * store.manifest.shard_bytes)
         if store.shape[0] * store.shape[1] <= SMALL or 8 * STEPS * store.shape[1] > allowed:
             return None
         limit = store.memory_limit
@@ -139,13 +151,14 @@ class FasSidecar(Sidecar):
                 stacklevel=2,
             )
             return None
-        m, n = store.shape
-        per_row = 16 * (1 + store.nnz // m) if store.is_sparse else 8 * n
+        m, per_row = store.shape[0], _row_bytes(store)
         most = max(STEPS, limit // (4 * per_row))  # rows held in memory
-        data = ReadOnce(store)
+        data = ReadOnce(store, max(1, limit // (_BLOCK_SHARE * per_row)))
         kept = recall(store)
-        index = keep(store, kept.current(data)).index if kept is not None else None
-        if index is None or index.proved < len(index.run):
+        if kept is not None:  # changed pages may take half of the limit
+            kept = keep(store, kept.current(data, crowded=max(2 * STEPS, limit // (_CROWD_SHARE * per_row))))
+        index = None if kept is None else kept.index
+        if index is None or index.proved < min(enough, len(index.run)):
             allowance = min(most, 4096 + m // 64)
             renewed = renew_index(data, STEPS, np.random.default_rng(_SEED), allowance=allowance)
             if renewed is None and (self.rows_at_hand or store.at_hand):
@@ -162,7 +175,7 @@ class FasSidecar(Sidecar):
             return False
         parts = [0 if self.V is None else self.V.nbytes]
         parts += [shard.extras[self.name]["bytes"] for shard in store.manifest.shards]
-        return sum(parts) <= self.shares[store.is_sparse] * sum(shard.data["bytes"] for shard in store.manifest.shards)
+        return sum(parts) <= self.shares[store.is_sparse] * store.manifest.shard_bytes
 
 
 def noisy(shape: tuple[int, int], some: Callable[[], Rows]) -> bool:
@@ -197,6 +210,12 @@ def _stored(arrays: Arrays, shape: tuple[int, int], start: int, stop: int) -> Ro
     entries = slice(ends[0], ends[-1])
     parts = (arrays["data"][entries], arrays["indices"][entries], ends - ends[0])
     return sp.csr_array(parts, shape=(stop - start, shape[1]))
+
+
+def _row_bytes(store: Any) -> int:
+    """Bytes of a row in memory, on average."""
+    m, n = store.shape
+    return 16 * (1 + store.nnz // m) if store.is_sparse else 8 * n
 
 
 def _index_bytes(shape: tuple[int, int]) -> int:
@@ -240,17 +259,20 @@ class Kept:
         """Rows changed or appended that are not yet in the index."""
         return np.union1d(self.unread, mutable(data).changes_since(self.cursor))
 
-    def current(self, data: MeteredMatrix) -> Kept:
+    def current(self, data: MeteredMatrix, *, crowded: int = sys.maxsize) -> Kept:
         """The same with every change included."""
-        return self.take_in(data, self.pending(data))
+        return self.take_in(data, self.pending(data), crowded=crowded)
 
-    def take_in(self, data: MeteredMatrix, rows: NDArray[np.int64]) -> Kept:
-        """The same with the changes of some rows included, as if the others had not changed yet."""
+    def take_in(self, data: MeteredMatrix, rows: NDArray[np.int64], *, crowded: int = sys.maxsize) -> Kept:
+        """The same with the changes of some rows included, as if the others had not changed yet.
+
+        The coreset is thinned if it has more than ``crowded`` rows, or more than is useful.
+        """
         if rows.size == 0:
             return self
         now = mutable(data).cursor
         rest = np.setdiff1d(self.pending(data), rows)
-        return Kept(absorb(data, self.index, rows, tol=self.tol), now, self.tol, rest)
+        return Kept(absorb(data, self.index, rows, tol=self.tol, crowded=crowded), now, self.tol, rest)
 
 
 def mutable(data: MeteredMatrix) -> Any:
@@ -302,6 +324,8 @@ def renew_index(
         return None
     changed = store.changed_rows
     if changed.size * 8 * store.shape[1] > _MANY_CHANGED:
+        return None
+    if changed.size * _row_bytes(store) > store.memory_limit // _CROWD_SHARE:
         return None
     pilot = min(store.shape[0], PILOT if allowance is None else min(PILOT, allowance), (data.left - changed.size) // 2)
     if pilot < min(store.shape[0], steps):  # beyond the budget

@@ -17,12 +17,24 @@ from .noise import Noise, estimate_noise
 from .refine import Refined, refine
 from .selection import RULES, select
 
-__all__ = ["ALL", "SAMPLE", "TIE", "Found", "WorkingRows", "copies", "find_anchors", "spread_of_noise", "working_rows"]
+__all__ = [
+    "ALL",
+    "SAMPLE",
+    "TIE",
+    "Found",
+    "WorkingRows",
+    "copies",
+    "find_anchors",
+    "spread_of_noise",
+    "squared_distances",
+    "working_rows",
+]
 
 ALL = 6_000  # up to this many rows, every row is a candidate and in the sample
 SAMPLE = 6_000  # sampled rows of a larger matrix, besides the extreme ones
 _CLEAN = 3.0  # rows more than this many times as noisy as typical ones are outliers, not candidates…
 _FEW = 0.1  # …if less than this fraction of the rows is so noisy
+_ENOUGH = 0.25  # sampled rows are candidates if fewer extreme ones than this fraction of the sample are usable
 _EVEN = 2.0  # noise is even if the residuals of most rows agree within this factor
 _STANDS, _BEYOND = 1.1, 4  # smallest variance of a signal direction, relative to the mean of this many later ones
 _TAILS = 4.0  # kurtosis above which the variation along a direction is not noise: that of a Gaussian is 3
@@ -146,16 +158,7 @@ def find_anchors(
     noise = estimate_noise(sample, left_of_sample, columns, coordinates.frame.rounding)
     if rule == "auto" and (not noise.seen or k < 2):
         return None
-    rows = working.candidates
-    if working.candidates is working.sample:
-        points, each = sample, noise.each
-    else:
-        points, left = coordinates.leading(k - 1, working.candidates)
-        each = estimate_noise(points, left, columns, coordinates.frame.rounding).each
-    clean = each <= _CLEAN * noise.typical + TIE * np.abs(points).max()  # no noisy row is a vertex
-    few = float(np.mean(noise.each > _CLEAN * noise.typical)) < _FEW  # more are a group of their own, not outliers
-    if few and clean.sum() > 4 * k:
-        points, each, rows = points[clean], each[clean], rows[clean]
+    points, each, rows = _candidates(coordinates, k, working, noise)
     count = noise.neighbours(len(points), k) if neighbours is None else neighbours
     precision = 1.0 / np.maximum(each, 0.1 * noise.typical) ** 2 if noise.seen else np.ones(len(points))
     shown = _directions_shown(coordinates, working.sample, noise, k) if rule == "auto" else k - 1
@@ -187,6 +190,28 @@ def find_anchors(
     )
 
 
+def _candidates(
+    coordinates: Coordinates, k: int, working: WorkingRows, noise: Noise
+) -> tuple[_Array, _Array, NDArray[np.intp]]:
+    """The leading coordinates, the noise and the indices of the rows that may be vertices: no outliers.
+
+    If outliers are many, the farthest rows are outliers only, and in few columns they are few. Then the sampled rows
+    are candidates too. They are not always, because the cost of neighbours grows with their number.
+    """
+    few = float(np.mean(noise.each > _CLEAN * noise.typical)) < _FEW  # more are a group of their own, not outliers
+    columns, rounding = len(coordinates.frame.centre), coordinates.frame.rounding
+    both = [working.candidates]
+    if working.candidates is not working.sample:
+        both.append(np.union1d(working.candidates, working.sample))
+    for rows in both:
+        points, left = coordinates.leading(k - 1, rows)
+        each = estimate_noise(points, left, columns, rounding).each
+        usable = each <= _CLEAN * noise.typical + TIE * np.abs(points).max() if few else np.ones(len(rows), np.bool_)
+        if usable.sum() >= _ENOUGH * len(working.sample):
+            break
+    return (points[usable], each[usable], rows[usable]) if usable.sum() > 4 * k else (points, each, rows)
+
+
 def _directions_shown(coordinates: Coordinates, sample: NDArray[np.intp], noise: Noise, k: int) -> int:
     """How many of the k − 1 leading directions exceed the noise; k − 1 if that cannot be determined.
 
@@ -197,7 +222,8 @@ def _directions_shown(coordinates: Coordinates, sample: NDArray[np.intp], noise:
     if values.shape[1] < k or not noise.seen:
         return k - 1
     beyond = (values[:, k - 1 :] / noise.each[:, None]) ** 2
-    if np.median(np.mean(beyond**2, axis=0) / np.mean(beyond, axis=0) ** 2) > _TAILS:
+    sizes = np.mean(beyond, axis=0)
+    if not sizes.all() or np.median(np.mean(beyond**2, axis=0) / sizes**2) > _TAILS:
         return k - 1
     typical = np.minimum(1.0, noise.typical / np.maximum(noise.each, 1e-300)) ** 2
     variances = typical @ values**2
@@ -232,7 +258,7 @@ def _nearest_rows(points: _Array, rows: NDArray[np.intp], noise: _Array, vertice
 
     Of rows that are equally near, such as copies, the first, whatever their rounding.
     """
-    distances = np.sqrt(_squared_distances(points, vertices) + vertices.shape[1] * noise[:, None] ** 2)
+    distances = np.sqrt(squared_distances(points, vertices) + vertices.shape[1] * noise[:, None] ** 2)
     tie = TIE * np.abs(points).max(initial=0.0)
     taken: list[int] = []
     for j in range(len(vertices)):
@@ -244,13 +270,14 @@ def _nearest_rows(points: _Array, rows: NDArray[np.intp], noise: _Array, vertice
 def copies(points: _Array, noise: Noise, vertices: _Array, total: int) -> NDArray[np.intp]:
     """How many of all rows are copies of each vertex: near it within their noise, and nearer than to any other."""
     k = len(vertices)
-    distances = np.sqrt(_squared_distances(points, vertices))
-    edges = np.sqrt(_squared_distances(vertices, vertices)).sum() / max(1, k * (k - 1))
+    distances = np.sqrt(squared_distances(points, vertices))
+    edges = np.sqrt(squared_distances(vertices, vertices)).sum() / max(1, k * (k - 1))
     reach = np.minimum(_NEAR * edges + 2 * noise.each * np.sqrt(max(1, k - 1)), edges / 2)
     near = (distances <= reach[:, None]) & (np.argmin(distances, axis=1)[:, None] == np.arange(k))
     return np.rint(near.sum(axis=0) * (total / len(points))).astype(np.intp)
 
 
-def _squared_distances(points: _Array, others: _Array) -> _Array:
+def squared_distances(points: _Array, others: _Array) -> _Array:
+    """The squared distance of every point from each of the others, from their products."""
     squares = np.einsum("ij,ij->i", points, points)[:, None] - 2 * points @ others.T
     return np.asarray(np.maximum(squares + np.einsum("ij,ij->i", others, others), 0.0))

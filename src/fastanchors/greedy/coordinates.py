@@ -28,8 +28,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._parallel import map_ordered
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, RankError
 from ..matrix import RowMatrix, Rows
+from ..matrix.contract import row_sums_of
 
 __all__ = [
     "DIRECTIONS",
@@ -51,9 +52,12 @@ PILOT_ENTRIES = 1 << 23
 _PILOT_ROWS = 2048  # at least
 _FEW_ENTRIES = 1 << 20  # entries of the part of the pilot from which weights and scales are estimated
 _GRAM_COLUMNS = 512  # up to this many columns: eigenvectors of a Gram matrix; above: subspace iteration
+_FAINT = 1e-9  # eigenvalues below this part of the largest have lost digits in a Gram matrix…
+_EXACTLY = 1 << 20  # …and come from singular values of at most this many entries
 _GRAMS = 8  # Gram matrices of pieces in memory at a time
 _ROUNDS = 3  # alternations between directions and weights
-_ALIKE = 1e-26  # squared difference of rows, relative to their squared size, that is rounding
+_ALIKE = 1e-22  # squared difference of rows, relative to their squared size, that is rounding
+_CANCELS = 1e-6  # squared differences below this fraction lose digits if they are differences of squares
 _ROUNDING = 1e-13  # a squared residual below this fraction of a row's size is none
 _CAP = 4.0  # a row counts for at most this many typical rows
 _NEIGHBOURS = 3  # neighbours that a row needs to keep its full weight…
@@ -186,7 +190,7 @@ def coordinates(
     rng : numpy.random.Generator
         Draws the pilot if the matrix is larger than a pilot.
     """
-    frame, _ = pilot_frame(matrix, directions, weights=weights, pilot_entries=pilot_entries, rng=rng)
+    frame = pilot_frame(matrix, directions, weights=weights, pilot_entries=pilot_entries, rng=rng)[0]
     return coordinates_of(matrix, frame)
 
 
@@ -197,16 +201,29 @@ def pilot_frame(
     weights: Weights = "auto",
     pilot_entries: int = PILOT_ENTRIES,
     rng: np.random.Generator | None = None,
-) -> tuple[Frame, Rows]:
-    """The frame of a pilot of the matrix, and the rows of the pilot; parameters as for :func:`coordinates`."""
+) -> tuple[Frame, Rows, float]:
+    """The frame of a pilot of the matrix; the rows of the pilot that are not zero; the fraction of rows that are not.
+
+    If nearly all rows are zero, a pass finds the others, from which the pilot is drawn. Parameters as for
+    :func:`coordinates`.
+    """
     rng = np.random.default_rng(0) if rng is None else rng
     m, n = matrix.shape
     width = max(1, matrix.nnz // max(m, 1) if matrix.is_sparse else n)
     size = max(_PILOT_ROWS, min(pilot_entries, PILOT_ENTRIES) // width)
     chosen = np.arange(m) if m <= size else np.sort(rng.choice(m, size, replace=False))
-    given = np.asarray(weights, dtype=np.float64)[chosen] if not isinstance(weights, str) else weights
     rows = matrix.rows(chosen)
-    return fit_frame(rows, directions, weights=given, rng=rng), rows
+    full = row_sums_of(rows) != 0
+    filled = float(full.mean())
+    if full.sum() < min(m, _PILOT_ROWS) and len(chosen) < m:
+        every = np.flatnonzero(matrix.row_sums() > 0)
+        filled = len(every) / m
+        chosen = every if len(every) <= size else np.sort(rng.choice(every, size, replace=False))
+        rows = matrix.rows(chosen)
+    elif not full.all():
+        chosen, rows = chosen[full], rows[full]
+    given = np.asarray(weights, dtype=np.float64)[chosen] if not isinstance(weights, str) else weights
+    return fit_frame(rows, directions, weights=given, rng=rng), rows, filled
 
 
 def coordinates_of(matrix: RowMatrix, frame: Frame) -> Coordinates:
@@ -230,16 +247,21 @@ def block_coordinates(start: int, block: Rows, frame: Frame) -> tuple[NDArray[np
     return values, left, sums
 
 
+def check_not_negative(rows: Rows) -> None:
+    """Raise if an entry is negative: such rows have no profiles."""
+    if (rows.data if sp.issparse(rows) else rows).min(initial=0) < 0:
+        raise InvalidInputError("A has negative entries; clip or shift them: anchors need non-negative entries")
+
+
 def fit_frame(
     rows: Rows, directions: int = DIRECTIONS, *, weights: Weights = "auto", rng: np.random.Generator | None = None
 ) -> Frame:
     """Fit a frame to a pilot of rows."""
-    if (rows.data if sp.issparse(rows) else rows).min(initial=0) < 0:
-        raise InvalidInputError("A has negative entries; clip or shift them: anchors need non-negative entries")
+    check_not_negative(rows)
     profiles, sums = _profiles(rows)
     full = sums > 0
     if not full.any():
-        raise InvalidInputError("every row of A is zero: it has no anchors")
+        raise RankError("every row of A is zero: it has no anchors", 0)
     if not full.all():
         profiles, sums = profiles[full], sums[full]
     m, n = profiles.shape
@@ -269,7 +291,8 @@ def fit_frame(
             rest = spread - np.einsum("ij,j->i", V[:, :noisy] ** 2, values[:noisy])
             exponent = _noise_exponent(centre, rest, float(spread.sum()))
             scale = (centre / centre.mean() + _SMALL) ** (-exponent / 2)
-    rank = int(np.count_nonzero(values > 1e-13 * max(values[0], 1e-300)))
+    alike = _ALIKE * float(np.sum((scale * centre) ** 2))
+    rank = int(np.count_nonzero(values > max(1e-13 * values[0], alike)))
     nonzero = profiles.nnz if sp.issparse(profiles) else np.count_nonzero(profiles > 0)
     return Frame(centre, scale, np.ascontiguousarray(V[:, :d]), exponent, rank, 1.0 - nonzero / (m * n))
 
@@ -335,17 +358,30 @@ def _mean(profiles: Any, w: _Array) -> _Array:
 def _centred(
     profiles: Any, centre: _Array, scale: _Array, V: _Array, *, overwrite: bool = False
 ) -> tuple[_Array, _Array]:
-    """z·V and ‖z‖² for z = (profile − centre)·scale; sparse profiles stay sparse, dense ones may be overwritten."""
+    """z·V and ‖z‖² for z = (profile − centre)·scale; sparse profiles stay sparse, dense ones may be overwritten.
+
+    Rows near the centre would lose digits in differences of products; for them z is formed, a piece at a time.
+    """
     values = products(profiles, scale[:, None] * V) - (centre * scale) @ V
+    size = float(np.sum((scale * centre) ** 2))
     if sp.issparse(profiles):
         squared = profiles.multiply(profiles)
-        squares = np.asarray(squared @ scale**2 - 2 * (profiles @ (scale**2 * centre))).reshape(-1)
-        return values, np.maximum(squares + float(np.sum((scale * centre) ** 2)), 0.0)
+        squares = np.asarray(squared @ scale**2 - 2 * (profiles @ (scale**2 * centre))).reshape(-1) + size
+        near = np.flatnonzero(squares < _CANCELS * size)
+        step = max(1, _PIECE // len(centre))
+        for start in range(0, len(near), step):
+            some = near[start : start + step]
+            z = (profiles[some].toarray() - centre) * scale
+            values[some], squares[some] = products(z, V), np.einsum("ij,ij->i", z, z)
+        return values, squares
     squares = np.empty(len(profiles))
     for at in _pieces(profiles):
         z = np.subtract(profiles[at], centre, out=profiles[at] if overwrite else None)
         z *= scale
         squares[at] = np.einsum("ij,ij->i", z, z)
+        near = np.flatnonzero(squares[at] < _CANCELS * size)
+        if near.size:
+            values[at.start + near] = products(z[near], V)
     return values, squares
 
 
@@ -382,10 +418,15 @@ def _principal(
         for low in range(0, len(pieces), _GRAMS):
             for part in map_ordered(_gram, pieces[low : low + _GRAMS]):
                 second += part
-        gram = scale[:, None] * (second / total - np.outer(centre, centre)) * scale
+        second /= total
+        alike = np.trace(second) < (1 + _CANCELS) * (centre @ centre)
+        second = _centred_gram(profiles, w, centre) / total if alike else second - np.outer(centre, centre)
+        gram = scale[:, None] * second * scale
         if not np.isfinite(gram).all():
             raise InvalidInputError(_NOT_FINITE)
         values, V = scipy.linalg.eigh(gram, subset_by_index=[n - d, n - 1])
+        if values[0] < _FAINT * values[-1] and profiles.shape[0] * n <= _EXACTLY:
+            return _singular(profiles, w / total, centre, scale, d)
         return values[::-1], V[:, ::-1], np.diag(gram).copy()
     squared = profiles.multiply(profiles) if sp.issparse(profiles) else profiles * profiles
     spread = scale**2 * np.maximum(np.asarray(squared.T @ w).reshape(-1) / total - centre**2, 0.0)
@@ -399,9 +440,27 @@ def _principal(
     return values[:d], V, spread
 
 
+def _singular(profiles: Any, w: _Array, centre: _Array, scale: _Array, d: int) -> tuple[_Array, _Array, _Array]:
+    """The same without a Gram matrix: rows with small weights keep their digits."""
+    z = ((profiles.toarray() if sp.issparse(profiles) else profiles) - centre) * scale * np.sqrt(w)[:, None]
+    R = scipy.linalg.qr(z, mode="r", check_finite=False)[0][: min(z.shape)]
+    _, values, Vt = np.linalg.svd(R, full_matrices=False)
+    return values[:d] ** 2, Vt[:d].T, np.einsum("ij,ij->j", z, z)
+
+
 def _gram(profiles: Any, w: _Array) -> Any:
     part = sp.diags_array(np.sqrt(w)) @ profiles if sp.issparse(profiles) else np.sqrt(w)[:, None] * profiles
     return part.T @ part
+
+
+def _centred_gram(profiles: Any, w: _Array, centre: _Array) -> _Array:
+    """Σ wᵢ·zᵢ·zᵢᵀ for z = profile − centre, without differences of squares: for rows that are nearly alike."""
+    second, step = np.zeros((len(centre), len(centre))), max(1, _PIECE // len(centre))
+    for at in range(0, profiles.shape[0], step):
+        part = profiles[at : at + step]
+        z = (part.toarray() if sp.issparse(part) else part) - centre
+        second += (w[at : at + step, None] * z).T @ z
+    return second
 
 
 def _centred_product(profiles: Any, centre: _Array, scale: _Array, V: _Array) -> _Array:

@@ -1,9 +1,11 @@
 """Choose corners of the convex hull of points, if there are more corners than dimensions plus one.
 
 The next corner is always the point farthest from the hull of those chosen (Gillis, *Successive nonnegative projection
-algorithm*, SIAM J. Imaging Sci. 2014). Every point has a known mixture of the corners, whose distance bounds that from
-the hull, and only points with a bound above the largest distance found are examined. For these, Wolfe's active set
-(*Finding the nearest point in a polytope*, Math. Program. 1976) starts from the known mixture.
+algorithm*, SIAM J. Imaging Sci. 2014), or, if no point is outside, the one farthest from the corners. Every point has a
+known mixture of the corners, whose distance bounds that from the hull, and only points with a bound above the largest
+distance found are examined. For these, Wolfe's active set (*Finding the nearest point in a polytope*, Math. Program.
+1976) starts from the nearest corner: nearest mixtures have few corners, and adding these takes fewer steps than
+removing those that a known mixture has in excess.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from numpy.typing import NDArray
 
 from .._jit import jit
 
-__all__ = ["Hull", "grown", "nearest_mixtures"]
+__all__ = ["Hull", "distance_from_hull", "grown", "nearest_mixtures"]
 
 _SWEEPS, _SPARE = 2, 4  # sweeps that choose every corner again, if there are at most this many more than a simplex has
 _MARGIN = 1 + 1e-9  # for the rounding of bounds
+_INSIDE = 1e-6  # distances from the hull, and differences of distances, that are rounding: times the largest coordinate
 _ROUNDING = 1e-14  # of a product, relative to the lengths of its vectors
 _DEPENDENT = (
     1e-13  # squared distance from the affine span of other corners that counts as zero, in units of the largest
@@ -38,6 +41,12 @@ def grown(points: _Array, simplex: _Indices, k: int) -> _Indices:
     return hull.chosen
 
 
+def distance_from_hull(point: _Array, corners: _Array, usable: NDArray[np.bool_]) -> float:
+    """The distance of a point from the hull of the usable corners."""
+    shares, bounds, examined = np.zeros((1, len(corners))), np.full(1, np.inf), np.zeros(1, dtype=np.bool_)
+    return float(nearest_mixtures(corners, usable, point[None], np.zeros(1, np.intp), 0.0, shares, bounds, examined))
+
+
 class Hull:
     """The hull of some points, and for every point a mixture of the corners that is near it.
 
@@ -53,6 +62,7 @@ class Hull:
 
     def __init__(self, points: _Array, simplex: _Indices, k: int) -> None:
         self._points = np.ascontiguousarray(points)
+        self._tie = _INSIDE * float(np.abs(points).max(initial=0.0))
         self.chosen = np.full(k, -1, dtype=np.intp)
         self._corners = np.zeros((k, points.shape[1]))
         self._usable = np.zeros(k, dtype=np.bool_)
@@ -62,15 +72,15 @@ class Hull:
         shares = np.maximum(flat @ np.linalg.pinv(flat[simplex]), 0.0)  # of points inside the simplex: exact
         self._shares = np.zeros((len(points), k))
         self._shares[:, : len(simplex)] = shares / shares.sum(axis=1, keepdims=True)
-        self._bounds = self._gaps(self._shares)
+        self._bounds = self._gaps(self._points, self._shares)
 
     def put(self, at: int, point: int) -> None:
         """Make a point the corner with number ``at``; the mixtures must not use that corner, or be changed too."""
         self.chosen[at], self._corners[at], self._usable[at] = point, self._points[point], True
 
-    def _gaps(self, shares: _Array) -> _Array:
-        """Distance of every point from its mixture, rounded up."""
-        gaps = self._points - shares @ self._corners
+    def _gaps(self, points: _Array, shares: _Array) -> _Array:
+        """Distances of points from their mixtures, rounded up."""
+        gaps = points - shares @ self._corners
         return np.asarray(np.sqrt(np.einsum("ij,ij->i", gaps, gaps)) * _MARGIN)
 
     def farthest(self) -> int:
@@ -79,12 +89,17 @@ class Hull:
         return self._farthest(self._shares, self._bounds, examined)
 
     def _farthest(self, shares: _Array, bounds: _Array, examined: NDArray[np.bool_]) -> int:
-        """The same for given mixtures and bounds of all points, which are improved."""
+        """The same for given bounds; improves those of points examined, and writes their mixtures to ``shares``."""
         first = np.argmax(bounds)
         best = self._examine(np.array([first]), shares, bounds, examined, 0.0)
         others = np.flatnonzero((bounds >= best) & ~examined)
-        self._examine(others[np.argsort(-bounds[others], kind="stable")], shares, bounds, examined, best)
-        return int(np.argmax(np.where(examined, bounds, -1.0)))
+        best = self._examine(others[np.argsort(-bounds[others], kind="stable")], shares, bounds, examined, best)
+        return self._apart() if best <= self._tie else int(np.argmax(np.where(examined, bounds, -1.0)))
+
+    def _apart(self) -> int:
+        """The point farthest from its nearest corner; of equally far ones the first."""
+        gaps = np.min([np.linalg.norm(self._points - corner, axis=1) for corner in self._corners[self._usable]], axis=0)
+        return int(np.argmax(gaps >= gaps.max() - self._tie))
 
     def _examine(
         self, order: _Indices, shares: _Array, bounds: _Array, examined: NDArray[np.bool_], best: float
@@ -102,31 +117,33 @@ class Hull:
     def sweep(self) -> None:
         """Choose each corner again, in a few rounds: the point farthest from the hull of the others.
 
-        In the mixtures of all points, the mixture of the other corners that is nearest to a corner takes its place.
+        In the mixtures that use a corner, the mixture of the other corners that is nearest to it takes its place.
         """
-        unchanged = 0
+        unchanged, without = 0, np.empty_like(self._shares)
         for at in list(range(len(self.chosen))) * _SWEEPS:
-            corner = int(self.chosen[at])
+            corner, using = int(self.chosen[at]), np.flatnonzero(self._shares[:, at])
+            points, shares = self._points[using], self._shares[using]
             self._usable[at] = False
-            without = self._replaced(at, self.nearest(corner))
-            bounds, examined = self._gaps(without), np.zeros(len(self._points), dtype=np.bool_)
+            bounds, examined = self._bounds.copy(), np.zeros(len(self._points), dtype=np.bool_)
+            bounds[using] = self._gaps(points, _replaced(shares, at, self.nearest(corner)))
             found = self._farthest(without, bounds, examined)
             self.put(at, found)
             unchanged += 1
             if found != corner:
                 unchanged = 0
-                self._shares = self._replaced(at, self.nearest(corner))
-                self._bounds = self._gaps(self._shares)
+                self._shares[using] = shares = _replaced(shares, at, self.nearest(corner))
+                self._bounds[using] = self._gaps(points, shares)
             nearer = examined & (bounds < self._bounds)
             self._shares[nearer], self._bounds[nearer] = without[nearer], bounds[nearer]
             if unchanged >= len(self.chosen):
                 break
 
-    def _replaced(self, at: int, mixture: _Array) -> _Array:
-        """The shares of all points with a mixture in place of a corner."""
-        shares = self._shares + np.outer(self._shares[:, at], mixture)
-        shares[:, at] -= self._shares[:, at]
-        return shares
+
+def _replaced(shares: _Array, at: int, mixture: _Array) -> _Array:
+    """Shares with a mixture in place of a corner."""
+    replaced = shares + np.outer(shares[:, at], mixture)
+    replaced[:, at] -= shares[:, at]
+    return replaced
 
 
 @jit
@@ -135,29 +152,36 @@ def nearest_mixtures(
 ) -> float:
     """Nearest mixtures of the usable corners by Wolfe's method, for points in this order whose bounds reach ``best``.
 
-    ``best`` is the largest distance so far; returns the largest. Shares are where the search starts. They are replaced,
-    as are bounds, by distances, or by smaller bounds if these are below ``best``.
+    ``best`` is the largest distance so far; returns the largest. Bounds are replaced by distances, or by smaller bounds
+    if these are below ``best``; the shares of the corners in these mixtures are written to ``shares``.
+
+    Inner loops run along corners or coordinates, never along the terms of a sum: these keep their order, and the loops
+    are compiled to vector instructions.
     """
     k, d = corners.shape
-    V, L, index = np.empty((k, d)), np.empty((d + 2, d + 2)), np.empty(d + 2, dtype=np.intp)
-    weights, target, gap = np.empty(d + 2), np.empty(d + 2), np.empty(d)
+    V, across, products, known = np.empty((k, d)), np.empty((d, k)), np.empty((k, k)), np.empty(k, dtype=np.bool_)
+    L, U, index = np.empty((d + 2, d + 2)), np.empty((d + 2, d + 2)), np.empty(d + 2, dtype=np.intp)
+    weights, target, gap, along = np.empty(d + 2), np.empty(d + 2), np.empty(d), np.empty(k)
     for i in order:
         if bounds[i] < best:
             break
         examined[i], bounds[i], share = True, np.inf, shares[i]
-        lift, p = _start(corners, usable, points[i], share, V, index, weights)
-        ready = 0
+        lift, index[0] = _start(corners, usable, points[i], V, across, along)
+        known[:] = False
+        weights[0], ready, p = 1.0, 0, 1
         for _ in range(20 * (k + d)):
-            p = _factor(V, lift, ready, p, L, index, weights)
-            ready = _step(p, L, weights, target)
+            p = _factor(V, across, lift, ready, p, products, known, L, U, target, index, weights)
+            ready = _step(p, L, U, weights, target)
             if ready < p:
                 p = _without_zeros(p, index, weights)
                 continue
+            gap[:] = 0.0
+            for c in range(p):
+                corner, weight = V[index[c]], weights[c]
+                for a in range(d):
+                    gap[a] += weight * corner[a]
             square = 0.0
             for a in range(d):
-                gap[a] = 0.0
-                for c in range(p):
-                    gap[a] += weights[c] * V[index[c], a]
                 square += gap[a] * gap[a]
             if np.sqrt(square) >= bounds[i]:
                 break
@@ -165,71 +189,91 @@ def nearest_mixtures(
             share[:] = 0.0
             for c in range(p):
                 share[index[c]] = weights[c]
+            if p > d or bounds[i] < best:
+                break
+            _add_products(across, gap, along, 0.0)
             entering, least = -1, square - _ROUNDING * np.sqrt(lift * square)
             for j in range(k):
-                along = 0.0
-                for a in range(d):
-                    along += V[j, a] * gap[a]
-                if usable[j] and along < least:
-                    entering, least = j, along
-            if entering < 0 or p > d or bounds[i] < best:
+                if usable[j] and along[j] < least:
+                    entering, least = j, along[j]
+            if entering < 0:
                 break
             index[p], weights[p] = entering, 0.0
             p += 1
-        best = max(best, bounds[i])
+        best = bounds[i] if bounds[i] > best else best
     return best
 
 
 @jit
-def _start(corners: Any, usable: Any, y: Any, share: Any, V: Any, index: Any, weights: Any) -> tuple[float, int]:
-    """The corners relative to y, the largest squared distance, and the number of corners of the first mixture.
-
-    These are the corners with the given shares, at most d + 1 of them, or the nearest one.
-    """
+def _start(corners: Any, usable: Any, y: Any, V: Any, across: Any, squares: Any) -> tuple[float, int]:
+    """The corners relative to y, in both layouts; returns the largest squared distance, and the nearest corner."""
     k, d = corners.shape
-    largest, least, nearest = 0.0, np.inf, 0
-    p, total = 0, 0.0
     for j in range(k):
-        square = 0.0
+        corner, own = corners[j], V[j]
         for a in range(d):
-            V[j, a] = corners[j, a] - y[a]
-            square += V[j, a] * V[j, a]
+            own[a] = corner[a] - y[a]
+    squares[:] = 0.0
+    for a in range(d):
+        row = across[a]
+        for j in range(k):
+            row[j] = V[j, a]
+        for j in range(k):
+            squares[j] += row[j] * row[j]
+    largest, least, nearest = 0.0, np.inf, 0
+    for j in range(k):
         if usable[j]:
-            largest = max(largest, square)
-            if square < least:
-                least, nearest = square, j
-            if share[j] > 0.0 and p <= d:
-                index[p], weights[p] = j, share[j]
-                total += share[j]
-                p += 1
-    if p == 0:
-        index[0], weights[0], total, p = nearest, 1.0, 1.0, 1
-    for c in range(p):
-        weights[c] /= total
-    return largest, p
+            largest = squares[j] if squares[j] > largest else largest
+            if squares[j] < least:
+                least, nearest = squares[j], j
+    return largest, nearest
 
 
 @jit
-def _factor(V: Any, lift: float, ready: int, p: int, L: Any, index: Any, weights: Any) -> int:
+def _add_products(across: Any, vector: Any, along: Any, lift: float) -> None:
+    """The products of a vector with all corners (d × k), raised by ``lift``."""
+    along[:] = lift
+    for a in range(len(vector)):
+        row, part = across[a], vector[a]
+        for j in range(len(along)):
+            along[j] += row[j] * part
+
+
+@jit
+def _factor(
+    V: Any,
+    across: Any,
+    lift: float,
+    ready: int,
+    p: int,
+    products: Any,
+    known: Any,
+    L: Any,
+    U: Any,
+    row: Any,
+    index: Any,
+    weights: Any,
+) -> int:
     """Complete the Cholesky factor of the products of p corners, all raised by ``lift``, whose first rows are ready.
 
     Without the lift there is none if y is in the affine span of the corners. A corner that depends on those before it
-    is left out, and its weight given to the others; returns how many are left. The diagonal is inverted.
+    is left out, and its weight given to the others; returns how many are left. The diagonal is inverted. U is the
+    transpose of L; ``products`` of corners are computed when they are needed first.
     """
     for at in range(ready, p):
         j = index[at]
+        if not known[j]:
+            known[j] = True
+            _add_products(across, V[j], products[j], lift)
         index[ready], weights[ready] = j, weights[at]
-        total = 0.0
         for c in range(ready + 1):
-            total = lift
-            for a in range(V.shape[1]):
-                total += V[j, a] * V[index[c], a]
-            for e in range(c):
-                total -= L[ready, e] * L[c, e]
-            if c < ready:
-                L[ready, c] = total * L[c, c]
-        if total > _DEPENDENT * lift or ready == 0:
-            L[ready, ready] = 1.0 / np.sqrt(total) if total > 0.0 else 1.0
+            row[c] = products[j, index[c]]
+        for e in range(ready):
+            entry, later = row[e] * L[e, e], U[e]
+            L[ready, e] = later[ready] = entry
+            for c in range(e + 1, ready + 1):
+                row[c] -= entry * later[c]
+        if row[ready] > _DEPENDENT * lift or ready == 0:
+            L[ready, ready] = 1.0 / np.sqrt(row[ready]) if row[ready] > 0.0 else 1.0
             ready += 1
     if ready < p:
         total = 0.0
@@ -241,19 +285,21 @@ def _factor(V: Any, lift: float, ready: int, p: int, L: Any, index: Any, weights
 
 
 @jit
-def _step(p: int, L: Any, weights: Any, target: Any) -> int:
+def _step(p: int, L: Any, U: Any, weights: Any, target: Any) -> int:
     """Go towards the nearest point of the affine span of p corners, until a weight vanishes; returns which, or p."""
-    for c in range(p):
-        total = 1.0
-        for e in range(c):
-            total -= L[c, e] * target[e]
-        target[c] = total * L[c, c]
+    target[:p] = 1.0
+    for e in range(p):
+        target[e] *= L[e, e]
+        entry, later = target[e], U[e]
+        for c in range(e + 1, p):
+            target[c] -= later[c] * entry
     total = 0.0
     for c in range(p - 1, -1, -1):
         target[c] *= L[c, c]
+        entry, row = target[c], L[c]
         for e in range(c):
-            target[e] -= L[c, e] * target[c]
-        total += target[c]
+            target[e] -= row[e] * entry
+        total += entry
     step, blocking = 1.0, p
     for c in range(p):
         target[c] /= total

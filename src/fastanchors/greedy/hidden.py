@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
-from .nnls import NonnegativeSystem
+from .corners import distance_from_hull
+from .neighbours import nearest_points
 
 __all__ = ["dense_groups_for_hidden"]
 
@@ -42,7 +42,7 @@ def dense_groups_for_hidden(corners: _Array, points: _Array, noise: float) -> _A
     if len(shown) == len(corners):
         return corners
     points = points[:: -(-len(points) // _POINTS)]
-    distances, near = cKDTree(points).query(points[::_STEP], min(_GROUP, len(points)))
+    distances, near = nearest_points(points, min(_GROUP, len(points)), _STEP)
     order = np.argsort(distances[:, -1], kind="stable")
     reach = _APART * noise * np.sqrt(points.shape[1])
     found = list(corners[shown])
@@ -58,19 +58,15 @@ def _standing_out(corners: _Array, noise: float) -> list[int]:
 
     Distances only grow if a corner is left out, so the least of those known is computed again until it stays the least.
     """
-    kept = list(range(len(corners)))
-    gaps = [_from_hull(corners[j], np.delete(corners, j, axis=0)) for j in kept]
-    while len(kept) > corners.shape[1] + 1:
+    corners = np.ascontiguousarray(corners)
+    kept, others = np.ones(len(corners), dtype=np.bool_), ~np.eye(len(corners), dtype=np.bool_)
+    gaps = np.array([distance_from_hull(corner, corners, rest) for corner, rest in zip(corners, others)])
+    while kept.sum() > corners.shape[1] + 1:
         at = int(np.argmin(gaps))
-        gaps[at] = _from_hull(corners[kept[at]], np.delete(corners[kept], at, axis=0))
-        if gaps[at] > min(gaps):
+        gaps[at] = distance_from_hull(corners[at], corners, kept & others[at])
+        if gaps[at] > gaps.min():
             continue
         if gaps[at] > _HIDDEN * noise:
             break
-        del kept[at], gaps[at]
-    return kept
-
-
-def _from_hull(point: _Array, corners: _Array) -> float:
-    shares = NonnegativeSystem(np.ascontiguousarray(corners.T), sum_to=1.0).solve(point[None])
-    return float(np.linalg.norm(point - shares @ corners))
+        kept[at], gaps[at] = False, np.inf
+    return [int(j) for j in np.flatnonzero(kept)]

@@ -89,4 +89,5 @@ def _judged(variances: _Array) -> HowMany:
     clear = len(breaks) > 0 and variances[r - 1] >= _CLEAR * variances[r]
     if r >= d // 2 or (variances[-1] < _FLAT * edge and not clear):
         return HowMany(None, "the variances fall off without a break between signal and noise", variances, edges)
-    return HowMany(r + 1, f"{r} directions stand out of the noise", variances, edges)
+    shown = {0: "no direction stands", 1: "one direction stands"}.get(r, f"{r} directions stand")
+    return HowMany(r + 1, f"{shown} out of the noise", variances, edges)

@@ -67,7 +67,7 @@ class SimplexLikelihood:
         self._squares = np.einsum("ij,ij->i", points, points)
         cov = np.atleast_2d(np.cov(points.T))
         spread = 4.0 * cov + 1e-12 * np.trace(cov) * np.eye(d)
-        off = points - np.median(points, axis=0)
+        off = points - np.median(self._flat[1:], axis=1)
         distances = np.einsum("ij,ij->i", off @ np.linalg.inv(spread), off)
         self._room = _Room(d + 1, m)
         self._room.logs[0] = -0.5 * (distances + np.linalg.slogdet(2 * np.pi * spread)[1])
@@ -105,14 +105,14 @@ class SimplexLikelihood:
         """Mean log-likelihood over the points, and its gradient with respect to the vertices."""
         total, room = self._evaluate(vertices, proportions), self._room
         A = room.inverse_of_B
-        by_w, by_log_sigma = self._slopes(proportions)
-        widen = by_log_sigma.sum(axis=1, dtype=np.float64)
-        by_A = self._flat @ by_w.T
+        widen = self._slopes(proportions).sum(axis=1, dtype=np.float64)
+        np.multiply(room.belongs[2:], self._precisions, out=room.by_copies)
+        sums = self._flat @ room.sloping.T  # one product for the mixtures and the copies
+        by_A, copies = sums[:, : len(A)], sums[:, len(A) :].T
         by_A[1:] += A[1:] * (widen / np.einsum("ij,ij->j", A[1:], A[1:]))
         by_A += room.belongs[1].sum(dtype=np.float64) * _flat(vertices).T
         by_B = -A.T @ by_A @ A.T
-        copies = room.belongs[2:] * self._precisions
-        gradient = by_B[:, 1:] + copies @ self._flat[1:].T - copies.sum(axis=1)[:, None] * vertices
+        gradient = by_B[:, 1:] + copies[:, 1:] - copies[:, :1] * vertices
         return float(total.mean()), gradient / len(total)
 
     def _evaluate(self, vertices: _Array, proportions: Proportions) -> _Array:
@@ -147,18 +147,18 @@ class SimplexLikelihood:
         room.model, room.vertices = self._precision, vertices.copy()
         room.inverse_of_B, room.log_volume = A, float(np.linalg.slogdet(B)[1])
 
-    def _slopes(self, proportions: Proportions) -> tuple[_Single, _Single]:
-        """Derivatives of log p_j by the share and by its log noise, times the responsibility of the mixtures."""
+    def _slopes(self, proportions: Proportions) -> _Single:
+        """Derivatives of log p_j by the share, in ``by_w``, and by its log noise, times the responsibility of the
+        mixtures."""
         room = self._room
         heights = np.empty((len(WIDTHS), len(room.density)), dtype=np.float32)
         heights[1:] = -proportions.parts.T[1:] / WIDTHS[1:, None]
         heights[0] = -heights[1:].sum(axis=0)
         first = proportions.parts[:, 0].astype(np.float32)
-        by_w, by_log_sigma = room.weighted[:2]
-        mixtures = room.belongs[1]
+        by_log_sigma, mixtures = room.spare, room.belongs[1]
         known = (room.z, room.inverse, _WIDTHS, room.bell)
-        slopes(*known, heights, first, mixtures, room.density, by_w, by_log_sigma)
-        return by_w, by_log_sigma
+        slopes(*known, heights, first, mixtures, room.density, room.by_w, by_log_sigma)
+        return by_log_sigma
 
 
 class _Room:
@@ -168,7 +168,8 @@ class _Room:
         self.bell, self.parts, self.weighted = np.empty((3, len(WIDTHS), k, m), dtype=np.float32)
         self.z, self.inverse, self.density, self.spare = np.empty((4, k, m), dtype=np.float32)
         self.logs, self.belongs = np.empty((k + 2, m)), np.empty((k + 2, m), dtype=np.float32)
-        self.top = np.empty(m)
+        self.top, self.sloping = np.empty(m), np.empty((2 * k, m))
+        self.by_w, self.by_copies = self.sloping[:k], self.sloping[k:]
         self.model: _Array | None = None
         self.vertices = self.inverse_of_B = np.empty((0, 0))
         self.log_volume = 0.0

@@ -125,6 +125,7 @@ def slopes(
 ) -> None:
     """Derivatives of log p_j by the share and by its log noise, times the probability of a mixture.
 
+    Those by the share are for products with the points: rounded to single precision, but stored in double precision.
     ``heights`` (5 × k) are the steps of p_j at the widths; ``first`` (k) the proportions of the part at zero.
     """
     k, m = z.shape
@@ -146,9 +147,10 @@ def slopes(
         for i in range(m):
             of_sigma[i] = (at[i] * at[i] - _ONE) * weight[i] - slope[i]
         for i in range(m):
-            of_w[i] = (step[i] - weight[i] * at[i]) * per_noise[i]
+            step[i] = (step[i] - weight[i] * at[i]) * per_noise[i]
         for i in range(m):
             weight[i] = np.divide(mixtures[i], total[i])
         for i in range(m):
-            of_w[i] *= weight[i]
+            step[i] *= weight[i]
+            of_w[i] = step[i]
             of_sigma[i] *= weight[i]

@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
 from .._jit import jit
+from ..matrix.scaled import divided, unit_of
 from .active_set import active_set_rows
 from .growing_set import growing_sets
 
@@ -119,7 +120,8 @@ class NonnegativeSystem:
             # For rows very far away only the direction matters.
             near = np.maximum(self._unit, np.abs(Y).max(axis=1, keepdims=True, initial=0.0) / _FAR)
             Y = np.hstack([Y / near, np.full((len(near), 1), self._lift)])
-        Y = np.ascontiguousarray(Y)
+        unit = 1.0 if self._lift else unit_of(Y)  # squares must not underflow
+        Y = np.ascontiguousarray(divided(Y, unit))
         limit = self.tol * np.sqrt(np.einsum("ij,ij->i", Y, Y))[:, None]
         if X0 is None and self._R.shape[1] > _MANY:
             X0 = growing_sets(self._matrices[0], Y @ self._R, self._scale, self.total, limit[:, 0])
@@ -128,6 +130,7 @@ class NonnegativeSystem:
             rest = np.flatnonzero(~settled)
             X[rest] = self._active_set(Y[rest], limit[rest], X[rest])
         X *= self._scale
+        X *= unit
         if self._lift:
             sums = X.sum(axis=1, keepdims=True)
             lost = np.flatnonzero(~(sums > 0.5 * self.total))  # y is so far that the sum is lost in rounding

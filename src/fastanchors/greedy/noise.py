@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import InvalidInputError
+
 __all__ = ["Noise", "can_estimate", "estimate_noise"]
 
 _NONE = 1e-12  # squared noise, relative to the squared spread of the rows, that is rounding
-_FREEDOM = 3  # smallest number of residual dimensions in which noise can be detected
+_FREEDOM = 1  # smallest number of residual dimensions in which noise can be detected
 _NEGLIGIBLE = 0.03  # relative noise below which a single row is as good as a mean
 _PRIOR = 4.0  # weight of the typical row in the estimate of each row, in dimensions
 
@@ -42,6 +45,8 @@ class Noise:
         """How many near points to average: from 1 for very little noise to at most 40."""
         if self.relative < _NEGLIGIBLE:
             return 1
+        if not math.isfinite(self.relative):
+            raise InvalidInputError("the noise of the rows is not finite; check the entries (fa.verify checks a store)")
         return int(np.clip(round(1 + 80 * self.relative), 2, max(2, min(40, rows // (4 * k)))))
 
 

@@ -62,20 +62,22 @@ def filled_rows(start: int, block: Rows, frame: Frame) -> tuple[NDArray[Any], ..
     return start + full, values[full], left[full], sums[full]
 
 
-def notable_rows(matrix: RowMatrix, frame: Frame, pilot: Rows) -> Notable:
-    """The extreme rows of a matrix and a uniform sample of its rows; ``pilot`` are some of its rows."""
+def notable_rows(matrix: RowMatrix, frame: Frame, pilot: Rows, filled: float) -> Notable:
+    """The extreme rows of a matrix and a uniform sample of its rows.
+
+    ``pilot`` are some of its rows that are not zero, ``filled`` about the fraction of rows that are not zero.
+    """
     some = pilot[:: max(1, pilot.shape[0] // _FIRST)]
-    values, left, sums = block_coordinates(0, some, frame)
-    full = sums > 0
-    spread = values[full].std(axis=0)
+    values, left, _ = block_coordinates(0, some, frame)
+    spread = values.std(axis=0)
     varying = int(np.count_nonzero(spread > _ROUNDING * spread.max()))
-    extremes = Extremes(towards(values[full], among=max(1, varying)))
-    extremes.look(values[full], spread_of_noise(frame, left[full]), np.flatnonzero(full))
+    extremes = Extremes(towards(values, among=max(1, varying)))
+    extremes.look(values, spread_of_noise(frame, left), np.arange(len(values)))
     extremes.rows()
     # The rows of the matrix include those of the pilot, so they reach at least as far, up to rounding.
     extremes.floor -= np.float32(1e-4) * np.abs(extremes.floor)
     m = matrix.shape[0]
-    drawn = np.random.default_rng(0).choice(m, min(m, int(SAMPLE / full.mean())), replace=False)
+    drawn = np.random.default_rng(0).choice(m, min(m, int(SAMPLE / filled)), replace=False)
     rough = _Rough(frame)
     rough.single = bool(rough.candidates(some, extremes)[1].mean() < _MANY)
     found = matrix.map_parts(_look, rough, extremes.directions, extremes.floor, np.sort(drawn))

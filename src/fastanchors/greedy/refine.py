@@ -130,10 +130,10 @@ def _likeliest(model: SimplexLikelihood, starts: list[_Array]) -> _Array:
     """The first start, or the one that makes the points clearly more likely."""
     if len(starts) == 1:
         return starts[0]
-    likely = []
-    for start in starts:
-        found = model.proportions(start, Proportions.first(len(start)), _AGAIN)
-        likely.append(float(model.of_points(start, found).mean()))
+    likely = np.empty(len(starts))
+    for at in reversed(range(len(starts))):  # the first one last: mostly it is used, and the model keeps its densities
+        found = model.proportions(starts[at], Proportions.first(len(starts[at])), _AGAIN)
+        likely[at] = model.of_points(starts[at], found).mean()
     best = int(np.argmax(likely))
     return starts[best if likely[best] > likely[0] + _CLEARLY else 0]
 

@@ -97,7 +97,7 @@ class Residuals(Span):
     def bar(self, rows: NDArray[np.intp] | int) -> None:
         """Exclude those rows from the candidates."""
         self._values[rows] = -np.inf
-        if self._pool is not None and self._ceiling > -np.inf:
+        if self._pool is not None and self._pool.values is not self._values:
             self._pool.bar(rows)
 
     # --- leaders -------------------------------------------------------------------------------------------------

@@ -127,12 +127,20 @@ def best_volume(points: _Array, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
     chosen = chosen.copy()
     flat = np.column_stack([np.ones(len(points)), points])
     for _ in range(_SWAPS * len(chosen)):
-        weights = np.abs(flat @ np.linalg.pinv(flat[chosen]))
+        weights = np.abs(flat @ _inverse(flat[chosen]))
         point, vertex = np.unravel_index(int(np.argmax(weights)), weights.shape)
         if weights[point, vertex] <= 1.0 + 1e-9:
             break
         chosen[vertex] = point
     return chosen
+
+
+def _inverse(simplex: _Array) -> _Array:
+    """The inverse of the vertices of a simplex; the pseudo-inverse, which takes longer, if they are dependent."""
+    try:
+        return np.asarray(np.linalg.inv(simplex))
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.pinv(simplex))
 
 
 def hull_corners(points: _Array, k: int) -> NDArray[np.intp]:

@@ -35,7 +35,8 @@ class Stability:
     Attributes
     ----------
     noise
-        Typical noise of a row, relative to the spread of the rows; None if it is not known.
+        Typical noise of a row, relative to the spread of the rows, both along the k − 1 leading directions (noise
+        of the whole row is larger by about √(columns/(k − 1))); None if it is not known.
     angles
         For each anchor the root mean square angle by which it moved, in radians.
     moves

@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 
 from .._parallel import one_blas_thread
 from ..matrix import RowMatrix
-from .anchoring import ALL, SAMPLE, TIE, Found, WorkingRows, copies, find_anchors, spread_of_noise, working_rows
+from .anchoring import (
+    ALL,
+    SAMPLE,
+    TIE,
+    Found,
+    WorkingRows,
+    copies,
+    find_anchors,
+    spread_of_noise,
+    squared_distances,
+    working_rows,
+)
 from .coordinates import DIRECTIONS, PILOT_ENTRIES, Coordinates, Frame, Weights, block_coordinates, pilot_frame
 from .extremes import Extremes, towards
 from .noise import Noise, estimate_noise
@@ -69,6 +80,12 @@ class Summary:
         """Whether these are all rows that are not zero."""
         return len(self.sample) == len(self.candidates) == self.total
 
+    @property
+    def cramped(self) -> bool:
+        """Whether there are no more directions because the rows were too few, and not because fewer were asked for."""
+        d = self.coordinates.shape[1]
+        return self.total - 1 <= d < len(self.coordinates.frame.centre) - 1
+
     def find(self, k: int, rule: str = "auto") -> Found | None:
         """Find anchors by a rule; indices are rows of the matrix. None if the rule is "auto" and no noise is seen."""
         if (k, rule) not in self.answers:
@@ -85,7 +102,7 @@ class Summary:
         """Factor that makes each profile as large as the rows near it: the median of their sums."""
         points, _ = self.coordinates.leading(len(found.vertices) - 1, self.sample)
         sums = self.coordinates.sums[self.sample]
-        return np.array([float(np.median(sums[_nearest(points, vertex, 25)])) for vertex in found.vertices])
+        return np.array([float(np.median(sums[near])) for near in _nearest(points, found.vertices, 25)])
 
     def support(self, indices: NDArray[np.intp]) -> NDArray[np.intp] | None:
         """How many rows are copies of those rows; None if they are not among the rows kept."""
@@ -256,12 +273,18 @@ class Summary:
             raise ValueError("its numbers of rows are not those of a matrix")
 
 
-def _nearest(points: _Array, place: _Array, count: int) -> NDArray[np.intp]:
-    """The ``count`` points nearest to a place, and all that are equally near: no choice among copies."""
-    distances = np.linalg.norm(points - place, axis=1)
-    count = min(count, len(distances))
-    reach = np.partition(distances, count - 1)[count - 1] + TIE * np.abs(points).max(initial=0.0)
-    return np.flatnonzero(distances <= reach)
+def _nearest(points: _Array, places: _Array, count: int) -> list[NDArray[np.intp]]:
+    """The ``count`` points nearest to each place, and all that are equally near: no choice among copies.
+
+    Distances from products of points are wrong by less than a tie; those that matter are computed again.
+    """
+    tie, at = TIE * np.abs(points).max(initial=0.0), min(count, len(points)) - 1
+    found = []
+    for place, rough in zip(places, np.sqrt(squared_distances(places, points))):
+        near = np.flatnonzero(rough <= np.partition(rough, at)[at] + 3 * tie)
+        distances = np.linalg.norm(points[near] - place, axis=1)
+        found.append(near[distances <= np.partition(distances, at)[at] + tie])
+    return found
 
 
 @dataclass
@@ -300,10 +323,10 @@ def summarise(
 
     Each part of a large matrix returns only its extreme rows and its sampled rows, whatever its height.
     """
-    frame, pilot = pilot_frame(matrix, directions, weights=weights, pilot_entries=pilot_entries)
+    frame, pilot, filled = pilot_frame(matrix, directions, weights=weights, pilot_entries=pilot_entries)
     m = matrix.shape[0]
     if m > ALL:
-        notable = notable_rows(matrix, frame, pilot)
+        notable = notable_rows(matrix, frame, pilot, filled)
         if notable.filled > ALL:
             places = [np.searchsorted(notable.rows, some) for some in (notable.extremes.rows(), notable.sample())]
             return Summary(notable.rows, notable.coordinates(frame), places[0], places[1], notable.filled, m)

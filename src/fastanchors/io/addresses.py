@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from ..errors import InvalidTypeError, MissingExtraError, StoreError
 
-__all__ = ["RemotePath", "is_address", "local_path", "openable", "path_of"]
+__all__ = ["RemotePath", "is_address", "is_local", "local_path", "openable", "path_of"]
 
 #: formats that can be read from an address; the libraries for the others need a local file
 STREAMED = ("npy", "npz", "mtx", "csv", "parquet", "ldac", "docword")
@@ -24,9 +24,16 @@ def is_address(source: Any) -> bool:
     return isinstance(source, str) and "://" in source
 
 
+def is_local(address: str) -> bool:
+    """Whether an address names a local file: ``file://…`` or ``local://…``."""
+    return address.lower().startswith(("file://", "local://"))
+
+
 def _file_path(address: str) -> Path:
     """The path of ``file://…``: as written if it exists, else with ``%20`` and the like decoded."""
     written = address.partition("://")[2].removeprefix("localhost")
+    if not written:
+        raise StoreError(f"{address} names no path")
     path = Path(written)
     return path if path.exists() else Path(unquote(written))
 
@@ -60,7 +67,7 @@ def local_path(path: Any) -> Path:
     """The directory of a store: a path or ``file://…``; raises for other addresses."""
     if not is_address(path):
         return _plain_path(path)
-    if path.lower().startswith("file://"):
+    if is_local(path):
         return _file_path(path)
     raise StoreError(
         f"{path} is an address, but this needs a store in a local directory; pass its path. "
@@ -76,7 +83,7 @@ def path_of(source: Any) -> Any:
         path = Path(source)
         _check_length(path)
         return path
-    if source.lower().startswith("file://"):
+    if is_local(source):
         return _file_path(source)
     scheme, _, rest = source.partition("://")
     source = f"{scheme.lower()}://{rest}"
@@ -88,8 +95,6 @@ def path_of(source: Any) -> Any:
         system, path = url_to_fs(source)
     except (ImportError, ValueError, OSError) as error:
         raise StoreError(f"cannot read {source}: {error}") from error
-    if "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol):  # such as local://
-        return Path(path)
     return RemotePath(source, system, path)
 
 

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._validate import check_extent, check_sparse, check_unmasked, numeric
-from ..errors import InvalidInputError, StoreError
+from ..errors import InvalidInputError, StoreError, one_line
+from ..matrix.frames import is_labelled, package
 from .compressed import SliceReader, compressed_source
 from .row_grouper import unsummed_csr
 from .row_source import Source, read_names, reading, rebatch, row_slices, split
@@ -100,13 +101,15 @@ def _as_csr(A: Any, name: str = "the matrix") -> sp.csr_array:
 def from_blocks(blocks: Iterable[Any], *, row_names: Any = None, column_names: Any = None) -> Source:
     """Any iterator of row blocks (arrays or sparse matrices of one width); it is consumed once.
 
-    Blocks are copied, so the iterator may reuse its buffer.
+    Blocks are copied, so the iterator may reuse its buffer. Data frames and Arrow batches must have the same columns in
+    the same order, whose names are those of the matrix.
     """
-    iterator = (_as_block(block, index) for index, block in enumerate(blocks))
-    first = next(iterator, None)
-    if first is None:
+    given = iter(blocks)
+    head = next(given, given)
+    if head is given:
         raise InvalidInputError("the iterator of row blocks is empty; at least one block is needed")
-    pending = itertools.chain([first], iterator)
+    first, names = _as_block(head, 0), _names_of(head)
+    pending = itertools.chain([first], (_as_block(block, i, names) for i, block in enumerate(given, 1)))
 
     def parts(max_bytes: int) -> Iterator[Any]:
         row = 0
@@ -123,12 +126,27 @@ def from_blocks(blocks: Iterable[Any], *, row_names: Any = None, column_names: A
         sp.issparse(first),
         lambda max_bytes: rebatch(parts(max_bytes), max_bytes),
         row_names=read_names(row_names, "row"),
-        column_names=read_names(column_names, "column"),
+        column_names=read_names(names if column_names is None else column_names, "column"),
     )
     return source
 
 
-def _as_block(block: Any, index: int) -> Any:
+def _names_of(block: Any) -> list[str] | None:
+    """The names of the columns of a data frame or an Arrow batch."""
+    if package(block) == "pyarrow" and hasattr(block, "schema"):
+        return list(block.schema.names)
+    return [str(name) for name in block.columns] if is_labelled(block) and hasattr(block, "columns") else None
+
+
+def _as_block(block: Any, index: int, names: list[str] | None = None) -> Any:
+    """A block as a matrix; raises if its columns have other names than ``names``."""
+    for name, expected in zip(_names_of(block) or (), names or (), strict=False):
+        if name != expected:
+            found, wanted = one_line(name, 60), one_line(expected, 60)
+            raise InvalidInputError(
+                f"row block {index} has the column {found!r} where the first block has {wanted!r}; "
+                "give all blocks the same columns in the same order"
+            )
     try:
         matrix = _as_csr(block, f"row block {index}") if sp.issparse(block) else np.asarray(block)
     except ValueError as error:

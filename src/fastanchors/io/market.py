@@ -40,6 +40,8 @@ def read_mtx(path: Path, *, row_names: Any = None, column_names: Any = None, dty
         check_line_count(path, sizes[2], 4, name)
         check_extent((m, n), sizes[2] * (1 + (symmetry != "general")), name)
     entry_type = np.dtype(_TYPES[kind] if dtype is None else dtype)
+    if symmetry == "skew-symmetric" and entry_type.kind == "u":
+        raise malformed(name, 1, f"{symmetry} entries have both signs, and {entry_type} has none; pass dtype='float64'")
     reader = _coordinates if layout == "coordinate" else _array
 
     def blocks(max_bytes: int) -> Iterator[Any]:
@@ -61,6 +63,8 @@ def _header(file: IO[bytes], name: str) -> tuple[str, str, str, list[int], int]:
         raise malformed(name, 1, f"cannot read layout {layout!r} with field {kind!r}")
     if symmetry not in ("general", "symmetric", "skew-symmetric"):
         raise malformed(name, 1, f"cannot read symmetry {symmetry!r}")
+    if kind == "pattern" and (layout == "array" or symmetry == "skew-symmetric"):
+        raise malformed(name, 1, f"a pattern cannot be {'an array' if layout == 'array' else symmetry}")
     number = 2
     while (line := read_line(file, name, number)).startswith(b"%") or not line.strip():
         number += 1
@@ -95,6 +99,8 @@ def _coordinates(
             table = as_table(numbers, width, name, line)
             rows, columns = table[:, 0] - 1, table[:, 1] - 1
             check_entries(table, (rows, columns), (m, n), dtype, numbers.counts, name, line)
+            if symmetry == "skew-symmetric":
+                check_entries(table * (1, 1, -1), (rows, columns), (m, n), dtype, numbers.counts, name, line)
             values = table[:, 2] if width == 3 else np.ones(rows.size)
             grouper.add(rows, columns, values)
             if mirrored:
@@ -117,7 +123,7 @@ def _array(
     first_line: int,
     max_bytes: int,
 ) -> Iterator[Any]:
-    stream = _ValueStream(file, name, first_line, dtype)
+    stream = _ValueStream(file, name, first_line, dtype, (1, -1) if symmetry == "skew-symmetric" else (1,))
     if symmetry == "general":
         yield from spooled_columns(stream, (sizes[0], sizes[1]), dtype, max_bytes)
     elif sizes[0] != sizes[1]:
@@ -149,19 +155,21 @@ def _triangle(stream: _ValueStream, n: int, dtype: np.dtype[Any], max_bytes: int
 
 
 class _ValueStream:
-    """The values of an array file, one per line, read in pieces."""
+    """The values of an array file, one per line, read in pieces; with each of the ``signs`` they must fit the type."""
 
-    def __init__(self, file: IO[bytes], name: str, first_line: int, dtype: np.dtype[Any]) -> None:
-        self.place, self.dtype = name, dtype
+    def __init__(
+        self, file: IO[bytes], name: str, first_line: int, dtype: np.dtype[Any], signs: tuple[int, ...]
+    ) -> None:
+        self.place, self.dtype, self._signs = name, dtype, signs
         self._chunks = line_chunks(file, name, first_line)
 
     def read(self, count: int) -> NDArray[Any]:
         for line, text in self._chunks:
             numbers = parse_numbers(text, name=self.place, first_line=line)
             if numbers.values.size:
-                if (misfit := first_misfit(numbers.values, self.dtype)) is not None:
-                    value = numbers.values[misfit]
-                    raise malformed(self.place, line + misfit, misfit_text(value, self.dtype))
+                for values in (sign * numbers.values for sign in self._signs):
+                    if (misfit := first_misfit(values, self.dtype)) is not None:
+                        raise malformed(self.place, line + misfit, misfit_text(values[misfit], self.dtype))
                 return numbers.values.astype(self.dtype)
         return np.empty(0, self.dtype)
 

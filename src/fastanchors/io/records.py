@@ -15,8 +15,9 @@ from .._jit import jit
 from .decoding import BOM
 from .numbers import CHUNK, line_chunks, malformed
 
-__all__ = ["record_chunks", "records", "split_fields"]
+__all__ = ["BLANKS", "record_chunks", "records", "split_fields"]
 
+BLANKS = " \t"  # removed at both ends of a field, outside quotes; other white space may be part of a name
 _BREAK = "\0"  # replaces a line break inside quotes
 _LONGEST = 1 << 26  # bytes of a record with quotes
 
@@ -106,18 +107,22 @@ def _join_lines(text: NDArray[np.uint8], separator: int, out: NDArray[np.uint8])
 
 
 def split_fields(record: str, separator: str) -> list[str]:
-    """The fields of one record of :func:`record_chunks`, as in Python's ``csv`` but of any length."""
+    """The fields of one record of :func:`record_chunks`, as in Python's ``csv`` but of any length.
+
+    Blanks at the ends of a field are removed, unless they are in quotes.
+    """
     record = record.removesuffix("\r")
     if '"' not in record:
-        return record.split(separator)
+        return [field.strip(BLANKS) for field in record.split(separator)]
     fields, at = [], 0
     while True:
-        text = ""
-        if record.startswith('"', at):
+        text, quoted = "", record.startswith('"', at)
+        if quoted:
             text, at = _quoted(record, at + 1)
         end = record.find(separator, at)
         end = len(record) if end < 0 else end
-        fields.append((text + record[at:end]).replace(_BREAK, "\n"))
+        rest = record[at:end].rstrip(BLANKS)
+        fields.append((text + (rest if quoted else rest.lstrip(BLANKS))).replace(_BREAK, "\n"))
         if end == len(record):
             return fields
         at = end + 1

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._replacing import DISK_REASONS
-from .._validate import check_finite, numeric
+from .._validate import check_finite, is_dask, numeric
 from ..errors import (
     FastAnchorsError,
     GuessWarning,
@@ -313,9 +313,14 @@ def _join(blocks: list[Rows]) -> Rows:
 
 
 def read_names(names: Any, what: str) -> list[str] | None:
-    """Names as a list of strings: None (or False), a sequence, or the path of a text file with one name per line."""
+    """Names as a list of strings: None (or False), a sequence, or the path of a text file with one name per line.
+
+    Those of a Dask collection are computed.
+    """
     if names is None or names is False:
         return None
+    if is_dask(names):
+        names = names.compute()
     if isinstance(names, str | Path | RemotePath):
         path = names if isinstance(names, RemotePath) else path_of(names)
         try:

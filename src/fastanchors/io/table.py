@@ -14,7 +14,7 @@ from .decoding import check_encoding, decoded
 from .market import first_misfit, line_of, misfit_text
 from .name_spool import NameSpool
 from .numbers import malformed, open_bytes, parse_numbers, piece_bytes
-from .records import record_chunks, split_fields
+from .records import BLANKS, record_chunks, split_fields
 from .row_source import Source, read_names, rebatch
 from .table_layout import Layout, layout
 
@@ -115,7 +115,7 @@ def _split_names(
                 raise malformed(name, number, f"a value in quotes contains {separator!r}; write numbers as 1.5")
         else:
             fields = line.split(mark, at + 1)
-            label = decoded(b"".join(fields[at : at + 1]), encoding, name, where).strip()
+            label = decoded(b"".join(fields[at : at + 1]), encoding, name, where).removesuffix("\r").strip(BLANKS)
         if len(fields) < max(at + 1, 2):
             what = f"only one field, no {separator!r}" if len(fields) == 1 else f"only {len(fields)} fields"
             raise malformed(name, number, what)
@@ -142,7 +142,7 @@ def _first_lines(path: Path, name: str, separator: str, encoding: str) -> list[t
         if line.strip() and (len(shown) < 2 or (len(shown) < _SAMPLE_LINES and held < _SAMPLE_BYTES)):
             held += len(line)
             cells = split_fields(decoded(line, encoding, name, f", line {number}"), separator)
-            shown.append((number, [cell.strip() for cell in cells]))
+            shown.append((number, cells))
             if number == 1 and len(cells) == 1:
                 _check_separator(cells[0], separator, name)
     return shown

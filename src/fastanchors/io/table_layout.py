@@ -3,15 +3,16 @@
 Options override these rules. A guess that could be wrong gives a :class:`GuessWarning`.
 
 Header: the first line has column names if any of its cells, except the first, is not a number, or if the first cell is
-empty (a guess, unless numbers on a scale follow). A line of numbers is data, unless it has three or more numbers on a
+empty (a guess, unless numbers on a scale follow) or a usual heading of names, such as ``id`` or ``sample``, before
+numbers (a guess). A line of numbers is data, unless it has three or more numbers on a
 scale and the next line has not: then it has column names (a guess). A scale is a sequence of integers in even steps,
 such as 0, 1, 2 or 2019, 2020, 2021, or six or more numbers that only increase or only decrease, such as wavelengths.
 
-Row names: the first column, if its first cell is not a number (a guess if all others are; a missing value among numbers
-is not a name), if it has no heading (as pandas and R write an index), or (a guess) if it has unique integers under a
-heading such as ``id``, ``index``, ``row``, ``name``. Integers under a heading such as ``year`` or ``patient_id``, or
-unique integers in even steps, are data, with a warning; also, in other columns than the first, years and numbers under
-a heading that ends in ``_id``.
+Row names: the first column, if its first cell is not a number (a guess if all others are, or if all are numbers with
+signs such as ``5%`` or ``1,000``; a missing value among numbers is not a name), if it has no heading (as pandas and R
+write an index), or (a guess) if it has unique integers under a heading such as ``id``, ``index``, ``row``, ``name``.
+Integers under a heading such as ``year`` or ``patient_id``, or unique integers in even steps, are data, with a warning;
+also, in other columns than the first, years and numbers under a heading that ends in ``_id``.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ __all__ = ["Layout", "layout"]
 
 _KEYS = frozenset({"id", "ids", "index", "key", "name", "no", "nr", "number", "row", "rows", "unnamed: 0"})
 _LABELS = frozenset({"code", "date", "day", "fips", "hour", "month", "postcode", "time", "week", "year", "zip"})
+_CORNERS = _KEYS | {"band", "cell", "country", "document", "gene", "pixel", "sample", "spectrum", "user", "wavelength"}
 _MISSING = frozenset({"", "-", ".", "?", "n/a", "na", "none", "null"})  # in the first row; float() accepts nan
 _FEWEST = 3  # smallest length of a scale with even steps
 _FEWEST_UNEVEN = 6  # the same for numbers that only increase or decrease: one random row in 360 does
@@ -76,9 +78,10 @@ def _has_header(name: str, first: list[str], second: list[str]) -> bool:
     scale, unheaded = bool(second) and _is_scale(labels) and not _is_scale(rest), not first[0]
     if scale and unheaded:
         return True
-    if not scale and not unheaded:
+    corner = bool(second) and len(first) > 1 and first[0].lower() in _CORNERS
+    if not (scale or unheaded or corner):
         return False
-    header = unheaded or len(labels) >= _FEWEST
+    header = unheaded or corner or len(labels) >= _FEWEST
     shown = ", ".join(labels[:3]) + (", …" if len(labels) > 3 else "")
     taken, other = ("column names", "row of data") if header else ("row of data", "line of column names")
     _guessed(f"{name}: the first line ({shown}) is read as {taken}; if it is a {other}, pass header={not header}")
@@ -140,6 +143,12 @@ def _names_at(name: str, heading: list[str], rows: Sequence[list[str]], row_name
 def _text_at(name: str, heading: list[str], rows: Sequence[list[str]]) -> int | None:
     """The first column, whose first cell is no number; None if that is a missing value and the others are numbers."""
     cell, others = rows[0][0], [cells[0] for cells in rows[1:]]
+    if heading[:1] != [""] and others and all(map(_is_written_number, [cell, *others])):
+        _guessed(
+            f"{name}: the first column is read as row names, because {one_line(repr(cell), 40)} is not a plain number; "
+            "if it is data, remove signs of currency, percent and thousands"
+        )
+        return 0
     if heading[:1] == [""] or not others or not all(map(is_number, others)):
         return 0
     if cell.lower() in _MISSING:
@@ -149,6 +158,12 @@ def _text_at(name: str, heading: list[str], rows: Sequence[list[str]]) -> int | 
         "are numbers; if they are data, correct that cell"
     )
     return 0
+
+
+def _is_written_number(cell: str) -> bool:
+    """Whether the cell is a truth value, or a number with signs for readers such as ``5%``, ``1,000`` or ``$5``."""
+    bare = cell.strip().strip("$€£%").replace(",", "").replace(" ", "")
+    return not is_number(cell) and (is_number(bare) or cell.lower() in ("true", "false"))
 
 
 def _note_labels(name: str, heading: list[str], rows: Sequence[list[str]]) -> None:

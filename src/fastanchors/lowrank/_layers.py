@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, SamplingError
 from ..matrix.norm_draws import draw_by_weight
+from ..matrix.scaled import power_of_two
 from ._lines import Lines
 
 __all__ = ["Draws", "Weights", "one_layer", "one_layer_bound", "two_layers", "two_layers_bound"]
@@ -51,10 +52,10 @@ def one_layer(
 ) -> Draws:
     """``size`` draws from D_v for v = Σ_t w_t·(line t); each trial costs one sample and p queries."""
     norms = lines.norms()
+    unit = _unit(w, norms)
+    w = w / unit
     c = _splitting(w, norms, weights)
     line_weights = _divide(w**2 * norms**2, c)
-    if not line_weights.any():
-        raise InvalidInputError("the combination is the zero vector: there is nothing to sample from")
     share, total = _divide(w**2, c), float(c.sum())
 
     def propose(batch: int) -> tuple[NDArray[np.intp], _Floats, NDArray[np.bool_]]:
@@ -62,7 +63,7 @@ def one_layer(
         entries = lines.entries(places)
         values = entries @ w
         accepted = rng.random(batch) * (total * (entries**2 @ share)) < values**2
-        return places, values, accepted
+        return places, values * unit, accepted
 
     return _until(size, propose, lines.batch, max_trials)
 
@@ -78,9 +79,9 @@ def two_layers(
     knowing ‖U^(j)‖. The draw is therefore exact, where the paper's is α/(1 − α)-close.
     """
     norms = lines.norms()
-    pair_weights = (coefficients**2 * norms[:, None] ** 2) * y**2
-    if not pair_weights.any():
-        raise InvalidInputError("the combination is the zero vector: there is nothing to sample from")
+    unit = _unit(np.abs(coefficients) @ np.abs(y), norms)
+    y = y / unit
+    pair_weights = (coefficients * norms[:, None]) ** 2 * y**2
     p, k = int(np.count_nonzero(norms)), int(np.count_nonzero(y))
 
     def propose(batch: int) -> tuple[NDArray[np.intp], _Floats, NDArray[np.bool_]]:
@@ -93,9 +94,19 @@ def two_layers(
         outer = vectors**2 @ y**2
         chosen = vectors[np.arange(batch), vector] ** 2
         accepted = rng.random(batch) * (p * inner) * (k * outer) < chosen * values**2
-        return places, values, accepted
+        return places, values * unit, accepted
 
     return _until(size, propose, lines.batch, max_trials)
+
+
+def _unit(w: _Floats, norms: _Floats) -> float:
+    """The power of two next to the largest part of a combination: squares of parts in this unit are about one."""
+    largest = float((np.abs(w) * norms).max())
+    if largest == 0:
+        raise InvalidInputError("the combination is the zero vector: there is nothing to sample from")
+    if not np.isfinite(largest):
+        raise InvalidInputError("the combination overflows; divide its coefficients by the largest")
+    return power_of_two(largest)
 
 
 def one_layer_bound(norms: _Floats, w: _Floats, weights: Weights = "norm") -> float:

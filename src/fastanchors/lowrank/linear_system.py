@@ -18,6 +18,7 @@ from .._rng import RngLike
 from .._validate import check_index
 from ..errors import InvalidInputError, InvalidTypeError, RankError
 from ..matrix.contract import Rows, SampleAccess
+from ..matrix.scaled import norm, unit_of
 from ..sampling.vector import VectorSampler
 from ._lines import BATCH_ENTRIES, as_access
 from .factored import FactoredVectors
@@ -70,7 +71,7 @@ class LinearSolution:
     @property
     def norm(self) -> float:
         """‖x‖ = ‖y‖, because V is orthonormal."""
-        return float(np.linalg.norm(self.y))
+        return norm(self.y)
 
     @property
     def condition(self) -> float:
@@ -80,7 +81,9 @@ class LinearSolution:
     @property
     def trials_per_draw(self) -> float:
         """Expected trials of :meth:`sample` per accepted draw; up to order κ² if x depends on small singular values."""
-        return expected_trials(self._x, [1.0], gram=[[self.norm**2]])
+        if not self.norm > 0:
+            return float("inf")
+        return expected_trials(self.vectors.transform(self.y / self.norm), [1.0], gram=[[1.0]])
 
     def query(self, indices: ArrayLike) -> NDArray[np.float64]:
         """x at ``indices``, an array of that length. Costs p queries per index."""
@@ -181,8 +184,10 @@ def solve(
     R, c = triangle[:-1, :-1], triangle[:-1, -1]
     sigma = np.asarray(np.linalg.svd(R, compute_uv=False))
     _check_rank(sigma, len(R))
-    y = np.asarray(np.linalg.solve(R, c), dtype=np.float64)
-    return LinearSolution(vectors.transform(inverse), y, sigma, float(abs(triangle[-1, -1])))
+    y = np.asarray(np.linalg.solve(R, c), dtype=np.float64) * right.unit
+    if not np.isfinite(y).all():
+        raise InvalidInputError("x overflows; divide b by its largest entry")
+    return LinearSolution(vectors.transform(inverse), y, sigma, float(abs(triangle[-1, -1])) * right.unit)
 
 
 def _triangle(weighted: Iterator[tuple[Rows, NDArray[np.float64]]], basis: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -218,7 +223,7 @@ def _all_rows(S: SampleAccess, b: _Right) -> Iterator[tuple[Rows, NDArray[np.flo
 
 
 class _Right:
-    """The right-hand side b: checked completely if it is in memory, and at every read."""
+    """The right-hand side b in units of ``unit``: checked completely if it is in memory, and at every read."""
 
     def __init__(self, b: Any, m: int) -> None:
         kind = "f"
@@ -239,16 +244,18 @@ class _Right:
         if kind not in "iufb":
             raise InvalidTypeError(f"b must hold real numbers, got dtype {b.dtype}")
         self.values = b
+        self.unit = 1.0
         if in_memory:
             for start in range(0, m, BATCH_ENTRIES):
                 self.at(np.arange(start, min(start + BATCH_ENTRIES, m)))
+            self.unit = unit_of(np.asarray(b, dtype=np.float64))
 
     def at(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         values = np.asarray(self.values[rows], dtype=np.float64)
         if not np.isfinite(values).all():
             row = int(rows[np.argmin(np.isfinite(values))])
             raise InvalidInputError(f"b[{row}] is not finite; remove or impute it first")
-        return values
+        return values / self.unit
 
 
 def _check_rank(sigma: NDArray[np.float64], k: int) -> None:

@@ -47,8 +47,8 @@ def estimate_product(
     S: Any,
     R: Any,
     *,
-    zeta: float = 0.1,
-    eta: float = 0.1,
+    zeta: float | None = None,
+    eta: float | None = None,
     draws: int | None = None,
     rng: RngLike = None,
     max_draws: int = MAX_DRAWS,
@@ -70,11 +70,11 @@ def estimate_product(
         An n × k₂ array; factored vectors of the right side; or a callable that takes column indices and returns
         len(indices) × k₂ values.
     zeta
-        Allowed error, relative to ‖A‖_F‖L‖_F‖R‖_F.
+        Allowed error, relative to ‖A‖_F‖L‖_F‖R‖_F; 0.1 by default.
     eta
-        Allowed failure probability.
+        Allowed failure probability; 0.1 by default.
     draws
-        Number of draws, instead of ``zeta`` and ``eta``.
+        Number of draws, instead of ``zeta`` and ``eta``; they cannot be given together.
     rng
         A ``numpy.random.Generator``, an int seed or None.
     max_draws
@@ -95,6 +95,8 @@ def estimate_product(
     >>> round(float(estimate[0, 0]))
     1500
     """
+    if draws is not None and (zeta is not None or eta is not None):
+        raise InvalidInputError("pass either draws or zeta and eta, not both")
     access = as_access(S)
     if not access.frobenius_norm > 0:
         raise InvalidInputError("every entry of the matrix is zero: there is nothing to sample from")
@@ -105,8 +107,8 @@ def estimate_product(
     if draws is not None:
         groups, per_group = 1, check_size(draws, name="draws")
     else:
-        zeta = check_number(zeta, name="zeta", minimum=0)
-        eta = check_number(eta, name="eta", minimum=0, maximum=1)
+        zeta = check_number(0.1 if zeta is None else zeta, name="zeta", minimum=0)
+        eta = check_number(0.1 if eta is None else eta, name="eta", minimum=0, maximum=1)
         if zeta == 0 or eta in (0, 1):
             raise InvalidInputError(f"zeta must be positive and eta strictly between 0 and 1, got {zeta} and {eta}")
         groups, per_group = product_draws(shape[0] * shape[1], zeta, eta)

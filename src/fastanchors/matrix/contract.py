@@ -236,6 +236,14 @@ def squared_norms_of(block: Rows) -> NDArray[np.float64]:
     return np.asarray(np.einsum("ij,ij->i", block, block))
 
 
+def row_sums_of(block: Rows) -> NDArray[np.float64]:
+    """Σ_j A_ij of every row of a block, in double precision; SciPy adds float32 in float32, whatever the dtype."""
+    if sp.issparse(block):
+        doubles = block.data.astype(np.float64, copy=False)
+        block = sp.csr_array((doubles, block.indices, block.indptr), shape=block.shape, copy=False)
+    return np.asarray(block.sum(axis=1, dtype=np.float64)).reshape(-1)
+
+
 def _as_stored(start: int, block: Rows, function: Callable[..., _Result], *shared: Any) -> _Result:
     return function(start, block, None, *shared)
 
@@ -245,7 +253,7 @@ def _squared_norms(start: int, block: Rows) -> NDArray[np.float64]:
 
 
 def _row_sums(start: int, block: Rows) -> NDArray[np.float64]:
-    return np.asarray(block.sum(axis=1, dtype=np.float64)).reshape(-1)
+    return row_sums_of(block)
 
 
 def _dot(start: int, block: Rows, B: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._types import Rows
+from ..errors import InvalidInputError
 from .contract import RowMatrix, SampleAccess
+from .scaled import FEW_DIGITS
 
 __all__ = ["draw_by_weight", "draw_rows", "squared_frobenius_norm"]
 
@@ -36,6 +40,12 @@ def draw_rows(matrix: RowMatrix, size: int, rng: np.random.Generator) -> tuple[N
         return drawn.astype(np.intp), total
     weights = matrix.squared_norms()
     total = float(np.cumsum(weights)[-1])
-    if total <= 0:
+    if total < FEW_DIGITS:
+        if any(matrix.map_blocks(_has_entries)):
+            raise InvalidInputError("the squares of A underflow; divide A by its largest entry")
         return np.zeros(0, dtype=np.intp), 0.0
     return draw_by_weight(weights, size, rng), total
+
+
+def _has_entries(start: int, block: Rows) -> bool:
+    return bool((block.data if sp.issparse(block) else block).any())

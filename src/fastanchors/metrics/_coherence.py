@@ -111,4 +111,5 @@ def _top_words(topics: ArrayLike, vocabulary: int | None, top: int) -> NDArray[n
         return words
     if vocabulary is not None and array.shape[1] != vocabulary:
         raise InvalidInputError(f"topics have {array.shape[1]} words, counts {vocabulary}")
-    return np.argsort(-array.astype(np.float64), axis=1, kind="stable")[:, :top]
+    weights = dense(as_matrix(array, signed=True, name="topics"))
+    return np.argsort(-weights, axis=1, kind="stable")[:, :top]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from ..errors import InvalidInputError
 from ..matrix import RowMatrix, dense, open_matrix
 from ..matrix.contract import squared_norms_of
 from ..matrix.norm_draws import draw_rows
+from ..matrix.scaled import divided, norm, unit_of
 
 __all__ = ["ReconstructionError", "blocks", "reconstruction_error"]
 
@@ -103,10 +105,10 @@ def reconstruction_error(
         lost = total = 0.0
         for start, block in matrix.blocks():
             at = None if F is None else F[start : start + block.shape[0]]
-            lost += float(_lost(block, W, at, sum_to_one).sum())
-            total += float(squared_norms_of(block).sum())
-        relative = float(np.sqrt(lost / total)) if total else 0.0
-        return ReconstructionError(float(np.sqrt(lost)), relative, relative, relative, m, 1.0)
+            lost = math.hypot(lost, *_lost(block, W, at, sum_to_one))
+            total = math.hypot(total, norm(block))
+        relative = lost / total if total else 0.0
+        return ReconstructionError(lost, relative, relative, relative, m, 1.0)
     return _sampled_error(matrix, W, F, check_size(rows, name="rows"), sum_to_one, confidence, as_generator(rng))
 
 
@@ -124,7 +126,7 @@ def _sampled_error(
         return ReconstructionError(0.0, 0.0, 0.0, 0.0, 0, confidence)
     distinct, back = np.unique(drawn, return_inverse=True)
     block = matrix.rows(distinct)
-    ratio = (_lost(block, W, None if F is None else F[distinct], sum_to_one) / squared_norms_of(block))[back]
+    ratio = (_lost(block, W, None if F is None else F[distinct], sum_to_one) ** 2 / squared_norms_of(block))[back]
     mean = float(ratio.mean())
     spread = float(ndtri(0.5 + confidence / 2) * ratio.std(ddof=min(1, size - 1)) / np.sqrt(size))
     low, high = np.sqrt(max(mean - spread, 0.0)), np.sqrt(mean + spread)
@@ -133,7 +135,7 @@ def _sampled_error(
 
 
 def _lost(block: Rows, W: NDArray[np.float64], F: Any, sum_to_one: bool) -> NDArray[np.float64]:
-    """‖A_(i) − F_(i)·W‖² for the rows of a block."""
+    """‖A_(i) − F_(i)·W‖ for the rows of a block."""
     if F is None:
         from ..encoder import encode  # start-up: other scores need no kernel
 
@@ -142,7 +144,9 @@ def _lost(block: Rows, W: NDArray[np.float64], F: Any, sum_to_one: bool) -> NDAr
     for start, part in blocks(block):  # a few sparse rows at a time are made dense
         stop = start + part.shape[0]
         gap = dense(part) - F[start:stop] @ W
-        lost[start:stop] = np.einsum("ij,ij->i", gap, gap)
+        unit = unit_of(gap)
+        gap = divided(gap, unit)
+        lost[start:stop] = unit * np.sqrt(np.einsum("ij,ij->i", gap, gap))
     return lost
 
 

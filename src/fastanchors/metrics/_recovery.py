@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 from .._validate import as_matrix, check_index, check_number
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix import dense
 from ..matrix.contract import squared_norms_of
+from ..matrix.scaled import divided, unit_of
 from ._reconstruction import blocks
 
 __all__ = ["Match", "abundance_rmse", "anchor_labels", "anchor_recovery", "matched_spectral_angle", "spectral_angles"]
@@ -73,6 +74,7 @@ def anchor_labels(A: Any, anchors: ArrayLike, *, tolerance: float = 0.0) -> NDAr
     matrix = as_matrix(A, signed=True)
     tolerance = check_number(tolerance, name="tolerance", minimum=0.0)
     at = check_index(anchors, matrix.shape[0], name="anchors").reshape(-1)
+    matrix = divided(matrix, unit_of(matrix))
     W = dense(matrix[at])
     squares = np.einsum("ij,ij->i", W, W)
     limit = (max(tolerance, 1e-7) ** 2) * np.maximum(squares, np.finfo(float).tiny)
@@ -178,15 +180,21 @@ def abundance_rmse(true: ArrayLike, found: ArrayLike, *, match: Match | None = N
     t, f = dense(t), dense(f)
     if t.shape[0] != f.shape[0]:
         raise InvalidInputError(f"abundances differ in rows: true has {t.shape[0]}, found {f.shape[0]}")
+    unit = unit_of(np.array([[np.abs(t).max(), np.abs(f).max()]]))
+    t, f = divided(t, unit), divided(f, unit)
     if match is None:
         gap = np.stack([np.mean((t - column[:, None]) ** 2, axis=0) for column in f.T], axis=1)
         rows, columns = linear_sum_assignment(gap)
     else:
-        rows, columns = match.true, match.found
-    return float(np.sqrt(np.mean((t[:, rows] - f[:, columns]) ** 2)))
+        if not isinstance(match, Match):
+            raise InvalidTypeError(f"match must be a Match, from matched_spectral_angle, got {type(match).__name__}")
+        rows = check_index(match.true, t.shape[1], name="match.true")
+        columns = check_index(match.found, f.shape[1], name="match.found")
+    return unit * float(np.sqrt(np.mean((t[:, rows] - f[:, columns]) ** 2)))
 
 
 def _units(X: ArrayLike, name: str) -> NDArray[np.float64]:
     x = dense(as_matrix(X, signed=True, name=name))
+    x = np.ldexp(x, -np.frexp(np.abs(x).max(axis=1, keepdims=True))[1])  # squares neither overflow nor underflow
     length = np.linalg.norm(x, axis=1, keepdims=True)
     return np.divide(x, length, out=np.zeros_like(x), where=length > 0)

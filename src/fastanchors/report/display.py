@@ -90,11 +90,15 @@ def display_of(
 ) -> Display:
     """The given options, completed from the source: names, and the embedding of an AnnData object."""
     check_kind(kind)
-    m = matrix.shape[0]
+    m, n = matrix.shape
     if image is not None and image[0] * image[1] != m:
         raise InvalidInputError(f"an image of {image[0]}×{image[1]} does not hold {m} pixels")
     if texts is not None and len(texts) != m:
         raise InvalidInputError(f"there are {len(texts)} texts for {m} rows")
+    if row_names is not None and len(row_names) != m:
+        raise InvalidInputError(f"there are {len(row_names)} names for {m} rows")
+    if column_names is not None and len(column_names) != n:
+        raise InvalidInputError(f"there are {len(column_names)} names for {n} columns")
     if type(source).__module__.split(".")[0] == "anndata":
         kind = "cells" if kind == "auto" else kind
         embedding = _embedding(source.obsm) if embedding is None else embedding

@@ -13,12 +13,11 @@ from typing import Any, TypeAlias, TypeVar
 from weakref import ref
 
 from .._parallel import ResetInForks
-from ..errors import ConcurrentAccessError
+from ..errors import ConcurrentAccessError, FastAnchorsError
 
 __all__ = ["AccessGuard", "Reading", "Writing", "reads", "writes"]
 
 _PATIENCE = 0.001  # seconds between two attempts to write
-_LOST = -1  # in place of the thread that was writing when this process was forked
 _BEING_CHANGED = (
     "another thread is changing this matrix; do not read while a thread writes, or give each thread its own matrix (or "
     "store opened for reading)"
@@ -28,8 +27,8 @@ _IN_USE = (
     "give each thread its own matrix (or store opened for reading)"
 )
 _FORKED = (
-    "another thread was changing this matrix when this process was forked, so its contents are lost here; make or open "
-    "it again in this process"
+    "this matrix was being changed when this process was forked, so its contents are lost here; make or open it again "
+    "in this process"
 )
 
 _Uses: TypeAlias = "dict[int, tuple[ref[Reading] | ref[Writing], int]]"
@@ -37,7 +36,15 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class AccessGuard(ResetInForks):
-    """The readers and writers of a matrix, with their threads; a thread that writes may also read."""
+    """The readers and writers of a matrix, with their threads; a thread that writes may also read.
+
+    Attributes
+    ----------
+    shared
+        If the matrix writes to memory that a fork would share: the error of a fork that uses it.
+    lost
+        The error of every use in this process: it is a fork, and the matrix is shared or another thread was writing.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -45,13 +52,16 @@ class AccessGuard(ResetInForks):
         # from its end is no longer alive, and does not count.
         self._readers: _Uses = {}
         self._writers: _Uses = {}
+        self.shared: FastAnchorsError | None = None
+        self.lost: FastAnchorsError | None = None
         self.reset_in_forks()
 
     def begin_read(self, reading: Reading) -> None:
         me = threading.get_ident()
         with self.lock:
+            self._check_fork()
             if self._writers and _others(self._writers, me):
-                raise ConcurrentAccessError(_FORKED if self.lost else _BEING_CHANGED)
+                raise ConcurrentAccessError(_BEING_CHANGED)
             self._readers[id(reading)] = ref(reading), me
 
     def begin_write(self, writing: Writing) -> None:
@@ -67,27 +77,26 @@ class AccessGuard(ResetInForks):
 
     def check_alone(self) -> None:
         """Raise if another thread reads or writes; the caller must hold the lock."""
+        self._check_fork()
         if not self._readers and not self._writers:
             return
         me = threading.get_ident()
         if _others(self._writers, me) or _others(self._readers, me):
-            raise ConcurrentAccessError(_FORKED if self.lost else _IN_USE)
+            raise ConcurrentAccessError(_IN_USE)
 
-    @property
-    def lost(self) -> bool:
-        """Whether another thread was writing when this process was forked."""
-        return any(thread == _LOST for _, thread in self._writers.values())
+    def _check_fork(self) -> None:
+        if self.lost is not None:
+            raise self.lost.with_traceback(None)
 
     def after_fork(self) -> None:
         """Only this thread exists in a forked process; what another one was writing is lost."""
         me = threading.get_ident()
         self.lock = threading.RLock()
-        self._readers = {key: use for key, use in self._readers.items() if use[1] == me}
-        self._writers = {
-            key: (use, me if thread == me else _LOST)
-            for key, (use, thread) in self._writers.items()
-            if use() is not None
-        }
+        lost = ConcurrentAccessError(_FORKED) if _others(self._writers, me) else None
+        self.lost = self.lost or self.shared or lost
+        self._readers, self._writers = (
+            {key: use for key, use in uses.items() if use[1] == me} for uses in (self._readers, self._writers)
+        )
 
     def __reduce__(self) -> Any:
         return AccessGuard, ()
@@ -95,7 +104,7 @@ class AccessGuard(ResetInForks):
 
 def _others(uses: _Uses, me: int) -> bool:
     """Whether other threads are among those that use the matrix."""
-    return any(thread == _LOST or (thread != me and use() is not None) for use, thread in list(uses.values()))
+    return any(thread != me and use() is not None for use, thread in list(uses.values()))
 
 
 class Reading:

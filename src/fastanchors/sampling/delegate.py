@@ -93,6 +93,10 @@ class SampleDelegate(SampleAccess, Mutable):
         """The rows of the view at ``indices``, in that order: a 2-D array, or CSR if the matrix is sparse."""
         return self._matrix.rows(indices)
 
+    def raw_rows(self, indices: ArrayLike) -> Rows:
+        """The stored rows at ``indices``, without normalisation, in that order and in the stored type."""
+        return self._matrix.raw_rows(indices)
+
     def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
         """One pass over the view in order: (first row, block of rows)."""
         return self._matrix.blocks(block_rows)

@@ -245,6 +245,7 @@ class SampleMatrix(BlockStack, Draws, Mutable):
     @reads
     def changes_since(self, cursor: int) -> NDArray[np.int64]:
         """Distinct rows written or appended since ``cursor``, sorted."""
+        cursor = check_size(cursor, name="cursor", minimum=0)
         return self._log.rows_since(cursor, self.shape[0])
 
     @writes

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from .._validate import check_index
 from ..errors import InvalidInputError, InvalidTypeError
-from ..matrix.contract import Rows, SampleAccess
+from ..matrix.contract import Rows, SampleAccess, row_sums_of
 from .access_guard import reads
 from .segment_trees import Array
 
@@ -114,7 +114,7 @@ class Queries(SampleAccess):
         flat = rows.reshape(-1)
         if self.normalize is None:
             stored = self._gather(flat, view=False)
-            return self._answer(np.asarray(abs(stored).sum(axis=1, dtype=np.float64)).reshape(-1), rows.shape)
+            return self._answer(row_sums_of(abs(stored)), rows.shape)
         return self._answer(self._by_row(flat, "l1_norms"), rows.shape)
 
     def _answer(self, values: Array, shape: tuple[int, ...]) -> Any:

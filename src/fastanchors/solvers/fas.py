@@ -57,7 +57,7 @@ class FAS(Solver):
         ``"spa"`` is plain SPA on the rows as they are. The others work on the rows divided by their sums, in their
         leading directions (:mod:`fastanchors.greedy.coordinates` and :mod:`fastanchors.greedy.selection`), for at most
         256 anchors. ``"auto"`` uses pseudo-points and refines them. It uses plain SPA instead if there is no noise; if
-        k > 256 or the noise cannot be estimated (k > columns − 3), with the reason in ``certificate.details["plain"]``;
+        k > 256 or noise cannot be seen (k ≥ columns or rows), with the reason in ``certificate.details["plain"]``;
         or if ``budget``, ``precondition``, ``robust``, ``tol`` or ``allow_fewer`` is given.
     weights : "auto", "poisson", "none" or array of m positive numbers
         How much each row counts for the leading directions: by its estimated noise, by its sum (counts as they

@@ -27,6 +27,7 @@ __all__ = ["minimum_volume_ellipsoid", "preconditioner", "singular_space"]
 _OVERSAMPLING = 10
 _ITERATIONS = 30
 _SMALLEST = 1e-150  # singular values below this have no inverse squares
+_FLAT = 1e-6  # singular values below this part of the largest are lost in a matrix of products
 _SETTLED = 1e-8  # relative change of the singular values at which subspace iteration stops
 
 
@@ -50,7 +51,7 @@ def preconditioner(
     V, sigma = singular_space(data, k)
     if 0 < sigma[0] < _SMALLEST:
         raise InvalidInputError("the squares of A underflow; divide A by its largest entry")
-    small = 1e-13 if tol is None else tol
+    small = max(1e-13, tol or 0.0)
     rank = int(np.count_nonzero(sigma > small * sigma[0]))
     if rank < k and (rank == 0 or not allow_fewer):
         raise RankError(
@@ -61,7 +62,17 @@ def preconditioner(
     if method == "svd":
         return whitening
     # The ellipsoid is affine-invariant; whitened points keep its iteration well-conditioned.
-    points = np.delete(data.dot(whitening), outliers, axis=0) if len(outliers) else data.dot(whitening)
+    points = data.dot(whitening)
+    if len(outliers):
+        points = np.delete(points, outliers, axis=0)
+        spread = np.linalg.svd(points, compute_uv=False)
+        spanned = int(np.count_nonzero(spread > _FLAT * spread.max(initial=0.0)))
+        if spanned < rank:
+            raise RankError(
+                f"the rows that were not set aside span {spanned} directions, below k = {rank}; use a smaller k, lower "
+                "support or raise radius",
+                spanned,
+            )
     return whitening @ np.linalg.cholesky(minimum_volume_ellipsoid(points))
 
 

@@ -131,6 +131,9 @@ class Supported:
             rests = residuals.off_basis(residuals.reader.rows(np.array(rows)))
             for row, rest, products in zip(rows, rests, _products(residuals, rests).T):
                 size = float(np.linalg.norm(rest))
+                if size <= floor:  # only the first of the rows has an accurate value
+                    residuals.bar(row)
+                    continue
                 squared = residuals.values + size**2 - 2 * products
                 near = np.flatnonzero(squared <= ((self._radius or _LEAST) * size) ** 2)
                 if near.size < count and self._radius is None:  # the row is isolated, or all rows are far apart
@@ -182,6 +185,9 @@ def _usual_radius(residuals: Residuals, count: int) -> float:
     some = full[np.unique(np.linspace(0, full.size - 1, _RADIUS_SAMPLE).astype(np.intp))]
     rests = residuals.off_basis(residuals.reader.rows(some))
     sizes = np.einsum("ij,ij->i", rests, rests)
+    rests, sizes = rests[sizes > 0], sizes[sizes > 0]  # values may be rounding errors
+    if sizes.size == 0:
+        return _LEAST
     squared = residuals.values[:, None] + sizes - 2 * _products(residuals, rests)
     reach = np.sqrt(np.maximum(np.partition(squared, count - 1, axis=0)[count - 1] / sizes, 0.0))
     return float(np.clip(_ROOM * np.median(reach), _LEAST, _MOST))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .._validate import check_choice, check_flag, check_tolerance
 from ..anchors import Certificate
 from ..greedy.reader import Reader
-from ..greedy.successive import Path, certified, successive_projection
+from ..greedy.successive import Path, certified, default_tolerance, successive_projection
 from ..greedy.ties import EQUAL, TIE, choose
 from ..matrix import ArrayMatrix, RowMatrix
 from ._solver import Selection, Solver
@@ -43,7 +43,7 @@ class SPA(Solver):
         first robust SPA are excluded from the final one (but not from the singular vectors).
     tol
         A residual below ``tol`` times the largest row norm counts as zero; the default is the rounding level of double
-        precision.
+        precision, which is also the least with ``precondition`` or ``robust``.
     allow_fewer
         Return fewer than k anchors if the residual reaches zero, instead of raising ``RankError``.
 
@@ -94,8 +94,11 @@ class SPA(Solver):
     def _path(self, reader: Reader, k: int, outliers: list[int] | None = None) -> tuple[Path, list[int]]:
         """A run of SPA, and the rows it has set aside."""
         rule = None if self.robust is None else Supported(self.robust, outliers or [])
+        tol = self.tol
+        if tol is not None and (rule is not None or self.precondition is not None):
+            tol = max(tol, default_tolerance(reader.shape[1]))  # rounding errors have no neighbours and no inverse
         path = successive_projection(
-            reader, k, tol=self.tol, allow_fewer=self.allow_fewer, rule=rule, outliers=outliers or []
+            reader, k, tol=tol, allow_fewer=self.allow_fewer, rule=rule, outliers=outliers or []
         )
         return path, [] if rule is None else rule.set_aside
 

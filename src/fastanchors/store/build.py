@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._parallel import LargePieces, one_blas_thread, use_threads
-from .._validate import check_choice, check_size
+from .._validate import check_choice, check_flag, check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io import Source, open_source
 from ..io.row_source import block_bytes, rebatch
@@ -98,6 +98,7 @@ def build(
     """
     check_platform()
     check_choice(normalize, ("l1", None), name="normalize")
+    columns = check_flag(columns, name="columns")
     memory_limit = check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
     check_metadata(metadata)
     target = absolute(path)

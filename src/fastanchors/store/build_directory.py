@@ -21,7 +21,7 @@ from ..io.scratch import SCRATCH
 from .files import WriterLock, disk_errors, exchange, sync_directory
 from .manifest import Manifest
 
-__all__ = ["hold", "new_folder", "publish", "remove_dead_builds", "restore"]
+__all__ = ["hold", "is_store", "new_folder", "publish", "remove_dead_builds", "restore"]
 
 _ATTEMPTS = 100
 _OURS = re.compile(
@@ -32,6 +32,9 @@ _PERHAPS_OURS = re.compile(rf"{_OURS.pattern}|[a-z][\w-]*\.bin")  # if the manif
 
 def hold(target: Path, overwrite: bool) -> WriterLock | None:
     """The writer's lock of the store that is to be replaced; None if there is nothing to replace."""
+    for folder in target.resolve().parents:
+        if is_store(folder):
+            raise StoreError(f"{target} is inside the store {folder}, which would be damaged; choose another path")
     if not os.path.lexists(target):
         return None
     if not overwrite:
@@ -46,6 +49,18 @@ def hold(target: Path, overwrite: bool) -> WriterLock | None:
         raise StoreError(f"{target} is not a store, so it is not overwritten; remove it yourself ({error})") from None
     _refuse_foreign(target)
     return WriterLock(target)
+
+
+def is_store(folder: Path) -> bool:
+    """Whether a directory has the manifest of a store; web sites and browsers have files of the same name."""
+    manifest = folder / "manifest.json"
+    try:
+        if not manifest.is_file():
+            return False
+        with manifest.open("rb") as file:
+            return b'"fastanchors store"' in file.read(64)
+    except OSError:
+        return False
 
 
 def _refuse_foreign(store: Path) -> None:

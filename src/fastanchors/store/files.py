@@ -81,6 +81,8 @@ def disk_errors(path: Path, doing: str) -> Iterator[None]:
 def disk_error(path: Path, doing: str, error: OSError) -> StoreError:
     """A :class:`StoreError` with action, path and reason."""
     reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
+    if doing == "read":
+        return StoreError(f"cannot read {error.filename or path}: {reason}")
     return StoreError(f"cannot {doing} {path}: {reason}; what was committed before is intact")
 
 

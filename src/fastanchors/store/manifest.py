@@ -89,6 +89,11 @@ class Manifest:
     def rows(self) -> int:
         return sum(shard.rows for shard in self.shards)
 
+    @property
+    def shard_bytes(self) -> int:
+        """Bytes of the shards, without sidecars."""
+        return sum(shard.data["bytes"] for shard in self.shards)
+
     def files(self) -> set[str]:
         """Names of all files that the manifest refers to."""
         return {description["file"] for description in self.descriptions()} | {self.journal}

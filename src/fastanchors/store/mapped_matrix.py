@@ -8,14 +8,12 @@ files are unlinked at once, so they disappear with the process.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 from .._maps import release_freed, release_pages
 from ..errors import StoreError
 from ..io.scratch import scratch_folder, scratch_in
-from ..sampling.access_guard import Reading
 from ..sampling.matrix import SampleMatrix
 from ..sampling.row_block import Block
 from ..sampling.segment_trees import Array
@@ -25,6 +23,7 @@ from .files import disk_errors
 __all__ = ["DIRTY_BYTES", "MappedMatrix"]
 
 DIRTY_BYTES = 10 * 4096  # bytes of pages that one changed entry touches: two sides, their trees, row and column sums
+_CHANGED_ELSEWHERE = "this store is being changed in the parent process; open it again in the new process"
 
 
 class MappedMatrix(SampleMatrix):
@@ -42,7 +41,6 @@ class MappedMatrix(SampleMatrix):
 
     _folder: Path | None
     _limit: int
-    _process: int | None = None  # the one that has blocks in scratch files, which a fork would share
 
     @classmethod
     def of(cls, blocks: list[Block], normalize: Any, folder: Path | None, memory_limit: int) -> MappedMatrix:
@@ -61,12 +59,6 @@ class MappedMatrix(SampleMatrix):
             b: (block, known[id(block)]) for b, block in enumerate(blocks) if id(block) in known
         }
         self._moved_blocks = [block for block in blocks if id(block) in moved]
-
-    def reading(self) -> Reading:
-        """As in :class:`SampleMatrix`; refused in a fork of the process that writes to scratch files."""
-        if self._process is not None and self._process != os.getpid():
-            raise StoreError("this store is being changed in the parent process; open it again in the new process")
-        return super().reading()
 
     def _write(self, i: Array, j: Array, x: Array) -> None:
         """Write validated entries block by block; all of them, or none if the disk has no room for scratch files."""
@@ -147,6 +139,6 @@ class MappedMatrix(SampleMatrix):
         with disk_errors(self._folder, "write to"), scratch_in(self._folder), scratch_folder() as name:
             description = write_arrays(Path(name, "block.bin"), fresh.arrays(), durable=False)
             arrays = map_arrays(Path(name), description, shared=True)
-        self._process = os.getpid()
+        self._guard.shared = StoreError(_CHANGED_ELSEWHERE)
         release_pages(block.entries)  # the names of the rows keep its map, but not the pages that writes have changed
         return type(fresh).from_arrays(arrays, fresh.shape, l1=fresh.l1)

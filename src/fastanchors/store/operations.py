@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._validate import csr_of, is_canonical
 from ..errors import CorruptStoreError
 from ..matrix.contract import Rows
 from ..sampling.entries import LARGEST, SMALLEST
@@ -110,8 +111,10 @@ def _decode_rows(body: bytes, head: dict[str, Any]) -> AppendRows:
         return AppendRows(_arrays(body, [(dtype, m * n)])[0].reshape(m, n), names)
     entries = _count(entries)
     indptr, indices, data = _arrays(body, [("<i8", m + 1), ("<i8", entries), (dtype, entries)])
-    _check_csr(indptr, indices, n)
-    return AppendRows(sp.csr_array((data, indices, indptr), shape=(m, n)), names)
+    rows = csr_of((data, indices, indptr), (m, n))
+    if not is_canonical(rows):
+        raise ValueError("the columns of a row do not increase")
+    return AppendRows(rows, names)
 
 
 def _arrays(body: bytes, parts: list[tuple[str, int]]) -> list[NDArray[Any]]:
@@ -133,18 +136,6 @@ def _count(number: Any) -> int:
     if type(number) is not int or number < 0:
         raise ValueError(f"{number!r} is not a count")
     return number
-
-
-def _check_csr(indptr: NDArray[np.int64], indices: NDArray[np.int64], n: int) -> None:
-    """Raise if this is not a valid sparse matrix, because kernels do not check indices."""
-    if indptr[0] != 0 or indptr[-1] != indices.size or (np.diff(indptr) < 0).any():
-        raise ValueError("its row pointers do not increase from 0 to the number of entries")
-    if indices.size and not 0 <= indices.min() <= indices.max() < n:
-        raise ValueError(f"it has entries beyond {n} columns")
-    begins = np.zeros(indices.size + 1, np.bool_)
-    begins[indptr[:-1]] = True
-    if (np.diff(indices) <= 0)[~begins[1:-1]].any():
-        raise ValueError("the columns of a row do not increase")
 
 
 def check_operation(operation: Operation, manifest: Manifest, rows: int) -> None:

@@ -114,12 +114,16 @@ class ShardMatrix(SampleMatrix):
         for (start, stop), shard in zip(pairwise(self._starts.tolist()), self.manifest.shards):
             yield start, stop, self.storage.map(shard.extras[name])
 
-    def name_of(self, row: int) -> str | None:
-        """The name of a row; None if the shard has no names."""
-        b = int(np.searchsorted(self._starts, row, side="right")) - 1
-        shard = self.manifest.shards[b]
-        arrays = self.storage.map(shard.data)
-        return Names([(shard.rows, arrays)])[row - self._starts[b]] if "names.ends" in arrays else None
+    def names_of(self, rows: Array) -> list[str | None]:
+        """The names of rows; None for those of shards without names."""
+        names: list[str | None] = [None] * len(rows)
+        for b, at in by_block(self._holding(rows), len(self._held)):
+            shard = self.manifest.shards[b]
+            if "names.ends" in shard.data["arrays"]:
+                known = Names([(shard.rows, self.storage.map(shard.data))])
+                for i in at.tolist():
+                    names[i] = known[int(rows[i] - self._starts[b])]
+        return names
 
 
 class _Mapped(Sequence[Block]):

@@ -55,11 +55,14 @@ class Sidecar(ABC):
         Whether the arrays of the shards are only used by the build; they are then not synced.
     rows_at_hand : bool
         Whether :meth:`finish` can read the rows again cheaply; a build sets it before :meth:`begin`.
+    remote : bool
+        Whether the store is in object storage, where a reader without the arrays fetches every shard.
     """
 
     name: str
     temporary: bool = False
     rows_at_hand: bool = False
+    remote: bool = False
 
     @classmethod
     @abstractmethod
@@ -97,6 +100,13 @@ class Sidecar(ABC):
     def compact(self, store: Any) -> Arrays | None:
         """Like :meth:`finish`, for a compaction of a store with changes."""
         return self.finish(store)
+
+    def extend(self, store: Any) -> Arrays | None:
+        """Arrays of the whole store before rows that were appended in object storage are committed, or None.
+
+        ``store`` has these rows too, and the arrays of the state without them, from cursor 0 on.
+        """
+        return None
 
     def renew(self, store: Any) -> Arrays | None:
         """New arrays of the whole store if the committed changes made the present ones stale, else None.

@@ -23,7 +23,7 @@ from typing import Any
 
 from .._parallel import SharedLock
 from ..errors import CorruptStoreError, MissingExtraError, StoreError
-from ..io.addresses import is_address, local_path
+from ..io.addresses import is_address, is_local, local_path
 from .arrays_file import map_arrays
 from .file_cache import FileCache
 from .journal import read_journal
@@ -40,7 +40,7 @@ _PIECE = 1 << 18  # bytes of a cached piece of a file, if only some of its rows 
 
 def is_object_address(path: Any) -> bool:
     """Whether ``path`` is an address of an object storage; ``file://`` is a directory."""
-    return is_address(path) and not path.lower().startswith("file://")
+    return is_address(path) and not is_local(path)
 
 
 def storage_of(path: Any) -> Storage:
@@ -112,6 +112,9 @@ class ObjectStorage(Storage):
         self, address: str, *, cache: str | os.PathLike[str] | None = None, cache_bytes: int | None = None
     ) -> None:
         self.address, self.requests = address.rstrip("/"), 0
+        if not is_address(self.address):  # only a scheme
+            scheme = address.partition(":")[0]
+            raise StoreError(f"{address} names no store; pass an address such as {scheme}://bucket/x.store")
         self._cache = FileCache(cache, cache_bytes)
         self._system, self._root = _file_system(self.address)
 
@@ -306,6 +309,10 @@ class ObjectStorage(Storage):
         except FileNotFoundError as error:
             if not name:
                 raise
+            if doing == "write":
+                raise StoreError(
+                    f"cannot write {self.address}/{name}: {str(error) or 'there is no such bucket or folder'}"
+                ) from error
             raise StoreError(
                 f"{self.address}/{name} does not exist: the store was replaced meanwhile, open it again"
             ) from error

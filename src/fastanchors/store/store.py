@@ -190,6 +190,7 @@ class Store(SampleDelegate, SidecarHost):
         self._written_at = self._matrix.cursor  # the state of the rows in the files
         self._cursors = {0: self._written_at}  # by number of commits: the states that sidecars may describe
         self._sidecars: dict[bool, list[Sidecar]] = {}  # those kept up to date: all, and those with arrays per shard
+        self._changed: tuple[int, set[int]] | None = None  # blocks that differ from their files, at a cursor
         self._compact_from = 0  # length of the journal at which a failed compaction is tried again
 
     @property
@@ -422,7 +423,11 @@ class Store(SampleDelegate, SidecarHost):
             self._matrix.shape  # noqa: B018 - raises
 
     def close(self, *, commit: bool = True) -> None:
-        """Commit (by default) and release the files and the writer's lock; further calls have no effect."""
+        """Commit (by default) and release the files and the writer's lock; further calls have no effect.
+
+        If the commit fails, its error is raised, the store is closed and the uncommitted changes are lost. Call
+        :meth:`commit` before, which can be repeated.
+        """
         if self._closed:
             return
         try:
@@ -528,8 +533,13 @@ class Store(SampleDelegate, SidecarHost):
         return self._matrix.map_stored(function, *shared, block_rows=block_rows, passed=passed)
 
     def _changed_blocks(self) -> set[int]:
-        """Numbers of the blocks that differ from their files."""
-        return set((np.searchsorted(self._starts, self.changed_rows, side="right") - 1).tolist())
+        """Numbers of the blocks that differ from their files; kept until the next change, for passes in many pieces."""
+        self._matrix._flush()
+        cursor, known = self._log.end, self._changed
+        if known is None or known[0] != cursor:
+            places = np.searchsorted(self._starts, self.changed_rows, side="right") - 1
+            known = self._changed = cursor, set(places.tolist())
+        return known[1]
 
     def __repr__(self) -> str:
         if self._closed:

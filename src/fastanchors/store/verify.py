@@ -14,6 +14,7 @@ from ..errors import CorruptStoreError, StoreError
 from ..io.addresses import local_path
 from ..sampling.row_block import Block
 from .arrays_file import check_arrays, map_arrays
+from .files import disk_errors
 from .journal import Record, read_journal
 from .manifest import Manifest, Shard
 from .names import check_names
@@ -84,15 +85,13 @@ def verify(
 
 @contextmanager
 def _reading(folder: Path) -> Iterator[None]:
-    """Turn an ``OSError`` into a :class:`StoreError` that names the file."""
-    try:
-        yield
-    except StoreError:
-        raise
-    except FileNotFoundError as error:
-        raise StoreError(f"{error.filename} was removed meanwhile, by a writer of {folder}; verify it again") from None
-    except OSError as error:
-        raise StoreError(f"cannot read {error.filename or folder}: {error.strerror or error}") from error
+    """As :func:`disk_errors`; a file that is missing now was removed meanwhile."""
+    with disk_errors(folder, "read"):
+        try:
+            yield
+        except FileNotFoundError as error:
+            what = f"{error.filename} was removed meanwhile, by a writer of {folder}"
+            raise StoreError(f"{what}; verify it again") from None
 
 
 def _check_sidecars(
