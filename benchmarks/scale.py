@@ -31,7 +31,8 @@ from fastanchors.dask.tasks import Pool, on_blocks
 from fastanchors.greedy.summary import summarise
 
 LONG = {"control: making the blocks": 2, "build": 3} | {
-    f"{step}, four times the rows": 2 for step in ("seek without an index", "noise-aware coordinates", "encode")
+    f"{step}, four times the rows": 2
+    for step in ("build", "seek without an index", "noise-aware coordinates", "encode")
 }  # steps that are repeated less often
 
 
@@ -62,21 +63,21 @@ def fresh_seek(store):
 class OnCluster:
     """The steps on a cluster of ``processes`` processes, with the best time of each."""
 
-    def __init__(self, processes, X, folder):
+    def __init__(self, processes, X, larger, folder):
         self.cluster = LocalCluster(
             n_workers=processes, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
         )
         self.client = Client(self.cluster, set_as_default=False)
-        self.X, self.folder, self.path, self.larger = X, folder, folder / f"p{processes}", folder / "larger"
+        self.X, self.X4, self.path, self.larger = X, larger, folder / f"p{processes}", folder / "larger"
         self.seconds, self.busy, self.found = {}, {}, {"log": []}
         with self.client.as_current(), dask.config.set(scheduler=self.client):
             warm_up(folder / f"warm-{processes}")
             fa.build(X, self.path.with_suffix(".bare"), sidecars=())
 
-    def build_larger(self, X):
-        """Build the store that both clusters read."""
+    def build_larger(self):
+        """Build the larger store that both clusters read."""
         with self.client.as_current(), dask.config.set(scheduler=self.client):
-            fa.build(X, self.larger, sidecars=()).close()
+            fa.build(self.X4, self.larger, sidecars=()).close()
 
     def steps(self):
         """Name and task of every step, in order."""
@@ -103,6 +104,7 @@ class OnCluster:
             "seek without an index": lambda: found.update({"pass": fresh_seek(self.bare)}),
             "noise-aware coordinates": lambda: summarise(self.bare),
             "encode": lambda: encode(self.remote),
+            "build, four times the rows": lambda: fa.build(self.X4, self.path.with_suffix(".built"), overwrite=True),
             "seek without an index, four times the rows": lambda: fresh_seek(self.large),
             "noise-aware coordinates, four times the rows": lambda: summarise(self.large),
             "encode, four times the rows": lambda: encode(self.large),
@@ -151,7 +153,7 @@ def warm_up(path):
 def main():
     options = arguments(__doc__, repeats={"type": int, "default": 5, "help": "times that each step is measured"})
     blocks, rows, columns = (4, 20_000, 200) if options.quick else (20, 50_000, 200)
-    X = lazy_matrix(blocks, rows, columns)
+    X, larger = lazy_matrix(blocks, rows, columns), lazy_matrix(4 * blocks, rows, columns)
     m, size = blocks * rows, 4 * blocks * rows * columns
     report = Report("scale", "Build, seek and encode on Dask", options, ("dask", "distributed"))
     report.text(f"Matrix: {m:,} × {columns}, float32, {size / 1e6:.0f} MB in {blocks} blocks; {RANK} anchors.")
@@ -159,8 +161,8 @@ def main():
         measured = constants(Path(place))  # first, so that it determines the peak memory
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        clusters = one, two = [OnCluster(p, X, folder) for p in (1, 2)]
-        two.build_larger(lazy_matrix(4 * blocks, rows, columns))
+        clusters = one, two = [OnCluster(p, X, larger, folder) for p in (1, 2)]
+        two.build_larger()
         here = []
         for name in one.steps():
             for _ in range(min(options.repeats, LONG.get(name, options.repeats))):

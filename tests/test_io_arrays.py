@@ -205,6 +205,44 @@ def test_parquet(tmp_path, max_bytes):
         open_source(path)
 
 
+@pytest.mark.parametrize("max_bytes", [100, 1 << 20])
+def test_parquet_of_pandas_has_its_index_as_row_names(tmp_path, max_bytes):
+    pd = pytest.importorskip("pandas", reason="extra pandas")
+    frame = pd.DataFrame(dense(6, 4), columns=list("abcd"))
+    pairs = pd.MultiIndex.from_product([["x", "y"], [1, 2, 3]])
+    kinds = {
+        "filtered": frame.iloc[[0, 2, 5]],
+        "range": frame,
+        "named": frame.rename_axis("key").iloc[[1, 3, 0]],
+        "text": frame.set_axis(list("uvwxyz")),
+        "fractions": frame.set_axis(np.arange(6) / 2),
+        "pairs": frame.set_axis(pairs),
+        "dates": frame.set_axis(pd.date_range("2020-01-01", periods=6)),
+        "text column": frame.assign(label=list("uvwxyz")),
+        "wide": pd.DataFrame(dense(9, 200), columns=map(str, range(200))).iloc[::-1],
+    }
+    for kind, table in kinds.items():
+        path = tmp_path / f"{kind}.parquet"
+        table.to_parquet(path)
+        source, expected = open_source(path), fa.open_matrix(table)
+        np.testing.assert_array_equal(whole(source, max_bytes), expected.rows(np.arange(len(table))))
+        names = source.row_names
+        assert (None if names is None else list(names)) == expected.row_names, kind
+        assert source.column_names == expected.column_names, kind
+    source = open_source(tmp_path / "named.parquet", row_names=["p", "q", "r"])
+    assert (source.shape, list(source.row_names)) == ((3, 4), ["p", "q", "r"])
+    triplets = pd.DataFrame({"row": [0, 1, 1], "column": [0, 1, 0], "value": [5.0, 6.0, 7.0]}).iloc[[2, 0, 1]]
+    triplets.to_parquet(tmp_path / "triplets.parquet")
+    np.testing.assert_array_equal(whole(open_source(tmp_path / "triplets.parquet")), [[5, 0], [7, 6]])
+
+
+def test_parquet_with_invalid_metadata_of_pandas(tmp_path):
+    for text in (b"{", b"[]", b'{"index_columns": 3}', b'{"index_columns": ["absent", {}, 1]}', b"[" * 100_000):
+        table = pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]}).replace_schema_metadata({b"pandas": text})
+        pq.write_table(table, tmp_path / "a.parquet")
+        assert open_source(tmp_path / "a.parquet").shape == (2, 2)
+
+
 def write_h5ad(path, X, layers=()):
     with h5py.File(path, "w") as file:
         for key in ("X", *layers):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 import scipy.io
 
 import fastanchors as fa
 from fastanchors.apps._cube import as_cube
-from fastanchors.errors import InvalidInputError, StoreError, TooLargeError
+from fastanchors.errors import GuessWarning, InvalidInputError, StoreError, TooLargeError
 from fastanchors.io import open_source
 from fastanchors.io.scene import SceneInfo
 
@@ -89,6 +92,60 @@ def test_pixels_without_data_are_detected_before_scaling():
     np.testing.assert_allclose(scene.values(block), [[np.nan, 0.5], [0.1, np.nan], [np.nan, 0.1], [0.2, 0.3]])
     assert SceneInfo((1, 4)).values(block) is block
     assert SceneInfo((2, 1)).no_data(np.ones((2, 3), np.int16)).tolist() == [False, False]
+
+
+@pytest.mark.parametrize(
+    "more", ["file compression = 1", "major frame offsets = {10, 20}", "minor frame offsets = {0, 4}"]
+)
+def test_envi_with_a_layout_that_is_not_supported(tmp_path, more):
+    path = write_envi(tmp_path, more=more + "\n")
+    with pytest.raises(StoreError, match=f"'{more.split(' =')[0]}' is .* not supported"):
+        open_source(path)
+    zeros = re.sub(r"[1-9]\d*", "0", more)
+    assert whole(open_source(write_envi(tmp_path, more=zeros + "\n"))).shape == (12, 5)
+
+
+@pytest.mark.parametrize("value", [7, 0])
+def test_pixels_without_data_are_reported_to_those_who_use_them_as_rows(tmp_path, value):
+    path = write_envi(tmp_path, more=f"data ignore value = {value}\n")
+    cube = CUBE.copy()
+    cube[2, 1] = value
+    path.write_bytes(np.ascontiguousarray(cube.transpose(AXES["bsq"])).tobytes())
+    with pytest.warns(GuessWarning, match="pixel 7 has no data"):
+        fa.open_matrix(path)
+    with pytest.warns(GuessWarning, match="pixel 7 has no data"):
+        fa.build(path, tmp_path / "a.store").close()
+    assert fa.apps.unmix(path, 2).empty.tolist() == [7]
+
+
+@pytest.mark.parametrize("kind", ["internal", "beside", "alpha"])
+def test_a_mask_of_a_geotiff_leaves_pixels_out(tmp_path, kind):
+    rasterio = pytest.importorskip("rasterio", reason="extra geo")
+    cube = np.round(fa.datasets.hyperspectral(12, 10, bands=20, k=3, snr=40, rng=3).cube * 10000).astype("u2")
+    cube[:2] = 1000 + 300 * np.arange(20)
+    mask = np.full((12, 10), 255, np.uint8)
+    mask[:2] = 0
+    count = 21 if kind == "alpha" else 20
+    with (
+        warnings.catch_warnings(),
+        rasterio.Env(GDAL_TIFF_INTERNAL_MASK=kind == "internal"),
+    ):
+        warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
+        options = {"driver": "GTiff", "height": 12, "width": 10, "count": count, "dtype": "uint16"}
+        with rasterio.open(tmp_path / "a.tif", "w", **options) as image:
+            image.write(np.moveaxis(cube, 2, 0), range(1, 21))
+            if kind == "alpha":
+                image.write(mask.astype("u2") * 257, 21)
+                image.colorinterp = [*image.colorinterp[:20], rasterio.enums.ColorInterp.alpha]
+            else:
+                image.write_mask(mask)
+    found = fa.apps.unmix(tmp_path / "a.tif", 3)
+    expected = fa.apps.unmix(cube, 3, mask=mask)
+    assert found.empty.tolist() == list(range(20))
+    np.testing.assert_allclose(found.endmembers[:, :20], expected.endmembers, rtol=1e-6)  # by rounding of sums
+    both = np.full((12, 10), True)
+    both[5] = False
+    assert fa.apps.unmix(tmp_path / "a.tif", 3, mask=both).empty.tolist() == [*range(20), *range(50, 60)]
 
 
 def test_damaged_envi(tmp_path):

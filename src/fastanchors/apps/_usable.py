@@ -98,6 +98,8 @@ def usable(
     ignore = cube.info.ignore
     if ignore is not None and (ignore == 0 or np.isnan(ignore)):  # 0 in all bands is no data, 0 in some is dark
         cube = replace(cube, info=replace(cube.info, ignore=None))
+    if cube.info.valid is not None:
+        mask = cube.info.valid if mask is None else mask & cube.info.valid
     count = cube.size[1]
     drop = np.zeros(count, dtype=bool)
     if cube.info.good_bands is not None:

@@ -91,7 +91,7 @@ def _read(
     fits = budget is None or (source.shape[0] is not None and source.shape[0] <= budget)
     most = sys.maxsize if budget is None or fits else budget
     row = _SMALLEST_ROW if source.is_sparse else source.dtype.itemsize * source.shape[1]
-    blocks = source.blocks(min(1 << 26, max(1, most // _PIECES) * row), signed=signed)
+    blocks = source.blocks(min(1 << 26, max(1, most // _PIECES) * row), signed=signed, warn_gaps=True)
     held: deque[Rows] = deque()
     rows, size, largest = 0, 0, 1
     while rows + largest <= most:

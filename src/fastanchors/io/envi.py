@@ -83,6 +83,11 @@ def open_envi(path: Path) -> EnviImage:
     interleave = fields.get("interleave", "bsq").lower()
     if interleave not in _INTERLEAVES:
         raise StoreError(f"{path}: interleave {interleave[:40]!r} is unknown; it is one of {', '.join(_INTERLEAVES)}")
+    for key in ("file compression", "major frame offsets", "minor frame offsets"):
+        if set(fields.get(key, "0").replace(",", " ").split()) - {"0"}:
+            raise StoreError(
+                f"{path}: '{key}' is {fields[key][:40]!r}, which is not supported; convert the image first"
+            )
     axes, order = _INTERLEAVES[interleave]
     shape = tuple(sizes[axis] for axis in axes)
     data = _data_file(path) if given == path else given

@@ -20,8 +20,9 @@ __all__ = ["read_geotiff"]
 def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None) -> Source:
     """A GeoTIFF as pixels × bands, line by line.
 
-    No-data value, scales, offsets, wavelengths (tags ``wavelength`` or GDAL's ``CENTRAL_WAVELENGTH_UM`` of the bands,
-    or descriptions such as ``"412.5 nm"``), the coordinate system and the transform are kept in the source's ``scene``.
+    No-data value, mask (in the file or beside it), scales, offsets, wavelengths (tags ``wavelength`` or GDAL's
+    ``CENTRAL_WAVELENGTH_UM`` of the bands, or descriptions such as ``"412.5 nm"``), the coordinate system and the
+    transform are kept in the source's ``scene``. An alpha band is a mask, and a bad band.
     """
     try:
         import rasterio
@@ -65,6 +66,7 @@ def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None)
 
 
 def _scene(image: Any) -> SceneInfo:
+    alpha, valid = _mask(image)
     waves, units = _wavelengths(image)
     scales, offsets = np.asarray(image.scales, dtype=np.float64), np.asarray(image.offsets, dtype=np.float64)
     place = {"transform": tuple(image.transform)[:6]} if not image.transform.is_identity else {}
@@ -75,12 +77,24 @@ def _scene(image: Any) -> SceneInfo:
         "C",
         waves,
         units,
-        None,
+        ~alpha if alpha.any() else None,
         None if image.nodata is None else float(image.nodata),
         None if (scales == 1).all() else scales,
         None if (offsets == 0).all() else offsets,
         place,
+        valid,
     )
+
+
+def _mask(image: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
+    """Which bands are alpha bands, which GDAL uses as masks of RGB images only; which pixels no mask excludes."""
+    from rasterio.enums import ColorInterp, MaskFlags
+
+    alpha = np.array([kind is ColorInterp.alpha for kind in image.colorinterp])
+    masks = [image.read(int(band) + 1) for band in np.flatnonzero(alpha)]
+    if any(MaskFlags.per_dataset in flags for flags in image.mask_flag_enums):
+        masks.append(image.dataset_mask())
+    return alpha, np.all([mask > 0 for mask in masks], axis=0).reshape(-1) if masks else None
 
 
 def _wavelengths(image: Any) -> tuple[NDArray[np.float64] | None, str | None]:

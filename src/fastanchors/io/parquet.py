@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -44,7 +45,8 @@ def read_parquet(
     """Parquet with one column per feature (``layout="dense"``) or triplets (``layout="triplets"``).
 
     Three columns named row, column and value (or col, i, j) are read as 0-based triplets. In a dense table the row
-    names are the first column of strings, or the column ``row_names``. The shape of triplets is ``shape``, or else is
+    names are the index that pandas has written, else the first column of strings, or the column ``row_names``. The
+    shape of triplets is ``shape``, or else is
     found by an extra pass over the two index columns. Entries have the common type of all columns, or ``dtype``; an
     integer that this type cannot represent is an error.
     """
@@ -62,8 +64,9 @@ def read_parquet(
         raise InvalidInputError(f"{path}: two columns are named {twice!r}; rename one")
     check_choice(layout, ("dense", "triplets", None), name="layout")
     check_claim(str(path), int(file.metadata.num_rows) * len(names), path.stat().st_size)  # at least a byte per value
-    table = _Table(str(path), file, {field.name: field.type for field in fields})
-    if layout == "triplets" or (layout is None and tuple(names) in _TRIPLETS):
+    table = _Table(str(path), file, {field.name: field.type for field in fields}, _index_columns(file))
+    values = tuple(name for name in names if name not in table.index)
+    if layout == "triplets" or (layout is None and values in _TRIPLETS):
         return _triplets(table, shape, row_names, column_names, dtype)
     return _dense(table, row_names, column_names, dtype)
 
@@ -71,8 +74,8 @@ def read_parquet(
 class _Table:
     """An open file: batches of columns as NumPy arrays, with errors that name row and column."""
 
-    def __init__(self, name: str, file: Any, fields: dict[str, Any]) -> None:
-        self.name, self.file, self.fields = name, file, fields
+    def __init__(self, name: str, file: Any, fields: dict[str, Any], index: list[str]) -> None:
+        self.name, self.file, self.fields, self.index = name, file, fields, index
         self.rows = int(file.metadata.num_rows)
 
     def batches(
@@ -129,34 +132,31 @@ class _Table:
 
 def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Source:
     name, fields = table.name, table.fields
-    label = row_names if isinstance(row_names, str) and row_names in fields else None
-    if label is None and row_names is None:
-        label = next((key for key, kind in fields.items() if _is_text(kind)), None)
-    keys = [key for key in fields if key != label]
+    labels = [row_names] if isinstance(row_names, str) and row_names in fields else []
+    if row_names is None:
+        labels = table.index or [key for key, kind in fields.items() if _is_text(kind)][:1]
+    keys = [key for key in fields if key not in {*labels, *table.index}]
     non_numeric = [key for key in keys if not _is_number(fields[key])]
     if non_numeric or not keys:
-        raise InvalidTypeError(
-            f"{name}: column {non_numeric[0] if non_numeric else label!r} does not hold numbers; drop it first"
-        )
+        raise InvalidTypeError(f"{name}: column {[*non_numeric, *labels][0]!r} does not hold numbers; drop it first")
     entry_type = np.dtype(_common_type(fields[key].to_pandas_dtype() for key in keys) if dtype is None else dtype)
-    found = NameSpool() if label is not None else None
+    found = NameSpool() if labels else None
 
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
         if found is not None:
             found.clear()
-        wanted = keys if label is None else [*keys, label]
-        groups = table.together(wanted, max_bytes)
-        if len(groups) > 1:
-            yield from _spooled_groups(table, groups, keys, label, entry_type, found, max_bytes)
+        wanted = [*keys, *labels]
+        if len(table.together(wanted, max_bytes)) > 1:
+            yield from _spooled_groups(table, keys, labels, entry_type, found, max_bytes)
             return
         # A block, its columns and the names as Python strings are in memory together.
-        row_bytes = entry_type.itemsize * len(keys) + (_NAME_BYTES if label is not None else 0)
+        row_bytes = entry_type.itemsize * len(keys) + _NAME_BYTES * len(labels)
         for first, batch in table.batches(max(1, max_bytes // (2 * row_bytes)), wanted):
             block = np.empty((batch.num_rows, len(keys)), dtype=entry_type)
             for j, key in enumerate(keys):
                 block[:, j] = table.numbers(batch, first, key, entry_type)
             if found is not None:
-                found.extend(str(value) for value in batch.column(label).to_pylist())
+                found.extend(_names(batch, labels))
             yield block
 
     return Source(
@@ -165,16 +165,15 @@ def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Sour
         entry_type,
         False,
         blocks,
-        row_names=found if label is not None else read_names(row_names, "row"),
+        row_names=found if labels else read_names(row_names, "row"),
         column_names=keys if column_names is None else read_names(column_names, "column"),
     )
 
 
 def _spooled_groups(
     table: _Table,
-    groups: list[list[str]],
     keys: list[str],
-    label: str | None,
+    labels: list[str],
     dtype: np.dtype[Any],
     names: NameSpool | None,
     max_bytes: int,
@@ -189,20 +188,36 @@ def _spooled_groups(
     first_row = 0
     for group in range(table.file.metadata.num_row_groups):
         count = table.file.metadata.row_group(group).num_rows
+        if names is not None:
+            step = max(1, max_bytes // (4 * (_NAME_BYTES + 8) * len(labels)))
+            for _, batch in table.batches(step, labels, group=group, first=first_row):
+                names.extend(_names(batch, labels))
         with scratch_file() as file:
-            for columns in groups:
-                step = max(1, max_bytes // (4 * (_NAME_BYTES if label in columns else 0) + 4 * 8 * len(columns)))
+            for columns in table.together(keys, max_bytes):
+                step = max(1, max_bytes // (4 * 8 * len(columns)))
                 for first, batch in table.batches(step, columns, group=group, first=first_row):
                     for key in columns:
-                        if key == label and names is not None:
-                            names.extend(str(value) for value in batch.column(key).to_pylist())
-                            continue
                         values = table.numbers(batch, first, key, dtype).astype(dtype, copy=False)
                         file.seek((place[key] * count + first - first_row) * dtype.itemsize)
                         file.write(values.tobytes())
                 pa.default_memory_pool().release_unused()
             yield from rows_of_columns(partial(read_at, file, 0, dtype), (count, len(keys)), dtype, max_bytes // 2)
         first_row += count
+
+
+def _index_columns(file: Any) -> list[str]:
+    """The columns that pandas has written as the index of its frame; none for a plain range, and for other writers."""
+    try:
+        found = json.loads((file.schema_arrow.metadata or {})[b"pandas"])["index_columns"]
+        return [key for key in found if isinstance(key, str) and key in file.schema_arrow.names]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return []
+
+
+def _names(batch: Any, labels: Sequence[str]) -> Iterator[str]:
+    """The names of the rows as pandas shows them; those of several columns are tuples."""
+    columns = [batch.column(label).to_pylist() for label in labels]
+    return map(str, columns[0] if len(columns) == 1 else zip(*columns))
 
 
 def _common_type(types: Iterable[Any]) -> Any:
@@ -229,7 +244,7 @@ def _is_text(kind: Any) -> bool:
 def _triplets(table: _Table, shape: tuple[int, int] | None, row_names: Any, column_names: Any, dtype: Any) -> Source:
     import pyarrow.types as types
 
-    name, fields = table.name, table.fields
+    name, fields = table.name, {key: kind for key, kind in table.fields.items() if key not in table.index}
     if len(fields) != 3:
         raise InvalidInputError(f"{name}: triplets need three columns (row, column, value), it has {len(fields)}")
     (row, row_type), (column, column_type), (value, value_type) = fields.items()

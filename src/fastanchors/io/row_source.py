@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -124,14 +125,14 @@ class Source(BlockSource):
         """Name of the matrix in errors about an entry: ``A``, after the name of the file."""
         return "A" if self.name.startswith("the ") else f"{self.name}: A"
 
-    def blocks(self, max_bytes: int = 1 << 26, *, signed: bool = True) -> Iterator[Rows]:
+    def blocks(self, max_bytes: int = 1 << 26, *, signed: bool = True, warn_gaps: bool = False) -> Iterator[Rows]:
         """Consecutive blocks of rows of at most about ``max_bytes`` (but at least one row), with checked shapes.
 
         Duplicate entries are added up; a sum that does not fit the type is an error. The caller checks signs and
         finiteness of the entries. ``signed=False`` refuses negative entries among duplicates, which the caller could
-        not see in the sum.
+        not see in the sum. ``warn_gaps=True`` warns if pixels of a scene have no data.
         """
-        rows = 0
+        rows, told = 0, not warn_gaps or self.scene is None
         blocks = iter(self._reader(max(1, int(max_bytes))))
         while True:
             with reading(self.name) if self.is_file else contextlib.nullcontext():
@@ -141,6 +142,14 @@ class Source(BlockSource):
                 block = self._normal(block, rows, signed)
             if block.shape[0] == 0:
                 continue
+            if not told and (gone := self.scene.no_data(block, rows)).any():
+                told = True
+                warnings.warn(
+                    f"{self.name}: pixel {rows + int(np.argmax(gone))} has no data by the header or mask of the file, "
+                    "and is used as a row like all others; unmix leaves such pixels out",
+                    GuessWarning,
+                    stacklevel=2,
+                )
             rows += block.shape[0]
             yield block
         if self.shape[0] is not None and rows != self.shape[0]:

@@ -45,6 +45,8 @@ class SceneInfo:
         The stored value of pixels without data, or None.
     scale, offset
         Per band; the measured value is ``stored * scale + offset``. None means no scaling.
+    valid
+        False for pixels that a mask in the file excludes, in the order of the pixels; None without a mask.
     map_info
         Map position: ENVI's ``"map info"`` and ``"coordinate system string"``; for other formats ``"crs"`` (WKT, or a
         code such as ``"EPSG:32633"``) and ``"transform"``, six numbers t: the corner of a pixel is at
@@ -60,12 +62,22 @@ class SceneInfo:
     scale: NDArray[np.float64] | None = None
     offset: NDArray[np.float64] | None = None
     map_info: Mapping[str, Any] = field(default_factory=dict)
+    valid: NDArray[np.bool_] | None = None
 
-    def no_data(self, block: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which pixels of a block, as stored, have no data: NaN or the ignored value in all good bands."""
+    def no_data(self, block: NDArray[Any], first: int = 0) -> NDArray[np.bool_]:
+        """Which pixels of a block, as stored, are masked, or NaN or the ignored value in some good band.
+
+        ``first`` is the number of the first pixel. Zero as the ignored value counts in all good bands only: in some it
+        is a dark pixel.
+        """
+        gone = np.zeros(len(block), np.bool_) if self.valid is None else ~self.valid[first : first + len(block)]
         used = block if self.good_bands is None else block[:, self.good_bands]
-        missing = used != used if self.ignore is None else (used != used) | (used == self.ignore)  # NaN != NaN
-        return np.asarray(missing.all(axis=1))
+        if used.dtype.kind == "f":
+            gone |= np.isnan(used).any(axis=1)
+        if self.ignore is not None:
+            ignored = used == self.ignore
+            gone |= ignored.all(axis=1) if self.ignore == 0 else ignored.any(axis=1)
+        return gone
 
     def values(self, block: NDArray[Any]) -> NDArray[Any]:
         """The measured values, in float64 if there are scale factors; ignored entries become NaN."""

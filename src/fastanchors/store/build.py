@@ -182,7 +182,7 @@ class _Build:
     def _pieces(self) -> Iterator[tuple[int, Rows, Sequence[str] | None]]:
         """Yield (first row, rows, their names): checked, each about the size of a shard."""
         first_row = 0
-        blocks = self.source.blocks(self.shard_bytes, signed=self.normalize is None)
+        blocks = self.source.blocks(self.shard_bytes, signed=self.normalize is None, warn_gaps=True)
         for rows in rebatch(blocks, 2 * self.shard_bytes, row_bytes=self.source.row_bytes):
             stop = first_row + rows.shape[0]
             check_rows(rows, self.normalize, first_row, self.source.matrix_name)

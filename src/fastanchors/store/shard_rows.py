@@ -114,7 +114,9 @@ def new_rows(source: Any, store: Any, options: dict[str, Any]) -> Iterator[tuple
     order = _column_order(opened, store)
     first = 0
     size = shard_bytes(store.memory_limit)
-    for rows in rebatch(opened.blocks(size, signed=store.normalize is None), 2 * size, row_bytes=opened.row_bytes):
+    for rows in rebatch(
+        opened.blocks(size, signed=store.normalize is None, warn_gaps=True), 2 * size, row_bytes=opened.row_bytes
+    ):
         check_rows(rows, store.normalize, first, opened.matrix_name)
         fitted = _fitted(rows if order is None else _reordered(rows, order), store, first)
         names = opened.row_names
