@@ -232,3 +232,33 @@ def test_mapped_images_give_the_same_as_arrays(tmp_path, interleave, spoil):
         np.testing.assert_array_equal(getattr(mapped, name), getattr(array, name))
     np.testing.assert_allclose(mapped.abundances, array.abundances, atol=1e-9)
     assert mapped.empty.size + mapped.incomplete.size + mapped.dead_bands.size == (spoil != "nothing")
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6, 1e-5])
+def test_scenes_with_almost_no_noise_are_unmixed_exactly_in_every_unit(noise):
+    """The purest pixels are then as likely as refined vertices; groups of pixels, a thousand times less exact, are not
+    taken because rounding prefers the former."""
+    scene = fa.datasets.hyperspectral(24, 24, 40, 7, pure=1, snr=None, rng=0)
+    cube = scene.cube + noise * np.random.default_rng(0).random(scene.cube.shape)
+    found = [fa.apps.unmix(cube * factor, 7) for factor in (1.0, 3.0, 1 / 3)]
+    for result in found:
+        assert fa.metrics.matched_spectral_angle(scene.components, result.endmembers).mean <= 2 * noise + 1e-7
+        assert result.method == "vertices"
+        assert result.anchors.tolist() == found[0].anchors.tolist()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_order_of_materials_does_not_depend_on_the_unit(seed):
+    """Several sizes of groups explain a scene without noise: rounding must not choose among them."""
+    scene = fa.datasets.hyperspectral(30, 40, 50, 4, snr=None, rng=seed)
+    orders = {tuple(fa.apps.unmix(scene.cube * factor, 4).anchors.tolist()) for factor in (1.0, 3.0, 7.0, 0.1, 1 / 3)}
+    assert len(orders) == 1
+
+
+def test_counts_and_reflectance_give_the_same_materials():
+    scene = fa.datasets.hyperspectral(24, 24, 40, 6, pure=2, snr=None, rng=3)
+    counts = np.rint(20_000 * scene.cube).astype(np.uint16)
+    found = [fa.apps.unmix(each, 6) for each in (counts, counts / 20_000, 3 * counts.astype(np.int64))]
+    for result in found:
+        assert fa.metrics.matched_spectral_angle(scene.components, result.endmembers).mean < 1e-4
+        assert (result.method, result.anchors.tolist()) == (found[0].method, found[0].anchors.tolist())

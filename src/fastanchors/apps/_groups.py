@@ -38,6 +38,7 @@ _RAREST = 1e-3  # ... and minimum fraction of all points
 _JUDGES = 1 << 12  # pixels on which residuals are evaluated
 _BRIGHTER = 2.0  # largest factor by which the brightness of a group is corrected
 _WORSE = 0.1  # a corrected brightness may increase the residual by this fraction
+_EXACT, _TIE = 1e-7, 1e-6  # residuals below the one, and relative differences below the other, are rounding
 _TRIED = 1 << 14  # pixels on which group sizes and scalings are compared
 
 _Array = NDArray[np.float64]
@@ -59,8 +60,8 @@ class Judge:
         return system.squared_errors(self._squares, Y, F) / self._squares
 
     def error(self, spectra: _Array) -> float:
-        """The root mean square of the relative residuals."""
-        return float(np.sqrt(np.mean(self.missed(spectra))))
+        """The root mean square of the relative residuals; what is rounding is the same for all spectra."""
+        return max(float(np.sqrt(np.mean(self.missed(spectra)))), _EXACT)
 
     def as_bright(self, spectra: _Array) -> _Array:
         """Factors, k × 1, for which the shares of mixtures sum to one as closely as possible.
@@ -140,7 +141,8 @@ def best_groups(pixels: Pixels, k: int, count: int, *, exactly: bool = False) ->
                 pool += here
     if not tried:
         raise RankError(f"groups of {count} pixels have the same means, not those of {k} materials; lower share", 1)
-    _, size, points = min(tried, key=lambda each: each[0])
+    most = np.hypot((1 + _TIE) * min(each[0] for each in tried), _EXACT)  # of equally good sets the first
+    _, size, points = next(each for each in tried if each[0] <= most)
     groups = cores(points, smoothed_groups(points, k, size))
     if exactly or k == 1:
         return groups

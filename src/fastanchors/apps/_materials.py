@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import RankError
-from ..greedy.anchoring import Found, find_anchors
+from ..greedy.anchoring import TIE, Found, find_anchors
 from ..greedy.coordinates import DIRECTIONS, Coordinates, coordinates
+from ..greedy.noise import estimate_noise
 from ..matrix.array import ArrayMatrix
 from ..solvers.spa import SPA
 from ._groups import Judge, Pixels, best_groups, refined_spectra
@@ -90,7 +91,7 @@ def find_materials(
     found = _vertices(where, k)
     judge = Judge(X, sound)
     materials = None if found is None else _at_vertices(X, sound, where, found, count)
-    if materials is None or _missed(judge, materials, sound) > _missed(judge, grouped, sound):
+    if materials is None or judge.error(materials.spectra[:, sound]) >= judge.error(grouped.spectra[:, sound]):
         materials = _refined(grouped, X, pixels, sound, count)
     return replace(materials, spectra=materials.spectra * judge.as_bright(materials.spectra[:, sound]))
 
@@ -133,28 +134,31 @@ def _refined(
     return replace(grouped, spectra=whole, method="refined")
 
 
-def _missed(judge: Judge, materials: Materials, sound: NDArray[np.bool_]) -> float:
-    """The mean relative squared residual of non-negative mixtures of the spectra."""
-    return float(judge.missed(materials.spectra[:, sound]).mean())
-
-
 def _vertices(where: Coordinates, k: int) -> Found | None:
-    """The vertices that the engine estimates, or None if the pixels are not mixtures of them."""
-    if not _white(where, k):
+    """The vertices that the engine estimates, or None if the pixels are not mixtures of them.
+
+    With very little noise the purest pixels are as likely as refined vertices, and rounding decides which are returned;
+    without any they are the vertices. Both are far better than groups if few pixels are pure.
+    """
+    (_, d), n = where.shape, len(where.frame.centre)
+    if d < k or n < k + 2:
+        return None
+    clean = not estimate_noise(*where.leading(k - 1), n, where.frame.rounding).seen  # all that is left is rounding
+    if not clean and not _white(where, k):
         return None
     try:
-        found = find_anchors(where, k, "auto", rng=np.random.default_rng(0))
+        found = None if clean else find_anchors(where, k, "auto", rng=np.random.default_rng(0))
+        if found is None:
+            return find_anchors(where, k, "lifted")
     except RankError:
         return None
-    refined = None if found is None else found.refined
-    return found if refined is not None and refined.kept and refined.outliers <= _UNEXPLAINED else None
+    refined = found.refined
+    return found if refined is not None and refined.fitted and refined.outliers <= _UNEXPLAINED else None
 
 
 def _white(where: Coordinates, k: int) -> bool:
     """Whether a typical pixel has no more energy along the k-th direction than along later ones, as white noise has."""
-    (m, d), n = where.shape, len(where.frame.centre)
-    if d < k or n < k + 2:
-        return False
+    m, n = where.shape[0], len(where.frame.centre)
     along = where.values[:, k - 1].astype(np.float64) ** 2
     beyond = (where.leading(k - 1)[1] - along) / (n - 1 - k)
     seen = (where.sums > 0) & (beyond > 0)
@@ -170,13 +174,13 @@ def _near(where: Coordinates, vertices: _Array, count: int) -> tuple[list[NDArra
     points, left = where.leading(k - 1)
     noise = left * ((k - 1) / max(1, len(where.frame.centre) - k))
     shares = np.column_stack([np.ones(len(points)), points]) @ np.linalg.pinv(np.column_stack([np.ones(k), vertices]))
-    groups, anchors = [], np.zeros(k, dtype=np.intp)
+    groups, anchors, tie = [], np.zeros(k, dtype=np.intp), TIE * np.abs(points).max()
     for j in range(k):
         gap = points - vertices[j]
         squares = np.where(where.sums > 0, np.einsum("ij,ij->i", gap, gap) + noise, np.inf)
         group = np.argpartition(squares, count - 1)[:count]
         squares[anchors[:j]] = np.inf
-        anchors[j] = np.argmin(squares)
+        anchors[j] = np.argmax(np.sqrt(squares) <= np.sqrt(squares.min()) + tie)  # of equally near ones the first
         own = shares[group, j] >= np.quantile(shares[group, j], _TIP, method="lower") / 2
         groups.append(np.union1d(group[own], anchors[j : j + 1]))
     return groups, anchors

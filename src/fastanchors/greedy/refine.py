@@ -52,6 +52,8 @@ class Refined:
         The reason in one sentence.
     variation
         Variation of the rows about mixtures, as a multiple of their noise.
+    fitted
+        Whether refined vertices were fitted and compared with the start; if not, ``outliers`` is not known.
     """
 
     vertices: _Array
@@ -61,6 +63,7 @@ class Refined:
     copies: _Array
     reason: str
     variation: float = 1.0
+    fitted: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,13 +115,13 @@ def refine(points: _Array, noise: _Array, starts: _Array, rng: np.random.Generat
     moved = float(np.linalg.norm(fit.vertices - start, axis=1).max() / (edges.sum() / (k * (k - 1))))
     figures = (gain, fit.outliers, fit.proportions.rows[2:])
     if not np.isfinite(gain) or gain <= 0:
-        return Refined(start, False, *figures, "rows held out are explained no better by refined vertices")
+        return Refined(start, False, *figures, "rows held out are explained no better by refined vertices", fitted=True)
     if moved > _FAR and fit.outliers > (_MAX_OUTLIERS if fit.variation == 1 else _MAX_OUTLIERS_NOISIER):
-        return Refined(start, False, *figures, "the rows are not mixtures within their noise")
+        return Refined(start, False, *figures, "the rows are not mixtures within their noise", fitted=True)
     whole = SimplexLikelihood(points[order], fit.variation * noise[order])
     vertices = _climb(whole, fit.vertices, fit.proportions, _LAST, _FINE)
     reason = "rows held out are explained better by refined vertices"
-    return Refined(vertices, True, *figures, reason, fit.variation)
+    return Refined(vertices, True, *figures, reason, fit.variation, fitted=True)
 
 
 def _independent(start: _Array) -> bool:
