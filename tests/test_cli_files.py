@@ -227,6 +227,49 @@ def test_the_report_on_a_result_does_not_claim_a_proof_for_other_rows(tmp_path, 
         assert ("data had 60 rows when the anchors were found, and have 120 now" in page) is changed
 
 
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+@pytest.mark.parametrize("selection", ["spa", "auto"])
+def test_a_result_is_not_used_with_rows_that_were_replaced(tmp_path, suffix, selection):
+    """Rows without names, and as many as before: only their content shows that they are others."""
+    data, result = tmp_path / "a.npy", tmp_path / f"o{suffix}"
+    rows = fa.datasets.separable(60, 8, 3, noise=0.05, rng=0).A
+    np.save(data, rows)
+    assert call("seek", data, "-k", 3, "--selection", selection, "--out", result).exit_code == 0
+    assert call("report", result, "-o", tmp_path / "w.html").exit_code == 0
+    for other in (fa.datasets.separable(60, 8, 3, noise=0.05, rng=1).A, rows[::-1], np.roll(rows, 1, axis=0)):
+        np.save(data, other)
+        refused = call("report", result, "-o", tmp_path / "w.html")
+        assert "is not the row that was an anchor in" in str(refused.exception)
+        assert "run seek again" in str(refused.exception)
+        encoded = call("encode", data, result, "-o", tmp_path / "w.npy")
+        assert (encoded.exit_code == 0) is (suffix == ".npz")  # it has the anchor rows
+
+
+@pytest.mark.parametrize("change", ["scaled", "unscaled", "single", "decimals", "old"])
+def test_a_result_is_used_with_rows_that_were_rounded_or_scaled(tmp_path, change):
+    rows = fa.datasets.separable(60, 8, 3, noise=0.05, rng=0).A
+    np.save(tmp_path / "a.npy", rows)
+    result, data = tmp_path / "o.json", tmp_path / "b.npy"
+    assert call("seek", tmp_path / "a.npy", "-k", 3, "--selection", "spa", "--out", result).exit_code == 0
+    options = ()
+    if change == "scaled":
+        np.save(data, 1e-170 * rows / rows.sum(axis=1, keepdims=True))
+    elif change == "unscaled":
+        data, options = tmp_path / "a.npy", ("--normalize", "none")
+    elif change == "single":
+        np.save(data, rows.astype(np.float32))
+    elif change == "decimals":
+        data = tmp_path / "b.csv"
+        np.savetxt(data, rows, fmt="%.2f", delimiter=",")
+    else:  # a result of an earlier version
+        np.save(data, rows[::-1])
+        record = json.loads(result.read_text())
+        del record["fingerprint"]
+        result.write_text(json.dumps(record))
+    assert call("encode", data, result, "-o", tmp_path / "w.npy", *options).exit_code == 0
+    assert call("report", result, "--data", data, "-o", tmp_path / "w.html", *options).exit_code == 0
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -238,6 +281,9 @@ def test_the_report_on_a_result_does_not_claim_a_proof_for_other_rows(tmp_path, 
         {"seconds": "x"},
         {"residuals": ["x"]},
         {"anchor_names": ["a"]},
+        {"fingerprint": None},
+        {"fingerprint": "x"},
+        {"fingerprint": [[1.0]]},
         {"reader": 3},
     ],
 )

@@ -9,7 +9,7 @@ real material vary, however, and vertices that explain all of them are too far o
   shows as a few directions with far more variance.
 * The likelihood has a component for rows that no mixture explains; its weight is small for mixtures.
 
-If either test fails, or if mixtures of the groups' spectra have a smaller residual (vertices are then wasted on
+If either test fails, or if mixtures of the groups' spectra have no larger residual (vertices are then wasted on
 instrument errors), the materials are instead groups of pixels whose means are extreme.
 """
 

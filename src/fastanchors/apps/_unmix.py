@@ -237,7 +237,7 @@ def unmix(
     2. The noise-aware engine (:mod:`fastanchors.greedy.anchoring`) estimates the k vertices that explain all pixels as
        mixtures with noise. They become the spectra (``method="vertices"``), with the median brightness of the pixels
        nearest to them, if the residual of k − 1 directions is white noise, at most 2 % of the pixels are unexplained,
-       and they explain the pixels no worse than the spectra of steps 3 to 6. Otherwise, which is usual if the spectra
+       and they explain the pixels better than the spectra of steps 3 to 6. Otherwise, which is usual if the spectra
        of a material vary, the spectra are those of steps 3 to 7 (``method="refined"``).
     3. Pixels are divided by their l1 norm, so that a material in shade and in light is one point. Noise does not shrink
        with the light: if scaled up fully, the darkest pixels would be extreme in many directions. So brightness is

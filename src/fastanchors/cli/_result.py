@@ -18,13 +18,15 @@ from ..errors import FastAnchorsError, InvalidInputError, StoreError, one_line
 from ..io.decoding import missing, texts_of
 from ._files import TableWriter, as_json_text, replacing, unescaped
 
-__all__ = ["SUFFIXES", "Found", "is_result", "json_ready", "load", "save"]
+__all__ = ["SUFFIXES", "Found", "check_rows", "fingerprints", "is_result", "json_ready", "load", "save"]
 
 SUFFIXES = (".json", ".npz", ".csv")
 _COLUMNS = ("order", "row", "name", "share", "support")
 _TYPES = {"shape": list, "source": str, "solver": str, "reader": dict, "options": dict, "cost": dict}
 _NEEDED = {"shape", "certificate", "cost", "seconds", "normalize"}
 _DIGITS = 20  # digits of a row number that are read
+_SIGNS = 8  # numbers in the fingerprint of a row
+_OTHER = 0.05  # rows whose directions differ by more are other rows; by less, they may have been rounded
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,35 @@ def save(record: Mapping[str, Any], components: NDArray[np.float64], path: Path,
                 table = TableWriter(text, escape=escape)
                 table.write([_COLUMNS])
                 table.write(zip(range(1, len(names) + 1), record["anchors"], names, shares, support, strict=True))
+
+
+def fingerprints(rows: NDArray[np.float64]) -> list[list[float]]:
+    """For each row a few numbers that tell it from other rows: products of its direction with fixed signs.
+
+    The mean square difference of two fingerprints is about that of the directions. So they hardly depend on rounding
+    (decimals of a table, single precision), and not on the scaling of rows.
+    """
+    mixed = np.arange(1, rows.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # splitmix64
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    signs = ((mixed[:, None] >> np.arange(_SIGNS, dtype=np.uint64)) & np.uint64(1)) * 2.0 - 1.0
+    for order in (np.inf, 2):  # divided by the largest entry first, squares neither over- nor underflow
+        sizes = np.linalg.norm(rows, order, axis=1, keepdims=True)
+        rows = rows / np.where(sizes > 0, sizes, 1.0)
+    return [[round(value, 4) for value in row] for row in (rows @ signs).tolist()]
+
+
+def check_rows(found: Found, rows: NDArray[np.float64], given: Any, path: Any) -> None:
+    """Raise if the anchor rows of a result are now other rows; results of earlier versions have no fingerprint."""
+    theirs = found.record.get("fingerprint")
+    if theirs is None or found.indices is None:
+        return
+    apart = np.sqrt(np.mean((np.asarray(theirs, dtype=np.float64) - fingerprints(rows)) ** 2, axis=1))
+    if apart.max() > _OTHER:
+        raise InvalidInputError(
+            f"row {found.indices[apart.argmax()]} of {path} is not the row that was an anchor in {given}: "
+            "the data have changed, or these are other data; run seek again"
+        )
 
 
 def is_result(path: Path) -> bool:
@@ -104,6 +135,10 @@ def _check_record(found: Found) -> None:
         raise ValueError("'shape' is not a pair of numbers")
     if names is not None and (not isinstance(names, list) or len(names) != len(found.record["anchors"])):
         raise ValueError("'anchor_names' is not a list with a name for each anchor")
+    if "fingerprint" in found.record and found.indices is not None:
+        marks = np.asarray(found.record["fingerprint"], dtype=np.float64)
+        if marks.shape != (len(found.indices), _SIGNS) or not np.isfinite(marks).all():
+            raise ValueError("'fingerprint' is not a list of numbers for each anchor")
     if "solver" in found.record and (lacking := _NEEDED - found.record.keys()):
         raise ValueError(f"it has no {min(lacking)!r}")
 

@@ -20,7 +20,7 @@ from ..report._text import plural
 from ._files import escape_option, unescaped
 from ._input import ADDRESS, Input, input_options
 from ._options import PATH, check_output, name_files
-from ._result import Found, load
+from ._result import Found, check_rows, load
 from ._scene_encode import encode_scene, is_endmembers
 from ._terminal import progress_bar
 from ._topic_encode import encode_documents, is_topic_model, text_column_options
@@ -120,6 +120,7 @@ def _components(data: Input, found: Found, given: str) -> tuple[NDArray[np.float
     names = found.record.get("anchor_names")
     if found.components is None:
         check_names(data, found, given)
+        check_rows(found, components, given, data.path)
     if names is None and found.indices is not None:
         here = [data.row_name(int(i)) if found.components is None else None for i in found.indices]
         names = [str(i) if name is None else name for i, name in zip(found.indices, here, strict=True)]

@@ -18,7 +18,7 @@ from ..matrix.cost import Cost
 from ..report._text import GIVEN, plural
 from ._input import ADDRESS, Input, input_options
 from ._options import IMAGE, KIND, PATH, check_output, display_options, name_files, reader_arguments
-from ._result import Found, is_result, load
+from ._result import Found, check_rows, is_result, load
 from ._terminal import shown_bytes, working
 from ._topic_encode import is_topic_model, report_topics
 from .app import emit, json_option
@@ -168,6 +168,7 @@ def _anchors(found: Found, rows: Input, given: Path) -> Anchors:
     if shape[1] != record["shape"][1]:
         raise InvalidInputError(f"{given} is of data with {record['shape'][1]} columns, {rows.path} has {shape[1]}")
     check_names(rows, found, str(given))
+    check_rows(found, rows.pick(found.indices), given, rows.path)
     certificate = record["certificate"]
     try:
         anchors = Anchors(

@@ -19,7 +19,7 @@ from ..report._text import clean, plural, uncounted
 from ._files import escape_option
 from ._input import ADDRESS, Input, input_options
 from ._options import PATH, SELECTION, check_output, name_files
-from ._result import SUFFIXES, json_ready, save
+from ._result import SUFFIXES, fingerprints, json_ready, save
 from ._terminal import working
 from .app import emit, json_option
 
@@ -220,6 +220,7 @@ def record_of(
         "seed": seed,
         "spa_rows": (len(anchors) + 1) * m,
         "averaged": anchors.points is not None,
+        "fingerprint": fingerprints(data.pick(anchors.indices)),
     }
     record["stability"] = stability_record(data.rows, anchors, again, as_generator(seed))
     if data.row_names is not None:

@@ -172,7 +172,10 @@ class ObjectStore(RemoteStore):
             raise OvertakenError(str(self._overtaken))
 
     def close(self, *, commit: bool = True) -> None:
-        """Commit (unless ``commit=False``) and release the shards on the workers; idempotent."""
+        """Commit (unless ``commit=False``) and release the shards on the workers; idempotent.
+
+        If the commit fails, its error is raised and the uncommitted rows are lost, as for :meth:`Store.close`.
+        """
         try:
             if commit:
                 self.commit()
