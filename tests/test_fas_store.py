@@ -288,3 +288,39 @@ def test_a_published_index_keeps_its_own_pending_changes(last):
         fas_store.keep(S, states[name])
     assert kept.pending(data).tolist() == [3, 4, 5]  # the index of a third thread is still valid
     check(S, 3)
+
+
+@pytest.mark.parametrize("rows", [700, 3000, 20_000])
+@pytest.mark.parametrize("solver", [fa.FAS(selection="spa", allow_fewer=True), fa.SPA(allow_fewer=True)])
+def test_anchors_that_the_rounding_of_a_view_chose_are_not_called_exact(tmp_path, rows, solver):
+    """Sums and products of small integers have rank 5; divided and rounded to single precision they have more."""
+    rng = np.random.default_rng(rows)
+    A = (rng.integers(1, 9, (rows, 5)) @ rng.integers(0, 30, (5, 20))).astype(np.float32)
+    with fa.build(A, tmp_path / "s") as S:
+        for data in (S, fa.SampleMatrix(A)):
+            assert solver.seek(data, 5).certificate.kind == "exact"
+            for k in (6, 9):
+                found = solver.seek(data, k)
+                assert len(found) == k
+                assert found.certificate.kind == "none"
+                assert "from anchor 6 on" in found.certificate.statement
+        five, nine = fa.FAS(selection="spa").seek(S, [5, 9])
+        assert (five.certificate.kind, nine.certificate.kind) == ("exact", "none")
+        with_budget = fa.FAS(budget=3 * rows).seek(S, 8)
+        assert len(with_budget) < 6 or with_budget.certificate.kind == "none"
+    with fa.build(A.astype(np.float64), tmp_path / "double") as S:
+        assert len(solver.seek(S, 9)) == 5  # and nothing is left in double precision
+
+
+@pytest.mark.parametrize("rows", [700, 20_000])
+def test_small_residuals_that_a_view_shows_exactly_stay_exact(tmp_path, rows):
+    """Small entries are as accurate as large ones: residuals along a column of small entries are no rounding."""
+    rng = np.random.default_rng(0)
+    A = (rng.dirichlet(np.ones(3), rows) @ np.eye(3, 6)).astype(np.float32)
+    A[:, 4] = 1e-9 * rng.random(rows)
+    A[:, 5] = 1e-5 * rng.random(rows)
+    S = fa.SampleMatrix(A)
+    found = fa.FAS(selection="spa").seek(S, 5)
+    assert found.residuals[-1] < 1e-8
+    assert found.certificate.kind == "exact"
+    assert found.indices.tolist() == fa.SPA().seek(S.rows(np.arange(rows)), 5).indices.tolist()

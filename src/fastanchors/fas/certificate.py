@@ -21,8 +21,9 @@ from ..anchors import Certificate, Selection
 from ..errors import RankError
 from ..greedy.nnls import NonnegativeSystem
 from ..greedy.reader import Reader
-from ..greedy.successive import Path, successive_projection
+from ..greedy.successive import Path, certified, successive_projection
 from ..greedy.ties import TIE
+from ..greedy.view_rounding import view_doubts
 from ..matrix import ArrayMatrix, RowMatrix
 from ..matrix.contract import Rows
 from ..matrix.metered import MeteredMatrix
@@ -70,12 +71,16 @@ def near_or_sampled(
     eta = np.maximum.accumulate(np.maximum(1 - residuals / np.maximum(tails, residuals * (1 + TIE)), 0.0))
     draws = _fresh(data, rng) if proved < len(anchors) and eta[-1] > _USEFUL else None
     points = coreset.points(anchors)
+    doubts = view_doubts(residuals, lambda: points) if data.rounded else np.zeros(len(anchors))
     base: dict[str, Any] = {"budget": data.budget, "rows_read": data.cost.rows_read}
     selections = []
     for size in sizes:
         found = min(size, len(anchors))
         known = {**base, "asked": size, "proved": min(proved, found)}
-        certificate = _certificate(data, found, points[:found], float(eta[found - 1]), draws, delta, known, note)
+        if doubts[:found].any():
+            certificate = certified(doubts[:found].tolist(), "", known)
+        else:
+            certificate = _certificate(data, found, points[:found], float(eta[found - 1]), draws, delta, known, note)
         selections.append(Selection(anchors[:found], certificate, residuals[:found]))
     return selections
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ from .._validate import check_number, check_size
 from ..anchors import Certificate, Selection
 from ..greedy.reader import Reader
 from ..greedy.successive import certified, rank_error, successive_projection
+from ..greedy.view_rounding import view_doubts
 from ..matrix import ArrayMatrix, Mutable, RowMatrix, open_matrix
 from ..matrix.array import LoadedMatrix
 from ..matrix.metered import BudgetExceeded, MeteredMatrix
@@ -217,13 +218,14 @@ class _Seek:
                     return index
         run = index.run.cut(min(k, index.proved))
         base: dict[str, Any] = {"index": how, "coreset": len(index.coreset)}
+        doubts = self._view_doubts(run.residuals, lambda: index.coreset.points(run.indices))
         by_bounds = f"no row outside a coreset of {len(index.coreset)} can change a choice of SPA"
         by_passes = f"{by_bounds} up to anchor {proved}; from there every choice was made over all rows (index: {how})"
         by_bounds = f"{by_bounds} (index: {how})"
 
         def prefix_certificate(k: int) -> Certificate:
             shares = {"proved_by_bounds": min(proved, k), "proved_by_passes": max(0, k - proved)}
-            return Certificate("exact", by_bounds if k <= proved else by_passes, base | shares)
+            return certified(doubts[:k], by_bounds if k <= proved else by_passes, base | shares)
 
         return self._enough(
             Selection(run.indices, prefix_certificate(len(run)), run.residuals, prefix_certificate=prefix_certificate)
@@ -243,6 +245,12 @@ class _Seek:
         except BudgetExceeded:
             return index
 
+    def _view_doubts(
+        self, residuals: NDArray[np.float64], points: Callable[[], NDArray[np.float64]]
+    ) -> Sequence[float]:
+        """Which choices the rounding of the view itself may have made."""
+        return view_doubts(residuals, points).tolist() if self.data.rounded else [0.0] * len(residuals)
+
     def _at_hand(self) -> RowMatrix:
         """A small matrix in memory, read once."""
         data = self.data
@@ -258,7 +266,9 @@ class _Seek:
         path = successive_projection(reader, self.k, tol=self.tol, allow_fewer=self.allow_fewer)
         base: dict[str, Any] = {"index": f"none: {why}"}
         words = f"every choice was made over all rows: this is full SPA ({why})"
-        remaining, doubts = [*path.residuals, path.remaining], path.doubts
+        remaining = [*path.residuals, path.remaining]
+        ours = self._view_doubts(np.array(path.residuals), lambda: path.points)
+        doubts = [max(each) for each in zip(path.doubts, ours)]
 
         def prefix_certificate(k: int) -> Certificate:
             return certified(doubts[:k], words, base | {"largest_remaining_residual": remaining[k]})

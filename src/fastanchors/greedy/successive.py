@@ -155,7 +155,7 @@ def rank_error(rank: int, k: int, set_aside: Sequence[int] = ()) -> RankError:
     return RankError(f"only {rank} of {k} anchors found: the residual is numerically zero at rank {rank}; {cure}", rank)
 
 
-def certified(doubts: list[float], statement: str, details: dict[str, Any]) -> Certificate:
+def certified(doubts: Sequence[float], statement: str, details: dict[str, Any]) -> Certificate:
     """``exact``; ``near`` if rounding may have decided a choice; ``none`` if a residual is only rounding.
 
     ``doubts`` gives for each choice the fraction by which its residual may fall short of the largest.

@@ -12,6 +12,7 @@ from ..anchors import Certificate
 from ..greedy.reader import Reader
 from ..greedy.successive import Path, certified, default_tolerance, successive_projection
 from ..greedy.ties import EQUAL, TIE, choose
+from ..greedy.view_rounding import view_doubts
 from ..matrix import ArrayMatrix, RowMatrix
 from ._solver import Selection, Solver
 from .robust import Robust, Supported, as_robust
@@ -86,7 +87,10 @@ class SPA(Solver):
             if self.precondition is not None:  # the points of the path are preconditioned
                 groups = [step.group for step in path.steps if step.group is not None]
                 points = np.array([self.robust.average(data.dense_rows(group)) for group in groups])
-        return Selection(path.indices, self._certificate(path, set_aside), path.residuals, points)
+        doubts = path.doubts
+        if data.rounded and self.precondition is None:
+            doubts = [max(each) for each in zip(doubts, view_doubts(np.array(path.residuals), lambda: path.points))]
+        return Selection(path.indices, self._certificate(path, set_aside, doubts), path.residuals, points)
 
     def _checks(self) -> bool:
         return self.precondition is None or self.precondition == "spa" or self.robust is not None
@@ -122,9 +126,9 @@ class SPA(Solver):
 
         T = preconditioner("spa", data, k, anchors=anchors)
         path, _ = self._path(Reader(ArrayMatrix(data.dot(T))), T.shape[1])
-        return Selection(path.indices, self._certificate(path, []), path.residuals)
+        return Selection(path.indices, self._certificate(path, [], path.doubts), path.residuals)
 
-    def _certificate(self, path: Path, set_aside: list[int]) -> Certificate:
+    def _certificate(self, path: Path, set_aside: list[int], doubts: list[float]) -> Certificate:
         details: dict[str, Any] = {"largest_remaining_residual": path.remaining, "largest_norm": path.largest_norm}
         how = []
         if self.precondition is not None:
@@ -135,5 +139,5 @@ class SPA(Solver):
             if set_aside or self.robust.averages:
                 how.append(f"robust by {self.robust.kind!r} ({len(set_aside)} rows set aside)")
         if not how:
-            return certified(path.doubts, "every choice was made over all rows: this is full SPA", details)
+            return certified(doubts, "every choice was made over all rows: this is full SPA", details)
         return Certificate("none", f"SPA {' and '.join(how)}; plain SPA may select other rows", details)
