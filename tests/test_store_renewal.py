@@ -12,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import fastanchors as fa
 from fastanchors.errors import CorruptStoreError, StoreError
 from fastanchors.fas.following import Watched
 from fastanchors.fas.noise_aware import summary_of
+from fastanchors.greedy import coordinates
 from fastanchors.greedy.anchoring import spread_of_noise
 from fastanchors.greedy.coordinates import block_coordinates
 from fastanchors.greedy.extremes import Extremes, towards
@@ -467,6 +469,53 @@ def test_negative_entries_of_changed_rows_are_refused(tmp_path, changed):
             S.commit()
         S.update(np.arange(changed), 0, 1.0)
         assert len(fa.FAS(selection="lifted").seek(S, 4)) == 4
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("height", [3000, 20_000])
+def test_a_negative_entry_outside_the_pilot_is_refused(tmp_path, sparse, height, monkeypatch):
+    """Directions come from a pilot (here of 2,048 rows); the pass that computes coordinates sees every row."""
+    monkeypatch.setattr(coordinates, "PILOT_ENTRIES", 1 << 10)
+    A = rows(height)
+    drawn = np.random.default_rng(0).choice(height, 2048, replace=False)
+    A[np.setdiff1d(np.arange(height), drawn)[height // 3 % 700], 4] = -1e-3
+    refused = pytest.raises(fa.errors.InvalidInputError, match="negative entries")
+    source = scipy.sparse.csr_array(A) if sparse else A
+    with refused:
+        fa.FAS(selection="lifted").seek(fa.SampleMatrix(source, normalize=None), 4)
+    with fa.build(source, tmp_path / "s", normalize=None, directions=8) as S:
+        assert S.sidecar_arrays("coordinates") is None
+        for state in ("built", "changed", "committed", "compacted"):
+            with refused:
+                fa.FAS(selection="lifted").seek(S, 4)
+            if state == "built":
+                S[0, 0] = 1.0
+            elif state == "changed":
+                S.commit()
+            else:
+                S.compact()
+        where = np.argwhere(A < 0)[0]
+        S[tuple(where)] = 0.25
+        S.compact()
+        assert len(fa.FAS(selection="lifted").seek(S, 4)) == 4
+    fa.verify(tmp_path / "s")
+
+
+def test_coordinates_of_an_earlier_release_are_used_as_they_are(tmp_path, monkeypatch):
+    """It noticed negative entries of the pilot only: such a store opens and answers as it did."""
+    monkeypatch.setattr(coordinates, "PILOT_ENTRIES", 1 << 10)
+    A = rows(ROWS)
+    drawn = np.random.default_rng(0).choice(ROWS, 2048, replace=False)
+    A[np.setdiff1d(np.arange(ROWS), drawn)[100], 4] = -1e-3
+    with monkeypatch.context() as before:
+        before.setattr("fastanchors.greedy.notable.check_not_negative", lambda rows: None)
+        fa.build(A, tmp_path / "s", normalize=None, directions=8).close()
+    fa.verify(tmp_path / "s")
+    with fa.open(tmp_path / "s", mode="r+") as S:
+        assert len(fa.FAS(selection="lifted").seek(S, 4)) == 4
+        S.compact()  # makes them again
+    with fa.open(tmp_path / "s") as S, pytest.raises(fa.errors.InvalidInputError, match="negative entries"):
+        fa.FAS(selection="lifted").seek(S, 4)
 
 
 def test_rows_that_are_too_few_for_k_are_a_rank_error_in_a_store_too(tmp_path):

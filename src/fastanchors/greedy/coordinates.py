@@ -39,6 +39,7 @@ __all__ = [
     "Frame",
     "Weights",
     "block_coordinates",
+    "check_not_negative",
     "coordinates",
     "coordinates_of",
     "fit_frame",
@@ -249,7 +250,8 @@ def block_coordinates(start: int, block: Rows, frame: Frame) -> tuple[NDArray[np
 
 def check_not_negative(rows: Rows) -> None:
     """Raise if an entry is negative: such rows have no profiles."""
-    if (rows.data if sp.issparse(rows) else rows).min(initial=0) < 0:
+    entries = rows.data if sp.issparse(rows) else rows
+    if entries.dtype.kind != "u" and entries.min(initial=0) < 0:
         raise InvalidInputError("A has negative entries; clip or shift them: anchors need non-negative entries")
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..matrix import RowMatrix, Rows
 from ..matrix.contract import SINGLE
 from .anchoring import SAMPLE, spread_of_noise
-from .coordinates import Coordinates, Frame, block_coordinates, products
+from .coordinates import Coordinates, Frame, block_coordinates, check_not_negative, products
 from .extremes import Extremes, towards
 
 __all__ = ["Notable", "filled_rows", "notable_rows"]
@@ -56,7 +56,8 @@ class Notable:
 
 
 def filled_rows(start: int, block: Rows, frame: Frame) -> tuple[NDArray[Any], ...]:
-    """The nonzero rows of a block, and their coordinates."""
+    """The nonzero rows of a block, and their coordinates. Raises if an entry is negative."""
+    check_not_negative(block)
     values, left, sums = block_coordinates(start, block, frame)
     full = np.flatnonzero(sums > 0)
     return start + full, values[full], left[full], sums[full]
@@ -65,7 +66,8 @@ def filled_rows(start: int, block: Rows, frame: Frame) -> tuple[NDArray[Any], ..
 def notable_rows(matrix: RowMatrix, frame: Frame, pilot: Rows, filled: float) -> Notable:
     """The extreme rows of a matrix and a uniform sample of its rows.
 
-    ``pilot`` are some of its rows that are not zero, ``filled`` about the fraction of rows that are not zero.
+    ``pilot`` are some of its rows that are not zero, ``filled`` about the fraction of rows that are not zero. Raises if
+    an entry is negative.
     """
     some = pilot[:: max(1, pilot.shape[0] // _FIRST)]
     values, left, _ = block_coordinates(0, some, frame)
@@ -96,6 +98,8 @@ def _look(
     frame = rough.frame
 
     def look(start: int, block: Rows, divisors: _Array | None) -> tuple[Any, ...]:
+        if divisors is None:  # rows with divisors have been checked: their sums are those of absolute values
+            check_not_negative(block)
         filled, wanted = rough.candidates(block, extremes)
         here = slice(*np.searchsorted(drawn, [first + start, first + start + block.shape[0]]))
         sampled = np.zeros(len(wanted), np.bool_)

@@ -321,7 +321,8 @@ def summarise(
 ) -> Summary:
     """Summarise the coordinates of all rows: a pilot, then one pass, run where the rows are stored.
 
-    Each part of a large matrix returns only its extreme rows and its sampled rows, whatever its height.
+    Each part of a large matrix returns only its extreme rows and its sampled rows, whatever its height. Raises if any
+    entry is negative.
     """
     frame, pilot, filled = pilot_frame(matrix, directions, weights=weights, pilot_entries=pilot_entries)
     m = matrix.shape[0]
