@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors.errors import StoreError
+from fastanchors.fas.read_once import ReadOnce
 from fastanchors.store import mapped_matrix
 
 LIMIT = 1 << 22
@@ -74,6 +75,115 @@ def test_an_index_that_takes_in_many_changed_rows_stays_below_the_limit(tmp_path
     run = [sys.executable, "-W", "ignore", "-c", CHANGED, str(tmp_path / "s"), "dense"]
     done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
     assert float(done.stdout) < 1
+
+
+BUILDER = """
+import sys, threading
+import numpy as np, scipy.sparse as sp, fastanchors as fa
+from fastanchors._maps import release_freed
+
+def held():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssAnon"))
+
+def skewed(rows, columns, few, full):
+    # Rows of a few entries, and the last ones without a zero.
+    lengths = np.append(np.full(rows - full, few), np.full(full, columns))
+    step = columns // few
+    short = np.arange(0, few * step, step) + rng.integers(0, step, (rows - full, few))
+    indices = np.append(short.reshape(-1), np.tile(np.arange(columns), full)).astype(np.int32)
+    return sp.csr_array((rng.random(len(indices)) + 0.01, indices, np.append(0, np.cumsum(lengths))), (rows, columns))
+
+path, kind, limit, rng = sys.argv[1], sys.argv[2], 64 << 20, np.random.default_rng(0)
+some = sp.random_array((2000, 2000), density=0.02, rng=0, format="csr")
+for normalize in ("l1", None):  # every kernel is compiled
+    for small in (some, rng.random((2000, 50)), (rng.random((2000, 50)) * 200).astype(np.uint8)):
+        with fa.build(small, path, memory_limit=1 << 23, normalize=normalize, overwrite=True) as S:
+            S.append(iter([small[:1000], small[1000:]]))
+normalize, rows = "l1", None
+if kind == "wide":  # a basis of 28 directions of the first block alone would take 13 MB
+    rows = skewed(300, 60_000, 600, 40)[rng.permutation(300)]
+    rows = iter([rows[at : at + 50] for at in range(0, 300, 50)])
+elif kind == "skewed":  # 600 rows without zeros are the largest: of 1,900 bytes on average, but each has 240,000
+    normalize, rows = None, skewed(20_000, 20_000, 60, 600)
+elif kind == "dense":
+    rows = (np.full((40, 60_000), 7, np.uint8) + rng.integers(0, 9, (40, 60_000), np.uint8) for _ in range(10))
+else:
+    fa.build(sp.random_array((20_000, 4000), density=0.01, rng=99, format="csr"), path, overwrite=True).close()
+    rows = (sp.random_array((20_000, 4000), density=0.01, rng=i, format="csr") for i in range(5))
+if kind == "append":
+    opened = fa.open(path, mode="r+", memory_limit=limit)
+release_freed()
+before, most, done = held(), [0], threading.Event()
+
+def watch():
+    while not done.wait(0.002):
+        most[0] = max(most[0], held())
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+if kind == "append":
+    opened.append(rows)
+    opened.commit()
+else:
+    opened = fa.build(rows, path, memory_limit=limit, normalize=normalize, overwrite=True)
+done.set()
+watcher.join()
+print((most[0] - before) * 1024 / limit, opened.sidecar_arrays("fas") is not None)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize(("kind", "indexed"), [("wide", False), ("skewed", True), ("dense", False), ("append", True)])
+def test_builds_and_appends_of_any_rows_stay_below_the_limit(tmp_path, kind, indexed):
+    """161 MiB for few wide rows of which some have no zeros, 520 for many, 230 for dense bytes, 78 for the append of an
+    iterator (40 of them its own) were taken under a limit of 64 MiB."""
+    run = [sys.executable, "-W", "ignore", "-c", BUILDER, str(tmp_path / "s"), kind]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
+    taken, has_index = done.stdout.split()
+    assert float(taken) < 1
+    assert has_index == str(indexed)
+
+
+def test_the_index_of_rows_of_different_lengths_is_that_of_spa(tmp_path):
+    """A build that has little memory for long rows keeps fewer of them, and proves the same anchors."""
+    rng = np.random.default_rng(0)
+    A = rng.random((4000, 900)) * (rng.random((4000, 900)) < 0.01)
+    A[::10] = rng.random((400, 900))
+    with fa.build(sp.csr_array(A), tmp_path / "s", normalize=None, memory_limit=1 << 22) as S:
+        assert S.sidecar_arrays("fas") is not None
+        for state in ("built", "changed", "compacted"):
+            found = fa.FAS(selection="spa").seek(S, 12)
+            assert found.certificate.kind == "exact", state
+            assert found.indices.tolist() == fa.SPA().seek(A, 12).indices.tolist(), state
+            if state == "built":
+                A[::7, 3] = 5.0
+                S.update(np.arange(0, 4000, 7), 3, 5.0)
+                S.commit()
+            elif state == "changed":
+                S.compact()
+    fa.verify(tmp_path / "s")
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_row_entries_are_those_of_the_rows(tmp_path, sparse):
+    rng = np.random.default_rng(0)
+    A = rng.random((3000, 40)) * (rng.random((3000, 40)) < rng.random((3000, 1)))
+    with fa.build(sp.csr_array(A) if sparse else A, tmp_path / "s", memory_limit=LIMIT) as S:
+        rows = rng.integers(0, 3000, 500)
+        assert S.row_entries(rows).tolist() == (np.count_nonzero(A[rows], axis=1).tolist() if sparse else [40] * 500)
+        S[7, 3] = A[7, 3] = 0.25
+        assert S.row_entries([7])[0] == (np.count_nonzero(A[7]) if sparse else 40)
+        data = ReadOnce(S, 100, block_bytes=2000, room=5000)
+        sizes = (12 if sparse else 8) * S.row_entries(np.arange(3000))
+        blocks = list(data.blocks())
+        heights = [block.shape[0] for _, block in blocks]
+        assert [start for start, _ in blocks] == np.cumsum([0, *heights])[:-1].tolist()
+        assert sum(heights) == 3000
+        if sparse:
+            assert max(12 * block.nnz for _, block in blocks) <= max(2000, sizes.max())
+        fits = data.fitting(np.arange(3000))
+        assert sizes[:fits].sum() <= 5000 < sizes[: fits + 1].sum()
+        assert data.weight(np.arange(fits)) == sizes[:fits].sum()
 
 
 @pytest.mark.parametrize("normalize", ["l1", None])

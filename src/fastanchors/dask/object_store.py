@@ -82,6 +82,7 @@ class ObjectStore(RemoteStore):
                     made.append(shard)
                     upload(self.storage, Path(place), shard.files())
                     first_row += shard.rows
+                    del part, block  # before the next piece is read
         except BaseException:
             self.storage.remove(_files(made))
             raise

@@ -26,6 +26,7 @@ from .index import Index
 __all__ = ["absorb", "without"]
 
 _CROWDED = 8192  # size of the coreset above which rows that no longer matter are dropped
+_FRESH = 0.25  # share of the memory for rows that a batch of changed rows may take
 
 
 def absorb(
@@ -40,12 +41,16 @@ def absorb(
 
     Reads the changed rows, a bounded number at a time: each batch as if the later ones had not changed yet. Cost:
     O(changed·n·T), and SPA on the coreset if the sequence changes. The coreset is thinned if it has more than
-    ``crowded`` rows; up to 6 times as many are in memory at a time.
+    ``crowded`` rows, or more than fit into the memory for rows; up to 6 times as many are in memory at a time.
     """
     crowded = min(crowded, _CROWDED)
     step = _CROWDED if crowded == _CROWDED else max(1, crowded // 4)
-    for at in range(0, changed.size, step):
-        index = _absorb(data, index, changed[at : at + step], tol, crowded)
+    at = 0
+    while at < changed.size:
+        some = changed[at : at + step]
+        some = some[: max(1, data.fitting(some, share=_FRESH))]
+        index = _absorb(data, index, some, tol, crowded)
+        at += some.size
     return index
 
 
@@ -68,6 +73,7 @@ def _absorb(data: MeteredMatrix, index: Index, changed: NDArray[np.int64], tol: 
         run = new
     stuck = index.stuck and proved >= index.proved
     result = Index(run, proved, coreset, tails, norm, data.shape[0], stuck, hull=index.hull)
+    crowded = min(crowded, max(2 * len(run), data.fitting(coreset.indices)))
     return _thinned(result, crowded // 2) if len(coreset) > crowded else result
 
 

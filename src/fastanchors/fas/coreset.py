@@ -173,7 +173,7 @@ class Coreset:
         indices = np.concatenate([self.indices[mine], other.indices])
         order = np.argsort(indices)
         if sp.issparse(self.rows):
-            rows = sp.vstack([self.rows[mine], other.rows], format="csr")[order]
+            rows = sp.vstack([self.rows if mine.all() else self.rows[mine], other.rows], format="csr")[order]
         else:  # each row is copied to its place, without a copy of all rows in between
             rows = np.empty((len(order), self.rows.shape[1]), np.result_type(self.rows, other.rows))
             rows[np.searchsorted(indices[order], self.indices[mine])] = self.rows[mine]

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._parallel import one_blas_thread
+from ..io.row_source import block_bytes
 from ..matrix.contract import Rows
 from ..matrix.metered import MeteredMatrix
 from .bounds import Scan, Sketch, Thresholds, row_space
@@ -185,10 +186,11 @@ class _Proof:
         return min(self.allowance, self.data.left)
 
     def join(self, rows: NDArray[np.int64]) -> bool:
-        """Read those rows into the coreset, up to the allowance; False if it was too small."""
+        """Read those rows into the coreset, up to the allowance and the memory; False if these were too small."""
         rows = np.unique(rows[~self.known[rows]])
-        enough = rows.size <= self.room
-        rows = rows[: self.room]
+        fits = min(self.room, self.data.fitting(rows, block_bytes(self.coreset.rows)))
+        enough = rows.size <= fits
+        rows = rows[:fits]
         if rows.size:
             self.coreset = self.coreset.merged(Coreset.read(self.data, rows))
             self.known[rows] = True

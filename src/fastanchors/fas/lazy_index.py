@@ -11,6 +11,7 @@ from ..greedy.lazy import level
 from ..greedy.reader import Reader
 from ..greedy.residuals import Residuals
 from ..greedy.successive import default_tolerance
+from ..io.row_source import block_bytes
 from ..matrix.metered import BudgetExceeded, MeteredMatrix
 from .coreset import Coreset, Decision, Run, next_choice
 from .index import Index, spare_rows
@@ -21,7 +22,8 @@ __all__ = ["extend_index", "lazy_index"]
 def lazy_index(data: MeteredMatrix, steps: int, *, tol: float | None = None) -> Index:
     """Make the index in one run of the lazy engine: no sketch, no hull; rows that matter are read more than once.
 
-    Cheap if norms are known and rows are cheap to read. Stops if rounding could change a choice or the budget ends.
+    Cheap if norms are known and rows are cheap to read. Stops if rounding could change a choice, or if the budget or
+    the memory for rows ends.
     """
     n = data.shape[1]
     nothing = Coreset(np.zeros(0, np.int64), data.rows(np.zeros(0, np.int64)), np.zeros(0))
@@ -59,6 +61,7 @@ def _extended(data: MeteredMatrix, index: Index, steps: int, tol: float | None) 
     tied: list[NDArray[np.int64]] = []
     ends: list[float] = []
     spares: list[NDArray[np.intp]] = []  # rows that join the coreset, read together if there is no budget
+    held = block_bytes(coreset.rows)
     exhausted = doubtful = False
     q = np.zeros(0)
     while len(run) + len(found) < steps:
@@ -72,8 +75,13 @@ def _extended(data: MeteredMatrix, index: Index, steps: int, tol: float | None) 
             place, decision, near = step
             rows, upper, others = residuals.front()
             rows, upper = rows[outside[rows]], upper[outside[rows]]
-            spare = np.union1d(near[decision.tied], rows[_largest(upper, spare_rows(data.shape[0]))])
-            spare = spare[outside[spare]]
+            ties = near[decision.tied][outside[near[decision.tied]]]
+            if data.fitting(ties, held) < ties.size:
+                break
+            spare = np.setdiff1d(rows[_largest(upper, spare_rows(data.shape[0]))], ties)
+            share = (len(run) + len(found) + 1) / steps  # so that later steps have room too
+            spare = np.union1d(ties, spare[: data.fitting(spare, held + data.weight(ties), share)])
+            held += data.weight(spare)
             q, size = residuals.direction(residuals.reader.row(place))
             if data.budget is not None:  # so that a step that is started can be finished
                 coreset = coreset.merged(Coreset.read(data, spare))

@@ -49,7 +49,9 @@ _WHOLE_SHARE, _WHOLE_FREE = 0.1, 1 << 22  # the same for the index, and bytes th
 _FEW = 200  # rows from which the noise is estimated
 _Read = TypeVar("_Read")
 _CROWD_SHARE = 16  # one part in this many of the memory limit is for the coreset, which is copied when it grows
+_PILOT_SHARE = 16  # the same for rows from which a space is computed, of which there are a few copies
 _BLOCK_SHARE = 64  # the same for a block of rows in a pass, of which each thread has a few
+_ROWS_SHARE = 8  # the same for all rows of an index while it is made
 _MANY_CHANGED = 1 << 25  # bytes of changed rows above which a fresh pass is better than holding them all
 
 
@@ -60,6 +62,7 @@ class FasSidecar(Sidecar):
 
     def __init__(self, V: NDArray[np.float64] | None = None) -> None:
         self.V = V
+        self._wide: NDArray[np.float64] | None = None  # V for products with sparse rows
         self.shares = {True: _SPARSE_SHARE, False: _DENSE_SHARE}
 
     @classmethod
@@ -92,14 +95,17 @@ class FasSidecar(Sidecar):
     def begin(self, block: Block) -> dict[str, NDArray[Any]]:
         """The sketched space, from rows of the first block; empty if :meth:`finish` needs no sketches.
 
-        Sketches are for matrices too large to read again, and for the hull of rows that are nearly mixtures.
+        Sketches are for matrices too large to read again, and for the hull of rows that are nearly mixtures. There
+        are none of rows so wide that their basis, like an index, would exceed the memory limit.
         """
         m = block.shape[0]
-        if self.rows_at_hand and noisy(block.shape, lambda: block.rows(some_rows(m), view=True)):
+        fits = 2 * _index_bytes((0, block.shape[1])) <= self.memory_limit
+        if not fits or (self.rows_at_hand and noisy(block.shape, lambda: self._some_of(block, _FEW))):
             self.temporary = True
             return {}
-        pilot = block.rows(some_rows(m, PILOT), view=True)
-        self.V = row_space(pilot, min(STEPS + SPARE, block.shape[1]), np.random.default_rng(_SEED))
+        self.V = row_space(
+            self._some_of(block, PILOT), min(STEPS + SPARE, block.shape[1]), np.random.default_rng(_SEED)
+        )
         share = self.shares[isinstance(block, SparseBlock)]
         self.temporary = sum(x.nbytes for x in empty_part(m, self.V.shape[1])[1:]) > share * block.nbytes
         return {"V": self.V}
@@ -117,12 +123,25 @@ class FasSidecar(Sidecar):
         arrays = block.arrays()
         l1 = arrays.get("l1_sums", np.zeros(0))
         sparse = isinstance(block, SparseBlock)
-        V = padded(self.V) if sparse else self.V
-        step = max(64, _PIECE_BYTES // (8 * (max(1, block.nnz // m) if sparse else n)))
+        if sparse and self._wide is None:
+            self._wide = padded(self.V)
+        V = self._wide if sparse and self._wide is not None else self.V
+        few = 64 if sparse else max(1, min(64, self.memory_limit // (_PILOT_SHARE * 8 * n)))
+        step = max(few, _PIECE_BYTES // (8 * (max(1, block.nnz // m) if sparse else n)))
         for start in range(0, m, step):
             stop = min(m, start + step)
             sketch_rows(_stored(arrays, (m, n), start, stop), V, part, start, l1[start:stop])
         return {"coordinates": part.coordinates, "left": part.left, "norms": part.norms}
+
+    def _some_of(self, block: Block, count: int) -> Rows:
+        """Rows of a block; fewer than ``count`` if these, in double precision, exceed a part of the memory limit."""
+        room = self.memory_limit // _PILOT_SHARE
+        while True:
+            rows = some_rows(block.shape[0], count)
+            entries = block.row_entries(rows) if isinstance(block, SparseBlock) else len(rows) * block.shape[1]
+            if len(rows) <= STEPS + SPARE or (16 if block.is_sparse else 8) * int(np.sum(entries)) <= room:
+                return block.rows(rows, view=True)
+            count = max(STEPS + SPARE, len(rows) // 2)
 
     def finish(self, store: Any) -> dict[str, NDArray[Any]] | None:
         """The index of the whole store as it is now; None if it would prove nothing or be large compared to the store.
@@ -153,7 +172,8 @@ class FasSidecar(Sidecar):
             return None
         m, per_row = store.shape[0], _row_bytes(store)
         most = max(STEPS, limit // (4 * per_row))  # rows held in memory
-        data = ReadOnce(store, max(1, limit // (_BLOCK_SHARE * per_row)))
+        a_block = limit // _BLOCK_SHARE
+        data = ReadOnce(store, max(1, a_block // per_row), block_bytes=a_block, room=limit // _ROWS_SHARE)
         kept = recall(store)
         if kept is not None:  # changed pages may take half of the limit
             kept = keep(store, kept.current(data, crowded=max(2 * STEPS, limit // (_CROWD_SHARE * per_row))))
@@ -161,7 +181,7 @@ class FasSidecar(Sidecar):
         if index is None or index.proved < min(enough, len(index.run)):
             allowance = min(most, 4096 + m // 64)
             renewed = renew_index(data, STEPS, np.random.default_rng(_SEED), allowance=allowance)
-            if renewed is None and (self.rows_at_hand or store.at_hand):
+            if (renewed is None or not renewed.proved) and (self.rows_at_hand or store.at_hand):
                 renewed = lazy_index(data, STEPS)
             index = index if renewed is None else renewed
         if index is None or index.proved == 0:
@@ -325,7 +345,7 @@ def renew_index(
     changed = store.changed_rows
     if changed.size * 8 * store.shape[1] > _MANY_CHANGED:
         return None
-    if changed.size * _row_bytes(store) > store.memory_limit // _CROWD_SHARE:
+    if changed.size * _row_bytes(store) > store.memory_limit // _CROWD_SHARE or data.fitting(changed) < changed.size:
         return None
     pilot = min(store.shape[0], PILOT if allowance is None else min(PILOT, allowance), (data.left - changed.size) // 2)
     if pilot < min(store.shape[0], steps):  # beyond the budget
@@ -342,7 +362,13 @@ def renew_index(
             parts.append(empty_part(stop - start, V.shape[1], start))  # all of it is read with the changed rows
         else:
             return None
-    first = Coreset.read(data, _pilot(parts, pilot, rng))
+    drawn = np.unique(_pilot(parts, pilot, rng))
+    least = min(drawn.size, steps)
+    while data.fitting(drawn) < drawn.size:
+        drawn = drawn[::2]
+        if drawn.size < least:  # there is no memory for as many rows as anchors
+            return None
+    first = Coreset.read(data, drawn)
     fresh = Coreset.read(data, changed) if changed.size else None
     sketch = Sketch(V, parts)
     return index_of_sketch(data, sketch, first, steps, tol=tol, allowance=allowance, changed=fresh)

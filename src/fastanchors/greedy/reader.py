@@ -30,6 +30,7 @@ _PRODUCTS = 1_000_000  # products of a block with all directions: below this Ope
 _WORTH_THREADS = 1 << 24  # smallest number of entries for which threads pay off
 _DENSE_ENOUGH = 0.2  # if at least this fraction of a range of rows is wanted, all of it is multiplied, to save a copy
 _FEW = 64  # up to this many rows of a store are multiplied directly, without threads
+_COPY_SHARE = 0.5  # of the memory for rows, if that is limited
 _TINY = 1 << 16  # arrays up to this many entries are converted to double precision once, which is cheapest
 _SINGLE_RANGE = (1e-18, 1e30)  # largest squared norms for which single precision neither overflows nor underflows
 _SUM_RANGE = (1e-12, 1e15)  # rows with sums in this range are divided by them after the products, not before
@@ -144,6 +145,11 @@ class Reader:
             found = self._matrix[rows] if self.sparse else self._matrix.take(rows, axis=0)
         return found.astype(np.float32 if single else np.float64, copy=False)
 
+    def fits(self, rows: NDArray[np.intp]) -> bool:
+        """Whether there is memory for a copy of those rows and its squares, if memory is limited."""
+        data = self.data
+        return not isinstance(data, MeteredMatrix) or data.fitting(rows, share=_COPY_SHARE) == rows.size
+
     def row(self, index: int) -> NDArray[np.float64]:
         """One row, dense, in double precision."""
         if self._matrix is None or self.sparse:
@@ -232,7 +238,7 @@ class Reader:
         Q = _columns(directions, single)
         if rows is None:
             found = self.data.map_stored(_removed_of_stored, Q) if single else self.data.map_blocks(_removed, Q)
-        elif rows.size <= _FEW and self.data.in_process:  # too few for threads
+        elif rows.size <= _FEW and self.data.in_process and self.fits(rows):  # too few for threads
             found = [_removed(None, self.data.rows(rows), Q)]
         else:
             found = self.data.map_rows(_removed, rows.astype(np.int64, copy=False), Q)

@@ -214,7 +214,7 @@ class Residuals(Span):
         while True:
             reach = -np.inf if floor == np.inf else self._reach(floor, within)
             wanted = None if floor == np.inf else np.flatnonzero(self._values >= reach)
-            if wanted is not None and wanted.size <= capacity:
+            if wanted is not None and wanted.size <= capacity and reader.fits(wanted):
                 break
             best = self._look(wanted, floor)
             if best is None:
@@ -224,7 +224,7 @@ class Residuals(Span):
         first = capacity if reader.in_memory and not reader.sparse else capacity // _FIRST
         some = level(self._values, min(capacity, max(1, 2 * size, first)))
         rows = wanted if some >= reach else np.flatnonzero(self._values >= max(some, _LEAST))
-        if rows.size > 2 * capacity:  # many have equal values
+        if rows.size > 2 * capacity or not reader.fits(rows):  # many have equal values, or many entries
             some, rows = reach, wanted
         self._fill(rows, self._in_single(floor))
         self._ceiling = min(reach, some)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
@@ -109,16 +108,23 @@ def from_blocks(blocks: Iterable[Any], *, row_names: Any = None, column_names: A
     if head is given:
         raise InvalidInputError("the iterator of row blocks is empty; at least one block is needed")
     first, names = _as_block(head, 0), _names_of(head)
-    pending = itertools.chain([first], (_as_block(block, i, names) for i, block in enumerate(given, 1)))
+    waiting = [first]
 
     def parts(max_bytes: int) -> Iterator[Any]:
-        row = 0
-        for index, block in enumerate(pending):
+        index = row = 0
+        while True:  # enumerate() would keep each block until the next one is made
+            block = waiting.pop() if waiting else next(given, given)
+            if block is given:
+                return
+            block = _as_block(block, index, names) if index else block
             block = source.fitted(block, f"row block {index} (at row {row})")
+            index, row = index + 1, row + block.shape[0]
             for part in split(block, max_bytes // 2):
                 yield part.copy()
-            row += block.shape[0]
+                del part
+            del block  # before the next one is made
 
+    del head
     source = Source(
         "the row blocks",
         (None, first.shape[1]),
@@ -128,6 +134,7 @@ def from_blocks(blocks: Iterable[Any], *, row_names: Any = None, column_names: A
         row_names=read_names(row_names, "row"),
         column_names=read_names(names if column_names is None else column_names, "column"),
     )
+    del first
     return source
 
 

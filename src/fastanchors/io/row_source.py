@@ -152,6 +152,7 @@ class Source(BlockSource):
                 )
             rows += block.shape[0]
             yield block
+            del block  # before the next one is made
         if self.shape[0] is not None and rows != self.shape[0]:
             raise StoreError(f"{self.name} ends after {rows} of {self.shape[0]} rows: the file is truncated")
         if rows == 0:
@@ -288,10 +289,13 @@ def rebatch(blocks: Iterable[Rows], max_bytes: int, *, row_bytes: int = 0) -> It
         for part in split(block, target, row_bytes):
             weight = block_bytes(part) + row_bytes * part.shape[0]
             if held and size + weight > target:
-                yield _join(held)
-                held, size = [], 0
+                joined, held, size = _join(held), [], 0
+                yield joined
+                del joined
             held.append(part)
             size += weight
+            del part
+        del block  # before the next one is made: what is held are copies, or parts of it that are still needed
     if held:
         yield _join(held)
 

@@ -143,6 +143,11 @@ class RowMatrix(ABC):
         """Like :meth:`rows`, but releases the pages of mapped files afterwards, to save memory in long scans."""
         return self.rows(indices)
 
+    def row_entries(self, indices: ArrayLike) -> NDArray[np.int64]:
+        """Number of entries of each of those rows in memory; the average of sparse rows that would have to be read."""
+        m, n = self.shape
+        return np.full(np.size(indices), self.nnz // max(m, 1) + 1 if self.is_sparse else n, dtype=np.int64)
+
     def dense_rows(self, indices: ArrayLike) -> NDArray[np.float64]:
         """The rows at ``indices`` as a dense array in double precision."""
         return dense(self.rows(indices))

@@ -82,6 +82,9 @@ class MeteredMatrix(RowMatrix):
     def norms_known(self) -> bool:
         return self.matrix.norms_known
 
+    def row_entries(self, indices: ArrayLike) -> NDArray[np.int64]:
+        return self.matrix.row_entries(indices)
+
     @property
     def cost(self) -> Cost:
         """Cost since this object was created."""
@@ -107,6 +110,14 @@ class MeteredMatrix(RowMatrix):
         """Raise :class:`BudgetExceeded` if ``rows`` more rows would exceed the budget."""
         if self.budget is not None and rows > self.left:
             raise BudgetExceeded(f"{rows} more rows would exceed the budget of {self.budget}")
+
+    def weight(self, rows: NDArray[np.int64]) -> int:
+        """Bytes of those rows in memory; 0 if memory is not limited."""
+        return 0
+
+    def fitting(self, rows: NDArray[np.int64], held: int = 0, share: float = 1.0) -> int:
+        """How many of those rows, from the first on, fit besides ``held`` bytes into a share of the memory for rows."""
+        return len(rows)
 
     def default_block_rows(self) -> int:
         return self.matrix.default_block_rows()

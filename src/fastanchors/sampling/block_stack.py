@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ..matrix.contract import Rows
 from ..matrix.cost import Cost
@@ -80,6 +81,17 @@ class BlockStack:
         if not self.is_sparse:
             return self.shape[1]
         return max(block.longest for block in cast(list[SparseBlock], self._blocks))
+
+    @reads
+    def row_entries(self, indices: ArrayLike) -> NDArray[np.int64]:
+        """Number of stored entries of each of those rows."""
+        rows = np.asarray(indices, dtype=np.int64).reshape(-1)
+        found = np.full(rows.size, self.shape[1], dtype=np.int64)
+        if self.is_sparse:
+            blocks = cast(list[SparseBlock], self._blocks)
+            for b, at, local in self._split_rows(rows):
+                found[at] = blocks[b].row_entries(local)
+        return found
 
     @property
     @reads

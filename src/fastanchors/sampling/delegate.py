@@ -54,6 +54,10 @@ class SampleDelegate(SampleAccess, Mutable):
         """The largest number of entries of a row, or a bound of it."""
         return self._matrix.terms
 
+    def row_entries(self, indices: ArrayLike) -> NDArray[np.int64]:
+        """Number of stored entries of each of those rows."""
+        return self._matrix.row_entries(indices)
+
     @property
     def memory(self) -> int:
         """Bytes of all arrays, mapped ones included."""

@@ -146,6 +146,14 @@ class SparseBlock(Block):
         new = 0 if self.inserted is None else int(self.inserted.rows.length.max(initial=0))
         return min(self.shape[1], int(np.diff(self._indptrs[0]).max(initial=0)) + new)
 
+    def row_entries(self, i: Array) -> Array:
+        """Numbers of stored entries of rows; within the shape, whatever the pointers of a forged file are."""
+        rows = self.sides.rows
+        found = rows.end[i].astype(np.int64) - rows.begin[i]
+        if self.inserted is not None:
+            found += self.inserted.rows.length[i]
+        return np.clip(found, 0, self.shape[1])
+
     def raw(self, i: Array, j: Array) -> Array:
         rows = self.sides.rows
         at, _, every = _find(rows, i, j)

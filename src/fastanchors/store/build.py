@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -163,6 +164,8 @@ class _Build:
         self.source, self.folder, self.normalize, self.columns = source, folder, normalize, columns
         self.progress, self.sidecars, self.metadata = progress, sidecars, metadata
         self.memory_limit, self.shard_bytes = memory_limit, shard_bytes(memory_limit)
+        for sidecar in sidecars:
+            sidecar.memory_limit = memory_limit
         self.shared: dict[str, dict[str, Any]] = {}
         self.shards: dict[int, Shard] = {}
         self.started = time.perf_counter()
@@ -171,7 +174,9 @@ class _Build:
     def run(self) -> None:
         wide = self.source.shape[1] if self.source.is_sparse else 0
         with LargePieces[tuple[int, Shard, int]](shards_at_once(self.memory_limit, wide)) as pieces:
-            for number, (first_row, rows, names) in enumerate(self._pieces()):
+            numbers = itertools.count()  # enumerate() would keep each piece until the next one is read
+            for first_row, rows, names in self._pieces():
+                number = next(numbers)
                 made = self._prepare(rows) if number == 0 and self.sidecars else None
                 size = block_bytes(rows)
                 pieces.submit(size, self._shard, number, first_row, rows, names, made)
@@ -189,6 +194,7 @@ class _Build:
             known = self.source.row_names
             yield first_row, rows, (known[first_row:stop] if known is not None else None)
             first_row = stop
+            del rows  # before the next piece is read
 
     def open(self, manifest: Manifest) -> Any:
         """The unfinished store, for the sidecars; its manifest is not written yet."""

@@ -119,9 +119,11 @@ def new_rows(source: Any, store: Any, options: dict[str, Any]) -> Iterator[tuple
     ):
         check_rows(rows, store.normalize, first, opened.matrix_name)
         fitted = _fitted(rows if order is None else _reordered(rows, order), store, first)
+        start, first = first, first + rows.shape[0]
         names = opened.row_names
-        yield fitted, (names[first : first + rows.shape[0]] if names is not None else None)
-        first += rows.shape[0]
+        del rows
+        yield fitted, (names[start:first] if names is not None else None)
+        del fitted  # before the next piece is read
 
 
 def _column_order(source: Source, store: Any) -> Array | None:

@@ -57,12 +57,15 @@ class Sidecar(ABC):
         Whether :meth:`finish` can read the rows again cheaply; a build sets it before :meth:`begin`.
     remote : bool
         Whether the store is in object storage, where a reader without the arrays fetches every shard.
+    memory_limit : int
+        Bytes of memory that a build or a writer may use; it sets this before any other use.
     """
 
     name: str
     temporary: bool = False
     rows_at_hand: bool = False
     remote: bool = False
+    memory_limit: int = 1 << 30
 
     @classmethod
     @abstractmethod
@@ -203,4 +206,5 @@ def loaded(kinds: Sequence[type[Sidecar]], host: SidecarHost, manifest: Manifest
         shared = host.shared_arrays(kind.name)
         if shared is not None or (not shards and whole_name(kind.name) in manifest.extras):
             sidecars.append(kind.load({} if shared is None else shared))
+            sidecars[-1].memory_limit = host.memory_limit
     return sidecars

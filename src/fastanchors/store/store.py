@@ -247,6 +247,7 @@ class Store(SampleDelegate, SidecarHost):
                             made[-1] = (AppendShard(shard), self._mapped.load_shard(shard))
                         number += 1
                     first_row += part.shape[0]
+                    del part, block  # before the next piece is read
                 if number > self._mapped.next_shard:
                     with disk_errors(self.path, "append to"):
                         sync_directory(self.path)  # the record of the next commit refers to these files
