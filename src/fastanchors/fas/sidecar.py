@@ -99,8 +99,9 @@ class FasSidecar(Sidecar):
         are none of rows so wide that their basis, like an index, would exceed the memory limit.
         """
         m = block.shape[0]
-        fits = 2 * _index_bytes((0, block.shape[1])) <= self.memory_limit
-        if not fits or (self.rows_at_hand and noisy(block.shape, lambda: self._some_of(block, _FEW))):
+        if 2 * _index_bytes((0, block.shape[1])) > self.memory_limit:
+            return {"columns": np.array([block.shape[1]], dtype=np.int64)}  # a writer with more memory makes an index
+        if self.rows_at_hand and noisy(block.shape, lambda: self._some_of(block, _FEW)):
             self.temporary = True
             return {}
         self.V = row_space(
@@ -194,7 +195,7 @@ class FasSidecar(Sidecar):
         if self.temporary:
             return False
         parts = [0 if self.V is None else self.V.nbytes]
-        parts += [shard.extras[self.name]["bytes"] for shard in store.manifest.shards]
+        parts += [shard.extras[self.name]["bytes"] for shard in store.manifest.shards if self.name in shard.extras]
         return sum(parts) <= self.shares[store.is_sparse] * store.manifest.shard_bytes
 
 

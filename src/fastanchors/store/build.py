@@ -244,7 +244,8 @@ class _Build:
                 unwanted = [sidecar.name for sidecar in self.sidecars if not sidecar.keep_shards(store)]
             described = write_whole(self.folder, wholes, manifest.generation)
             files = [manifest.extras.pop(name)["file"] for name in unwanted]
-            files += [shard.extras.pop(name)["file"] for shard in manifest.shards for name in unwanted]
+            shards = [(shard, name) for shard in manifest.shards for name in unwanted if name in shard.extras]
+            files += [shard.extras.pop(name)["file"] for shard, name in shards]
             manifest.extras |= described
             self._remove(files)
         Journal.create(self.folder / manifest.journal, manifest.generation)

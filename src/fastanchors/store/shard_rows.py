@@ -199,9 +199,10 @@ def write_shard(
     shard = Shard(block.shape[0], write_arrays(folder / f"shard-{number:06d}.bin", arrays))
     try:
         for sidecar in sidecars:
-            file = folder / f"shard-{number:06d}.{sidecar.name}.bin"
-            described = write_arrays(file, sidecar.add_block(block, first_row), durable=not sidecar.temporary)
-            shard.extras[sidecar.name] = described
+            arrays = dict(sidecar.add_block(block, first_row))
+            if arrays:
+                file = folder / f"shard-{number:06d}.{sidecar.name}.bin"
+                shard.extras[sidecar.name] = write_arrays(file, arrays, durable=not sidecar.temporary)
     except BaseException:
         for description in shard.files():
             remove_file(folder / description["file"])

@@ -82,7 +82,7 @@ class Sidecar(ABC):
 
     @abstractmethod
     def add_block(self, block: Block, first_row: int) -> Arrays:
-        """The arrays of one shard. Called from several threads, after :meth:`begin`."""
+        """The arrays of one shard, if any. Called from several threads, after :meth:`begin`."""
 
     def finish(self, store: Any) -> Arrays | None:
         """Arrays of the whole store, or None. Called at the end of a build, when all blocks are written."""
