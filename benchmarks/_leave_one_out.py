@@ -15,14 +15,14 @@ import numpy as np
 
 # Constant -> where it is defined, and its grid; the default is the middle value.
 GRID: dict[str, tuple[str, tuple[float, ...]]] = {
-    "largest group": ("_groups._LARGEST", (1, 2, 4)),
-    "brightness floor": ("_groups.DARK", (0.05, 0.1, 0.2)),
-    "rare material beyond": ("_groups._MISSED", (0.5, 1.0, 2.0)),
-    "rare material gains": ("_groups._GAIN", (0.02, 0.05, 0.1)),
-    "group of another set gains": ("_groups._SWAPPED", (0.05, 0.1, 0.2)),
-    "noisy bands beyond": ("_spikes._NOISY", (3.0, 5.0, 10.0)),
-    "white within": ("_materials._WHITE", (1.5, 2.0, 3.0)),
-    "part unexplained": ("_materials._UNEXPLAINED", (0.01, 0.02, 0.05)),
+    "largest group": ("apps._groups._LARGEST", (1, 2, 4)),
+    "brightness floor": ("apps._groups.DARK", (0.05, 0.1, 0.2)),
+    "rare material beyond": ("apps._groups._MISSED", (0.5, 1.0, 2.0)),
+    "rare material gains": ("apps._groups._GAIN", (0.02, 0.05, 0.1)),
+    "group of another set gains": ("apps._groups._SWAPPED", (0.05, 0.1, 0.2)),
+    "noisy bands beyond": ("greedy.noise._NOISY", (3.0, 5.0, 10.0)),
+    "white within": ("apps._materials.VARIES", (2.0, 4.0, 8.0)),
+    "part unexplained": ("apps._materials._UNEXPLAINED", (0.01, 0.02, 0.05)),
 }
 DEFAULTS = {name: grid[1] for name, (_, grid) in GRID.items()}
 
@@ -35,8 +35,8 @@ def constants(values: Values) -> Iterator[None]:
     """Inside, unmixing uses these constants."""
     before = []
     for name, value in values.items():
-        module, _, attribute = GRID[name][0].partition(".")
-        found = import_module(f"fastanchors.apps.{module}")
+        module, _, attribute = GRID[name][0].rpartition(".")
+        found = import_module(f"fastanchors.{module}")
         before.append((found, attribute, getattr(found, attribute)))
         setattr(found, attribute, value)
     try:

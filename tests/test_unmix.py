@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors.apps._outliers import ScaledPixels, find_outliers
-from fastanchors.apps._smoothed import cores
+from fastanchors.greedy.groups import cores
 from fastanchors.greedy.selection import smoothed_groups
 from naive.apps import leverages as naive_leverages
 from naive.apps import smoothed_projection as naive_smoothed

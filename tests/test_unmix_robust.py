@@ -9,9 +9,10 @@ from scipy.optimize import nnls
 import fastanchors as fa
 from fastanchors.apps._groups import Judge, Pixels, _swapped, best_groups, refined_spectra
 from fastanchors.apps._outliers import ScaledPixels
-from fastanchors.apps._smoothed import cores
-from fastanchors.apps._spikes import find_spikes, noisy_bands
+from fastanchors.apps._spikes import find_spikes
 from fastanchors.encoder import encode
+from fastanchors.greedy.groups import cores
+from fastanchors.greedy.noise import excess_noise
 from fastanchors.greedy.selection import smoothed_groups
 
 
@@ -45,14 +46,17 @@ def test_noise_of_a_band_is_its_residual_from_the_others(scene):
     noisy = scene.A.copy()
     noisy[:, [7, 31]] += 0.3 * np.random.default_rng(1).standard_normal((2000, 2))
     values, axes = np.linalg.eigh(noisy.T @ noisy)
-    assert np.flatnonzero(noisy_bands(values[::-1], axes[:, ::-1], 2000)).tolist() == [7, 31]
+    found = excess_noise(values[::-1], axes[:, ::-1], np.linalg.norm(noisy, axis=0), 2000)
+    assert np.flatnonzero(found > 1).tolist() == [7, 31]
     left = [
         np.linalg.norm(noisy[:, b] - np.delete(noisy, b, 1) @ np.linalg.lstsq(np.delete(noisy, b, 1), noisy[:, b])[0])
         for b in range(60)
     ]
     assert np.flatnonzero(left > 5 * np.median(left)).tolist() == [7, 31]
     np.testing.assert_allclose(1 / np.sqrt(axes**2 @ (1 / values)), left, rtol=1e-6)
-    assert not noisy_bands(values[::-1], axes[:, ::-1], 100).any()  # too few pixels to tell
+    np.testing.assert_allclose(found[[7, 31]], np.array(left)[[7, 31]] / np.median(left), rtol=1e-6)
+    too_few = excess_noise(values[::-1], axes[:, ::-1], np.linalg.norm(noisy, axis=0), 100)
+    assert (too_few == 1).all()
 
 
 def test_the_result_lists_noisy_bands_and_its_spectra_have_them():

@@ -7,6 +7,11 @@ from scipy.optimize import brentq, minimize
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
+from fastanchors.greedy.groups import cores
+from fastanchors.greedy.selection import lifted, smoothed_groups
+
+from .encode import encode_sum_to
+
 
 def naive_spa(points, k):
     """The row farthest from the span of those selected, by least squares at every step."""
@@ -164,3 +169,27 @@ def naive_standing_out(corners, least):
             break
         kept.pop(int(np.argmin(gaps)))
     return kept
+
+
+def naive_squared_residual(rows, vertices):
+    """Mean squared distance of rows from mixtures of vertices, by trying every support."""
+    return np.mean(np.sum((rows - encode_sum_to(rows, vertices) @ vertices) ** 2, axis=1))
+
+
+def naive_group_medians(rows, k, sizes):
+    """Of the medians of groups of each size, those whose mixtures leave the least residual; groups by the engine."""
+    points = lifted(rows[:, : k - 1])
+    sets = []
+    for size in sizes:
+        groups = cores(points, smoothed_groups(points, k, size))
+        sets.append(np.array([[np.median(column) for column in rows[group].T] for group in groups]))
+    return min(sets, key=lambda medians: naive_squared_residual(rows, medians))
+
+
+def naive_excess_noise(X, factor=5.0):
+    """Columns whose residual from least squares on all others is many times the median; 1 for all others."""
+    left = np.array(
+        [np.linalg.norm(x - (rest := np.delete(X, j, 1)) @ np.linalg.lstsq(rest, x)[0]) for j, x in enumerate(X.T)]
+    )
+    ratio = left / np.median(left)
+    return np.where(ratio > factor, ratio, 1.0)

@@ -8,7 +8,6 @@ large residuals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +17,9 @@ from scipy.optimize import lsq_linear
 
 from ..encoder import AnchorSystem, encode
 from ..errors import RankError
+from ..greedy.groups import cores, group_sizes
 from ..greedy.selection import smoothed_groups
 from ._outliers import ScaledPixels
-from ._smoothed import cores
 
 __all__ = ["DARK", "Judge", "Pixels", "best_groups", "refined_spectra"]
 
@@ -33,8 +32,6 @@ _SWAPPED = 0.1  # a group of another set must reduce the residual by this fracti
 _APART = 0.03  # groups of other sets within this angle (radians) of one already listed are not tried
 _POOL = 40  # largest number of groups of other sets that are tried
 _GLANCED = 1 << 10  # pixels on which they are compared
-_FEWEST = 4  # minimum number of points in a group smaller than requested...
-_RAREST = 1e-3  # ... and minimum fraction of all points
 _JUDGES = 1 << 12  # pixels on which residuals are evaluated
 _BRIGHTER = 2.0  # largest factor by which the brightness of a group is corrected
 _WORSE = 0.1  # a corrected brightness may increase the residual by this fraction
@@ -132,7 +129,7 @@ def best_groups(pixels: Pixels, k: int, count: int, *, exactly: bool = False) ->
     smoothed_groups(pixels.scaled[::step], k, 1)  # rejects pixels of a lower rank
     tried: list[tuple[float, int, _Array]] = []
     pool: _Groups = []
-    for size in [count] if exactly else _sizes(_LARGEST * count, count, len(pixels.X), 2):
+    for size in [count] if exactly else group_sizes(_LARGEST * count, count, len(pixels.X), 2):
         for points in (pixels.scaled, pixels.raw):
             found = _groups(points[::step], k, max(1, size // step))
             if found is not None:
@@ -148,7 +145,7 @@ def best_groups(pixels: Pixels, k: int, count: int, *, exactly: bool = False) ->
         return groups
     groups = _swapped(pixels, groups, pool)
     least = missed(groups)
-    for rare in _sizes(size // _FINER, size // _FINER, len(points), _FINER):
+    for rare in group_sizes(size // _FINER, size // _FINER, len(points), _FINER):
         for other in _exchanged(pixels.scaled, groups, rare):
             if (now := missed(other)) < (1 - _GAIN) * least:
                 least, groups = now, other
@@ -188,14 +185,6 @@ def _distinct(pixels: Pixels, pool: _Groups) -> _Groups:
         if not np.any(directions[kept] @ direction > np.cos(_APART)):
             kept.append(i)
     return [pool[i] for i in kept[:_POOL]]
-
-
-def _sizes(first: int, surely: int, pixels: int, factor: int) -> Iterator[int]:
-    """Sizes of groups, each smaller than the previous one by a factor; below ``surely``, no group of a few pixels."""
-    size = min(first, pixels)
-    while size >= 1 and (size >= surely or size >= max(_FEWEST, _RAREST * pixels)):
-        yield size
-        size //= factor
 
 
 def _groups(points: _Array, k: int, count: int) -> _Groups | None:

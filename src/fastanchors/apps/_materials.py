@@ -4,9 +4,8 @@ If the pixels are mixtures of k spectra within their noise, every pixel constrai
 vertices that :mod:`fastanchors.greedy` refines by their likelihood are far better than any pixel. The spectra of a
 real material vary, however, and vertices that explain all of them are too far out. Two tests detect this case:
 
-* If the pixels are mixtures, the residual of k − 1 directions is white noise: its variance along the next direction is
-  at most the upper edge of the Marchenko-Pastur law, (1 + √(bands/pixels))² times the average. Variation of spectra
-  shows as a few directions with far more variance.
+* If the pixels are mixtures, the residual of k − 1 directions is white noise. Variation of spectra shows as a few
+  directions with far more variance (:func:`fastanchors.greedy.groups.variance_beyond`).
 * The likelihood has a component for rows that no mixture explains; its weight is small for mixtures.
 
 If either test fails, or if mixtures of the groups' spectra have no larger residual (vertices are then wasted on
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from ..errors import RankError
 from ..greedy.anchoring import TIE, Found, find_anchors
 from ..greedy.coordinates import DIRECTIONS, Coordinates, coordinates
+from ..greedy.groups import VARIES, variance_beyond
 from ..greedy.noise import estimate_noise
 from ..matrix.array import ArrayMatrix
 from ..solvers.spa import SPA
@@ -34,8 +34,6 @@ from ._smoothed import nearest_to_means
 __all__ = ["Materials", "find_materials"]
 
 _UNEXPLAINED = 0.02  # largest fraction of unexplained pixels for mixtures; as in greedy.refine
-_WHITE = 2.0  # up to this many times the edge of the Marchenko-Pastur law counts as white
-_MEDIAN = 0.4549  # of the square of a standard normal variable
 _TIP = 0.9  # quantile of the shares in a group that represents its pure pixels
 
 _Array = NDArray[np.float64]
@@ -144,7 +142,7 @@ def _vertices(where: Coordinates, k: int) -> Found | None:
     if d < k or n < k + 2:
         return None
     clean = not estimate_noise(*where.leading(k - 1), n, where.frame.rounding).seen  # all that is left is rounding
-    if not clean and not _white(where, k):
+    if not clean and not variance_beyond(where, k) <= VARIES:  # or it is not known
         return None
     try:
         found = None if clean else find_anchors(where, k, "auto", rng=np.random.default_rng(0))
@@ -154,18 +152,6 @@ def _vertices(where: Coordinates, k: int) -> Found | None:
         return None
     refined = found.refined
     return found if refined is not None and refined.fitted and refined.outliers <= _UNEXPLAINED else None
-
-
-def _white(where: Coordinates, k: int) -> bool:
-    """Whether a typical pixel has no more energy along the k-th direction than along later ones, as white noise has."""
-    m, n = where.shape[0], len(where.frame.centre)
-    along = where.values[:, k - 1].astype(np.float64) ** 2
-    beyond = (where.leading(k - 1)[1] - along) / (n - 1 - k)
-    seen = (where.sums > 0) & (beyond > 0)
-    if not seen.any():
-        return False
-    edge = (1 + np.sqrt(n / m)) ** 2
-    return bool(np.median(along[seen] / beyond[seen]) <= _WHITE * edge * _MEDIAN)
 
 
 def _near(where: Coordinates, vertices: _Array, count: int) -> tuple[list[NDArray[np.intp]], NDArray[np.intp]]:

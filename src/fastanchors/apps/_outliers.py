@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._spikes import find_spikes, noisy_bands
+from ..greedy.noise import excess_noise
+from ._spikes import find_spikes
 
 __all__ = ["ScaledPixels", "find_outliers"]
 
@@ -101,7 +102,8 @@ def find_outliers(X: NDArray[Any], k: int, count: int) -> tuple[NDArray[np.bool_
         share = np.sum(axes[:, :k] ** 2, axis=1)
         bad = share > _HOT if share.size >= _SPREAD * k else np.zeros(share.size, dtype=bool)
         if not bad.any():
-            bad = noisy_bands(values, axes, int(np.count_nonzero(~outliers)))
+            sizes = np.sqrt(axes**2 @ np.maximum(values, 0.0))
+            bad = excess_noise(values, axes, sizes, int(np.count_nonzero(~outliers))) > 1
             hot[np.flatnonzero(~hot)[bad]] = True
             break
         hot[np.flatnonzero(~hot)[bad]] = True

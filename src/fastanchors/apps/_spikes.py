@@ -1,13 +1,8 @@
-"""Detect spikes and noisy bands by comparing bands with their spectral neighbours and with all other bands.
+"""Detect spikes by comparing bands with their spectral neighbours.
 
 Reflectance is smooth: a band that differs from its neighbours by more than twice a typical pixel's mean is an
 instrument error. If such errors are spread over all bands, the pixels are hot. If a few bands have most of them, these
 bands are bad; they usually lie at the edge of a gap where water vapour absorbs all light.
-
-The noise of a band is estimated by regression on the other bands. With R the matrix of second moments of the pixels,
-the mean square residual of band b after least squares on all other bands is 1/(R⁻¹)_bb (Roger and Arnold, *Reliably
-estimating the noise in AVIRIS hyperspectral images*, Int. J. Remote Sens. 1996; HySime, Bioucas-Dias and Nascimento,
-IEEE TGRS 2008).
 """
 
 from __future__ import annotations
@@ -19,17 +14,14 @@ from numpy.typing import NDArray
 
 from .._parallel import map_ordered
 
-__all__ = ["find_spikes", "noisy_bands"]
+__all__ = ["find_spikes"]
 
 _SPIKE = 2.0  # threshold for the gap to the neighbours, in means of the pixel or of a typical one
 _SAMPLE = 4096  # pixels from which the usual ratio of each band to its neighbours is estimated
 _FAIR = 4.0  # a band with more than this multiple of the mean number of spikes is bad...
 _CHANCE = 5.0  # ... with this margin for chance, in standard deviations of a count...
 _RARE = 1e-3  # ... and spikes in more than this fraction of the pixels
-_MOST = 0.2  # largest fraction of hot pixels and of noisy bands; beyond it they are part of the scene
-_NOISY = 5.0  # threshold, as a multiple of the noise of the median band
-_CLEAN = 0.01  # noise below this fraction of the band's size is ignored
-_SUPPORT = 2  # minimum number of pixels per band; with fewer, other bands explain everything
+_MOST = 0.2  # largest fraction of hot pixels; beyond it they are part of the scene
 _CHUNK = 1 << 13  # pixels processed at a time
 
 _Flags = NDArray[np.bool_]
@@ -76,16 +68,3 @@ def _highest(gap: NDArray[np.float64]) -> _Flags:
     above[:, 1:] &= gap[:, 1:] > gap[:, :-1]
     above[:, :-1] &= gap[:, :-1] >= gap[:, 1:]
     return above
-
-
-def noisy_bands(values: NDArray[np.float64], axes: NDArray[np.float64], pixels: int) -> _Flags:
-    """Bands with far more noise than the others, from eigenvalues and eigenvectors of R summed over pixels."""
-    n = len(values)
-    if pixels < _SUPPORT * n or n < 8:
-        return np.zeros(n, dtype=bool)
-    noise = 1 / np.sqrt(axes**2 @ (1 / np.maximum(values, 1e-12 * values[0])))
-    size = np.sqrt(axes**2 @ np.maximum(values, 0.0))
-    noisy = (noise > _NOISY * np.median(noise)) & (noise > _CLEAN * size)
-    if np.count_nonzero(noisy) > _MOST * n:
-        noisy &= noise >= np.sort(noise)[-max(1, int(_MOST * n))]
-    return np.asarray(noisy)

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
 from .clipping import Unclipped, clipped_noise
-from .coordinates import Coordinates, Frame
+from .coordinates import DIRECTIONS, Coordinates, Frame
 from .extremes import extreme_rows
+from .groups import VARIES, group_medians, variance_beyond
 from .hidden import dense_groups_for_hidden
 from .noise import Noise, estimate_noise
 from .refine import Refined, refine
@@ -141,7 +142,8 @@ def find_anchors(
     rule : "auto", "smoothed", "smoothed-one", "pseudo-points", "lifted" or "whitened"
         ``"auto"`` takes pseudo-points, or single rows if these make the sample clearly more likely. It enlarges their
         simplex, and refines it if held-out rows agree. If the rows show fewer than k − 1 directions, dense groups
-        of rows take the place of vertices that the noise may have made.
+        of rows take the place of vertices that the noise may have made. If they vary by more than their noise, also
+        beyond k − 1 directions, medians of groups of rows take the place of the vertices (:mod:`.groups`).
     working : WorkingRows
         Which rows to work on; :func:`working_rows` by default.
     neighbours : int
@@ -169,6 +171,8 @@ def find_anchors(
     if rule == "auto" and shown == k - 1:
         starts = [vertices] if count < 2 else [vertices, select(points, k, "auto", neighbours=1)]
         refined, profiles = _refined(sample, noise.each, starts, unclipped, rng)
+        if refined.variation > 1 and variance_beyond(coordinates, k, working.sample) > VARIES:
+            refined, profiles = _of_varying_rows(coordinates, working.sample, noise, refined, profiles)
         vertices = refined.vertices
     else:
         if shown < k - 1:
@@ -234,7 +238,7 @@ def _directions_shown(coordinates: Coordinates, sample: NDArray[np.intp], noise:
 def _unclipped(frame: Frame, noise: Noise, sample: _Array, left: _Array) -> Unclipped:
     """Coordinates without clipping; the same coordinates unless the noise is even and was clipped at zero."""
     low, middle, high = np.quantile(left, [0.1, 0.5, 0.9])
-    if not noise.seen or frame.exponent > 0 or high > _EVEN * low:
+    if not noise.seen or np.ptp(frame.scale) > 0 or high > _EVEN * low:
         return Unclipped(frame, sample, 0.0)
     (m, d), columns = sample.shape, len(frame.centre)
     some = frame.profiles(sample[:: max(1, m // 64)])
@@ -251,6 +255,23 @@ def _refined(
         sample, noise = unclipped.points(sample[some]), noise[some]
     refined = refine(sample, noise, np.array([unclipped.points(start) for start in starts]), rng)
     return replace(refined, vertices=unclipped.clipped(refined.vertices)), unclipped.profiles(refined.vertices)
+
+
+def _of_varying_rows(
+    coordinates: Coordinates, sample: NDArray[np.intp], noise: Noise, refined: Refined, profiles: _Array
+) -> tuple[Refined, _Array]:
+    """Medians of groups in place of refined vertices, and their profiles, unless they explain the rows far worse."""
+    k, d = len(profiles), min(coordinates.shape[1], max(DIRECTIONS, len(profiles) - 1))
+    clean = noise.each <= _CLEAN * noise.typical
+    some = sample[clean] if clean.mean() > 1 - _FEW else sample
+    medians = group_medians(coordinates.leading(d, some)[0], k, coordinates.frame.points(profiles, d))
+    if medians is None:
+        return refined, profiles
+    why = "the rows vary by more than their noise: anchors are medians of groups of rows"
+    return (
+        replace(refined, vertices=medians[:, : k - 1], kept=False, reason=why),
+        coordinates.frame.profiles(medians),
+    )
 
 
 def _nearest_rows(points: _Array, rows: NDArray[np.intp], noise: _Array, vertices: _Array) -> NDArray[np.intp]:

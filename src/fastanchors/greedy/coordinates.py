@@ -9,7 +9,8 @@ make the directions robust:
   small residual; its leverage corrects for that. ``"poisson"`` weights rows by their sums, as suits counts.
 * Columns are scaled by the power of their mean that the noise follows (0: equal noise, 1: counts, 2: multiplicative).
   The power comes from a regression of each column's residual on its mean (after Landa, Zhang and Kluger,
-  *Biwhitening*, SIAM J. Math. Data Sci. 2022).
+  *Biwhitening*, SIAM J. Math. Data Sci. 2022). A column that is far noisier than that, such as a band in which the
+  air absorbs nearly all light, is scaled down to the noise of the others.
 * No row counts for more than a few typical rows, so outliers do not rotate the directions. Rows that lie together
   within their noise, such as copies of an anchor, keep their full weight.
 
@@ -31,6 +32,7 @@ from .._parallel import map_ordered
 from ..errors import InvalidInputError, RankError
 from ..matrix import RowMatrix, Rows
 from ..matrix.contract import row_sums_of
+from .noise import excess_noise
 
 __all__ = [
     "DIRECTIONS",
@@ -291,8 +293,12 @@ def fit_frame(
         values, V, spread = _principal(part, w, centre, scale, V, d, _ITERATIONS[min(turn, 1)])
         if turn == 0:
             rest = spread - np.einsum("ij,j->i", V[:, :noisy] ** 2, values[:noisy])
-            exponent = _noise_exponent(centre, rest, float(spread.sum()))
-            scale = (centre / centre.mean() + _SMALL) ** (-exponent / 2)
+            exponent, scale = _noise_law(centre, rest, float(spread.sum()))
+            usual = squares <= _CAP * np.median(squares)  # errors in a few rows are not noise of columns
+            excess = _excess_noise(part[usual], w[usual], scale)
+            if excess.max() > 1:  # columns far above the law of the others do not determine it
+                exponent, scale = _noise_law(centre, np.where(excess > 1, 0.0, rest), float(spread.sum()))
+                scale /= excess
     alike = _ALIKE * float(np.sum((scale * centre) ** 2))
     rank = int(np.count_nonzero(values > max(1e-13 * values[0], alike)))
     nonzero = profiles.nnz if sp.issparse(profiles) else np.count_nonzero(profiles > 0)
@@ -416,14 +422,7 @@ def _principal(
     """Leading eigenvalues and eigenvectors of Zᵀ·diag(w)·Z / Σw, and its diagonal."""
     n, total = profiles.shape[1], w.sum()
     if n <= _GRAM_COLUMNS:
-        pieces, second = [(profiles[at], w[at]) for at in _pieces(profiles)], np.zeros((n, n))
-        for low in range(0, len(pieces), _GRAMS):
-            for part in map_ordered(_gram, pieces[low : low + _GRAMS]):
-                second += part
-        second /= total
-        alike = np.trace(second) < (1 + _CANCELS) * (centre @ centre)
-        second = _centred_gram(profiles, w, centre) / total if alike else second - np.outer(centre, centre)
-        gram = scale[:, None] * second * scale
+        gram = scale[:, None] * _covariance(profiles, w, centre) * scale
         if not np.isfinite(gram).all():
             raise InvalidInputError(_NOT_FINITE)
         values, V = scipy.linalg.eigh(gram, subset_by_index=[n - d, n - 1])
@@ -450,6 +449,35 @@ def _singular(profiles: Any, w: _Array, centre: _Array, scale: _Array, d: int) -
     return values[:d] ** 2, Vt[:d].T, np.einsum("ij,ij->j", z, z)
 
 
+def _covariance(profiles: Any, w: _Array, centre: _Array) -> _Array:
+    """The weighted covariance of the columns, n × n."""
+    (_, n), total = profiles.shape, w.sum()
+    pieces, second = [(profiles[at], w[at]) for at in _pieces(profiles)], np.zeros((n, n))
+    for low in range(0, len(pieces), _GRAMS):
+        for part in map_ordered(_gram, pieces[low : low + _GRAMS]):
+            second += part
+    second /= total
+    alike = np.trace(second) < (1 + _CANCELS) * (centre @ centre)
+    return _centred_gram(profiles, w, centre) / total if alike else second - np.outer(centre, centre)
+
+
+def _excess_noise(profiles: Any, w: _Array, scale: _Array) -> _Array:
+    """How many times noisier than the median each scaled column is, if it is far noisier; otherwise 1.
+
+    Profiles have sum one, so each column follows from the others; variance along that direction, where there is none,
+    makes their covariance regular. It takes all columns, so very many columns are not compared.
+    """
+    m, n = profiles.shape
+    if n > _GRAM_COLUMNS:
+        return np.ones(n)
+    centre = _mean(profiles, w)
+    gram = _covariance(profiles, w, centre)
+    along = scale[:, None] * gram * scale
+    total = 1.0 / scale
+    values, axes = np.linalg.eigh(along + np.trace(along) / (total @ total) * np.outer(total, total))
+    return excess_noise(values[::-1], axes[:, ::-1], scale * np.sqrt(np.diag(gram) + centre**2), m)
+
+
 def _gram(profiles: Any, w: _Array) -> Any:
     part = sp.diags_array(np.sqrt(w)) @ profiles if sp.issparse(profiles) else np.sqrt(w)[:, None] * profiles
     return part.T @ part
@@ -467,6 +495,12 @@ def _centred_gram(profiles: Any, w: _Array, centre: _Array) -> _Array:
 
 def _centred_product(profiles: Any, centre: _Array, scale: _Array, V: _Array) -> _Array:
     return np.asarray(np.asarray(profiles @ (scale[:, None] * V)) - (centre * scale) @ V)
+
+
+def _noise_law(centre: _Array, rest: _Array, total: float) -> tuple[float, _Array]:
+    """The exponent of the noise and the scale of each column that makes the noise of all columns equal."""
+    exponent = _noise_exponent(centre, rest, total)
+    return exponent, (centre / centre.mean() + _SMALL) ** (-exponent / 2)
 
 
 def _noise_exponent(centre: _Array, rest: _Array, total: float) -> float:

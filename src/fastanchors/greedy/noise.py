@@ -1,4 +1,10 @@
-"""Estimate the noise of each row from its residual beyond the leading directions."""
+"""Estimate the noise of each row from its residual beyond the leading directions, and find columns that are noisier.
+
+The noise of a column is estimated by regression on the other columns. With R the matrix of second moments of the rows,
+the mean square residual of column b after least squares on all other columns is 1/(R⁻¹)_bb (Roger and Arnold, *Reliably
+estimating the noise in AVIRIS hyperspectral images*, Int. J. Remote Sens. 1996; HySime, Bioucas-Dias and Nascimento,
+IEEE TGRS 2008).
+"""
 
 from __future__ import annotations
 
@@ -10,12 +16,17 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
 
-__all__ = ["Noise", "can_estimate", "estimate_noise"]
+__all__ = ["Noise", "can_estimate", "estimate_noise", "excess_noise"]
 
 _NONE = 1e-12  # squared noise, relative to the squared spread of the rows, that is rounding
 _FREEDOM = 1  # smallest number of residual dimensions in which noise can be detected
 _NEGLIGIBLE = 0.03  # relative noise below which a single row is as good as a mean
 _PRIOR = 4.0  # weight of the typical row in the estimate of each row, in dimensions
+_NOISY = 5.0  # a column is noisy if its noise is more than this multiple of that of the median column…
+_CLEAN = 0.01  # …and more than this fraction of its size
+_MOST = 0.2  # largest fraction of noisy columns: the noisiest
+_SUPPORT = 2  # minimum number of rows per column; with fewer, other columns explain everything
+_COLUMNS = 8  # with fewer, there is no typical column
 
 _Array = NDArray[np.float64]
 
@@ -72,3 +83,27 @@ def estimate_noise(points: _Array, left: _Array, columns: int, rounding: float =
     level = float(np.median(each))
     relative = level * np.sqrt(points.shape[1]) / np.sqrt(spread) if spread > 0 else np.inf
     return Noise(np.maximum(each, 1e-6 * np.sqrt(spread / max(points.shape[1], 1))), level, float(relative), True)
+
+
+def excess_noise(values: _Array, axes: _Array, sizes: _Array, rows: int) -> _Array:
+    """How many times noisier than the median column each noisy column is; 1 for all others.
+
+    Parameters
+    ----------
+    values, axes
+        Eigenvalues, decreasing, and eigenvectors of the second moments, or of the covariance, of the columns.
+    sizes
+        Root mean squares of the columns, in the same units.
+    rows
+        Number of rows.
+    """
+    n = len(values)
+    excess = np.ones(n)
+    if rows < _SUPPORT * n or n < _COLUMNS or not values[0] > 0:
+        return excess
+    noise = 1 / np.sqrt(axes**2 @ (1 / np.maximum(values, 1e-12 * values[0])))
+    noisy = (noise > _NOISY * np.median(noise)) & (noise > _CLEAN * sizes)
+    if np.count_nonzero(noisy) > _MOST * n:
+        noisy &= noise >= np.sort(noise)[-max(1, int(_MOST * n))]
+    excess[noisy] = noise[noisy] / np.median(noise)
+    return excess

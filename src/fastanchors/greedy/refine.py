@@ -115,9 +115,12 @@ def refine(points: _Array, noise: _Array, starts: _Array, rng: np.random.Generat
     moved = float(np.linalg.norm(fit.vertices - start, axis=1).max() / (edges.sum() / (k * (k - 1))))
     figures = (gain, fit.outliers, fit.proportions.rows[2:])
     if not np.isfinite(gain) or gain <= 0:
-        return Refined(start, False, *figures, "rows held out are explained no better by refined vertices", fitted=True)
+        why = "rows held out are explained no better by refined vertices"
+        return Refined(start, False, *figures, why, fit.variation, fitted=True)
     if moved > _FAR and fit.outliers > (_MAX_OUTLIERS if fit.variation == 1 else _MAX_OUTLIERS_NOISIER):
-        return Refined(start, False, *figures, "the rows are not mixtures within their noise", fitted=True)
+        return Refined(
+            start, False, *figures, "the rows are not mixtures within their noise", fit.variation, fitted=True
+        )
     whole = SimplexLikelihood(points[order], fit.variation * noise[order])
     vertices = _climb(whole, fit.vertices, fit.proportions, _LAST, _FINE)
     reason = "rows held out are explained better by refined vertices"
