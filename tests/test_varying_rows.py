@@ -20,18 +20,19 @@ from naive.noise_aware import naive_excess_noise, naive_group_medians, naive_squ
 Array = NDArray[np.float64]
 
 
-def varied(seed: int, *, k: int = 3, variation: float = 0.1, rows: int = 3000) -> tuple[Array, Array]:
-    """Mixtures of spectra that vary smoothly from row to row, and the spectra that they vary about."""
+def varied(seed: int, *, k: int = 3, variation: float = 0.15, rows: int = 3000) -> tuple[Array, Array]:
+    """Mixtures of spectra that vary smoothly from row to row, in many ways, and the spectra that they vary about."""
     rng = np.random.default_rng([seed, 99])
     H = np.exp(3 * gaussian_filter1d(rng.standard_normal((k, 150)), 8, axis=1))
     H /= H.sum(axis=1, keepdims=True)
     W = rng.dirichlet(np.full(k, 0.3), rows)
-    ways = gaussian_filter1d(rng.standard_normal((k, 3, 150)), 8, axis=2)
+    ways = gaussian_filter1d(rng.standard_normal((k, 12, 150)), 4, axis=2)
     ways /= ways.std(axis=2, keepdims=True)
+    sizes = 0.7 ** np.arange(12)
+    sizes *= variation / np.linalg.norm(sizes)
     X = np.zeros((rows, 150))
     for j in range(k):
-        strength = variation / np.sqrt(3) * rng.standard_normal((rows, 3))
-        X += W[:, [j]] * H[j] * np.exp(strength @ ways[j])
+        X += W[:, [j]] * H[j] * np.exp((sizes * rng.standard_normal((rows, 12))) @ ways[j])
     return np.maximum(X + 0.02 * X.mean() * rng.standard_normal(X.shape), 0.0), H
 
 
@@ -85,6 +86,10 @@ def test_variance_beyond_the_anchors() -> None:
     at = coordinates(open_matrix(np.maximum(noisy, 0)))
     assert 0.5 < variance_beyond(at, 4) < 2
     assert variance_beyond(at, 3) > VARIES  # one anchor is missing
+    found = find_anchors(at, 3)
+    assert found is not None
+    assert found.refined is not None
+    assert "vary" not in found.refined.reason  # the rows show clearly that there are four anchors
     assert np.isnan(variance_beyond(at, at.shape[1] + 1))
 
 
@@ -98,8 +103,7 @@ def test_anchors_of_varying_rows_are_medians_of_groups(seed: int) -> None:
     assert "vary" in found.certificate.details["refinement"]
     assert found.certificate.details["variation"] > 1
     assert found.certificate.kind == "exact"
-    assert angle(H, found.points) < 0.05
-    assert angle(H, found.points) < 0.75 * angle(H, X[fa.SPA().seek(X, 3).indices])
+    assert angle(H, found.points) < 0.3 * angle(H, X[fa.SPA().seek(X, 3).indices])
 
 
 def test_rows_that_do_not_vary_are_refined() -> None:

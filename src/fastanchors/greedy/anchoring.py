@@ -14,6 +14,7 @@ from .coordinates import DIRECTIONS, Coordinates, Frame
 from .extremes import extreme_rows
 from .groups import VARIES, group_medians, variance_beyond
 from .hidden import dense_groups_for_hidden
+from .how_many import how_many
 from .noise import Noise, estimate_noise
 from .refine import Refined, refine
 from .selection import RULES, select
@@ -171,7 +172,7 @@ def find_anchors(
     if rule == "auto" and shown == k - 1:
         starts = [vertices] if count < 2 else [vertices, select(points, k, "auto", neighbours=1)]
         refined, profiles = _refined(sample, noise.each, starts, unclipped, rng)
-        if refined.variation > 1 and variance_beyond(coordinates, k, working.sample) > VARIES:
+        if refined.variation > 1 and _vary(coordinates, k, working.sample):
             refined, profiles = _of_varying_rows(coordinates, working.sample, noise, refined, profiles)
         vertices = refined.vertices
     else:
@@ -255,6 +256,14 @@ def _refined(
         sample, noise = unclipped.points(sample[some]), noise[some]
     refined = refine(sample, noise, np.array([unclipped.points(start) for start in starts]), rng)
     return replace(refined, vertices=unclipped.clipped(refined.vertices)), unclipped.profiles(refined.vertices)
+
+
+def _vary(coordinates: Coordinates, k: int, sample: NDArray[np.intp]) -> bool:
+    """Whether rows vary beyond k − 1 directions, without a clear number of directions: these would be more anchors."""
+    if not variance_beyond(coordinates, k, sample) > VARIES:
+        return False
+    shown = how_many(coordinates)
+    return not (shown.clear and shown.k is not None and shown.k > k)
 
 
 def _of_varying_rows(

@@ -1,9 +1,8 @@
 """Anchors of rows that vary by more than their noise: medians of groups of rows.
 
 The spectra of a real material vary from row to row. Vertices that explain all rows as mixtures within their noise then
-lie on the rim of the variation, and the material is in its middle: the median of many rows that are nearly pure. The
-same holds if there are more anchors than k. In both cases rows vary along more directions than k anchors have, which
-:func:`variance_beyond` measures.
+lie on the rim of the variation, and the material is in its middle: the median of many rows that are nearly pure. Such
+rows vary along more directions than k anchors have, which :func:`variance_beyond` measures.
 
 How many rows are nearly pure is not known. Groups of several sizes are therefore found by smoothed SPA, and the size is
 taken with which mixtures of the medians explain the rows best: too large a group has mixtures in it, and the purest

@@ -38,12 +38,15 @@ class HowMany:
         Variances of the rows along the leading directions; noisy rows have less weight.
     edges
         For each of them, the variance that noise alone would give.
+    clear
+        Whether a clear break separates signal and noise.
     """
 
     k: int | None
     reason: str
     variances: _Array
     edges: _Array
+    clear: bool = False
 
 
 def how_many(coordinates: Coordinates, *, rows: int = _ROWS) -> HowMany:
@@ -90,4 +93,4 @@ def _judged(variances: _Array) -> HowMany:
     if r >= d // 2 or (variances[-1] < _FLAT * edge and not clear):
         return HowMany(None, "the variances fall off without a break between signal and noise", variances, edges)
     shown = {0: "no direction stands", 1: "one direction stands"}.get(r, f"{r} directions stand")
-    return HowMany(r + 1, f"{shown} out of the noise", variances, edges)
+    return HowMany(r + 1, f"{shown} out of the noise", variances, edges, clear)
