@@ -245,3 +245,65 @@ def test_a_full_disk_leaves_no_partial_file_and_is_reported(tmp_path, name, rows
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def tables(shell, tmp_path):
+    """The table ``f.csv``, the same columns in another order as ``g.csv``, and with another name as ``h.csv``."""
+    rows = fa.datasets.separable(40, 6, 3, noise=0.01, rng=0).A
+    for file, order, names in (("f", range(6), "abcdef"), ("g", range(5, -1, -1), "abcdef"), ("h", range(6), "abxdef")):
+        lines = [",".join(["", *(names[j] for j in order)])]
+        lines += [",".join([f"r{i}", *(repr(float(row[j])) for j in order)]) for i, row in enumerate(rows)]
+        (tmp_path / f"{file}.csv").write_text("\n".join(lines) + "\n")
+    return shell
+
+
+@pytest.mark.parametrize("result", ["o.npz", "o.json"])
+@pytest.mark.parametrize("selection", ["auto", "spa"])
+def test_columns_in_another_order_are_matched_by_name(tables, result, selection):
+    """They were taken by position: weights differed by up to 1, with exit code 0."""
+    assert tables("seek", "f.csv", "-k", 3, "--selection", selection, "--out", result)[0] == 0
+    for file in "fg":
+        assert tables("encode", f"{file}.csv", result, "-o", f"{file}.npy")[0] == 0
+        assert tables("report", result, "--data", f"{file}.csv", "-o", f"{file}.html")[0] == 0
+    np.testing.assert_allclose(np.load("g.npy"), np.load("f.npy"), atol=1e-12)
+
+
+@pytest.mark.parametrize("command", ["encode", "report"])
+def test_another_column_is_refused_by_its_name(tables, command):
+    assert tables("seek", "f.csv", "-k", 3, "--out", "o.npz")[0] == 0
+    given = {"encode": ("h.csv", "o.npz", "-o", "w.npy"), "report": ("o.npz", "--data", "h.csv", "-o", "w.html")}
+    code, _, error = tables(command, *given[command])
+    assert code == 1
+    assert "column 2 is named 'x' in h.csv and 'c' in o.npz" in error
+    np.savetxt("names.txt", list("abcdef"), fmt="%s")
+    assert tables(command, *given[command], "--column-names", "names.txt")[0] == 0
+
+
+def test_results_without_names_of_columns_and_data_without_names_are_used_by_position(tables):
+    """Results of earlier versions have no names, and arrays have none."""
+    assert tables("seek", "f.csv", "-k", 3, "--out", "o.npz")[0] == 0
+    assert tables("encode", "f.csv", "o.npz", "-o", "f.npy")[0] == 0
+    with np.load("o.npz") as file:
+        arrays = dict(file)
+    record = json.loads(str(arrays["record"]))
+    assert record.pop("column_names") == list("abcdef")
+    np.savez("old.npz", **(arrays | {"record": np.array(json.dumps(record))}))
+    assert tables("encode", "h.csv", "old.npz", "-o", "h.npy")[0] == 0
+    np.save("a.npy", fa.datasets.separable(40, 6, 3, noise=0.01, rng=0).A)
+    assert tables("encode", "a.npy", "o.npz", "-o", "w.npy")[0] == 0
+    for file in ("h.npy", "w.npy"):
+        np.testing.assert_allclose(np.load(file), np.load("f.npy"), atol=1e-12)
+
+
+@pytest.mark.parametrize("names", ["abcdef", ["a"], [1, 2, 3, 4, 5, 6], [["a"]] * 6])
+def test_names_of_columns_in_a_damaged_result_are_one_error(tables, names):
+    assert tables("seek", "f.csv", "-k", 3, "--out", "o.json")[0] == 0
+    with open("o.json", encoding="utf-8") as file:
+        record = json.load(file)
+    with open("o.json", "w", encoding="utf-8") as file:
+        json.dump(record | {"column_names": names}, file)
+    code, _, error = tables("encode", "f.csv", "o.json", "-o", "w.npy")
+    assert code == 1
+    assert "column_names" in error
+    assert error.count("\n") == 1

@@ -14,6 +14,7 @@ from fastanchors import encoder
 from fastanchors._parallel import one_blas_thread
 from fastanchors.errors import InvalidInputError, InvalidTypeError
 from fastanchors.matrix import ArrayMatrix
+from fastanchors.matrix.columns import column_order
 from naive.encode import encode as naive_encode
 from naive.encode import encode_sum_to
 from naive.sampling import NaiveSampleMatrix
@@ -170,3 +171,88 @@ def test_a_read_only_output_is_refused():
     out.flags.writeable = False
     with pytest.raises(InvalidInputError, match="out is read-only"):
         fa.encode(X, X[:2], out=out)
+
+
+@pytest.fixture
+def frames():
+    """Rows as a frame, and the same with its columns in another order."""
+    pd = pytest.importorskip("pandas")
+    X = fa.datasets.separable(80, 8, 3, noise=0.02, rng=0).A
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(8)], index=[f"r{i}" for i in range(80)])
+    return frame, frame.iloc[:, ::-1]
+
+
+def test_columns_of_frames_are_matched_by_name(frames):
+    """Components were taken by position, as arrays are."""
+    frame, other = frames
+    C = frame.iloc[[3, 9, 20]]
+    expected = fa.encode(frame.to_numpy(), C.to_numpy())
+    for X, components in ((frame, C), (other, C), (fa.SampleMatrix(other, normalize=None), C), (frame.to_numpy(), C)):
+        np.testing.assert_allclose(fa.encode(X, components), expected, atol=1e-12)
+        assert fa.metrics.reconstruction_error(X, components).relative == pytest.approx(
+            fa.metrics.reconstruction_error(frame.to_numpy(), C.to_numpy()).relative
+        )
+    with pytest.raises(InvalidInputError, match="column 2 is named 'c2' in the data and 'z' in the components"):
+        fa.encode(frame, C.rename(columns={"c2": "z"}))
+    with pytest.raises(InvalidInputError, match="components have 7 columns, X has 8"):
+        fa.encode(frame, C.iloc[:, :7])
+
+
+def test_columns_of_a_dask_frame_are_matched_by_name(frames):
+    dd = pytest.importorskip("dask.dataframe")
+    frame, other = (each.reset_index(drop=True) for each in frames)
+    C = frame.iloc[[3, 9, 20]]
+    lazy = fa.encode(dd.from_pandas(other, npartitions=2), C)
+    np.testing.assert_allclose(lazy.compute(), fa.encode(frame, C), atol=1e-12)
+
+
+def test_points_of_a_result_are_matched_by_name(frames, tmp_path):
+    """Noise-aware anchors are points, in the order of the columns that they were found in."""
+    frame, other = frames
+    found = fa.FAS().seek(frame, 3, rng=0)
+    assert found.points is not None
+    assert found.column_names == tuple(frame.columns)
+    expected = fa.encode(frame, found)
+    np.testing.assert_allclose(fa.encode(other, found), expected, atol=1e-12)
+    np.testing.assert_allclose(fa.encode(frame.to_numpy(), found), expected, atol=1e-12)
+    with pytest.raises(InvalidInputError, match="column 1 is named 'z' in these data"):
+        fa.encode(frame.rename(columns={"c1": "z"}), found)
+    pages = [fa.report.gather(X, found, title="t", seed=0) for X in (frame, other)]
+    np.testing.assert_allclose(pages[1].components, pages[0].components[:, ::-1])
+    assert pages[1].shares.unexplained == pytest.approx(pages[0].shares.unexplained)
+
+
+def test_rows_of_a_result_are_not_taken_from_rows_with_other_names(frames):
+    frame, _ = frames
+    found = fa.SPA().seek(frame, 3)
+    assert found.points is None
+    assert found.column_names is None
+    with pytest.raises(InvalidInputError, match="these are other data"):
+        fa.encode(frame.iloc[::-1], found)
+    assert fa.encode(frame.to_numpy(), found).shape == (80, 3)
+
+
+@pytest.mark.parametrize(
+    ("known", "here", "order"),
+    [
+        ("abc", "abc", None),
+        ("abc", "cab", [2, 0, 1]),
+        ("abc", None, None),
+        ("abc", "012", None),
+        ("012", "210", [2, 1, 0]),
+        (["450", "460"], ["450.01", "460.01"], None),
+        (["2001", "2002"], ["2002", "2001"], [1, 0]),
+        (["2001", "2002"], ["2002", "2003"], "no column '2001'"),
+        ("abc", "abd", "no column 'c'"),
+        ("aab", "aba", "column 1 is named 'b'"),
+        (["nan", "1"], ["nan", "2"], "column 1"),
+    ],
+)
+def test_names_of_columns_agree_differ_or_are_in_another_order(known, here, order):
+    names = [None if each is None else list(each) for each in (known, here)]
+    if isinstance(order, str):
+        with pytest.raises(InvalidInputError, match=order):
+            column_order(*names, "theirs", "ours")
+    else:
+        found = column_order(*names, "theirs", "ours")
+        assert (found if found is None else found.tolist()) == order

@@ -402,3 +402,24 @@ def test_what_scikit_learn_refuses_is_an_error_of_this_library_on_one_line():
             fa.SeparableNMF(2).fit(source)
         assert isinstance(caught.value, ValueError | TypeError)
         assert "\n" not in str(caught.value)
+
+
+def test_names_of_columns_of_files_and_stores_are_checked(data, tmp_path):
+    """scikit-learn checks those of frames; a file or a store was taken by position."""
+    frame = pd.DataFrame(data[0], columns=[f"band {j}" for j in range(12)])
+    other = frame.iloc[:, ::-1]
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    other.to_csv(tmp_path / "b.csv", index=False)
+    with fa.build(frame, tmp_path / "a") as a, fa.build(other, tmp_path / "b") as b:
+        for good, bad in ((a, b), (tmp_path / "a.csv", tmp_path / "b.csv"), (fa.SampleMatrix(frame), other)):
+            model = fa.SeparableNMF(3, solver="spa").fit(good)
+            assert list(model.feature_names_in_) == list(frame.columns)
+            assert model.transform(good).shape == model.transform(frame).shape
+            for method in (model.transform, model.score):
+                with pytest.raises(InvalidInputError, match=r"band|feature names"):
+                    method(bad)
+        model = fa.SeparableNMF(3, solver="spa").fit(frame)
+        with pytest.raises(InvalidInputError, match="column 0 is named 'band 11' in X and 'band 0' in the data of fit"):
+            model.transform(b)
+    model.fit(data[0])
+    assert not hasattr(model, "feature_names_in_")

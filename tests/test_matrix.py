@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
+from fastanchors.errors import InvalidInputError, InvalidTypeError
 from fastanchors.sampling.dense_block import DenseBlock
 from fastanchors.sampling.make_block import make_block
 from fastanchors.sampling.sparse_block import SparseBlock
@@ -429,3 +430,22 @@ def test_sums_of_single_precision_are_double_for_sparse_rows_too():
     np.testing.assert_allclose(sums, exact, rtol=1e-14)
     scaled = [fa.open_matrix(form, normalize="l1").rows(np.arange(40)) for form in (A, stored)]
     np.testing.assert_array_equal(scaled[1].toarray(), scaled[0])
+
+
+def test_appended_frames_are_matched_by_name():
+    """Their columns were taken by position, unlike those appended to a store."""
+    pd = pytest.importorskip("pandas")
+    rows = np.arange(1.0, 13.0).reshape(3, 4)
+    frame = pd.DataFrame(rows, columns=list("abcd"), index=list("xyz"))
+    S = fa.SampleMatrix(frame, normalize=None)
+    S.append(frame.iloc[:2, ::-1])
+    np.testing.assert_array_equal(S.rows(np.arange(5)), rows[[0, 1, 2, 0, 1]])
+    assert list(S.row_names) == list("xyzxy")
+    sparse = fa.SampleMatrix(sp.csr_array(rows), normalize=None, column_names={"d": 3, "b": 1, "a": 0, "c": 2})
+    assert list(sparse.column_names) == list("abcd")
+    sparse.append(frame.iloc[:, ::-1])
+    np.testing.assert_array_equal(sparse.rows(np.arange(3, 6)).toarray(), rows)
+    with pytest.raises(InvalidInputError, match="column 1 is named 'b' in the matrix and 'z' in the rows"):
+        S.append(frame.rename(columns={"b": "z"}))
+    with pytest.raises(InvalidTypeError, match="no order"):
+        fa.SampleMatrix(rows, row_names={"a", "b", "c"})

@@ -17,6 +17,7 @@ import fastanchors as fa
 from fastanchors.apps._mixtures import mixtures
 from fastanchors.apps._tokens import Tokenizer, strip_html
 from fastanchors.apps._topic_refine import best_sweeps, completion, refined
+from fastanchors.errors import InvalidInputError, InvalidTypeError
 from fastanchors.io.text import read_texts
 
 TEXTS = ["The cat sat. The cat ran!", "Dogs bark, a dog's bark", "Cats and dogs don't mix"]
@@ -460,3 +461,74 @@ def test_counts_that_no_integer_holds_are_refused(make):
 def test_numbers_of_topics_are_several():
     with pytest.raises(fa.errors.InvalidTypeError, match="numbers must be values of k"):
         fa.apps.topic_curve(fa.datasets.topics(60, 40, 3, rng=0).A, 5)
+
+
+@pytest.mark.parametrize("kind", ["frame", "numbered frame", "sample matrix", "store"])
+def test_words_in_another_order_are_refused(tmp_path, kind):
+    """The mixtures of the same documents were wrong by up to 0.99, without an error."""
+    pd = pytest.importorskip("pandas")
+    counts = fa.datasets.topics(200, 60, 3, rng=0).A.toarray()
+    frame = pd.DataFrame(counts) if "numbered" in kind else pd.DataFrame(counts, columns=[f"w{j}" for j in range(60)])
+    model = fa.TopicModel(n_topics=3).fit(frame)
+    other, given = frame.iloc[:, ::-1], frame
+    if kind == "sample matrix":
+        given, other = fa.SampleMatrix(frame), fa.SampleMatrix(other)
+    if kind == "store":
+        given, other = (fa.build(source, tmp_path / name) for source, name in ((given, "a"), (other, "b")))
+    np.testing.assert_allclose(model.transform(given), model.transform(counts))
+    for method in (model.transform, model.score, model.perplexity):
+        with pytest.raises(InvalidInputError, match=r"column 0 is named 'w?59' in the counts and 'w?0' in the model"):
+            method(other)
+    if kind != "numbered frame":  # numbers of columns are no names
+        with pytest.raises(InvalidInputError, match="column 7 is named 'z'"):
+            model.transform(frame.rename(columns={"w7": "z"}))
+    assert list(model.feature_names_in_) == [str(name) for name in frame.columns]
+    assert not hasattr(model.fit(counts), "feature_names_in_")
+    model.transform(frame)  # a model without words takes the columns as they are
+
+
+def test_a_model_is_not_used_with_counts_of_words_in_another_order(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(fa.datasets.topics(200, 60, 3, rng=0).A.toarray(), columns=[f"w{j}" for j in range(60)])
+    model, other = fa.apps.topics(frame, 3), frame.iloc[:, ::-1]
+    for use in (
+        lambda counts: fa.apps.pyldavis(model, counts),
+        lambda counts: fa.apps.compare_topics(model, counts),
+        lambda counts: model.report(tmp_path / "page.html", counts),
+    ):
+        with pytest.raises(InvalidInputError, match="column 0 is named 'w59'"):
+            use(other)
+    assert fa.apps.pyldavis(model, frame)["vocab"] == list(frame.columns)
+
+
+def test_the_vocabulary_of_a_vectoriser_gives_the_column_of_each_word(tmp_path, texts):
+    """A mapping was read in the order in which it was filled, so that every word had a wrong name."""
+    vectorizer = CountVectorizer()
+    counts = vectorizer.fit_transform([*reversed(texts)])
+    words = list(vectorizer.get_feature_names_out())
+    assert list(vectorizer.vocabulary_) != words
+    expected = fa.apps.topics(counts, 3, vocabulary=words).anchor_words
+    fa.build(counts, tmp_path / "store")
+    for vocabulary in (vectorizer.vocabulary_, dict(enumerate(words)), tuple(words), np.array(words)):
+        assert fa.apps.topics(counts, 3, vocabulary=vocabulary).anchor_words == expected
+        corpus = fa.apps.read_corpus(tmp_path / "store", vocab=vocabulary, stop_words=None)
+        assert corpus.vocabulary == words
+    for bad, error in (
+        (set(words), InvalidTypeError),
+        (vectorizer.vocabulary_.keys(), InvalidTypeError),
+        (dict.fromkeys(words, 0), InvalidInputError),
+        ({word: at + 1 for at, word in enumerate(words)}, InvalidInputError),
+        ({word: word for word in words}, InvalidInputError),
+        (words[:-1], InvalidInputError),
+    ):
+        with pytest.raises(error):
+            fa.apps.topics(counts, 3, vocabulary=bad)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, set, frozenset])
+def test_stop_words_can_be_given_as_words(kind):
+    corpus = fa.apps.as_corpus(TEXTS, stop_words=kind(["The", "cat"]), min_df=1)
+    assert "the" not in corpus.vocabulary
+    assert "dogs" in corpus.vocabulary
+    with pytest.raises(InvalidTypeError, match="stop words are"):
+        fa.apps.as_corpus(TEXTS, stop_words=kind([3]), min_df=1)

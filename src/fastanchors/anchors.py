@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._openers import opener
 from ._validate import check_index
-from .errors import InvalidInputError, MissingExtraError
+from .errors import InvalidInputError, MissingExtraError, one_line
+from .matrix.columns import column_order
+from .matrix.contract import RowMatrix
 from .matrix.cost import Cost
 from .matrix.door import open_matrix
 
@@ -108,6 +110,9 @@ class Anchors(Sequence[int]):
         Denoised or averaged anchors in the units of the data (k × n); None where the anchors are the rows themselves.
     support : ndarray of int or None
         How many rows are copies of each anchor within the noise, where that was determined.
+    column_names : tuple of str or None
+        Names of the columns of ``points``, where there are points and the source has names. Data that the points are
+        used with have their columns matched by name.
 
     Examples
     --------
@@ -129,6 +134,7 @@ class Anchors(Sequence[int]):
     names: tuple[str, ...] | None = None
     points: NDArray[np.float64] | None = None
     support: NDArray[np.intp] | None = None
+    column_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         self.__setstate__(self.__dict__)
@@ -170,6 +176,29 @@ class Anchors(Sequence[int]):
 
     def __hash__(self) -> int:
         return hash((self.solver, self.indices.tobytes()))
+
+    # --- with data ---------------------------------------------------------------------------------------------------
+
+    def points_in(self, matrix: RowMatrix) -> NDArray[Any]:
+        """The ``points`` with their columns in the order of ``matrix``, or else the anchor rows of ``matrix``.
+
+        Raises if names show that these are other data: columns for points, anchor rows for rows.
+        """
+        if self.points is not None:
+            if self.points.shape[1] != matrix.shape[1]:
+                raise InvalidInputError(
+                    f"the anchors have {self.points.shape[1]} columns, the data {matrix.shape[1]}; they must agree"
+                )
+            order = column_order(self.column_names, matrix.column_names, "the data of the anchors", "these data")
+            return self.points if order is None else self.points[:, order]
+        indices = check_index(self.indices, matrix.shape[0], name="anchor")
+        for index, name in zip(self, self.names or (), strict=False):
+            if matrix.row_names is not None and matrix.row_names[index] != name:
+                raise InvalidInputError(
+                    f"row {index} is named {one_line(str(matrix.row_names[index]), 60)!r} in these data and "
+                    f"{one_line(name, 60)!r} in those of the anchors: these are other data; pass the anchor rows"
+                )
+        return matrix.dense_rows(indices)
 
     # --- display ----------------------------------------------------------------------------------------------------
 

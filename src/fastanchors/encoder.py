@@ -8,6 +8,7 @@ matrix C·Cᵀ = Rᵀ·R avoids squaring the condition number.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from numpy.typing import NDArray
 
 from ._parallel import one_blas_thread, use_threads
 from ._types import Rows
-from ._validate import as_matrix, check_finite, check_flag, check_index, is_dask
+from ._validate import as_matrix, check_finite, check_flag, is_dask
 from .anchors import Anchors
 from .errors import InvalidInputError, InvalidTypeError
 from .greedy.nnls import NonnegativeSystem
 from .matrix import RowMatrix, dense, open_matrix
+from .matrix.columns import column_order
+from .matrix.frames import is_labelled, labelled
 from .matrix.scaled import FEW_DIGITS, divided, unit_of
 
 __all__ = ["AnchorSystem", "encode", "encode_rows", "error_norm"]
@@ -39,9 +42,9 @@ def encode(
     X : array, sparse matrix, frame, AnnData, SampleMatrix, store, path or Dask collection
         Rows of any sign; any source of :func:`fastanchors.open_matrix`. For a Dask collection the result is a lazy
         Dask array.
-    components : array of shape (k, n) or Anchors
+    components : array or frame of shape (k, n), or Anchors
         The anchors. For a solver's result these are its ``points``, or else its rows of ``X``. They may be linearly
-        dependent.
+        dependent. If both they and ``X`` have column names, columns are matched by name.
     sum_to_one : bool
         Require that every row of F sums to one exactly (fully constrained unmixing).
     out : floating array of shape (m, k) or None
@@ -74,9 +77,9 @@ def encode(
             raise InvalidInputError("out and n_jobs are not supported for Dask collections; remove them")
         if isinstance(components, Anchors):
             components = components_of(open_matrix(X, signed=True), components)
-        return _encode_lazily(X, dense_components(components), sum_to_one)
+        return _encode_lazily(X, components, sum_to_one)
     matrix = open_matrix(X, signed=True, checked=False, name="X")
-    C = components_of(matrix, components) if isinstance(components, Anchors) else dense_components(components)
+    C = components_of(matrix, components)
     m, n = matrix.shape
     if C.shape[1] != n:
         raise InvalidInputError(f"components have {C.shape[1]} columns, X has {n}; they must agree")
@@ -93,12 +96,13 @@ def encode(
     return out
 
 
-def _encode_lazily(X: Any, C: NDArray[np.float64], sum_to_one: bool) -> Any:
+def _encode_lazily(X: Any, components: Any, sum_to_one: bool) -> Any:
     """The weights of a Dask array or data frame, as a lazy Dask array."""
     from .dask.blockwise import lazy_rows
-    from .dask.collection import layout
+    from .dask.collection import is_frame, layout
 
     known = layout(X)
+    C = dense_components(components, [str(column) for column in X.columns] if is_frame(X) else None)
     if C.shape[1] != known.columns:
         raise InvalidInputError(f"components have {C.shape[1]} columns, X has {known.columns}; they must agree")
     dtype = np.dtype(np.float32 if known.dtype in (np.float32, np.float16) else np.float64)
@@ -110,19 +114,25 @@ def _encode_lazy_block(rows: Rows, first_row: int, name: str, C: NDArray[np.floa
     return encode(rows, C, sum_to_one, n_jobs=1)
 
 
-def dense_components(components: Any) -> NDArray[np.float64]:
-    """The anchors as a dense array, checked."""
+def dense_components(components: Any, column_names: Sequence[str] | None = None) -> NDArray[np.float64]:
+    """The anchors as a dense array, checked; the columns of a frame are put in the order of ``column_names``."""
+    names = None
+    if is_labelled(components):
+        components, _, names = labelled(components, name="components")
     C = dense(as_matrix(components, signed=True, name="components"))
+    if names is not None and column_names is not None and len(names) == len(column_names):
+        order = column_order(names, column_names, "the components", "the data")
+        C = C if order is None else np.ascontiguousarray(C[:, order])
     if np.abs(C).max() > 1e150:
         raise InvalidInputError("the squared norms of components overflow; divide them by their largest entry")
     return C
 
 
-def components_of(matrix: RowMatrix, anchors: Anchors) -> NDArray[np.float64]:
-    """The point of each anchor, or else its row of the matrix."""
-    if anchors.points is not None:
-        return dense_components(anchors.points)
-    return dense_components(matrix.rows(check_index(anchors.indices, matrix.shape[0], name="anchor")))
+def components_of(matrix: RowMatrix, components: Any) -> NDArray[np.float64]:
+    """The given components, or for a solver's result the point of each anchor, or else its row of the matrix."""
+    if isinstance(components, Anchors):
+        return dense_components(components.points_in(matrix))
+    return dense_components(components, matrix.column_names)
 
 
 def encode_rows(

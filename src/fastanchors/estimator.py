@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +22,7 @@ from .anchors import Anchors
 from .encoder import encode, encode_rows, error_norm
 from .errors import FastAnchorsError, InvalidInputError, InvalidTypeError, RankError, one_line
 from .matrix import ArrayMatrix, RowMatrix, Rows, SampleAccess, open_matrix
+from .matrix.columns import check_columns
 from .matrix.door import BlockSource
 from .matrix.frames import is_labelled, package, take_labels
 from .matrix.scaled import norm, row_sums
@@ -89,7 +90,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     n_samples_seen_ : int
         Number of rows passed to :meth:`partial_fit` so far; set only then.
     n_features_in_, feature_names_in_
-        As in scikit-learn; the names are the columns of a frame or the genes of AnnData.
+        As in scikit-learn; the names are the columns of a frame, a file or a store, or the genes of AnnData.
 
     Examples
     --------
@@ -274,8 +275,8 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         names, like = None, X
         if _unknown_to_sklearn(X) or self.layer is not None:
             matrix = open_matrix(X, signed=True, checked=False, name="X", layer=self.layer)
-            like = X.var.iloc[:, :0].T if package(X) == "anndata" else np.empty((0, matrix.shape[1]))  # columns: genes
-            self._check_width(matrix.shape[1], like, reset=reset)
+            like = X.var.iloc[:, :0].T if package(X) == "anndata" else None  # columns: genes
+            self._check_width(matrix.shape[1], like, reset=reset, names=matrix.column_names)
             if not isinstance(matrix, ArrayMatrix):
                 return matrix
             X, names = matrix.data, matrix.row_names
@@ -309,13 +310,23 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         columns = layout(X).columns
         self._check_width(columns, X._meta if is_frame(X) else np.empty((0, columns)), reset=reset)
 
-    def _check_width(self, columns: int, like: Any, *, reset: bool) -> None:
-        """Check the number of columns, and their names if ``like`` has any, without reading the rows."""
+    def _check_width(self, columns: int, like: Any, *, reset: bool, names: Sequence[str] | None = None) -> None:
+        """Check the number of columns, and their names if ``like`` has any, without reading the rows.
+
+        ``like`` is None for files and stores, which scikit-learn does not know: they have ``names``.
+        """
         if not reset and columns != self.n_features_in_:
             raise InvalidInputError(
                 f"X has {columns} features, but SeparableNMF is expecting {self.n_features_in_} features"
             )
-        validate_data(self, like, reset=reset, skip_check_array=True)
+        if like is not None:
+            validate_data(self, like, reset=reset, skip_check_array=True)
+        elif not reset:
+            check_columns(self.__dict__.get("feature_names_in_"), names, "the data of fit", "X")
+        else:
+            validate_data(self, np.empty((0, columns)), reset=True, skip_check_array=True)
+            if names is not None:
+                self.feature_names_in_ = np.array(list(names), dtype=object)
 
     def _find(self, matrix: RowMatrix) -> np.random.Generator:
         """Set all fitted attributes but the error; returns the random generator for further use."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from .._validate import check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io import open_source
 from ..io.decoding import missing
+from ..io.row_source import read_names
 from ..io.text import holds_texts, read_texts
 from ..matrix import ArrayMatrix, RowMatrix, open_matrix
 from ..matrix.frames import is_labelled
-from ._stop_words import LANGUAGES, likely_language, stop_word_list
+from ._stop_words import LANGUAGES, StopWords, likely_language, stop_word_list
 from ._tokens import Tokenizer, count_texts, count_with, strip_html
 
 __all__ = ["Corpus", "as_corpus", "as_texts", "beginnings", "document_counts", "is_texts", "read_corpus"]
@@ -62,7 +63,7 @@ def read_corpus(
     errors: str = "strict",
     min_df: int | None = None,
     max_df: float = 1.0,
-    stop_words: str | Path | None = "english",
+    stop_words: StopWords = "english",
     ngrams: int = 1,
     html: bool = False,
     vectorizer: Any = None,
@@ -80,8 +81,9 @@ def read_corpus(
         The columns of the texts and of their names: by name, or by number from 0.
     header : bool or None
         Whether a ``.csv`` or ``.tsv`` file begins with names of columns; None determines this from its first line.
-    vocab : path, sequence or None
-        For counts, the words: a file with one per line, or a sequence. By default the file of the usual name beside
+    vocab : path, sequence, mapping or None
+        For counts, the words: a file with one per line, a sequence in the order of the columns, or the column of each
+        word, such as ``vocabulary_`` of scikit-learn's vectorisers. By default the file of the usual name beside
         the counts is used (``vocab.txt``, ``<name>.vocab``, ``vocab.<rest>`` of ``docword.<rest>``) if its words fit
         the counts; the ``notes`` of the corpus state this.
     format
@@ -92,9 +94,9 @@ def read_corpus(
     min_df, max_df : int or None, float
         Words in fewer than ``min_df`` documents, or in more than the fraction ``max_df``, are left out. By default
         words in only one document are left out, unless there are fewer than ten documents or they are in a store.
-    stop_words : str, Path or None
-        A language (english, german, french, spanish, italian, portuguese, dutch), a file with one word per line, or
-        None. They are left out, also from counts if the words are known.
+    stop_words : str, Path, collection of str or None
+        A language (english, german, french, spanish, italian, portuguese, dutch), a file with one word per line, the
+        words themselves, or None. They are left out, also from counts if the words are known.
     ngrams : int
         Sequences of up to this many words count as words.
     html : bool
@@ -128,7 +130,7 @@ def read_corpus(
     if (path / "manifest.json").exists():
         source: Any = open_matrix(path)
         counts = _stored_counts(source)
-        words = _names(vocab if isinstance(vocab, list) else source.column_names)
+        words = _words(vocab, source.column_names, counts.shape[1])
         documents = _names(source.row_names)
         given["min_df"] = min_df or 0  # a word that occurs once in a growing store may occur again
     else:
@@ -157,7 +159,7 @@ def _begins_with_texts(values: Any) -> bool:
     return any(isinstance(value, str) for value in values[:_FEW])
 
 
-def as_corpus(source: Any, *, vocabulary: Sequence[str] | None = None, **options: Any) -> Corpus:
+def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | None = None, **options: Any) -> Corpus:
     """Convert ``source`` to a corpus.
 
     Texts (a list of strings, a column of a frame) and paths take the ``options`` of :func:`read_corpus`; so does a
@@ -169,7 +171,7 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | None = None, **options
     source
         Texts, a path, counts, or a :class:`Corpus`.
     vocabulary
-        A name for each column of counts.
+        A name for each column of counts, or the column of each name.
     **options
         Options of :func:`read_corpus`, for texts and paths.
 
@@ -198,10 +200,16 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | None = None, **options
         raise InvalidTypeError(f"{next(iter(options))!r} is an option for texts, but these are counts; remove it")
     matrix = open_matrix(source, name="counts")
     counts = _stored_counts(matrix)
-    words = _names(vocabulary if vocabulary is not None else matrix.column_names)
-    if words is not None and len(words) != counts.shape[1]:
-        raise InvalidInputError(f"the vocabulary has {len(words)} words, the counts {counts.shape[1]} columns")
+    words = _words(vocabulary, matrix.column_names, counts.shape[1])
     return Corpus(counts, words, _names(matrix.row_names), "the counts")
+
+
+def _words(given: Any, own: Sequence[str] | None, columns: int) -> list[str] | None:
+    """The given words, in the order of the columns, or those that the counts have; None if there are none."""
+    words = _names(own) if given is None else read_names(given, "word")
+    if words is not None and len(words) != columns:
+        raise InvalidInputError(f"the vocabulary has {len(words)} words, the counts {columns} columns")
+    return words
 
 
 def _refuse_frame_of_texts(source: Any) -> None:
@@ -251,7 +259,7 @@ def _of_texts(
     *,
     min_df: int | None = None,
     max_df: float = 1.0,
-    stop_words: str | Path | None = "english",
+    stop_words: StopWords = "english",
     ngrams: int = 1,
     html: bool = False,
     vectorizer: Any = None,
@@ -278,9 +286,9 @@ def _empty(counts: sp.csr_array) -> list[str]:
     return [f"{empty} of {counts.shape[0]} documents hold no words"] if empty else []
 
 
-def _language_notes(texts: list[str], stop_words: str | Path | None, html: bool) -> list[str]:
+def _language_notes(texts: list[str], stop_words: StopWords, html: bool) -> list[str]:
     """A note if the stop words are not those of the texts' language."""
-    given = str(stop_words).lower()
+    given = stop_words.lower() if isinstance(stop_words, str) else ""
     if given not in LANGUAGES:  # none, or a custom list
         return []
     step = max(1, len(texts) // _LANGUAGE_SAMPLE)
@@ -352,7 +360,7 @@ def document_counts(counts: sp.csr_array) -> NDArray[np.int64]:
     return result
 
 
-def _kept(corpus: Corpus, *, min_df: int | None, max_df: float, stop_words: str | Path | None) -> Corpus:
+def _kept(corpus: Corpus, *, min_df: int | None, max_df: float, stop_words: StopWords) -> Corpus:
     """The corpus without words that are too rare, too common, or stop words."""
     counts, words, stop = corpus.counts, corpus.vocabulary, stop_word_list(stop_words)
     documents = document_counts(counts)

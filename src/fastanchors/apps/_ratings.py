@@ -6,7 +6,7 @@ import contextlib
 import csv
 import math
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._validate import check_size
-from ..errors import InvalidInputError, StoreError
+from ..errors import InvalidInputError, InvalidTypeError, StoreError
 from ..io.decoding import did_you_mean
 from ..io.numbers import open_bytes
 from ..io.records import records, split_fields
@@ -53,6 +53,11 @@ class RatingsTable:
     """
 
     def __init__(self, A: Rows, users: list[Any], items: list[Any]) -> None:
+        for what, ids, count in (("users", users, A.shape[0]), ("items", items, A.shape[1])):
+            if isinstance(ids, Set | Mapping):
+                raise InvalidTypeError(f"{what} are a {type(ids).__name__}; pass a list of ids in the order of A")
+            if len(ids) != count:
+                raise InvalidInputError(f"there are {len(ids)} ids of {what}, but {count} {what} in A")
         self.A = A
         self.users = users
         self.items = items

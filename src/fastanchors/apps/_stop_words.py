@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import TypeAlias
 
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, InvalidTypeError
 from ..io.decoding import did_you_mean, missing
 from ..io.row_source import read_names
 
-__all__ = ["LANGUAGES", "likely_language", "stop_word_list"]
+__all__ = ["LANGUAGES", "StopWords", "likely_language", "stop_word_list"]
 
 # Articles, pronouns, prepositions, conjunctions, auxiliary verbs and the commonest adverbs of each language.
 _LISTS = {
@@ -61,12 +63,19 @@ LANGUAGES = ("english", *_LISTS)
 _ENOUGH = 0.05  # stop words are at least this fraction of the tokens of any text in their language, with a margin
 
 
-def stop_word_list(stop_words: str | Path | None) -> frozenset[str]:
-    """The stop words of a language, or of a file with one word per line; empty for None and ``"none"``."""
+StopWords: TypeAlias = str | Path | Collection[str] | None
+
+
+def stop_word_list(stop_words: StopWords) -> frozenset[str]:
+    """The stop words of a language, of a file with one word per line, or as given; empty for None and ``"none"``."""
     if stop_words is None or stop_words == "none":
         return frozenset()
     if isinstance(stop_words, str) and stop_words.lower() in LANGUAGES:
         return _language(stop_words.lower())
+    if not isinstance(stop_words, str | Path):
+        if not isinstance(stop_words, Collection) or not all(isinstance(word, str) for word in stop_words):
+            raise InvalidTypeError(f"stop words are a language, a file, words or None, got {stop_words!r:.60}")
+        return _as_compared(stop_words)
     path = Path(stop_words)
     if not path.exists():
         languages = ", ".join(LANGUAGES)
@@ -74,7 +83,12 @@ def stop_word_list(stop_words: str | Path | None) -> frozenset[str]:
             raise missing(path, f"; stop words are a file or one of {languages}, none")
         hint = did_you_mean(str(stop_words), LANGUAGES)
         raise InvalidInputError(f"no stop words for {str(stop_words)!r}: give a file or one of {languages}, none{hint}")
-    return frozenset(word.strip().lower().replace("’", "'") for word in read_names(path, "stop word") or [])
+    return _as_compared(read_names(path, "stop word") or [])
+
+
+def _as_compared(words: Iterable[str]) -> frozenset[str]:
+    """The words in the form in which those of texts are compared with them."""
+    return frozenset(word.strip().lower().replace("’", "'") for word in words)
 
 
 def _language(name: str) -> frozenset[str]:

@@ -17,6 +17,7 @@ from .._replacing import replacing
 from ..errors import FastAnchorsError, InvalidInputError, MissingExtraError, StoreError, one_line
 from ..io.decoding import texts_of
 from ..io.row_source import reading
+from ..matrix.columns import check_columns
 from ._corpus import as_corpus
 from ._topic_words import POOL, relevant_words
 from ._topics import Topics
@@ -263,9 +264,11 @@ def pyldavis(model: Topics, source: Any, **options: Any) -> dict[str, Any]:
     >>> sorted(fa.apps.pyldavis(model, corpus.A))
     ['doc_lengths', 'doc_topic_dists', 'term_frequency', 'topic_term_dists', 'vocab']
     """
-    H = as_corpus(source, **options).counts
+    corpus = as_corpus(source, **options)
+    H = corpus.counts
     if H.shape != (len(model.mixtures), model.topics.shape[1]):
         raise InvalidInputError(f"the corpus is {H.shape[0]} × {H.shape[1]}; pass the one that the model was fitted to")
+    check_columns(model.vocabulary, corpus.vocabulary, "the model", "the corpus")
     lengths = np.asarray(H.sum(axis=1)).reshape(-1)
     known = np.flatnonzero(model.topics.max(axis=0) > 0)
     full = np.flatnonzero(model.mixtures.any(axis=1))

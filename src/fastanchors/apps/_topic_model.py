@@ -17,6 +17,7 @@ from .._rng import RngLike, as_generator
 from .._validate import as_matrix
 from ..errors import InvalidInputError, InvalidTypeError, RankError
 from ..matrix import open_matrix
+from ..matrix.columns import check_columns
 from ..matrix.frames import is_labelled
 from ._corpus import Corpus, as_corpus, as_texts, is_texts
 from ._mixtures import mixtures
@@ -135,8 +136,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         The whole result, with words, anchors, shares and coherence.
     vocabulary_
         The words, a list of str, or None.
-    n_features_in_
-        Number of words.
+    n_features_in_, feature_names_in_
+        As in scikit-learn: the number of words, and the words if the model was fitted to counts with names of columns.
     curve_ : TopicCurve
         Only with ``n_topics="auto"``.
 
@@ -181,6 +182,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def fit(self, X: Any, y: Any = None) -> TopicModel:
         """Find the topics of documents: texts, a path, or counts (array, sparse, frame, store). ``y`` is ignored."""
         corpus = self._corpus(X)
+        self.__dict__.pop("feature_names_in_", None)
+        if corpus.vocabulary is not None and not (is_texts(X) or isinstance(X, str | os.PathLike)):
+            self.feature_names_in_ = np.array(corpus.vocabulary, dtype=object)
         k: Any = self.n_topics
         if k == "auto":
             self.curve_ = topic_curve(corpus)
@@ -195,7 +199,10 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return self.fit(X).topics_.mixtures
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """documents × topics: the mixture of each document; rows sum to one, zero for documents without known words."""
+        """documents × topics: the mixture of each document; rows sum to one, zero for documents without known words.
+
+        Counts have the words of the model in the same order; names of columns that differ from them are an error.
+        """
         check_is_fitted(self)
         return mixtures(self._counts(X), self.components_, self.topics_.share)
 
@@ -249,7 +256,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 raise InvalidInputError("the model was fitted to counts without words: texts cannot be counted for it")
             tokenizer = Tokenizer(stop_word_list(self.stop_words), ngrams=self.ngrams, html=self.html)
             return count_vocabulary(texts, tokenizer, self.vocabulary_)
-        counts = as_corpus(X if is_labelled(X) else open_matrix(X, name="counts")).counts
-        if counts.shape[1] != self.n_features_in_:
-            raise InvalidInputError(f"the counts have {counts.shape[1]} words, the model {self.n_features_in_}")
-        return counts
+        corpus = as_corpus(X if is_labelled(X) else open_matrix(X, name="counts"))
+        if corpus.counts.shape[1] != self.n_features_in_:
+            raise InvalidInputError(f"the counts have {corpus.counts.shape[1]} words, the model {self.n_features_in_}")
+        check_columns(self.vocabulary_, corpus.vocabulary, "the model", "the counts")
+        return corpus.counts

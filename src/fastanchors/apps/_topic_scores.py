@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from .._rng import RngLike, as_generator
 from .._validate import as_matrix
 from ..errors import InvalidInputError
+from ..matrix.columns import check_columns
+from ..matrix.frames import is_labelled, labelled
 from ..metrics import topic_coherence, topic_uniqueness
 from ._topic_update import check_fitted
 from ._topic_words import RELEVANCE, relevant_words
@@ -73,9 +75,13 @@ def compare_topics(model: Topics, counts: Any, *, rng: RngLike = 0) -> list[Topi
     'anchor words'
     """
     check_fitted(model, "model")
+    words = None
+    if is_labelled(counts):
+        counts, _, words = labelled(counts, name="counts")
     H = sp.csr_array(as_matrix(counts, name="counts"))
     if H.shape[1] != model.topics.shape[1]:
         raise InvalidInputError(f"counts have {H.shape[1]} words, the model {model.topics.shape[1]}; they must agree")
+    check_columns(model.vocabulary, words, "the model", "the counts")
     probability = np.asarray(H.sum(axis=0), dtype=np.float64) / H.sum()
     seed = int(as_generator(rng).integers(1 << 31))
     k = len(model.topics)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -167,7 +167,7 @@ def topics(
     source: Any,
     k: int | None = None,
     *,
-    vocabulary: Sequence[str] | None = None,
+    vocabulary: Sequence[str] | Mapping[str, int] | None = None,
     min_documents: int | None = None,
     support: int = 3,
     selection: SelectionRule = "auto",
@@ -186,7 +186,8 @@ def topics(
     k
         Number of topics; by default as many as ``since`` has, or 20.
     vocabulary
-        A name for each word.
+        A name for each word, in the order of the columns, or the column of each name, such as ``vocabulary_`` of
+        scikit-learn's vectorisers.
     min_documents
         Only words that occur in at least this many documents may be anchors. By default the candidates are the words
         whose row has a noise of at most half the spread of all words, or the 2·k least noisy words if there are fewer.

@@ -109,7 +109,7 @@ class Input:
             self._hold(open_matrix(path if isinstance(path, Path) else str(path)))
         else:
             self._source = open_source(path, **self._options)
-            self.shape = self._source.shape
+            self.shape, self.column_names = self._source.shape, self._source.column_names
 
     @property
     def scene(self) -> SceneInfo | None:

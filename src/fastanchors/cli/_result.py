@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import FastAnchorsError, InvalidInputError, StoreError, one_line
 from ..io.decoding import missing, texts_of
+from ..matrix.columns import column_order
 from ._files import TableWriter, as_json_text, replacing, unescaped
 
 __all__ = ["SUFFIXES", "Found", "check_rows", "fingerprints", "is_result", "json_ready", "load", "save"]
@@ -31,11 +32,31 @@ _OTHER = 0.05  # rows whose directions differ by more are other rows; by less, t
 
 @dataclass(frozen=True)
 class Found:
-    """Anchors from a file: as rows of the data, as points, or both; ``record`` is the stored record of the seek."""
+    """Anchors from a file: as rows of the data, as points, or both; ``record`` is the stored record of the seek.
+
+    ``order`` is set by :meth:`in_order_of`: for each column of the data of the seek the column of the data with that
+    name, or None if these are in the same order.
+    """
 
     indices: NDArray[np.intp] | None
     components: NDArray[np.float64] | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
+    order: NDArray[np.intp] | None = None
+
+    def in_order_of(self, column_names: Sequence[str] | None, given: Any, path: Any) -> Found:
+        """The anchors with their columns in the order of the data at ``path``, matched by name.
+
+        Raises if the data have other columns; results of earlier versions have no names of columns. The caller checks
+        the number of columns.
+        """
+        known = self.record.get("column_names")
+        if known is None or column_names is None or len(known) != len(column_names):
+            return self
+        at = column_order(known, column_names, str(given), str(path))
+        if at is None:
+            return self
+        components = None if self.components is None else self.components[:, at]
+        return replace(self, components=components, order=np.argsort(at))
 
 
 def save(record: Mapping[str, Any], components: NDArray[np.float64], path: Path, *, escape: bool = False) -> None:
@@ -121,6 +142,11 @@ def load(given: str) -> Found:
 
 def _check_record(found: Found) -> None:
     """Raise ``ValueError`` if arrays or record are not as :func:`save` writes them."""
+    columns = found.record.get("column_names", [])
+    if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+        raise ValueError("'column_names' is not a list of names")
+    if columns and len(columns) != found.record["shape"][1]:
+        raise ValueError(f"{len(columns)} 'column_names' for the shape {found.record['shape']}")
     if found.components is not None and not np.isfinite(found.components).all():
         raise ValueError("the anchor rows are not finite")
     if found.record and found.indices is None:

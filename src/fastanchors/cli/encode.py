@@ -77,7 +77,8 @@ def encode(
             raise click.UsageError(f"--{option} needs a topic model, and {anchors} is not one")
     start = time.perf_counter()
     with Input(source, **options) as data:
-        components, names = _components(data, load(anchors), anchors)
+        found = load(anchors).in_order_of(data.column_names, anchors, source)
+        components, names = _components(data, found, anchors)
         lost = total = 0.0
         with (
             progress_bar(f"encoding {source.name}", "rows") as bar,

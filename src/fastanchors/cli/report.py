@@ -103,6 +103,7 @@ def report(
             engine = make_solver(solver, budget=budget, precondition=precondition, **rule)
             anchors, curve = seek_anchors(engine, rows, size or "auto", seed)
         else:
+            found = found.in_order_of(rows.matrix.column_names, source, rows.path)
             anchors = _anchors(found, rows, source)
             if found.record.get("averaged") and anchors.points is None:
                 anchors = _points_again(again, rows, anchors, seed)

@@ -169,7 +169,8 @@ def seek(
             record = record_of(data, anchors, again, seed, curve, components if shares else None)
             record["options"] = {"budget": budget, "precondition": precondition, **rule}
         if out is not None:
-            save(record, components, out, escape=escape_formulas)
+            columns = {} if data.column_names is None else {"column_names": [str(name) for name in data.column_names]}
+            save(record | columns, components, out, escape=escape_formulas)
     if as_json:
         emit(record)
     else:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._replacing import DISK_REASONS
-from .._validate import check_finite, is_dask, numeric
+from .._validate import check_finite, is_dask, name_list, numeric
 from ..errors import (
     FastAnchorsError,
     GuessWarning,
@@ -328,7 +328,7 @@ def _join(blocks: list[Rows]) -> Rows:
 def read_names(names: Any, what: str) -> list[str] | None:
     """Names as a list of strings: None (or False), a sequence, or the path of a text file with one name per line.
 
-    Those of a Dask collection are computed.
+    Those of a Dask collection are computed; a mapping gives their numbers (:func:`~fastanchors._validate.name_list`).
     """
     if names is None or names is False:
         return None
@@ -347,6 +347,6 @@ def read_names(names: Any, what: str) -> list[str] | None:
         if len(data) > most:
             raise TooLargeError(f"{path} has more than {most:,} bytes of {what} names; pass a file with one per line")
         return text.removesuffix("\n").split("\n") if text else []
-    if isinstance(names, Iterable):
-        return [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in names]
-    raise InvalidTypeError(f"{what} names must be a sequence of strings or a file, got {type(names).__name__}")
+    if not isinstance(names, Iterable):
+        raise InvalidTypeError(f"{what} names must be a sequence of strings or a file, got {type(names).__name__}")
+    return name_list(names, f"{what} names")

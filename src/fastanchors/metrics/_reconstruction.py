@@ -14,7 +14,6 @@ from scipy.special import ndtri
 from .._rng import RngLike, as_generator
 from .._types import Rows
 from .._validate import as_matrix, check_number, check_size
-from ..anchors import Anchors
 from ..errors import InvalidInputError
 from ..matrix import RowMatrix, dense, open_matrix
 from ..matrix.contract import squared_norms_of
@@ -91,10 +90,10 @@ def reconstruction_error(
     0.0
     """
     confidence = check_number(confidence, name="confidence", minimum=0.0, maximum=1.0 - 1e-12)
-    from ..encoder import components_of, dense_components  # start-up: other scores need no kernel
+    from ..encoder import components_of  # start-up: other scores need no kernel
 
     matrix = open_matrix(A, signed=True)
-    W = components_of(matrix, components) if isinstance(components, Anchors) else dense_components(components)
+    W = components_of(matrix, components)
     m, n = matrix.shape
     if W.shape[1] != n:
         raise InvalidInputError(f"components have {W.shape[1]} columns, A has {n}")

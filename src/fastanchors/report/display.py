@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._validate import name_list
 from ..anchors import Anchors
 from ..errors import InvalidInputError
 from ..io.hdf5 import open_hdf5
@@ -91,6 +92,7 @@ def display_of(
     """The given options, completed from the source: names, and the embedding of an AnnData object."""
     check_kind(kind)
     m, n = matrix.shape
+    row_names, column_names = _listed(row_names, "row_names"), _listed(column_names, "column_names")
     if image is not None and image[0] * image[1] != m:
         raise InvalidInputError(f"an image of {image[0]}×{image[1]} does not hold {m} pixels")
     if texts is not None and len(texts) != m:
@@ -117,6 +119,11 @@ def display_of(
         texts=texts,
         named_anchors=named_anchors,
     )
+
+
+def _listed(names: Any, what: str) -> Any:
+    """Names as they are, decoded on access; a mapping as a list in the order of its numbers, and a set is refused."""
+    return name_list(names, what) if isinstance(names, Mapping | Set) else names
 
 
 def names_of_anchors(anchors: Anchors, display: Display) -> list[str]:

@@ -143,6 +143,7 @@ def gather(
     m = matrix.shape[0]
     check_index(anchors.indices, m, name="anchor")
     rng = as_generator(seed)
+    anchors, steps = _in_order(matrix, anchors), None if not steps else [_in_order(matrix, step) for step in steps]
     components = anchor_points(matrix, anchors)
     some = np.sort(rng.choice(m, min(m, _JUDGED), replace=False))
     sample = ArrayMatrix(matrix.rows(some))
@@ -180,9 +181,14 @@ def gather(
     )
 
 
+def _in_order(matrix: RowMatrix, anchors: Anchors) -> Anchors:
+    """The anchors with the columns of their points in the order of the matrix."""
+    return anchors if anchors.points is None else replace(anchors, points=anchors.points_in(matrix), column_names=None)
+
+
 def anchor_points(matrix: RowMatrix, anchors: Anchors) -> _Array:
     """The point of each anchor, or its row if it has no point."""
-    return matrix.dense_rows(anchors.indices) if anchors.points is None else np.asarray(anchors.points)
+    return np.asarray(anchors.points_in(matrix))
 
 
 def _density(matrix: RowMatrix, sample: Rows) -> float:

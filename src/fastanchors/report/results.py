@@ -17,6 +17,7 @@ from ..apps import Topics, Unmixing, unmix
 from ..apps import topics as find_topics
 from ..errors import FastAnchorsError, InvalidInputError
 from ..matrix.array import ArrayMatrix
+from ..matrix.columns import check_columns
 from ..matrix.contract import RowMatrix, Rows
 from ..matrix.cost import Cost
 from ..matrix.door import open_matrix
@@ -75,6 +76,7 @@ def write_topics(
             f"the topics are of {len(topics.mixtures)} documents × {topics.topics.shape[1]} words, "
             f"the counts are {matrix.shape[0]} × {matrix.shape[1]}"
         )
+    check_columns(topics.vocabulary, matrix.column_names, "the topics", "the counts")
     again = _RecomputedTopics(open_matrix(counts, name="counts"), topics.vocabulary, as_generator(seed))
     anchors = _topic_anchors(
         topics, _most_typical(topics.mixtures), "topics are estimates from the words that occur together"

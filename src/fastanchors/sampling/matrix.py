@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._parallel import map_ordered
 from .._signals import deferred_signals
-from .._validate import as_matrix, check_choice, check_size
-from ..errors import InvalidInputError, InvalidTypeError, one_line
+from .._validate import as_matrix, check_choice, check_size, name_list
+from ..errors import InvalidInputError
+from ..matrix.columns import column_order
 from ..matrix.contract import Mutable, Rows
 from ..matrix.cost import Cost
 from ..matrix.frames import is_labelled, labelled
@@ -250,11 +251,21 @@ class SampleMatrix(BlockStack, Draws, Mutable):
 
     @writes
     def append(self, rows: Any, *, row_names: Sequence[str] | None = None) -> None:
-        """Append rows; values must fit the type of the matrix. O(entries · log m) amortised."""
+        """Append rows; values must fit the type of the matrix. O(entries · log m) amortised.
+
+        The columns of a frame are matched by name, if the matrix has names too.
+        """
         signed = self._normalize is None
+        columns = None
+        if is_labelled(rows):
+            rows, labels, columns = labelled(rows, name="rows")
+            row_names = labels if row_names is None and self.row_names is not None else row_names
         matrix = as_matrix(rows, signed=signed, name="rows")
         if matrix.shape[1] != self.shape[1]:
             raise InvalidInputError(f"rows have {matrix.shape[1]} columns, the matrix has {self.shape[1]}")
+        order = column_order(columns, self.column_names, "the rows", "the matrix")
+        if order is not None:
+            matrix = as_matrix(matrix[:, order], signed=signed, name="rows")
         if self.is_sparse:
             matrix = sp.csr_array(matrix)
         elif sp.issparse(matrix):
@@ -304,9 +315,7 @@ class SampleMatrix(BlockStack, Draws, Mutable):
 def _names(names: Sequence[str] | None, length: int, what: str) -> list[str] | None:
     if names is None:
         return None
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InvalidTypeError(f"{what} must be a sequence of {length} names, got {one_line(repr(names), 60)}")
-    kept = [str(name) for name in names]
+    kept = name_list(names, what)
     if len(kept) != length:
         raise InvalidInputError(f"{what} must have {length} names, got {len(kept)}")
     return kept

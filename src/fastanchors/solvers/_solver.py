@@ -86,7 +86,7 @@ class Solver(Parameters, ABC):
     def _result(self, data: RowMatrix, selection: Selection, started: float) -> Anchors:
         """The result: the selection with names, cost and time."""
         indices = np.asarray(selection.indices, dtype=np.intp)
-        names = data.row_names
+        names, columns = data.row_names, data.column_names
         return Anchors(
             indices=indices,
             solver=self.name,
@@ -97,6 +97,7 @@ class Solver(Parameters, ABC):
             points=None if selection.points is None else np.asarray(selection.points, dtype=np.float64),
             support=None if selection.support is None else np.asarray(selection.support, dtype=np.intp),
             names=None if names is None else tuple(str(names[i]) for i in indices),
+            column_names=None if selection.points is None or columns is None else tuple(map(str, columns)),
         )
 
     @abstractmethod
