@@ -452,3 +452,60 @@ def test_blocks_with_names_keep_their_columns_apart(kind, tmp_path):
         S.append(iter([other]))
         np.testing.assert_array_equal(S.raw_rows([2, 3]), [[1, 0.5], [2, 0.5]])
     assert open_source(iter([one]), column_names=["x", "y"]).column_names == ["x", "y"]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_zarr_arrays_of_the_cf_conventions_are_unpacked(tmp_path, version):
+    """As xarray writes them: the offset was lost, and a missing value was read as 65535."""
+    packed = np.arange(60, dtype=np.uint16).reshape(12, 5)
+    fill = {"fill_value": 65535} if version == 2 else {}
+    attributes = {"scale_factor": 0.5, "add_offset": -10.0}
+    attributes |= {"_ARRAY_DIMENSIONS": ["t", "b"]} if version == 2 else {"_FillValue": 65535}
+    options = {"shape": packed.shape, "chunks": (4, 5), "dtype": packed.dtype, "zarr_format": version, **fill}
+    array = zarr.create_array(str(tmp_path / "a.zarr"), **options)
+    array[:] = packed
+    array.attrs.update(attributes)
+    source = open_source(tmp_path / "a.zarr")
+    assert source.dtype == np.float64
+    np.testing.assert_array_equal(whole(source), packed * 0.5 - 10)
+    array[7, 2] = 65535
+    with pytest.raises(InvalidInputError, match=r"A\[7, 2\] is missing: it is the fill value 65535"):
+        whole(open_source(tmp_path / "a.zarr"))
+
+
+def test_fill_values_of_zarr_that_are_no_numbers_or_not_used_change_nothing(tmp_path):
+    rows = np.arange(12.0).reshape(4, 3)
+    array = zarr.create_array(str(tmp_path / "a.zarr"), data=rows)  # its fill value is 0, of chunks that are not stored
+    np.testing.assert_array_equal(whole(open_source(tmp_path / "a.zarr")), rows)
+    for value in ("AAAAAAAA+H8=", "none", [1, 2], {"a": 1}):  # NaN as xarray writes it, and what is no number
+        array.attrs["_FillValue"] = value
+        np.testing.assert_array_equal(whole(open_source(tmp_path / "a.zarr")), rows)
+    array.attrs["_FillValue"] = "AAAAAAAAJEA="  # 10.0 as xarray writes it
+    with pytest.raises(InvalidInputError, match=r"A\[3, 1\] is missing"):
+        whole(open_source(tmp_path / "a.zarr"))
+
+
+def test_an_array_in_a_group_of_a_zarr_group_is_read_by_its_path(tmp_path):
+    rows = np.arange(12.0).reshape(4, 3)
+    group = zarr.open_group(str(tmp_path / "g.zarr"), mode="w")
+    group.create_group("sub").create_array("c", data=rows)
+    np.testing.assert_array_equal(whole(open_source(tmp_path / "g.zarr", variable="sub/c")), rows)
+    for absent in ("sub/d", "sub", "other/c"):
+        with pytest.raises(InvalidInputError, match="choose an array"):
+            open_source(tmp_path / "g.zarr", variable=absent)
+
+
+def test_a_table_of_an_hdf5_file_is_read(tmp_path):
+    """It was refused: "choose a cube with variable=…; it has: none"."""
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    rows = np.arange(12, dtype=np.int16).reshape(4, 3)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["group/d"] = rows
+        file["group/d"].attrs["add_offset"] = 1.5
+    for variable in (None, "d", "group/d"):
+        np.testing.assert_array_equal(whole(open_source(tmp_path / "a.h5", variable=variable)), rows + 1.5)
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file["e"] = rows
+    with pytest.raises(InvalidInputError, match="choose a table with variable=…; it has: e 4×3, group/d 4×3"):
+        open_source(tmp_path / "a.h5")
+    np.testing.assert_array_equal(whole(open_source(tmp_path / "a.h5", variable="e")), rows)

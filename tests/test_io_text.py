@@ -484,3 +484,30 @@ def test_names_in_the_last_column_have_no_line_ending(tmp_path):
     source = open_source(path, row_names="name")
     assert whole(source).tolist() == [[1, 2], [3, 4]]
     assert list(source.row_names) == ["x\xa0", "y"]
+
+
+def test_one_column_with_decimal_commas_gives_a_note(tmp_path):
+    """``1,5`` under one heading was read as a row named 1 without a word."""
+    path = tmp_path / "a.csv"
+    path.write_text("value\n1,5\n2,25\n3,75\n")
+    with pytest.warns(GuessWarning, match="decimal commas"):
+        source = open_source(path)
+    assert whole(source).tolist() == [[5], [25], [75]]
+    path.write_text("value\na,5\nb,25\n")  # names without a heading, as R writes them
+    assert whole(open_source(path)).tolist() == [[5], [25]]
+
+
+@pytest.mark.parametrize("cells", [("NA", "NA"), ("NULL", "#N/A"), ("n.d.", "n.d."), ("NA", "3")])
+def test_a_first_column_of_missing_values_is_not_row_names(tmp_path, cells):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n" + "".join(f"{cell},1\n" for cell in cells))
+    with pytest.raises((InvalidInputError, StoreError), match="is not a number"):
+        whole(open_source(path))
+    assert list(whole(open_source(path, row_names="a")).ravel()) == [1, 1]
+
+
+def test_values_below_a_limit_give_a_note(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n<0.1,2\n<0.2,4\n")
+    with pytest.warns(GuessWarning, match="signs such as"):
+        open_source(path)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fastanchors as fa
-from fastanchors.errors import InvalidInputError, StoreError
+from fastanchors.errors import InvalidInputError, InvalidTypeError, StoreError
 
 LAYOUTS = {
     "u.data": ["u1\ti1\t3\t99", "u2\ti1\t4.5\t99", "u1\ti2\t1\t99"],
@@ -133,3 +133,25 @@ def test_columns_of_a_file_are_taken_by_their_headings(tmp_path):
         fa.apps.read_ratings(path, user="users", item="item", rating="rating")
     with pytest.raises(InvalidInputError, match="cannot be two of"):
         fa.apps.read_ratings(path, user="item")
+
+
+@pytest.mark.parametrize(
+    "text", [",user,item,rating\n0,a,x,5\n1,b,x,3\n", '"","user","item","rating"\n"1","a","x",5\n']
+)
+def test_ratings_with_an_index_are_read_by_the_names_of_their_columns(tmp_path, text):
+    """As pandas and R write them; the error did not say how to read them."""
+    path = tmp_path / "r.csv"
+    path.write_text(text)
+    with pytest.raises(InvalidInputError, match="give those of all three: user=…, item=…, rating=…"):
+        fa.apps.read_ratings(path)
+    table = fa.apps.read_ratings(path, user="user", item="item", rating="rating")
+    assert table.items == ["x"]
+
+
+def test_ids_are_in_order_and_as_many_as_rows_and_columns():
+    A = np.array([[5.0, 0.0], [3.0, 1.0]])
+    for bad in ({"a", "b"}, {"a": 0, "b": 1}):
+        with pytest.raises(InvalidTypeError, match="pass a list of ids in the order of A"):
+            fa.apps.RatingsTable(A, bad, ["x", "y"])
+    with pytest.raises(InvalidInputError, match="1 ids of items, but 2 items"):
+        fa.apps.RatingsTable(A, ["a", "b"], ["x"])

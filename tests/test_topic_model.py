@@ -8,6 +8,7 @@ import json
 
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
@@ -532,3 +533,24 @@ def test_stop_words_can_be_given_as_words(kind):
     assert "dogs" in corpus.vocabulary
     with pytest.raises(InvalidTypeError, match="stop words are"):
         fa.apps.as_corpus(TEXTS, stop_words=kind([3]), min_df=1)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".mtx", ".mtx.gz"])
+@pytest.mark.parametrize("vocab", ["s.vocab", "vocab.txt"])
+def test_words_beside_counts_are_found_for_every_format(tmp_path, suffix, vocab):
+    """Only beside LDA-C and docword files; docs/topics.md names the others too."""
+    corpus = fa.datasets.topics(60, 30, 3, rng=0)
+    path = tmp_path / f"s{suffix}"
+    if suffix == ".npz":
+        sp.save_npz(path, corpus.A)
+    else:
+        scipy.io.mmwrite(tmp_path / "s.mtx", sp.coo_array(corpus.A))
+        if suffix == ".mtx.gz":
+            path.write_bytes(gzip.compress((tmp_path / "s.mtx").read_bytes()))
+    (tmp_path / vocab).write_text("\n".join(corpus.vocabulary) + "\n")
+    read = fa.apps.read_corpus(path, min_df=0, stop_words=None)
+    assert read.vocabulary == list(corpus.vocabulary)
+    assert read.notes == (f"words from {tmp_path / vocab}",)
+    (tmp_path / vocab).write_text("one\ntwo\n")
+    with pytest.warns(fa.errors.GuessWarning, match="it is not used"):
+        assert fa.apps.read_corpus(path, min_df=0, stop_words=None).vocabulary is None

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from .._validate import check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io import open_source
+from ..io.bags import vocabulary_of
 from ..io.decoding import missing
 from ..io.row_source import read_names
 from ..io.text import holds_texts, read_texts
@@ -138,7 +139,11 @@ def read_corpus(
         source = open_source(path, format=format, **options)
         counts = _stacked([sp.csr_array(block) for block in source.blocks()])
         words, documents = _names(source.column_names), _names(source.row_names)
-        if (found := source.column_names_from) is not None:
+        found = source.column_names_from
+        if words is None and _vocab_option(path, format) != "vocab":  # readers of bags of words look for it themselves
+            stem = path.stem.removesuffix(Path(path.stem).suffix) if path.suffix == ".gz" else path.stem
+            words, found = vocabulary_of(path, None, (f"{stem}.vocab", "vocab.txt"), counts.shape[1], True)
+        if found is not None:
             notes.append(f"words from {found}")
     return _kept(Corpus(counts, words, documents, str(path), tuple(notes)), **given)
 

@@ -175,7 +175,7 @@ def read_ratings(
         if wanted != (None, None, None):
             fields = [fields[place] if place < len(fields) else "" for place in places]
         if not (first and _is_header(fields)):
-            values.append(_rating(fields, f"{path}, line {number}"))
+            values.append(_rating(fields, f"{path}, line {number}", first))
             rows.append(users.setdefault(fields[0], len(users)))
             columns.append(items.setdefault(fields[1], len(items)))
         first = False
@@ -246,9 +246,10 @@ def _is_number(field: str) -> bool:
     return True
 
 
-def _rating(fields: list[str], where: str) -> float:
+def _rating(fields: list[str], where: str, first: bool = False) -> float:
     if len(fields) < 3 or not all(fields[:2]) or not _is_number(fields[2]):
-        raise InvalidInputError(f"{where}: expected user, item, rating, got {fields[:4]}")
+        cure = "; if the first line has the names of columns, give those of all three: user=…, item=…, rating=…"
+        raise InvalidInputError(f"{where}: expected user, item, rating, got {fields[:4]}{cure if first else ''}")
     rating = float(fields[2])
     if not math.isfinite(rating):
         raise InvalidInputError(f"{where}: the rating {fields[2]} is not finite")

@@ -27,6 +27,7 @@ def in_options(message: str, command: click.Command | None) -> str:
     """The message with ``overwrite=True`` as ``--overwrite``, ``format=…`` as ``--format``, if these options exist."""
     options = [] if command is None else [each for each in command.params if isinstance(each, click.Option)]
     known = {name.lstrip("-").replace("-", "_"): name for option in options for name in option.opts}
+    known |= {name: known[f"{name}_column"] for name in ("user", "item", "rating") if f"{name}_column" in known}
     if "vocab" not in known and "column_names" in known:
         known["vocab"] = known["column_names"]
     for pattern, replacement in _CALLS + (_TABLES if "names_column" in known else ()):

@@ -26,7 +26,7 @@ from .numbers import (
 from .row_grouper import RowGrouper
 from .row_source import Source, read_names, rebatch
 
-__all__ = ["read_docword", "read_ldac"]
+__all__ = ["read_docword", "read_ldac", "vocabulary_of"]
 
 _LARGEST = 2**53 - 1  # numbers of words are read as float64
 
@@ -53,7 +53,7 @@ def read_ldac(
         check_extent((1, known), entries, name)
     elif known is not None:
         known = check_size(known, name="n_columns")
-    words, beside = _vocabulary(path, given, (f"{path.stem}.vocab", "vocab.txt"), known, n_columns is not None)
+    words, beside = vocabulary_of(path, given, (f"{path.stem}.vocab", "vocab.txt"), known, n_columns is not None)
     if n_columns is None:
         n_columns = known if words is None else len(words)
         assert n_columns is not None
@@ -148,7 +148,7 @@ def read_docword(
     count_type = np.dtype(dtype)
     sibling = path.name.replace("docword", "vocab").removesuffix(".gz")
     given = vocab if vocab is not None else column_names
-    words, beside = _vocabulary(path, given, (sibling, "vocab.txt"), n, True)
+    words, beside = vocabulary_of(path, given, (sibling, "vocab.txt"), n, True)
 
     def blocks(max_bytes: int) -> Iterator[sp.csr_array]:
         grouper = RowGrouper(m, n, count_type, max_bytes, name=name, entries=entries)
@@ -174,7 +174,7 @@ def read_docword(
     return source
 
 
-def _vocabulary(
+def vocabulary_of(
     path: Path, given: Any, siblings: tuple[str, ...], width: int | None, exact: bool
 ) -> tuple[list[str] | None, str | None]:
     """The words, and the file they were found in, or None if they were given.

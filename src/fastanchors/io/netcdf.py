@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, StoreError
-from .hdf5 import open_hdf5
-from .row_source import Source, reading
+from .arrays import dense_source
+from .hdf5 import check_stored, open_hdf5
+from .packed import unpacked
+from .row_source import Source, read_names, reading
 from .scene import BAND_AXES, SceneInfo, band_axes, placed, scene_source
 
 __all__ = ["read_netcdf"]
@@ -29,12 +31,12 @@ def read_netcdf(
     row_names: Any = None,
     column_names: Any = None,
 ) -> Source:
-    """A cube of a netCDF 4 or HDF5 file as pixels × bands, line by line.
+    """A cube of a netCDF 4 or HDF5 file as pixels × bands, line by line, or a data set with two axes as it is.
 
-    ``variable`` is the path of a data set (or its last part); by default the largest with three axes, and for PRISMA
-    the bands of both detectors. The band axis is the one with the length of a data set of wavelengths, or ``bands``:
-    ``"first"``, ``"middle"`` or ``"last"``. ``_FillValue``, ``scale_factor``, ``add_offset``, wavelengths,
-    ``good_wavelengths`` and the map position are stored in the source's ``scene``.
+    ``variable`` is the path of a data set (or its last part); by default the largest with three axes (two, if there is
+    none), and for PRISMA the bands of both detectors. The band axis is the one with the length of a data set of
+    wavelengths, or ``bands``: ``"first"``, ``"middle"`` or ``"last"``. ``_FillValue``, ``scale_factor``,
+    ``add_offset``, wavelengths, ``good_wavelengths`` and the map position are stored in the source's ``scene``.
     """
     with path.open("rb") as start:
         if start.read(3) == b"CDF":
@@ -76,6 +78,9 @@ def _cube(
     path: Path, sets: dict[str, Any], variable: str | None, bands: str | None, row_names: Any, column_names: Any
 ) -> Source:
     cubes = {name: item for name, item in sets.items() if item.ndim == 3 and min(item.shape) > 0}
+    tables = {name: item for name, item in sets.items() if item.ndim == 2 and min(item.shape) > 0}
+    if bands is None and (not cubes or not _named(cubes, variable)) and _named(tables, variable):
+        return _matrix(path, tables, variable, row_names, column_names)
     key = _chosen(cubes, variable, path)
     item = cubes[key]
     waves = _wavelengths(sets, item.shape)
@@ -116,6 +121,20 @@ def _cube(
     )
 
 
+def _named(sets: dict[str, Any], variable: str | None) -> list[str]:
+    """The data sets of that path, or last part of a path; all if None is given."""
+    return [name for name in sets if variable in (None, name, name.rpartition("/")[2])]
+
+
+def _matrix(path: Path, tables: dict[str, Any], variable: str | None, row_names: Any, column_names: Any) -> Source:
+    """A data set with two axes: rows and columns."""
+    key = _chosen(tables, variable, path, "table")
+    check_stored(f"{path}:{key}", tables[key])
+    array = unpacked(tables[key], f"{path}:{key}")
+    names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
+    return dense_source(f"{path}:{key}", array, chunk_rows=(array.chunks or (1,))[0], **names)
+
+
 def _place(item: Any, sets: dict[str, Any], lines: int, samples: int) -> dict[str, Any]:
     """The map position, if the axes have coordinates with even steps (CF conventions; not the case for EMIT)."""
     mapping = (_text(item.attrs.get("grid_mapping")) or "").partition(":")[0]
@@ -133,17 +152,17 @@ def _coordinates(item: Any, axis: int) -> NDArray[Any] | None:
     return None if named.startswith("This is a netCDF dimension") else np.asarray(scales[0][()])
 
 
-def _chosen(cubes: dict[str, Any], variable: str | None, path: Path) -> str:
+def _chosen(cubes: dict[str, Any], variable: str | None, path: Path, kind: str = "cube") -> str:
     listed = ", ".join(f"{name} {'×'.join(map(str, item.shape))}" for name, item in list(cubes.items())[:8]) or "none"
     if variable is not None:
-        found = [name for name in cubes if variable in (name, name.rpartition("/")[2])]
+        found = _named(cubes, variable)
         if len(found) != 1:
-            raise InvalidInputError(f"{path} has no cube {variable!r}; it has: {listed}")
+            raise InvalidInputError(f"{path} has no {kind} {variable!r}; it has: {listed}")
         return found[0]
     sizes = {name: math.prod(item.shape) for name, item in cubes.items()}
     largest = [name for name in sizes if sizes[name] == max(sizes.values())]
     if len(largest) != 1:
-        raise InvalidInputError(f"{path}: choose a cube with variable=…; it has: {listed}")
+        raise InvalidInputError(f"{path}: choose a {kind} with variable=…; it has: {listed}")
     return largest[0]
 
 

@@ -9,9 +9,9 @@ scale and the next line has not: then it has column names (a guess). A scale is 
 such as 0, 1, 2 or 2019, 2020, 2021, or six or more numbers that only increase or only decrease, such as wavelengths.
 
 Row names: the first column, if its first cell is not a number (a guess if all others are, or if all are numbers with
-signs such as ``5%`` or ``1,000``; a missing value among numbers is not a name), if it has no heading (as pandas and R
-write an index), or (a guess) if it has unique integers under a heading such as ``id``, ``index``, ``row``, ``name``.
-Integers under a heading such as ``year`` or ``patient_id``, or unique integers in even steps, are data, with a warning;
+signs such as ``5%`` or ``1,000``; missing values, alone or among numbers, are not names), if it has no heading (as
+pandas and R write an index), or (a guess) if it has unique integers under a heading such as ``id``, ``index``, ``row``,
+``name``. Integers under a heading such as ``year`` or ``patient_id``, or unique integers in even steps, are data, with a warning;
 also, in other columns than the first, years and numbers under a heading that ends in ``_id``.
 """
 
@@ -33,7 +33,9 @@ __all__ = ["Layout", "layout"]
 _KEYS = frozenset({"id", "ids", "index", "key", "name", "no", "nr", "number", "row", "rows", "unnamed: 0"})
 _LABELS = frozenset({"code", "date", "day", "fips", "hour", "month", "postcode", "time", "week", "year", "zip"})
 _CORNERS = _KEYS | {"band", "cell", "country", "document", "gene", "pixel", "sample", "spectrum", "user", "wavelength"}
-_MISSING = frozenset({"", "-", ".", "?", "n/a", "na", "none", "null"})  # in the first row; float() accepts nan
+_MISSING = frozenset(
+    {"", "#n/a", "-", ".", "?", "missing", "n.a.", "n.d.", "n/a", "na", "none", "null"}
+)  # nan is a number
 _FEWEST = 3  # smallest length of a scale with even steps
 _FEWEST_UNEVEN = 6  # the same for numbers that only increase or decrease: one random row in 360 does
 
@@ -115,6 +117,11 @@ def _names_at(name: str, heading: list[str], rows: Sequence[list[str]], row_name
     if row_names is not None:  # a file, a sequence, or False for none
         return None
     if len(sample) > 1 and len(heading) == len(sample) - 1:
+        if len(sample) == 2 and all(is_whole(cell) for cells in rows for cell in cells):
+            _guessed(
+                f"{name}: the first number of each line is read as the name of a row, because the header has one "
+                "field; if these are numbers with decimal commas, replace the commas by points"
+            )
         return 0
     if not is_number(sample[0]):
         return _text_at(name, heading, rows)
@@ -146,12 +153,17 @@ def _text_at(name: str, heading: list[str], rows: Sequence[list[str]]) -> int | 
     if heading[:1] != [""] and others and all(map(_is_written_number, [cell, *others])):
         _guessed(
             f"{name}: the first column is read as row names, because {one_line(repr(cell), 40)} is not a plain number; "
-            "if it is data, remove signs of currency, percent and thousands"
+            "if it is data, remove signs such as those of currency, percent, thousands and limits"
         )
         return 0
-    if heading[:1] == [""] or not others or not all(map(is_number, others)):
+    if heading[:1] == [""] or not others:
         return 0
-    if cell.lower() in _MISSING:
+    absent = [word.lower() in _MISSING for word in (cell, *others)]
+    if heading and absent[0] and all(gone or is_number(word) for gone, word in zip(absent[1:], others, strict=True)):
+        return None
+    if not all(map(is_number, others)):
+        return 0
+    if absent[0]:
         return None
     _guessed(
         f"{name}: the first column is read as row names because of {one_line(repr(cell), 40)}, though its other cells "
@@ -161,8 +173,8 @@ def _text_at(name: str, heading: list[str], rows: Sequence[list[str]]) -> int | 
 
 
 def _is_written_number(cell: str) -> bool:
-    """Whether the cell is a truth value, or a number with signs for readers such as ``5%``, ``1,000`` or ``$5``."""
-    bare = cell.strip().strip("$€£%").replace(",", "").replace(" ", "")
+    """Whether the cell is a truth value, or a number with signs such as ``5%``, ``1,000``, ``$5`` or ``<0.1``."""
+    bare = cell.strip().strip("$€£%<>≤≥~").replace(",", "").replace(" ", "")
     return not is_number(cell) and (is_number(bare) or cell.lower() in ("true", "false"))
 
 

@@ -1,4 +1,4 @@
-"""Read Zarr arrays, by whole chunks of rows, and AnnData in Zarr groups."""
+"""Read Zarr arrays, by whole chunks of rows, also packed by the CF conventions, and AnnData in Zarr groups."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import InvalidInputError, MissingExtraError
 from .arrays import dense_source
 from .hdf5 import anndata_source
+from .packed import unpacked
 from .row_source import ANY_SIZE, Source, check_claim, read_names, reading
 
 __all__ = ["read_zarr"]
@@ -22,7 +23,11 @@ def read_zarr(
     row_names: Any = None,
     column_names: Any = None,
 ) -> Source:
-    """A two-dimensional Zarr array, ``variable`` of a Zarr group, or the matrix X (or a ``layer``) of AnnData."""
+    """A two-dimensional Zarr array, ``variable`` of a Zarr group, or the matrix X (or a ``layer``) of AnnData.
+
+    ``variable`` may be a path such as ``group/array``. The attributes ``scale_factor`` and ``add_offset`` of the CF
+    conventions, as xarray writes them, are applied; an entry that is the ``_FillValue`` is missing, which is an error.
+    """
     try:
         import zarr
     except ImportError as error:
@@ -38,10 +43,19 @@ def read_zarr(
         fitting = [key for key, array in arrays.items() if array.ndim == 2]
         if variable is None and len(fitting) == 1:
             variable = fitting[0]
-        if variable not in fitting:
+        inner = _inner(node, variable)
+        if variable not in fitting and inner is None:
             raise InvalidInputError(f"{path}: choose an array with variable=…: {', '.join(fitting) or 'none'}")
-        node = arrays[variable]
-    return zarr_source(node, name=str(path), row_names=row_names, column_names=column_names)
+        node = arrays[variable] if inner is None else inner
+    return zarr_source(unpacked(node, str(path)), name=str(path), row_names=row_names, column_names=column_names)
+
+
+def _inner(group: Any, variable: str | None) -> Any:
+    """The two-dimensional array at a path of several parts in the group, or None."""
+    if variable is None or "/" not in variable.strip("/"):
+        return None
+    found = group.get(variable.strip("/"))
+    return found if getattr(found, "ndim", 0) == 2 else None
 
 
 def zarr_source(array: Any, *, name: str = "the zarr array", row_names: Any = None, column_names: Any = None) -> Source:
