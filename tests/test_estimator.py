@@ -419,6 +419,9 @@ def test_names_of_columns_of_files_and_stores_are_checked(data, tmp_path):
                 with pytest.raises(InvalidInputError, match=r"band|feature names"):
                     method(bad)
         model = fa.SeparableNMF(3, solver="spa").fit(frame)
+        found = fa.SeparableNMF(3).fit(frame + 0.01 * np.random.default_rng(0).random(frame.shape)).result_
+        assert found.column_names == tuple(frame.columns)  # of its points
+        np.testing.assert_allclose(fa.encode(other, found), fa.encode(frame, found), atol=1e-12)
         with pytest.raises(InvalidInputError, match="column 0 is named 'band 11' in X and 'band 0' in the data of fit"):
             model.transform(b)
     model.fit(data[0])

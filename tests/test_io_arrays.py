@@ -509,3 +509,13 @@ def test_a_table_of_an_hdf5_file_is_read(tmp_path):
     with pytest.raises(InvalidInputError, match="choose a table with variable=…; it has: e 4×3, group/d 4×3"):
         open_source(tmp_path / "a.h5")
     np.testing.assert_array_equal(whole(open_source(tmp_path / "a.h5", variable="e")), rows)
+
+
+def test_a_folder_of_parquet_files_is_one_error(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow", reason="extra io")
+    for folder in ("parts", "parts.parquet"):
+        (tmp_path / folder).mkdir()
+        pandas.DataFrame({"a": [1.0, 2.0]}).to_parquet(tmp_path / folder / "part.0.parquet")
+        with pytest.raises(StoreError, match="is a directory of files; build a store from the first file"):
+            open_source(tmp_path / folder)

@@ -174,7 +174,8 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"partial_fit takes rows in memory, not a {type(X).__name__}; append rows to a store and fit the store"
             )
         if seen is None:
-            seen = SampleMatrix(new.data, self._check_normalize(), row_names=new.row_names)
+            names = {"row_names": new.row_names, "column_names": new.column_names}
+            seen = SampleMatrix(new.data, self._check_normalize(), **names)
         else:
             self._append(seen, new)
         with use_threads(self.n_jobs):
@@ -301,7 +302,8 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_finite(data, signed=True, name="X")
         if reset:
             _check_signs(data)
-        return ArrayMatrix(data, row_names=names)
+        columns = self.__dict__.get("feature_names_in_")  # those of X, if it has any
+        return ArrayMatrix(data, row_names=names, column_names=None if columns is None else columns.tolist())
 
     def _check_collection(self, X: Any, *, reset: bool) -> None:
         """Check width and column names of a Dask collection, without computing anything."""

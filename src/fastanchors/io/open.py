@@ -219,7 +219,9 @@ def _sniff(path: Any) -> str | None:
     if path.is_dir():
         if isinstance(path, RemotePath):
             raise StoreError(f"{path} is a directory; pass the address of one of its files")
-        return "zarr" if any((path / name).exists() for name in ("zarr.json", ".zarray", ".zgroup")) else None
+        if any((path / name).exists() for name in ("zarr.json", ".zarray", ".zgroup")):
+            return "zarr"
+        return "parquet" if next(path.glob("*.parquet"), None) is not None else None
     with open_bytes(path) as file:
         try:
             head = file.read(4096)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._validate import check_choice, check_extent
-from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError
+from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
 from .addresses import openable
 from .arrays import read_at, rows_of_columns
 from .compressed import check_triplets
@@ -54,6 +54,8 @@ def read_parquet(
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingExtraError("reading Parquet needs pyarrow: pip install 'fastanchors[io]'") from error
+    if path.is_dir():
+        raise StoreError(f"{path} is a directory of files; build a store from the first file, and append the others")
     with reading(path):
         # With a small buffer only one page of each column is in memory, not its whole column chunk.
         file = pq.ParquetFile(openable(path), buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True)

@@ -11,8 +11,8 @@ such as 0, 1, 2 or 2019, 2020, 2021, or six or more numbers that only increase o
 Row names: the first column, if its first cell is not a number (a guess if all others are, or if all are numbers with
 signs such as ``5%`` or ``1,000``; missing values, alone or among numbers, are not names), if it has no heading (as
 pandas and R write an index), or (a guess) if it has unique integers under a heading such as ``id``, ``index``, ``row``,
-``name``. Integers under a heading such as ``year`` or ``patient_id``, or unique integers in even steps, are data, with a warning;
-also, in other columns than the first, years and numbers under a heading that ends in ``_id``.
+``name``. Integers under a heading such as ``year`` or ``patient_id``, or unique integers in even steps, are data, with
+a warning; also, in other columns than the first, years and numbers under a heading that ends in ``_id``.
 """
 
 from __future__ import annotations
