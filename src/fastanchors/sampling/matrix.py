@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._parallel import map_ordered
 from .._signals import deferred_signals
 from .._validate import as_matrix, check_choice, check_size, name_list
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, InvalidTypeError, one_line
 from ..matrix.columns import column_order
 from ..matrix.contract import Mutable, Rows
 from ..matrix.cost import Cost
@@ -315,6 +315,8 @@ class SampleMatrix(BlockStack, Draws, Mutable):
 def _names(names: Sequence[str] | None, length: int, what: str) -> list[str] | None:
     if names is None:
         return None
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidTypeError(f"{what} must be a sequence of {length} names, got {one_line(repr(names), 60)}")
     kept = name_list(names, what)
     if len(kept) != length:
         raise InvalidInputError(f"{what} must have {length} names, got {len(kept)}")
