@@ -99,6 +99,7 @@ def check_rows(found: Found, rows: NDArray[np.float64], given: Any, path: Any) -
     theirs = found.record.get("fingerprint")
     if theirs is None or found.indices is None:
         return
+    rows = rows if found.order is None else rows[:, found.order]
     apart = np.sqrt(np.mean((np.asarray(theirs, dtype=np.float64) - fingerprints(rows)) ** 2, axis=1))
     if apart.max() > _OTHER:
         raise InvalidInputError(
