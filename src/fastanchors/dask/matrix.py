@@ -17,6 +17,7 @@ from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix, Rows
 from ..matrix.cost import Cost
 from ..matrix.scaled import scale_rows
+from ..sampling.access_guard import reads
 from ..sampling.gather import in_order
 from .collection import Collection, as_block
 from .parts import Parts, Question, TaskParts, call_method
@@ -90,6 +91,7 @@ class DaskMatrix(RowMatrix):
         names = self.row_names, self.column_names
         return DaskMatrix(self._parts.l1_scaled(), self._columns, dtype, self._is_sparse, "l1", *names)
 
+    @reads
     def rows(self, indices: ArrayLike) -> Rows:
         indices = check_index(indices, self.shape[0], name="row").reshape(-1)
         self.cost.rows_read += indices.size
@@ -111,6 +113,7 @@ class DaskMatrix(RowMatrix):
             for low in range(0, stop - start, step):
                 yield start + low, rows[low : low + step]
 
+    @reads
     def map_blocks(
         self, function: Callable[..., _Result], *shared: Any, block_rows: int | None = None
     ) -> list[_Result]:
@@ -118,6 +121,7 @@ class DaskMatrix(RowMatrix):
         found = self._each_part(_named("map", function), _map_blocks, function, shared, step)
         return [result for results in found for result in results]
 
+    @reads
     def map_parts(self, function: Callable[..., _Result], *shared: Any) -> list[_Result]:
         return self._each_part(_named("part", function), _map_part, function, shared)
 
@@ -125,6 +129,7 @@ class DaskMatrix(RowMatrix):
         self.cost.rows_read += self.shape[0]
         return self._parts.each(name, function, None, [(start,) for start in self._parts.starts[:-1]], shared)
 
+    @reads
     def map_rows(
         self, function: Callable[..., _Result], indices: NDArray[np.int64], *shared: Any, block_rows: int | None = None
     ) -> list[_Result]:
@@ -136,11 +141,13 @@ class DaskMatrix(RowMatrix):
         found = self._parts.each(_named("map", function), _map_rows, [p for p, _ in asked], own, common)
         return [result for results in found for result in results]
 
+    @reads
     def transposed_dot(self, B: NDArray[np.float64]) -> NDArray[np.float64]:
         self.cost.rows_read += self.shape[0]
         own = [((B[start:stop],),) for start, stop in pairwise(self._parts.starts)]
         return np.asarray(sum(self._parts.each("transposed-dot", call_method, None, own, ("transposed_dot",))))
 
+    @reads
     def sketch(self, V: NDArray[np.float64]) -> RemoteSketch:
         """The sketch of all rows; each part is sketched where it is."""
         self.cost.rows_read += self.shape[0]

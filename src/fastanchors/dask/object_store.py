@@ -21,7 +21,7 @@ from .._parallel import one_blas_thread
 from .._validate import check_choice, check_size, is_dask
 from ..errors import CorruptStoreError, StoreError
 from ..io.scratch import TemporaryFolder, scratch_in
-from ..sampling.access_guard import AccessGuard, writes
+from ..sampling.access_guard import AccessGuard, Keeping, Reading, Writing
 from ..store.build import DEFAULT_MEMORY, Progress, build, check_metadata
 from ..store.manifest import Manifest, Shard
 from ..store.object_files import OvertakenError, commit_files, publish, upload, with_journal
@@ -53,17 +53,24 @@ class ObjectStore(RemoteStore):
         kinds: Sequence[type[Sidecar]] = (),
     ) -> None:
         super().__init__(storage, Pool(), memory_limit)
-        self.mode, self._kinds, self._guard = mode, kinds, AccessGuard()  # of threads that write
+        self.mode, self._kinds, self._guard = mode, kinds, AccessGuard()
         self._pending: list[Shard] = []
         self._tried: tuple[Manifest, int] | None = None  # a commit whose result is unknown, and its number of shards
         self._overtaken: OvertakenError | None = None  # by another writer: pending rows can no longer be committed
 
-    @writes
+    def reading(self) -> Reading:
+        """A context in which commits of other threads wait before they show new rows."""
+        return Reading(self._guard, _nothing)
+
     def append(self, rows: Any, *, row_names: Sequence[str] | None = None, **options: Any) -> None:  # type: ignore[override]
         """Append rows: anything that :func:`fastanchors.build` reads, with the store's width and dtype.
 
         They are written at once, as separate shards, and become part of the store at the next :meth:`commit`.
         """
+        with Keeping(self._guard):
+            self._append(rows, row_names, options)
+
+    def _append(self, rows: Any, row_names: Sequence[str] | None, options: dict[str, Any]) -> None:
         if self.mode != "r+":
             self._refuse()
         self._parts.check_open()
@@ -103,13 +110,16 @@ class ObjectStore(RemoteStore):
             "small shards, build it again from itself: fa.build(address, address, overwrite=True)"
         )
 
-    @writes
     def commit(self) -> None:
         """Make the appended rows part of the store atomically: all, or none if another writer was first.
 
         If the storage does not answer, it raises, and the rows stay pending. Call it again: they are committed once,
-        also if the first request has arrived.
+        also if the first request has arrived. Other threads may read meanwhile; it waits for them before it returns.
         """
+        with Keeping(self._guard):
+            self._commit()
+
+    def _commit(self) -> None:
         while self._pending:
             self._check_overtaken()
             if self._tried is None:
@@ -123,8 +133,9 @@ class ObjectStore(RemoteStore):
                 raise
             del self._pending[:count]
             self._tried = None
-            super().__init__(self.storage, self._parts.pool, self.memory_limit, manifest)
-            self.__dict__.pop("_totals", None)
+            with Writing(self._guard, wait=True):  # a reader must not see the shards of one state and rows of another
+                super().__init__(self.storage, self._parts.pool, self.memory_limit, manifest)
+                self.__dict__.pop("_totals", None)
 
     def _next_state(self) -> Manifest:
         """The manifest with the pending shards; raises if another store is at the address now."""
@@ -176,15 +187,18 @@ class ObjectStore(RemoteStore):
         """Commit (unless ``commit=False``) and release the shards on the workers; idempotent.
 
         If the commit fails, its error is raised and the uncommitted rows are lost, as for :meth:`Store.close`.
+        While another thread appends or commits, it raises :class:`~fastanchors.errors.ConcurrentAccessError`, and the
+        store stays open.
         """
-        try:
-            if commit:
-                self.commit()
-        finally:
-            if self._tried is None:  # otherwise they may be part of the store
-                self.storage.remove(_files(self._pending))
-            self._pending, self._tried = [], None
-            super().close()
+        with Keeping(self._guard):  # it removes files, which another thread may be about to commit
+            try:
+                if commit:
+                    self._commit()
+            finally:
+                if self._tried is None:  # otherwise they may be part of the store
+                    self.storage.remove(_files(self._pending))
+                self._pending, self._tried = [], None
+                super().close()
 
     def __getstate__(self) -> dict[str, Any]:
         if self._pending:
@@ -213,6 +227,10 @@ class _Appended(RemoteStore):
     def sidecar_arrays(self, name: str) -> tuple[Arrays, int] | None:
         description = whole_of(self._before, name)
         return None if description is None else (self.storage.map(description), 0)
+
+
+def _nothing() -> None:
+    """What a thread that reads has to write first: there are no buffered entries in object storage."""
 
 
 def _files(shards: Sequence[Shard]) -> list[str]:

@@ -16,6 +16,7 @@ from ..errors import StoreError
 from ..fas.bounds import Sketch
 from ..fas.sidecar import FasSidecar, kept_sketch_elsewhere
 from ..matrix.contract import Mutable, Rows
+from ..sampling.access_guard import reads
 from ..sampling.block_stack import by_block
 from ..sampling.drawing import Draws
 from ..sampling.l1_view import view_dtype
@@ -121,10 +122,12 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
     # --- properties -------------------------------------------------------------------------------------------------
 
     @property
+    @reads
     def nnz(self) -> int:
         return sum(block.nnz for block in self._totals)
 
     @property
+    @reads
     def memory(self) -> int:
         """Bytes of the shards."""
         return sum(block.nbytes for block in self._totals)
@@ -152,6 +155,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
         description = self.manifest.extras.get(name)
         return None if description is None else self.storage.map(description)
 
+    @reads
     def sidecar_arrays(self, name: str) -> tuple[Arrays, int] | None:
         """The arrays of a sidecar for the whole store, read here, and the cursor; None if there are none."""
         description = whole_of(self.manifest, name)
@@ -180,22 +184,26 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
         for start in range(0, self.shape[0], step):
             yield start, self.rows(np.arange(start, min(start + step, self.shape[0])))
 
+    @reads
     def squared_norms(self) -> NDArray[np.float64]:
         if not self.norms_known:
             return super().squared_norms()
         self.cost.queries += self.shape[0]
         return np.concatenate(self._each("squared_norms"))
 
+    @reads
     def kept_sketch(self, V: NDArray[np.float64]) -> RemoteSketch | None:
         """The sketch stored beside the shards; None unless every shard has one."""
         if not all(FasSidecar.name in shard.extras for shard in self.manifest.shards):
             return None
         return RemoteSketch.made(self._parts, "mapped-sketch", mapped_sketch, V)
 
+    @reads
     def norm_bound(self) -> float:
         """The largest row norm; each worker sends one number."""
         return max(self._parts.each("largest-norm", _largest_norm))
 
+    @reads
     def to_dask(self) -> Any:
         """The rows of the view as a lazy Dask array, one chunk per shard; sparse shards give sparse chunks."""
         self._parts.check_open()
@@ -277,6 +285,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
 
     __setitem__ = update = add = append = _refuse
 
+    @reads
     def check(self) -> None:
         """Recompute every sum of the shards from the entries and raise if one is not bitwise equal."""
         self._each("check")

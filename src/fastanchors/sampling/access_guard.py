@@ -1,5 +1,7 @@
 """Guard a matrix against concurrent access: many threads may read it, or one may write; anything else is an error.
 
+A thread that copies the matrix to other files lets others read meanwhile, but neither write nor do the same.
+
 Kernels run without the GIL and do not check indices. A concurrent write could crash the process.
 """
 
@@ -15,7 +17,7 @@ from weakref import ref
 from .._parallel import ResetInForks
 from ..errors import ConcurrentAccessError, FastAnchorsError
 
-__all__ = ["AccessGuard", "Reading", "Writing", "reads", "writes"]
+__all__ = ["AccessGuard", "Keeping", "Reading", "Writing", "reads", "writes"]
 
 _PATIENCE = 0.001  # seconds between two attempts to write
 _BEING_CHANGED = (
@@ -52,6 +54,7 @@ class AccessGuard(ResetInForks):
         # from its end is no longer alive, and does not count.
         self._readers: _Uses = {}
         self._writers: _Uses = {}
+        self._keepers: _Uses = {}  # also among the readers
         self.shared: FastAnchorsError | None = None
         self.lost: FastAnchorsError | None = None
         self.reset_in_forks()
@@ -64,6 +67,15 @@ class AccessGuard(ResetInForks):
                 raise ConcurrentAccessError(_BEING_CHANGED)
             self._readers[id(reading)] = ref(reading), me
 
+    def begin_keep(self, keeping: Keeping) -> None:
+        me = threading.get_ident()
+        with self.lock:
+            self._check_fork()
+            if _others(self._writers, me) or _others(self._keepers, me):
+                raise ConcurrentAccessError(_IN_USE)
+            self._readers[id(keeping)] = ref(keeping), me
+            self._keepers[id(keeping)] = ref(keeping), me
+
     def begin_write(self, writing: Writing) -> None:
         with self.lock:
             self.check_alone()
@@ -71,6 +83,10 @@ class AccessGuard(ResetInForks):
 
     def end_read(self, reading: Reading) -> None:
         self._readers.pop(id(reading), None)
+
+    def end_keep(self, keeping: Keeping) -> None:
+        self._readers.pop(id(keeping), None)
+        self._keepers.pop(id(keeping), None)
 
     def end_write(self, writing: Writing) -> None:
         self._writers.pop(id(writing), None)
@@ -94,8 +110,9 @@ class AccessGuard(ResetInForks):
         self.lock = threading.RLock()
         lost = ConcurrentAccessError(_FORKED) if _others(self._writers, me) else None
         self.lost = self.lost or self.shared or lost
-        self._readers, self._writers = (
-            {key: use for key, use in uses.items() if use[1] == me} for uses in (self._readers, self._writers)
+        self._readers, self._writers, self._keepers = (
+            {key: use for key, use in uses.items() if use[1] == me}
+            for uses in (self._readers, self._writers, self._keepers)
         )
 
     def __reduce__(self) -> Any:
@@ -139,14 +156,32 @@ class Writing:
     def __enter__(self) -> None:
         while True:
             try:
-                return self._guard.begin_write(self)
+                return self._begin()
             except ConcurrentAccessError:
                 if not self._wait or self._guard.lost:
                     raise
                 time.sleep(_PATIENCE)
 
+    def _begin(self) -> None:
+        self._guard.begin_write(self)
+
     def __exit__(self, *_: object) -> None:
         self._guard.end_write(self)
+
+
+class Keeping(Writing):
+    """Context manager of a thread that writes what is in memory elsewhere, or ends its use: others may only read.
+
+    With ``wait`` it waits until other threads have finished writing, but not for those that read.
+    """
+
+    __slots__ = ()
+
+    def _begin(self) -> None:
+        self._guard.begin_keep(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._guard.end_keep(self)
 
 
 def reads(method: _Method) -> _Method:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -24,11 +24,11 @@ from .._maps import release_freed, release_pages
 from .._rng import RngLike
 from .._signals import deferred_signals
 from .._validate import check_choice, check_size
-from ..errors import CorruptStoreError, InvalidInputError, StoreError
+from ..errors import ConcurrentAccessError, CorruptStoreError, InvalidInputError, StoreError
 from ..io.addresses import local_path
 from ..io.scratch import scratch_in
 from ..matrix.contract import Rows
-from ..sampling.access_guard import AccessGuard, Writing, writes
+from ..sampling.access_guard import AccessGuard, Keeping, Writing, writes
 from ..sampling.delegate import SampleDelegate
 from ..sampling.gather import is_range
 from ..sampling.row_block import Block
@@ -179,7 +179,6 @@ class Store(SampleDelegate, SidecarHost):
 
     def _take(self, mapped: MappedShards) -> None:
         """Make the matrix of these shards."""
-        self._renewing = threading.Lock()
         folder = None if self.mode == "r" else self.path
         self._matrix = MappedMatrix.of(mapped.first_blocks, mapped.manifest.normalize, folder, self.memory_limit)
         self._matrix._log = WriteLog(journaled=True)
@@ -289,9 +288,15 @@ class Store(SampleDelegate, SidecarHost):
         sidecars that the changes made stale are renewed. If that fails, for example on a full disk, there is a warning:
         the commit itself is done, and the store is intact.
         """
+        guard = self._guard
         self._commit()
-        if not self._writer.active:
-            return
+        # While another thread changes, compacts or closes the store, the rest is left to a later commit.
+        with suppress(ConcurrentAccessError), Keeping(guard):
+            if self._writer.active:
+                self._maintain()
+
+    def _maintain(self) -> None:
+        """Compact the store if it is worth it, or renew its sidecars; a failure is a warning."""
         compacting = self._writer.end >= self._compact_from and worth_compacting(self)
         try:
             if compacting:
@@ -304,7 +309,7 @@ class Store(SampleDelegate, SidecarHost):
             if compacting:
                 self._compact_from = 2 * self._writer.end
             what = "compacted" if compacting else "renewed its sidecars"
-            warnings.warn(f"committed, but not {what}: {error}", stacklevel=3)
+            warnings.warn(f"committed, but not {what}: {error}", stacklevel=4)
 
     @writes
     def _commit(self) -> None:
@@ -342,7 +347,7 @@ class Store(SampleDelegate, SidecarHost):
 
     def _renew_sidecars(self) -> None:
         """Write the sidecars again that the commits made stale; readers that open the store later find them."""
-        with self._renewing, disk_errors(self.path, "renew the sidecars of"), self.reading():
+        with disk_errors(self.path, "renew the sidecars of"), self.reading():
             if self._log.pending:  # of another thread: the rows are not those of a commit
                 return
             commit, cursor = self._writer.commits, self.cursor
@@ -361,17 +366,18 @@ class Store(SampleDelegate, SidecarHost):
 
         Commits first. Needs as much memory as a build, plus the changes; readers keep the old generation.
         """
-        self._write_here()
-        self._commit()
-        with disk_errors(self.path, "compact"), self.reading():  # other threads must not write meanwhile
-            try:
-                manifest = compact(self)
-                with deferred_signals():
-                    manifest.write(self.path)
-                    self._follow(manifest)
-            except BaseException:
-                self._stay_or_close()
-                raise
+        with Keeping(self._guard):  # from the commit on, other threads must not write, compact or renew
+            self._write_here()
+            self._commit()
+            with disk_errors(self.path, "compact"):
+                try:
+                    manifest = compact(self)
+                    with deferred_signals():
+                        manifest.write(self.path)
+                        self._follow(manifest)
+                except BaseException:
+                    self._stay_or_close()
+                    raise
         release_freed()
 
     def _stay_or_close(self) -> None:
@@ -407,8 +413,11 @@ class Store(SampleDelegate, SidecarHost):
         """Take the lock and open the journal at the state that is in memory."""
         if not self._writer.active:
             self._check_open()
-            if self._writer.start(self.manifest):
-                remove_leftovers(self)
+            self._writer.check_mode()
+            with Writing(self._guard):  # a second thread would take the lock and the journal twice
+                self._check_open()
+                if self._writer.start(self.manifest):
+                    remove_leftovers(self)
 
     def _write_here(self) -> None:
         """Like :meth:`_start_writing`; also checks that the directory and the process are still the same."""
@@ -427,17 +436,25 @@ class Store(SampleDelegate, SidecarHost):
         """Commit (by default) and release the files and the writer's lock; further calls have no effect.
 
         If the commit fails, its error is raised, the store is closed and the uncommitted changes are lost. Call
-        :meth:`commit` before, which can be repeated.
+        :meth:`commit` before, which can be repeated. While another thread changes the store, or uses it and there is
+        something to commit, it raises :class:`~fastanchors.errors.ConcurrentAccessError`, and the store stays open.
         """
-        if self._closed:
+        matrix, stays = self._matrix, False
+        if isinstance(matrix, _Closed):
             return
-        try:
-            if commit and self._log.pending:
-                self.commit()
-        finally:
-            self._writer.release()
-            self._matrix = _Closed(self.path)  # type: ignore[assignment]
-            self._mapped.row_names = self._mapped.column_names = None
+        guard = matrix._guard
+        with nullcontext() if guard.lost else Keeping(guard):  # a fork has no other threads
+            try:
+                if commit and matrix._log.pending:
+                    self.commit()
+            except ConcurrentAccessError:
+                stays = guard.lost is None
+                raise
+            finally:
+                if not stays:
+                    self._writer.release()
+                    self._matrix = _Closed(self.path)  # type: ignore[assignment]
+                    self._mapped.row_names = self._mapped.column_names = None
 
     def __enter__(self) -> Store:
         self._check_open()

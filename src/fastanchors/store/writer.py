@@ -46,12 +46,16 @@ class Writer:
         """Take the lock."""
         self._lock = WriterLock(self.path)
 
+    def check_mode(self) -> None:
+        """Raise if the store is open for reading."""
+        if self.mode == "r":
+            raise StoreError(f"{self.path} is open for reading; open it with mode='r+' to change it")
+
     def start(self, manifest: Manifest) -> bool:
         """Take the lock and open the journal at the state that is in memory; False if they are held already."""
         if self._journal is not None:
             return False
-        if self.mode == "r":
-            raise StoreError(f"{self.path} is open for reading; open it with mode='r+' to change it")
+        self.check_mode()
         if self._lock is None:
             self.lock()
         assert self._lock is not None
