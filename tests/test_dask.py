@@ -116,6 +116,29 @@ def test_a_data_frame_provides_names(tmp_path):
     np.testing.assert_array_equal(S.rows(np.arange(900)), whole.rows(np.arange(900)))
 
 
+@pytest.mark.parametrize("change", ["none", "some", "sum", "both"])
+def test_partitions_that_are_other_names_of_tasks(tmp_path, change):
+    """Dask loses them where it fuses them with further tasks; ``compute`` of the frame itself does not fuse."""
+    whole = pd.DataFrame(matrix(300), columns=[f"c{j}" for j in range(20)])
+    tasks = [dask.delayed(whole.iloc)[low : low + 100] for low in (0, 100, 200)]
+    frame = dd.from_delayed(tasks, meta=whole[:0], verify_meta=False)
+    change = {
+        "none": lambda X: X,
+        "some": lambda X: X[["c0", "c3", "c7", "c9"]],
+        "sum": lambda X: X + 1,
+        "both": lambda X: (dd if isinstance(X, dd.DataFrame) else pd).concat([X, X]),
+    }[change]
+    frame, whole = change(frame), change(whole)
+    with fa.build(frame, tmp_path / "s", normalize=None) as S:
+        np.testing.assert_array_equal(S.rows(np.arange(len(whole))), whole)
+        S.append(frame)
+        assert S.shape[0] == 2 * len(whole)
+    found, expected = (fa.FAS(selection="spa").seek(X, 3) for X in (frame, whole))
+    assert found.indices.tolist() == expected.indices.tolist()
+    weights = fa.encode(frame, whole.to_numpy()[found.indices])
+    np.testing.assert_allclose(weights.compute(), fa.encode(whole, whole.to_numpy()[found.indices]))
+
+
 def test_names_and_blocks_of_unknown_length(tmp_path):
     A = matrix(900)
     X = lazy(A, 200)

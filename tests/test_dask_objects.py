@@ -11,6 +11,8 @@ import pickle
 import shutil
 import signal
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import dask.array as da
 import fsspec
@@ -22,8 +24,9 @@ from distributed import Client, LocalCluster
 
 import fastanchors as fa
 from fastanchors.cli.app import app
+from fastanchors.dask import object_store
 from fastanchors.fas.sidecar import FasSidecar
-from fastanchors.store import storage
+from fastanchors.store import file_cache, storage
 from fastanchors.store.file_cache import FileCache
 from fastanchors.store.storage import ObjectStorage
 from naive.fas import noisy, separable
@@ -589,6 +592,45 @@ def test_threads_do_not_write_to_one_store_at_once(address):
     assert fa.verify(address)["rows"] == 307
 
 
+def test_a_store_is_not_closed_while_another_thread_commits(address, monkeypatch):
+    """It would remove the files that are about to become part of the store."""
+    A = matrix(300)
+    S, commit_files, refused = fa.build(A, address), object_store.commit_files, []
+
+    def committed(*arguments):
+        with ThreadPoolExecutor(1) as pool:
+            for change in (S.close, lambda: S.close(commit=False), S.commit, lambda: S.append(A[:5])):
+                refused.append(type(pool.submit(change).exception(timeout=60)))
+            assert pool.submit(S.rows, [3]).result(timeout=60).shape == (1, 20)  # others may read
+        commit_files(*arguments)
+
+    S.append(A[:7])
+    with monkeypatch.context() as patch:
+        patch.setattr(object_store, "commit_files", committed)
+        S.commit()
+    assert refused == [fa.errors.ConcurrentAccessError] * 4
+    np.testing.assert_array_equal(S.raw_rows([300, 306]), A[[0, 6]])
+    S.close()
+    assert fa.verify(address)["rows"] == 307
+
+
+def test_a_commit_waits_for_threads_that_read(address):
+    """A reader would take the shards of the new state for those of the old one."""
+    A = matrix(300)
+    with fa.build(A, address) as S, ThreadPoolExecutor(1) as pool:
+        S.append(A[:7])
+        with S.reading():
+            committing = pool.submit(S.commit)
+            while S.storage.generation() < 2:
+                assert not committing.done()
+            time.sleep(0.05)
+            assert not committing.done()
+            assert S.shape == (300, 20)
+            np.testing.assert_array_equal(S.raw_rows([299]), A[[299]])
+        committing.result(timeout=60)
+        assert S.shape == (307, 20)
+
+
 def test_pending_rows_are_not_sent_elsewhere(address):
     fa.build(matrix(300), address).close()
     with fa.open(address, mode="r+") as S:
@@ -689,6 +731,59 @@ def test_a_damaged_piece_in_the_cache_is_fetched_again(address, tmp_path):
     np.testing.assert_array_equal(fa.open(address).rows([5]), A[[5]])
 
 
+def flip(file, share=0.5):
+    """Change one bit of a file, as a disk would: its size and its times stay the same."""
+    times, content = file.stat(), bytearray(file.read_bytes())
+    content[int(share * len(content))] ^= 8
+    file.write_bytes(content)
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def test_a_flipped_bit_of_a_piece_in_the_cache_is_found(address, tmp_path):
+    A = matrix(3000)
+    fa.build(A, address, normalize=None, sidecars=()).close()
+    np.testing.assert_array_equal(fa.open(address).rows([0]), A[[0]])
+    (piece,) = (tmp_path / "cache").glob("*-*.bin")
+    flip(piece, 7 / (1 << 18))  # in the exponent of the first entry
+    np.testing.assert_array_equal(fa.open(address).rows([0]), A[[0]])
+
+
+@pytest.mark.parametrize("how", ["another process", "written again", "verify"])
+def test_a_flipped_bit_of_a_copy_in_the_cache_is_found(address, tmp_path, how):
+    """When a process first uses the copy, or after it was written again; fa.verify removes it."""
+    A = matrix(900)
+    fa.build(A, address, normalize=None).close()
+
+    def read(S):
+        np.testing.assert_array_equal(S.rows(np.arange(900)), A)
+        return fa.FAS(selection="spa").seek(S, 6)
+
+    expected = read(fa.open(address))
+    for cached in (tmp_path / "cache").glob("*.bin"):
+        flip(cached)
+        if how == "another process":
+            file_cache._checked.clear()
+        elif how == "written again":
+            os.utime(cached)
+        else:
+            fa.verify(address)
+        assert read(fa.open(address)) == expected
+        assert cached.exists()  # fetched again
+
+
+def test_damaged_objects_do_not_enter_the_cache(address, tmp_path):
+    A = matrix(900)
+    fa.build(A, address, normalize=None, sidecars=()).close()
+    system, root = fsspec.url_to_fs(address)
+    file = fa.open(address).manifest.shards[0].data["file"]
+    content = bytearray(system.cat_file(f"{root}/{file}"))
+    content[len(content) // 2] ^= 8
+    system.pipe_file(f"{root}/{file}", bytes(content))
+    with pytest.raises(fa.errors.CorruptStoreError, match=f"{address}/{file}: the checksum of array 'data'"):
+        fa.open(address).rows(np.arange(900))
+    assert not list((tmp_path / "cache").iterdir())
+
+
 @pytest.mark.parametrize("kind", ["file", "dangling link"])
 def test_an_unusable_cache_is_one_error(address, tmp_path, kind):
     A = matrix(900)
@@ -708,8 +803,7 @@ def test_the_default_cache_belongs_to_the_user(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr("getpass.getuser", lambda: pytest.fail("users need no name"))
     cache = FileCache(None, 1000)
-    with cache.writing(cache.path("a")) as part:
-        part.write_bytes(b"12345")
+    cache.write(cache.path("a"), b"12345")
     assert cache.read(cache.path("a"), 5) == b"12345"
     assert cache.folder.stat().st_mode & 0o077 == 0
     owner = os.getuid()

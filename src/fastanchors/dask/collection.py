@@ -114,7 +114,7 @@ class Collection(TaskParts):
         self.row_names, self.column_names = read_names(row_names, "row"), read_names(column_names, "column")
         if is_frame(lazy):
             shape = (np.nan, known.columns)
-            lazy = stacked(lazy.to_delayed(), [shape] * lazy.npartitions, np.empty((0, known.columns), known.dtype))
+            lazy = stacked(_partitions(lazy), [shape] * lazy.npartitions, np.empty((0, known.columns), known.dtype))
         self.blocks = lazy.rechunk({1: -1}) if lazy.numblocks[1] > 1 else lazy
         self.count: int = lazy.numblocks[0]
         super().__init__(pool, _starts(known.lengths or [0] * self.count))
@@ -134,6 +134,22 @@ class Collection(TaskParts):
     def tasks(self, asked: Question) -> list[Any]:
         blocks = self.blocks if len(asked.which) == self.count else self.blocks.blocks[list(asked.which)]
         return list(on_blocks(asked.name, asked.function, blocks, asked.own, asked.shared).to_delayed().reshape(-1))
+
+
+def _partitions(frame: Any) -> list[Any]:
+    """The partitions of a data frame as tasks.
+
+    Partitions of ``from_delayed(verify_meta=False)`` are aliases that have the name of their target instead of their
+    own. Dask can compute them, but loses them where it fuses them with further tasks. Here each has its own name.
+    """
+    parts = list(frame.to_delayed())
+    graph = dict(parts[0].__dask_graph__())  # of all partitions
+    lost = {key: task.target for key, task in graph.items() if hasattr(task, "target") and task.key != key}
+    if not lost:
+        return parts
+    delayed, name = import_module("dask.delayed"), f"fastanchors-{parts[0].key[0]}"
+    layers = import_module("dask.highlevelgraph").HighLevelGraph.from_collections(name, graph | lost)
+    return [delayed.Delayed(part.key, layers, layer=name) for part in parts]
 
 
 def _length(block: Any, *known: Any) -> int:

@@ -33,7 +33,7 @@ _FORKED = (
     "in this process"
 )
 
-_Uses: TypeAlias = "dict[int, tuple[ref[Reading] | ref[Writing], int]]"
+_Uses: TypeAlias = "dict[int, tuple[ref[Reading] | ref[Writing] | ref[Keeping], int]]"
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 

@@ -1,4 +1,9 @@
-"""Copies of files in object storage on the local disk; those that were not used for the longest time are removed."""
+"""Copies of files in object storage on the local disk; those that were not used for the longest time are removed.
+
+Disks and memory can change bits of a copy. A file of arrays has checksums in the manifest, which are compared when this
+process uses it for the first time, or after it was written again. A piece of a file has a checksum at its end, which is
+compared whenever it is read. A copy that does not match is fetched again.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,20 @@ import getpass
 import os
 import secrets
 import tempfile
-from collections.abc import Iterator
+import time
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from ..errors import InvalidInputError, StoreError
+from ..errors import CorruptStoreError, InvalidInputError, StoreError
+from .arrays_file import check_arrays
 
-__all__ = ["FileCache"]
+__all__ = ["FileCache", "check_copy"]
 
 _LIMIT = 16_000_000_000
+_CHECKSUM = 4  # bytes at the end of a piece
+_checked: dict[Path, tuple[int, ...]] = {}  # copies that this process has compared, and the state that they had
 
 
 class FileCache:
@@ -43,22 +54,48 @@ class FileCache:
         with self._errors():
             try:
                 self._check_owner()
-                complete = file.stat().st_size == size  # not so if the machine stopped while it was written
-                os.utime(file)
+                known = file.stat()  # incomplete if the machine stopped while it was written
+                os.utime(file, ns=(time.time_ns(), known.st_mtime_ns))
             except FileNotFoundError:
                 return False
-            return complete
+            return known.st_size == size
+
+    def has_sound(self, file: Path, description: Mapping[str, Any]) -> bool:
+        """Whether there is a copy of a file of arrays with the right checksums."""
+        if not self.has(file, description["bytes"]):
+            return False
+        with self._errors():
+            try:
+                state = _state_of(file)
+                if _checked.get(file) != state:
+                    check_copy(file, description)
+                    _checked[file] = state
+            except (CorruptStoreError, FileNotFoundError):
+                return False
+        return True
+
+    def drop_unsound(self, file: Path, description: Mapping[str, Any]) -> None:
+        """Compare a copy of a file of arrays with its checksums again, and remove it if it does not match."""
+        _checked.pop(file, None)
+        if not self.has_sound(file, description):
+            with self._errors():
+                file.unlink(missing_ok=True)
 
     def read(self, file: Path, size: int) -> bytes | None:
-        """The content of a copy; None if it is missing or incomplete."""
-        if not self.has(file, size):
+        """The content of a piece; None if it is missing, incomplete or damaged."""
+        if not self.has(file, size + _CHECKSUM):
             return None
         with self._errors():
             try:
                 content = file.read_bytes()
             except FileNotFoundError:  # removed meanwhile
                 return None
-        return content if len(content) == size else None
+        return content[:size] if content[size:] == _checksum(content[:size]) else None
+
+    def write(self, file: Path, content: bytes) -> None:
+        """Keep a piece."""
+        with self.writing(file) as part:
+            part.write_bytes(content + _checksum(content))
 
     @contextlib.contextmanager
     def writing(self, file: Path) -> Iterator[Path]:
@@ -78,7 +115,7 @@ class FileCache:
         files = []
         for file in self.folder.glob("*.bin"):
             with contextlib.suppress(FileNotFoundError):
-                files.append((file.stat().st_mtime, file.stat().st_size, file))
+                files.append((file.stat().st_atime, file.stat().st_size, file))
         total = sum(size for _, size, _ in files)
         for _, size, file in sorted(files):
             if total <= self.limit or file == newest:
@@ -105,6 +142,21 @@ class FileCache:
             raise StoreError(
                 f"cannot use the cache {self.folder}: {reason}; set FASTANCHORS_CACHE to a directory with room"
             ) from error
+
+
+def check_copy(file: Path, description: Mapping[str, Any]) -> None:
+    """Raise ``CorruptStoreError`` if a file of arrays does not match its description."""
+    check_arrays(file.parent, {**description, "file": file.name})
+
+
+def _checksum(content: bytes) -> bytes:
+    return zlib.crc32(content).to_bytes(_CHECKSUM, "little")
+
+
+def _state_of(file: Path) -> tuple[int, ...]:
+    """What changes if a copy is written again; its use changes the time of access only."""
+    known = file.stat()
+    return known.st_ino, known.st_size, known.st_mtime_ns
 
 
 def _given_limit() -> int:

@@ -76,7 +76,7 @@ def upload(
 
 
 def verify_objects(address: str, **options: Any) -> dict[str, Any]:
-    """``fa.verify`` of an address, on a temporary copy on disk; the cache of readers is not used."""
+    """``fa.verify`` of an address, on a temporary copy on disk; damaged copies in the cache of readers are removed."""
     storage = ObjectStorage(address)
     manifest = storage.manifest()
     with TemporaryFolder() as place:
@@ -90,6 +90,7 @@ def verify_objects(address: str, **options: Any) -> dict[str, Any]:
             found = verify(folder, **options)
         except CorruptStoreError as error:
             raise CorruptStoreError(str(error).replace(place, address)) from None
+    storage.check_cached(manifest.descriptions())
     if found["commits"]:
         raise CorruptStoreError(f"{address}/{manifest.journal} has commits, which are not read in object storage")
     return {**found, "path": address}

@@ -17,7 +17,7 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -25,7 +25,7 @@ from .._parallel import SharedLock
 from ..errors import CorruptStoreError, MissingExtraError, StoreError
 from ..io.addresses import is_address, is_local, local_path
 from .arrays_file import map_arrays
-from .file_cache import FileCache
+from .file_cache import FileCache, check_copy
 from .journal import read_journal
 from .manifest import MANIFEST, Manifest
 
@@ -169,13 +169,23 @@ class ObjectStorage(Storage):
         return map_arrays(file.parent, {**description, "file": file.name})
 
     def fetch(self, description: Mapping[str, Any]) -> Path:
-        """The path of a local copy of a whole file."""
+        """The path of a local copy of a whole file, which has the checksums of the manifest."""
         file = self._cached(description)
-        if not self._cache.has(file, description["bytes"]):
+        if not self._cache.has_sound(file, description):
             with self._cache.writing(file) as part:
                 self.download(description, part)
+                try:
+                    check_copy(part, description)
+                except CorruptStoreError as error:
+                    where = f"{self.address}/{description['file']}"
+                    raise CorruptStoreError(str(error).replace(str(part), where)) from None
             self._cache.make_room(file)
         return file
+
+    def check_cached(self, descriptions: Iterable[Mapping[str, Any]]) -> None:
+        """Remove cached copies of whole files that do not have the checksums of the manifest."""
+        for description in descriptions:
+            self._cache.drop_unsound(self._cached(description), description)
 
     def holds(self, description: Mapping[str, Any]) -> bool:
         """Whether the whole file is in the cache."""
@@ -212,8 +222,7 @@ class ObjectStorage(Storage):
                         raise content
             for number, content in zip(missing, fetched, strict=True):
                 found[number] = self._whole(content, lengths[number], name)
-                with self._cache.writing(files[number]) as part:
-                    part.write_bytes(found[number])
+                self._cache.write(files[number], found[number])
             self._cache.make_room(files[missing[-1]])
         return [
             b"".join(found[number] for number in some)[start - some.start * _PIECE : stop - some.start * _PIECE]
