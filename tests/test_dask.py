@@ -139,6 +139,12 @@ def test_partitions_that_are_other_names_of_tasks(tmp_path, change):
     np.testing.assert_allclose(weights.compute(), fa.encode(whole, whole.to_numpy()[found.indices]))
 
 
+def test_integers_that_other_columns_would_round_are_refused(tmp_path):
+    frame = pd.DataFrame({"a": [1, 2**53 + 1, 3, 4], "b": [0.5, 1.0, 1.0, 1.0]})
+    with pytest.raises(fa.errors.InvalidInputError, match="block 0: the integer 9007199254740993 would be rounded"):
+        fa.build(dd.from_pandas(frame, npartitions=2), tmp_path / "s")
+
+
 def test_names_and_blocks_of_unknown_length(tmp_path):
     A = matrix(900)
     X = lazy(A, 200)

@@ -631,6 +631,16 @@ def test_a_commit_waits_for_threads_that_read(address):
         assert S.shape == (307, 20)
 
 
+def test_nothing_is_built_inside_a_store_at_an_address(address):
+    fa.build(matrix(300), address).close()
+    for inside in ("inner.store", "generations", "a/b.store"):
+        with pytest.raises(fa.errors.StoreError, match=f"is inside the store {address}; choose another address"):
+            fa.build(matrix(300), f"{address}/{inside}")
+    fa.build(matrix(300), address, overwrite=True).close()
+    fa.build(matrix(300), f"{address}-beside").close()
+    assert fa.verify(address)["rows"] == 300
+
+
 def test_pending_rows_are_not_sent_elsewhere(address):
     fa.build(matrix(300), address).close()
     with fa.open(address, mode="r+") as S:

@@ -121,6 +121,56 @@ def test_whole_numbers_beyond_float64_are_refused(tmp_path):
     assert whole(open_source(path))[0, 0] == 9007199254740991
 
 
+BIG = 2**53 + 1  # not a float64
+
+
+def rounding_sources():
+    """Integers together with what makes them float64."""
+    pd = pytest.importorskip("pandas")
+    nullable = pd.DataFrame({"a": pd.array([BIG, 1], "Int64"), "b": pd.array([0.5, None], "Float64")})
+    yield "nullable", nullable.fillna(1.0)
+    yield "uint64", pd.DataFrame({"a": np.array([BIG, 1]), "b": np.array([1, 1], "u8")})
+    yield "float64", pd.DataFrame({"a": [BIG, 1], "b": [0.5, 1.0]})
+    yield "objects", np.array([[BIG, 1], [1, 0.5]], object)
+    yield "blocks", iter([np.array([[0.5, 1.0]]), np.array([[BIG, 1]])])
+    yield "sparse blocks", iter([sp.csr_array([[0.5, 1.0]]), sp.csr_array([[BIG, 1]])])
+    yield "frames", iter([pd.DataFrame({"a": [1, BIG], "b": [0.5, 1.0]})])
+    pl = pytest.importorskip("polars")
+    yield "polars", pl.DataFrame({"a": [BIG, 1], "b": [0.5, 1.0]})
+
+
+def test_integers_that_other_entries_would_round_are_refused(tmp_path):
+    for name, source in rounding_sources():
+        with pytest.raises(InvalidInputError, match=f"integer {BIG} would be rounded"):
+            fa.build(source, tmp_path / name, normalize=None)
+
+
+def test_integers_are_not_rounded_by_a_store_of_float64(tmp_path):
+    for S in (fa.build(np.array([[0.5, 1.0]]), tmp_path / "s"), fa.SampleMatrix([[0.5, 1.0]])):
+        for change in (lambda S: S.append([[BIG, 1]]), lambda S: S.update([0], [0], [BIG])):
+            with pytest.raises(InvalidInputError, match=f"integer {BIG} would be rounded"):
+                change(S)
+        S.append(np.array([[2**60, 2**53 - 1]]))  # these are float64
+        assert S.raw_rows([0, 1]).tolist() == [[0.5, 1.0], [2.0**60, 2.0**53 - 1]]
+    with fa.build(np.array([[-(2**63), 2**62 + 2**10]]), tmp_path / "t", normalize=None) as S:
+        assert S.dtype == np.int64
+        fa.build(iter([np.array([[0.5, 1.0]]), S.raw_rows([0])]), tmp_path / "u", normalize=None).close()
+
+
+def test_nullable_integers_stay_integers(tmp_path):
+    pd = pytest.importorskip("pandas")
+    whole = pd.DataFrame({"a": pd.array([BIG, 1], "Int64"), "b": pd.array([3, 1], "Int32")})
+    with fa.build(whole, tmp_path / "s") as S:
+        assert S.dtype == np.int64
+        assert S.raw_rows([0, 1]).tolist() == [[BIG, 3], [1, 1]]
+    whole.loc[1, "b"] = pd.NA
+    with pytest.raises(InvalidInputError, match="rounded"):
+        fa.build(whole, tmp_path / "t")
+    whole.loc[0, "a"] = 7
+    with pytest.raises(InvalidInputError, match="NaN|nan|finite"):
+        fa.build(whole, tmp_path / "t")
+
+
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, sp.coo_array])
 @pytest.mark.parametrize("rows", [10, 3000])  # blocks to be joined, and to be split
 def test_an_iterator_may_reuse_its_buffer(tmp_path, kind, rows):

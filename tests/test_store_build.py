@@ -392,6 +392,16 @@ def test_metadata_must_be_a_dict(tmp_path, metadata):
         fa.build(np.eye(3), tmp_path / "s", metadata=metadata)
 
 
+@pytest.mark.parametrize("sidecars", [("x",), "index", 5, [None]])
+@pytest.mark.parametrize("address", [False, True])
+def test_sidecars_must_be_sidecars(tmp_path, sidecars, address):
+    path = f"memory://bucket/{tmp_path.name}.store" if address else tmp_path / "s"
+    with pytest.raises(InvalidTypeError, match="sidecars must be a sequence of sidecars"):
+        fa.build(np.eye(3), path, sidecars=sidecars)
+    with pytest.raises(InvalidTypeError, match="sidecars must be a sequence of classes of sidecars"):
+        fa.open(path, sidecars=sidecars)
+
+
 def test_metadata_that_is_nested_too_deeply_is_refused(tmp_path):
     deep = {}
     for _ in range(100_000):

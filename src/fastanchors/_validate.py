@@ -26,6 +26,7 @@ __all__ = [
     "check_size",
     "check_sparse",
     "check_tolerance",
+    "check_unrounded",
     "csr_of",
     "is_canonical",
     "is_dask",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 _LARGEST = 2**63 - 1
+_WHOLE = 2**53  # up to here every integer is a float64
 _CHUNK_ENTRIES = 1 << 22  # entries checked at a time, to bound the extra memory
 _ANY_EXTENT = 1 << 25  # rows or columns that any sparse matrix may have, even an empty one
 _EMPTY_PER_ENTRY = 256  # additional rows or columns allowed per entry; a larger size is taken for an error
@@ -231,10 +233,34 @@ def numeric(values: NDArray[Any], name: str) -> NDArray[Any]:
         return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
     if kind == "O":
         try:
-            return values.astype(np.float64)
+            doubles = values.astype(np.float64)
         except (TypeError, ValueError, OverflowError):
             raise InvalidTypeError(_no_number(values, name)) from None
+        for value in values[np.abs(doubles) >= _WHOLE]:
+            if isinstance(value, int | np.integer) and float(value) != int(value):
+                raise InvalidInputError(_rounded(value, name))
+        return doubles
     raise InvalidTypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
+
+
+def check_unrounded(values: NDArray[Any], name: str) -> None:
+    """Raise on the first integer that float64 would round: beyond 2⁵³, those with too many binary digits."""
+    if values.dtype.kind not in "iu" or values.dtype.itemsize < 8 or values.size == 0:
+        return
+    if int(values.min()) >= -_WHOLE and int(values.max()) <= _WHOLE:
+        return
+    size = np.abs(values).astype(np.uint64) if values.dtype.kind == "i" else values
+    last = np.maximum(size & (~size + np.uint64(1)), np.uint64(1))  # the value of the last binary digit that is not 0
+    bad = (size // last).reshape(-1) > np.uint64(_WHOLE)
+    if bad.any():
+        raise InvalidInputError(_rounded(values.reshape(-1)[int(np.argmax(bad))], name))
+
+
+def _rounded(value: Any, name: str) -> str:
+    return (
+        f"{name}: the integer {value} would be rounded to float64; convert all entries to one integer type, or to "
+        "float64 yourself if they may be rounded"
+    )
 
 
 def _no_number(values: NDArray[Any], name: str) -> str:

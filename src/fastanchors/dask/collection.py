@@ -13,6 +13,7 @@ from .._validate import as_array, as_csr
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io.row_source import read_names
 from ..matrix.contract import Rows
+from ..matrix.frames import check_frame
 from .parts import Question, TaskParts
 from .tasks import Pool, on_blocks
 
@@ -77,7 +78,12 @@ def as_block(block: Any, number: int, length: int | None, columns: int, name: st
         block = block.to_scipy_sparse()
     if sp.issparse(block):
         return as_csr(block, "the block")
-    return as_array(block.to_numpy() if hasattr(block, "to_numpy") else block, "the block")
+    if not hasattr(block, "to_numpy"):
+        return as_array(block, "the block")
+    values = block.to_numpy()
+    if values.dtype.kind == "f":
+        check_frame(block, f"{name}: block {number}")
+    return as_array(values, "the block")
 
 
 def stacked(blocks: Sequence[Any], shapes: Sequence[tuple[float, int]], meta: Any) -> Any:

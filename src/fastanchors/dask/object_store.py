@@ -26,7 +26,7 @@ from ..store.build import DEFAULT_MEMORY, Progress, build, check_metadata
 from ..store.manifest import Manifest, Shard
 from ..store.object_files import OvertakenError, commit_files, publish, upload, with_journal
 from ..store.shard_rows import SMALLEST_LIMIT, block_of, check_width, new_rows, write_shard
-from ..store.sidecars import Arrays, Sidecar, loaded, shared_only, whole_of, write_whole
+from ..store.sidecars import Arrays, Sidecar, check_sidecars, loaded, shared_only, whole_of, write_whole
 from ..store.storage import ObjectStorage
 from .build import DaskBuild, dask_source
 from .remote_store import RemoteStore
@@ -243,6 +243,7 @@ def open_objects(
     """``fa.open`` of an address."""
     check_choice(mode, ("r", "r+"), name="mode")
     check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
+    check_sidecars(sidecars, kinds=True)
     return ObjectStore(ObjectStorage(address), mode, memory_limit, sidecars)
 
 
@@ -265,9 +266,11 @@ def build_objects(
     The workers of a Dask source write their shards there. Any other source is built on the local disk and uploaded.
     """
     check_metadata(metadata)
+    check_sidecars(sidecars)
     for sidecar in sidecars:
         sidecar.remote = True
     storage = ObjectStorage(address)
+    storage.check_outside()
     before = storage.generation()
     if before and not overwrite:
         raise StoreError(f"{address} exists already; pass overwrite=True to replace it, or another address")

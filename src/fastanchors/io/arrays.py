@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .._validate import check_extent, check_sparse, check_unmasked, numeric
 from ..errors import InvalidInputError, StoreError, one_line
-from ..matrix.frames import is_labelled, package
+from ..matrix.frames import check_frame, is_labelled, package
 from .compressed import SliceReader, compressed_source
 from .row_grouper import unsummed_csr
 from .row_source import Source, read_names, reading, rebatch, row_slices, split
@@ -158,6 +158,8 @@ def _as_block(block: Any, index: int, names: list[str] | None = None) -> Any:
         matrix = _as_csr(block, f"row block {index}") if sp.issparse(block) else np.asarray(block)
     except ValueError as error:
         raise InvalidInputError(f"row block {index} is not an array: {error}") from error
+    if matrix.dtype.kind == "f":
+        check_frame(block, f"row block {index}")
     if matrix.ndim != 2:
         raise InvalidInputError(f"row block {index} must be two-dimensional, got shape {matrix.shape}")
     return matrix

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._replacing import DISK_REASONS
-from .._validate import check_finite, is_dask, name_list, numeric
+from .._validate import check_finite, check_unrounded, is_dask, name_list, numeric
 from ..errors import (
     FastAnchorsError,
     GuessWarning,
@@ -181,6 +181,8 @@ class Source(BlockSource):
                 f"{where}: entries of type {values.dtype} do not fit the first block's {self.dtype}; "
                 "convert all blocks to one type"
             )
+        if self.dtype.kind == "f":
+            check_unrounded(values, where)
         values = values.astype(self.dtype)
         return sp.csr_array((values, block.indices, block.indptr), shape=block.shape) if self.is_sparse else values
 

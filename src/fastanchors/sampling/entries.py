@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from .._jit import jit
-from .._validate import as_array, check_index
+from .._validate import as_array, check_index, check_unrounded
 from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix.contract import Rows
 from .segment_trees import Array
@@ -56,6 +56,7 @@ def as_values(x: Array, i: Array, j: Array, dtype: np.dtype[Any], *, signed: boo
             outside = np.array([not limits.min <= int(v) <= limits.max for v in x])
             _refuse(outside, x, i, j, f"does not fit into {dtype}")
         return np.ascontiguousarray(x.astype(dtype))
+    check_unrounded(x, "the values")
     with np.errstate(over="ignore", under="ignore"):
         kept = np.ascontiguousarray(x.astype(dtype))
     size = np.abs(kept.astype(np.float64, copy=False))

@@ -27,7 +27,7 @@ from .journal import Journal
 from .manifest import Manifest, Shard
 from .names import encode_names
 from .shard_rows import SMALLEST_LIMIT, block_of, check_rows, check_width, shard_bytes, shards_at_once, write_shard
-from .sidecars import Sidecar, write_whole
+from .sidecars import Sidecar, check_sidecars, write_whole
 from .store import Store
 
 __all__ = ["Progress", "build", "check_metadata"]
@@ -102,6 +102,7 @@ def build(
     columns = check_flag(columns, name="columns")
     memory_limit = check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
     check_metadata(metadata)
+    check_sidecars(sidecars)
     target = absolute(path)
     with disk_errors(target, "create"):
         restore(target)

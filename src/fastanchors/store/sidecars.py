@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
+from ..errors import InvalidTypeError, one_line
 from ..sampling.row_block import Block
 from .arrays_file import write_arrays
 from .manifest import Manifest
@@ -29,6 +30,7 @@ __all__ = [
     "Arrays",
     "Sidecar",
     "SidecarHost",
+    "check_sidecars",
     "commit_of",
     "loaded",
     "shared_only",
@@ -197,6 +199,16 @@ def whole_name(name: str) -> str:
 def shared_only(extras: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The descriptions in a manifest that are valid for every generation: arrays that shards share."""
     return {name: description for name, description in extras.items() if not name.endswith(_WHOLE)}
+
+
+def check_sidecars(sidecars: Any, *, kinds: bool = False) -> None:
+    """Raise unless these are sidecars for a build, or with ``kinds`` classes of sidecars for a writer."""
+    what = "classes of sidecars" if kinds else "sidecars"
+    if isinstance(sidecars, str) or not isinstance(sidecars, Sequence):
+        raise InvalidTypeError(f"sidecars must be a sequence of {what}, got {one_line(repr(sidecars), 60)}")
+    for each in sidecars:
+        if not (isinstance(each, type) and issubclass(each, Sidecar) if kinds else isinstance(each, Sidecar)):
+            raise InvalidTypeError(f"sidecars must be a sequence of {what}, it has {one_line(repr(each), 60)}")
 
 
 def loaded(kinds: Sequence[type[Sidecar]], host: SidecarHost, manifest: Manifest, *, shards: bool) -> list[Sidecar]:

@@ -130,11 +130,22 @@ class ObjectStorage(Storage):
         """The number of the last committed state; 0 if there is no store."""
         return max(self._generations(), default=0)
 
-    def _generations(self) -> list[int]:
+    def check_outside(self) -> None:
+        """Raise if the address is inside another store, whose objects are not to be mixed with others."""
+        scheme = self.address.partition("://")[0]
+        for folder in PurePosixPath(self._root).parents:
+            found: list[int] = []
+            with contextlib.suppress(StoreError):  # this folder may be closed to the user
+                found = self._generations(str(folder)) if folder.name else []
+            if found:
+                where = f"{scheme}://{str(folder).lstrip('/')}"
+                raise StoreError(f"{self.address} is inside the store {where}; choose another address")
+
+    def _generations(self, root: str | None = None) -> list[int]:
         """The numbers of all committed states that are still there."""
         with self._errors("read"):
             try:
-                found = self._system.ls(f"{self._root}/{_GENERATIONS}", detail=False, refresh=True)
+                found = self._system.ls(f"{root or self._root}/{_GENERATIONS}", detail=False, refresh=True)
             except FileNotFoundError:
                 return []
         names = (PurePosixPath(name).name for name in found)

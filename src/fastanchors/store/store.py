@@ -42,7 +42,7 @@ from .operations import AppendRows, AppendShard, Operation, check_operation, dec
 from .renew import renew
 from .shard_rows import SMALLEST_LIMIT, block_of, new_rows, stacked, stored_rows, write_shard
 from .shards import MappedShards
-from .sidecars import Arrays, Sidecar, SidecarHost, commit_of, loaded, without_later
+from .sidecars import Arrays, Sidecar, SidecarHost, check_sidecars, commit_of, loaded, without_later
 from .writer import Writer
 
 __all__ = ["Store", "open"]
@@ -76,6 +76,7 @@ def open(
     """
     check_choice(mode, ("r", "r+"), name="mode")
     check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
+    check_sidecars(sidecars, kinds=True)
     return Store(local_path(path), mode, memory_limit, sidecars)
 
 
