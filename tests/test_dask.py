@@ -141,7 +141,7 @@ def test_partitions_that_are_other_names_of_tasks(tmp_path, change):
 
 def test_integers_that_other_columns_would_round_are_refused(tmp_path):
     frame = pd.DataFrame({"a": [1, 2**53 + 1, 3, 4], "b": [0.5, 1.0, 1.0, 1.0]})
-    with pytest.raises(fa.errors.InvalidInputError, match="block 0: the integer 9007199254740993 would be rounded"):
+    with pytest.raises(fa.errors.InvalidInputError, match=r"block 0: the integer 9007199254740993 would be rounded"):
         fa.build(dd.from_pandas(frame, npartitions=2), tmp_path / "s")
 
 

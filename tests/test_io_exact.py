@@ -167,7 +167,7 @@ def test_nullable_integers_stay_integers(tmp_path):
     with pytest.raises(InvalidInputError, match="rounded"):
         fa.build(whole, tmp_path / "t")
     whole.loc[0, "a"] = 7
-    with pytest.raises(InvalidInputError, match="NaN|nan|finite"):
+    with pytest.raises(InvalidInputError, match=r"NaN|nan|finite"):
         fa.build(whole, tmp_path / "t")
 
 

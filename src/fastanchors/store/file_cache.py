@@ -55,7 +55,8 @@ class FileCache:
             try:
                 self._check_owner()
                 known = file.stat()  # incomplete if the machine stopped while it was written
-                os.utime(file, ns=(time.time_ns(), known.st_mtime_ns))
+                with contextlib.suppress(PermissionError):  # a copy of another user
+                    os.utime(file, ns=(time.time_ns(), known.st_mtime_ns))
             except FileNotFoundError:
                 return False
             return known.st_size == size
@@ -73,6 +74,11 @@ class FileCache:
             except (CorruptStoreError, FileNotFoundError):
                 return False
         return True
+
+    def note_sound(self, file: Path) -> None:
+        """A copy of a file of arrays was compared with its checksums before it got its name."""
+        with contextlib.suppress(OSError):
+            _checked[file] = _state_of(file)
 
     def drop_unsound(self, file: Path, description: Mapping[str, Any]) -> None:
         """Compare a copy of a file of arrays with its checksums again, and remove it if it does not match."""

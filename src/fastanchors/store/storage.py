@@ -190,6 +190,7 @@ class ObjectStorage(Storage):
                 except CorruptStoreError as error:
                     where = f"{self.address}/{description['file']}"
                     raise CorruptStoreError(str(error).replace(str(part), where)) from None
+            self._cache.note_sound(file)
             self._cache.make_room(file)
         return file
 
