@@ -15,7 +15,7 @@ from .extremes import extreme_rows
 from .groups import VARIES, group_medians, variance_beyond
 from .hidden import dense_groups_for_hidden
 from .how_many import how_many
-from .noise import Noise, estimate_noise
+from .noise import ROUNDING, Noise, estimate_noise
 from .refine import Refined, refine
 from .selection import RULES, select
 
@@ -38,6 +38,7 @@ _CLEAN = 3.0  # rows more than this many times as noisy as typical ones are outl
 _FEW = 0.1  # …if less than this fraction of the rows is so noisy
 _ENOUGH = 0.25  # sampled rows are candidates if fewer extreme ones than this fraction of the sample are usable
 _EVEN = 2.0  # noise is even if the residuals of most rows agree within this factor
+_FLAT = 1e-12  # variance, relative to the squared size of the points, that is rounding of single precision
 _STANDS, _BEYOND = 1.1, 4  # smallest variance of a signal direction, relative to the mean of this many later ones
 _TAILS = 4.0  # kurtosis above which the variation along a direction is not noise: that of a Gaussian is 3
 _REFINED = 3_000  # rows whose clipping is undone to refine vertices; as many as are used
@@ -214,7 +215,20 @@ def _candidates(
         usable = each <= _CLEAN * noise.typical + TIE * np.abs(points).max() if few else np.ones(len(rows), np.bool_)
         if usable.sum() >= _ENOUGH * len(working.sample):
             break
-    return (points[usable], each[usable], rows[usable]) if usable.sum() > 4 * k else (points, each, rows)
+    if usable.all() or usable.sum() <= 4 * k or not _span(points[usable], points, rounding):
+        return points, each, rows
+    return points[usable], each[usable], rows[usable]
+
+
+def _span(some: _Array, points: _Array, rounding: float) -> bool:
+    """Whether some of the points vary along every coordinate; if not, the others are not outliers but the signal.
+
+    So it is if most rows are copies of one row, whose residual is rounding.
+    """
+    moved = some - some.mean(axis=0)
+    variances = np.linalg.eigvalsh(moved.T @ moved / len(moved))
+    size = float(np.einsum("ij,ij->", points, points)) / len(points)
+    return bool(variances[0] > max(rounding, _FLAT * size))
 
 
 def _directions_shown(coordinates: Coordinates, sample: NDArray[np.intp], noise: Noise, k: int) -> int:
@@ -239,7 +253,8 @@ def _directions_shown(coordinates: Coordinates, sample: NDArray[np.intp], noise:
 def _unclipped(frame: Frame, noise: Noise, sample: _Array, left: _Array) -> Unclipped:
     """Coordinates without clipping; the same coordinates unless the noise is even and was clipped at zero."""
     low, middle, high = np.quantile(left, [0.1, 0.5, 0.9])
-    if not noise.seen or np.ptp(frame.scale) > 0 or high > _EVEN * low:
+    rounding = noise.relative <= 2 * ROUNDING  # of most rows: zeros are then no sign of clipping
+    if not noise.seen or rounding or np.ptp(frame.scale) > 0 or high > _EVEN * low:
         return Unclipped(frame, sample, 0.0)
     (m, d), columns = sample.shape, len(frame.centre)
     some = frame.profiles(sample[:: max(1, m // 64)])

@@ -48,6 +48,7 @@ __all__ = [
     "normalised",
     "pilot_frame",
     "products",
+    "settled",
 ]
 
 DIRECTIONS = 32  # kept by default
@@ -55,6 +56,8 @@ PILOT_ENTRIES = 1 << 23
 _PILOT_ROWS = 2048  # at least
 _FEW_ENTRIES = 1 << 20  # entries of the part of the pilot from which weights and scales are estimated
 _GRAM_COLUMNS = 512  # up to this many columns: eigenvectors of a Gram matrix; above: subspace iteration
+_EQUAL = 1e-12  # eigenvalues that differ by less, relative to the largest, are equal
+_TIE = 1e-6  # columns whose squared distances differ by less are equally near
 _FAINT = 1e-9  # eigenvalues below this part of the largest have lost digits in a Gram matrix…
 _EXACTLY = 1 << 20  # …and come from singular values of at most this many entries
 _GRAMS = 8  # Gram matrices of pieces in memory at a time
@@ -284,9 +287,10 @@ def fit_frame(
         at, squares = (np.concatenate(found) for found in zip(*map_ordered(_centred, pieces)))
         left = np.maximum(squares - np.einsum("ij,ij->i", at, at), 0.0)
         if turn and isinstance(weights, str) and weights == "auto":
-            left[left < _ROUNDING * (squares + np.sum((scale * centre) ** 2))] = 0.0  # weights are not for rounding
+            size = float(np.sum((scale * centre) ** 2))
+            left[left < _ROUNDING * (squares + size)] = 0.0  # weights are not for rounding
             left /= (1.0 - _leverage(at)) ** 2
-            base = 1.0 / (left + 0.1 * np.median(left) + 1e-12 * np.median(squares) + 1e-300)
+            base = 1.0 / (left + 0.1 * np.median(left) + 1e-12 * np.median(squares) + _ROUNDING * size)
             base /= base.mean()
         w = _capped(base, squares, at, float(np.median(left)) / max(1, n - 1 - noisy))
         centre = _mean(part, w)
@@ -425,10 +429,10 @@ def _principal(
         gram = scale[:, None] * _covariance(profiles, w, centre) * scale
         if not np.isfinite(gram).all():
             raise InvalidInputError(_NOT_FINITE)
-        values, V = scipy.linalg.eigh(gram, subset_by_index=[n - d, n - 1])
-        if values[0] < _FAINT * values[-1] and profiles.shape[0] * n <= _EXACTLY:
+        values, V = _leading(gram, d)
+        if values[-1] < _FAINT * values[0] and profiles.shape[0] * n <= _EXACTLY:
             return _singular(profiles, w / total, centre, scale, d)
-        return values[::-1], V[:, ::-1], np.diag(gram).copy()
+        return values, V, np.diag(gram).copy()
     squared = profiles.multiply(profiles) if sp.issparse(profiles) else profiles * profiles
     spread = scale**2 * np.maximum(np.asarray(squared.T @ w).reshape(-1) / total - centre**2, 0.0)
     V, _ = np.linalg.qr(start)
@@ -438,7 +442,7 @@ def _principal(
         V, R = np.linalg.qr(scale[:, None] * (np.asarray(profiles.T @ Y) - np.outer(centre, Y.sum(axis=0))) / total)
         turned, values, _ = np.linalg.svd(R)
         V = V @ turned
-    return values[:d], V, spread
+    return values[:d], settled(values, V), spread
 
 
 def _singular(profiles: Any, w: _Array, centre: _Array, scale: _Array, d: int) -> tuple[_Array, _Array, _Array]:
@@ -446,7 +450,51 @@ def _singular(profiles: Any, w: _Array, centre: _Array, scale: _Array, d: int) -
     z = ((profiles.toarray() if sp.issparse(profiles) else profiles) - centre) * scale * np.sqrt(w)[:, None]
     R = scipy.linalg.qr(z, mode="r", check_finite=False)[0][: min(z.shape)]
     _, values, Vt = np.linalg.svd(R, full_matrices=False)
-    return values[:d] ** 2, Vt[:d].T, np.einsum("ij,ij->j", z, z)
+    return values[:d] ** 2, settled(values, Vt.T)[:, :d], np.einsum("ij,ij->j", z, z)
+
+
+def _leading(gram: _Array, d: int) -> tuple[_Array, _Array]:
+    """The d largest eigenvalues and their eigenvectors; where eigenvalues are equal, those of :func:`settled`.
+
+    LAPACK's drivers for some eigenvectors are fast in many columns. They fail on some matrices with equal eigenvalues,
+    such as identities, and do not return all eigenvectors of the last eigenvalue. Then all eigenvectors are computed.
+    """
+    n = len(gram)
+    try:
+        values, V = scipy.linalg.eigh(gram, subset_by_index=[max(0, n - d - 1), n - 1])
+        if _runs(values[::-1]):
+            values, V = np.linalg.eigh(gram)
+    except np.linalg.LinAlgError:
+        values, V = np.linalg.eigh(gram)
+    return values[::-1][:d], settled(values[::-1], V[:, ::-1])[:, :d]
+
+
+def _runs(values: _Array) -> list[slice]:
+    """Where decreasing eigenvalues are equal, up to rounding, and not zero."""
+    least = _EQUAL * max(float(values[0]), 0.0)
+    starts = np.flatnonzero(np.append(True, values[:-1] - values[1:] > least))
+    ends = np.append(starts[1:], len(values))
+    return [slice(a, b) for a, b in zip(starts.tolist(), ends.tolist()) if b - a > 1 and values[a] > least]
+
+
+def settled(values: _Array, V: _Array) -> _Array:
+    """The eigenvectors, with a basis that rounding does not choose for every eigenvalue that occurs several times.
+
+    The basis starts with the projection of the column that is nearest to the eigenspace; each following vector is that
+    of the column nearest to the rest of it. Of columns that are equally near, the first.
+    """
+    V = V.copy()
+    for run in _runs(values):
+        rest = V[:, run].copy()  # the projections of the unit vectors, in the given basis
+        turn = np.empty((rest.shape[1], rest.shape[1]))
+        for at in range(len(turn)):
+            sizes = np.einsum("ij,ij->i", rest, rest)
+            q = rest[np.argmax(sizes >= (1 - _TIE) * sizes.max())]
+            q = q - turn[:at].T @ (turn[:at] @ q)
+            turn[at] = q / np.linalg.norm(q)
+            rest -= np.outer(rest @ turn[at], turn[at])
+        V[:, run] = V[:, run] @ turn.T
+    return V
 
 
 def _covariance(profiles: Any, w: _Array, centre: _Array) -> _Array:

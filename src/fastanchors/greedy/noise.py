@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
 
-__all__ = ["Noise", "can_estimate", "estimate_noise", "excess_noise"]
+__all__ = ["ROUNDING", "Noise", "can_estimate", "estimate_noise", "excess_noise"]
 
 _NONE = 1e-12  # squared noise, relative to the squared spread of the rows, that is rounding
+ROUNDING = 1e-6  # the smallest noise of a row, relative to that spread
 _FREEDOM = 1  # smallest number of residual dimensions in which noise can be detected
 _NEGLIGIBLE = 0.03  # relative noise below which a single row is as good as a mean
 _PRIOR = 4.0  # weight of the typical row in the estimate of each row, in dimensions
@@ -79,10 +80,11 @@ def estimate_noise(points: _Array, left: _Array, columns: int, rounding: float =
     if alike or not can_estimate(columns, points.shape[1]) or mean <= _NONE * (spread + mean):
         return Noise(np.zeros(len(points)), 0.0, 0.0, False)
     typical = float(np.median(left)) / freedom
-    each = np.sqrt((left + _PRIOR * typical) / (freedom + _PRIOR))
+    least = ROUNDING * np.sqrt(spread / max(points.shape[1], 1))
+    each = np.maximum(np.sqrt((left + _PRIOR * typical) / (freedom + _PRIOR)), least)
     level = float(np.median(each))
     relative = level * np.sqrt(points.shape[1]) / np.sqrt(spread) if spread > 0 else np.inf
-    return Noise(np.maximum(each, 1e-6 * np.sqrt(spread / max(points.shape[1], 1))), level, float(relative), True)
+    return Noise(each, level, float(relative), True)
 
 
 def excess_noise(values: _Array, axes: _Array, sizes: _Array, rows: int) -> _Array:

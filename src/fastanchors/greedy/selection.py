@@ -30,6 +30,7 @@ from .._validate import check_choice
 from ..errors import RankError
 from ..matrix import ArrayMatrix
 from . import successive
+from .coordinates import settled
 from .corners import grown
 from .neighbours import nearest_points
 from .reader import Reader
@@ -56,6 +57,7 @@ _SHADOWS = 1 << 18  # projections of points on directions computed in one batch
 _ROUNDS = 50
 _ZERO = 1e-10  # residual, relative to the first, that counts as zero
 _ISOLATED = 5.0  # a point is isolated if its last neighbour is farther than this many times the median
+_TIE = 1e-9  # values that differ by less, relative to the largest, are equal: the first is taken, whatever their rounding
 _SWAPS = 3  # largest number of exchanges per vertex
 
 _Array = NDArray[np.float64]
@@ -128,7 +130,8 @@ def best_volume(points: _Array, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
     flat = np.column_stack([np.ones(len(points)), points])
     for _ in range(_SWAPS * len(chosen)):
         weights = np.abs(flat @ _inverse(flat[chosen]))
-        point, vertex = np.unravel_index(int(np.argmax(weights)), weights.shape)
+        first = int(np.argmax(weights >= (1 - _TIE) * weights.max()))
+        point, vertex = np.unravel_index(first, weights.shape)
         if weights[point, vertex] <= 1.0 + 1e-9:
             break
         chosen[vertex] = point
@@ -189,15 +192,15 @@ def smoothed_groups(points: _Array, k: int, count: int, starts: str = "many") ->
 def _farthest_mean(residuals: _Array, count: int, starts: str) -> tuple[NDArray[np.intp], float]:
     """The group whose mean residual is longest among the local maxima found, and that length."""
     if starts == "one":
-        farthest_point = residuals[np.argmax(np.einsum("ij,ij->i", residuals, residuals))]
+        farthest_point = residuals[_top(np.einsum("ij,ij->i", residuals, residuals), 1)[0]]
         group = _top(residuals @ farthest_point, count)
         return group, float(np.linalg.norm(residuals[group].mean(axis=0)))
     directions = _directions(residuals, axes=starts == "many" and residuals.shape[1] <= _AXES)
     sizes = _mean_lengths(residuals, directions, count)
     best, farthest = np.arange(count), -1.0
-    for start in np.argsort(-sizes, kind="stable")[:_CLIMBS]:
+    for start in np.argsort(-np.round(sizes / (_TIE * sizes.max() or 1.0)), kind="stable")[:_CLIMBS]:
         group, size = _climb(residuals, directions[start], count)
-        if size > farthest * (1 + 1e-12):
+        if size > farthest * (1 + _TIE):
             best, farthest = group, size
     return best, farthest
 
@@ -219,7 +222,7 @@ def _climb(residuals: _Array, direction: _Array, count: int) -> tuple[NDArray[np
         tried = _top(residuals @ direction, count)
         mean = residuals[tried].mean(axis=0)
         length = float(np.linalg.norm(mean))
-        if length <= size * (1 + 1e-12):
+        if length <= size * (1 + _TIE):
             break
         group, size, direction = tried, length, mean / length
     return group, size
@@ -230,15 +233,18 @@ def _directions(residuals: _Array, *, axes: bool) -> _Array:
     squares = np.einsum("ij,ij->i", residuals, residuals)
     starts = residuals[_top(squares, min(_STARTS, squares.size))]
     if axes:
-        main = np.linalg.eigh(residuals.T @ residuals)[1].T
+        values, vectors = np.linalg.eigh(residuals.T @ residuals)
+        main = settled(values[::-1], vectors[:, ::-1]).T
         starts = np.concatenate([starts, main, -main])
     lengths = np.linalg.norm(starts, axis=1)
     return np.asarray(starts[lengths > 0] / lengths[lengths > 0, None])
 
 
 def _top(values: _Array, count: int) -> NDArray[np.intp]:
-    """Indices of the ``count`` largest values, in increasing order of index."""
-    return np.sort(np.argpartition(-values, count - 1)[:count])
+    """Indices of the ``count`` largest values, in increasing order of index; of equal values the first."""
+    last, tie = np.partition(values, -count)[-count], _TIE * np.abs(values).max()
+    larger = np.flatnonzero(values > last + tie)
+    return np.sort(np.append(larger, np.flatnonzero(np.abs(values - last) <= tie)[: count - len(larger)]))
 
 
 def _exhausted(found: int, k: int) -> RankError:
