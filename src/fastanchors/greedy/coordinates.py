@@ -58,6 +58,7 @@ _FEW_ENTRIES = 1 << 20  # entries of the part of the pilot from which weights an
 _GRAM_COLUMNS = 512  # up to this many columns: eigenvectors of a Gram matrix; above: subspace iteration
 _EQUAL = 1e-12  # eigenvalues that differ by less, relative to the largest, are equal
 _TIE = 1e-6  # columns whose squared distances differ by less are equally near
+_SPECK = 1e-9  # coordinates below this part of the largest are zero: they could decide between equal distances
 _FAINT = 1e-9  # eigenvalues below this part of the largest have lost digits in a Gram matrix…
 _EXACTLY = 1 << 20  # …and come from singular values of at most this many entries
 _GRAMS = 8  # Gram matrices of pieces in memory at a time
@@ -162,6 +163,7 @@ class Coordinates:
                 f"k ≤ {self.values.shape[1] + 1}, or rebuild with directions={dimensions}"
             )
         values = self.values[rows].astype(np.float64)
+        values[np.abs(values) < _SPECK * np.abs(values).max(initial=0.0)] = 0.0
         beyond = np.einsum("ij,ij->i", values[:, dimensions:], values[:, dimensions:])
         return values[:, :dimensions], self.left[rows] + beyond
 
@@ -286,12 +288,14 @@ def fit_frame(
         pieces = [(part[x], centre, scale, V[:, : noisy if turn else 0]) for x in _pieces(part, 32 * _TOGETHER)]
         at, squares = (np.concatenate(found) for found in zip(*map_ordered(_centred, pieces)))
         left = np.maximum(squares - np.einsum("ij,ij->i", at, at), 0.0)
+        size = float(np.sum((scale * centre) ** 2))
         if turn and isinstance(weights, str) and weights == "auto":
-            size = float(np.sum((scale * centre) ** 2))
             left[left < _ROUNDING * (squares + size)] = 0.0  # weights are not for rounding
             left /= (1.0 - _leverage(at)) ** 2
             base = 1.0 / (left + 0.1 * np.median(left) + 1e-12 * np.median(squares) + _ROUNDING * size)
             base /= base.mean()
+        alike = squares <= _ALIKE * size  # rows at the centre, whose rounding must not be the typical size
+        squares[alike], at[alike] = 0.0, 0.0
         w = _capped(base, squares, at, float(np.median(left)) / max(1, n - 1 - noisy))
         centre = _mean(part, w)
         values, V, spread = _principal(part, w, centre, scale, V, d, _ITERATIONS[min(turn, 1)])
@@ -303,8 +307,8 @@ def fit_frame(
             if excess.max() > 1:  # columns far above the law of the others do not determine it
                 exponent, scale = _noise_law(centre, np.where(excess > 1, 0.0, rest), float(spread.sum()))
                 scale /= excess
-    alike = _ALIKE * float(np.sum((scale * centre) ** 2))
-    rank = int(np.count_nonzero(values > max(1e-13 * values[0], alike)))
+    least = max(1e-13 * float(values[0]), _ALIKE * float(np.sum((scale * centre) ** 2)))
+    rank = int(np.count_nonzero(values > least))
     nonzero = profiles.nnz if sp.issparse(profiles) else np.count_nonzero(profiles > 0)
     return Frame(centre, scale, np.ascontiguousarray(V[:, :d]), exponent, rank, 1.0 - nonzero / (m * n))
 
