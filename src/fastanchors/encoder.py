@@ -140,21 +140,42 @@ def encode_rows(
 ) -> float:
     """:func:`encode` without validation; with ``error`` it returns ‖out·C − matrix‖_F, else 0."""
     step = _chunk_rows(matrix, len(C))
+    sizes: list[float] = []
+
+    def write(start: int, F: NDArray[np.float64]) -> None:
+        with np.errstate(over="ignore", under="ignore"):
+            out[start : start + len(F)] = F
+        sizes.append(float(F.max(initial=0.0)))
+
     if not matrix.in_process:
         errors = []
         for start, F, block_error in matrix.map_blocks(_block_weights, C, sum_to_one, error, block_rows=step):
-            out[start : start + len(F)] = F
+            write(start, F)
             errors.append(block_error)
+        _check_range(max(sizes, default=0.0), out.dtype)
         return math.hypot(*errors)
     with one_blas_thread():  # the order of summation must not depend on the number of threads
         system = AnchorSystem(C, sum_to_one)
 
         def solve(start: int, block: Rows) -> float:
             block, Y, F = system.solve(start, block)
-            out[start : start + len(F)] = F
+            write(start, F)
             return system.error_norm(block, Y, F) if error else 0.0
 
-        return math.hypot(*matrix.map_blocks(solve, block_rows=step))
+        found = math.hypot(*matrix.map_blocks(solve, block_rows=step))
+    _check_range(max(sizes, default=0.0), out.dtype)
+    return found
+
+
+def _check_range(largest: float, dtype: np.dtype[Any]) -> None:
+    """Raise if the largest weight overflows or vanishes in the type of the result."""
+    with np.errstate(over="ignore", under="ignore"):
+        written = float(np.asarray(largest).astype(dtype))
+    if not math.isfinite(written) or (written == 0) != (largest == 0):
+        raise InvalidInputError(
+            f"the largest weight is {largest:.3g}, which {dtype} cannot hold; pass rows or out= of float64, or divide "
+            "the rows and the components by their sizes"
+        )
 
 
 def _block_weights(

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from . import solvers
 from ._parallel import use_threads
 from ._rng import RngLike, as_generator
-from ._validate import as_matrix, check_choice, check_finite, check_flag, check_size, check_unmasked, is_dask
+from ._validate import as_array, as_matrix, check_choice, check_finite, check_flag, check_size, check_unmasked, is_dask
 from .anchors import Anchors
 from .encoder import encode, encode_rows, error_norm
 from .errors import FastAnchorsError, InvalidInputError, InvalidTypeError, RankError, one_line
@@ -197,9 +197,15 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"the rows so far have {before}, these have {now}; always pass frames with an index"
             )
         _check_signs(new.data)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", under="ignore"):
             rows = new.data.astype(seen.dtype, copy=False)
         check_finite(rows, name=f"X.astype({seen.dtype})")
+        vanished = (row_sums(rows) == 0) & (row_sums(new.data) > 0)
+        if vanished.any():
+            raise InvalidInputError(
+                f"row {int(np.argmax(vanished))} of X is zero in {seen.dtype}, the type of the rows so far; start with "
+                "rows of float64, or multiply all rows by one number"
+            )
         seen.append(rows, row_names=new.row_names)
 
     def _forget(self) -> None:
@@ -287,6 +293,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         elif sp.issparse(X):  # SciPy and scikit-learn use index arrays without a check
             X = like = as_matrix(X, finite=False, name="X")
         check_unmasked(X, "X")
+        _check_no_times(X)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
         try:
             known = like is X
@@ -408,6 +415,14 @@ def _as_own_error(error: TypeError | ValueError) -> FastAnchorsError:
     """What scikit-learn says about its input as an error of this library: on one line."""
     kind = InvalidTypeError if isinstance(error, TypeError) else InvalidInputError
     return kind(one_line(str(error)))
+
+
+def _check_no_times(X: Any) -> None:
+    """Raise on dates and durations, which scikit-learn converts to numbers of days or seconds."""
+    given = X if hasattr(X, "dtype") or hasattr(X, "dtypes") else as_array(X, "X")
+    for dtype in given.dtypes if hasattr(given, "dtypes") else (given.dtype,):
+        if getattr(dtype, "kind", None) in ("m", "M"):
+            raise InvalidTypeError(f"X must hold real numbers, got dtype {dtype}")
 
 
 def _check_signs(rows: Rows) -> None:

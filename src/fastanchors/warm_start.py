@@ -150,6 +150,11 @@ def nmf(
 
 def _in_units(found: Factors, unit: float) -> Factors:
     """The factors of the matrix before it was divided by ``unit``."""
+    if not (np.isfinite(found.W).all() and np.isfinite(found.H).all() and np.isfinite(found.error)):
+        raise InvalidInputError(
+            "the factors are not finite: the squares of most entries of X underflow beside those of its largest entry; "
+            "remove or clip that entry"
+        )
     if unit == 1:
         return found
     before = None if found.start_error is None else found.start_error * unit

@@ -14,7 +14,7 @@ from ..errors import InvalidInputError
 from ..fas.bounds import Sketch, sketch_elsewhere
 from ..io.row_source import numeric_dtype
 from ..matrix.array import ArrayMatrix
-from ..matrix.contract import RowMatrix, Rows
+from ..matrix.contract import RowMatrix, Rows, check_factor
 from ..matrix.cost import Cost
 from ..matrix.scaled import scale_rows
 from ..sampling.access_guard import reads
@@ -143,6 +143,7 @@ class DaskMatrix(RowMatrix):
 
     @reads
     def transposed_dot(self, B: NDArray[np.float64]) -> NDArray[np.float64]:
+        B = check_factor(B, self.shape[0], vector=False)
         self.cost.rows_read += self.shape[0]
         own = [((B[start:stop],),) for start, stop in pairwise(self._parts.starts)]
         return np.asarray(sum(self._parts.each("transposed-dot", call_method, None, own, ("transposed_dot",))))

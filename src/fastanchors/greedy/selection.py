@@ -57,7 +57,9 @@ _SHADOWS = 1 << 18  # projections of points on directions computed in one batch
 _ROUNDS = 50
 _ZERO = 1e-10  # residual, relative to the first, that counts as zero
 _ISOLATED = 5.0  # a point is isolated if its last neighbour is farther than this many times the median
-_TIE = 1e-9  # values that differ by less, relative to the largest, are equal: the first is taken, whatever their rounding
+_TIE = (
+    1e-9  # values that differ by less, relative to the largest, are equal: the first is taken, whatever their rounding
+)
 _SWAPS = 3  # largest number of exchanges per vertex
 
 _Array = NDArray[np.float64]

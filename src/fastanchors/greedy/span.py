@@ -63,13 +63,18 @@ class Span:
         return points
 
     def direction(self, point: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-        """The unit residual of a point, orthogonal to the basis to machine precision, and its size."""
+        """The unit residual of a point, orthogonal to the basis to machine precision, and its size; zeros for none."""
         rest = self.off_basis(point)
         size = math.sqrt(rest @ rest)
+        if size == 0:
+            return rest, 0.0
         q = rest / size
         if size * size < _SHRUNK**2 * (point @ point):
             q = self.off_basis(q)
-            q /= math.sqrt(q @ q)
+            left = math.sqrt(q @ q)
+            if left == 0:  # the residual was rounding
+                return q, 0.0
+            q /= left
         return q, size
 
     # --- distances -----------------------------------------------------------------------------------------------

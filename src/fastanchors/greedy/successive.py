@@ -105,11 +105,11 @@ def _run(
     sizes: list[float] = []
     while len(steps) < k:
         step = choose_next(residuals, floor)
-        if step is None:
+        q, size = (None, 0.0) if step is None else residuals.direction(step.point)
+        if step is None or q is None or size == 0:
             if allow_fewer and steps:
                 break
             raise rank_error(len(steps), k, getattr(rule, "set_aside", ()))
-        q, size = residuals.direction(step.point)
         residuals.remove(q, step.projections)
         residuals.bar(step.index)
         steps.append(step if step.projections is None else replace(step, projections=None))
@@ -126,7 +126,8 @@ def farthest(residuals: Residuals, floor: float) -> Step | None:
         if abs(leaders.values[0] - floor**2) <= leaders.errors[0]:
             leaders = residuals.exact(leaders.rows)
         index = int(leaders.rows[0])
-        return Step(index, residuals.reader.row(index)) if leaders.values[0] > floor**2 else None
+        doubt = 1.0 if leaders.values[0] <= leaders.errors[0] else 0.0  # nothing but rounding, without a rival
+        return Step(index, residuals.reader.row(index), doubt=doubt) if leaders.values[0] > floor**2 else None
     if leaders.values.max() <= floor**2:
         return None
     at = choose(leaders.values, leaders.norms)

@@ -21,10 +21,21 @@ from numpy.typing import ArrayLike, NDArray
 from .._parallel import map_ordered
 from .._rng import RngLike
 from .._types import Rows
-from ..errors import InvalidInputError
+from .._validate import as_array
+from ..errors import InvalidInputError, InvalidTypeError
 from .cost import Cost
 
-__all__ = ["DOUBLE", "SINGLE", "Mutable", "RowMatrix", "Rows", "SampleAccess", "dense", "squared_norms_of"]
+__all__ = [
+    "DOUBLE",
+    "SINGLE",
+    "Mutable",
+    "RowMatrix",
+    "Rows",
+    "SampleAccess",
+    "check_factor",
+    "dense",
+    "squared_norms_of",
+]
 
 _Result = TypeVar("_Result")
 
@@ -214,10 +225,11 @@ class RowMatrix(ABC):
 
     def dot(self, B: NDArray[np.float64]) -> NDArray[np.float64]:
         """A·B for a dense matrix or vector B, in one pass."""
-        return np.concatenate(self.map_blocks(_dot, B))
+        return np.concatenate(self.map_blocks(_dot, check_factor(B, self.shape[1])))
 
     def transposed_dot(self, B: NDArray[np.float64]) -> NDArray[np.float64]:
         """Aᵀ·B for a dense matrix B, in one pass."""
+        B = check_factor(B, self.shape[0], vector=False)
         result = np.zeros((self.shape[1], B.shape[1]))
         for start, block in self.blocks(self.default_block_rows()):
             result += block.T @ B[start : start + block.shape[0]]
@@ -230,6 +242,17 @@ class RowMatrix(ABC):
         """
         found = self.map_rows(_project, np.asarray(indices, dtype=np.int64), Q)
         return np.concatenate(found) if found else np.zeros((0, len(Q)))
+
+
+def check_factor(B: Any, length: int, *, vector: bool = True) -> NDArray[Any]:
+    """``B`` as an array of numbers with ``length`` rows: the right factor of a product."""
+    array = as_array(B, "B")
+    if array.dtype.kind not in "biuf":
+        raise InvalidTypeError(f"B must hold real numbers, got dtype {array.dtype}")
+    if array.ndim not in ((1, 2) if vector else (2,)) or array.shape[0] != length:
+        shapes = f"({length},) or ({length}, …)" if vector else f"({length}, …)"
+        raise InvalidInputError(f"B must have the shape {shapes}, got {array.shape}")
+    return array
 
 
 def squared_norms_of(block: Rows) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ def squared_frobenius_norm(matrix: RowMatrix) -> float:
     """‖A‖_F², from sample access where there is any, else in one pass."""
     if isinstance(matrix, SampleAccess):
         return matrix.frobenius_norm**2
-    return float(matrix.squared_norms().sum())
+    return _finite(float(matrix.squared_norms().sum()))
 
 
 def draw_rows(matrix: RowMatrix, size: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], float]:
@@ -38,13 +38,20 @@ def draw_rows(matrix: RowMatrix, size: int, rng: np.random.Generator) -> tuple[N
         total = matrix.frobenius_norm**2
         drawn = np.asarray(matrix.sample_rows(size, rng=rng)) if total > 0 else np.zeros(0)
         return drawn.astype(np.intp), total
-    weights = matrix.squared_norms()
-    total = float(np.cumsum(weights)[-1])
+    with np.errstate(over="ignore"):
+        weights = matrix.squared_norms()
+        total = _finite(float(np.cumsum(weights)[-1]))
     if total < FEW_DIGITS:
         if any(matrix.map_blocks(_has_entries)):
             raise InvalidInputError("the squares of A underflow; divide A by its largest entry")
         return np.zeros(0, dtype=np.intp), 0.0
     return draw_by_weight(weights, size, rng), total
+
+
+def _finite(total: float) -> float:
+    if not np.isfinite(total):
+        raise InvalidInputError("the squared norms of A overflow; divide A by its largest entry")
+    return total
 
 
 def _has_entries(start: int, block: Rows) -> bool:

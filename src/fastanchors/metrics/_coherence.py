@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from .._validate import as_matrix, check_choice, check_index, check_size
+from .._validate import as_array, as_matrix, check_choice, check_index, check_size
 from ..errors import InvalidInputError
 from ..matrix import dense
 
@@ -92,15 +92,14 @@ def topic_uniqueness(topics: ArrayLike, *, top: int = 10) -> float:
     >>> fa.metrics.topic_uniqueness([[0.6, 0.4, 0.0], [0.0, 0.4, 0.6]], top=2)
     0.75
     """
-    array = np.asarray(topics)
-    words = _top_words(topics, array.shape[-1] if array.dtype.kind == "f" else None, check_size(top, name="top"))
+    words = _top_words(topics, None, check_size(top, name="top"))
     _, back, shared = np.unique(words, return_inverse=True, return_counts=True)
     return float(np.mean(1.0 / shared[back]))
 
 
 def _top_words(topics: ArrayLike, vocabulary: int | None, top: int) -> NDArray[np.intp]:
     """k × top words: an integer array as it is, weights sorted by decreasing weight, then by index."""
-    array = np.asarray(topics)
+    array = as_array(topics, "topics")
     if array.ndim != 2 or 0 in array.shape:
         raise InvalidInputError(f"topics must be two-dimensional and not empty, got shape {array.shape}")
     if array.dtype.kind in "iu":

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from .._validate import as_matrix, check_index, check_number
+from .._validate import as_array, as_matrix, check_index, check_number
 from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix import dense
 from ..matrix.contract import squared_norms_of
-from ..matrix.scaled import divided, unit_of
+from ..matrix.scaled import FEW_DIGITS, divided, unit_of
 from ._reconstruction import blocks
 
 __all__ = ["Match", "abundance_rmse", "anchor_labels", "anchor_recovery", "matched_spectral_angle", "spectral_angles"]
@@ -41,7 +41,7 @@ def anchor_recovery(found: ArrayLike, labels: ArrayLike) -> float:
     >>> fa.metrics.anchor_recovery([3, 1], [0, -1, 1, 0])
     0.5
     """
-    label_of = np.asarray(labels)
+    label_of = as_array(labels, "labels")
     if label_of.ndim != 1 or label_of.dtype.kind not in "iu":
         raise InvalidInputError("labels must be a one-dimensional array of integers, one for each row")
     true = np.unique(label_of[label_of >= 0])
@@ -74,9 +74,17 @@ def anchor_labels(A: Any, anchors: ArrayLike, *, tolerance: float = 0.0) -> NDAr
     matrix = as_matrix(A, signed=True)
     tolerance = check_number(tolerance, name="tolerance", minimum=0.0)
     at = check_index(anchors, matrix.shape[0], name="anchors").reshape(-1)
+    if at.size == 0:
+        raise InvalidInputError("anchors is empty; pass the index of at least one anchor row")
     matrix = divided(matrix, unit_of(matrix))
     W = dense(matrix[at])
     squares = np.einsum("ij,ij->i", W, W)
+    lost = (squares < FEW_DIGITS) & W.any(axis=1)
+    if lost.any():
+        raise InvalidInputError(
+            f"the squares of anchor row {at[np.argmax(lost)]} underflow beside those of the largest entry of A; remove "
+            "or clip that entry"
+        )
     limit = (max(tolerance, 1e-7) ** 2) * np.maximum(squares, np.finfo(float).tiny)
     labels = np.full(matrix.shape[0], -1, dtype=np.int32)
     for start, block in blocks(matrix):

@@ -21,13 +21,16 @@ _PLAIN_SMALLEST, _PLAIN_LARGEST = 2.0**-400, 2.0**400  # one such square cannot 
 
 
 def as_entries(rows: ArrayLike, columns: ArrayLike, values: ArrayLike, shape: tuple[int, int]) -> tuple[Array, ...]:
-    """Row indices, column indices and values, broadcast together and flattened; indices in range."""
+    """Row indices, column indices and values, flattened; indices in range, values broadcast to them as in NumPy."""
     i = check_index(rows, shape[0], name="row")
     j = check_index(columns, shape[1], name="column")
     x = as_array(values, "values")
     try:
         if not i.shape == j.shape == x.shape:
-            i, j, x = (np.array(a) for a in np.broadcast_arrays(i, j, x))  # copies: kernels take writable arrays
+            places = np.broadcast_shapes(i.shape, j.shape)
+            while x.ndim > len(places) and len(x) == 1:
+                x = x[0]
+            i, j, x = (np.array(np.broadcast_to(a, places)) for a in (i, j, x))  # copies: kernels take writable arrays
     except ValueError:
         raise InvalidInputError(
             f"rows, columns and values do not fit together: shapes {i.shape}, {j.shape} and {x.shape}"

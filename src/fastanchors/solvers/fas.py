@@ -178,6 +178,9 @@ class FAS(Solver):
         several = isinstance(k, Sequence) and not isinstance(k, str)
         sizes = self._sizes(k, data.shape_of_source) if several else [self._size(k, data.shape_of_source)]
         with data.matrix.reading():
+            unchecked = isinstance(data.matrix, ArrayMatrix) and not data.matrix.checked
+            if unchecked and (self._rule != "spa" or (self._spa is not None and not self._spa._checks())):
+                check_finite(data.matrix.data)  # the others check in their first pass
             if self._rule != "spa":
                 results = self._noise_aware(data, sizes, generator, started)
             else:
@@ -211,8 +214,6 @@ class FAS(Solver):
             why_plain,
         )
 
-        if isinstance(data.matrix, ArrayMatrix) and not data.matrix.checked:
-            check_finite(data.matrix.data)
         reasons = {size: why_plain(data.shape, size) for size in sizes}
         if self._rule != "auto":
             check_many(max(sizes), self._rule)
@@ -278,7 +279,10 @@ def _row_weights(weights: Any, data: RowMatrix) -> Any:
             )
         return weights
     try:
-        numbers = np.asarray(weights, dtype=np.float64)
+        numbers = np.asarray(weights)
+        if numbers.dtype.kind in "mM":  # dates
+            raise TypeError
+        numbers = numbers.astype(np.float64)
     except (TypeError, ValueError):
         raise InvalidTypeError(f"weights must be one of {_WEIGHTS} or numbers, got {type(weights).__name__}") from None
     if numbers.shape != (rows,) or not (np.isfinite(numbers) & (numbers > 0)).all():

@@ -87,13 +87,20 @@ def singular_space(data: RowMatrix, k: int) -> tuple[NDArray[np.float64], NDArra
     V, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((n, width)))
     last = np.zeros(k)
     for _ in range(_ITERATIONS):
-        U, _ = np.linalg.qr(data.dot(V))
-        V, R = np.linalg.qr(data.transposed_dot(U))
+        with np.errstate(over="ignore", invalid="ignore"):
+            U, _ = np.linalg.qr(_finite(data.dot(V)))
+            V, R = np.linalg.qr(_finite(data.transposed_dot(U)))
         _, sigma, W = np.linalg.svd(R.T)  # A ≈ U·Rᵀ·Vᵀ
         if width == min(m, n) or np.all(np.abs(sigma[:k] - last) <= _SETTLED * sigma[:k] + 1e-15 * sigma[0]):
             break
         last = sigma[:k]
     return V @ W[:k].T, sigma[:k]
+
+
+def _finite(products: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not np.isfinite(products).all():
+        raise InvalidInputError("sums of entries of A overflow; divide A by its largest entry")
+    return products
 
 
 def minimum_volume_ellipsoid(X: NDArray[np.float64], tol: float = 1e-8) -> NDArray[np.float64]:
