@@ -256,3 +256,20 @@ def test_names_of_columns_agree_differ_or_are_in_another_order(known, here, orde
     else:
         found = column_order(*names, "theirs", "ours")
         assert (found if found is None else found.tolist()) == order
+
+
+def test_weights_that_the_type_of_the_result_cannot_hold_are_refused():
+    X, C = np.array([[5e4, 1.0, 2.0], [1.0, 0.0, 1.0]]), np.eye(3) / 4
+    for rows, components, out in (
+        (X, C, np.zeros((2, 3), np.float16)),
+        (X * 1e35, C, np.zeros((2, 3), np.float32)),
+        (X.astype(np.float32), C * 1e-38, None),
+        (X.astype(np.float32), C * 1e60, None),
+    ):
+        with pytest.raises(InvalidInputError, match="largest weight"):
+            fa.encode(rows, components, out=out)
+    model = fa.SeparableNMF(3, normalize=None, solver="spa").fit(C * 1e-38)
+    with pytest.raises(InvalidInputError, match="largest weight"):
+        model.transform(X.astype(np.float32))
+    assert np.isfinite(model.transform(X)).all()
+    assert fa.encode(np.zeros((2, 3), np.float32), C).tolist() == [[0.0] * 3] * 2

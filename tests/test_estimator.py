@@ -426,3 +426,27 @@ def test_names_of_columns_of_files_and_stores_are_checked(data, tmp_path):
             model.transform(b)
     model.fit(data[0])
     assert not hasattr(model, "feature_names_in_")
+
+
+def test_dates_are_not_numbers():
+    dates = np.array([["2020-01-01", "2021-01-01"], ["2022-01-01", "2021-05-01"]], dtype="datetime64[s]")
+    spans = dates - dates[0, 0]
+    for X in (
+        dates,
+        spans,
+        [list(row) for row in dates],
+        pd.DataFrame(dates),
+        pd.DataFrame({"a": [1.0, 2.0], "b": spans[0]}),
+    ):
+        with pytest.raises(InvalidTypeError, match="must hold real numbers"):
+            fa.SeparableNMF(1).fit(X)
+
+
+def test_rows_that_vanish_in_the_type_of_earlier_ones_are_refused():
+    X = fa.datasets.separable(80, 8, 3, noise=0.02, rng=0).A
+    for first in (X[:40].astype(np.float32), sp.csr_array(X[:40].astype(np.float32))):
+        model = fa.SeparableNMF(3).partial_fit(first)
+        with pytest.raises(InvalidInputError, match="row 0 of X is zero in float32"):
+            model.partial_fit(X[40:] * 1e-50)
+        assert model.n_samples_seen_ == 40
+        assert model.partial_fit(X[40:]).n_samples_seen_ == 80

@@ -449,3 +449,30 @@ def test_appended_frames_are_matched_by_name():
         S.append(frame.rename(columns={"b": "z"}))
     with pytest.raises(InvalidTypeError, match="no order"):
         fa.SampleMatrix(rows, row_names={"a", "b", "c"})
+
+
+def test_values_do_not_enlarge_what_they_are_set_to():
+    S = fa.SampleMatrix(example(), normalize=None)
+    before = S.dense_rows(np.arange(M))
+    for rows, columns, values in ((0, 0, []), (0, 0, [7.0, 8.0, 9.0]), ([0, 1], [0, 0], np.ones((3, 2)))):
+        for write in (S.update, S.add):
+            with pytest.raises(fa.errors.InvalidInputError, match="do not fit together"):
+                write(rows, columns, values)
+    with pytest.raises(fa.errors.InvalidInputError, match="do not fit together"):
+        S[0, 0] = [7.0, 8.0]
+    np.testing.assert_array_equal(S.dense_rows(np.arange(M)), before)
+    S[0, 0] = [7.0]
+    S.update([0, 1], [1, 1], [[5.0, 6.0]])
+    assert (S[0, 0], S[0, 1], S[1, 1]) == (7.0, 5.0, 6.0)
+
+
+def test_factors_of_products_are_checked():
+    A = example()
+    for matrix in (fa.SampleMatrix(A, normalize=None), fa.open_matrix(A), fa.open_matrix(sp.csr_array(A))):
+        np.testing.assert_allclose(matrix.dot(np.ones(N)), A.sum(axis=1))
+        for B in (np.ones((N + 1, 2)), np.ones((N - 1, 2)), "a", np.ones((N, 2, 2)), [[1.0], [1.0, 2.0]]):
+            with pytest.raises(fa.FastAnchorsError, match="^B "):
+                matrix.dot(B)
+        for B in (np.ones((M + 1, 2)), np.ones((M - 1, 2)), np.ones(M)):
+            with pytest.raises(fa.FastAnchorsError, match="^B "):
+                matrix.transposed_dot(B)

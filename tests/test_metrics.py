@@ -184,3 +184,35 @@ def test_a_matching_that_does_not_fit_is_refused():
     far = metrics.Match(np.array([0, 3]), np.array([0, 1]), np.zeros(2))
     with pytest.raises(InvalidInputError, match=r"match\.true"):
         metrics.abundance_rmse(F, F, match=far)
+
+
+@pytest.mark.parametrize("value", [1e155, 1.7e308])
+def test_a_sampled_error_is_refused_if_squared_norms_overflow(value):
+    X = datasets.separable(30, 6, 3, noise=0.01, rng=0).A
+    H = X[:3].copy()
+    X[0, 0] = value
+    for rows in (None, 5):
+        with pytest.raises(InvalidInputError, match="overflow"):
+            metrics.reconstruction_error(X, H, rows=rows, rng=0)
+
+
+def test_labels_of_anchors_whose_squares_underflow_are_refused():
+    X = datasets.separable(30, 6, 3, noise=0.01, rng=0).A
+    X[0, 0] = 1.7e308
+    with pytest.raises(InvalidInputError, match="anchor row 1 underflow"):
+        metrics.anchor_labels(X, [0, 1])
+    assert metrics.anchor_labels(X, [0]).tolist() == [0] + [-1] * 29  # the other rows are far from it
+
+
+def test_arguments_that_are_not_arrays():
+    ragged = [[1], [2, 3]]
+    for call in (
+        lambda: metrics.anchor_labels(np.eye(3), []),
+        lambda: metrics.anchor_recovery([0], ragged),
+        lambda: metrics.anchor_recovery(ragged, [0, 1]),
+        lambda: metrics.topic_coherence(ragged, np.eye(3)),
+        lambda: metrics.topic_uniqueness(ragged),
+        lambda: metrics.topic_uniqueness(3.0),
+    ):
+        with pytest.raises(InvalidInputError):
+            call()

@@ -150,3 +150,11 @@ def test_sample_access_and_random_state_are_refused_by_name():
 def test_options_of_scikit_learn_are_checked(options, said):
     with pytest.raises(FastAnchorsError, match=said):
         fa.nmf(np.eye(4), 2, **options)
+
+
+@pytest.mark.parametrize("value", [1e155, 1e160, 1e300])
+def test_an_entry_beside_which_all_squares_underflow_is_an_error(value):
+    X = fa.datasets.separable(30, 6, 3, noise=0.01, rng=0).A
+    X[0, 0] = value
+    with pytest.raises(InvalidInputError, match="not finite"), np.errstate(all="ignore"):
+        fa.nmf(X, 3, rng=0)

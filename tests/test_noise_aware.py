@@ -24,6 +24,7 @@ from fastanchors.greedy.coordinates import (
     block_coordinates,
     coordinates,
     pilot_frame,
+    settled,
 )
 from fastanchors.greedy.corners import Hull
 from fastanchors.greedy.extremes import Extremes, extreme_rows, towards
@@ -818,3 +819,67 @@ def test_no_noise_is_seen_in_the_rounding_of_rows_that_are_nearly_alike(spread):
         for form in (A, sp.csr_array(A), 3 * A):
             frame = coordinates(open_matrix(form)).frame
             assert (frame.rank, frame.exponent) == (4, 0.0)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_few_rows_beside_many_copies_of_one(k):
+    table = np.tril(np.ones((60, 4)))  # (1, 0, 0, 0), (1, 1, 0, 0), (1, 1, 1, 0), and 57 times (1, 1, 1, 1)
+    for form in (
+        table,
+        fa.SampleMatrix(table),
+        open_matrix(table, normalize="l1"),
+        np.repeat(table, [40] + [1] * 59, 0),
+    ):
+        found = fa.FAS().seek(form, k)
+        assert len(set(found.indices.tolist())) == k
+        if found.points is not None:
+            assert np.isfinite(found.points).all() and (found.points.sum(axis=1) > 0).all()
+    assert fa.SeparableNMF(k).fit(table).components_.any(axis=1).all()
+
+
+def test_candidates_are_all_rows_if_those_without_noise_are_copies_of_one():
+    rng = np.random.default_rng(0)
+    few, many = rng.random((4, 8)), np.tile(rng.random(8), (60, 1))
+    for rule in ("lifted", "pseudo-points", "smoothed", "whitened"):
+        found = fa.FAS(selection=rule).seek(np.vstack([few, many * rng.integers(1, 9, (60, 1))]), 3)
+        assert len(set(found.indices.tolist())) == 3 and np.isfinite(found.points).all()
+
+
+def test_equal_eigenvalues():
+    for n in (17, 20, 22, 32, 35):
+        for A in (np.eye(n), np.repeat(np.eye(n), 3, axis=0), np.ones((n, n)) - np.eye(n)):
+            for form in (A, sp.csr_array(A)):
+                assert len(set(fa.FAS().seek(form, 3).indices.tolist())) == 3
+
+
+def _neighbours_on_a_ring(n: int) -> NDArray[np.float64]:
+    ring = np.roll(np.eye(n), 1, axis=1)
+    return np.eye(n) + ring + ring.T
+
+
+@pytest.mark.parametrize(
+    ("A", "k"),
+    [
+        (_neighbours_on_a_ring(8), 3),
+        (np.ones((6, 6)) - np.eye(6), 4),
+        (np.vstack([np.eye(6), np.full((12, 6), 1 / 6)]), 3),
+        (np.vstack([np.eye(16) + 0.01, np.eye(16)]), 5),
+    ],
+)
+@pytest.mark.parametrize("rule", ["auto", "lifted"])
+def test_symmetric_rows_do_not_depend_on_rounding(A, k, rule):
+    found = [fa.FAS(selection=rule).seek(form, k).indices.tolist() for form in (A, sp.csr_array(A), 3 * A)]
+    assert found[1:] == found[:1] * 2
+
+
+def test_the_basis_of_equal_eigenvalues_does_not_depend_on_the_given_one():
+    rng = np.random.default_rng(0)
+    V = np.linalg.qr(rng.standard_normal((9, 6)))[0]
+    values = np.array([3.0, 2.0, 2.0 - 1e-14, 2.0 - 2e-14, 1.0, 0.5])
+    turned = V.copy()
+    turned[:, 1:4] = V[:, 1:4] @ np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    one, other = settled(values, V), settled(values, turned)
+    np.testing.assert_allclose(one, other, atol=1e-13)
+    np.testing.assert_allclose(one.T @ one, np.eye(6), atol=1e-13)
+    np.testing.assert_array_equal(one[:, [0, 4, 5]], V[:, [0, 4, 5]])
+    np.testing.assert_allclose(one[:, 1:4] @ one[:, 1:4].T, V[:, 1:4] @ V[:, 1:4].T, atol=1e-13)

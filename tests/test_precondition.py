@@ -131,3 +131,14 @@ def test_entries_whose_squares_underflow_are_refused(method):
     A = fa.datasets.separable(60, 8, 4, rng=0).A * 2.0**-1030
     with pytest.raises(InvalidInputError, match="underflow"):
         fa.SPA(precondition=method).seek(A, 3)
+
+
+@pytest.mark.parametrize("solver", [fa.FAS, fa.SPA])
+@pytest.mark.parametrize("method", ["spa", "svd", "mve"])
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, 1.7e308])
+def test_entries_are_checked(solver, method, value):
+    A = fa.datasets.separable(30, 6, 3, noise=0.01, rng=0).A
+    A[0, 0] = value
+    for form in (A, sp.csr_array(A)):
+        with pytest.raises(InvalidInputError, match=r"A\[0|overflow|rank 1"):
+            solver(precondition=method).seek(form, 3)

@@ -236,3 +236,22 @@ def test_solvers_by_name():
 
 def test_repr_shows_the_options():
     assert repr(fa.SPA(precondition="mve")) == "SPA(precondition='mve', robust=None, tol=None, allow_fewer=False)"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("options", [{"tol": 0}, {"tol": 0, "allow_fewer": True}])
+@pytest.mark.parametrize("solver", [fa.SPA, fa.FAS])
+def test_residuals_of_rounding_are_not_certified(solver, options):
+    A = np.array(
+        [[0, 0, 0, 0, 0, 0], [0, 0, 1, 0, 0, 1], [0, 0, 0, 0, 1, 0], [1, 1, 0, 1, 0, 0], [0, 0, 1, 0, 1, 1]],
+        dtype=float,
+    )
+    found = solver(**options).seek(A, 4)  # its rank is 3
+    assert len(found) == 3 or found.certificate.kind == "none"
+    B = np.array([[0, 6, 2, 0], [3, 12, 12, 3], [2, 2, 6, 2], [1, 4, 4, 1], [1, 7, 5, 1], [3, 3, 9, 3]], dtype=float)
+    try:
+        found = solver(**options).seek(B, 4)
+    except RankError as error:
+        assert error.rank == 2
+    else:
+        assert len(found) == 2 or found.certificate.kind == "none"

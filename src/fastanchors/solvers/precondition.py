@@ -90,7 +90,7 @@ def singular_space(data: RowMatrix, k: int) -> tuple[NDArray[np.float64], NDArra
         with np.errstate(over="ignore", invalid="ignore"):
             U, _ = np.linalg.qr(_finite(data.dot(V)))
             V, R = np.linalg.qr(_finite(data.transposed_dot(U)))
-        _, sigma, W = np.linalg.svd(R.T)  # A ≈ U·Rᵀ·Vᵀ
+        _, sigma, W = np.linalg.svd(_finite(R.T))  # A ≈ U·Rᵀ·Vᵀ
         if width == min(m, n) or np.all(np.abs(sigma[:k] - last) <= _SETTLED * sigma[:k] + 1e-15 * sigma[0]):
             break
         last = sigma[:k]
