@@ -471,8 +471,8 @@ def test_factors_of_products_are_checked():
     for matrix in (fa.SampleMatrix(A, normalize=None), fa.open_matrix(A), fa.open_matrix(sp.csr_array(A))):
         np.testing.assert_allclose(matrix.dot(np.ones(N)), A.sum(axis=1))
         for B in (np.ones((N + 1, 2)), np.ones((N - 1, 2)), "a", np.ones((N, 2, 2)), [[1.0], [1.0, 2.0]]):
-            with pytest.raises(fa.FastAnchorsError, match="^B "):
+            with pytest.raises(fa.FastAnchorsError, match=r"^B "):
                 matrix.dot(B)
         for B in (np.ones((M + 1, 2)), np.ones((M - 1, 2)), np.ones(M)):
-            with pytest.raises(fa.FastAnchorsError, match="^B "):
+            with pytest.raises(fa.FastAnchorsError, match=r"^B "):
                 matrix.transposed_dot(B)

@@ -833,7 +833,8 @@ def test_few_rows_beside_many_copies_of_one(k):
         found = fa.FAS().seek(form, k)
         assert len(set(found.indices.tolist())) == k
         if found.points is not None:
-            assert np.isfinite(found.points).all() and (found.points.sum(axis=1) > 0).all()
+            assert np.isfinite(found.points).all()
+            assert (found.points.sum(axis=1) > 0).all()
     assert fa.SeparableNMF(k).fit(table).components_.any(axis=1).all()
 
 
@@ -842,7 +843,8 @@ def test_candidates_are_all_rows_if_those_without_noise_are_copies_of_one():
     few, many = rng.random((4, 8)), np.tile(rng.random(8), (60, 1))
     for rule in ("lifted", "pseudo-points", "smoothed", "whitened"):
         found = fa.FAS(selection=rule).seek(np.vstack([few, many * rng.integers(1, 9, (60, 1))]), 3)
-        assert len(set(found.indices.tolist())) == 3 and np.isfinite(found.points).all()
+        assert len(set(found.indices.tolist())) == 3
+        assert np.isfinite(found.points).all()
 
 
 def test_equal_eigenvalues():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -142,3 +143,10 @@ def test_entries_are_checked(solver, method, value):
     for form in (A, sp.csr_array(A)):
         with pytest.raises(InvalidInputError, match=r"A\[0|overflow|rank 1"):
             solver(precondition=method).seek(form, 3)
+
+
+def test_one_anchor_among_rows_of_nearly_equal_size():
+    np.testing.assert_allclose(minimum_volume_ellipsoid(np.array([[0.5], [0.5 + 1e-7], [-0.25]])), [[4.0]], rtol=1e-6)
+    A = scipy.linalg.circulant([1.0, 2, 0, 1, 2, 0, 0, 2, 2, 0, 0, 2, 2])
+    for robust in (None, "average"):
+        assert len(fa.SPA(precondition="mve", robust=robust).seek(A, 1)) == 1

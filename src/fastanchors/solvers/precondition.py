@@ -112,6 +112,8 @@ def minimum_volume_ellipsoid(X: NDArray[np.float64], tol: float = 1e-8) -> NDArr
     ω_i ≤ d·(1 + tol) most are added until there are none. The rows must span d dimensions.
     """
     d = X.shape[1]
+    if d == 1:  # a step of the iteration would divide by zero: all weight goes to the largest row
+        return 1.0 / np.max(X**2, axis=0, keepdims=True)
     active = _spanning_rows(X)
     weights = np.full(active.size, 1.0 / active.size)
     while True:
