@@ -49,7 +49,7 @@ def encode(
         Require that every row of F sums to one exactly (fully constrained unmixing).
     out : floating array of shape (m, k) or None
         Array to write to, such as a memory map; by default a new array, float32 for float32 rows, else float64. The
-        computation is always in float64.
+        computation is always in float64. It is an error if the largest weight overflows or vanishes in that type.
     n_jobs : int or None
         Number of threads, as in scikit-learn. The result does not depend on it.
 
