@@ -419,7 +419,7 @@ def _as_own_error(error: TypeError | ValueError) -> FastAnchorsError:
 
 def _check_no_times(X: Any) -> None:
     """Raise on dates and durations, which scikit-learn converts to numbers of days or seconds."""
-    given = X if hasattr(X, "dtype") or hasattr(X, "dtypes") else as_array(X, "X")
+    given: Any = X if hasattr(X, "dtype") or hasattr(X, "dtypes") else as_array(X, "X")
     for dtype in (given.dtype,) if hasattr(given, "dtype") else given.dtypes:
         if getattr(dtype, "kind", None) in ("m", "M"):
             raise InvalidTypeError(f"X must hold real numbers, got dtype {dtype}")
