@@ -114,6 +114,24 @@ def test_a_store_at_an_address_is_the_store_on_disk(address, tmp_path, sparse, l
         fa.build(A, address)
 
 
+@pytest.mark.parametrize("rows", [50, 4000])  # without an index, and with one
+def test_a_data_frame_gives_its_names_to_a_store_at_an_address(address, tmp_path, rows):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    index = [f"row {i}" for i in range(rows)]
+    frame = pd.DataFrame(matrix(rows), columns=[f"band {j}" for j in range(20)], index=index)
+    X = dd.from_pandas(frame, npartitions=2, sort=False)
+    fa.build(X, address).close()
+    local, S = fa.build(X, tmp_path / "local"), fa.open(address)
+    assert list(S.column_names) == list(frame.columns)
+    assert list(S.row_names) == index
+    assert objects(address) == {*S.manifest.files(), "000001.json", "manifest.json"}
+    for selection in ("spa", "auto"):
+        assert fa.FAS(selection=selection).seek(S, 4) == fa.FAS(selection=selection).seek(local, 4)
+    assert fa.verify(address)["rows"] == rows
+    fa.build(da.from_array(matrix(rows)), address, overwrite=True, column_names=[*"abcdefghijklmnopqrst"]).close()
+    assert list(fa.open(address).column_names) == [*"abcdefghijklmnopqrst"]
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_store_at_an_address_is_a_source(address, tmp_path, sparse):
     """Its stored entries and names, also for a build at the same address, which merges small shards."""

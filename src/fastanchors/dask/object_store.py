@@ -326,6 +326,13 @@ class _ObjectBuild(DaskBuild):
         self.shards = dict(enumerate(shards))
         self.rows = sum(shard.rows for shard in shards)
 
+    def _manifest(self) -> Manifest:
+        """Its column names are uploaded too: the sidecars open the unfinished store, which reads them."""
+        manifest = super()._manifest()
+        if manifest.names is not None:
+            self._shared_file(manifest.names)
+        return manifest
+
     def _remove(self, files: list[str]) -> None:
         self.storage.remove(files)
 
