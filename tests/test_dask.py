@@ -29,6 +29,7 @@ from fastanchors.dask.tasks import Pool, calls
 from fastanchors.fas import index as fas_index
 from fastanchors.fas import seek as fas_seek
 from fastanchors.fas import sidecar as fas_store
+from fastanchors.matrix.contract import dense
 from fastanchors.store.shard_rows import shard_bytes
 from fastanchors.store.store import Store
 from naive.fas import noisy, separable
@@ -193,6 +194,48 @@ def test_blocks_of_two_kinds_are_refused(tmp_path):
         fa.build(da.ones(5), tmp_path / "s")
     with pytest.raises(fa.errors.InvalidTypeError, match="no option"):
         fa.build(lazy(A), tmp_path / "s", variable="x")
+
+
+def of_blocks(blocks, dtype=float):
+    """A Dask array of blocks, whatever their types are."""
+    parts = [dask.delayed(block, traverse=False) for block in blocks]
+    return da.concatenate([da.from_delayed(part, b.shape, dtype) for part, b in zip(parts, blocks, strict=True)])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("first", "second"), [(np.uint8, np.int64), (np.int32, np.float64), (np.float32, np.float64)])
+def test_blocks_of_several_types_are_read_in_the_type_dask_knows(first, second, sparse):
+    rng = np.random.default_rng(0)
+    halves = np.ones((3000, 30)), rng.integers(0, 5000, (3000, 30)) / (1 if second == np.int64 else 7)
+    parts = halves[0].astype(first) * rng.integers(1, 9, (3000, 1)).astype(first), halves[1].astype(second)
+    whole = np.vstack(parts)
+    X = of_blocks([sp.csr_array(part) if sparse else part for part in parts], second)
+    A = sp.csr_array(whole) if sparse else whole
+    matrix, some = fa.open_matrix(X), np.array([5, 5999, 0])
+    assert matrix.rows(some).dtype == matrix.rows(some[:1]).dtype == matrix.dtype == second
+    np.testing.assert_array_equal(dense(matrix.rows(some)), whole[some])
+    for selection in ("spa", "auto"):
+        assert fa.FAS(selection=selection).seek(X, 4, rng=0) == fa.FAS(selection=selection).seek(A, 4, rng=0)
+    np.testing.assert_array_equal(fa.encode(X, whole[:3] + 1.0).compute(), fa.encode(A, whole[:3] + 1.0))
+
+
+def test_blocks_that_do_not_fit_the_type_dask_knows_are_refused():
+    A = matrix(400)
+    for first, dtype in ((A[:200].astype(np.int32), np.int32), (A[:200].astype(np.float32), np.float32)):
+        X = of_blocks([first, A[200:]], dtype)
+        for seek in (fa.FAS().seek, fa.SPA().seek):
+            with pytest.raises(fa.errors.InvalidTypeError, match=f"block 1: entries of type float64 .* {X.dtype};"):
+                seek(X, 3)
+        assert len(fa.FAS().seek(X.astype(float), 3)) == 3
+
+
+def test_a_seek_refuses_blocks_of_two_kinds():
+    A = matrix(400)
+    full, sparse = A[:200], sp.csr_array(A[200:])
+    for blocks in ([full, sparse], [sparse, full], [full] * 4 + [sparse]):
+        for matrix_of in (lambda X: fa.FAS().seek(X, 3), lambda X: fa.open_matrix(X).rows([0, X.shape[0] - 1])):
+            with pytest.raises(fa.errors.InvalidTypeError, match="some blocks are dense and others sparse"):
+                matrix_of(of_blocks(blocks))
 
 
 def test_empty_partitions_are_skipped(tmp_path):

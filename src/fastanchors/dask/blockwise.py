@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .._validate import check_finite
 from ..errors import InvalidInputError
 from ..matrix.contract import Rows
-from .collection import Collection, as_block, layout
+from .collection import Collection, as_block, as_declared, layout
 from .tasks import Pool, on_blocks
 
 __all__ = ["lazy_mixtures", "lazy_rows"]
@@ -30,7 +30,8 @@ def lazy_rows(
     own = list(zip(range(made.count), made.starts, lengths))
     empty = np.empty((0, columns), dtype)
     known = [np.nan if length is None else length for length in lengths]
-    return on_blocks(name, _on_rows, made.blocks, own, (made.layout.columns, function, shared, empty), known, empty)
+    common = (made.layout.columns, made.layout.dtype, function, shared, empty)
+    return on_blocks(name, _on_rows, made.blocks, own, common, known, empty)
 
 
 def lazy_mixtures(F: Any, C: NDArray[Any]) -> Any:
@@ -52,6 +53,7 @@ def _on_rows(
     start: int,
     length: int | None,
     columns: int,
+    dtype: np.dtype[Any],
     function: Callable[..., Rows],
     shared: tuple[Any, ...],
     empty: NDArray[Any],
@@ -59,5 +61,7 @@ def _on_rows(
     rows = as_block(block, number, length, columns)
     if rows.shape[0] == 0:
         return empty
+    if np.can_cast(rows.dtype, dtype, "safe"):  # otherwise it is solved in its own type, which has no fewer digits
+        rows = as_declared(rows, dtype, number)
     name = "X" if length is not None else f"block {number} of X: X"
     return function(rows, start, name, *shared).astype(empty.dtype, copy=False)

@@ -11,13 +11,13 @@ import scipy.sparse as sp
 
 from .._validate import as_array, as_csr
 from ..errors import InvalidInputError, InvalidTypeError
-from ..io.row_source import read_names
+from ..io.row_source import Source, numeric_dtype, read_names
 from ..matrix.contract import Rows
 from ..matrix.frames import check_frame
 from .parts import Question, TaskParts
 from .tasks import Pool, on_blocks
 
-__all__ = ["Collection", "as_block", "is_frame", "layout", "stacked"]
+__all__ = ["Collection", "as_block", "as_declared", "is_frame", "layout", "stacked"]
 
 
 def is_frame(lazy: Any) -> bool:
@@ -84,6 +84,15 @@ def as_block(block: Any, number: int, length: int | None, columns: int, name: st
     if values.dtype.kind == "f":
         check_frame(block, f"{name}: block {number}")
     return as_array(values, "the block")
+
+
+def as_declared(rows: Rows, dtype: Any, number: int, name: str = "X") -> Rows:
+    """The block in the type that Dask knows, so that all blocks have one; raises if its entries do not fit."""
+    known = numeric_dtype(dtype, name)
+    if rows.dtype == known:
+        return rows
+    source = Source(name, (None, rows.shape[1]), known, sp.issparse(rows), lambda _: [rows])
+    return source.fitted(rows, f"{name}: block {number}", "the dtype of the Dask array,")
 
 
 def stacked(blocks: Sequence[Any], shapes: Sequence[tuple[float, int]], meta: Any) -> Any:

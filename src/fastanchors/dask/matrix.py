@@ -7,10 +7,11 @@ from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._validate import as_matrix, check_finite, check_index
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, InvalidTypeError
 from ..fas.bounds import Sketch, sketch_elsewhere
 from ..io.row_source import numeric_dtype
 from ..matrix.array import ArrayMatrix
@@ -19,7 +20,7 @@ from ..matrix.cost import Cost
 from ..matrix.scaled import scale_rows
 from ..sampling.access_guard import reads
 from ..sampling.gather import in_order
-from .collection import Collection, as_block
+from .collection import Collection, as_block, as_declared
 from .parts import Parts, Question, TaskParts, call_method
 from .sketches import RemoteSketch, sketched
 from .tasks import Pool
@@ -59,6 +60,7 @@ class DaskMatrix(RowMatrix):
         self._parts, self._columns, self._dtype = parts, columns, dtype
         self._is_sparse, self._normalize = is_sparse, normalize
         self.row_names, self.column_names = row_names, column_names
+        self._kinds: set[bool] = set()  # whether rows that came here were sparse: Dask often declares them dense
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -102,6 +104,9 @@ class DaskMatrix(RowMatrix):
         asked = list(self._parts.holding(indices)) or [(0, indices)]  # no rows asked for: still return the right type
         own = [((indices[at] - self._parts.starts[p],),) for p, at in asked]
         found = self._parts.each("rows", call_method, [p for p, _ in asked], own, (method,))
+        self._kinds |= {sp.issparse(rows) for rows in found}
+        if len(self._kinds) > 1:
+            raise InvalidTypeError("some blocks are dense and others sparse; convert all blocks to one kind")
         return in_order(found, [at for _, at in asked], indices.size)
 
     def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
@@ -181,7 +186,8 @@ class BlockParts(TaskParts):
 
     def tasks(self, asked: Question) -> list[Any]:
         blocks = [self._blocks[p] for p in asked.which]
-        shared = (asked.function, asked.shared, self._collection.layout.columns, self._signed, self._l1)
+        known = self._collection.layout
+        shared = (asked.function, asked.shared, known.columns, known.dtype, self._signed, self._l1)
         which = [number for number, *_ in blocks]
         return self._collection.tasks(Question(asked.name, _ask, which, list(zip(blocks, asked.own)), shared))
 
@@ -227,11 +233,13 @@ def _ask(
     function: Callable[..., Any],
     shared: tuple[Any, ...],
     columns: int,
+    dtype: np.dtype[Any],
     signed: bool,
     l1: bool,
 ) -> Any:
     number, start, length = place
-    rows = as_matrix(as_block(block, number, length, columns), finite=False, name="the block")
+    rows = as_declared(as_block(block, number, length, columns), dtype, number)
+    rows = as_matrix(rows, finite=False, name="the block")
     check_finite(rows, signed=signed, first_row=start)
     return function(ArrayMatrix(scale_rows(rows) if l1 else rows, normalize="l1" if l1 else None), *own, *shared)
 

@@ -165,7 +165,7 @@ class Source(BlockSource):
             if names is not None and len(names) != count:
                 raise InvalidInputError(f"{self.name} has {count} {what}s but {len(names)} {what} names were given")
 
-    def fitted(self, block: Any, where: str) -> Rows:
+    def fitted(self, block: Any, where: str, like: str = "the first block's") -> Rows:
         """The block converted to the type of this source; raises if its kind, width or type does not fit."""
         if sp.issparse(block) != self.is_sparse:
             kinds = ("sparse", "dense") if self.is_sparse else ("dense", "sparse")
@@ -178,7 +178,7 @@ class Source(BlockSource):
         values = numeric(values, where)
         if not np.can_cast(values.dtype, self.dtype, "safe"):
             raise InvalidTypeError(
-                f"{where}: entries of type {values.dtype} do not fit the first block's {self.dtype}; "
+                f"{where}: entries of type {values.dtype} do not fit {like} {self.dtype}; "
                 "convert all blocks to one type"
             )
         if self.dtype.kind == "f":

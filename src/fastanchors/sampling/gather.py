@@ -64,10 +64,13 @@ def _csr(values: Array, columns: Array, indptr: Array, n: int) -> Rows:
 
 
 def in_order(parts: Sequence[Rows], places: Sequence[Array], count: int) -> Rows:
-    """One matrix of ``count`` rows: row r of ``parts[b]`` becomes row ``places[b][r]``. All have the same type."""
-    first = parts[0]
+    """One matrix of ``count`` rows: row r of ``parts[b]`` becomes row ``places[b][r]``.
+
+    All are dense or all sparse. Its type holds the entries of all.
+    """
+    first, dtype = parts[0], np.result_type(*{part.dtype for part in parts})
     if not sp.issparse(first):
-        out = np.empty((count, first.shape[1]), first.dtype)
+        out = np.empty((count, first.shape[1]), dtype)
         for part, at in zip(parts, places):
             out[at] = part
         return out
@@ -75,7 +78,8 @@ def in_order(parts: Sequence[Rows], places: Sequence[Array], count: int) -> Rows
     for part, at in zip(parts, places):
         lengths[at + 1] = np.diff(part.indptr)
     indptr = np.cumsum(lengths)
-    columns, data = np.empty(indptr[-1], first.indices.dtype), np.empty(indptr[-1], first.dtype)
+    numbers = np.result_type(*{part.indices.dtype for part in parts})
+    columns, data = np.empty(indptr[-1], numbers), np.empty(indptr[-1], dtype)
     for part, at in zip(parts, places):
         _place(part.indptr, part.indices, part.data, at, indptr, columns, data)
     taken = _csr(data, columns, indptr, first.shape[1])
