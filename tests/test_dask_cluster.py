@@ -209,6 +209,16 @@ def test_an_array_on_workers_is_processed_there(client):
     np.testing.assert_allclose(model.transform(X).compute(), twin.transform(A), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("sidecars", [None, ()])
+def test_a_storage_that_workers_do_not_share_is_one_error(client, tmp_path, monkeypatch, sidecars):
+    monkeypatch.setenv("FASTANCHORS_CACHE", str(tmp_path / "cache"))
+    address = "memory://bucket/apart.store"
+    with pytest.raises(fa.errors.StoreError, match="do not share this storage"):
+        fa.build(da.from_array(matrix(400), chunks=(100, 20)), address, sidecars=sidecars)
+    with pytest.raises(fa.errors.StoreError, match="is not a store"):
+        fa.open(address)
+
+
 def test_a_worker_killed_during_a_build(client, tmp_path):
     before = pids(client)
     A = matrix()

@@ -14,6 +14,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import dask
 import dask.array as da
 import fsspec
 import numpy as np
@@ -24,7 +25,7 @@ from distributed import Client, LocalCluster
 
 import fastanchors as fa
 from fastanchors.cli.app import app
-from fastanchors.dask import object_store
+from fastanchors.dask import build, object_store
 from fastanchors.fas.sidecar import FasSidecar
 from fastanchors.store import file_cache, storage
 from fastanchors.store.file_cache import FileCache
@@ -401,6 +402,48 @@ def test_a_refused_row_and_a_failed_build_leave_nothing(address):
     assert objects(address) == before
     fa.build(A[:300], address, overwrite=True).close()
     assert fa.open(address).shape == (300, 20)
+
+
+def test_tasks_that_outlive_a_failed_build_leave_nothing(address, monkeypatch):
+    begun, ended, put, late = threading.Event(), threading.Event(), ObjectStorage.put, []
+
+    def slow(self, file, name):
+        if "block-000002" in name:
+            begun.set()
+            assert ended.wait(30)
+            put(self, file, name)
+            late.append(name)
+        else:
+            put(self, file, name)
+
+    def bad(block, block_info):
+        if block_info[0]["chunk-location"][0] == 1:
+            assert begun.wait(30)
+            return block * np.nan
+        return block
+
+    monkeypatch.setattr(ObjectStorage, "put", slow)
+    X = da.from_array(matrix(900), chunks=(300, 20)).map_blocks(bad, dtype=float, meta=np.empty((0, 0)))
+    with dask.config.set(scheduler="threads", num_workers=2):
+        with pytest.raises(fa.errors.InvalidInputError, match=r"A\[300, 0\] is NaN"):
+            fa.build(X, address, sidecars=())
+        ended.set()
+        for _ in range(50):
+            time.sleep(0.1)
+            if late and not objects(address):
+                break
+    assert late
+    assert objects(address) == set()
+
+
+def test_a_task_that_runs_again_after_the_commit_removes_nothing(address, monkeypatch):
+    plans, real = [], build._check_running
+    monkeypatch.setattr(build, "_check_running", lambda *plan: (plans.append(plan), real(*plan)))
+    fa.build(da.from_array(matrix(900), chunks=(300, 20)), address).close()
+    for plan in plans:
+        with pytest.raises(fa.errors.StoreError, match="the build has ended meanwhile"):
+            real(*plan)
+    assert fa.verify(address)["rows"] == 900
 
 
 def test_a_copy_on_disk_is_a_store(address, tmp_path):

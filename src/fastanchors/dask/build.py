@@ -100,6 +100,7 @@ class _Plan(NamedTuple):
     named: bool
     storage: ObjectStorage | None = None  # used instead of the folder
     prefix: str = ""  # of the file names there
+    mark: str = ""  # the object that is there as long as the build runs
 
 
 class _Head(NamedTuple):
@@ -116,7 +117,7 @@ class DaskBuild(_Build):
 
     source: DaskSource
     storage: ObjectStorage | None = None
-    prefix = ""
+    prefix = mark = ""
 
     def run(self) -> None:
         try:
@@ -139,7 +140,7 @@ class DaskBuild(_Build):
         inside, named = source.names_inside, source.names_inside or source.row_names is not None
         size = shard_bytes(self.memory_limit, sys.maxsize) if collection.count >= _MANY else self.shard_bytes
         view = (self.normalize, self.columns, size)
-        plan = _Plan(folder, *view, source.name, source.shape[1], inside, named, self.storage, self.prefix)
+        plan = _Plan(folder, *view, source.name, source.shape[1], inside, named, self.storage, self.prefix, self.mark)
         rows = list(source.bounds())
         names = source.row_names
         own = [(i, low, high - low, None if names is None else names[low:high]) for i, (low, high) in enumerate(rows)]
@@ -229,7 +230,7 @@ def _write_block(
     if plan.names_inside:
         names = [str(name) for name in block.index]
     aside = _place(plan)
-    shards, begin = [], 0
+    shards, begin, uploaded = [], 0, list[str]()
     with disk_errors(aside, "write"), one_blas_thread():
         aside.mkdir()
         try:
@@ -244,6 +245,7 @@ def _write_block(
                     if plan.storage is None:
                         os.replace(aside / description["file"], aside.parent / name)
                     else:
+                        uploaded.append(name)
                         plan.storage.put(aside / description["file"], name)
                         (aside / description["file"]).unlink()
                     description["file"] = name
@@ -253,7 +255,25 @@ def _write_block(
                 sync_directory(aside.parent)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
+            if plan.storage is not None:
+                _check_running(plan.storage, plan.mark, uploaded)
     return shards
+
+
+def _check_running(storage: ObjectStorage, mark: str, uploaded: list[str]) -> None:
+    """Remove the files of this task, and raise, if its build has failed meanwhile; the client removes all before.
+
+    Both look after they have written, so that one of them finds every file. A task can also run again after its store
+    was committed, if Dask took its worker for lost. Such files are part of the store.
+    """
+    if storage.has(mark):
+        return
+    committed = storage.manifest().files() if storage.generation() else set[str]()
+    storage.remove([name for name in uploaded if name not in committed])
+    raise StoreError(
+        f"a worker does not find {storage}/{mark}, which the client created: the build has ended meanwhile, or they do "
+        "not share this storage (memory:// is a different one in each process); pass an address that all workers reach"
+    )
 
 
 def _place(plan: _Plan) -> Path:

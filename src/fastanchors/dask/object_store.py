@@ -7,7 +7,6 @@ fetch shards into a local cache on demand. :mod:`fastanchors.store.storage` expl
 from __future__ import annotations
 
 import secrets
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -283,8 +282,12 @@ def build_objects(
             folder.mkdir()
             job = _ObjectBuild(opened, folder, normalize, columns, memory_limit, progress, wanted, metadata or {})
             job.storage = storage
-            with one_blas_thread(), scratch_in(folder):
-                job.run()
+            try:
+                with one_blas_thread(), scratch_in(folder):
+                    job.run()
+                publish(storage, folder, before)
+            finally:
+                storage.remove([job.mark])
         else:
             build(
                 source,
@@ -298,7 +301,7 @@ def build_objects(
                 n_jobs=n_jobs,
                 **options,
             ).close()
-        publish(storage, folder, before)
+            publish(storage, folder, before)
     return ObjectStore(storage, "r+", memory_limit, [type(sidecar) for sidecar in sidecars])
 
 
@@ -309,13 +312,14 @@ class _ObjectBuild(DaskBuild):
 
     def run(self) -> None:
         self.prefix = f"{secrets.token_hex(8)}-"
+        self.mark = f"{self.prefix}building"
         try:
+            self.storage.mark(self.mark)
             self._run()
             self.complete()
         except BaseException:
-            for _ in range(10):  # files other tasks are writing right now may appear after a removal
-                time.sleep(0.05)
-                self.storage.remove_prefix(self.prefix)
+            self.storage.remove([self.mark])  # tasks that are still running then remove what they have written
+            self.storage.remove_prefix(self.prefix)
             raise
 
     def _shared_file(self, description: dict[str, Any]) -> dict[str, Any]:

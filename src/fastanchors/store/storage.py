@@ -262,6 +262,20 @@ class ObjectStorage(Storage):
         with self._errors("write", name):
             self._system.put_file(str(file), f"{self._root}/{name}")
 
+    def mark(self, name: str) -> None:
+        """Create a small object that says that a build is running."""
+        with self._errors("write", name):
+            self._system.pipe_file(f"{self._root}/{name}", b"building")
+
+    def has(self, name: str) -> bool:
+        """Whether there is an object of that name now; a listing that was kept is not used."""
+        with self._errors("read"):
+            try:
+                self._system.cat_file(f"{self._root}/{name}", start=0)
+            except FileNotFoundError:
+                return False
+        return True
+
     def remove(self, names: list[str]) -> None:
         """Remove objects that no manifest refers to; errors are ignored."""
         for name in names:
