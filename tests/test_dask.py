@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sys
 import warnings
@@ -144,6 +145,43 @@ def test_integers_that_other_columns_would_round_are_refused(tmp_path):
     frame = pd.DataFrame({"a": [1, 2**53 + 1, 3, 4], "b": [0.5, 1.0, 1.0, 1.0]})
     with pytest.raises(fa.errors.InvalidInputError, match=r"block 0: the integer 9007199254740993 would be rounded"):
         fa.build(dd.from_pandas(frame, npartitions=2), tmp_path / "s")
+
+
+def test_the_index_of_a_data_frame_names_the_anchors():
+    frame = pd.DataFrame(matrix(600), columns=[f"c{j}" for j in range(20)], index=[f"n{i}" for i in range(600)])
+    X = dd.from_pandas(frame, npartitions=3, sort=False)
+    for selection in ("spa", "auto"):
+        found = fa.FAS(selection=selection).seek(X, 4, rng=0)
+        assert found.names == fa.FAS(selection=selection).seek(frame, 4, rng=0).names
+    names = fa.open_matrix(X).row_names
+    assert names[-1] == "n599"
+    assert list(names) == list(frame.index)
+    assert fa.FAS().seek(dd.from_pandas(frame.reset_index(drop=True), npartitions=3), 4).names is None
+
+
+def test_column_names_of_a_data_frame_are_unique():
+    frame = pd.DataFrame(matrix(100), columns=["a"] * 20)
+    with pytest.raises(fa.errors.InvalidInputError, match="unique column names"):
+        fa.SeparableNMF(3).fit(dd.from_pandas(frame, npartitions=2))
+
+
+def test_an_asynchronous_client_is_refused(tmp_path):
+    X = lazy(matrix(200), 100)
+    fa.build(X, tmp_path / "s").close()
+
+    async def ask():
+        async with Client(processes=False, asynchronous=True, dashboard_address=":0", n_workers=1) as client:
+            for call in (
+                lambda: fa.FAS().seek(X, 3),
+                lambda: fa.build(X, tmp_path / "t"),
+                lambda: fa.dask.connect(tmp_path / "s", client),
+            ):
+                with pytest.raises(fa.errors.InvalidInputError, match="asynchronous"):
+                    call()
+            return fa.encode(X, matrix(200)[:3])  # nothing is computed
+
+    assert asyncio.run(ask()).compute().shape == (200, 3)
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
 
 def test_names_and_blocks_of_unknown_length(tmp_path):

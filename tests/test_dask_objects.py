@@ -750,8 +750,30 @@ def test_verify_at_an_address_needs_the_journal(address):
     fa.build(matrix(300), address).close()
     system, root = fsspec.url_to_fs(address)
     system.rm_file(f"{root}/{fa.open(address).manifest.journal}")
-    with pytest.raises(fa.errors.StoreError, match="does not exist"):
+    with pytest.raises(fa.errors.CorruptStoreError, match=f"{address}/.*log is missing; restore it from a copy"):
         fa.verify(address)
+
+
+def test_verify_at_an_address_names_what_is_missing_cut_or_damaged(address):
+    with fa.build(matrix(300), address) as S:
+        shard = S.manifest.shards[0].data["file"]
+    system, root = fsspec.url_to_fs(address)
+    for name, words in ((shard, "instead of"), ("manifest.json", "manifest.json is damaged|is not that|has 0 bytes")):
+        whole = system.cat_file(f"{root}/{name}")
+        for content, what in ((whole[:-9], words), (b"", words), (None, "is missing; restore")):
+            if content is None:
+                system.rm_file(f"{root}/{name}")
+            else:
+                system.pipe_file(f"{root}/{name}", content)
+            with pytest.raises(fa.errors.CorruptStoreError, match=what) as caught:
+                fa.verify(address)
+            assert f"{address}/{name}" in str(caught.value)
+        system.pipe_file(f"{root}/{name}", whole)
+    first = system.cat_file(f"{root}/manifest.json")
+    with fa.open(address, mode="r+") as S:
+        S.append(matrix(300)[:20])
+    system.pipe_file(f"{root}/manifest.json", first)  # as if the writer was killed before it wrote the copy
+    assert fa.verify(address)["rows"] == 320
 
 
 def test_generations_are_what_their_names_say(address):

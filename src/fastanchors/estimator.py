@@ -328,14 +328,17 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise InvalidInputError(
                 f"X has {columns} features, but SeparableNMF is expecting {self.n_features_in_} features"
             )
-        if like is not None:
-            validate_data(self, like, reset=reset, skip_check_array=True)
-        elif not reset:
-            check_columns(self.__dict__.get("feature_names_in_"), names, "the data of fit", "X")
-        else:
-            validate_data(self, np.empty((0, columns)), reset=True, skip_check_array=True)
-            if names is not None:
-                self.feature_names_in_ = np.array(list(names), dtype=object)
+        try:
+            if like is not None:
+                validate_data(self, like, reset=reset, skip_check_array=True)
+            elif not reset:
+                check_columns(self.__dict__.get("feature_names_in_"), names, "the data of fit", "X")
+            else:
+                validate_data(self, np.empty((0, columns)), reset=True, skip_check_array=True)
+                if names is not None:
+                    self.feature_names_in_ = np.array(list(names), dtype=object)
+        except (TypeError, ValueError) as error:  # such as column names that are not unique
+            raise _as_own_error(error) from None
 
     def _find(self, matrix: RowMatrix) -> np.random.Generator:
         """Set all fitted attributes but the error; returns the random generator for further use."""

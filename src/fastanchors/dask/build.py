@@ -34,7 +34,7 @@ from ..store.manifest import Manifest, Shard
 from ..store.shard_rows import block_of, check_rows, shard_bytes, write_shard
 from ..store.sidecars import Sidecar
 from ..store.storage import Directory, ObjectStorage
-from .collection import Collection, as_block, is_frame
+from .collection import Collection, as_block
 from .remote_store import RemoteStore
 from .tasks import Pool
 
@@ -66,7 +66,7 @@ class DaskSource(Source):
         self.collection = made = Collection(lazy, Pool(), row_names, column_names)
         made.count_rows()
         self.starts = made.starts
-        self.names_inside = is_frame(lazy) and row_names is None and lazy.index.dtype.kind not in "iu"
+        self.names_inside = made.names_inside
         known, shape = made.layout, (made.starts[-1], made.layout.columns)
         names: Any = {"row_names": made.row_names, "column_names": made.column_names}
         super().__init__(known.name, shape, known.dtype, made.is_sparse, self._stream, **names)

@@ -117,6 +117,8 @@ class Collection(TaskParts):
         Whether Dask says that blocks are sparse.
     row_names, column_names : sequence of str or None
         The given ones; by default the columns of a data frame.
+    names_inside : bool
+        Whether the index of each partition names its rows.
     """
 
     def __init__(self, lazy: Any, pool: Pool, row_names: Any = None, column_names: Any = None) -> None:
@@ -126,6 +128,7 @@ class Collection(TaskParts):
         self.is_sparse = not is_frame(lazy) and sp.issparse(import_module("dask.array.utils").meta_from_array(lazy))
         if is_frame(lazy) and column_names is None:
             column_names = [str(column) for column in lazy.columns]
+        self.names_inside = is_frame(lazy) and row_names is None and lazy.index.dtype.kind not in "iu"
         self.row_names, self.column_names = read_names(row_names, "row"), read_names(column_names, "column")
         if is_frame(lazy):
             shape = (np.nan, known.columns)

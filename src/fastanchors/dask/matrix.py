@@ -17,6 +17,7 @@ from ..io.row_source import numeric_dtype
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix, Rows, check_factor
 from ..matrix.cost import Cost
+from ..matrix.fetched_names import FetchedNames
 from ..matrix.scaled import scale_rows
 from ..sampling.access_guard import reads
 from ..sampling.gather import in_order
@@ -60,7 +61,7 @@ class DaskMatrix(RowMatrix):
         self._parts, self._columns, self._dtype = parts, columns, dtype
         self._is_sparse, self._normalize = is_sparse, normalize
         self.row_names, self.column_names = row_names, column_names
-        self._kinds: set[bool] = set()  # whether rows that came here were sparse: Dask often declares them dense
+        self._sparse_found: set[bool] = set()  # whether rows that came here were sparse: Dask often declares them dense
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -104,8 +105,8 @@ class DaskMatrix(RowMatrix):
         asked = list(self._parts.holding(indices)) or [(0, indices)]  # no rows asked for: still return the right type
         own = [((indices[at] - self._parts.starts[p],),) for p, at in asked]
         found = self._parts.each("rows", call_method, [p for p, _ in asked], own, (method,))
-        self._kinds |= {sp.issparse(rows) for rows in found}
-        if len(self._kinds) > 1:
+        self._sparse_found |= {sp.issparse(rows) for rows in found}
+        if len(self._sparse_found) > 1:
             raise InvalidTypeError("some blocks are dense and others sparse; convert all blocks to one kind")
         return in_order(found, [at for _, at in asked], indices.size)
 
@@ -192,6 +193,25 @@ class BlockParts(TaskParts):
         return self._collection.tasks(Question(asked.name, _ask, which, list(zip(blocks, asked.own)), shared))
 
 
+class _IndexNames(FetchedNames):
+    """The index of a data frame; partitions of the rows that are asked for are computed again."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+
+    def __len__(self) -> int:
+        return self._collection.starts[-1]
+
+    def some(self, rows: Indices) -> list[str]:
+        starts, asked = self._collection.starts, list(self._collection.holding(rows))
+        own = [(rows[at] - starts[p],) for p, at in asked]
+        names = [""] * rows.size
+        for (_, at), found in zip(asked, self._collection.each("names", _names, [p for p, _ in asked], own)):
+            for i, name in zip(at.tolist(), found):
+                names[i] = name
+        return names
+
+
 def open_collection(
     source: Any,
     *,
@@ -211,14 +231,15 @@ def open_collection(
     signed : bool
         Whether negative entries are allowed.
     row_names, column_names : sequence of str, path or None
-        Names of rows and columns. By default a data frame's column names are used.
+        Names of rows and columns. By default those of a data frame: its columns, and its index unless that is integer.
     """
     collection = Collection(source, Pool(), row_names, column_names)
     known = collection.layout
     parts = BlockParts(collection, signed=signed, l1=False)
     if parts.starts[-1] == 0:
         raise InvalidInputError(f"{known.name} has no rows; at least one is needed")
-    dtype, names = numeric_dtype(known.dtype, known.name), (collection.row_names, collection.column_names)
+    dtype = numeric_dtype(known.dtype, known.name)
+    names: Any = (_IndexNames(collection) if collection.names_inside else collection.row_names, collection.column_names)
     matrix = DaskMatrix(parts, known.columns, dtype, collection.is_sparse, None, *names)
     return matrix.l1_scaled() if normalize == "l1" else matrix
 
@@ -242,6 +263,10 @@ def _ask(
     rows = as_matrix(rows, finite=False, name="the block")
     check_finite(rows, signed=signed, first_row=start)
     return function(ArrayMatrix(scale_rows(rows) if l1 else rows, normalize="l1" if l1 else None), *own, *shared)
+
+
+def _names(frame: Any, rows: Indices) -> list[str]:
+    return [str(name) for name in frame.index[rows]]
 
 
 def _map_blocks(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
@@ -16,6 +16,7 @@ from ..errors import StoreError
 from ..fas.bounds import Sketch
 from ..fas.sidecar import FasSidecar, kept_sketch_elsewhere
 from ..matrix.contract import Mutable, Rows
+from ..matrix.fetched_names import FetchedNames
 from ..sampling.access_guard import reads
 from ..sampling.block_stack import by_block
 from ..sampling.drawing import Draws
@@ -34,8 +35,6 @@ from .sketches import RemoteSketch, mapped_sketch
 from .tasks import Pool, calls
 
 __all__ = ["RemoteStore", "connect"]
-
-_NAMES = 1 << 16  # names fetched at a time
 
 
 def connect(path: str | os.PathLike[str], client: Any = None) -> RemoteStore:
@@ -291,7 +290,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
         self._each("check")
 
 
-class _RowNames(Sequence[str]):
+class _RowNames(FetchedNames):
     """Row names, fetched on demand."""
 
     def __init__(self, store: RemoteStore) -> None:
@@ -300,18 +299,7 @@ class _RowNames(Sequence[str]):
     def __len__(self) -> int:
         return self._store.shape[0]
 
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return self._some(np.arange(*index.indices(len(self))))
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"name {index} is out of range 0 … {len(self) - 1}")
-        return self._some(np.array([index % len(self)]))[0]
-
-    def __iter__(self) -> Iterator[str]:
-        for start in range(0, len(self), _NAMES):
-            yield from self[start : start + _NAMES]
-
-    def _some(self, rows: Array) -> list[str]:
+    def some(self, rows: Array) -> list[str]:
         parts, names = self._store._parts, [str(row) for row in rows.tolist()]
         asked = list(parts.holding(rows))
         own = [((rows[at] - parts.starts[p],),) for p, at in asked]

@@ -65,10 +65,15 @@ class Pool:
 
     def workers(self) -> dict[str, int]:
         """Address → number of threads of the client's workers; empty without a client."""
+        self.check_open()
         return {} if self.client is None else dict(sorted(self.client.nthreads().items()))
 
     def check_open(self) -> None:
-        """Raise if the client was closed."""
+        """Raise if the client was closed, or cannot be waited for."""
+        if self.client is not None and self.client.asynchronous:
+            raise InvalidInputError(
+                "the Dask client is asynchronous, but fastanchors waits for its workers; use Client(asynchronous=False)"
+            )
         if self.client is not None and self.client.status == "closed":
             raise StoreError("the Dask client that this was made with is closed; connect with another")
 

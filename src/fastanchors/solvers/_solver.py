@@ -13,6 +13,7 @@ from .._rng import RngLike, as_generator
 from .._validate import check_rank
 from ..anchors import Anchors, Selection
 from ..matrix import MeteredMatrix, RowMatrix, open_matrix
+from ..matrix.fetched_names import names_of
 
 __all__ = ["Selection", "Solver"]
 
@@ -96,7 +97,7 @@ class Solver(Parameters, ABC):
             residuals=None if selection.residuals is None else np.asarray(selection.residuals, dtype=np.float64),
             points=None if selection.points is None else np.asarray(selection.points, dtype=np.float64),
             support=None if selection.support is None else np.asarray(selection.support, dtype=np.intp),
-            names=None if names is None else tuple(str(names[i]) for i in indices),
+            names=None if names is None else names_of(names, indices),
             column_names=None if selection.points is None or columns is None else tuple(map(str, columns)),
         )
 

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from ..errors import CorruptStoreError, StoreError
 from ..io.scratch import TemporaryFolder
 from .files import disk_errors
 from .journal import Journal
-from .manifest import Manifest
+from .manifest import MANIFEST, Manifest
 from .storage import ObjectStorage
 from .verify import verify
 
@@ -83,8 +84,11 @@ def verify_objects(address: str, **options: Any) -> dict[str, Any]:
         folder = Path(place)
         with disk_errors(folder, "copy the store to"):
             for description in manifest.descriptions():
-                storage.download(description, folder / description["file"])
-            (folder / manifest.journal).write_bytes(storage.read(manifest.journal))
+                with _whole(storage, manifest, description):
+                    storage.download(description, folder / description["file"])
+            with _whole(storage, manifest, {"file": manifest.journal}):
+                (folder / manifest.journal).write_bytes(storage.read(manifest.journal))
+        _check_copy(storage, manifest)
         manifest.write(folder)
         try:
             found = verify(folder, **options)
@@ -94,3 +98,34 @@ def verify_objects(address: str, **options: Any) -> dict[str, Any]:
     if found["commits"]:
         raise CorruptStoreError(f"{address}/{manifest.journal} has commits, which are not read in object storage")
     return {**found, "path": address}
+
+
+@contextmanager
+def _whole(storage: ObjectStorage, manifest: Manifest, description: dict[str, Any]) -> Iterator[None]:
+    """Inside, an object that cannot be read because it is missing or cut is an error that says so."""
+    try:
+        yield
+    except StoreError as error:
+        where, size = f"{storage}/{description['file']}", storage.size(description["file"])
+        if storage.generation() != manifest.generation:
+            raise StoreError(f"{storage} was changed meanwhile, by a writer; verify it again") from error
+        if size is None:
+            raise CorruptStoreError(f"{where} is missing; restore it from a copy") from error
+        known = description.get("bytes")
+        if size == 0 or size != (known or size):
+            rather = "" if known is None else f" instead of {known}"
+            raise CorruptStoreError(f"{where} has {size} bytes{rather}; restore it from a copy") from error
+        raise
+
+
+def _check_copy(storage: ObjectStorage, manifest: Manifest) -> None:
+    """Raise unless ``manifest.json`` is that of the newest generation, or an older one that a killed writer left."""
+    how = f"copy the newest of {storage}/generations to it"
+    with _whole(storage, manifest, {"file": MANIFEST}):
+        content = storage.read(MANIFEST)
+    try:
+        older = Manifest._decode(content, Path(MANIFEST)).generation < manifest.generation
+    except StoreError as error:
+        raise CorruptStoreError(f"{storage}/{MANIFEST} is damaged: {error}; {how}") from None
+    if not older and content != manifest.encode():
+        raise CorruptStoreError(f"{storage}/{MANIFEST} is not that of generation {manifest.generation}; {how}")

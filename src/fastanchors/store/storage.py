@@ -276,6 +276,15 @@ class ObjectStorage(Storage):
                 return False
         return True
 
+    def size(self, name: str) -> int | None:
+        """The number of bytes of an object now; None if there is none."""
+        with self._errors("read"):
+            self._system.invalidate_cache()
+            try:
+                return int(self._system.info(f"{self._root}/{name}")["size"])
+            except FileNotFoundError:
+                return None
+
     def remove(self, names: list[str]) -> None:
         """Remove objects that no manifest refers to; errors are ignored."""
         for name in names:
