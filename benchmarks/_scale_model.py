@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -166,6 +167,13 @@ STORAGE, NETWORK = 1e9, 1.25e9  # bytes/s of each machine
 RENAMING = 16
 RENAME, SEEK = 1e-3, 1e-2  # seconds on shared storage: a rename, a single-row read
 PAPER = f"{ROWS:.0e} rows of {COLUMNS} columns on {MACHINES} machines of {CORES} cores,"
+
+
+def stored_constants(path=Path(__file__).parent / "results" / "scale.md"):
+    """The constants in the table that ``scale.py`` wrote last: name → value."""
+    lines = path.read_text(encoding="utf-8").partition("| constant | value |")[2].splitlines()[2:]
+    cells = itertools.takewhile(lambda cells: len(cells) == 4, (line.split("|") for line in lines))
+    return {name.strip(): float(value.replace(",", "")) for _, name, value, _ in cells}
 
 
 def model(c):

@@ -26,7 +26,7 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 import fastanchors as fa
-from _scale_model import BLOCK, COLUMNS, CORES, MACHINES, ROWS, batches, lazy_matrix
+from _scale_model import BLOCK, COLUMNS, CORES, MACHINES, ROWS, STORAGE, batches, lazy_matrix, stored_constants
 from _table import Report, arguments
 from fastanchors.dask.parts import HeldParts
 from fastanchors.dask.tasks import Pool, on_blocks
@@ -35,8 +35,13 @@ FASTER = 50  # than the real work
 EACH = ROWS // MACHINES  # rows per worker
 TASKS = 4 * ROWS * COLUMNS / BLOCK  # blocks of the whole matrix
 TOGETHER = ("rows", "_drawn")  # answers of fixed total size, shared among the workers
-RATES = {"bounds": 1.78e6, "suspects": 1.78e6, "mixtures": 7.49e6, "part-look": 0.24e6}  # rows/s per core
-MAKING = 1.0 / 1e9 + 1.0 / 330e6 / CORES + 1.55 / 1e9  # seconds per byte on a machine: read, make and write a shard
+CONSTANTS = stored_constants()
+LOOKS = 1e6 * CONSTANTS["a look at a sketch for 32 anchors, million rows/s"]
+MIXES = 1e6 * CONSTANTS["a look at mixtures of 10 anchors, million rows/s"]
+RATES = {"bounds": LOOKS, "suspects": LOOKS, "mixtures": MIXES, "part-look": 0.24e6}  # rows/s per core
+SPEED = 1e6 * CONSTANTS["making a shard and its sketch, MB/s of rows"]
+WRITTEN = (CONSTANTS["shard, bytes a row"] + CONSTANTS["sketch of 24 dimensions, bytes a row"]) / (4 * COLUMNS)
+MAKING = 1 / STORAGE + 1 / SPEED / CORES + WRITTEN / STORAGE  # seconds per byte on a machine: read, make and write
 
 # A hundred workers in one process would each monitor the memory of all, pause, and collect garbage all the time;
 # profilers of their stacks and of the system would use most of the interpreter.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,6 +46,24 @@ done.set()
 watching.join()
 print(peak[0])
 """
+
+
+def test_the_recipe_leaves_out_the_index_of_pandas(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow", reason="extra io")
+    pd = pytest.importorskip("pandas")
+    text = (Path(__file__).parent.parent / "docs" / "scale.md").read_text(encoding="utf-8")
+    recipe = text[text.index('parts = ds.dataset("parts"') :].partition("```")[0]
+    A = np.random.default_rng(0).random((30, 3))
+    for name in (None, "key"):
+        folder = tmp_path / str(name)
+        (folder / "parts").mkdir(parents=True)
+        monkeypatch.chdir(folder)
+        index = pd.Index(np.arange(30) + 5, name=name)
+        pd.DataFrame(A, columns=list("abc"), index=index[::-1]).to_parquet("parts/0.parquet")
+        exec("import numpy as np\nimport pyarrow.dataset as ds\nimport fastanchors as fa\n" + recipe, {})
+        S = fa.open("parts.store")
+        assert list(S.column_names) == ["a", "b", "c"]
+        assert S.shape == (30, 3)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/status")
