@@ -15,6 +15,7 @@ from fastanchors.cli._options import SELECTION
 from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
 from fastanchors.greedy.selection import RULES, Selection
 from fastanchors.report import live
+from fastanchors.report.repeated import stability_record
 from fastanchors.solvers.fas import SelectionRule
 
 
@@ -328,3 +329,50 @@ def test_anchors_that_the_rows_do_not_show_are_the_same_in_all_forms(k):
         forms = [A, sp.csr_array(A), fa.SampleMatrix(A), fa.open_matrix(A, normalize="l1"), A * 2.0**100]
         answers = {tuple(fa.FAS().seek(form, k).indices.tolist()) for form in forms}
         assert len(answers) == 1
+
+
+def without_noise(copies, seed=1):
+    """Dirichlet(3) mixtures, and copies of each anchor."""
+    rng = np.random.default_rng(seed)
+    W = rng.dirichlet(np.full(5, 3.0), 1000)
+    W[: 5 * copies] = np.tile(np.eye(5), (copies, 1))
+    return rng.permutation(W) @ rng.gamma(0.5, size=(5, 60))
+
+
+@pytest.mark.parametrize("selection", ["auto", "spa"])
+@pytest.mark.parametrize("scaled", [True, False])
+def test_mixtures_without_noise_are_not_called_firm(selection, scaled):
+    X = without_noise(0)
+    X = X / X.sum(axis=1, keepdims=True) if scaled else X
+    solver = fa.FAS(selection=selection)
+    told = stability_record(X, solver.seek(X, 5), solver, np.random.default_rng(0))
+    assert told["noise"] == 0
+    assert 0.1 < max(told["angles"]) < 0.6  # 0.34 between the anchors of all rows and those of every second row
+    assert min(told["angles"]) > 0.05
+    assert "but halves of the rows differ" in told["statement"]
+    assert told["verdicts"].count("firm") < 5
+    assert "anchors 1, 2, 3, 4 and 5 are supported by fewer than 3 rows" in told["warnings"]
+
+
+@pytest.mark.parametrize("selection", ["auto", "spa"])
+@pytest.mark.parametrize("copies", [3, 10])
+def test_copies_of_anchors_without_noise_are_firm(selection, copies):
+    X = without_noise(copies)
+    X /= X.sum(axis=1, keepdims=True)
+    solver = fa.FAS(selection=selection)
+    told = stability_record(X, solver.seek(X, 5), solver, np.random.default_rng(0))
+    assert told["angles"] == told["moves"] == told["relative"] == [0.0] * 5
+    assert told["verdicts"] == ["firm"] * 5
+    assert told["support"] == [copies] * 5
+    assert told["statement"] == "no noise is seen: other data from the same source would give the same anchors"
+    assert told["warnings"] == []
+
+
+def test_few_copies_among_many_rows_without_noise_are_counted():
+    rng = np.random.default_rng(0)
+    W = rng.dirichlet(np.full(4, 3.0), 20_000)
+    W[:20] = np.tile(np.eye(4), (5, 1))  # the sample of 6,000 rows may miss them
+    found = fa.FAS().seek(rng.permutation(W) @ rng.dirichlet(np.full(30, 0.3), 4), 4)
+    assert found.support.min() >= 5
+    assert found.certificate.stability.verdicts == ("firm",) * 4
+    assert found.certificate.stability.warnings == []

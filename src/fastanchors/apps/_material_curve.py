@@ -14,7 +14,7 @@ from ..errors import FastAnchorsError
 from ..greedy.anchoring import find_anchors, working_rows
 from ..greedy.coordinates import Coordinates, coordinates
 from ..greedy.how_many import DIRECTIONS, HowMany, how_many
-from ..greedy.stability import stability
+from ..greedy.stability import no_noise, stability
 from ..matrix.array import ArrayMatrix
 from ..solvers.spa import SPA
 from ._outliers import find_outliers
@@ -139,10 +139,12 @@ def _vertices(where: Coordinates, X: NDArray[np.float64], k: int) -> tuple[NDArr
     """The vertices as profiles, how many of them are firm, and the largest angle by which one moves."""
     working = working_rows(where)
     found = find_anchors(where, k, "auto", working=working)
-    if found is None:  # no noise is detected: the same rows would be selected again
-        return X[SPA().seek(X / X.sum(axis=1, keepdims=True), k).indices], k, 0.0
-    stable = stability(where, found, working)
-    return found.profiles, stable.verdicts.count("firm"), float(stable.angles.max())
+    if found is None:  # no noise is detected
+        rows = SPA().seek(X / X.sum(axis=1, keepdims=True), k).indices
+        profiles, stable = X[rows], no_noise(where, where.leading(k - 1, rows)[0], working)
+    else:
+        profiles, stable = found.profiles, stability(where, found, working)
+    return profiles, stable.verdicts.count("firm"), float(stable.angles.max())
 
 
 def _statement(estimate: HowMany, k: NDArray[np.intp], firm: NDArray[np.intp]) -> str:

@@ -139,18 +139,16 @@ def explain_plain(selection: Selection, why: str) -> Selection:
     return replace(selection, certificate=certificate)
 
 
-def explain_no_noise(summary: Summary, selection: Selection) -> Selection:
+def explain_no_noise(matrix: RowMatrix, summary: Summary, selection: Selection) -> Selection:
     """SPA's answer with its support and a noise of zero, if no noise was detected; else unchanged."""
     indices = np.asarray(selection.indices, dtype=np.intp)
     if len(indices) - 1 > summary.coordinates.shape[1] or summary.noise(len(indices)).seen:
         return selection
-    support = summary.support(indices)
-    given = selection.certificate
-    if support is None:
-        support = np.ones(len(indices), dtype=np.intp)
-    evidence = Evidence(summary, None, "auto", np.ones(len(indices)), np.maximum(support, 1))
+    places, sums = summary.places(indices) or summary.places_of(matrix.rows(indices))
+    given, support = selection.certificate, np.maximum(summary.copies(places), 1)
+    evidence = Evidence(summary, None, "auto", None if matrix.normalize == "l1" else sums, support, places)
     certificate = Certificate(given.kind, given.statement, {**given.details, "noise": 0.0}, evidence)
-    return Selection(indices, certificate, selection.residuals, selection.points, np.maximum(support, 1))
+    return Selection(indices, certificate, selection.residuals, selection.points, support)
 
 
 @one_blas_thread()

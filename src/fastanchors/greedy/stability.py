@@ -2,6 +2,7 @@
 
 The selection is repeated on two disjoint halves of the rows, and on all rows with additional noise of the estimated
 size. The move of each anchor is measured between profiles, as an angle and as a distance in the units of the data.
+Without noise the halves remain: rows that all are mixtures have no corner that other rows would show again.
 """
 
 from __future__ import annotations
@@ -15,15 +16,20 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from ..errors import FastAnchorsError
-from .anchoring import Found, WorkingRows, find_anchors
+from ..matrix import ArrayMatrix
+from . import successive
+from .anchoring import Found, WorkingRows, find_anchors, squared_distances
 from .coordinates import Coordinates
 from .how_many import how_many
 from .noise import can_estimate
+from .reader import Reader
 
-__all__ = ["Moves", "Stability", "compare", "no_noise", "stability"]
+__all__ = ["Moves", "Stability", "alike_halves", "compare", "no_noise", "stability", "without_noise"]
 
 _FIRM, _LOOSE = 0.25, 0.5  # moves relative to the distance to the nearest other anchor
 _FEW = 3  # an anchor supported by fewer rows than this gets a warning
+_SAME = 1e-5  # without noise, anchors that differ by less than this angle are the same: coordinates are rounded
+_ZERO = 1e-6  # residual, relative to the first, that counts as zero in rounded coordinates
 
 _Array = NDArray[np.float64]
 
@@ -38,7 +44,7 @@ class Stability:
         Typical noise of a row, relative to the spread of the rows, both along the k − 1 leading directions (noise
         of the whole row is larger by about √(columns/(k − 1))); None if it is not known.
     angles
-        For each anchor the root mean square angle by which it moved, in radians.
+        For each anchor the root mean square angle by which it moved, in radians; without noise the largest.
     moves
         The same as a distance in the units of the data.
     relative
@@ -68,7 +74,7 @@ class Stability:
             if which:
                 warnings.append(f"{_named(which)} {doubt} in other data from the same source")
         few = [j for j, count in enumerate(() if self.support is None else self.support) if count < _FEW]
-        if few and self.noise != 0:
+        if few:
             warnings.append(f"{_named(few)} {'is' if len(few) == 1 else 'are'} supported by fewer than {_FEW} rows")
         k = len(self.verdicts)
         if self.shown is not None and self.shown < k > self.verdicts.count("firm"):
@@ -79,11 +85,13 @@ class Stability:
     def statement(self) -> str:
         """The result in one sentence."""
         firm, k = self.verdicts.count("firm"), len(self.verdicts)
-        if self.noise == 0:
+        if self.noise == 0 and not self.angles.any():
             return "no noise is seen: other data from the same source would give the same anchors"
         farthest = f"the largest move is {float(self.angles.max()):.2g} rad"
         if self.noise is None:
             return f"firm when computed again from halves of the rows: {firm} of {k}; {farthest}"
+        if self.noise == 0:
+            return f"no noise is seen, but halves of the rows differ: {firm} of {k} anchors are firm, {farthest}"
         return f"noise is {self.noise:.2g} of the spread of the rows; {firm} of {k} anchors are firm, {farthest}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -109,10 +117,95 @@ def _named(which: list[int]) -> str:
     return f"anchors {', '.join(numbers[:-1])} and {numbers[-1]}"
 
 
-def no_noise(k: int, support: NDArray[np.intp] | None) -> Stability:
-    """The result if no noise is detected."""
-    zero = np.zeros(k)
-    return Stability(0.0, zero, zero, zero, support, ("firm",) * k)
+def no_noise(
+    coordinates: Coordinates,
+    vertices: _Array,
+    working: WorkingRows,
+    *,
+    support: NDArray[np.intp] | None = None,
+    sums: _Array | None = None,
+    rng: np.random.Generator | None = None,
+) -> Stability:
+    """The result if no noise is detected: plain SPA is repeated on halves of the working rows.
+
+    Rows that are alike are divided between the halves, so anchors with several copies do not move.
+
+    Parameters
+    ----------
+    vertices
+        The anchors in the k − 1 leading coordinates.
+    support
+        Rows that are copies of each.
+    sums
+        The sum of each anchor's row, if SPA compares rows as they are; None if it compares profiles.
+    """
+    k = len(vertices)
+    rng = np.random.default_rng(0) if rng is None else rng
+    rows = np.union1d(working.candidates, working.sample)
+    points, sizes = coordinates.leading(k - 1, rows)[0], coordinates.sums[rows]
+    if sums is None:
+        sizes = np.ones(len(rows))
+    for vertex, size in zip(vertices, np.ones(k) if sums is None else sums):  # SPA's rows may not be among those kept
+        if not ((points == vertex).all(axis=1) & (sizes == size)).any():
+            points, sizes = np.vstack([points, vertex]), np.append(sizes, size)
+    half = alike_halves(np.sqrt(squared_distances(points, vertices)), rng)
+    frame = (
+        coordinates.frame
+    )  # a profile is (1, point)·plane, and in the coordinates of an orthonormal basis (1, point)·turn
+    plane = np.vstack([frame.centre, frame.directions[:, : k - 1].T / frame.scale])
+    turn = np.linalg.qr(plane.T, mode="r").T
+    profiles, anchors = ((np.column_stack([np.ones(len(at)), at]) @ turn) for at in (points, vertices))
+    again: list[_Array | None] = []
+    for side in (half, ~half):
+        chosen = _successive_rows(profiles[side] * sizes[side, None], k)
+        again.append(profiles[side][chosen])
+    return without_noise(anchors, again, support, np.ones(k) if sums is None else sums)
+
+
+def without_noise(
+    profiles: _Array, again: Sequence[_Array | None], support: NDArray[np.intp] | None, scale: _Array
+) -> Stability:
+    """Compare anchors of rows without noise with those of halves: the larger move counts, as one half has their rows.
+
+    Moves within rounding are none. ``scale`` converts profiles to the units of the data.
+    """
+    each = [compare(profiles, [half]) for half in again]
+    angles, distances, relative = (
+        np.max([getattr(moved, name) for moved in each], axis=0) for name in ("angles", "distances", "relative")
+    )
+    same = angles <= _SAME
+    angles[same], distances[same], relative[same] = 0.0, 0.0, 0.0
+    return Stability(0.0, angles, distances * scale, relative, support, _verdicts(relative))
+
+
+def alike_halves(distances: _Array, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Divide rows at random into halves that both have rows like each anchor, if there are several.
+
+    ``distances`` are those of each row from each anchor. Of each two successive rows in the order of their distance
+    from the nearest anchor, one is in each half.
+    """
+    m = len(distances)
+    nearest = np.argmin(distances, axis=1)
+    order = np.lexsort((distances.min(axis=1), nearest))
+    starts = np.searchsorted(nearest[order], np.arange(distances.shape[1]))
+    place = np.arange(m) - starts[nearest[order]]  # among the rows nearest to the same anchor
+    coin = rng.random(m) < 0.5
+    half = np.empty(m, dtype=np.bool_)
+    half[order] = coin[np.arange(m) - place % 2] ^ (place % 2 == 1)
+    return half
+
+
+def _successive_rows(points: _Array, k: int) -> NDArray[np.intp]:
+    """The rows that SPA chooses, fewer than k if the points have fewer dimensions."""
+    if not len(points):
+        return np.zeros(0, dtype=np.intp)
+    try:
+        path = successive.successive_projection(
+            Reader(ArrayMatrix(points)), min(k, len(points)), tol=_ZERO, allow_fewer=True
+        )
+    except FastAnchorsError:
+        return np.zeros(0, dtype=np.intp)
+    return np.array(path.indices, dtype=np.intp)
 
 
 def stability(
@@ -170,8 +263,11 @@ def compare(profiles: _Array, again: Sequence[_Array | None]) -> Moves:
     move = np.where(np.isnan(move), np.inf, move)
     angle = np.sqrt(np.mean(np.square(angles), axis=0))
     relative = move / np.maximum(nearest, 1e-300)
-    verdicts = tuple("firm" if r <= _FIRM else "loose" if r <= _LOOSE else "noise" for r in relative)
-    return Moves(np.where(np.isnan(angle), np.pi / 2, angle), move, relative, verdicts)
+    return Moves(np.where(np.isnan(angle), np.pi / 2, angle), move, relative, _verdicts(relative))
+
+
+def _verdicts(relative: _Array) -> tuple[str, ...]:
+    return tuple("firm" if r <= _FIRM else "loose" if r <= _LOOSE else "noise" for r in relative)
 
 
 def _repeated(

@@ -106,12 +106,29 @@ class Summary:
 
     def support(self, indices: NDArray[np.intp]) -> NDArray[np.intp] | None:
         """How many rows are copies of those rows; None if they are not among the rows kept."""
+        known = self.places(indices)
+        return None if known is None else self.copies(known[0])
+
+    def copies(self, vertices: _Array) -> NDArray[np.intp]:
+        """How many rows are copies of k points in the k − 1 leading coordinates, at least those that are kept."""
+        points, left = self.coordinates.leading(len(vertices) - 1, self.sample)
+        found = copies(points, self._noise_of(points, left), vertices, self.total)
+        if self.complete:
+            return found
+        points, left = self.coordinates.leading(len(vertices) - 1)
+        return np.maximum(found, copies(points, self._noise_of(points, left), vertices, len(points)))
+
+    def places(self, indices: NDArray[np.intp]) -> tuple[_Array, _Array] | None:
+        """Those k rows in the k − 1 leading coordinates, and their sums; None if they are not among the rows kept."""
         at = np.minimum(np.searchsorted(self.rows, indices), len(self.rows) - 1)
         if not np.array_equal(self.rows[at], indices) or len(indices) - 1 > self.coordinates.shape[1]:
             return None
-        points, left = self.coordinates.leading(len(indices) - 1, self.sample)
-        vertices, _ = self.coordinates.leading(len(indices) - 1, at)
-        return copies(points, self._noise_of(points, left), vertices, self.total)
+        return self.coordinates.leading(len(indices) - 1, at)[0], self.coordinates.sums[at]
+
+    def places_of(self, rows: Any) -> tuple[_Array, _Array]:
+        """The same for any k rows."""
+        values, _, sums = block_coordinates(0, rows, self.coordinates.frame)
+        return values[:, : len(values) - 1].astype(np.float64), sums
 
     def _noise_of(self, points: NDArray[np.float64], left: NDArray[np.float64]) -> Noise:
         frame = self.coordinates.frame
@@ -289,25 +306,30 @@ def _nearest(points: _Array, places: _Array, count: int) -> list[NDArray[np.intp
 
 @dataclass
 class Evidence:
-    """The data from which the stability of a result is computed on request."""
+    """The data from which the stability of a result is computed on request.
+
+    Without noise there is no ``found``, but the ``places`` of SPA's rows in the leading coordinates; ``scale`` is then
+    None if the rows were divided by their sums, else their sums.
+    """
 
     summary: Summary
     found: Found | None
     rule: str
-    scale: _Array
+    scale: _Array | None
     support: NDArray[np.intp]
+    places: _Array | None = None
     _known: Stability | None = None
 
     @property
     def stability(self) -> Stability:
         if self._known is None:
-            if self.found is None:
-                self._known = no_noise(len(self.support), self.support)
-            else:
-                with one_blas_thread():  # many small products
-                    self._known = stability(
-                        self.summary.coordinates, self.found, self.summary.working, rule=self.rule, scale=self.scale
-                    )
+            at, working = self.summary.coordinates, self.summary.working
+            with one_blas_thread():  # many small products
+                if self.found is not None:
+                    self._known = stability(at, self.found, working, rule=self.rule, scale=self.scale)
+                else:
+                    assert self.places is not None
+                    self._known = no_noise(at, self.places, working, support=self.support, sums=self.scale)
         return self._known
 
 

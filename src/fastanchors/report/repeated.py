@@ -18,7 +18,7 @@ from ..anchors import Anchors
 from ..errors import FastAnchorsError, RankError
 from ..fas.noise_aware import summary_of, why_plain
 from ..greedy.how_many import how_many
-from ..greedy.stability import Stability, compare, no_noise
+from ..greedy.stability import Stability, alike_halves, compare, without_noise
 from ..greedy.summary import Summary
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix, Rows
@@ -56,6 +56,9 @@ class Recomputed(Protocol):
     def known(self, indices: NDArray[np.intp]) -> Known:
         """The noise of the rows and the support of these anchors, as far as they are known."""
 
+    def likeness(self, some: NDArray[np.intp], points: _Array) -> _Array:
+        """The distance of the profiles of those rows from the profile of each anchor."""
+
 
 class NestedRecomputed:
     """For nested anchors, where the first k are the answer for k: one search gives all."""
@@ -91,6 +94,13 @@ class NestedRecomputed:
         noise = summary.noise(k)
         shown = how_many(summary.coordinates.of_rows(summary.sample)).k if noise.seen else None
         return Known(noise.relative, summary.support(indices), shown)
+
+    def likeness(self, some: NDArray[np.intp], points: _Array) -> _Array:
+        rows, anchors = ArrayMatrix(self._matrix.rows(some)), _profiles(points)
+        sums = rows.row_sums()
+        factor = np.divide(1.0, sums, out=np.zeros(len(some)), where=sums > 0)
+        squares = rows.squared_norms()[:, None] * factor[:, None] ** 2 - 2 * factor[:, None] * (rows.data @ anchors.T)
+        return np.asarray(np.sqrt(np.maximum(squares + np.einsum("ij,ij->i", anchors, anchors), 0.0)))
 
     def _summary_for(self, k: int) -> Summary | None:
         """The coordinates of the most notable rows; None for rows that have none, such as signed ones."""
@@ -160,18 +170,23 @@ def _in_halves(
     some = rng.permutation(again.rows(max(ks)))
     if len(some) < _PER_ANCHOR * max(ks):
         return f"{len(some)} rows are too few for anchors of halves of them; k = {max(ks)} needs {_PER_ANCHOR} · k rows"
-    halves = [again.seek(np.sort(half), ks) for half in np.array_split(some, 2)]
+    known = {k: again.known(indices) for k, (indices, _) in results.items()}
+    sides = np.array_split(some, 2)
+    if known[max(ks)].noise == 0:  # copies of an anchor are divided between the halves
+        half = alike_halves(again.likeness(some, results[max(ks)][1]), rng)
+        sides = [some[half], some[~half]]
+    halves = [again.seek(np.sort(half), ks) for half in sides]
     found: dict[int, Stability] = {}
-    for at, (k, (indices, points)) in enumerate(results.items()):
-        known = again.known(indices)
-        if known.noise == 0:
-            found[k] = no_noise(k, known.support)
-            continue
+    for at, (k, (_, points)) in enumerate(results.items()):
         both = [half[at] for half in halves]
-        moved = compare(_profiles(points), [None if part is None else _profiles(part) for part in both])
-        moves = moved.distances * np.abs(points).sum(axis=1)
+        parts = [None if part is None else _profiles(part) for part in both]
+        profiles, scale, told = _profiles(points), np.abs(points).sum(axis=1), known[k]
+        if told.noise == 0:
+            found[k] = without_noise(profiles, parts, told.support, scale)
+            continue
+        moved = compare(profiles, parts)
         found[k] = Stability(
-            known.noise, moved.angles, moves, moved.relative, known.support, moved.verdicts, known.shown
+            told.noise, moved.angles, moved.distances * scale, moved.relative, told.support, moved.verdicts, told.shown
         )
     return found
 

@@ -141,6 +141,9 @@ class _RecomputedResult(ABC, Generic[_Found]):
     def known(self, indices: NDArray[np.intp]) -> Known:
         return Known()
 
+    def likeness(self, some: NDArray[np.intp], points: NDArray[np.float64]) -> NDArray[np.float64]:
+        raise NotImplementedError  # their noise is not known
+
     def seek(self, some: NDArray[np.intp], ks: Sequence[int]) -> list[NDArray[np.float64] | None]:
         results = [self._found(some, k) for k in ks]
         return [None if found is None else self._points(found) for found in results]

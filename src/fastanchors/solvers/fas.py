@@ -229,7 +229,7 @@ class FAS(Solver):
                 if why is not None:
                     found = explain_plain(found, why)
                 elif summary is not None:
-                    found = explain_no_noise(summary, found)
+                    found = explain_no_noise(data, summary, found)
             results.append(self._result(data, found, started))
         return results
 
