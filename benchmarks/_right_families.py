@@ -21,6 +21,7 @@ Data = tuple[Any, np.ndarray]
 Maker = Callable[[int], Data]
 
 ROWS, COLUMNS, K, ALPHA = 3_000, 300, 6, 0.3
+UNEQUAL = (3.0, 1.0, 0.3, 0.1, 0.1, 0.05)  # shares of components in rows: from two thirds to one in a hundred
 
 SCENES = ("samson", "moffett", "urban", "apex", "wdc", "sim1", "sim2", "f1", "toy6")
 
@@ -57,15 +58,19 @@ def mixtures(
     copies: int = 1,
     largest: float = 1.0,
     condition: float | None = None,
+    shares: tuple[float, ...] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
-    """Noise-free rows with mean sum 1: ``copies`` of each component, then Dirichlet mixtures."""
+    """Noise-free rows with mean sum 1: ``copies`` of each component, then Dirichlet mixtures.
+
+    Components are equally frequent, or as frequent as ``shares``.
+    """
     rng = np.random.default_rng([seed, 2024])
     H = rng.gamma(0.3, size=(k, COLUMNS)) + 1e-6
     if condition is not None:
         U, s, V = np.linalg.svd(H, full_matrices=False)
         H = np.abs(U * np.geomspace(1.0, 1.0 / condition, k) @ V) * s[0]
     H /= H.sum(axis=1, keepdims=True)
-    W = rng.dirichlet(np.full(k, alpha), ROWS)
+    W = rng.dirichlet(np.full(k, alpha) if shares is None else alpha * np.array(shares), ROWS)
     over = W.max(axis=1) > largest
     W[over] = largest * W[over] + (1 - largest) / k
     W[: k * copies] = np.tile(np.eye(k), (copies, 1))
@@ -142,6 +147,9 @@ def families() -> dict[str, Maker]:
         chosen[f"condition {condition}"] = partial(gaussian, level=0.1, condition=condition)
     for length in (100, 1_000):
         chosen[f"documents of {length} words"] = partial(documents, length=length)
+    for depth in (500, 2_000):
+        chosen[f"unequal counts {depth:,}"] = partial(counts, depth=depth, shares=UNEQUAL)
+    chosen["unequal, Gaussian 0.1"] = partial(gaussian, level=0.1, shares=UNEQUAL)
     return chosen | variants()
 
 

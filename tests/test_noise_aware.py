@@ -518,6 +518,24 @@ def test_nearer_to_the_truth_than_plain_spa(make: object) -> None:
     assert np.mean(ratios) < 0.3
 
 
+def test_anchors_that_are_much_rarer_than_others_are_found() -> None:
+    """Means of neighbours have no vertex there, so the refinement starts again from rows."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        H = rng.gamma(0.1, size=(6, 300)) + 1e-6
+        H /= H.sum(axis=1, keepdims=True)
+        W = rng.dirichlet(0.3 * np.array([4, 2, 1, 0.1, 0.1, 0.1]), 3000)
+        X = rng.poisson(W @ H * 500 * rng.lognormal(0, 0.5, (3000, 1))) + 0.0
+        at = kept(X[X.sum(axis=1) > 0])
+        found, means = find_anchors(at, 6), find_anchors(at, 6, "pseudo-points")
+        assert found is not None
+        assert means is not None
+        assert angle(means.profiles, H) > 0.2
+        assert angle(found.profiles, H) < 0.15
+        assert found.refined is not None
+        assert found.refined.kept
+
+
 def test_same_seed_same_answer_and_rows_are_distinct() -> None:
     X, _ = counted(7)
     one, other = find_anchors(kept(X), 5), find_anchors(kept(X), 5)

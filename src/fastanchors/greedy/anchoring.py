@@ -143,9 +143,11 @@ def find_anchors(
         Number of anchors.
     rule : "auto", "smoothed", "smoothed-one", "pseudo-points", "lifted" or "whitened"
         ``"auto"`` takes pseudo-points, or single rows if these make the sample clearly more likely. It enlarges their
-        simplex, and refines it if held-out rows agree. If the rows show fewer than k − 1 directions, dense groups
-        of rows take the place of vertices that the noise may have made. If they vary by more than their noise, also
-        beyond k − 1 directions, medians of groups of rows take the place of the vertices (:mod:`.groups`).
+        simplex, and refines it if held-out rows agree. If that leaves outliers, it starts from means of the rows near
+        single rows within their noise, which also find anchors that are much rarer than others. If the rows show fewer
+        than k − 1 directions, dense groups of rows take the place of vertices that the noise may have made. If they
+        vary by more than their noise, also beyond k − 1 directions, medians of groups of rows take the place of the
+        vertices (:mod:`.groups`).
     working : WorkingRows
         Which rows to work on; :func:`working_rows` by default.
     neighbours : int
@@ -171,7 +173,7 @@ def find_anchors(
     vertices[:, :shown] = select(points[:, :shown], k, rule, neighbours=count, precision=precision)
     refined: Refined | None = None
     if rule == "auto" and shown == k - 1:
-        starts = [vertices] if count < 2 else [vertices, select(points, k, "auto", neighbours=1)]
+        starts = _starts(points, each, precision, vertices, count)
         refined, profiles = _refined(sample, noise.each, starts, unclipped, rng)
         if refined.variation > 1 and _vary(coordinates, k, working.sample):
             refined, profiles = _of_varying_rows(coordinates, working.sample, noise, refined, profiles)
@@ -260,6 +262,20 @@ def _unclipped(frame: Frame, noise: Noise, sample: _Array, left: _Array) -> Uncl
     some = frame.profiles(sample[:: max(1, m // 64)])
     sigma = clipped_noise(some, frame.zeros, middle * (columns - 1) / (columns - 1 - d))
     return Unclipped(frame, sample[noise.each <= _CLEAN * noise.typical], sigma)
+
+
+def _starts(points: _Array, each: _Array, precision: _Array, vertices: _Array, count: int) -> list[_Array]:
+    """The vertices; if they are means of neighbours also single rows, and means of the rows near these within noise.
+
+    Means of ``count`` neighbours have no vertex at an anchor that fewer rows are near to.
+    """
+    if count < 2:
+        return [vertices]
+    single = select(points, len(vertices), "auto", neighbours=1)
+    distances = squared_distances(points, single)
+    reach = 2 * vertices.shape[1] * each[:, None] ** 2  # the expected squared distance between copies
+    weights = np.where(distances <= np.maximum(reach, distances.min(axis=0)), precision[:, None], 0.0)
+    return [vertices, single, weights.T @ points / weights.sum(axis=0)[:, None]]
 
 
 def _refined(

@@ -4,6 +4,8 @@ Every row helps to locate the facets of the simplex, not only the few rows near 
 the volume of the simplex, so held-out rows are a fair test of whether the refined vertices are better than the start.
 If many rows are not mixtures within their noise, they vary by more than the noise estimated beyond the leading
 directions, as the materials of a scene do. The noise is then doubled as long as held-out rows become more likely.
+Means of neighbours have no vertex at an anchor that is much rarer than others: where these are dense, the few rows near
+it look isolated. The rows of a missed anchor are outliers of the fit, which is then repeated from another start.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ _SOME, _EACH = 1800, 200  # points, and points per vertex, that decide whether r
 _FAR = 0.05  # a move by more than this fraction of an edge is accepted only if…
 _MAX_OUTLIERS = 0.02  # …at most this fraction of the rows are outliers…
 _MAX_OUTLIERS_NOISIER = 0.1  # …or this fraction, if the noise was doubled to explain held-out rows best
+_MISSED = 0.005  # fraction of outliers above which the start may have missed an anchor…
+_OTHER_KINDS = 0.08  # …and above which the rows are of more kinds than there are anchors
 _CLEARLY = 1.0  # log-likelihood per row by which another start must beat the first
 _DOUBLINGS = 4  # largest number of doublings of the noise
 
@@ -91,7 +95,9 @@ def refine(points: _Array, noise: _Array, starts: _Array, rng: np.random.Generat
     noise : m positive numbers
         Standard deviation of each point in each coordinate.
     starts : s × k × (k − 1) array
-        Start vertices: the first is used unless another makes the points clearly more likely.
+        Start vertices: the first is used unless the second makes the points clearly more likely. The third is used
+        if the fit leaves outliers, and that from the third leaves at most half as many and explains held-out points
+        better.
     rng : numpy.random.Generator
         Chooses the held-out rows.
     limit : int
@@ -108,8 +114,12 @@ def refine(points: _Array, noise: _Array, starts: _Array, rng: np.random.Generat
     if not sound:
         return Refined(starts[0], False, 0.0, 0.0, nothing, "the vertices at the start are dependent")
     sides = [SimplexLikelihood(points[side], noise[side]) for side in (some[cut:], some[:cut])]
-    start = _likeliest(sides[0], sound)
+    start = _likeliest(sides[0], sound[:2])
     fit = _best_fit(_Fitting(sides[0], sides[1], start))
+    if len(sound) > 2 and fit.variation == 1 and _MISSED < fit.outliers <= _OTHER_KINDS:
+        again = _best_fit(_Fitting(sides[0], sides[1], sound[2]))
+        if again.held > fit.held and again.outliers <= fit.outliers / 2:
+            start, fit = sound[2], again
     gain = fit.held - fit.held_at_start
     edges = np.linalg.norm(start[:, None] - start[None], axis=2)
     moved = float(np.linalg.norm(fit.vertices - start, axis=1).max() / (edges.sum() / (k * (k - 1))))
