@@ -126,10 +126,10 @@ def test_more_anchors_than_a_rule_finds_in_seconds():
             fa.FAS(selection=rule).seek(X, 257)
     several = fa.FAS().seek(X, [1, 257, 300], rng=0)
     np.testing.assert_array_equal(several[1].indices, fa.SPA().seek(X, 257).indices)
-    reasons = [found.certificate.details["plain"] for found in several]
-    assert "every rule" in reasons[0]
-    assert "k is above 256" in reasons[1]
-    assert "k < 300 only" in reasons[2]
+    assert "plain" not in several[0].certificate.details
+    reasons = [found.certificate.details["plain"] for found in several[1:]]
+    assert "k is above 256" in reasons[0]
+    assert "k < 300 only" in reasons[1]
     assert "plain" not in fa.FAS().seek(X[:, :20], 3).certificate.details
 
 
@@ -376,3 +376,32 @@ def test_few_copies_among_many_rows_without_noise_are_counted():
     assert found.support.min() >= 5
     assert found.certificate.stability.verdicts == ("firm",) * 4
     assert found.certificate.stability.warnings == []
+
+
+@pytest.mark.parametrize("rows", [1000, 9000])
+@pytest.mark.parametrize("selection", ["auto", "smoothed", "pseudo-points", "lifted"])
+def test_one_anchor_of_noisy_rows_is_their_centre(rows, selection):
+    rng = np.random.default_rng(0)
+    h = rng.gamma(0.3, size=100)
+    X = rng.poisson(h / h.sum() * 1000, (rows, 100)) + 0.0
+    X[7] = np.eye(1, 100, 3) * 1000  # an outlier, and the farthest row
+    assert fa.FAS(selection="spa").seek(X, 1).indices.tolist() == [7]
+    found = fa.FAS(selection=selection).seek(X, 1)
+    assert found.indices.tolist() != [7]
+    assert found.support.tolist() == [rows - 1] if rows == 1000 else found.support[0] > 0.99 * rows
+    cosine = found.points[0] @ h / np.linalg.norm(found.points[0]) / np.linalg.norm(h)
+    assert np.arccos(cosine) < 0.02  # a row has 0.15
+    assert 900 < found.points[0].sum() < 1100
+    assert "centre of the rows" in found.certificate.statement
+    assert found.certificate.stability.verdicts == ("firm",)
+    assert found.certificate.stability.noise is None
+
+
+@pytest.mark.parametrize("selection", ["auto", "smoothed"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_one_anchor_of_rows_without_noise_is_the_farthest(selection, dtype):
+    X = counts()[1].astype(dtype)
+    found = fa.FAS(selection=selection).seek(X, 1)
+    np.testing.assert_array_equal(found.indices, fa.SPA().seek(X, 1).indices)
+    assert found.points is None
+    assert "no noise is seen" in found.certificate.details["plain"]

@@ -54,8 +54,6 @@ _KEEPING = SharedLock()
 
 def why_plain(shape: tuple[int, int], k: int) -> str | None:
     """Why ``"auto"`` leaves k anchors to plain SPA whatever the rows are; None if it does not."""
-    if k < 2:
-        return "a single anchor is the farthest row by every rule"
     if k >= shape[0]:
         return "every row is an anchor, so nothing shows the noise of the rows"
     if not can_estimate(shape[1], k - 1):
@@ -100,7 +98,10 @@ def noise_aware(matrix: RowMatrix, k: int, rule: str, summary: Summary) -> Selec
     noise = f"noise is {found.noise.relative:.2g} of the spread of the rows" if found.noise.seen else "no noise is seen"
     if not can_estimate(matrix.shape[1], k - 1) or k >= summary.total:
         noise = f"too few {'rows' if k >= summary.total else 'columns'} to estimate the noise"
-    words += f" ({noise}; anchors are points, not rows)"
+    if k == 1:
+        words += " (a single anchor is the centre of the rows without outliers; it is a point, not a row)"
+    else:
+        words += f" ({noise}; anchors are points, not rows)"
     return Selection(
         found.indices,
         Certificate(kind, words, details, evidence),

@@ -96,7 +96,9 @@ class Found:
 
     def details(self) -> dict[str, Any]:
         """Figures for a certificate."""
-        figures: dict[str, Any] = {"noise": self.noise.relative, "neighbours": self.neighbours}
+        figures: dict[str, Any] = {"neighbours": self.neighbours}
+        if len(self.vertices) > 1:  # one anchor leaves no spread to compare the noise with
+            figures["noise"] = self.noise.relative
         if self.refined is not None:
             figures |= {
                 "refined": self.refined.kept,
@@ -133,7 +135,7 @@ def find_anchors(
     total: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Found | None:
-    """Find anchors by a rule; None if no noise is detected and the rule is ``"auto"``: then use SPA's rows.
+    """Find anchors by a rule; None if no noise is detected and the rule is ``"auto"`` or k = 1: then use SPA's rows.
 
     Parameters
     ----------
@@ -147,7 +149,7 @@ def find_anchors(
         single rows within their noise, which also find anchors that are much rarer than others. If the rows show fewer
         than k − 1 directions, dense groups of rows take the place of vertices that the noise may have made. If they
         vary by more than their noise, also beyond k − 1 directions, medians of groups of rows take the place of the
-        vertices (:mod:`.groups`).
+        vertices (:mod:`.groups`). A single anchor is the centre of the rows without outliers, by every rule.
     working : WorkingRows
         Which rows to work on; :func:`working_rows` by default.
     neighbours : int
@@ -160,9 +162,11 @@ def find_anchors(
     rng = np.random.default_rng(0) if rng is None else rng
     working = working_rows(coordinates) if working is None else working
     columns = len(coordinates.frame.centre)
+    if k == 1:
+        return _centre(coordinates, working, total)
     sample, left_of_sample = coordinates.leading(k - 1, working.sample)
     noise = estimate_noise(sample, left_of_sample, columns, coordinates.frame.rounding)
-    if rule == "auto" and (not noise.seen or k < 2):
+    if rule == "auto" and not noise.seen:
         return None
     points, each, rows = _candidates(coordinates, k, working, noise)
     count = noise.neighbours(len(points), k) if neighbours is None else neighbours
@@ -195,6 +199,39 @@ def find_anchors(
         noise=noise,
         neighbours=count,
         refined=refined,
+    )
+
+
+def _centre(coordinates: Coordinates, working: WorkingRows, total: int | None) -> Found | None:
+    """The only anchor of noisy rows: their mean, by precision and without outliers. None if no noise is detected.
+
+    For one anchor all variation of the rows is noise. Noise fills all directions: rows without it leave nothing beyond
+    fewer directions than there are.
+    """
+    sample, columns, frame = working.sample, len(coordinates.frame.centre), coordinates.frame
+    fewer = min(coordinates.shape[1], columns - 2, len(sample) - 2)
+    if fewer < 1 or not estimate_noise(*coordinates.leading(fewer, sample), columns, frame.rounding).seen:
+        return None
+    noise = estimate_noise(*coordinates.leading(0, sample), columns)
+    usable = noise.each <= _CLEAN * noise.typical
+    if usable.mean() <= 1 - _FEW:
+        usable = np.ones(len(sample), dtype=np.bool_)
+    values, _ = coordinates.leading(coordinates.shape[1], sample[usable])
+    precision = 1.0 / np.maximum(noise.each[usable], 0.1 * noise.typical) ** 2
+    centre = precision @ values / precision.sum()
+    rows = np.union1d(working.candidates, sample)
+    values, left = coordinates.leading(coordinates.shape[1], rows)
+    distances = np.sqrt(np.sum((values - centre) ** 2, axis=1) + left)
+    nearest = np.argmax(distances <= distances.min() + TIE * np.abs(values).max(initial=0.0))
+    total = int(np.count_nonzero(coordinates.sums > 0)) if total is None else total
+    return Found(
+        indices=rows[[nearest]],
+        vertices=np.zeros((1, 0)),
+        profiles=frame.profiles(centre[None]),
+        support=np.rint([usable.mean() * total]).astype(np.intp),
+        noise=noise,
+        neighbours=int(usable.sum()),
+        refined=None,
     )
 
 

@@ -153,7 +153,7 @@ def no_noise(
         coordinates.frame
     )  # a profile is (1, point)·plane, and in the coordinates of an orthonormal basis (1, point)·turn
     plane = np.vstack([frame.centre, frame.directions[:, : k - 1].T / frame.scale])
-    turn = np.linalg.qr(plane.T, mode="r").T
+    turn = np.linalg.qr(plane.T)[1].T
     profiles, anchors = ((np.column_stack([np.ones(len(at)), at]) @ turn) for at in (points, vertices))
     again: list[_Array | None] = []
     for side in (half, ~half):
@@ -227,7 +227,8 @@ def stability(
     rng = np.random.default_rng(0) if rng is None else rng
     scale = np.ones(len(found.vertices)) if scale is None else scale
     moved = compare(found.profiles, _repeated(coordinates, found, working, rule, rng))
-    known = can_estimate(len(coordinates.frame.centre), found.vertices.shape[1])
+    k = len(found.vertices)
+    known = k > 1 and can_estimate(len(coordinates.frame.centre), k - 1)  # one anchor leaves no spread to compare with
     return Stability(
         found.noise.relative if known else None,
         moved.angles,

@@ -89,7 +89,7 @@ class NestedRecomputed:
 
     def known(self, indices: NDArray[np.intp]) -> Known:
         k, summary = len(indices), self._summary_for(len(indices))
-        if summary is None or why_plain(self._matrix.shape, k) or k > summary.coordinates.shape[1] + 1:
+        if summary is None or k < 2 or why_plain(self._matrix.shape, k) or k > summary.coordinates.shape[1] + 1:
             return Known()
         noise = summary.noise(k)
         shown = how_many(summary.coordinates.of_rows(summary.sample)).k if noise.seen else None

@@ -56,7 +56,8 @@ class FAS(Solver):
     selection : "auto", "spa", "smoothed", "smoothed-one", "pseudo-points", "lifted" or "whitened"
         ``"spa"`` is plain SPA on the rows as they are. The others work on the rows divided by their sums, in their
         leading directions (:mod:`fastanchors.greedy.coordinates` and :mod:`fastanchors.greedy.selection`), for at most
-        256 anchors. ``"auto"`` uses pseudo-points and refines them. It uses plain SPA instead if there is no noise; if
+        256 anchors; a single anchor is the centre of noisy rows without outliers, or the farthest row without noise.
+        ``"auto"`` uses pseudo-points and refines them. It uses plain SPA instead if there is no noise; if
         k > 256 or noise cannot be seen (k ≥ columns or rows), with the reason in ``certificate.details["plain"]``;
         or if ``budget``, ``precondition``, ``robust``, ``tol`` or ``allow_fewer`` is given.
     weights : "auto", "poisson", "none" or array of m positive numbers
@@ -217,7 +218,7 @@ class FAS(Solver):
         reasons = {size: why_plain(data.shape, size) for size in sizes}
         if self._rule != "auto":
             check_many(max(sizes), self._rule)
-            reasons = {size: why if size == 1 else None for size, why in reasons.items()}
+            reasons = dict.fromkeys(sizes)
         visible = [size for size, why in reasons.items() if why is None]
         weights = _row_weights(self._weights, data)
         summary = summary_of(data, max(visible), weights) if visible else None
@@ -226,6 +227,8 @@ class FAS(Solver):
             found = None if summary is None or size not in visible else noise_aware(data, size, self._rule, summary)
             if found is None:
                 found, why = self._engine.select(data, size, rng), reasons[size]
+                if size == 1 and why is None:
+                    why = "no noise is seen, so that a single anchor is the farthest row"
                 if why is not None:
                     found = explain_plain(found, why)
                 elif summary is not None:
