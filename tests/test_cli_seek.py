@@ -162,6 +162,28 @@ def test_every_answer_has_its_stability(tmp_path, options):
     assert f"stability     {told['statement']}" in call("seek", tmp_path / "n.npy", *options).output
 
 
+def test_points_are_in_json_results_and_encode_other_data(tmp_path):
+    A = fa.datasets.separable(300, 20, 4, noise=0.05, rng=0).A
+    np.save(tmp_path / "n.npy", A)
+    printed = answer("seek", tmp_path / "n.npy", "-k", 4, "--out", tmp_path / "r.json")
+    expected = fa.FAS().seek(A / A.sum(axis=1, keepdims=True), 4).points
+    np.testing.assert_allclose(printed["points"], expected)
+    assert json.loads((tmp_path / "r.json").read_text())["points"] == printed["points"]
+    answer("encode", tmp_path / "n.npy", tmp_path / "r.json", "-o", tmp_path / "w.npy")
+    answer("seek", tmp_path / "n.npy", "-k", 4, "--out", tmp_path / "r.npz")
+    answer("encode", tmp_path / "n.npy", tmp_path / "r.npz", "-o", tmp_path / "v.npy")
+    np.testing.assert_allclose(np.load(tmp_path / "w.npy"), np.load(tmp_path / "v.npy"))
+    assert "points" not in answer("seek", tmp_path / "n.npy", "-k", 4, "--selection", "spa")
+
+
+def test_a_number_that_was_chosen_is_not_advised(tmp_path):
+    np.save(tmp_path / "noise.npy", np.random.default_rng(0).random((60, 40)) ** 40)
+    for k, advised in ((1, True), ("auto", False)):
+        printed = answer("seek", tmp_path / "noise.npy", "-k", k)
+        assert printed["unexplained"] > 0.9
+        assert ("-k auto" in printed["advice"]) == advised
+
+
 def test_a_stability_that_is_not_known_has_a_reason(tmp_path):
     np.save(tmp_path / "few.npy", np.eye(6) + 0.1)
     printed = answer("seek", tmp_path / "few.npy", "-k", 4, "--selection", "spa")

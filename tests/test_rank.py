@@ -123,6 +123,7 @@ def test_reasons():
     assert _choose(gap, 4, exhausted=False)[0] == 4
     assert _choose(chasm, 4, exhausted=False)[0] == 3
     assert _choose(np.array([1.5, 3.0]), 7, exhausted=True) == (2, "2 anchors leave nothing but rounding")
+    assert _choose(np.array([3.0]), 7, exhausted=True) == (1, "1 anchor leaves nothing but rounding")
     assert _choose(flat, 4, exhausted=False)[0] == 4
     for earlier, above, dependent, everything, expected in (
         (chasm, 3, False, False, 5),  # independent anchors with zero residual: that is the rank

@@ -60,6 +60,8 @@ def test_stability_is_reported_for_every_k(tmp_path):
     assert anchors.points is not None
     path = anchors.report(tmp_path / "r.html", A, seed=0)
     assert "Would other data from the same source give the same anchors?" in path.read_text()
+    assert "Proved." not in path.read_text()
+    assert "the rule “auto” gives for all rows" in path.read_text()
     data = data_of(path)
     assert [step["k"] for step in data["steps"]] == [1, 2, 3, 4]
     for step in data["steps"][1:]:

@@ -262,6 +262,10 @@ def _above_noise(values: _Array, energy: float, shape: tuple[int, int], K: int) 
     return None
 
 
+def _leave(k: int) -> str:
+    return "1 anchor leaves" if k == 1 else f"{k} anchors leave"
+
+
 def _choose(
     falls: _Array, above: int | None, *, exhausted: bool, dependent: bool = False, everything: bool = False
 ) -> tuple[int, str]:
@@ -275,13 +279,13 @@ def _choose(
         earlier = int(np.argmax(falls[:-1])) + 1
         gap = falls[earlier - 1]
         if (gap >= _CLEAR and above == earlier) or (gap >= _STRONG and dependent and (above or 0) < earlier):
-            elsewhere = f"more than anywhere before {len(falls)} anchors leave nothing"
+            elsewhere = f"more than anywhere before {_leave(len(falls))} nothing"
             falls, exhausted = falls[:-1], False
     steepest = int(np.argmax(falls)) + 1
     fall = falls[steepest - 1]
     if exhausted and steepest == len(falls):
         doubt = ", but they are all rows: this cannot tell whether fewer would do" if everything else ""
-        return steepest, f"{steepest} anchors leave nothing but rounding{doubt}"
+        return steepest, f"{_leave(steepest)} nothing but rounding{doubt}"
     more = above is not None and above > steepest
     if fall >= (_STRONG if more else _CLEAR):
         return steepest, f"the residual falls by a factor of {fall:.3g} with anchor {steepest}, {elsewhere}"

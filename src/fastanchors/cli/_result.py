@@ -68,7 +68,8 @@ def save(record: Mapping[str, Any], components: NDArray[np.float64], path: Path,
         elif suffix == ".npz":
             arrays = {"anchors": np.asarray(record["anchors"]), "components": components}
             with partial.open("wb") as file:
-                np.savez_compressed(file, allow_pickle=False, **arrays, record=np.array(as_json_text(record)))
+                rest = {key: value for key, value in record.items() if key != "points"}  # they are the components
+                np.savez_compressed(file, allow_pickle=False, **arrays, record=np.array(as_json_text(rest)))
         else:
             blank = [""] * len(record["anchors"])
             names, shares, support = (record.get(key) or blank for key in ("anchor_names", "shares", "support"))
@@ -194,7 +195,12 @@ def _read(path: Path) -> Found:
         record = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(record, dict) or "anchors" not in record:
             raise InvalidInputError(f"{path} is not a result of seek --out: it has no 'anchors'")
-        return Found(_row_numbers(record["anchors"], path), None, record)
+        points = record.pop("points", None)
+        return Found(
+            _row_numbers(record["anchors"], path),
+            None if points is None else np.atleast_2d(np.asarray(points, dtype=np.float64)),
+            record,
+        )
     if suffix == ".csv":
         return _read_csv(path)
     with path.open("rb") as file:

@@ -223,6 +223,8 @@ def record_of(
         "averaged": anchors.points is not None,
         "fingerprint": fingerprints(data.pick(anchors.indices)),
     }
+    if anchors.points is not None:
+        record["points"] = np.asarray(anchors.points, dtype=np.float64).tolist()
     record["stability"] = stability_record(data.rows, anchors, again, as_generator(seed))
     if data.row_names is not None:
         record["anchor_names"] = [str(data.row_names[int(i)]) for i in anchors.indices]
@@ -238,19 +240,20 @@ def record_of(
             "share_rows": found.rows,
         }
         if found.unexplained > _UNEXPLAINED:
-            record["advice"] = _advice(data)
+            record["advice"] = _advice(data, chosen=curve is not None)
     return dict(json_ready(record))
 
 
-def _advice(data: Input) -> str:
-    """What to try if the anchors explain almost nothing."""
+def _advice(data: Input, *, chosen: bool) -> str:
+    """What to try if the anchors explain almost nothing; ``chosen``: by ``-k auto``."""
     matrix = data.matrix
     if matrix.is_sparse and matrix.nnz < _SPARSE * matrix.shape[0] * matrix.shape[1]:
         return (
             "almost nothing is explained: these sparse rows are not mixtures of a few of them. If rows are documents "
             f"and columns are words, use fastanchors topics {data.path.name}"
         )
-    return "almost nothing is explained: the rows are not mixtures of a few of them; more anchors may help (-k auto)"
+    said = "almost nothing is explained: the rows are not mixtures of a few of them"
+    return said if chosen else f"{said}; more anchors may help (-k auto)"
 
 
 def summary(record: Mapping[str, Any]) -> str:
