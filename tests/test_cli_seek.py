@@ -240,17 +240,19 @@ def test_names_are_streamed_with_the_rows(place, tmp_path, monkeypatch):
 
 
 def test_other_data_need_a_result_with_the_anchor_rows(place, tmp_path):
-    call("seek", place / "a.csv", "-k", 3, "--out", tmp_path / "r.json")
+    call("seek", place / "a.csv", "-k", 3, "--selection", "spa", "--out", tmp_path / "r.json")
     call("seek", place / "a.csv", "-k", 3, "--out", tmp_path / "r.npz")
+    call("seek", place / "a.csv", "-k", 3, "--out", tmp_path / "points.json")
     other = tmp_path / "b.store"
     fa.build(A[::-1].copy(), other, row_names=[f"x{i}" for i in range(200)]).close()
     refused = call("encode", other, tmp_path / "r.json", "-o", tmp_path / "w.npy", ok=False)
     assert "these are other data" in str(refused.exception)
-    call("encode", other, tmp_path / "r.npz", "-o", tmp_path / "w.npy")
     C = _result.load(str(tmp_path / "r.npz")).components
-    np.testing.assert_allclose(np.load(tmp_path / "w.npy"), fa.encode(L1[::-1], C), atol=1e-10)
+    for result in ("r.npz", "points.json"):
+        call("encode", other, tmp_path / result, "-o", tmp_path / "w.npy")
+        np.testing.assert_allclose(np.load(tmp_path / "w.npy"), fa.encode(L1[::-1], C), atol=1e-10)
     np.save(tmp_path / "narrow.npy", A[:, :7])
-    for result in ("r.json", "r.npz"):
+    for result in ("r.json", "r.npz", "points.json"):
         refused = call("encode", tmp_path / "narrow.npy", tmp_path / result, "-o", tmp_path / "v.npy", ok=False)
         assert "15 columns" in str(refused.exception)
     assert not (tmp_path / "v.npy").exists()

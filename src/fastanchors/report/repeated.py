@@ -173,7 +173,7 @@ def _in_halves(
     known = {k: again.known(indices) for k, (indices, _) in results.items()}
     sides = np.array_split(some, 2)
     if known[max(ks)].noise == 0:  # copies of an anchor are divided between the halves
-        half = alike_halves(again.likeness(some, results[max(ks)][1]), rng)
+        half = alike_halves(again.likeness(some, results[max(ks)][1]), rng.spawn(1)[0])
         sides = [some[half], some[~half]]
     halves = [again.seek(np.sort(half), ks) for half in sides]
     found: dict[int, Stability] = {}
