@@ -142,10 +142,34 @@ def test_a_mask_of_a_geotiff_leaves_pixels_out(tmp_path, kind):
     found = fa.apps.unmix(tmp_path / "a.tif", 3)
     expected = fa.apps.unmix(cube, 3, mask=mask)
     assert found.empty.tolist() == list(range(20))
-    np.testing.assert_allclose(found.endmembers[:, :20], expected.endmembers, rtol=1e-6)  # by rounding of sums
+    np.testing.assert_allclose(found.endmembers, expected.endmembers, rtol=1e-6)  # by rounding of sums
+    with pytest.warns(GuessWarning, match="pixel 0 has no data"):
+        assert fa.open_matrix(tmp_path / "a.tif").shape == (120, 20)
     both = np.full((12, 10), True)
     both[5] = False
     assert fa.apps.unmix(tmp_path / "a.tif", 3, mask=both).empty.tolist() == [*range(20), *range(50, 60)]
+
+
+@pytest.mark.parametrize("axes", [(2, 0, 1), (0, 2, 1), (0, 1, 2)])
+@pytest.mark.parametrize("name", ["band", "Wavelength", "channel", None])
+def test_the_band_axis_of_hdf5_is_named_or_doubted(tmp_path, axes, name):
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    cube = fa.datasets.hyperspectral(20, 30, bands=40, k=3, rng=0).cube.transpose(axes)
+    at = axes.index(2)
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        stored = file.create_dataset("radiance", data=cube)
+        if name is not None:
+            scale = file.create_dataset(name, data=np.arange(40.0))
+            scale.make_scale(name)
+            stored.dims[at].attach_scale(scale)
+    if name is None and at < 2:
+        with pytest.warns(GuessWarning, match=f"the {['first', 'middle'][at]} axis looks like the bands"):
+            fa.apps.unmix(tmp_path / "a.nc", 3)
+        with pytest.warns(GuessWarning, match="looks like the bands"):
+            fa.open_matrix(tmp_path / "a.nc")
+        return
+    assert fa.apps.unmix(tmp_path / "a.nc", 3).maps.shape[:2] == (20, 30)
+    assert fa.open_matrix(tmp_path / "a.nc").shape == (600, 40)
 
 
 def test_damaged_envi(tmp_path):

@@ -476,3 +476,10 @@ def test_factors_of_products_are_checked():
         for B in (np.ones((M + 1, 2)), np.ones((M - 1, 2)), np.ones(M)):
             with pytest.raises(fa.FastAnchorsError, match=r"^B "):
                 matrix.transposed_dot(B)
+
+
+def test_increments_that_double_precision_rounds_are_refused():
+    S = fa.SampleMatrix(np.eye(2))
+    with pytest.raises(InvalidInputError, match="9007199254740993 would be rounded"):
+        S.add([0], [1], np.array([2**53 + 1]))
+    assert S.raw(0, 1) == 0

@@ -486,3 +486,33 @@ def test_entries_that_are_not_finite_raise_our_error(tmp_path, value):
     write_manifest(tmp_path / "s", manifest)
     with fa.open(tmp_path / "s") as S, pytest.raises(FastAnchorsError, match="not finite"):
         fa.FAS().seek(S, 3)
+
+
+@pytest.mark.parametrize("place", ["journal", "names", "shard"])
+def test_a_file_name_that_cannot_be_encoded_is_refused(tmp_path, place):
+    fa.build(np.eye(4), tmp_path / "s", column_names=list("abcd")).close()
+    content = read_manifest(tmp_path / "s")
+    where = {"journal": content, "names": content["names"], "shard": content["shards"][0]["data"]}[place]
+    where["journal" if place == "journal" else "file"] = "\ud800"
+    write_manifest(tmp_path / "s", content)
+    for action in (fa.open, fa.verify):
+        with pytest.raises(CorruptStoreError, match="not a manifest"):
+            action(tmp_path / "s")
+
+
+@pytest.mark.parametrize("kind", ["nested", "nan"])
+def test_metadata_that_cannot_be_written_again_is_refused(tmp_path, kind):
+    value = float("nan")
+    if kind == "nested":
+        value = 0
+        for _ in range(900):
+            value = [value]
+    with pytest.raises(fa.errors.InvalidInputError, match="cannot be written as JSON"):
+        fa.build(np.eye(4), tmp_path / "s", metadata={"a": value})
+    fa.build(np.eye(4), tmp_path / "s").close()
+    content = read_manifest(tmp_path / "s")
+    content["metadata"] = {"a": value}
+    write_manifest(tmp_path / "s", content)
+    for action in (fa.open, fa.verify):
+        with pytest.raises(CorruptStoreError):
+            action(tmp_path / "s")

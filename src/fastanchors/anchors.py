@@ -254,8 +254,7 @@ class Anchors(Sequence[int]):
         labels = [f"row {i}" for i in self] if self.names is None else list(self.names)
         points = self.points
         if X is not None:
-            matrix = open_matrix(X, signed=True)
-            points = matrix.dense_rows(check_index(self.indices, matrix.shape[0], name="anchor"))
+            points = replace(self, points=None).points_in(open_matrix(X, signed=True))  # the rows themselves
         if points is not None:
             for label, point in zip(labels, points):
                 ax.plot(point, label=label)

@@ -16,15 +16,12 @@ from .._validate import check_choice
 from ..errors import GuessWarning, InvalidInputError, InvalidTypeError
 from ..io.arrays import dense_source
 from ..io.row_source import Source
-from ..io.scene import SceneInfo
+from ..io.scene import SceneInfo, doubt
 from ..io.scene_objects import is_scene_object, scene_object
-from ..matrix.scaled import divided, unit_of
 
 __all__ = ["Cube", "as_cube", "check_order"]
 
 _AXES = ("first", "middle", "last")
-_MATERIALS = 5  # number of spectra whose mixtures approximate the pixels of any scene
-_CLEARLY = 3.0  # factor by which another axis must fit better as the bands before a warning
 _BLOCK_BYTES = 1 << 24
 
 
@@ -207,29 +204,3 @@ def _check_shape(shape: Any) -> tuple[int, int] | None:
     if size.shape != (2,) or size.dtype.kind not in "iu" or size.min() < 1:
         raise InvalidInputError(f"shape must be (height, width), two positive integers, got {shape!r}")
     return int(size[0]), int(size[1])
-
-
-def doubt(array: NDArray[Any], name: str) -> None:
-    """Warn if another axis looks like the bands.
-
-    The spectra of all pixels are mixtures of a few spectra; the rows and columns of an image are not. So spectra along
-    the right axis have far less energy outside their leading directions. About 50 × 50 × 250 entries are examined.
-    """
-    missed = [_outside(array, axis) for axis in range(3)]
-    best = int(np.argmin(missed))
-    if min(array.shape) > _MATERIALS and missed[best] * _CLEARLY < missed[2]:
-        height, width, bands = array.shape
-        warnings.warn(
-            f"{name} is taken as {height}×{width} pixels with {bands} bands, but the {_AXES[best]} axis looks like the "
-            f"bands; if it is, give bands={_AXES[best]!r}, or move it to the end of an array",
-            GuessWarning,
-            stacklevel=4,
-        )
-
-
-def _outside(array: NDArray[Any], axis: int) -> float:
-    steps = [-(-size // (250 if i == axis else 50)) for i, size in enumerate(array.shape)]
-    some = np.nan_to_num(array[tuple(slice(None, None, step) for step in steps)].astype(np.float64), posinf=0, neginf=0)
-    rows = np.moveaxis(divided(some, unit_of(some)), axis, -1).reshape(-1, some.shape[axis])
-    values = np.linalg.eigvalsh(rows.T @ rows)
-    return float(values[:-_MATERIALS].clip(0).sum() / values.sum()) if values.sum() > 0 else 0.0

@@ -20,9 +20,9 @@ from ..io.matlab import MatFile, choose_variable, is_wavelengths, open_mat, wave
 from ..io.numpy_files import NpzFile, map_npy
 from ..io.open import open_source
 from ..io.row_source import reading
-from ..io.scene import BAND_AXES, SceneInfo, cube_source
+from ..io.scene import BAND_AXES, SceneInfo, cube_source, doubt
 from ..matrix.contract import dense
-from ._cube import Cube, as_cube, check_order, doubt, matrix_cube
+from ._cube import Cube, as_cube, check_order, matrix_cube
 
 __all__ = ["read_cube", "read_mask"]
 

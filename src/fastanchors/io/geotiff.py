@@ -22,7 +22,7 @@ def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None)
 
     No-data value, mask (in the file or beside it), scales, offsets, wavelengths (tags ``wavelength`` or GDAL's
     ``CENTRAL_WAVELENGTH_UM`` of the bands, or descriptions such as ``"412.5 nm"``), the coordinate system and the
-    transform are kept in the source's ``scene``. An alpha band is a mask, and a bad band.
+    transform are kept in the source's ``scene``. An alpha band is a mask, not one of the bands.
     """
     try:
         import rasterio
@@ -34,17 +34,18 @@ def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None)
         image = rasterio.open(path)
     try:
         with reading(path), rasterio.Env():
-            types = set(image.dtypes)
+            bands, valid = _bands(image)
+            types = {image.dtypes[band - 1] for band in bands}
             dtype = np.result_type(*types)
             if dtype.kind not in "iuf":
                 raise StoreError(f"{path} holds {', '.join(sorted(types))}, not real numbers")
-            shape = (int(image.height), int(image.width), int(image.count))
-            names = [text or f"band {i + 1}" for i, text in enumerate(image.descriptions)]
-            named = any(image.descriptions)
+            shape = (int(image.height), int(image.width), len(bands))
+            given = [image.descriptions[band - 1] for band in bands]
+            names = [text or f"band {band}" for band, text in zip(bands, given, strict=True)]
 
             def read_lines(first: int, last: int) -> NDArray[Any]:
                 with rasterio.Env():
-                    part = image.read(window=Window(0, first, shape[1], last - first), out_dtype=dtype)
+                    part = image.read(bands, window=Window(0, first, shape[1], last - first), out_dtype=dtype)
                 return np.moveaxis(part, 0, -1)
 
             source = scene_source(
@@ -52,11 +53,11 @@ def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None)
                 read_lines,
                 shape,
                 dtype,
-                _scene(image),
+                _scene(image, bands, valid),
                 stored=path.stat().st_size,
                 chunk_lines=int(image.block_shapes[0][0]),
                 row_names=row_names,
-                column_names=column_names if column_names is not None else names if named else None,
+                column_names=column_names if column_names is not None else names if any(given) else None,
             )
     except BaseException:
         image.close()
@@ -65,10 +66,9 @@ def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None)
     return source
 
 
-def _scene(image: Any) -> SceneInfo:
-    alpha, valid = _mask(image)
-    waves, units = _wavelengths(image)
-    scales, offsets = np.asarray(image.scales, dtype=np.float64), np.asarray(image.offsets, dtype=np.float64)
+def _scene(image: Any, bands: list[int], valid: NDArray[np.bool_] | None) -> SceneInfo:
+    waves, units = _wavelengths(image, bands)
+    scales, offsets = (np.array([each[band - 1] for band in bands], float) for each in (image.scales, image.offsets))
     place = {"transform": tuple(image.transform)[:6]} if not image.transform.is_identity else {}
     if image.crs is not None:
         place["crs"] = image.crs.to_wkt()
@@ -77,7 +77,7 @@ def _scene(image: Any) -> SceneInfo:
         "C",
         waves,
         units,
-        ~alpha if alpha.any() else None,
+        None,
         None if image.nodata is None else float(image.nodata),
         None if (scales == 1).all() else scales,
         None if (offsets == 0).all() else offsets,
@@ -86,23 +86,23 @@ def _scene(image: Any) -> SceneInfo:
     )
 
 
-def _mask(image: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
-    """Which bands are alpha bands, which GDAL uses as masks of RGB images only; which pixels no mask excludes."""
+def _bands(image: Any) -> tuple[list[int], NDArray[np.bool_] | None]:
+    """The bands without alpha bands, which GDAL uses as masks of RGB images only; which pixels no mask excludes."""
     from rasterio.enums import ColorInterp, MaskFlags
 
-    alpha = np.array([kind is ColorInterp.alpha for kind in image.colorinterp])
-    masks = [image.read(int(band) + 1) for band in np.flatnonzero(alpha)]
+    alpha = [band for band, kind in enumerate(image.colorinterp, 1) if kind is ColorInterp.alpha]
+    masks = [image.read(band) for band in alpha]
     if any(MaskFlags.per_dataset in flags for flags in image.mask_flag_enums):
         masks.append(image.dataset_mask())
-    return alpha, np.all([mask > 0 for mask in masks], axis=0).reshape(-1) if masks else None
+    bands = [band for band in range(1, image.count + 1) if band not in alpha]
+    return bands, np.all([mask > 0 for mask in masks], axis=0).reshape(-1) if masks else None
 
 
-def _wavelengths(image: Any) -> tuple[NDArray[np.float64] | None, str | None]:
-    """The wavelengths of all bands, from the first source that has them, and their unit."""
-    bands = range(1, image.count + 1)
+def _wavelengths(image: Any, bands: list[int]) -> tuple[NDArray[np.float64] | None, str | None]:
+    """The wavelengths of the bands, from the first source that has them, and their unit."""
     tags = [image.tags(band) for band in bands]
     imagery = [image.tags(band, ns="IMAGERY").get("CENTRAL_WAVELENGTH_UM", "") for band in bands]
-    words = [(text or "").split() for text in image.descriptions]
+    words = [(image.descriptions[band - 1] or "").split() for band in bands]
     unit = words[0][1].strip("()") if len(words[0]) == 2 else ""
     described = [each[0] if len(each) == 2 and _is_length(each[1]) else "" for each in words]
     for texts, units in (

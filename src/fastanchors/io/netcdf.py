@@ -15,12 +15,13 @@ from .arrays import dense_source
 from .hdf5 import check_stored, open_hdf5
 from .packed import unpacked
 from .row_source import Source, read_names, reading
-from .scene import BAND_AXES, SceneInfo, band_axes, placed, scene_source
+from .scene import BAND_AXES, BAND_NAMES, SceneInfo, band_axes, doubt, placed, scene_source
 
 __all__ = ["read_netcdf"]
 
 _MOST = 4096  # limit of data sets to examine
 _PRISMA = ("VNIR", "SWIR")
+_CHECKED_ENTRIES = 1 << 25  # a cube up to this size is read to check the axis of the bands
 
 
 def read_netcdf(
@@ -35,8 +36,10 @@ def read_netcdf(
 
     ``variable`` is the path of a data set (or its last part); by default the largest with three axes (two, if there is
     none), and for PRISMA the bands of both detectors. The band axis is the one with the length of a data set of
-    wavelengths, or ``bands``: ``"first"``, ``"middle"`` or ``"last"``. ``_FillValue``, ``scale_factor``,
-    ``add_offset``, wavelengths, ``good_wavelengths`` and the map position are stored in the source's ``scene``.
+    wavelengths, or whose dimension is named ``band``, ``wavelength``, …, or ``bands``: ``"first"``, ``"middle"`` or
+    ``"last"``. By default it is the last, with a warning if another axis looks more like the bands. ``_FillValue``,
+    ``scale_factor``, ``add_offset``, wavelengths, ``good_wavelengths`` and the map position are stored in the
+    source's ``scene``.
     """
     with path.open("rb") as start:
         if start.read(3) == b"CDF":
@@ -85,9 +88,7 @@ def _cube(
     item = cubes[key]
     waves = _wavelengths(sets, item.shape)
     if bands is None:
-        lengths = [size for size in item.shape if waves is not None and size == waves.size]
-        at = len(item.shape) - 1 if len(lengths) != 1 else item.shape.index(lengths[0])
-        bands = next(name for name, axis in BAND_AXES.items() if axis == at)
+        bands = _band_axis(item, waves, f"{path}:{key}")
     lines, samples, band_axis = band_axes(bands, str(path))
     count = int(item.shape[band_axis])
     scene = SceneInfo(
@@ -119,6 +120,24 @@ def _cube(
         row_names=row_names,
         column_names=column_names,
     )
+
+
+def _band_axis(item: Any, waves: Any, name: str) -> str:
+    """The axis that is named as one of bands, or else has the length of the wavelengths, or else the last one."""
+    named = [axis for axis in range(3) if _axis_names(item, axis) & set(BAND_NAMES)]
+    if len(named) != 1:
+        named = [axis for axis in range(3) if waves is not None and item.shape[axis] == waves.size]
+    if len(named) == 1:
+        return list(BAND_AXES)[named[0]]
+    if item.size <= _CHECKED_ENTRIES:
+        doubt(item, name)
+    return "last"
+
+
+def _axis_names(item: Any, axis: int) -> set[str]:
+    """The label of an axis, and the names of its dimension scales, in lower case."""
+    scales = [str(scale.name).rpartition("/")[2] for scale in item.dims[axis].values()]
+    return {text.lower() for text in (str(item.dims[axis].label), *scales)}
 
 
 def _named(sets: dict[str, Any], variable: str | None) -> list[str]:

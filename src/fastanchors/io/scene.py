@@ -7,6 +7,7 @@ stored numbers; :meth:`SceneInfo.values` scales them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,13 +15,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidInputError
+from ..errors import GuessWarning, InvalidInputError
+from ..matrix.scaled import divided, unit_of
 from .arrays import dense_source
 from .row_source import Source, check_claim, read_names
 
-__all__ = ["BAND_AXES", "SceneInfo", "band_axes", "cube_source", "placed", "scene_source"]
+__all__ = ["BAND_AXES", "BAND_NAMES", "SceneInfo", "band_axes", "cube_source", "doubt", "placed", "scene_source"]
 
 BAND_AXES = {"first": 0, "middle": 1, "last": 2}
+BAND_NAMES = ("band", "bands", "wavelength", "wavelengths", "wl", "wvl", "lambda", "spectral", "channel", "channels")
+_MATERIALS = 5  # number of spectra whose mixtures approximate the pixels of any scene
+_CLEARLY = 3.0  # factor by which another axis must fit better as the bands before a warning
 
 ReadLines = Callable[[int, int], NDArray[Any]]
 
@@ -202,3 +207,29 @@ def _even_step(axis: NDArray[Any] | None) -> float | None:
     step = (float(axis[-1]) - float(axis[0])) / (axis.size - 1)
     even = step != 0 and bool(np.all(np.abs(steps - step) <= 1e-3 * abs(step)))
     return step if even else None
+
+
+def doubt(array: NDArray[Any], name: str) -> None:
+    """Warn if another axis looks like the bands.
+
+    The spectra of all pixels are mixtures of a few spectra; the rows and columns of an image are not. So spectra along
+    the right axis have far less energy outside their leading directions. About 50 × 50 × 250 entries are examined.
+    """
+    missed = [_outside(array, axis) for axis in range(3)]
+    best = int(np.argmin(missed))
+    if min(array.shape) > _MATERIALS and missed[best] * _CLEARLY < missed[2]:
+        (height, width, bands), axis = array.shape, list(BAND_AXES)[best]
+        warnings.warn(
+            f"{name} is taken as {height}×{width} pixels with {bands} bands, but the {axis} axis looks like the "
+            f"bands; if it is, give bands={axis!r}, or move it to the end of an array",
+            GuessWarning,
+            stacklevel=4,
+        )
+
+
+def _outside(array: NDArray[Any], axis: int) -> float:
+    steps = [-(-size // (250 if i == axis else 50)) for i, size in enumerate(array.shape)]
+    some = np.nan_to_num(array[tuple(slice(None, None, step) for step in steps)].astype(np.float64), posinf=0, neginf=0)
+    rows = np.moveaxis(divided(some, unit_of(some)), axis, -1).reshape(-1, some.shape[axis])
+    values = np.linalg.eigvalsh(rows.T @ rows)
+    return float(values[:-_MATERIALS].clip(0).sum() / values.sum()) if values.sum() > 0 else 0.0

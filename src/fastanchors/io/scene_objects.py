@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from ..errors import InvalidInputError
 from .envi import header_scene
 from .row_source import Source
-from .scene import BAND_AXES, SceneInfo, band_axes, placed, scene_source
+from .scene import BAND_AXES, BAND_NAMES, SceneInfo, band_axes, placed, scene_source
 
 __all__ = ["is_scene_object", "scene_object"]
 
-_BAND_NAMES = ("band", "bands", "wavelength", "wavelengths", "wl", "wvl", "lambda", "spectral", "channel", "channels")
 _WAVE_NAMES = ("wavelength", "wavelengths", "center_wavelength", "central_wavelength", "wl", "wvl", "lambda")
 
 
@@ -121,7 +120,7 @@ def _size(scene: SceneInfo) -> tuple[int, int]:
 
 
 def _band_axis(array: Any) -> str:
-    named = [axis for axis, name in enumerate(array.dims) if str(name).lower() in _BAND_NAMES]
+    named = [axis for axis, name in enumerate(array.dims) if str(name).lower() in BAND_NAMES]
     if len(named) != 1:
         raise InvalidInputError(
             f"the axes of the DataArray are {', '.join(map(str, array.dims))}: pass the band axis as "

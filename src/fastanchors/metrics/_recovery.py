@@ -15,7 +15,9 @@ from scipy.optimize import linear_sum_assignment
 from .._validate import as_array, as_matrix, check_index, check_number
 from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix import dense
+from ..matrix.columns import column_order
 from ..matrix.contract import squared_norms_of
+from ..matrix.frames import is_labelled
 from ..matrix.scaled import FEW_DIGITS, divided, unit_of
 from ._reconstruction import blocks
 
@@ -127,7 +129,7 @@ def spectral_angles(X: ArrayLike, Y: ArrayLike) -> NDArray[np.float64]:
     Parameters
     ----------
     X, Y
-        Spectra, one in each row.
+        Spectra, one in each row. Columns of two frames are matched by name.
 
     Examples
     --------
@@ -138,6 +140,8 @@ def spectral_angles(X: ArrayLike, Y: ArrayLike) -> NDArray[np.float64]:
     x, y = _units(X, "X"), _units(Y, "Y")
     if x.shape[1] != y.shape[1]:
         raise InvalidInputError(f"spectra differ in length: X has {x.shape[1]} columns, Y {y.shape[1]}")
+    order = column_order(_column_names(Y), _column_names(X), "Y", "X")
+    y = y if order is None else y[:, order]
     angles = np.empty((len(x), len(y)))
     for j, spectrum in enumerate(y):
         chord = np.linalg.norm(x - spectrum, axis=1)
@@ -199,6 +203,10 @@ def abundance_rmse(true: ArrayLike, found: ArrayLike, *, match: Match | None = N
         rows = check_index(match.true, t.shape[1], name="match.true")
         columns = check_index(match.found, f.shape[1], name="match.found")
     return unit * float(np.sqrt(np.mean((t[:, rows] - f[:, columns]) ** 2)))
+
+
+def _column_names(X: Any) -> list[str] | None:
+    return [str(name) for name in X.columns] if is_labelled(X) and hasattr(X, "columns") else None
 
 
 def _units(X: ArrayLike, name: str) -> NDArray[np.float64]:

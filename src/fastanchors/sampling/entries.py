@@ -112,6 +112,7 @@ def summed(old: Array, deltas: Array, i: Array, j: Array, inverse: Array, dtype:
         total = old.astype(np.int64)
         np.add.at(total, inverse, deltas.astype(np.int64))
         return total
+    check_unrounded(deltas, "the deltas")
     total = old.astype(np.float64)
     np.add.at(total, inverse, deltas.astype(np.float64))
     return total

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shutil
 import time
@@ -24,6 +23,7 @@ from .arrays_file import write_arrays
 from .build_directory import hold, new_folder, publish, remove_dead_builds, restore
 from .files import absolute, check_platform, disk_errors
 from .journal import Journal
+from .layout import check_json
 from .manifest import Manifest, Shard
 from .names import encode_names
 from .shard_rows import SMALLEST_LIMIT, block_of, check_rows, check_width, shard_bytes, shards_at_once, write_shard
@@ -141,8 +141,8 @@ def check_metadata(metadata: dict[str, Any] | None) -> None:
         raise InvalidTypeError(f"metadata must be a dict or None, got {type(metadata).__name__}")
     for key, value in (metadata or {}).items():
         try:
-            json.dumps({key: value}, allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as error:
+            check_json({key: value})
+        except (TypeError, ValueError) as error:
             raise InvalidInputError(f"metadata[{key!r}] cannot be written as JSON: {error}") from None
 
 

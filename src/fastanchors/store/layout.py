@@ -6,8 +6,10 @@ read, mapped and truncated, so everything is checked first. It costs microsecond
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
+import json
 import math
 import os
 import re
@@ -18,7 +20,7 @@ import numpy as np
 
 from ..sampling.segment_trees import LEAF
 
-__all__ = ["ALIGN", "check_description", "check_manifest", "check_shard"]
+__all__ = ["ALIGN", "check_description", "check_json", "check_manifest", "check_shard"]
 
 ALIGN = 64  # bytes at whose multiples arrays begin
 _TYPE = re.compile(r"[|<][biufcSUV]\d{1,9}")
@@ -26,6 +28,7 @@ _ENTRIES = {"|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8"
 _INDICES = {"<i4", "<i8"}
 _SUMS = {"<f8"}
 _NUMBERED = re.compile(r"shard-(\d{1,18})")
+_DEEPEST = 64  # levels of metadata
 _LARGEST = 1 << 62
 _NOT_OURS = ("", ".", "..", "lock", "manifest.json")
 
@@ -51,8 +54,21 @@ def check_manifest(content: Mapping[str, Any]) -> None:
     for description in _is(content.get("extras", {}), dict, "extras").values():
         check_description(description)
         _whole(description.get("commit", 0), "commit")
-    _is(content.get("metadata", {}), dict, "metadata")
+    check_json(_is(content.get("metadata", {}), dict, "metadata"))
     _check_numbers(content)
+
+
+def check_json(metadata: Any) -> None:
+    """Raise ``ValueError`` or ``TypeError`` if it cannot be written to a manifest."""
+    with contextlib.suppress(RecursionError):
+        json.dumps(metadata, allow_nan=False)
+        level = [metadata]
+        for _ in range(_DEEPEST):
+            parts = [item.values() if isinstance(item, dict) else item for item in level]
+            level = [item for part in parts for item in part if isinstance(item, dict | list | tuple)]
+            if not level:
+                return
+    raise ValueError(f"it is nested more than {_DEEPEST} deep")
 
 
 def _check_numbers(content: Mapping[str, Any]) -> None:
@@ -161,6 +177,7 @@ def _plain(name: Any, what: str) -> str:
     """Check the name of a file inside the store."""
     if not isinstance(name, str) or os.path.basename(name) != name or name in _NOT_OURS or "\0" in name:
         raise ValueError(f"{what} {name!r} is not a plain file name")
+    name.encode()  # raises on lone surrogates
     return name
 
 
