@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import numbers
 import os
 from collections.abc import Collection, Iterable, Mapping, Set
@@ -20,6 +21,7 @@ __all__ = [
     "check_extent",
     "check_finite",
     "check_flag",
+    "check_frame",
     "check_index",
     "check_number",
     "check_rank",
@@ -27,11 +29,13 @@ __all__ = [
     "check_sparse",
     "check_tolerance",
     "check_unrounded",
+    "check_whole_objects",
     "csr_of",
     "is_canonical",
     "is_dask",
     "name_list",
     "numeric",
+    "plain_dtype",
 ]
 
 _LARGEST = 2**63 - 1
@@ -76,6 +80,7 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
         matrix: Rows = _canonical(A, name)
         values = matrix.data
     else:
+        check_frame(A, name)
         matrix = as_array(A, name)
         if matrix.ndim != 2:
             hint = "; use x.reshape(1, -1) for one row" if matrix.ndim == 1 else ""
@@ -236,9 +241,7 @@ def numeric(values: NDArray[Any], name: str) -> NDArray[Any]:
             doubles = values.astype(np.float64)
         except (TypeError, ValueError, OverflowError):
             raise InvalidTypeError(_no_number(values, name)) from None
-        for value in values[np.abs(doubles) >= _WHOLE]:
-            if isinstance(value, int | np.integer) and float(value) != int(value):
-                raise InvalidInputError(_rounded(value, name))
+        check_whole_objects(values[np.abs(doubles) >= _WHOLE], name)
         return doubles
     raise InvalidTypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
 
@@ -254,6 +257,82 @@ def check_unrounded(values: NDArray[Any], name: str) -> None:
     bad = (size // last).reshape(-1) > np.uint64(_WHOLE)
     if bad.any():
         raise InvalidInputError(_rounded(values.reshape(-1)[int(np.argmax(bad))], name))
+
+
+def check_whole_objects(values: Iterable[Any], name: str) -> None:
+    """Raise on the first integer among objects that float64 would round; one that it cannot hold is left to others."""
+    for value in values:
+        if isinstance(value, int | np.integer) and not -_WHOLE <= value <= _WHOLE:
+            with contextlib.suppress(OverflowError):
+                if float(value) != int(value):
+                    raise InvalidInputError(_rounded(value, name))
+
+
+def check_frame(frame: Any, name: str) -> None:
+    """Raise on a column of a pandas or polars frame that NumPy would change; other objects are not checked.
+
+    That is text, which would become numbers if it looks like them, and integers that would be rounded because other
+    columns need float64. Columns of text that name the rows must be removed first. Frames of one numeric type are not
+    read.
+    """
+    kind = type(frame).__module__.split(".")[0]
+    if kind == "pandas" and getattr(frame, "ndim", None) == 2:
+        _check_pandas(frame, name)
+    elif kind == "polars" and hasattr(frame, "get_columns"):
+        _check_polars(frame, name)
+
+
+def _check_pandas(frame: Any, name: str) -> None:
+    kinds = list(frame.dtypes)
+    different = set(kinds)
+    if any(kind.kind == "O" for kind in different):
+        names = frame.columns.tolist()
+        for place, kind in enumerate(kinds):
+            if kind.kind == "O":
+                column = frame.iloc[:, place] if isinstance(kind, np.dtype) else getattr(kind, "categories", None)
+                _check_objects(() if column is None else column, kind.type is str, names[place], name)
+    plain = {kind: plain_dtype(kind) for kind in different}
+    if plain and all(kind.kind in "iu" for kind in plain) and np.result_type(*plain.values()).kind in "iu":
+        nullable = any(not isinstance(kind, np.dtype) for kind in plain)
+        if not nullable or not frame.isna().any(axis=None):
+            return
+    for kind in different:
+        if kind.kind in "iu" and plain[kind].itemsize == 8:
+            columns = frame.iloc[:, [place for place, own in enumerate(kinds) if own == kind]]
+            options = {} if isinstance(kind, np.dtype) else {"dtype": plain[kind], "na_value": 0}
+            check_unrounded(columns.to_numpy(**options), name)
+
+
+def plain_dtype(dtype: Any) -> Any:
+    """The NumPy type of the values of a pandas column of numbers, which may be nullable or sparse."""
+    if dtype.kind == "O":  # an interval has a subtype too
+        return dtype
+    return getattr(dtype, "numpy_dtype", getattr(dtype, "subtype", dtype))
+
+
+def _check_polars(frame: Any, name: str) -> None:
+    columns = frame.get_columns()
+    for column in columns:
+        kind = str(column.dtype).split("(")[0]
+        if kind in ("Int128", "UInt128"):
+            raise InvalidTypeError(f"{name}: column {column.name!r} is {kind}; cast it to Int64 or Float64 first")
+        text = kind in ("String", "Utf8", "Categorical", "Enum", "Binary")
+        _check_objects(column.to_list() if kind == "Object" else (), text, column.name, name)
+    integers = [column for column in columns if column.dtype.is_integer()]
+    signs = {column.dtype.is_signed_integer() for column in integers}
+    if len(signs) > 1 or len(integers) < len(columns) or any(column.null_count() for column in integers):
+        for column in integers:
+            check_unrounded(column.drop_nulls().to_numpy(), name)
+
+
+def _check_objects(values: Iterable[Any], text: bool, column: Any, name: str) -> None:
+    """Raise if a column is ``text``, or if its values or categories hold text or integers that would be rounded."""
+    first = next((value for value in values if isinstance(value, str | bytes)), None)
+    if text or first is not None:
+        shown = f"column {one_line(repr(column), 60)} holds text"
+        example = "" if first is None else f", such as {one_line(repr(first), 60)}"
+        raise InvalidTypeError(f"{name} must hold real numbers: {shown}{example}; drop or convert it first")
+    check_whole_objects(values, name)
 
 
 def _rounded(value: Any, name: str) -> str:

@@ -17,7 +17,18 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from . import solvers
 from ._parallel import use_threads
 from ._rng import RngLike, as_generator
-from ._validate import as_array, as_matrix, check_choice, check_finite, check_flag, check_size, check_unmasked, is_dask
+from ._validate import (
+    as_array,
+    as_matrix,
+    check_choice,
+    check_finite,
+    check_flag,
+    check_frame,
+    check_size,
+    check_unmasked,
+    check_whole_objects,
+    is_dask,
+)
 from .anchors import Anchors
 from .encoder import encode, encode_rows, error_norm
 from .errors import FastAnchorsError, InvalidInputError, InvalidTypeError, RankError, one_line
@@ -290,10 +301,13 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         elif is_labelled(X):
             X, names = take_labels(X, name="X")
             like = X
+            check_frame(X, "X")
         elif sp.issparse(X):  # SciPy and scikit-learn use index arrays without a check
             X = like = as_matrix(X, finite=False, name="X")
         check_unmasked(X, "X")
         _check_no_times(X)
+        if isinstance(X, np.ndarray) and X.dtype.kind == "O":
+            check_whole_objects(X.flat, "X")
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
         try:
             known = like is X
@@ -302,7 +316,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
         except FastAnchorsError:
             raise
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise _as_own_error(error) from None
         if sp.issparse(data):
             data = sp.csr_array(data)
@@ -414,7 +428,7 @@ def _unknown_to_sklearn(X: Any) -> bool:
     return isinstance(X, RowMatrix | BlockSource | str | PathLike) or package(X) == "anndata"
 
 
-def _as_own_error(error: TypeError | ValueError) -> FastAnchorsError:
+def _as_own_error(error: TypeError | ValueError | OverflowError) -> FastAnchorsError:
     """What scikit-learn says about its input as an error of this library: on one line."""
     kind = InvalidTypeError if isinstance(error, TypeError) else InvalidInputError
     return kind(one_line(str(error)))

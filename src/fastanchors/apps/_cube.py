@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import check_choice
+from .._validate import check_choice, check_frame
 from ..errors import GuessWarning, InvalidInputError, InvalidTypeError
 from ..io.arrays import dense_source
 from ..io.row_source import Source
@@ -133,6 +133,7 @@ def as_cube(
         return check_order(Cube(source, source.scene, source.name), order)
     if sp.issparse(scene):
         raise InvalidTypeError("the scene must be a dense array, got a sparse matrix; use scene.toarray()")
+    check_frame(scene, name)
     array = np.asarray(scene)
     if array.dtype.kind not in "iufb":
         raise InvalidTypeError(f"the scene must hold real numbers, got dtype {array.dtype}")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import solvers
 from .._rng import RngLike, as_generator
-from .._validate import as_matrix, check_choice, check_rank
+from .._validate import as_matrix, check_choice, check_frame, check_rank
 from ..anchors import Certificate
 from ..encoder import encode
 from ..errors import InvalidInputError, InvalidTypeError
@@ -157,6 +157,7 @@ def _numbers(
     table = table.drop(columns=wrong)
     if table.shape[1] == 0:
         raise InvalidInputError("no column of the table holds numbers")
+    check_frame(table, "the table")
     values = table.to_numpy(dtype=np.float64, na_value=np.nan)
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):

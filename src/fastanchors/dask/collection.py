@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._validate import as_array, as_csr
+from .._validate import as_array, as_csr, check_frame
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io.row_source import Source, numeric_dtype, read_names
 from ..matrix.contract import Rows
-from ..matrix.frames import check_frame
 from .parts import Question, TaskParts
 from .tasks import Pool, on_blocks
 
@@ -80,10 +79,8 @@ def as_block(block: Any, number: int, length: int | None, columns: int, name: st
         return as_csr(block, "the block")
     if not hasattr(block, "to_numpy"):
         return as_array(block, "the block")
-    values = block.to_numpy()
-    if values.dtype.kind == "f":
-        check_frame(block, f"{name}: block {number}")
-    return as_array(values, "the block")
+    check_frame(block, f"{name}: block {number}")
+    return as_array(block.to_numpy(), "the block")
 
 
 def as_declared(rows: Rows, dtype: Any, number: int, name: str = "X") -> Rows:

@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import check_extent, check_sparse, check_unmasked, numeric
+from .._validate import check_extent, check_frame, check_sparse, check_unmasked, numeric
 from ..errors import InvalidInputError, StoreError, one_line
-from ..matrix.frames import check_frame, is_labelled, package
+from ..matrix.frames import is_labelled, package
 from .compressed import SliceReader, compressed_source
 from .row_grouper import unsummed_csr
 from .row_source import Source, read_names, reading, rebatch, row_slices, split
@@ -154,12 +154,11 @@ def _as_block(block: Any, index: int, names: list[str] | None = None) -> Any:
                 f"row block {index} has the column {found!r} where the first block has {wanted!r}; "
                 "give all blocks the same columns in the same order"
             )
+    check_frame(block, f"row block {index}")
     try:
         matrix = _as_csr(block, f"row block {index}") if sp.issparse(block) else np.asarray(block)
     except ValueError as error:
         raise InvalidInputError(f"row block {index} is not an array: {error}") from error
-    if matrix.dtype.kind == "f":
-        check_frame(block, f"row block {index}")
     if matrix.ndim != 2:
         raise InvalidInputError(f"row block {index} must be two-dimensional, got shape {matrix.shape}")
     return matrix

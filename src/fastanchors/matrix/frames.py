@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validate import check_unrounded, is_dask
+from .._validate import check_frame, is_dask, plain_dtype
 from ..errors import InvalidInputError, InvalidTypeError, one_line
 from .contract import Rows
 
-__all__ = ["Labelled", "check_frame", "is_labelled", "labelled", "package", "take_labels"]
+__all__ = ["Labelled", "is_labelled", "labelled", "package", "take_labels"]
 
 
 class Labelled(NamedTuple):
@@ -77,33 +77,14 @@ def _expression(adata: Any, layer: str | None) -> Rows:
 
 def _frame_values(frame: Any, name: str) -> Rows:
     """The values of a frame; nullable pandas columns become float64 with NaN for missing values, or stay integers."""
+    check_frame(frame, name)
     if package(frame) == "pandas" and any(getattr(dtype, "na_value", None) is not None for dtype in frame.dtypes):
-        kinds = [getattr(dtype, "numpy_dtype", dtype) for dtype in frame.dtypes]
+        kinds = [plain_dtype(dtype) for dtype in frame.dtypes]
         whole = all(isinstance(kind, np.dtype) and kind.kind in "iu" for kind in kinds) and np.result_type(*kinds)
         try:
             if whole and whole.kind in "iu" and not frame.isna().any(axis=None):
                 return frame.to_numpy(dtype=whole)
-            check_frame(frame, name)
             return frame.to_numpy(dtype=np.float64, na_value=np.nan)
-        except InvalidInputError:
-            raise
         except (ValueError, TypeError, OverflowError) as error:
             raise InvalidTypeError(f"{name} must hold real numbers: {one_line(str(error))}") from None
-    values = frame.to_numpy()
-    if values.dtype.kind == "f":
-        check_frame(frame, name)
-    return values
-
-
-def check_frame(frame: Any, name: str) -> None:
-    """Raise on an integer in a frame that would be rounded, because other columns need float64."""
-    if package(frame) == "pandas":
-        kinds = list(frame.dtypes)
-        for dtype in {kind for kind in kinds if kind.kind in "iu" and kind.itemsize == 8}:
-            columns = frame.iloc[:, [place for place, kind in enumerate(kinds) if kind == dtype]]
-            plain = {} if isinstance(dtype, np.dtype) else {"dtype": dtype.numpy_dtype, "na_value": 0}
-            check_unrounded(columns.to_numpy(**plain), name)
-    elif package(frame) == "polars":
-        for column in frame.get_columns():
-            if column.dtype.is_integer():
-                check_unrounded(column.drop_nulls().to_numpy(), name)
+    return frame.to_numpy()

@@ -286,7 +286,7 @@ def _row_weights(weights: Any, data: RowMatrix) -> Any:
         if numbers.dtype.kind in "mM":  # dates
             raise TypeError
         numbers = numbers.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidTypeError(f"weights must be one of {_WEIGHTS} or numbers, got {type(weights).__name__}") from None
     if numbers.shape != (rows,) or not (np.isfinite(numbers) & (numbers > 0)).all():
         raise InvalidInputError(

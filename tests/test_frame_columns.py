@@ -1,0 +1,122 @@
+"""Columns of data frames that NumPy would change: text, rounded integers, and types that it does not have."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+import fastanchors as fa
+from fastanchors.errors import InvalidInputError, InvalidTypeError
+
+pd = pytest.importorskip("pandas", reason="extra dev")
+pl = pytest.importorskip("polars", reason="extra dev")
+
+BIG = 2**53 + 1  # not a float64
+ROWS = np.array([[1.0, 2.0], [3.0, 1.0], [1.0, 1.0]])
+DOORS = {
+    "seek": lambda X: fa.SPA().seek(X, 2),
+    "encode": lambda X: fa.encode(X, np.ones((1, X.shape[1]))),
+    "SampleMatrix": fa.SampleMatrix,
+    "fit": lambda X: fa.SeparableNMF(2).fit(X),
+    "partial_fit": lambda X: fa.SeparableNMF(2).partial_fit(X),
+    "transform": lambda X: fa.SeparableNMF(2).fit(ROWS).transform(X),
+    "score": lambda X: fa.SeparableNMF(2).fit(ROWS).score(X),
+    "unmix": lambda X: fa.apps.unmix(X, 2),
+    "cur": lambda X: fa.cur(X, 1, rng=0),
+    "Recommender": lambda X: fa.apps.Recommender(X, 1, rng=0),
+    "representatives": lambda X: fa.apps.representatives(X, 2),
+}
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names")
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_integers_beside_floats_are_not_rounded(frame, door):
+    with pytest.raises(InvalidInputError, match=f"the integer {BIG} would be rounded"):
+        DOORS[door](frame({"a": [BIG, 1, 2, 0], "b": [0.5, 1.0, 2.0, 1e15]}))
+
+
+def test_integers_among_objects_are_not_rounded_by_the_estimator():
+    objects = np.array([[BIG, 1], [1, 2], [2, 1]], dtype=object)
+    for X in (objects, pd.DataFrame(objects, columns=["a", "b"])):
+        with pytest.raises(InvalidInputError, match=f"the integer {BIG} would be rounded"):
+            fa.SeparableNMF(2).fit(X)
+    objects[0, 0] = 10**400
+    with pytest.raises(InvalidInputError, match="too large"):
+        fa.SeparableNMF(2).fit(objects)
+
+
+def test_nullable_integers_with_missing_values_are_not_rounded():
+    with pytest.raises(InvalidInputError, match="would be rounded"):
+        fa.open_matrix(pd.DataFrame({"a": [BIG, None], "b": [1, 1]}, dtype="Int64"))
+    with pytest.raises(InvalidInputError, match="would be rounded"):
+        fa.open_matrix(pl.DataFrame({"a": [BIG, None], "b": [1, 1]}))
+
+
+@pytest.mark.parametrize("kind", ["int64", "Int64", pd.SparseDtype("int64", 0)])
+def test_frames_of_integers_stay_integers(kind):
+    matrix = fa.open_matrix(pd.DataFrame({"a": [BIG, 0, 2], "b": [0, 1, 1]}).astype(kind))
+    assert matrix.dtype == np.int64
+    assert matrix.rows([0]).tolist() == [[BIG, 0]]
+
+
+@pytest.mark.filterwarnings("ignore:pandas.DataFrame with sparse columns")
+def test_sparse_columns_of_integers_beside_floats():
+    frame = pd.DataFrame({"x": [0.5, 1.0, 2.0], "n": pd.arrays.SparseArray([0, 3, 0])})
+    assert fa.open_matrix(frame).rows([1]).tolist() == [[1.0, 3.0]]
+    assert fa.SeparableNMF(2).fit(frame).components_.shape == (2, 2)
+    frame["n"] = pd.arrays.SparseArray([0, BIG, 0])
+    with pytest.raises(InvalidInputError, match=f"the integer {BIG} would be rounded"):
+        fa.open_matrix(frame)
+
+
+@pytest.mark.parametrize("kind", ["object", "string", "category"])
+@pytest.mark.parametrize("door", ["seek", "SampleMatrix", "fit", "cur", "unmix"])
+def test_text_is_not_taken_for_numbers(door, kind):
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "zip": pd.Series(["01234", "90210", "10001"], dtype=kind)})
+    frame.index = ["x", "y", "z"]  # names of the rows, so that the text is not
+    with pytest.raises(InvalidTypeError, match="column 'zip' holds text"):
+        DOORS[door](frame)
+
+
+@pytest.mark.parametrize("kind", [pl.String, pl.Categorical])
+@pytest.mark.parametrize("door", ["seek", "SampleMatrix", "fit"])
+def test_text_of_polars_is_not_taken_for_numbers(door, kind):
+    frame = pl.DataFrame({"town": ["x", "y", "z"], "a": [1.0, 2.0, 3.0], "zip": ["01234", "90210", "10001"]})
+    with pytest.raises(InvalidTypeError, match="column 'zip' holds text"):
+        DOORS[door](frame.with_columns(pl.col("zip").cast(kind)))
+
+
+def test_text_in_blocks_of_frames_is_not_taken_for_numbers(tmp_path):
+    for frame in (pd.DataFrame, pl.DataFrame):
+        with pytest.raises(InvalidTypeError, match="row block 0 must hold real numbers: column 'zip' holds text"):
+            fa.build(iter([frame({"a": [1.0], "zip": ["01234"]})]), tmp_path / "s")
+
+
+def test_text_that_names_the_rows_and_objects_that_are_numbers_are_kept():
+    for frame in (pd.DataFrame, pl.DataFrame):
+        matrix = fa.open_matrix(frame({"zip": ["01234", "90210"], "a": [1.0, 2.0]}))
+        assert (list(matrix.row_names), list(matrix.column_names)) == (["01234", "90210"], ["a"])
+    numbers = pd.DataFrame({"a": [Decimal("1.5"), 2], "b": [True, 0.5], "c": pd.Categorical([3, 4])})
+    assert fa.open_matrix(numbers).rows([0, 1]).tolist() == [[1.5, 1.0, 3.0], [2.0, 0.5, 4.0]]
+
+
+@pytest.mark.parametrize("kind", ["Int128", "UInt128"])
+def test_integers_of_128_bits_are_named(kind, tmp_path):
+    if not hasattr(pl, kind):
+        pytest.skip("this polars has no such type")
+    frame = pl.DataFrame({"a": [1, 2, 3], "b": [3, 1, 2]}).with_columns(pl.col("b").cast(getattr(pl, kind)))
+    for door in (*(DOORS[name] for name in ("seek", "fit", "representatives", "cur", "unmix")), _build(tmp_path / "s")):
+        with pytest.raises(InvalidTypeError, match=f"column 'b' is {kind}; cast it to Int64"):
+            door(frame)
+
+
+def _build(path):
+    return lambda frame: fa.build(iter([frame]), path)
+
+
+def test_weights_beyond_float64_are_refused():
+    with pytest.raises(InvalidTypeError, match="weights must be"):
+        fa.FAS(weights=[10**400] * 3).seek(ROWS, 1)
