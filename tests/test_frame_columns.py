@@ -120,3 +120,33 @@ def _build(path):
 def test_weights_beyond_float64_are_refused():
     with pytest.raises(InvalidTypeError, match="weights must be"):
         fa.FAS(weights=[10**400] * 3).seek(ROWS, 1)
+
+
+@pytest.mark.parametrize("fill", [1.0, np.nan])
+def test_the_estimator_reads_sparse_columns_with_another_fill_value(fill):
+    frame = pd.DataFrame({"a": [1.0, 3.0, 1.0], "b": [2.0, 1.0, 1.0]})
+    found = fa.SeparableNMF(2, solver="spa").fit(frame.astype(pd.SparseDtype(float, fill)))
+    assert found.components_.tolist() == fa.SeparableNMF(2, solver="spa").fit(frame).components_.tolist()
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_spectra_are_matched_by_the_names_of_their_columns(frame):
+    spectra = pd.DataFrame(np.random.default_rng(0).random((3, 6)), columns=list("abcdef"))
+    here, there = frame(spectra), frame(spectra[list("dbafec")])
+    assert fa.metrics.matched_spectral_angle(here, there).mean < 1e-15
+    assert fa.metrics.matched_spectral_angle(here, there.to_numpy()).mean > 0.1  # no names to match
+    with pytest.raises(InvalidInputError, match="column 0 is named 'a' in X and 'D' in Y"):
+        fa.metrics.spectral_angles(here, frame(spectra[list("dbafec")].rename(columns=str.upper)))
+
+
+def test_a_plot_refuses_other_rows():
+    plt = pytest.importorskip("matplotlib.pyplot", reason="extra report")
+    rows = fa.datasets.separable(60, 6, 3, rng=0).A
+    frame = pd.DataFrame(rows, index=[f"p{i}" for i in range(60)])
+    found, before = fa.SPA().seek(frame, 3), plt.get_fignums()
+    with pytest.raises(InvalidInputError, match="these are other data; pass the matrix in which they were found"):
+        found.plot(frame.iloc[::-1])
+    assert plt.get_fignums() == before
+    ax = found.plot(frame)
+    assert np.array_equal(ax.lines[0].get_ydata(), rows[found.indices[0]])
+    plt.close(ax.figure)

@@ -191,12 +191,16 @@ class Anchors(Sequence[int]):
                 )
             order = column_order(self.column_names, matrix.column_names, "the data of the anchors", "these data")
             return self.points if order is None else self.points[:, order]
+        return self._rows_in(matrix, "pass the anchor rows")
+
+    def _rows_in(self, matrix: RowMatrix, cure: str) -> NDArray[Any]:
+        """The anchor rows of ``matrix``; raises if their names show that these are other data."""
         indices = check_index(self.indices, matrix.shape[0], name="anchor")
         for index, name in zip(self, self.names or (), strict=False):
             if matrix.row_names is not None and matrix.row_names[index] != name:
                 raise InvalidInputError(
                     f"row {index} is named {one_line(str(matrix.row_names[index]), 60)!r} in these data and "
-                    f"{one_line(name, 60)!r} in those of the anchors: these are other data; pass the anchor rows"
+                    f"{one_line(name, 60)!r} in those of the anchors: these are other data; {cure}"
                 )
         return matrix.dense_rows(indices)
 
@@ -250,21 +254,22 @@ class Anchors(Sequence[int]):
             import matplotlib.pyplot as plt
         except ImportError as error:
             raise MissingExtraError("plot needs matplotlib: pip install 'fastanchors[report]'") from error
-        ax = plt.figure(figsize=(7, 4)).add_subplot() if ax is None else ax
         labels = [f"row {i}" for i in self] if self.names is None else list(self.names)
         points = self.points
         if X is not None:
-            points = replace(self, points=None).points_in(open_matrix(X, signed=True))  # the rows themselves
+            matrix = open_matrix(X, signed=True)
+            points = self._rows_in(matrix, "pass the matrix in which they were found")
+        if points is None and self.residuals is None:
+            raise InvalidInputError("nothing to plot: pass the matrix, anchors.plot(X)")
+        ax = plt.figure(figsize=(7, 4)).add_subplot() if ax is None else ax
         if points is not None:
             for label, point in zip(labels, points):
                 ax.plot(point, label=label)
             ax.set(xlabel="column", ylabel="value")
             ax.legend()
-        elif self.residuals is not None:
+        else:
             ax.bar(np.arange(1, len(self) + 1), self.residuals)
             ax.set(xlabel="anchor, in order of extraction", ylabel="residual when it was chosen")
-        else:
-            raise InvalidInputError("nothing to plot: pass the matrix, anchors.plot(X)")
         return ax
 
     def report(self, path: str | os.PathLike[str], X: Any, **options: Any) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
@@ -219,6 +221,14 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
         seen.append(rows, row_names=new.row_names)
 
+    def __copy__(self) -> SeparableNMF:
+        """A copy with its own rows of partial_fit."""
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        if "_seen" in self.__dict__:
+            other._seen = copy.copy(self._seen)
+        return other
+
     def _forget(self) -> None:
         """Drop the rows of earlier calls of partial_fit."""
         for name in ("_seen", "n_samples_seen_"):
@@ -232,7 +242,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self._find(matrix)
             if is_dask(X):
                 self.reconstruction_err_ = self._error(matrix)
-                return encode(X, self.components_, self.sum_to_one)
+                return self._lazy_weights(X)
             F = self._empty(matrix)
             C = self.components_.astype(np.float64, copy=False)
             self.reconstruction_err_ = encode_rows(matrix, C, F, sum_to_one=self.sum_to_one, error=True)
@@ -243,12 +253,18 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         if is_dask(X):
             self._check_collection(X, reset=False)
-            return encode(X, self.components_, self.sum_to_one)
+            return self._lazy_weights(X)
         matrix = self._matrix(X, reset=False)
         with use_threads(self.n_jobs):
             F = self._empty(matrix)
             encode_rows(matrix, self.components_.astype(np.float64, copy=False), F, sum_to_one=self.sum_to_one)
         return F
+
+    def _lazy_weights(self, X: Any) -> NDArray[Any]:
+        """The weights of a Dask collection; computed where they become a polars frame, which takes no Dask arrays."""
+        weights = encode(X, self.components_, self.sum_to_one)
+        output = self.__dict__.get("_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+        return np.asarray(weights) if output == "polars" else weights
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """The rows F·C for the weights F in ``X``, where C are the components."""
@@ -300,8 +316,8 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             X, names = matrix.data, matrix.row_names
         elif is_labelled(X):
             X, names = take_labels(X, name="X")
-            like = X
             check_frame(X, "X")
+            like = X = _without_fill(X)
         elif sp.issparse(X):  # SciPy and scikit-learn use index arrays without a check
             X = like = as_matrix(X, finite=False, name="X")
         check_unmasked(X, "X")
@@ -426,6 +442,13 @@ def _norm(start: int, block: Rows) -> float:
 def _unknown_to_sklearn(X: Any) -> bool:
     """Whether scikit-learn's ``validate_data`` cannot handle ``X``."""
     return isinstance(X, RowMatrix | BlockSource | str | PathLike) or package(X) == "anndata"
+
+
+def _without_fill(X: Any) -> Any:
+    """A frame of sparse pandas columns whose missing entries are not all zero as a dense one: SciPy has only zeros."""
+    kinds = set(X.dtypes) if package(X) == "pandas" else set()
+    fills = [kind.fill_value for kind in kinds if hasattr(kind, "fill_value")]
+    return X.sparse.to_dense() if kinds and len(fills) == len(kinds) and any(fill != 0 for fill in fills) else X
 
 
 def _as_own_error(error: TypeError | ValueError | OverflowError) -> FastAnchorsError:

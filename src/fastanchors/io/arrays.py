@@ -34,17 +34,18 @@ __all__ = [
 def dense_source(name: str, array: Any, *, chunk_rows: int = 1, **names: Any) -> Source:
     """Rows of any two-dimensional object that can be sliced; slices are multiples of ``chunk_rows`` if possible."""
     m, n = (int(size) for size in array.shape)
-
-    def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
-        row_bytes = n * array.dtype.itemsize
-        step = max(1, max_bytes // row_bytes)
-        step = step // chunk_rows * chunk_rows or step
-        for start, stop in row_slices(m, 1, step):
-            with reading(name):
-                block = np.asarray(array[start:stop])
-            yield block
-
+    blocks = functools.partial(_slices, name, array, chunk_rows)  # no closure: results that keep it can be pickled
     return Source(name, (m, n), array.dtype, False, blocks, **names)
+
+
+def _slices(name: str, array: Any, chunk_rows: int, max_bytes: int) -> Iterator[NDArray[Any]]:
+    m, n = (int(size) for size in array.shape)
+    step = max(1, max_bytes // (n * array.dtype.itemsize))
+    step = step // chunk_rows * chunk_rows or step
+    for start, stop in row_slices(m, 1, step):
+        with reading(name):
+            block = np.asarray(array[start:stop])
+        yield block
 
 
 def from_array(A: Any, *, row_names: Any = None, column_names: Any = None, name: str = "the matrix") -> Source:

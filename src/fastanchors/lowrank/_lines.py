@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from .._validate import as_matrix
 from ..errors import InvalidInputError
+from ..matrix.array import ArrayMatrix
 from ..matrix.contract import SampleAccess
+from ..matrix.frames import labelled, package
 
 __all__ = ["BATCH_ENTRIES", "Lines", "Side", "as_access", "check_side"]
 
@@ -26,9 +28,13 @@ BATCH_ENTRIES = 1 << 21
 
 
 def as_access(S: Any) -> SampleAccess:
-    """``S`` itself if it has sample access; an array or sparse matrix (signs allowed) becomes a ``SampleMatrix``."""
+    """``S`` itself if it has sample access; a matrix in memory (signs allowed) becomes a ``SampleMatrix``."""
     if isinstance(S, SampleAccess):
         return S
+    if isinstance(S, ArrayMatrix):
+        S = S.data
+    elif package(S) == "anndata":
+        S = labelled(S, name="S").values
     from ..sampling.matrix import SampleMatrix  # start-up: its kernels
 
     return SampleMatrix(as_matrix(S, signed=True, name="S"), normalize=None)

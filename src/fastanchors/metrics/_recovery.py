@@ -17,7 +17,7 @@ from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix import dense
 from ..matrix.columns import column_order
 from ..matrix.contract import squared_norms_of
-from ..matrix.frames import is_labelled
+from ..matrix.frames import is_labelled, labelled
 from ..matrix.scaled import FEW_DIGITS, divided, unit_of
 from ._reconstruction import blocks
 
@@ -129,7 +129,7 @@ def spectral_angles(X: ArrayLike, Y: ArrayLike) -> NDArray[np.float64]:
     Parameters
     ----------
     X, Y
-        Spectra, one in each row. Columns of two frames are matched by name.
+        Spectra, one in each row. Columns of data frames are matched by name.
 
     Examples
     --------
@@ -137,10 +137,10 @@ def spectral_angles(X: ArrayLike, Y: ArrayLike) -> NDArray[np.float64]:
     >>> fa.metrics.spectral_angles([[1.0, 0.0]], [[2.0, 0.0], [0.0, 1.0]]).round(4).tolist()
     [[0.0, 1.5708]]
     """
-    x, y = _units(X, "X"), _units(Y, "Y")
+    (x, known), (y, here) = _units(X, "X"), _units(Y, "Y")
     if x.shape[1] != y.shape[1]:
         raise InvalidInputError(f"spectra differ in length: X has {x.shape[1]} columns, Y {y.shape[1]}")
-    order = column_order(_column_names(Y), _column_names(X), "Y", "X")
+    order = column_order(here, known, "Y", "X")
     y = y if order is None else y[:, order]
     angles = np.empty((len(x), len(y)))
     for j, spectrum in enumerate(y):
@@ -159,7 +159,7 @@ def matched_spectral_angle(true: ArrayLike, found: ArrayLike) -> Match:
     Parameters
     ----------
     true, found
-        Spectra, one in each row.
+        Spectra, one in each row. Columns of data frames are matched by name.
 
     Examples
     --------
@@ -205,12 +205,12 @@ def abundance_rmse(true: ArrayLike, found: ArrayLike, *, match: Match | None = N
     return unit * float(np.sqrt(np.mean((t[:, rows] - f[:, columns]) ** 2)))
 
 
-def _column_names(X: Any) -> list[str] | None:
-    return [str(name) for name in X.columns] if is_labelled(X) and hasattr(X, "columns") else None
-
-
-def _units(X: ArrayLike, name: str) -> NDArray[np.float64]:
+def _units(X: Any, name: str) -> tuple[NDArray[np.float64], list[str] | None]:
+    """The rows of ``X`` with unit length, and the names of its columns."""
+    columns = None
+    if is_labelled(X):
+        X, _, columns = labelled(X, name=name)
     x = dense(as_matrix(X, signed=True, name=name))
     x = np.ldexp(x, -np.frexp(np.abs(x).max(axis=1, keepdims=True))[1])  # squares neither overflow nor underflow
     length = np.linalg.norm(x, axis=1, keepdims=True)
-    return np.divide(x, length, out=np.zeros_like(x), where=length > 0)
+    return np.divide(x, length, out=np.zeros_like(x), where=length > 0), columns

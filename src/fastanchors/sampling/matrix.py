@@ -14,6 +14,7 @@ from .._parallel import map_ordered
 from .._signals import deferred_signals
 from .._validate import as_matrix, check_choice, check_size, name_list
 from ..errors import InvalidInputError, InvalidTypeError, one_line
+from ..matrix.array import ArrayMatrix
 from ..matrix.columns import column_order
 from ..matrix.contract import Mutable, Rows
 from ..matrix.cost import Cost
@@ -94,8 +95,8 @@ class SampleMatrix(BlockStack, Draws, Mutable):
         column_names: Sequence[str] | None = None,
     ) -> None:
         self._set_normalize(normalize)
-        if is_labelled(A):
-            A, rows, columns = labelled(A)
+        if is_labelled(A) or isinstance(A, ArrayMatrix):
+            A, rows, columns = labelled(A) if is_labelled(A) else (A.data, A.row_names, A.column_names)
             row_names = rows if row_names is None else row_names
             column_names = columns if column_names is None else column_names
         matrix = as_matrix(A, signed=normalize is None)

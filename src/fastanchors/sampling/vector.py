@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -88,6 +89,10 @@ class VectorSampler:
         #: Number of groups of 16 numbers read by draws and updates so far.
         self.node_visits: int = 0
         _build(self._entries, self._nodes, self._offsets)
+
+    def __copy__(self) -> VectorSampler:
+        """A copy of its own, as of a SampleMatrix."""
+        return copy.deepcopy(self)
 
     def __len__(self) -> int:
         return self._size
