@@ -293,7 +293,7 @@ def _check_pandas(frame: Any, name: str) -> None:
                 _check_objects(() if column is None else column, kind.type is str, names[place], name)
     plain = {kind: plain_dtype(kind) for kind in different}
     if plain and all(kind.kind in "iu" for kind in plain) and np.result_type(*plain.values()).kind in "iu":
-        nullable = any(not isinstance(kind, np.dtype) for kind in plain)
+        nullable = any(hasattr(kind, "numpy_dtype") for kind in plain)  # sparse integers have no missing values
         if not nullable or not frame.isna().any(axis=None):
             return
     for kind in different:
