@@ -10,15 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._parallel import map_ordered
 from ..matrix import MeteredMatrix, RowMatrix, Rows
-from ..matrix.metered import RoomExceeded
 
 __all__ = ["ReadOnce"]
 
 _Result = TypeVar("_Result")
-
-# Bytes of the room per row that is compared with others, which takes about twice as much besides: numbers of tied rows
-# (see greedy.lazy), or the sketch of a row.
-_COMPARED = 64
 
 
 class ReadOnce(MeteredMatrix):
@@ -58,16 +53,6 @@ class ReadOnce(MeteredMatrix):
             return len(rows)
         ends = self._entry * np.cumsum(self.row_entries(rows))
         return int(np.searchsorted(ends, self._room * share - held, side="right"))
-
-    def holds(self, size: int) -> bool:
-        return self._room is None or size <= self._room
-
-    def check_room(self, rows: int) -> None:
-        if not self.holds(_COMPARED * rows):
-            raise RoomExceeded(f"there is no memory to compare {rows} rows")
-
-    def most_together(self) -> int:
-        return super().most_together() if self._room is None else max(1, self._room // _COMPARED)
 
     def rows(self, indices: ArrayLike) -> Rows:
         return self.matrix.rows_once(indices)

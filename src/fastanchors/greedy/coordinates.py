@@ -344,16 +344,11 @@ def _leverage(points: _Array) -> _Array:
 def _has_neighbours(points: _Array, variance: float) -> NDArray[np.bool_]:
     """Which points have a few neighbours: near relative to their size, and within noise of that variance."""
     others = points[:: -(-len(points) // _COMPARED)]
-    lengths = np.einsum("ij,ij->i", others, others)
-    found = np.empty(len(points), dtype=np.bool_)
-    for start in range(0, len(points), _COMPARED):  # not all at once: 1000 numbers for each point
-        some = points[start : start + _COMPARED]
-        sizes = np.einsum("ij,ij->i", some, some)
-        squares = sizes[:, None] - 2 * some @ others.T
-        squares += lengths
-        near = np.minimum(4 * points.shape[1] * variance, _NEAR**2 * sizes)
-        found[start : start + _COMPARED] = np.sum(squares <= near[:, None], axis=1) > _NEIGHBOURS
-    return found
+    sizes = np.einsum("ij,ij->i", points, points)
+    squares = sizes[:, None] - 2 * points @ others.T
+    squares += np.einsum("ij,ij->i", others, others)
+    near = np.minimum(4 * points.shape[1] * variance, _NEAR**2 * sizes)
+    return np.asarray(np.sum(squares <= near[:, None], axis=1) > _NEIGHBOURS)
 
 
 def _profiles(rows: Rows) -> tuple[Any, _Array]:

@@ -150,16 +150,6 @@ class Reader:
         data = self.data
         return not isinstance(data, MeteredMatrix) or data.fitting(rows, share=_COPY_SHARE) == rows.size
 
-    def check_room(self, rows: int) -> None:
-        """Raise if there is no memory to compare that many rows, if memory is limited."""
-        if isinstance(self.data, MeteredMatrix):
-            self.data.check_room(rows)
-
-    def together(self, count: int) -> list[slice]:
-        """Parts of ``count`` rows of which numbers can be computed together; one part unless memory is limited."""
-        step = self.data.most_together() if isinstance(self.data, MeteredMatrix) and self.data.in_process else count
-        return [slice(at, min(at + step, count)) for at in range(0, count, max(1, step))]
-
     def row(self, index: int) -> NDArray[np.float64]:
         """One row, dense, in double precision."""
         if self._matrix is None or self.sparse:

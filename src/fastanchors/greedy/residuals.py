@@ -10,7 +10,6 @@ small matrix is entirely in the pool.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -73,18 +72,13 @@ class Residuals(Span):
         assert self._pool is not None
         return self._pool.values
 
-    def front(self, among: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.float64], float]:
-        """Some candidates, upper bounds of their squared residuals, and one bound for all other candidates.
-
-        Rows that are not ``among`` those marked are left out.
-        """
+    def front(self) -> tuple[NDArray[np.intp], NDArray[np.float64], float]:
+        """Some candidates, upper bounds of their squared residuals, and one bound for all other candidates."""
         pool = self._pool
         if pool is None:
-            rows = np.flatnonzero((self._values > -np.inf) & among)
-            upper = self._values[rows]
-            upper += self._error(self._single)
-            return rows, upper, 0.0
-        at = np.flatnonzero((pool.values > -np.inf) & among[pool.rows])
+            rows = np.flatnonzero(self._values > -np.inf)
+            return rows, self._values[rows] + self._error(self._single), 0.0
+        at = np.flatnonzero(pool.values > -np.inf)
         return pool.rows[at], pool.values[at] + self._pool_error(), self._ceiling + self._error(self._single)
 
     def remove(self, q: NDArray[np.float64], projections: NDArray[np.float64] | None = None) -> None:
@@ -160,7 +154,6 @@ class Residuals(Span):
             return Leaders(rows, values, values, values)
         if at.size == 1 and error <= (_SMALL_ERROR if rough else NEGLIGIBLE) * values[0]:
             return Leaders(rows, values, np.array([error]), pool.norms[at])
-        self.reader.check_room(at.size)
         known = self.exact(rows)
         floor = (known.values - known.errors).max()
         return known.take(known.values + known.errors >= (1 - within) * floor)
@@ -169,9 +162,7 @@ class Residuals(Span):
         """The same without a pool: all rows whose value is near the largest are read."""
         error = self._error(self._single)
         floor = max(0.0, float(self._values.max()) - error)  # the largest values are up to date
-        near = self._values >= (1 - within) * floor - error
-        self.reader.check_room(int(np.count_nonzero(near)))
-        pending = np.flatnonzero(near)
+        pending = np.flatnonzero(self._values >= (1 - within) * floor - error)
         if rough and pending.size == 1 and error <= _SMALL_ERROR * floor:
             values = self._values[pending]
             return Leaders(pending, values, np.array([error]), self.squared_norms[pending])
@@ -256,13 +247,11 @@ class Residuals(Span):
                 return self._look_at_some(rows, single)
         if isinstance(self._seen, int) and single == self._single:
             missed = self._directions[self._seen : self._step]
-            for place, rows in self._every_row():
-                self._values[place] -= self.reader.removed(rows, missed, single=single)[1]
+            self._values -= self.reader.removed(None, missed, single=single)[1]
         else:
+            squares, removed = self.reader.removed(None, self.basis, single=single)
             barred = self._values == -np.inf
-            for place, rows in self._every_row():
-                squares, removed = self.reader.removed(rows, self.basis, single=single)
-                np.subtract(squares, removed, out=self._values[place])
+            self._values = squares - removed
             self._values[barred] = -np.inf
         self._seen, self._single = self._step, single
         return float(self._values.max())
@@ -274,23 +263,14 @@ class Residuals(Span):
         last = self._step >= len(self._directions) - 1
         return _MOST if last else 0.0  # further steps would need other rows
 
-    def _every_row(self) -> Iterator[tuple[slice, NDArray[np.intp] | None]]:
-        """All rows, None for these, in parts if memory is limited."""
-        parts = self.reader.together(self._values.size)
-        for place in parts:
-            yield place, np.arange(place.start, place.stop) if len(parts) > 1 else None
-
     def _look_at_some(self, rows: NDArray[np.intp], single: bool) -> float:
+        squares, removed = self.reader.removed(rows, self.basis, single=single)
+        values = squares - removed
+        self._values[rows] = values
         if isinstance(self._seen, int):
             self._seen = np.full(self._values.size, self._seen, dtype=np.int32)
-        best = -np.inf
-        for place in self.reader.together(rows.size):
-            some = rows[place]
-            squares, removed = self.reader.removed(some, self.basis, single=single)
-            values = squares - removed
-            self._values[some], self._seen[some] = values, self._step
-            best = max(best, float(values.max()))
-        return best
+        self._seen[rows] = self._step
+        return float(values.max())
 
     def _rough(self, rows: NDArray[np.intp], floor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Squared distances of those rows and error bounds; far below ``floor`` they may be inaccurate."""

@@ -14,17 +14,13 @@ from .array import LoadedMatrix
 from .contract import RowMatrix, Rows, SampleAccess
 from .cost import Cost
 
-__all__ = ["BudgetExceeded", "MeteredMatrix", "RoomExceeded"]
+__all__ = ["BudgetExceeded", "MeteredMatrix"]
 
 _Result = TypeVar("_Result")
 
 
 class BudgetExceeded(Exception):
     """A read would go beyond the budget; nothing of it was read."""
-
-
-class RoomExceeded(BudgetExceeded):
-    """Rows to compare would take more memory than allowed; none of them was read."""
 
 
 class MeteredMatrix(RowMatrix):
@@ -122,17 +118,6 @@ class MeteredMatrix(RowMatrix):
     def fitting(self, rows: NDArray[np.int64], held: int = 0, share: float = 1.0) -> int:
         """How many of those rows, from the first on, fit besides ``held`` bytes into a share of the memory for rows."""
         return len(rows)
-
-    def holds(self, size: int) -> bool:
-        """Whether that many bytes fit into the memory for rows."""
-        return True
-
-    def check_room(self, rows: int) -> None:
-        """Raise :class:`RoomExceeded` if there is no memory to compare ``rows`` rows by a few numbers of each."""
-
-    def most_together(self) -> int:
-        """The largest number of rows of which a few numbers are held together; ``sys.maxsize`` for any."""
-        return sys.maxsize
 
     def default_block_rows(self) -> int:
         return self.matrix.default_block_rows()
