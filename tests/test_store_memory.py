@@ -303,29 +303,3 @@ def test_an_update_that_finds_the_disk_full_midway_sets_nothing(tmp_path, sparse
     fa.verify(tmp_path / "s")
     with fa.open(tmp_path / "s") as R:
         np.testing.assert_array_equal(R.raw(*np.indices(A.shape)), A)
-
-
-@pytest.mark.parametrize("sparse", [True, False])
-def test_rows_read_once_are_read_in_few_parts(tmp_path, sparse, monkeypatch):
-    """Every other row of small blocks took a read for each 16 rows under a limit of 64 MiB: 45 s for 100,000 rows."""
-    rng = np.random.default_rng(0)
-    A = np.eye(50)[rng.integers(0, 50, 30_000)]
-    parts = []
-    with fa.build(sp.csr_array(A) if sparse else A, tmp_path / "s", memory_limit=1 << 23, sidecars=()) as S:
-        assert len(S.manifest.shards) > 1
-        wanted, read = np.append(np.arange(0, 30_000, 2), [7, 3, 29_999]), S.rows
-        expected = read(wanted)
-        monkeypatch.setattr(type(S), "rows", lambda self, rows: parts.append(len(rows)) or read(rows))
-        for pages in (1 << 12, 1 << 22, 1 << 40):  # that one row may load
-            monkeypatch.setattr("fastanchors.store.store._PAGES", pages)
-            parts.clear()
-            assert abs(S.rows_once(wanted) - expected).max() == 0
-            assert sum(parts) == len(wanted)
-            assert len(parts) < 40, pages
-        monkeypatch.setattr("fastanchors.store.store._PAGES", 1 << 20)
-        monkeypatch.setattr("fastanchors.store.store._PAGES_SHARE", 1 << 40)  # no room for a block
-        parts.clear()
-        assert abs(S.rows_once(wanted[-99:]) - expected[-99:]).max() == 0
-        assert parts == [8] * 12 + [3]
-        S[3, 4] = 2.0
-        assert abs(S.rows_once(wanted) - read(wanted)).max() == 0
