@@ -360,6 +360,8 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
         try:
             if like is not None:
+                if len(set(named := list(getattr(like, "columns", [])))) < len(named):  # not checked by older versions
+                    raise InvalidInputError("X must have unique column names; rename the columns that are alike")
                 validate_data(self, like, reset=reset, skip_check_array=True)
             elif not reset:
                 check_columns(self.__dict__.get("feature_names_in_"), names, "the data of fit", "X")
