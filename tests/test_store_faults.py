@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import shutil
 import threading
@@ -106,6 +107,45 @@ def test_short_writes_are_completed(made, tmp_path, monkeypatch):
     work(tmp_path / "s", told.__setitem__)
     assert told["done"] == len(STEPS)
     check(tmp_path / "s", told["done"], told["done"])
+
+
+def test_short_reads_of_the_journal_are_completed(made, tmp_path, monkeypatch):
+    """A short answer was compared with the slots of the journal, and every further commit refused."""
+    path, pread = tmp_path / "s", os.pread
+    shutil.copytree(made, path)
+    with fa.open(path, mode="r+") as S:
+        monkeypatch.setattr(os, "pread", lambda file, length, at: pread(file, (length + 1) // 2, at))
+        for value in (5.0, 6.0):
+            S[1, 1] = value
+            S.commit()
+    with fa.open(path) as S:
+        assert S.raw(1, 1) == 6
+
+
+def test_errors_of_close_change_nothing_and_no_number_is_closed_twice(made, tmp_path, monkeypatch):
+    """The lock has no content and the journal is synced; another file may have the number already."""
+    path, close, failed = tmp_path / "s", os.close, []
+
+    def fails(descriptor: int) -> None:
+        assert descriptor not in failed, "closed twice"
+        held = os.fstat(descriptor)
+        close(descriptor)
+        if any(os.path.samestat(held, entry.stat()) for entry in path.iterdir()):
+            failed.append(descriptor)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    shutil.copytree(made, path)
+    S = fa.open(path, mode="r+")
+    S[1, 1] = 5.0
+    S.commit()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "close", fails)
+        S.close()
+        del S
+        gc.collect()
+    assert len(failed) == 2  # the journal and the lock
+    with fa.open(path, mode="r+") as S:
+        assert S.raw(1, 1) == 5
 
 
 def test_a_store_that_cannot_follow_its_compaction_is_closed(made, tmp_path, monkeypatch):

@@ -95,6 +95,12 @@ def directory_id(path: Path) -> tuple[int, int] | None:
     return there.st_dev, there.st_ino
 
 
+def close_descriptor(descriptor: int) -> None:
+    """Close a file whose content is synced. An error does not matter then, and the number is free in any case."""
+    with suppress(OSError):
+        os.close(descriptor)
+
+
 def open_file(path: Path, *, write: bool = False) -> BinaryIO:
     """Open a file of a store to read it, or to change it too; it must be a regular file (not a link or a pipe)."""
     access = os.O_RDWR if write else os.O_RDONLY
@@ -105,7 +111,7 @@ def open_file(path: Path, *, write: bool = False) -> BinaryIO:
             raise CorruptStoreError(f"{path} is a symbolic link; the files of a store must be regular files") from None
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
+        close_descriptor(descriptor)
         raise CorruptStoreError(f"{path} is not a regular file")
     return os.fdopen(descriptor, "r+b" if write else "rb")
 
@@ -133,7 +139,7 @@ def sync_directory(path: Path) -> None:
     try:
         os.fsync(descriptor)
     finally:
-        os.close(descriptor)
+        close_descriptor(descriptor)
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -211,8 +217,8 @@ class WriterLock:
     def forget(self) -> None:
         """Close the file without releasing the lock: in a fork, so that only the original process holds it."""
         if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+            descriptor, self._descriptor = self._descriptor, None
+            close_descriptor(descriptor)
 
     def __del__(self) -> None:  # an exception of a signal handler may come before an owner has it
         self.release()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import CorruptStoreError, StoreError
-from .files import CLOSE_ON_EXEC, NO_LINKS, create_file, disk_errors, open_file, sync_directory
+from .files import CLOSE_ON_EXEC, NO_LINKS, close_descriptor, create_file, disk_errors, open_file, sync_directory
 
 __all__ = ["Journal", "Record", "read_journal"]
 
@@ -118,7 +118,10 @@ class Journal:
 
     def _read_slots(self) -> bytes:
         assert self._file is not None
-        return os.pread(self._file, START - SLOTS[0], SLOTS[0])
+        content = b""
+        while piece := os.pread(self._file, START - SLOTS[0] - len(content), SLOTS[0] + len(content)):
+            content += piece
+        return content
 
     def check(self) -> None:
         """Raise if commits would be lost because the file was replaced or changed, or would change a linked copy."""
@@ -183,8 +186,8 @@ class Journal:
 
     def close(self) -> None:
         if self._file is not None:
-            os.close(self._file)
-            self._file = None
+            file, self._file = self._file, None
+            close_descriptor(file)
 
     __del__ = close
 
