@@ -240,6 +240,25 @@ def test_nothing_but_zeros_within_the_budget():
         fa.FAS(budget=3).seek(A, 2, rng=0)
 
 
+@pytest.mark.parametrize("kind", ["tied", "zero"])
+@pytest.mark.parametrize("budget", [5, 20])
+def test_a_kept_index_without_steps_is_not_used_after_changes(kind, budget):
+    """The changed rows that the budget allowed were read and forgotten: no row was left to choose from."""
+    edge = 1 + np.tile([0, 1e-8, 3e-7, 5e-7, 1e-6], 400)[:, None]  # of the band of ties
+    S = fa.SampleMatrix(np.repeat(np.eye(40), 50, axis=0) * (edge if kind == "tied" else 0), normalize=None)
+    if kind == "tied":
+        assert len(fa.FAS(selection="spa").seek(S, 5)) == 5
+    else:
+        with pytest.raises(RankError):
+            fa.FAS(selection="spa").seek(S, 5)
+    S.append(np.eye(40)[:20])
+    before = S.cost.rows_read
+    found = fa.FAS(selection="spa", budget=budget, allow_fewer=True).seek(S, 3, rng=0)
+    assert len(found) == 3
+    assert found.certificate.kind == "near"
+    assert S.cost.rows_read - before <= budget
+
+
 def test_norms_are_not_queried_row_by_row():
     for normalize in ("l1", None):
         S = fa.SampleMatrix(separable(np.random.default_rng(0), 3000, 12, 5), normalize=normalize)

@@ -130,9 +130,11 @@ class _Seek:
         how = "kept with the matrix"
         if kept is not None:
             pending = kept.pending(self.data)
-            if pending.size > self.data.left:
+            if pending.size and not len(kept.index.run):
+                kept = None  # without steps it says nothing about other rows
+            elif pending.size > self.data.left:
                 return self._with_some_unread(kept, pending)
-            if pending.size:
+            elif pending.size:
                 kept = keep(source, kept.current(self.data))
                 how += f"; {pending.size} rows that have changed were read"
         if kept is None or (kept.index.proved < self.k and not kept.index.stuck):
