@@ -320,6 +320,18 @@ def test_a_damaged_topic_model_is_one_error(tmp_path, name, change):
         fa.apps.load_topics(tmp_path / "m.npz")
 
 
+@pytest.mark.parametrize("name", ["directions", "mixtures"])
+def test_a_topic_model_with_impossible_numbers_is_damaged(tmp_path, name):
+    """Their products were not finite, and ``topics --since`` ended with an error of NumPy."""
+    fa.apps.save_topics(fa.apps.topics(fa.datasets.topics(100, 30, 2, rng=0).A, 2), tmp_path / "m.npz")
+    with np.load(tmp_path / "m.npz") as file:
+        arrays = dict(file)
+    arrays[name][0, 0] = 1e270
+    np.savez(tmp_path / "m.npz", **arrays)
+    with pytest.raises(StoreError, match="directions and mixtures must not exceed one"):
+        fa.apps.load_topics(tmp_path / "m.npz")
+
+
 def test_spectra_that_are_not_text_are_one_error(tmp_path):
     np.save(tmp_path / "cube.npy", A.reshape(5, 8, 6))
     (tmp_path / "endmembers.csv").write_bytes(b"band,material 1\n0,\xff\n")

@@ -157,6 +157,8 @@ def _check(model: Topics) -> None:
         raise ValueError("topics must be non-negative")
     if not np.allclose(model.topics.sum(axis=1), 1, atol=_SUM) or not np.isclose(model.share.sum(), 1, atol=_SUM):
         raise ValueError("topics and shares must sum to one")
+    if max(np.abs(model.directions).max(initial=0), model.mixtures.max(initial=0)) > 1 + _SUM:
+        raise ValueError("directions and mixtures must not exceed one")
     for names, count in ((model.vocabulary, words), (model.documents, len(model.mixtures))):
         if names is not None and len(names) != count:
             raise ValueError(f"{len(names)} names for {count}")
