@@ -24,7 +24,6 @@ from fastanchors.greedy.coordinates import (
     block_coordinates,
     coordinates,
     pilot_frame,
-    settled,
 )
 from fastanchors.greedy.corners import Hull
 from fastanchors.greedy.extremes import Extremes, extreme_rows, towards
@@ -34,6 +33,7 @@ from fastanchors.greedy.likelihood import WIDTHS, Proportions, SimplexLikelihood
 from fastanchors.greedy.neighbours import nearest_points
 from fastanchors.greedy.noise import Noise, estimate_noise
 from fastanchors.greedy.notable import notable_rows
+from fastanchors.greedy.principal import settled
 from fastanchors.greedy.refine import refine
 from fastanchors.greedy.selection import (
     RULES,

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -33,6 +32,7 @@ from ..errors import InvalidInputError, RankError
 from ..matrix import RowMatrix, Rows
 from ..matrix.contract import row_sums_of
 from .noise import excess_noise
+from .principal import CANCELS, GRAM_COLUMNS, NOT_FINITE, PIECE, covariance, pieces_of, principal_directions
 
 __all__ = [
     "DIRECTIONS",
@@ -48,23 +48,15 @@ __all__ = [
     "normalised",
     "pilot_frame",
     "products",
-    "settled",
 ]
 
 DIRECTIONS = 32  # kept by default
 PILOT_ENTRIES = 1 << 23
 _PILOT_ROWS = 2048  # at least
 _FEW_ENTRIES = 1 << 20  # entries of the part of the pilot from which weights and scales are estimated
-_GRAM_COLUMNS = 512  # up to this many columns: eigenvectors of a Gram matrix; above: subspace iteration
-_EQUAL = 1e-12  # eigenvalues that differ by less, relative to the largest, are equal
-_TIE = 1e-6  # columns whose squared distances differ by less are equally near
 _SPECK = 1e-9  # coordinates below this part of the largest are zero: they could decide between equal distances
-_FAINT = 1e-9  # eigenvalues below this part of the largest have lost digits in a Gram matrix…
-_EXACTLY = 1 << 20  # …and come from singular values of at most this many entries
-_GRAMS = 8  # Gram matrices of pieces in memory at a time
 _ROUNDS = 3  # alternations between directions and weights
 _ALIKE = 1e-22  # squared difference of rows, relative to their squared size, that is rounding
-_CANCELS = 1e-6  # squared differences below this fraction lose digits if they are differences of squares
 _ROUNDING = 1e-13  # a squared residual below this fraction of a row's size is none
 _CAP = 4.0  # a row counts for at most this many typical rows
 _NEIGHBOURS = 3  # neighbours that a row needs to keep its full weight…
@@ -72,9 +64,7 @@ _COMPARED = 1000  # …among at most this many rows
 _NEAR = 0.3  # neighbours are nearer than this fraction of the row's distance to the centre
 _ITERATIONS = (8, 3)  # of subspace iteration: in the first round, and in later ones
 _TOGETHER = 128  # rows multiplied together
-_PIECE = 1 << 17  # entries of a piece that stays in the cache
 _FLAT = 0.2  # noise exponents below this are set to zero
-_NOT_FINITE = "A has entries that are not finite or whose sums overflow; divide A by its largest entry"
 _SMALL = 1e-2  # of the mean column: added to each mean before scaling; smaller columns do not enter the regression
 
 _Array = NDArray[np.float64]
@@ -245,7 +235,7 @@ def block_coordinates(start: int, block: Rows, frame: Frame) -> tuple[NDArray[np
     """Coordinates, squared residuals and sums of the rows of a block, in pieces that stay in the cache."""
     m, d = block.shape[0], frame.directions.shape[1]
     values, left, sums = np.empty((m, d), np.float32), np.empty(m), np.empty(m)
-    for at in _pieces(block, _TOGETHER):
+    for at in pieces_of(block, _TOGETHER):
         profiles, sums[at] = _profiles(block[at])
         along, squares = _centred(profiles, frame.centre, frame.scale, frame.directions, overwrite=True)
         left[at] = np.maximum(squares - np.einsum("ij,ij->i", along, along), 0.0)
@@ -285,7 +275,7 @@ def fit_frame(
     for turn in range(_ROUNDS):  # the last round uses all rows, earlier rounds a subset
         some = slice(None, None, step if turn < _ROUNDS - 1 else 1)
         part, base = profiles[some], given[some]
-        pieces = [(part[x], centre, scale, V[:, : noisy if turn else 0]) for x in _pieces(part, 32 * _TOGETHER)]
+        pieces = [(part[x], centre, scale, V[:, : noisy if turn else 0]) for x in pieces_of(part, 32 * _TOGETHER)]
         at, squares = (np.concatenate(found) for found in zip(*map_ordered(_centred, pieces)))
         left = np.maximum(squares - np.einsum("ij,ij->i", at, at), 0.0)
         size = float(np.sum((scale * centre) ** 2))
@@ -298,7 +288,7 @@ def fit_frame(
         squares[alike], at[alike] = 0.0, 0.0
         w = _capped(base, squares, at, float(np.median(left)) / max(1, n - 1 - noisy))
         centre = _mean(part, w)
-        values, V, spread = _principal(part, w, centre, scale, V, d, _ITERATIONS[min(turn, 1)])
+        values, V, spread = principal_directions(part, w, centre, scale, V, d, _ITERATIONS[min(turn, 1)])
         if turn == 0:
             rest = spread - np.einsum("ij,j->i", V[:, :noisy] ** 2, values[:noisy])
             exponent, scale = _noise_law(centre, rest, float(spread.sum()))
@@ -356,7 +346,7 @@ def _profiles(rows: Rows) -> tuple[Any, _Array]:
     profiles = rows.astype(np.float64)
     sums = np.asarray(profiles.sum(axis=1)).reshape(-1)
     if not np.isfinite(sums).all():
-        raise InvalidInputError(_NOT_FINITE)
+        raise InvalidInputError(NOT_FINITE)
     with np.errstate(over="ignore"):
         inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
     if not np.isfinite(inverse).all():
@@ -383,29 +373,22 @@ def _centred(
     if sp.issparse(profiles):
         squared = profiles.multiply(profiles)
         squares = np.asarray(squared @ scale**2 - 2 * (profiles @ (scale**2 * centre))).reshape(-1) + size
-        near = np.flatnonzero(squares < _CANCELS * size)
-        step = max(1, _PIECE // len(centre))
+        near = np.flatnonzero(squares < CANCELS * size)
+        step = max(1, PIECE // len(centre))
         for start in range(0, len(near), step):
             some = near[start : start + step]
             z = (profiles[some].toarray() - centre) * scale
             values[some], squares[some] = products(z, V), np.einsum("ij,ij->i", z, z)
         return values, squares
     squares = np.empty(len(profiles))
-    for at in _pieces(profiles):
+    for at in pieces_of(profiles):
         z = np.subtract(profiles[at], centre, out=profiles[at] if overwrite else None)
         z *= scale
         squares[at] = np.einsum("ij,ij->i", z, z)
-        near = np.flatnonzero(squares[at] < _CANCELS * size)
+        near = np.flatnonzero(squares[at] < CANCELS * size)
         if near.size:
             values[at.start + near] = products(z[near], V)
     return values, squares
-
-
-def _pieces(rows: Any, together: int = 1) -> list[slice]:
-    """Slices of rows, multiples of ``together``, that stay in the cache if they are dense; all rows if sparse."""
-    m, n = rows.shape
-    step = max(1, m) if sp.issparse(rows) else max(1, _PIECE // n // together) * together
-    return [slice(at, at + step) for at in range(0, m, step)]
 
 
 def products(rows: Any, W: NDArray[Any]) -> NDArray[Any]:
@@ -424,95 +407,6 @@ def products(rows: Any, W: NDArray[Any]) -> NDArray[Any]:
     return found
 
 
-def _principal(
-    profiles: Any, w: _Array, centre: _Array, scale: _Array, start: _Array, d: int, iterations: int
-) -> tuple[_Array, _Array, _Array]:
-    """Leading eigenvalues and eigenvectors of Zᵀ·diag(w)·Z / Σw, and its diagonal."""
-    n, total = profiles.shape[1], w.sum()
-    if n <= _GRAM_COLUMNS:
-        gram = scale[:, None] * _covariance(profiles, w, centre) * scale
-        if not np.isfinite(gram).all():
-            raise InvalidInputError(_NOT_FINITE)
-        values, V = _leading(gram, d)
-        if values[-1] < _FAINT * values[0] and profiles.shape[0] * n <= _EXACTLY:
-            return _singular(profiles, w / total, centre, scale, d)
-        return values, V, np.diag(gram).copy()
-    squared = profiles.multiply(profiles) if sp.issparse(profiles) else profiles * profiles
-    spread = scale**2 * np.maximum(np.asarray(squared.T @ w).reshape(-1) / total - centre**2, 0.0)
-    V, _ = np.linalg.qr(start)
-    values = np.zeros(d)
-    for _ in range(iterations):
-        Y = _centred_product(profiles, centre, scale, V) * w[:, None]
-        V, R = np.linalg.qr(scale[:, None] * (np.asarray(profiles.T @ Y) - np.outer(centre, Y.sum(axis=0))) / total)
-        turned, values, _ = np.linalg.svd(R)
-        V = V @ turned
-    return values[:d], settled(values, V), spread
-
-
-def _singular(profiles: Any, w: _Array, centre: _Array, scale: _Array, d: int) -> tuple[_Array, _Array, _Array]:
-    """The same without a Gram matrix: rows with small weights keep their digits."""
-    z = ((profiles.toarray() if sp.issparse(profiles) else profiles) - centre) * scale * np.sqrt(w)[:, None]
-    R = scipy.linalg.qr(z, mode="r", check_finite=False)[0][: min(z.shape)]
-    _, values, Vt = np.linalg.svd(R, full_matrices=False)
-    return values[:d] ** 2, settled(values, Vt.T)[:, :d], np.einsum("ij,ij->j", z, z)
-
-
-def _leading(gram: _Array, d: int) -> tuple[_Array, _Array]:
-    """The d largest eigenvalues and their eigenvectors; where eigenvalues are equal, those of :func:`settled`.
-
-    LAPACK's drivers for some eigenvectors are fast in many columns. They fail on some matrices with equal eigenvalues,
-    such as identities, and do not return all eigenvectors of the last eigenvalue. Then all eigenvectors are computed.
-    """
-    n = len(gram)
-    try:
-        values, V = scipy.linalg.eigh(gram, subset_by_index=[max(0, n - d - 1), n - 1])
-        if _runs(values[::-1]):
-            values, V = np.linalg.eigh(gram)
-    except np.linalg.LinAlgError:
-        values, V = np.linalg.eigh(gram)
-    return values[::-1][:d], settled(values[::-1], V[:, ::-1])[:, :d]
-
-
-def _runs(values: _Array) -> list[slice]:
-    """Where decreasing eigenvalues are equal, up to rounding, and not zero."""
-    least = _EQUAL * max(float(values[0]), 0.0)
-    starts = np.flatnonzero(np.append(True, values[:-1] - values[1:] > least))
-    ends = np.append(starts[1:], len(values))
-    return [slice(a, b) for a, b in zip(starts.tolist(), ends.tolist()) if b - a > 1 and values[a] > least]
-
-
-def settled(values: _Array, V: _Array) -> _Array:
-    """The eigenvectors, with a basis that rounding does not choose for every eigenvalue that occurs several times.
-
-    The basis starts with the projection of the column that is nearest to the eigenspace; each following vector is that
-    of the column nearest to the rest of it. Of columns that are equally near, the first.
-    """
-    V = V.copy()
-    for run in _runs(values):
-        rest = V[:, run].copy()  # the projections of the unit vectors, in the given basis
-        turn = np.empty((rest.shape[1], rest.shape[1]))
-        for at in range(len(turn)):
-            sizes = np.einsum("ij,ij->i", rest, rest)
-            q = rest[np.argmax(sizes >= (1 - _TIE) * sizes.max())]
-            q = q - turn[:at].T @ (turn[:at] @ q)
-            turn[at] = q / np.linalg.norm(q)
-            rest -= np.outer(rest @ turn[at], turn[at])
-        V[:, run] = V[:, run] @ turn.T
-    return V
-
-
-def _covariance(profiles: Any, w: _Array, centre: _Array) -> _Array:
-    """The weighted covariance of the columns, n × n."""
-    (_, n), total = profiles.shape, w.sum()
-    pieces, second = [(profiles[at], w[at]) for at in _pieces(profiles)], np.zeros((n, n))
-    for low in range(0, len(pieces), _GRAMS):
-        for part in map_ordered(_gram, pieces[low : low + _GRAMS]):
-            second += part
-    second /= total
-    alike = np.trace(second) < (1 + _CANCELS) * (centre @ centre)
-    return _centred_gram(profiles, w, centre) / total if alike else second - np.outer(centre, centre)
-
-
 def _excess_noise(profiles: Any, w: _Array, scale: _Array) -> _Array:
     """How many times noisier than the median each scaled column is, if it is far noisier; otherwise 1.
 
@@ -520,33 +414,14 @@ def _excess_noise(profiles: Any, w: _Array, scale: _Array) -> _Array:
     makes their covariance regular. It takes all columns, so very many columns are not compared.
     """
     m, n = profiles.shape
-    if n > _GRAM_COLUMNS:
+    if n > GRAM_COLUMNS:
         return np.ones(n)
     centre = _mean(profiles, w)
-    gram = _covariance(profiles, w, centre)
+    gram = covariance(profiles, w, centre)
     along = scale[:, None] * gram * scale
     total = 1.0 / scale
     values, axes = np.linalg.eigh(along + np.trace(along) / (total @ total) * np.outer(total, total))
     return excess_noise(values[::-1], axes[:, ::-1], scale * np.sqrt(np.diag(gram) + centre**2), m)
-
-
-def _gram(profiles: Any, w: _Array) -> Any:
-    part = sp.diags_array(np.sqrt(w)) @ profiles if sp.issparse(profiles) else np.sqrt(w)[:, None] * profiles
-    return part.T @ part
-
-
-def _centred_gram(profiles: Any, w: _Array, centre: _Array) -> _Array:
-    """Σ wᵢ·zᵢ·zᵢᵀ for z = profile − centre, without differences of squares: for rows that are nearly alike."""
-    second, step = np.zeros((len(centre), len(centre))), max(1, _PIECE // len(centre))
-    for at in range(0, profiles.shape[0], step):
-        part = profiles[at : at + step]
-        z = (part.toarray() if sp.issparse(part) else part) - centre
-        second += (w[at : at + step, None] * z).T @ z
-    return second
-
-
-def _centred_product(profiles: Any, centre: _Array, scale: _Array, V: _Array) -> _Array:
-    return np.asarray(np.asarray(profiles @ (scale[:, None] * V)) - (centre * scale) @ V)
 
 
 def _noise_law(centre: _Array, rest: _Array, total: float) -> tuple[float, _Array]:

@@ -30,9 +30,9 @@ from .._validate import check_choice
 from ..errors import RankError
 from ..matrix import ArrayMatrix
 from . import successive
-from .coordinates import settled
 from .corners import grown
 from .neighbours import nearest_points
+from .principal import settled
 from .reader import Reader
 
 __all__ = [

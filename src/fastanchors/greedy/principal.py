@@ -1,0 +1,151 @@
+"""Principal directions of weighted profiles: by the Gram matrix of few columns, by subspace iteration of many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._parallel import map_ordered
+from ..errors import InvalidInputError
+
+__all__ = [
+    "CANCELS",
+    "GRAM_COLUMNS",
+    "NOT_FINITE",
+    "PIECE",
+    "covariance",
+    "pieces_of",
+    "principal_directions",
+    "settled",
+]
+
+GRAM_COLUMNS = 512  # up to this many columns: eigenvectors of a Gram matrix; above: subspace iteration
+_EQUAL = 1e-12  # eigenvalues that differ by less, relative to the largest, are equal
+_TIE = 1e-6  # columns whose squared distances differ by less are equally near
+_FAINT = 1e-9  # eigenvalues below this part of the largest have lost digits in a Gram matrix…
+_EXACTLY = 1 << 20  # …and come from singular values of at most this many entries
+_GRAMS = 8  # Gram matrices of pieces in memory at a time
+CANCELS = 1e-6  # squared differences below this fraction lose digits if they are differences of squares
+PIECE = 1 << 17  # entries of a piece that stays in the cache
+NOT_FINITE = "A has entries that are not finite or whose sums overflow; divide A by its largest entry"
+
+_Array = NDArray[np.float64]
+
+
+def principal_directions(
+    profiles: Any, w: _Array, centre: _Array, scale: _Array, start: _Array, d: int, iterations: int
+) -> tuple[_Array, _Array, _Array]:
+    """Leading eigenvalues and eigenvectors of Zᵀ·diag(w)·Z / Σw, and its diagonal."""
+    n, total = profiles.shape[1], w.sum()
+    if n <= GRAM_COLUMNS:
+        gram = scale[:, None] * covariance(profiles, w, centre) * scale
+        if not np.isfinite(gram).all():
+            raise InvalidInputError(NOT_FINITE)
+        values, V = _leading(gram, d)
+        if values[-1] < _FAINT * values[0] and profiles.shape[0] * n <= _EXACTLY:
+            return _singular(profiles, w / total, centre, scale, d)
+        return values, V, np.diag(gram).copy()
+    squared = profiles.multiply(profiles) if sp.issparse(profiles) else profiles * profiles
+    spread = scale**2 * np.maximum(np.asarray(squared.T @ w).reshape(-1) / total - centre**2, 0.0)
+    V, _ = np.linalg.qr(start)
+    values = np.zeros(d)
+    for _ in range(iterations):
+        Y = _centred_product(profiles, centre, scale, V) * w[:, None]
+        V, R = np.linalg.qr(scale[:, None] * (np.asarray(profiles.T @ Y) - np.outer(centre, Y.sum(axis=0))) / total)
+        turned, values, _ = np.linalg.svd(R)
+        V = V @ turned
+    return values[:d], settled(values, V), spread
+
+
+def _singular(profiles: Any, w: _Array, centre: _Array, scale: _Array, d: int) -> tuple[_Array, _Array, _Array]:
+    """The same without a Gram matrix: rows with small weights keep their digits."""
+    z = ((profiles.toarray() if sp.issparse(profiles) else profiles) - centre) * scale * np.sqrt(w)[:, None]
+    R = scipy.linalg.qr(z, mode="r", check_finite=False)[0][: min(z.shape)]
+    _, values, Vt = np.linalg.svd(R, full_matrices=False)
+    return values[:d] ** 2, settled(values, Vt.T)[:, :d], np.einsum("ij,ij->j", z, z)
+
+
+def _leading(gram: _Array, d: int) -> tuple[_Array, _Array]:
+    """The d largest eigenvalues and their eigenvectors; where eigenvalues are equal, those of :func:`settled`.
+
+    LAPACK's drivers for some eigenvectors are fast in many columns. They fail on some matrices with equal eigenvalues,
+    such as identities, and do not return all eigenvectors of the last eigenvalue. Then all eigenvectors are computed.
+    """
+    n = len(gram)
+    try:
+        values, V = scipy.linalg.eigh(gram, subset_by_index=[max(0, n - d - 1), n - 1])
+        if _runs(values[::-1]):
+            values, V = np.linalg.eigh(gram)
+    except np.linalg.LinAlgError:
+        values, V = np.linalg.eigh(gram)
+    return values[::-1][:d], settled(values[::-1], V[:, ::-1])[:, :d]
+
+
+def _runs(values: _Array) -> list[slice]:
+    """Where decreasing eigenvalues are equal, up to rounding, and not zero."""
+    least = _EQUAL * max(float(values[0]), 0.0)
+    starts = np.flatnonzero(np.append(True, values[:-1] - values[1:] > least))
+    ends = np.append(starts[1:], len(values))
+    return [slice(a, b) for a, b in zip(starts.tolist(), ends.tolist()) if b - a > 1 and values[a] > least]
+
+
+def settled(values: _Array, V: _Array) -> _Array:
+    """The eigenvectors, with a basis that rounding does not choose for every eigenvalue that occurs several times.
+
+    The basis starts with the projection of the column that is nearest to the eigenspace; each following vector is that
+    of the column nearest to the rest of it. Of columns that are equally near, the first.
+    """
+    V = V.copy()
+    for run in _runs(values):
+        rest = V[:, run].copy()  # the projections of the unit vectors, in the given basis
+        turn = np.empty((rest.shape[1], rest.shape[1]))
+        for at in range(len(turn)):
+            sizes = np.einsum("ij,ij->i", rest, rest)
+            q = rest[np.argmax(sizes >= (1 - _TIE) * sizes.max())]
+            q = q - turn[:at].T @ (turn[:at] @ q)
+            turn[at] = q / np.linalg.norm(q)
+            rest -= np.outer(rest @ turn[at], turn[at])
+        V[:, run] = V[:, run] @ turn.T
+    return V
+
+
+def covariance(profiles: Any, w: _Array, centre: _Array) -> _Array:
+    """The weighted covariance of the columns, n × n."""
+    (_, n), total = profiles.shape, w.sum()
+    pieces, second = [(profiles[at], w[at]) for at in pieces_of(profiles)], np.zeros((n, n))
+    for low in range(0, len(pieces), _GRAMS):
+        for part in map_ordered(_gram, pieces[low : low + _GRAMS]):
+            second += part
+    second /= total
+    alike = np.trace(second) < (1 + CANCELS) * (centre @ centre)
+    return _centred_gram(profiles, w, centre) / total if alike else second - np.outer(centre, centre)
+
+
+def _gram(profiles: Any, w: _Array) -> Any:
+    part = sp.diags_array(np.sqrt(w)) @ profiles if sp.issparse(profiles) else np.sqrt(w)[:, None] * profiles
+    return part.T @ part
+
+
+def _centred_gram(profiles: Any, w: _Array, centre: _Array) -> _Array:
+    """Σ wᵢ·zᵢ·zᵢᵀ for z = profile − centre, without differences of squares: for rows that are nearly alike."""
+    second, step = np.zeros((len(centre), len(centre))), max(1, PIECE // len(centre))
+    for at in range(0, profiles.shape[0], step):
+        part = profiles[at : at + step]
+        z = (part.toarray() if sp.issparse(part) else part) - centre
+        second += (w[at : at + step, None] * z).T @ z
+    return second
+
+
+def _centred_product(profiles: Any, centre: _Array, scale: _Array, V: _Array) -> _Array:
+    return np.asarray(np.asarray(profiles @ (scale[:, None] * V)) - (centre * scale) @ V)
+
+
+def pieces_of(rows: Any, together: int = 1) -> list[slice]:
+    """Slices of rows, multiples of ``together``, that stay in the cache if they are dense; all rows if sparse."""
+    m, n = rows.shape
+    step = max(1, m) if sp.issparse(rows) else max(1, PIECE // n // together) * together
+    return [slice(at, at + step) for at in range(0, m, step)]
