@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from pathlib import Path
 
 import dask.array as da
@@ -23,6 +24,7 @@ from fastanchors.greedy.coordinates import (
     _leverage,
     block_coordinates,
     coordinates,
+    fit_frame,
     pilot_frame,
 )
 from fastanchors.greedy.corners import Hull
@@ -33,7 +35,7 @@ from fastanchors.greedy.likelihood import WIDTHS, Proportions, SimplexLikelihood
 from fastanchors.greedy.neighbours import nearest_points
 from fastanchors.greedy.noise import Noise, estimate_noise
 from fastanchors.greedy.notable import notable_rows
-from fastanchors.greedy.principal import settled
+from fastanchors.greedy.principal import principal_directions, settled
 from fastanchors.greedy.refine import refine
 from fastanchors.greedy.selection import (
     RULES,
@@ -57,6 +59,7 @@ from naive.noise_aware import (
     naive_smoothed_one,
     naive_spa,
     naive_standing_out,
+    naive_subspace_iteration,
     naive_unclipped,
 )
 
@@ -117,6 +120,59 @@ def test_sparse_rows_have_the_same_coordinates(columns: int) -> None:
     np.testing.assert_allclose(
         dense.values[:, :4], sparse.values[:, :4] * signs, atol=1e-4 * np.abs(dense.values).max()
     )
+
+
+def scattered(seed: int, rows: int, columns: int, entries: int) -> sp.csr_array:
+    """Rows of a few entries in many columns, most of which are zero."""
+    rng = np.random.default_rng(seed)
+    at = np.repeat(np.arange(rows), entries), rng.integers(0, columns, rows * entries)
+    return sp.csr_array((rng.random(rows * entries), at), shape=(rows, columns))
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("rows", [4, 60, 900])  # fewer than directions, fewer than columns, more
+@pytest.mark.parametrize("rank", [3, 600])
+def test_principal_directions_are_those_of_the_naive_iteration(rows: int, rank: int, form: str) -> None:
+    rng = np.random.default_rng(rows + rank)
+    X = np.maximum(rng.random((rows, rank)) - 0.7, 0.0) @ np.maximum(rng.random((rank, 600)) - 0.9, 0.0) + 1e-3
+    w, centre, scale, start = rng.random(rows) + 0.1, X.mean(axis=0), rng.random(600) + 0.5, rng.random((600, 12))
+    Z = np.sqrt(w / w.sum())[:, None] * (X - centre) * scale
+    values, V = naive_subspace_iteration(Z, start, 3)
+    given = sp.csr_array(X) if form == "sparse" else X
+    found, W, spread = principal_directions(given, w, centre, scale, start, 8, 3)
+    d = min(8, int(np.sum(values > 1e-10 * values[0])), len(found))
+    np.testing.assert_allclose(found[:d], values[:d], rtol=1e-8, atol=1e-13 * values[0])
+    np.testing.assert_allclose(np.abs(np.sum(W[:, :d] * V[:, :d], axis=0)), 1.0, atol=1e-8)
+    np.testing.assert_allclose(W.T @ W, np.eye(W.shape[1]), atol=1e-12)
+    assert (W.max(axis=0) >= -W.min(axis=0) * (1 - 1e-6)).all()  # signs do not depend on the way of computing
+    assert spread.shape == (600,)
+
+
+def test_columns_of_zeros_change_no_direction() -> None:
+    A = scattered(0, 120, 700, 40).tocoo()
+    A = sp.csr_array(A)[:, np.flatnonzero(A.sum(axis=0))]
+    places = np.sort(np.random.default_rng(1).choice(20_000, A.shape[1], replace=False))
+    spaced = sp.csr_array((A.data, places[A.indices], A.indptr), shape=(120, 20_000))
+    few, many = (
+        fit_frame(rows, 8, weights="none", rng=np.random.default_rng(2)) for rows in (spaced, spaced.toarray())
+    )
+    np.testing.assert_allclose(few.centre, many.centre, atol=1e-15)
+    np.testing.assert_allclose(few.scale, many.scale, rtol=1e-10)
+    np.testing.assert_allclose(few.directions, many.directions, atol=1e-9)
+    assert not np.delete(few.directions, places, axis=0).any()
+
+
+def test_many_columns_of_few_entries_take_little_memory() -> None:
+    """The directions are n × d numbers; nothing else of that size is made."""
+    A = scattered(0, 300, 200_000, 20)
+    fit_frame(A[:, :2000])
+    tracemalloc.start()
+    try:
+        frame = fit_frame(A)
+        block_coordinates(0, A, frame)
+        assert tracemalloc.get_traced_memory()[1] < 1.6 * frame.directions.nbytes
+    finally:
+        tracemalloc.stop()
 
 
 def test_scaling_rows_changes_nothing() -> None:

@@ -193,3 +193,12 @@ def naive_excess_noise(X, factor=5.0):
     )
     ratio = left / np.median(left)
     return np.where(ratio > factor, ratio, 1.0)
+
+
+def naive_subspace_iteration(Z, start, iterations):
+    """Singular values and left singular vectors of ZᵀZ·V after that many products, each of an orthonormal V."""
+    V = np.linalg.qr(start)[0]
+    values = np.zeros(V.shape[1])
+    for _ in range(iterations):
+        V, values, _ = np.linalg.svd(Z.T @ (Z @ V), full_matrices=False)
+    return values, V

@@ -267,7 +267,10 @@ def fit_frame(
     d = max(1, min(directions, n - 1, m - 1))
     noisy = max(1, min(DIRECTIONS, d, n // 2, m // 4))  # the residual beyond these is noise
     rng = np.random.default_rng(0) if rng is None else rng
-    scale, V, exponent = np.ones(n), rng.standard_normal((n, min(n, d + 8))), 0.0
+    nonzero = profiles.nnz if sp.issparse(profiles) else np.count_nonzero(profiles > 0)
+    width = min(n, d + 8)
+    profiles, columns = _filled_columns(profiles, max(width, GRAM_COLUMNS + 1))
+    scale, V, exponent = np.ones(len(columns)), _random_rows(rng, (n, width), columns), 0.0
     given = weights[full] if not isinstance(weights, str) else sums if weights == "poisson" else np.ones(m)
     entries = profiles.nnz if sp.issparse(profiles) else m * n
     step = min(max(1, entries // _FEW_ENTRIES), max(1, m // _PILOT_ROWS))
@@ -275,8 +278,10 @@ def fit_frame(
     for turn in range(_ROUNDS):  # the last round uses all rows, earlier rounds a subset
         some = slice(None, None, step if turn < _ROUNDS - 1 else 1)
         part, base = profiles[some], given[some]
-        pieces = [(part[x], centre, scale, V[:, : noisy if turn else 0]) for x in pieces_of(part, 32 * _TOGETHER)]
-        at, squares = (np.concatenate(found) for found in zip(*map_ordered(_centred, pieces)))
+        known, at_a_time = V[:, : noisy if turn else 0], pieces_of(part, 32 * _TOGETHER)
+        pairs = map_ordered(_centred, ((part[x], centre, scale, known) for x in at_a_time))
+        at, squares = (np.concatenate(found) for found in zip(*pairs))
+        del known  # the old directions are not kept beside the new ones
         left = np.maximum(squares - np.einsum("ij,ij->i", at, at), 0.0)
         size = float(np.sum((scale * centre) ** 2))
         if turn and isinstance(weights, str) and weights == "auto":
@@ -290,17 +295,48 @@ def fit_frame(
         centre = _mean(part, w)
         values, V, spread = principal_directions(part, w, centre, scale, V, d, _ITERATIONS[min(turn, 1)])
         if turn == 0:
-            rest = spread - np.einsum("ij,j->i", V[:, :noisy] ** 2, values[:noisy])
-            exponent, scale = _noise_law(centre, rest, float(spread.sum()))
+            rest = spread - np.einsum("ij,ij,j->i", V[:, :noisy], V[:, :noisy], values[:noisy])
+            exponent, scale = _noise_law(centre, rest, float(spread.sum()), n)
             usual = squares <= _CAP * np.median(squares)  # errors in a few rows are not noise of columns
             excess = _excess_noise(part[usual], w[usual], scale)
             if excess.max() > 1:  # columns far above the law of the others do not determine it
-                exponent, scale = _noise_law(centre, np.where(excess > 1, 0.0, rest), float(spread.sum()))
+                exponent, scale = _noise_law(centre, np.where(excess > 1, 0.0, rest), float(spread.sum()), n)
                 scale /= excess
     least = max(1e-13 * float(values[0]), _ALIKE * float(np.sum((scale * centre) ** 2)))
     rank = int(np.count_nonzero(values > least))
-    nonzero = profiles.nnz if sp.issparse(profiles) else np.count_nonzero(profiles > 0)
-    return Frame(centre, scale, np.ascontiguousarray(V[:, :d]), exponent, rank, 1.0 - nonzero / (m * n))
+    frame = np.zeros(n), np.full(n, _SMALL ** (-exponent / 2)), np.zeros((n, d))
+    for every, found in zip(frame, (centre, scale, V[:, :d])):
+        every[columns] = found
+    return Frame(*frame, exponent, rank, 1.0 - nonzero / (m * n))
+
+
+def _filled_columns(profiles: Any, least: int) -> tuple[Any, NDArray[np.intp]]:
+    """Sparse profiles without the columns that are zero, but with at least that many; and the columns that are left."""
+    n = profiles.shape[1]
+    if not sp.issparse(profiles) or n <= least:
+        return profiles, np.arange(n)
+    filled = np.zeros(n, np.bool_)
+    filled[profiles.indices] = True
+    filled[np.flatnonzero(~filled)[: max(0, least - np.count_nonzero(filled))]] = True
+    return _in_columns(profiles, filled), np.flatnonzero(filled)
+
+
+def _in_columns(profiles: Any, chosen: NDArray[np.bool_]) -> Any:
+    """The chosen columns of sparse profiles, whose other columns are zero."""
+    place = np.cumsum(chosen, dtype=profiles.indices.dtype) - 1
+    shape = (profiles.shape[0], int(np.count_nonzero(chosen)))
+    return sp.csr_array((profiles.data, place[profiles.indices], profiles.indptr), shape=shape)
+
+
+def _random_rows(rng: np.random.Generator, shape: tuple[int, int], rows: NDArray[np.intp]) -> _Array:
+    """Those rows of a matrix of normal numbers, of which only a part is in memory at a time."""
+    if len(rows) == shape[0]:
+        return rng.standard_normal(shape)
+    found, step = np.empty((len(rows), shape[1])), max(1, PIECE // shape[1])
+    for start in range(0, shape[0], step):
+        here = slice(*np.searchsorted(rows, [start, start + step]))
+        found[here] = rng.standard_normal((min(step, shape[0] - start), shape[1]))[rows[here] - start]
+    return found
 
 
 def _capped(base: _Array, squares: _Array, points: _Array, variance: float) -> _Array:
@@ -368,7 +404,15 @@ def _centred(
 
     Rows near the centre would lose digits in differences of products; for them z is formed, a piece at a time.
     """
-    values = products(profiles, scale[:, None] * V) - (centre * scale) @ V
+    if sp.issparse(profiles) and profiles.nnz < len(centre):  # only some columns of the directions are copied
+        filled = np.zeros(len(centre), np.bool_)
+        filled[profiles.indices] = True
+        scaled = V[filled]
+        scaled *= scale[filled, None]
+        values = products(_in_columns(profiles, filled), scaled)
+    else:
+        values = products(profiles, scale[:, None] * V)
+    values -= (centre * scale) @ V
     size = float(np.sum((scale * centre) ** 2))
     if sp.issparse(profiles):
         squared = profiles.multiply(profiles)
@@ -424,15 +468,19 @@ def _excess_noise(profiles: Any, w: _Array, scale: _Array) -> _Array:
     return excess_noise(values[::-1], axes[:, ::-1], scale * np.sqrt(np.diag(gram) + centre**2), m)
 
 
-def _noise_law(centre: _Array, rest: _Array, total: float) -> tuple[float, _Array]:
-    """The exponent of the noise and the scale of each column that makes the noise of all columns equal."""
-    exponent = _noise_exponent(centre, rest, total)
-    return exponent, (centre / centre.mean() + _SMALL) ** (-exponent / 2)
+def _noise_law(centre: _Array, rest: _Array, total: float, n: int) -> tuple[float, _Array]:
+    """The exponent of the noise and the scale of each column that makes the noise of all n columns equal.
+
+    Columns that are zero in all rows may have been left out.
+    """
+    mean = float(centre.sum()) / n
+    exponent = _noise_exponent(centre, mean, rest, total)
+    return exponent, (centre / mean + _SMALL) ** (-exponent / 2)
 
 
-def _noise_exponent(centre: _Array, rest: _Array, total: float) -> float:
+def _noise_exponent(centre: _Array, mean: float, rest: _Array, total: float) -> float:
     """Slope of log noise variance against log mean over the columns; zero if no noise is detected."""
-    seen = (centre > _SMALL * centre.mean()) & (rest > 0)
+    seen = (centre > _SMALL * mean) & (rest > 0)
     if seen.sum() < 8 or rest.sum() < 1e-10 * total:
         return 0.0
     x, y = np.log(centre[seen]), np.log(rest[seen])

@@ -80,8 +80,8 @@ def notable_rows(matrix: RowMatrix, frame: Frame, pilot: Rows, filled: float) ->
     extremes.floor -= np.float32(1e-4) * np.abs(extremes.floor)
     m = matrix.shape[0]
     drawn = np.random.default_rng(0).choice(m, min(m, int(SAMPLE / filled)), replace=False)
-    rough = _Rough(frame)
-    rough.single = bool(rough.candidates(some, extremes)[1].mean() < _MANY)
+    rough = _Rough(frame, single=not sp.issparse(pilot))
+    rough.single = rough.single and bool(rough.candidates(some, extremes)[1].mean() < _MANY)
     found = matrix.map_parts(_look, rough, extremes.directions, extremes.floor, np.sort(drawn))
     first = found[0]
     for other in found[1:]:
@@ -126,10 +126,11 @@ def _of_the_view(block: Rows, divisors: _Array | None, at: NDArray[np.intp]) -> 
 class _Rough:
     """Projections of rows in the coordinates of a frame: of dense rows in single precision, where that is enough."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Frame, *, single: bool) -> None:
         self.frame = frame
-        self.single = True
-        self.centre, self.directions = frame.centre.astype(np.float32), frame.directions.astype(np.float32)
+        self.single = single
+        self.centre = frame.centre.astype(np.float32)
+        self.directions = frame.directions.astype(np.float32) if single else np.empty((0, 0), np.float32)
         self.scale = frame.scale.astype(np.float32) if frame.exponent else None
         self.length = float(np.linalg.norm(frame.centre * frame.scale))
         self.relative = SINGLE * (_LIKELY * math.sqrt(len(frame.centre)) + _STEPS)

@@ -1,7 +1,13 @@
-"""Principal directions of weighted profiles: by the Gram matrix of few columns, by subspace iteration of many."""
+"""Principal directions of weighted profiles: by the Gram matrix of few columns, by subspace iteration of many.
+
+The iteration multiplies vectors by ZᵀZ, where Z are the weighted rows less their mean. If there are fewer rows than
+columns it multiplies shorter ones by ZZᵀ: each step has the same span, at the cost of the products with Z alone, and
+of the vectors with an entry per column only the result is kept in memory.
+"""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,6 +36,8 @@ _FAINT = 1e-9  # eigenvalues below this part of the largest have lost digits in 
 _EXACTLY = 1 << 20  # …and come from singular values of at most this many entries
 _GRAMS = 8  # Gram matrices of pieces in memory at a time
 CANCELS = 1e-6  # squared differences below this fraction lose digits if they are differences of squares
+_NULL = 1e-14  # eigenvalues below this part of the largest are rounding
+_ROWS_ENTRIES = 1 << 21  # entries of the part of a product with Zᵀ in memory at a time
 PIECE = 1 << 17  # entries of a piece that stays in the cache
 NOT_FINITE = "A has entries that are not finite or whose sums overflow; divide A by its largest entry"
 
@@ -51,6 +59,9 @@ def principal_directions(
         return values, V, np.diag(gram).copy()
     squared = profiles.multiply(profiles) if sp.issparse(profiles) else profiles * profiles
     spread = scale**2 * np.maximum(np.asarray(squared.T @ w).reshape(-1) / total - centre**2, 0.0)
+    if profiles.shape[0] < n:
+        values, V = _by_rows(profiles, np.sqrt(w / total), centre, scale, start, iterations)
+        return values[:d], _signed(settled(values, V)), spread
     V, _ = np.linalg.qr(start)
     values = np.zeros(d)
     for _ in range(iterations):
@@ -58,7 +69,72 @@ def principal_directions(
         V, R = np.linalg.qr(scale[:, None] * (np.asarray(profiles.T @ Y) - np.outer(centre, Y.sum(axis=0))) / total)
         turned, values, _ = np.linalg.svd(R)
         V = V @ turned
-    return values[:d], settled(values, V), spread
+    return values[:d], _signed(settled(values, V)), spread
+
+
+def _by_rows(
+    profiles: Any, roots: _Array, centre: _Array, scale: _Array, start: _Array, iterations: int
+) -> tuple[_Array, _Array]:
+    """Singular values and left singular vectors of the last product of the subspace iteration, for few rows.
+
+    With Z = diag(roots)·(profiles − centre)·scale the iteration is V ← orthonormal basis of ZᵀZV. Here U is one of ZV,
+    so that V spans ZᵀU. The columns of V before the last product are ZᵀU·E·diag(g)^(−1/2), where E and g are the
+    eigenvectors and eigenvalues of UᵀZZᵀU.
+    """
+    n, width = profiles.shape[1], start.shape[1]
+    columns = sp.csc_array(profiles) if sp.issparse(profiles) else profiles
+    step = max(1, _ROWS_ENTRIES // width)
+    parts = [(columns[:, at : at + step], slice(at, at + step)) for at in range(0, n, step)]
+
+    def up(part: Any, at: slice, V: _Array) -> _Array:
+        """This part's columns of Z, times V, which is overwritten."""
+        V *= scale[at, None]
+        return roots[:, None] * (np.asarray(part @ V) - centre[at] @ V)
+
+    def down(part: Any, at: slice, U: _Array, sums: _Array) -> _Array:
+        """Those columns, transposed, times U, whose rows are multiplied by ``roots`` and have those sums."""
+        found = np.asarray(part.T @ U)
+        found -= np.outer(centre[at], sums)
+        found *= scale[at, None]
+        return found
+
+    U, turn = np.linalg.qr(sum(up(part, at, start[at].copy()) for part, at in parts))
+    for _ in range(iterations - 1):
+        weighted = roots[:, None] * U
+        sums = weighted.sum(axis=0)
+        Y: Any = sum(up(part, at, down(part, at, weighted, sums)) for part, at in parts)
+        g, E = np.linalg.eigh((U.T @ Y + Y.T @ U) / 2)
+        U, R = np.linalg.qr(Y)
+        turn = R @ E / np.sqrt(np.where(g > _NULL * g[-1], g, np.inf))
+    weighted = roots[:, None] * U
+    sums = weighted.sum(axis=0)
+    V = np.empty((n, U.shape[1]))
+    for part, at in parts:
+        V[at] = down(part, at, weighted, sums)
+    return _turned(V, turn)
+
+
+def _turned(X: _Array, turn: _Array) -> tuple[_Array, _Array]:
+    """Singular values and left singular vectors of X·turn, in place of X, which has at least as many rows as columns.
+
+    The QR decomposition is that of pieces in the cache, then of their triangles: LAPACK's would read X once a column.
+    """
+    n, width = X.shape
+    count = max(1, n // max(width, PIECE // width))
+    ends = [n * i // count for i in range(count + 1)]
+    pieces = [X[low:high] for low, high in pairwise(ends)]
+
+    def factor(piece: _Array) -> _Array:
+        piece[:], R = np.linalg.qr(piece)
+        return R
+
+    def multiply(piece: _Array, by: _Array) -> None:
+        piece[:] = piece @ by
+
+    Q, R = np.linalg.qr(np.vstack(map_ordered(factor, [(piece,) for piece in pieces])))
+    left, values, _ = np.linalg.svd(R @ turn)
+    map_ordered(multiply, list(zip(pieces, (Q @ left).reshape(count, width, width))))
+    return values, X
 
 
 def _singular(profiles: Any, w: _Array, centre: _Array, scale: _Array, d: int) -> tuple[_Array, _Array, _Array]:
@@ -99,8 +175,9 @@ def settled(values: _Array, V: _Array) -> _Array:
     The basis starts with the projection of the column that is nearest to the eigenspace; each following vector is that
     of the column nearest to the rest of it. Of columns that are equally near, the first.
     """
-    V = V.copy()
-    for run in _runs(values):
+    runs = _runs(values)
+    V = V.copy() if runs else V
+    for run in runs:
         rest = V[:, run].copy()  # the projections of the unit vectors, in the given basis
         turn = np.empty((rest.shape[1], rest.shape[1]))
         for at in range(len(turn)):
@@ -110,6 +187,21 @@ def settled(values: _Array, V: _Array) -> _Array:
             turn[at] = q / np.linalg.norm(q)
             rest -= np.outer(rest @ turn[at], turn[at])
         V[:, run] = V[:, run] @ turn.T
+    return V
+
+
+def _signed(V: _Array) -> _Array:
+    """The vectors, in place, with signs that the way they were computed does not choose: the largest entry is positive.
+
+    Of entries that are equally large, the first.
+    """
+    high, low = V.max(axis=0), -V.min(axis=0)
+    sizes = np.maximum(high, low)
+    for column in np.flatnonzero(low >= (1 - _TIE) * sizes):
+        v = V[:, column]
+        equal = high[column] >= (1 - _TIE) * sizes[column]
+        if not equal or v[np.argmax(np.abs(v) >= (1 - _TIE) * sizes[column])] < 0:
+            v *= -1.0
     return V
 
 
