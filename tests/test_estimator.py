@@ -450,3 +450,40 @@ def test_rows_that_vanish_in_the_type_of_earlier_ones_are_refused():
             model.partial_fit(X[40:] * 1e-50)
         assert model.n_samples_seen_ == 40
         assert model.partial_fit(X[40:]).n_samples_seen_ == 80
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-12, 1e-10, 1e-6])
+@pytest.mark.parametrize("scale", [1.0, 1e-140, 1e120])
+@pytest.mark.parametrize("how", ["fit", "fit_transform", "partial_fit", "score"])
+def test_small_errors_of_sparse_rows_keep_their_digits(how, scale, noise):
+    """A difference of squares would lose errors below 1e-8 of the rows."""
+    rng = np.random.default_rng(0)
+    X = fa.datasets.separable(100, 8, 3, rng=0).A
+    X = np.hstack([scale * (X + noise * rng.random(X.shape)), np.zeros((100, 30))])
+    found = []
+    for rows in (X, sp.csr_array(X)):
+        model = fa.SeparableNMF(3, selection="spa")
+        getattr(model, "fit" if how == "score" else how)(rows)
+        found.append(
+            -model.score(rows) if how == "score" else model.reconstruction_err_ / np.linalg.norm(X / scale) / scale
+        )
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-3 if noise < 1e-11 else 1e-6, atol=1e-15)
+
+
+@pytest.mark.parametrize("container", ["pandas", "polars", "dask"])
+def test_weights_in_another_order_are_matched_by_name(container):
+    X = pd.DataFrame(fa.datasets.separable(60, 10, 3, rng=0).A, columns=list("abcdefghij"))
+    model = fa.SeparableNMF(3).set_output(transform="pandas").fit(X)
+    weights = model.transform(X)
+    expected = weights.to_numpy() @ model.components_
+    turned, renamed = weights[weights.columns[::-1]], weights.set_axis(["x", "y", "z"], axis=1)
+    if container == "polars":
+        turned, renamed = (pytest.importorskip("polars").from_pandas(frame) for frame in (turned, renamed))
+    elif container == "dask":
+        turned, renamed = (
+            pytest.importorskip("dask.dataframe").from_pandas(f, npartitions=2) for f in (turned, renamed)
+        )
+    for frame in (turned, renamed):
+        found = model.inverse_transform(frame)
+        np.testing.assert_allclose(np.asarray(found), expected, atol=1e-12)
+    assert container == "dask" or type(found) is np.ndarray

@@ -29,6 +29,8 @@ from .matrix.scaled import FEW_DIGITS, divided, unit_of
 __all__ = ["AnchorSystem", "encode", "encode_rows", "error_norm"]
 
 _CHUNK_BYTES = 1 << 23  # rows of one chunk as float64, and what is computed from them
+_CANCELS = 1e-6  # squared errors below this fraction of the squared rows lose digits if they are differences of squares
+_DENSE_ENTRIES = 1 << 17  # entries of sparse rows made dense at a time
 _SMALLEST = 2.0**-1000  # anchors below this are scaled: subnormal numbers have few digits
 
 
@@ -188,11 +190,7 @@ def _block_weights(
 
 
 def error_norm(matrix: RowMatrix, C: NDArray[np.float64], *, sum_to_one: bool) -> float:
-    """‖F·C − matrix‖_F for the best F ≥ 0. Workers return one number per block.
-
-    For sparse rows the error is computed as ‖a‖² − ‖y‖² + ‖R·f − y‖², which keeps them sparse but resolves errors only
-    down to about 1e-8·‖a‖.
-    """
+    """‖F·C − matrix‖_F for the best F ≥ 0. Workers return one number per block."""
     with one_blas_thread():
         step = _chunk_rows(matrix, len(C))
         return math.hypot(*matrix.map_blocks(_block_error, C, sum_to_one, block_rows=step))
@@ -234,18 +232,41 @@ class AnchorSystem:
 
     def _squared_error(self, block: Rows, Y: NDArray[np.float64], F: NDArray[np.float64]) -> float:
         if sp.issparse(block):
-            squares = block.multiply(block).sum(axis=1)
-            return float(self.squared_errors(np.asarray(squares).reshape(-1), Y, F).sum())
+            squares = np.asarray(block.multiply(block).sum(axis=1)).reshape(-1)
+            return float(self.squared_errors(squares, Y, F, block).sum())
         gap = block - F @ self.C
         return float(np.einsum("ij,ij->", gap, gap))
 
     def squared_errors(
-        self, squares: NDArray[np.float64], Y: NDArray[np.float64], F: NDArray[np.float64]
+        self, squares: NDArray[np.float64], Y: NDArray[np.float64], F: NDArray[np.float64], rows: Rows | None = None
     ) -> NDArray[np.float64]:
-        """‖a − f·C‖² of each row from its ``squares`` ‖a‖², without the row itself; accurate to about 1e-15·‖a‖²."""
+        """‖a − f·C‖² of each row as ‖a‖² − ‖y‖² + ‖R·f − y‖², from its ``squares`` ‖a‖².
+
+        That is accurate to about 1e-15·‖a‖². If the errors are small compared with the ``rows``, and these are given,
+        small ones are computed from them.
+        """
         gap = Y - F @ self.R.T
         outside = squares - np.einsum("ij,ij->i", Y, Y)
-        return np.asarray(np.maximum(outside + np.einsum("ij,ij->i", gap, gap), 0.0))
+        errors = np.maximum(outside + np.einsum("ij,ij->i", gap, gap), 0.0)
+        if rows is not None and errors.sum() < _CANCELS * squares.sum():
+            near = np.flatnonzero(errors < _CANCELS * squares)
+            errors[near] = self._near_errors(rows[near], F[near])
+        return np.asarray(errors)
+
+    def _near_errors(self, rows: Rows, F: NDArray[np.float64]) -> NDArray[np.float64]:
+        """‖a − f·C‖² of each row; sparse rows are made dense in the columns of the anchors, a few at a time."""
+        errors, C = np.zeros(len(F)), self.C
+        if sp.issparse(rows):
+            within = C.any(axis=0)
+            other = np.where(within[rows.indices], 0.0, rows.data)
+            np.add.at(errors, np.repeat(np.arange(len(F)), np.diff(rows.indptr)), other**2)
+            columns = np.flatnonzero(within)
+            C, rows = C[:, columns], rows[:, columns]
+        step = max(1, _DENSE_ENTRIES // max(1, C.shape[1]))
+        for start in range(0, len(F), step):
+            gap = dense(rows[start : start + step]) - F[start : start + step] @ C
+            errors[start : start + step] += np.einsum("ij,ij->i", gap, gap)
+        return errors
 
 
 def _chunk_rows(matrix: RowMatrix, k: int) -> int:

@@ -35,7 +35,7 @@ from .anchors import Anchors
 from .encoder import encode, encode_rows, error_norm
 from .errors import FastAnchorsError, InvalidInputError, InvalidTypeError, RankError, one_line
 from .matrix import ArrayMatrix, RowMatrix, Rows, SampleAccess, open_matrix
-from .matrix.columns import check_columns
+from .matrix.columns import check_columns, put_in_order
 from .matrix.door import BlockSource
 from .matrix.frames import is_labelled, package, take_labels
 from .matrix.scaled import norm, row_sums
@@ -267,8 +267,13 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return np.asarray(weights) if output == "polars" else weights
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """The rows F·C for the weights F in ``X``, where C are the components."""
+        """The rows F·C for the weights F in ``X``, where C are the components, as an array.
+
+        If ``X`` is a frame with the columns of :meth:`transform` in another order, they are matched by name; columns
+        with other names are taken as they stand.
+        """
         check_is_fitted(self)
+        X = put_in_order(X, self.get_feature_names_out().tolist())
         if is_dask(X):
             from .dask.blockwise import lazy_mixtures
 

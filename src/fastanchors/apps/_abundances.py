@@ -81,7 +81,7 @@ def fill_abundances(
                 here, part = at[start : start + step], pixels[start : start + step]
                 block, Y, F = system.solve(start, (part if sound.all() else part[:, sound]).astype(np.float64))
                 sizes = np.einsum("ij,ij->i", block, block)
-                missed = system.squared_errors(sizes, Y, F)
+                missed = system.squared_errors(sizes, Y, F, block)
                 where: Any = slice(here[0], here[-1] + 1) if here[-1] - here[0] + 1 == here.size else here
                 errors = np.sqrt(missed / width)
                 check_sizes(max(1.0, float(errors.max())))  # a single pixel may be far larger than the spectra

@@ -17,7 +17,7 @@ from .._rng import RngLike, as_generator
 from .._validate import as_matrix
 from ..errors import InvalidInputError, InvalidTypeError, RankError
 from ..matrix import open_matrix
-from ..matrix.columns import check_columns
+from ..matrix.columns import check_columns, put_in_order
 from ..matrix.frames import is_labelled
 from ._corpus import Corpus, as_corpus, as_texts, is_texts
 from ._mixtures import mixtures
@@ -207,9 +207,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return mixtures(self._counts(X), self.components_, self.topics_.share)
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
-        """The word distributions that correspond to mixtures."""
+        """The word distributions that correspond to mixtures; the columns of a frame as in :class:`SeparableNMF`."""
         check_is_fitted(self)
-        F = as_matrix(X, signed=True, name="mixtures")
+        F = as_matrix(put_in_order(X, self.get_feature_names_out().tolist()), signed=True, name="mixtures")
         if F.shape[1] != self._n_features_out:
             raise InvalidInputError(f"mixtures must have {self._n_features_out} columns, got shape {F.shape}")
         return np.asarray(F @ self.components_)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, one_line
 
-__all__ = ["check_columns", "column_order"]
+__all__ = ["check_columns", "column_order", "put_in_order"]
 
 _SAME = 0.1  # largest difference of names that are numbers, relative to the smallest gap between two of them
 
@@ -37,6 +38,12 @@ def check_columns(known: Sequence[str] | None, here: Sequence[str] | None, their
     first = _first_difference(known, here)
     if first is not None and known is not None and here is not None:
         raise _difference(known, here, theirs, ours, first)
+
+
+def put_in_order(frame: Any, names: Sequence[str]) -> Any:
+    """A frame that has exactly these columns, in this order; everything else as it is."""
+    here = list(getattr(frame, "columns", ()))
+    return frame[list(names)] if len(here) == len(set(here)) == len(names) and set(here) == set(names) else frame
 
 
 def _first_difference(known: Sequence[str] | None, here: Sequence[str] | None) -> int | None:
