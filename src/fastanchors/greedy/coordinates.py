@@ -32,7 +32,7 @@ from ..errors import InvalidInputError, RankError
 from ..matrix import RowMatrix, Rows
 from ..matrix.contract import row_sums_of
 from .noise import excess_noise
-from .principal import CANCELS, GRAM_COLUMNS, NOT_FINITE, PIECE, covariance, pieces_of, principal_directions
+from .principal import CANCELS, GRAM_COLUMNS, NOT_FINITE, PIECE, covariance, pieces_of, principal_directions, signs_of
 
 __all__ = [
     "DIRECTIONS",
@@ -305,7 +305,9 @@ def fit_frame(
     least = max(1e-13 * float(values[0]), _ALIKE * float(np.sum((scale * centre) ** 2)))
     rank = int(np.count_nonzero(values > least))
     frame = np.zeros(n), np.full(n, _SMALL ** (-exponent / 2)), np.zeros((n, d))
-    for every, found in zip(frame, (centre, scale, V[:, :d])):
+    V = V[:, :d]
+    V *= signs_of(V)
+    for every, found in zip(frame, (centre, scale, V)):
         every[columns] = found
     return Frame(*frame, exponent, rank, 1.0 - nonzero / (m * n))
 

@@ -27,6 +27,7 @@ __all__ = [
     "pieces_of",
     "principal_directions",
     "settled",
+    "signs_of",
 ]
 
 GRAM_COLUMNS = 512  # up to this many columns: eigenvectors of a Gram matrix; above: subspace iteration
@@ -61,7 +62,7 @@ def principal_directions(
     spread = scale**2 * np.maximum(np.asarray(squared.T @ w).reshape(-1) / total - centre**2, 0.0)
     if profiles.shape[0] < n:
         values, V = _by_rows(profiles, np.sqrt(w / total), centre, scale, start, iterations)
-        return values[:d], _signed(settled(values, V)), spread
+        return values[:d], settled(values, V), spread
     V, _ = np.linalg.qr(start)
     values = np.zeros(d)
     for _ in range(iterations):
@@ -69,7 +70,7 @@ def principal_directions(
         V, R = np.linalg.qr(scale[:, None] * (np.asarray(profiles.T @ Y) - np.outer(centre, Y.sum(axis=0))) / total)
         turned, values, _ = np.linalg.svd(R)
         V = V @ turned
-    return values[:d], _signed(settled(values, V)), spread
+    return values[:d], settled(values, V), spread
 
 
 def _by_rows(
@@ -190,19 +191,18 @@ def settled(values: _Array, V: _Array) -> _Array:
     return V
 
 
-def _signed(V: _Array) -> _Array:
-    """The vectors, in place, with signs that the way they were computed does not choose: the largest entry is positive.
+def signs_of(V: _Array) -> _Array:
+    """1 or −1 for each vector, by which its largest entry is positive; of entries that are equally large, the first.
 
-    Of entries that are equally large, the first.
+    The signs of eigenvectors are chosen by rounding. What is drawn at random in their coordinates depends on them.
     """
     high, low = V.max(axis=0), -V.min(axis=0)
-    sizes = np.maximum(high, low)
-    for column in np.flatnonzero(low >= (1 - _TIE) * sizes):
+    least = (1 - _TIE) * np.maximum(high, low)
+    signs = np.where(high >= least, 1.0, -1.0)
+    for column in np.flatnonzero((high >= least) & (low >= least)):
         v = V[:, column]
-        equal = high[column] >= (1 - _TIE) * sizes[column]
-        if not equal or v[np.argmax(np.abs(v) >= (1 - _TIE) * sizes[column])] < 0:
-            v *= -1.0
-    return V
+        signs[column] = np.sign(v[np.argmax(np.abs(v) >= least[column])]) or 1.0
+    return signs
 
 
 def covariance(profiles: Any, w: _Array, centre: _Array) -> _Array:

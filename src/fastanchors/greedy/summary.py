@@ -27,6 +27,7 @@ from .coordinates import DIRECTIONS, PILOT_ENTRIES, Coordinates, Frame, Weights,
 from .extremes import Extremes, towards
 from .noise import Noise, estimate_noise
 from .notable import filled_rows, notable_rows
+from .principal import signs_of
 from .stability import Stability, no_noise, stability
 
 __all__ = ["Evidence", "Summary", "summarise"]
@@ -228,6 +229,7 @@ class Summary:
         known = np.minimum.accumulate(self._variances(rows))  # keeps the order of the old directions
         second = np.diag(np.append(known, np.full(new.shape[1], known[-1]))) + special.T @ special / max(1, self.total)
         turn = np.linalg.eigh(second)[1][:, ::-1]
+        turn = turn * signs_of(np.hstack([frame.directions, new]) @ turn)
         values = values @ turn
         left += np.einsum("ij,ij->i", values[:, d:], values[:, d:])
         directions = np.hstack([frame.directions, new]) @ turn[:, :d]
