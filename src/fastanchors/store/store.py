@@ -12,7 +12,7 @@ import itertools
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
@@ -51,6 +51,8 @@ _Result = TypeVar("_Result")
 
 _ATTEMPTS = 20  # how often a reader retries if the store is compacted while it is opened
 _PAGES = 1 << 22  # bytes of mapped pages that reading one row may load, with the read-ahead of the system
+_PAGES_SHARE = 4  # one part in this many of the memory limit is for mapped pages of rows that are read together
+_ROW_ARRAYS = ("indptr", "indices", "data", "l1_sums")  # of a block, read for its rows
 _INLINE_ROWS = 1 << 20  # bytes of appended rows that are stored in the journal; larger pieces get a shard file at once
 
 
@@ -529,14 +531,37 @@ class Store(SampleDelegate, SidecarHost):
         """Like :meth:`rows`, but releases the mapped pages afterwards, to save memory in long scans."""
         rows = np.asarray(indices, dtype=np.int64).reshape(-1)
         changed = self._changed_blocks()
-        parts, step = [], max(1, rows.size if is_range(rows) else self.memory_limit // _PAGES)
-        for at in range(0, max(1, rows.size), step):
-            some = rows[at : at + step]
+        parts = []
+        for some in self._few_pages(rows, changed):
             parts.append(self.rows(some))
             touched = np.searchsorted(self._starts, some, side="right") - 1
             for number in set(touched.tolist()) - changed:
                 release_pages(next(iter(self._blocks[number].arrays().values())))
         return stacked(parts)
+
+    def _few_pages(self, rows: NDArray[np.int64], changed: set[int]) -> Iterator[NDArray[np.int64]]:
+        """Those rows in parts that load few mapped pages: at most those of the rows of their blocks."""
+        few = max(1, self.memory_limit // _PAGES)
+        if rows.size <= few or is_range(rows):
+            yield rows
+            return
+        blocks = np.searchsorted(self._starts, rows, side="right") - 1
+        sizes = np.zeros(len(self._blocks), dtype=np.int64)  # pages of changed blocks are not released
+        for number in set(blocks.tolist()) - changed:
+            arrays = self._blocks[number].arrays()
+            sizes[number] = sum(arrays[name].nbytes for name in _ROW_ARRAYS if name in arrays)
+        begins = np.flatnonzero(np.diff(blocks, prepend=-1))  # of rows of one block
+        order = np.arange(rows.size)
+        order -= np.repeat(begins, np.diff(begins, append=rows.size))
+        before = np.minimum(sizes[blocks], _PAGES * order)  # loaded by the rows before it in the same block
+        ends = np.cumsum(np.minimum(sizes[blocks] - before, _PAGES))
+        start = 0
+        while start < rows.size:
+            loaded = (ends[start - 1] if start else 0) - before[start]
+            room = loaded + self.memory_limit // _PAGES_SHARE
+            stop = max(start + few, int(np.searchsorted(ends, room, side="right")))
+            yield rows[start:stop]
+            start = stop
 
     def map_stored(
         self, function: Callable[..., _Result], *shared: Any, block_rows: int | None = None
