@@ -32,7 +32,7 @@ from ..store.build import Progress, _Build
 from ..store.files import disk_errors, sync_directory
 from ..store.manifest import Manifest, Shard
 from ..store.shard_rows import block_of, check_rows, shard_bytes, write_shard
-from ..store.sidecars import Sidecar
+from ..store.sidecars import Sidecar, rows_need
 from ..store.storage import Directory, ObjectStorage
 from .collection import Collection, as_block
 from .remote_store import RemoteStore
@@ -203,17 +203,18 @@ def _prepare(rows: Rows, plan: _Plan, sidecars: list[Sidecar]) -> _Head:
     shared = {}
     if sidecars:
         with one_blas_thread():  # as in the whole build: the same bytes on all machines of one type
-            piece = next(_pieces(rows, sparse, dtype, plan, 0))
+            piece = next(_pieces(rows, sparse, dtype, plan, sidecars, 0))
             made = block_of(piece, plan.normalize, plan.columns)
             shared = {sidecar.name: dict(sidecar.begin(made)) for sidecar in sidecars}
     return _Head(sparse, dtype.str, sidecars, shared)
 
 
-def _pieces(rows: Rows, sparse: bool, dtype: Any, plan: _Plan, first_row: int) -> Any:
+def _pieces(rows: Rows, sparse: bool, dtype: Any, plan: _Plan, sidecars: Sequence[Sidecar], first_row: int) -> Any:
     """The block, checked and cast to the common dtype, in pieces of about one shard each."""
     where = f"{plan.name}, rows from {first_row}" if first_row else plan.name
     source = Source(where, (None, plan.width), dtype, sparse, lambda _: [rows])
-    row_bytes = source.row_bytes + (_NAME_BYTES if plan.named else 0)  # as on one machine, for the same shards
+    row_bytes = source.row_bytes + rows_need(sidecars, sparse)  # as on one machine, for the same shards
+    row_bytes += _NAME_BYTES if plan.named else 0
     for piece in rebatch(source.blocks(signed=plan.normalize is None), 2 * plan.shard_bytes, row_bytes=row_bytes):
         check_rows(piece, plan.normalize, first_row)
         yield piece
@@ -234,7 +235,7 @@ def _write_block(
     with disk_errors(aside, "write"), one_blas_thread():
         aside.mkdir()
         try:
-            pieces = _pieces(rows, head.sparse, np.dtype(head.dtype), plan, first_row)
+            pieces = _pieces(rows, head.sparse, np.dtype(head.dtype), plan, head.sidecars, first_row)
             for at, piece in enumerate(pieces):
                 end = begin + piece.shape[0]
                 made = block_of(piece, plan.normalize, plan.columns)

@@ -81,7 +81,7 @@ class ObjectStore(RemoteStore):
         sidecars = loaded(self._kinds, self, self.manifest, shards=True)
         try:
             with TemporaryFolder() as place, scratch_in(Path(place)):
-                for part, names in new_rows(rows, self, options):
+                for part, names in new_rows(rows, self, sidecars, options):
                     block = block_of(part, self.normalize, self.manifest.column_side)
                     with one_blas_thread():
                         shard = write_shard(Path(place), len(made), block, names, sidecars, first_row)

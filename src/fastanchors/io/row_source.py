@@ -28,6 +28,7 @@ from .addresses import RemotePath, path_of
 
 __all__ = [
     "ANY_SIZE",
+    "SUMS_BYTES",
     "Source",
     "block_bytes",
     "check_claim",
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 # Overhead per row in terms of bytes of entries. Plans multiply these, so the values are smaller than the real overhead.
-_SUMS_BYTES, _NAME_BYTES = 12, 32
+SUMS_BYTES, _NAME_BYTES = 32, 32
 
 ANY_SIZE = 1 << 26  # bytes that an array may always claim
 _BEST_RATIO = 1 << 17  # additional claimed bytes per stored byte: constant data compress well
@@ -118,7 +119,7 @@ class Source(BlockSource):
     @property
     def row_bytes(self) -> int:
         """Overhead of a row when a shard is built: its sums, and its name as a string."""
-        return (_SUMS_BYTES if self.is_sparse else 0) + (_NAME_BYTES if self.row_names is not None else 0)
+        return (SUMS_BYTES if self.is_sparse else 0) + (_NAME_BYTES if self.row_names is not None else 0)
 
     @property
     def matrix_name(self) -> str:
@@ -303,7 +304,10 @@ def rebatch(blocks: Iterable[Rows], max_bytes: int, *, row_bytes: int = 0) -> It
 
 
 def split(block: Rows, max_bytes: int, row_bytes: int = 0) -> Iterator[Rows]:
-    """The rows of a block in parts of at most ``max_bytes`` (but at least one row); views if possible."""
+    """The rows of a block in parts of at most ``max_bytes`` (but at least one row); views if possible.
+
+    Parts of a sparse block are about equal, so that none is left with a few rows.
+    """
     if block_bytes(block) + row_bytes * block.shape[0] <= max_bytes:
         yield block
         return
@@ -311,11 +315,13 @@ def split(block: Rows, max_bytes: int, row_bytes: int = 0) -> Iterator[Rows]:
         for start, stop in row_slices(block.shape[0], block.nbytes // block.shape[0] + row_bytes, max_bytes):
             yield block[start:stop]
         return
-    weight = block.indptr * (block.data.itemsize + block.indices.itemsize)
+    weight = block.indptr.astype(np.int64) * (block.data.itemsize + block.indices.itemsize)
     weight = weight + (8 + row_bytes) * np.arange(block.indptr.size)
+    parts = -(-weight[-1] // max_bytes)
+    largest = min(max_bytes, weight[-1] // parts + np.diff(weight).max())
     start = 0
     while start < block.shape[0]:
-        stop = int(np.searchsorted(weight, weight[start] + max_bytes, side="right")) - 1
+        stop = int(np.searchsorted(weight, weight[start] + largest, side="right")) - 1
         stop = min(max(stop, start + 1), block.shape[0])
         yield block[start:stop]
         start = stop

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .._maps import release_freed
 from .._parallel import LargePieces, one_blas_thread, use_threads
 from .._validate import check_choice, check_flag, check_size
 from ..errors import InvalidInputError, InvalidTypeError
@@ -27,7 +28,7 @@ from .layout import check_json
 from .manifest import Manifest, Shard
 from .names import encode_names
 from .shard_rows import SMALLEST_LIMIT, block_of, check_rows, check_width, shard_bytes, shards_at_once, write_shard
-from .sidecars import Sidecar, check_sidecars, write_whole
+from .sidecars import Sidecar, check_sidecars, rows_need, write_whole
 from .store import Store
 
 __all__ = ["Progress", "build", "check_metadata"]
@@ -120,6 +121,7 @@ def build(
             job = builder(opened, folder, normalize, columns, memory_limit, progress, wanted, metadata or {})
             with use_threads(n_jobs), one_blas_thread(), scratch_in(folder):  # shards are made in our own threads
                 job.run()
+                release_freed()  # of every thread: the sidecars read the store in this one
                 with disk_errors(target, "create"):
                     job.complete()
             with disk_errors(target, "create"):
@@ -189,7 +191,8 @@ class _Build:
         """Yield (first row, rows, their names): checked, each about the size of a shard."""
         first_row = 0
         blocks = self.source.blocks(self.shard_bytes, signed=self.normalize is None, warn_gaps=True)
-        for rows in rebatch(blocks, 2 * self.shard_bytes, row_bytes=self.source.row_bytes):
+        per_row = self.source.row_bytes + rows_need(self.sidecars, self.source.is_sparse)
+        for rows in rebatch(blocks, 2 * self.shard_bytes, row_bytes=per_row):
             stop = first_row + rows.shape[0]
             check_rows(rows, self.normalize, first_row, self.source.matrix_name)
             known = self.source.row_names

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from .._maps import release_freed
 from .._parallel import LargePieces, one_blas_thread
 from ..errors import StoreError
-from ..io.row_source import block_bytes, rebatch
+from ..io.row_source import SUMS_BYTES, block_bytes, rebatch
 from ..io.scratch import SCRATCH
 from ..matrix.contract import Rows
 from ..sampling.row_block import Block
@@ -32,7 +32,7 @@ from .journal import Journal
 from .manifest import Manifest, Shard
 from .mapped_matrix import DIRTY_BYTES
 from .shard_rows import block_of, shard_bytes, shards_at_once, write_shard
-from .sidecars import shared_only, write_whole
+from .sidecars import rows_need, shared_only, write_whole
 
 __all__ = ["compact", "moved_on", "remove_leftovers", "worth_compacting"]
 
@@ -98,6 +98,7 @@ class _Rewriting:
         changed = max(0, store._matrix.changed_bytes - store.memory_limit // _SPARE)  # held until the end
         at_once = max(1, at_once - -(-changed * at_once // store.memory_limit))
         self._most = 5 * shard_bytes(store.memory_limit) // 4  # bytes of rows: shards may grow a little
+        self._per_row = (SUMS_BYTES if store.is_sparse else 0) + rows_need(self.sidecars, store.is_sparse)
         self._pieces = LargePieces[Shard](at_once, at_once * self._most)
 
     def run(self) -> list[Shard]:
@@ -112,9 +113,9 @@ class _Rewriting:
     def _rewrite(self, first: int, last: int) -> Iterator[Future[Shard]]:
         """Rewrite these blocks, with small ones merged."""
         store, row = self.store, int(self.store._starts[first])
-        parts = (rows for block in store._blocks[first:last] for rows in _even_parts(block, self._most))
-        for rows in rebatch(parts, 2 * self._most):
-            stop, size = row + rows.shape[0], block_bytes(rows)
+        parts = (rows for block in store._blocks[first:last] for rows in _even_parts(block, self._most, self._per_row))
+        for rows in rebatch(parts, 2 * self._most, row_bytes=self._per_row):
+            stop, size = row + rows.shape[0], block_bytes(rows) + self._per_row * rows.shape[0]
             for finished in self._pieces.finished(size):
                 finished.result()
             names = store.row_names[row:stop] if store.row_names is not None else None
@@ -129,11 +130,14 @@ class _Rewriting:
         return write_shard(self.store.path, number, block, names, self.sidecars, first_row)
 
 
-def _even_parts(block: Block, most: int) -> Iterator[Rows]:
-    """The rows of a block as stored, in equal parts of about ``most`` bytes, so that none is left with a few rows."""
+def _even_parts(block: Block, most: int, per_row: int) -> Iterator[Rows]:
+    """The rows of a block as stored, in equal parts of about ``most`` bytes, so that none is left with a few rows.
+
+    ``per_row`` is an overhead.
+    """
     m, n = block.shape
     size = block.nnz * (block.dtype.itemsize + 4) + 8 * m if block.is_sparse else m * n * block.dtype.itemsize
-    parts = min(m, -(-size // most))
+    parts = min(m, -(-(size + per_row * m) // most))
     for part in range(parts):
         yield block.rows(np.arange(m * part // parts, m * (part + 1) // parts), view=False)
 

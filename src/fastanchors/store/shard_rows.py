@@ -23,7 +23,7 @@ from .arrays_file import write_arrays
 from .files import remove_file
 from .manifest import Shard
 from .names import encode_names
-from .sidecars import Sidecar
+from .sidecars import Sidecar, rows_need
 
 __all__ = [
     "SMALLEST_LIMIT",
@@ -106,7 +106,9 @@ def stacked(parts: Sequence[Rows]) -> Rows:
     return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
-def new_rows(source: Any, store: Any, options: dict[str, Any]) -> Iterator[tuple[Rows, Sequence[str] | None]]:
+def new_rows(
+    source: Any, store: Any, sidecars: Sequence[Sidecar], options: dict[str, Any]
+) -> Iterator[tuple[Rows, Sequence[str] | None]]:
     """Rows to append, in pieces of the size of a shard, validated and converted to the layout of the store."""
     opened = open_source(source, **options)
     if opened.shape[1] != store.shape[1]:
@@ -114,9 +116,9 @@ def new_rows(source: Any, store: Any, options: dict[str, Any]) -> Iterator[tuple
     order = _column_order(opened, store)
     first = 0
     size = shard_bytes(store.memory_limit)
-    for rows in rebatch(
-        opened.blocks(size, signed=store.normalize is None, warn_gaps=True), 2 * size, row_bytes=opened.row_bytes
-    ):
+    blocks = opened.blocks(size, signed=store.normalize is None, warn_gaps=True)
+    per_row = opened.row_bytes + rows_need(sidecars, store.is_sparse)
+    for rows in rebatch(blocks, 2 * size, row_bytes=per_row):
         check_rows(rows, store.normalize, first, opened.matrix_name)
         fitted = _fitted(rows if order is None else _reordered(rows, order), store, first)
         start, first = first, first + rows.shape[0]

@@ -33,6 +33,7 @@ __all__ = [
     "check_sidecars",
     "commit_of",
     "loaded",
+    "rows_need",
     "shared_only",
     "whole_name",
     "whole_of",
@@ -61,6 +62,9 @@ class Sidecar(ABC):
         Whether the store is in object storage, where a reader without the arrays fetches every shard.
     memory_limit : int
         Bytes of memory that a build or a writer may use; it sets this before any other use.
+    row_bytes : int
+        What :meth:`add_block` needs for each row of a sparse block, added to the size of the row when rows are divided
+        into shards. Shorter rows than that would otherwise exceed the memory limit.
     """
 
     name: str
@@ -68,6 +72,7 @@ class Sidecar(ABC):
     rows_at_hand: bool = False
     remote: bool = False
     memory_limit: int = 1 << 30
+    row_bytes: int = 0
 
     @classmethod
     @abstractmethod
@@ -119,6 +124,11 @@ class Sidecar(ABC):
         Called by the writer after each commit, so the usual None must be cheap.
         """
         return None
+
+
+def rows_need(sidecars: Sequence[Sidecar], sparse: bool) -> int:
+    """Bytes to add to each row when rows are divided into shards; a dense row is larger than what it needs."""
+    return sum(sidecar.row_bytes for sidecar in sidecars) if sparse else 0
 
 
 class SidecarHost(ABC):

@@ -238,7 +238,7 @@ class Store(SampleDelegate, SidecarHost):
         number, first_row = self._mapped.next_shard, self.shape[0]
         try:
             with scratch_in(self.path):
-                for part, names in new_rows(rows, self, options):
+                for part, names in new_rows(rows, self, self.sidecars(), options):
                     block = block_of(part, self.normalize, self.manifest.column_side)
                     if block.nbytes <= _INLINE_ROWS:
                         made.append((AppendRows(part.copy(), names), None))  # the caller may reuse its buffer
