@@ -42,6 +42,7 @@ _SPARE = 4  # directions beyond those that k needs
 _IN_FLIGHT = 192 << 20  # bytes of blocks that threads process at a time, for any matrix
 _PILOT_ROWS = 2048
 _PER_ENTRY = 128  # bytes of the limit for an entry of the pilot: with the usual limit it is that of an array
+_PER_ROW = 512  # the same for a row, which has coordinates in up to 32 directions
 _FREE, _SHARE = 1 << 18, 0.08  # size allowed for the arrays: bytes in any store, or fraction of the bytes of the rows
 _SLACK = 1.5  # larger size allowed for arrays that replace others
 _ROUNDING, _ENTRIES = 1e-4, 1 << 22  # tolerance between kept and new coordinates; entries checked at a time
@@ -325,7 +326,9 @@ class CoordinatesSidecar(Sidecar):
         try:
             rows = ReadOnce(store, max(1, store.memory_limit // (64 * n)))
             with np.errstate(all="ignore"):  # a store may hold signed entries, which have no profiles
-                arrays = summarise(rows, self.directions, pilot_entries=store.memory_limit // _PER_ENTRY).arrays()
+                limit = store.memory_limit
+                size = {"pilot_entries": limit // _PER_ENTRY, "pilot_rows": limit // _PER_ROW}
+                arrays = summarise(rows, self.directions, **size).arrays()
         except (
             InvalidInputError,
             np.linalg.LinAlgError,

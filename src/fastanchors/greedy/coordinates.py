@@ -61,6 +61,7 @@ _ROUNDING = 1e-13  # a squared residual below this fraction of a row's size is n
 _CAP = 4.0  # a row counts for at most this many typical rows
 _NEIGHBOURS = 3  # neighbours that a row needs to keep its full weight…
 _COMPARED = 1000  # …among at most this many rows
+_FEW = 4096  # points processed together
 _NEAR = 0.3  # neighbours are nearer than this fraction of the row's distance to the centre
 _ITERATIONS = (8, 3)  # of subspace iteration: in the first round, and in later ones
 _TOGETHER = 128  # rows multiplied together
@@ -198,17 +199,18 @@ def pilot_frame(
     *,
     weights: Weights = "auto",
     pilot_entries: int = PILOT_ENTRIES,
+    pilot_rows: int = PILOT_ENTRIES,
     rng: np.random.Generator | None = None,
 ) -> tuple[Frame, Rows, float]:
     """The frame of a pilot of the matrix; the rows of the pilot that are not zero; the fraction of rows that are not.
 
     If nearly all rows are zero, a pass finds the others, from which the pilot is drawn. Parameters as for
-    :func:`coordinates`.
+    :func:`coordinates`; ``pilot_rows`` is the largest number of rows of a pilot that has more than 2048.
     """
     rng = np.random.default_rng(0) if rng is None else rng
     m, n = matrix.shape
     width = max(1, matrix.nnz // max(m, 1) if matrix.is_sparse else n)
-    size = max(_PILOT_ROWS, min(pilot_entries, PILOT_ENTRIES) // width)
+    size = max(_PILOT_ROWS, min(min(pilot_entries, PILOT_ENTRIES) // width, pilot_rows))
     chosen = np.arange(m) if m <= size else np.sort(rng.choice(m, size, replace=False))
     rows = matrix.rows(chosen)
     full = row_sums_of(rows) != 0
@@ -279,9 +281,9 @@ def fit_frame(
         some = slice(None, None, step if turn < _ROUNDS - 1 else 1)
         part, base = profiles[some], given[some]
         known, at_a_time = V[:, : noisy if turn else 0], pieces_of(part, 32 * _TOGETHER)
-        pairs = map_ordered(_centred, ((part[x], centre, scale, known) for x in at_a_time))
-        at, squares = (np.concatenate(found) for found in zip(*pairs))
-        del known  # the old directions are not kept beside the new ones
+        made = map_ordered(_centred, ((part[x], centre, scale, known) for x in at_a_time))
+        at, squares = made[0] if len(made) == 1 else (np.concatenate(found) for found in zip(*made))
+        del made, known  # the old directions are not kept beside the new ones
         left = np.maximum(squares - np.einsum("ij,ij->i", at, at), 0.0)
         size = float(np.sum((scale * centre) ** 2))
         if turn and isinstance(weights, str) and weights == "auto":
@@ -302,6 +304,7 @@ def fit_frame(
             if excess.max() > 1:  # columns far above the law of the others do not determine it
                 exponent, scale = _noise_law(centre, np.where(excess > 1, 0.0, rest), float(spread.sum()), n)
                 scale /= excess
+        del at, left, part  # before the next ones are made
     least = max(1e-13 * float(values[0]), _ALIKE * float(np.sum((scale * centre) ** 2)))
     rank = int(np.count_nonzero(values > least))
     frame = np.zeros(n), np.full(n, _SMALL ** (-exponent / 2)), np.zeros((n, d))
@@ -352,7 +355,7 @@ def _capped(base: _Array, squares: _Array, points: _Array, variance: float) -> _
     w: _Array = base * np.minimum(1.0, _CAP / np.maximum(times, 1e-300))
     far = np.flatnonzero(times > _CAP)
     if points.shape[1] and len(far) > _NEIGHBOURS:
-        far = far[_has_neighbours(points[far], variance)]
+        far = _with_neighbours(points, far, variance)
         w[far] = base[far]
     return w
 
@@ -365,18 +368,34 @@ def _times_typical(energy: _Array) -> _Array:
 
 def _leverage(points: _Array) -> _Array:
     """How far each row has pulled the directions towards itself: 0 for not at all, near 1 if one is its own."""
-    squares = points**2
-    return np.minimum(np.einsum("ij,j->i", squares, 1.0 / np.maximum(squares.sum(axis=0), 1e-300)), 0.99)
+    total, found = np.zeros(points.shape[1]), np.empty(len(points))
+    parts = [slice(at, at + _FEW) for at in range(0, len(points), _FEW)]
+    for at in parts:
+        total = np.add.reduce(np.vstack([total, points[at] ** 2]), axis=0)
+    inverse = 1.0 / np.maximum(total, 1e-300)
+    for at in parts:
+        found[at] = np.einsum("ij,j->i", points[at] ** 2, inverse)
+    return np.minimum(found, 0.99)
 
 
-def _has_neighbours(points: _Array, variance: float) -> NDArray[np.bool_]:
-    """Which points have a few neighbours: near relative to their size, and within noise of that variance."""
-    others = points[:: -(-len(points) // _COMPARED)]
-    sizes = np.einsum("ij,ij->i", points, points)
-    squares = sizes[:, None] - 2 * points @ others.T
-    squares += np.einsum("ij,ij->i", others, others)
-    near = np.minimum(4 * points.shape[1] * variance, _NEAR**2 * sizes)
-    return np.asarray(np.sum(squares <= near[:, None], axis=1) > _NEIGHBOURS)
+def _with_neighbours(points: _Array, far: NDArray[np.intp], variance: float) -> NDArray[np.intp]:
+    """Those of the ``far`` points that have a few neighbours among them: near relative to their size, and in the noise.
+
+    The noise has that variance.
+    """
+    others = points[far[:: -(-len(far) // _COMPARED)]]
+    lengths = np.einsum("ij,ij->i", others, others)
+
+    def look(some: NDArray[np.intp]) -> NDArray[np.intp]:
+        mine = points[some]
+        sizes = np.einsum("ij,ij->i", mine, mine)
+        squares = sizes[:, None] - 2 * mine @ others.T
+        squares += lengths
+        near = np.minimum(4 * points.shape[1] * variance, _NEAR**2 * sizes)
+        return some[np.sum(squares <= near[:, None], axis=1) > _NEIGHBOURS]
+
+    # Not all at once, nor in threads: there are up to a thousand numbers for each point.
+    return np.concatenate([look(far[at : at + _FEW]) for at in range(0, len(far), _FEW)])
 
 
 def _profiles(rows: Rows) -> tuple[Any, _Array]:

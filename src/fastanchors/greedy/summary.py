@@ -342,13 +342,16 @@ def summarise(
     *,
     weights: Weights = "auto",
     pilot_entries: int = PILOT_ENTRIES,
+    pilot_rows: int = PILOT_ENTRIES,
 ) -> Summary:
     """Summarise the coordinates of all rows: a pilot, then one pass, run where the rows are stored.
 
     Each part of a large matrix returns only its extreme rows and its sampled rows, whatever its height. Raises if any
     entry is negative.
     """
-    frame, pilot, filled = pilot_frame(matrix, directions, weights=weights, pilot_entries=pilot_entries)
+    frame, pilot, filled = pilot_frame(
+        matrix, directions, weights=weights, pilot_entries=pilot_entries, pilot_rows=pilot_rows
+    )
     m = matrix.shape[0]
     if m > ALL:
         notable = notable_rows(matrix, frame, pilot, filled)
