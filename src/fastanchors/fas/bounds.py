@@ -149,7 +149,8 @@ class Scan:
     def counts(self) -> NDArray[np.int64]:
         """The number of rows for which each step is the first that they might change."""
         T = len(self.top_rows)
-        return np.bincount(self.first, minlength=T)[:T]
+        parts = (self.first[at : at + _SCAN_CHUNK] for at in range(0, len(self.first), _SCAN_CHUNK))
+        return sum((np.bincount(part, minlength=T)[:T] for part in parts), np.zeros(T, dtype=np.int64))
 
     def suspects(self, reach: int) -> NDArray[np.int64]:
         """The rows that might change a choice before step ``reach``."""

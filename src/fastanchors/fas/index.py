@@ -220,7 +220,8 @@ class _Proof:
         if len(run) == 0:
             return
         scan = self.sketch.scan(run.thresholds.lowered(_NEAR), self.known, _JOIN)
-        most = min(self.sketch.rows // 4, _MOST_NEAR)
+        here = self.data.most_compared() if self.data.in_process else _MOST_NEAR  # whose sketches are copied
+        most = min(self.sketch.rows // 4, _MOST_NEAR, here)
         reach = int(np.searchsorted(np.cumsum(scan.counts()), most, side="right"))
         self.join(scan.top_rows[scan.top_bounds >= run.thresholds.low[:, None]])
         if reach:

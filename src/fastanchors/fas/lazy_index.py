@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,10 +74,10 @@ def _extended(data: MeteredMatrix, index: Index, steps: int, tol: float | None) 
                 exhausted, doubtful = step == "zero", step == "doubt"
                 break
             place, decision, near = step
-            rows, upper, others = residuals.front()
-            rows, upper = rows[outside[rows]], upper[outside[rows]]
+            rows, upper, others = residuals.front(outside)
             ties = near[decision.tied][outside[near[decision.tied]]]
-            if data.fitting(ties, held) < ties.size:
+            held += decision.tied.nbytes
+            if decision.tied.size > data.most_compared(held) or data.fitting(ties, held) < ties.size:
                 break
             spare = np.setdiff1d(rows[_largest(upper, spare_rows(data.shape[0]))], ties)
             share = (len(run) + len(found) + 1) / steps  # so that later steps have room too
@@ -93,8 +94,8 @@ def _extended(data: MeteredMatrix, index: Index, steps: int, tol: float | None) 
         residuals.bar(place)
         found.append(place)
         sizes.append(size)
-        decisions.append(decision)
         tied.append(near[decision.tied].astype(np.int64))
+        decisions.append(replace(decision, tied=decision.tied[:0].copy()))
     if not (found or exhausted):
         return index, doubtful
     if spares and data.budget is None:

@@ -15,6 +15,9 @@ __all__ = ["ReadOnce"]
 
 _Result = TypeVar("_Result")
 
+# Bytes of the room per row that is compared with others: half of its sketch, or a third of the numbers of tied rows.
+_COMPARED = 64
+
 
 class ReadOnce(MeteredMatrix):
     """A matrix read by :meth:`~fastanchors.RowMatrix.rows_once`. Rows held by other processes are read by those.
@@ -53,6 +56,9 @@ class ReadOnce(MeteredMatrix):
             return len(rows)
         ends = self._entry * np.cumsum(self.row_entries(rows))
         return int(np.searchsorted(ends, self._room * share - held, side="right"))
+
+    def most_compared(self, held: int = 0) -> int:
+        return super().most_compared() if self._room is None else max(0, self._room - held) // _COMPARED
 
     def rows(self, indices: ArrayLike) -> Rows:
         return self.matrix.rows_once(indices)

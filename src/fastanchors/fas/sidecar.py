@@ -52,6 +52,7 @@ _CROWD_SHARE = 16  # one part in this many of the memory limit is for the corese
 _PILOT_SHARE = 16  # the same for rows from which a space is computed, of which there are a few copies
 _BLOCK_SHARE = 64  # the same for a block of rows in a pass, of which each thread has a few
 _ROWS_SHARE = 8  # the same for all rows of an index while it is made
+_LAZY_BYTES = 64  # half of the bytes per row of an index without sketches: norms, residuals, and copies of them
 _MANY_CHANGED = 1 << 25  # bytes of changed rows above which a fresh pass is better than holding them all
 
 
@@ -59,6 +60,7 @@ class FasSidecar(Sidecar):
     """See :class:`fastanchors.store.sidecars.Sidecar`."""
 
     name = "fas"
+    row_bytes = (4 * (STEPS + SPARE + 1) + 8) // 3  # a third of a sketch: plans multiply it, like the size of a row
 
     def __init__(self, V: NDArray[np.float64] | None = None) -> None:
         self.V = V
@@ -163,13 +165,7 @@ class FasSidecar(Sidecar):
             return None
         limit = store.memory_limit
         marked = min(store.shape[0], store.rows_marked)
-        needed = 2 * _index_bytes((marked, store.shape[1]))
-        if needed > limit:
-            warnings.warn(
-                f"the index of FAS() is left out, so that seeks read all rows: a memory_limit of {limit} bytes is too "
-                f"small for it; {needed} would do",
-                stacklevel=2,
-            )
+        if not _enough(limit, 2 * _index_bytes((marked, store.shape[1]))):
             return None
         m, per_row = store.shape[0], _row_bytes(store)
         most = max(STEPS, limit // (4 * per_row))  # rows held in memory
@@ -182,7 +178,8 @@ class FasSidecar(Sidecar):
         if index is None or index.proved < min(enough, len(index.run)):
             allowance = min(most, 4096 + m // 64)
             renewed = renew_index(data, STEPS, np.random.default_rng(_SEED), allowance=allowance)
-            if (renewed is None or not renewed.proved) and (self.rows_at_hand or store.at_hand):
+            lazily = (renewed is None or not renewed.proved) and (self.rows_at_hand or store.at_hand)
+            if lazily and _enough(limit, 2 * _index_bytes(store.shape, _LAZY_BYTES)):
                 renewed = lazy_index(data, STEPS)
             index = index if renewed is None else renewed
         if index is None or index.proved == 0:
@@ -239,9 +236,20 @@ def _row_bytes(store: Any) -> int:
     return 16 * (1 + store.nnz // m) if store.is_sparse else 8 * n
 
 
-def _index_bytes(shape: tuple[int, int]) -> int:
+def _index_bytes(shape: tuple[int, int], per_row: int = 12) -> int:
     """Bytes held while making an index, besides rows: marks of a few bytes per row, and bases of the anchors."""
-    return 8 * shape[0] + 64 * STEPS * shape[1]
+    return per_row * shape[0] + 64 * STEPS * shape[1]
+
+
+def _enough(limit: int, needed: int) -> bool:
+    """Whether the limit is enough for an index; warns if it is not."""
+    if needed > limit:
+        warnings.warn(
+            f"the index of FAS() is left out, so that seeks read all rows: a memory_limit of {limit} bytes is too "
+            f"small for it; {needed} would do",
+            stacklevel=2,
+        )
+    return needed <= limit
 
 
 @singledispatch
@@ -377,10 +385,12 @@ def renew_index(
 
 def _pilot(parts: Sequence[Part], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Rows drawn by the squared norms in the sketches, because the kernels of the sum trees are slow to compile."""
-    norms = np.concatenate([part.norms for part in parts]).astype(np.float64)
+    norms = np.concatenate([part.norms for part in parts], dtype=np.float64)
     if not norms.max() > 0:
         return rng.choice(len(norms), size, replace=False)
-    return draw_by_weight((norms / norms.max()) ** 2, size, rng)
+    norms /= norms.max()
+    norms *= norms
+    return draw_by_weight(norms, size, rng, overwrite=True)
 
 
 def _read(arrays: Arrays, source: SidecarHost) -> Index:

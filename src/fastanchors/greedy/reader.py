@@ -22,6 +22,7 @@ from .._validate import check_finite
 from ..errors import InvalidInputError
 from ..matrix import ArrayMatrix, MeteredMatrix, RowMatrix
 from ..matrix.contract import DOUBLE, SINGLE, Rows, SampleAccess, dense
+from ..matrix.metered import RoomExceeded
 
 __all__ = ["DOUBLE", "SINGLE", "Reader", "row_sums_of_squares", "too_large"]
 
@@ -149,6 +150,11 @@ class Reader:
         """Whether there is memory for a copy of those rows and its squares, if memory is limited."""
         data = self.data
         return not isinstance(data, MeteredMatrix) or data.fitting(rows, share=_COPY_SHARE) == rows.size
+
+    def check_room(self, rows: int) -> None:
+        """Raise if there is no memory to compare that many rows, if memory is limited."""
+        if isinstance(self.data, MeteredMatrix) and rows > self.data.most_compared():
+            raise RoomExceeded(f"there is no memory to compare {rows} rows")
 
     def row(self, index: int) -> NDArray[np.float64]:
         """One row, dense, in double precision."""

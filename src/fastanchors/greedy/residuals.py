@@ -72,13 +72,18 @@ class Residuals(Span):
         assert self._pool is not None
         return self._pool.values
 
-    def front(self) -> tuple[NDArray[np.intp], NDArray[np.float64], float]:
-        """Some candidates, upper bounds of their squared residuals, and one bound for all other candidates."""
+    def front(self, among: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.float64], float]:
+        """Some candidates, upper bounds of their squared residuals, and one bound for all other candidates.
+
+        Rows that are not ``among`` those marked are left out.
+        """
         pool = self._pool
         if pool is None:
-            rows = np.flatnonzero(self._values > -np.inf)
-            return rows, self._values[rows] + self._error(self._single), 0.0
-        at = np.flatnonzero(pool.values > -np.inf)
+            rows = np.flatnonzero((self._values > -np.inf) & among)
+            upper = self._values[rows]
+            upper += self._error(self._single)
+            return rows, upper, 0.0
+        at = np.flatnonzero((pool.values > -np.inf) & among[pool.rows])
         return pool.rows[at], pool.values[at] + self._pool_error(), self._ceiling + self._error(self._single)
 
     def remove(self, q: NDArray[np.float64], projections: NDArray[np.float64] | None = None) -> None:
@@ -154,6 +159,7 @@ class Residuals(Span):
             return Leaders(rows, values, values, values)
         if at.size == 1 and error <= (_SMALL_ERROR if rough else NEGLIGIBLE) * values[0]:
             return Leaders(rows, values, np.array([error]), pool.norms[at])
+        self.reader.check_room(at.size)
         known = self.exact(rows)
         floor = (known.values - known.errors).max()
         return known.take(known.values + known.errors >= (1 - within) * floor)
@@ -162,7 +168,9 @@ class Residuals(Span):
         """The same without a pool: all rows whose value is near the largest are read."""
         error = self._error(self._single)
         floor = max(0.0, float(self._values.max()) - error)  # the largest values are up to date
-        pending = np.flatnonzero(self._values >= (1 - within) * floor - error)
+        near = self._values >= (1 - within) * floor - error
+        self.reader.check_room(int(np.count_nonzero(near)))
+        pending = np.flatnonzero(near)
         if rough and pending.size == 1 and error <= _SMALL_ERROR * floor:
             values = self._values[pending]
             return Leaders(pending, values, np.array([error]), self.squared_norms[pending])

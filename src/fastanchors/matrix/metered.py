@@ -14,13 +14,17 @@ from .array import LoadedMatrix
 from .contract import RowMatrix, Rows, SampleAccess
 from .cost import Cost
 
-__all__ = ["BudgetExceeded", "MeteredMatrix"]
+__all__ = ["BudgetExceeded", "MeteredMatrix", "RoomExceeded"]
 
 _Result = TypeVar("_Result")
 
 
 class BudgetExceeded(Exception):
     """A read would go beyond the budget; nothing of it was read."""
+
+
+class RoomExceeded(BudgetExceeded):
+    """Rows to compare would take more memory than allowed; none of them was read."""
 
 
 class MeteredMatrix(RowMatrix):
@@ -118,6 +122,10 @@ class MeteredMatrix(RowMatrix):
     def fitting(self, rows: NDArray[np.int64], held: int = 0, share: float = 1.0) -> int:
         """How many of those rows, from the first on, fit besides ``held`` bytes into a share of the memory for rows."""
         return len(rows)
+
+    def most_compared(self, held: int = 0) -> int:
+        """How many rows can be compared, by numbers of each, besides ``held`` bytes; ``sys.maxsize`` for any number."""
+        return sys.maxsize
 
     def default_block_rows(self) -> int:
         return self.matrix.default_block_rows()

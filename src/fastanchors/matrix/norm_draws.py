@@ -14,11 +14,13 @@ from .scaled import FEW_DIGITS
 __all__ = ["draw_by_weight", "draw_rows", "squared_frobenius_norm"]
 
 
-def draw_by_weight(weights: NDArray[np.float64], size: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def draw_by_weight(
+    weights: NDArray[np.float64], size: int, rng: np.random.Generator, *, overwrite: bool = False
+) -> NDArray[np.intp]:
     """Indices drawn with replacement and probability proportional to ``weights``, never one of weight zero."""
-    cumulative = np.cumsum(weights)
+    last = len(weights) - 1 - int(np.argmax(weights[::-1] != 0))  # rounding may push a draw past the end
+    cumulative = np.cumsum(weights, out=weights if overwrite else None)
     drawn = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
-    last = int(np.flatnonzero(weights)[-1])  # rounding may push a draw past the end
     return np.minimum(drawn, last).astype(np.intp, copy=False)
 
 
