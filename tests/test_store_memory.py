@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ import scipy.sparse as sp
 import fastanchors as fa
 from fastanchors.errors import StoreError
 from fastanchors.fas.read_once import ReadOnce
+from fastanchors.greedy.coordinates import fit_frame
+from fastanchors.io.row_source import split
 from fastanchors.store import mapped_matrix
 
 LIMIT = 1 << 22
@@ -105,12 +108,21 @@ if kind == "wide":  # a basis of 28 directions of the first block alone would ta
     rows = iter([rows[at : at + 50] for at in range(0, 300, 50)])
 elif kind == "skewed":  # 600 rows without zeros are the largest: of 1,900 bytes on average, but each has 240,000
     normalize, rows = None, skewed(20_000, 20_000, 60, 600)
+elif kind in ("tied", "compact"):  # all are tied at the first step
+    rows = sp.csr_array((np.ones(1_200_000), rng.integers(0, 50, 1_200_000).astype(np.int32), np.arange(1_200_001)))
+elif kind == "fewer":  # they fit, but those tied at each step do not
+    rows = sp.csr_array((np.ones(130_000), rng.integers(0, 50, 130_000).astype(np.int32), np.arange(130_001)))
+elif kind == "pairs":  # sketches prove the index
+    columns = np.column_stack([rng.integers(0, 25, 2_500_000), rng.integers(25, 50, 2_500_000)]).astype(np.int32)
+    rows = sp.csr_array((rng.random(5_000_000), columns.reshape(-1), np.arange(0, 5_000_001, 2)), (2_500_000, 50))
 elif kind == "dense":
     rows = (np.full((40, 60_000), 7, np.uint8) + rng.integers(0, 9, (40, 60_000), np.uint8) for _ in range(10))
 else:
     fa.build(sp.random_array((20_000, 4000), density=0.01, rng=99, format="csr"), path, overwrite=True).close()
     rows = (sp.random_array((20_000, 4000), density=0.01, rng=i, format="csr") for i in range(5))
-if kind == "append":
+if kind == "compact":
+    fa.build(rows, path, memory_limit=limit, overwrite=True).close()
+if kind in ("append", "compact"):
     opened = fa.open(path, mode="r+", memory_limit=limit)
 release_freed()
 before, most, done = held(), [0], threading.Event()
@@ -124,6 +136,9 @@ watcher.start()
 if kind == "append":
     opened.append(rows)
     opened.commit()
+elif kind == "compact":
+    opened.update(np.arange(0, 1_200_000, 60), rng.integers(0, 50, 20_000), 1.0)
+    opened.compact()
 else:
     opened = fa.build(rows, path, memory_limit=limit, normalize=normalize, overwrite=True)
 done.set()
@@ -133,10 +148,22 @@ print((most[0] - before) * 1024 / limit, opened.sidecar_arrays("fas") is not Non
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize(("kind", "indexed"), [("wide", False), ("skewed", True), ("dense", False), ("append", True)])
+@pytest.mark.parametrize(
+    ("kind", "indexed"),
+    [
+        ("wide", False),
+        ("skewed", True),
+        ("dense", False),
+        ("append", True),
+        ("tied", False),
+        ("fewer", False),
+        ("pairs", True),
+        ("compact", False),
+    ],
+)
 def test_builds_and_appends_of_any_rows_stay_below_the_limit(tmp_path, kind, indexed):
     """161 MiB for few wide rows of which some have no zeros, 520 for many, 230 for dense bytes, 78 for the append of an
-    iterator (40 of them its own) were taken under a limit of 64 MiB."""
+    iterator (40 of them its own), 270 for 1,200,000 tied rows, 100 for pairs were taken under a limit of 64 MiB."""
     run = [sys.executable, "-W", "ignore", "-c", BUILDER, str(tmp_path / "s"), kind]
     done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
     taken, has_index = done.stdout.split()
@@ -303,3 +330,50 @@ def test_an_update_that_finds_the_disk_full_midway_sets_nothing(tmp_path, sparse
     fa.verify(tmp_path / "s")
     with fa.open(tmp_path / "s") as R:
         np.testing.assert_array_equal(R.raw(*np.indices(A.shape)), A)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_rows_read_once_are_read_in_few_parts(tmp_path, sparse, monkeypatch):
+    """Every other row of small blocks took a read for each 16 rows under a limit of 64 MiB: 45 s for 100,000 rows."""
+    rng = np.random.default_rng(0)
+    A = np.eye(50)[rng.integers(0, 50, 30_000)]
+    parts = []
+    with fa.build(sp.csr_array(A) if sparse else A, tmp_path / "s", memory_limit=1 << 23, sidecars=()) as S:
+        assert len(S.manifest.shards) > 1
+        wanted, read = np.append(np.arange(0, 30_000, 2), [7, 3, 29_999]), S.rows
+        expected = read(wanted)
+        monkeypatch.setattr(type(S), "rows", lambda self, rows: parts.append(len(rows)) or read(rows))
+        for pages in (1 << 12, 1 << 22, 1 << 40):  # that one row may load
+            monkeypatch.setattr("fastanchors.store.store._PAGES", pages)
+            parts.clear()
+            assert abs(S.rows_once(wanted) - expected).max() == 0
+            assert sum(parts) == len(wanted)
+            assert len(parts) < 40, pages
+        monkeypatch.setattr("fastanchors.store.store._PAGES", 1 << 20)
+        monkeypatch.setattr("fastanchors.store.store._PAGES_SHARE", 1 << 40)  # no room for a block
+        parts.clear()
+        assert abs(S.rows_once(wanted[-99:]) - expected[-99:]).max() == 0
+        assert parts == [8] * 12 + [3]
+        S[3, 4] = 2.0
+        assert abs(S.rows_once(wanted) - read(wanted)).max() == 0
+
+
+def test_parts_of_a_sparse_block_are_about_equal():
+    """The last part had what was left: shards of a few rows."""
+    A = sp.csr_array((np.ones(10_100), np.zeros(10_100, np.int32), np.arange(10_101)))
+    sizes = [part.shape[0] for part in split(A, 50_000, 28)]  # 48 bytes a row: 1,041 rows at most
+    assert sum(sizes) == 10_100
+    assert max(sizes) <= 1041
+    assert min(sizes) > 0.9 * max(sizes)
+
+
+def test_the_frame_of_many_tied_rows_takes_little_memory():
+    """Each row that counts for more than a few typical ones was compared with a thousand, all at once: 8 kB each."""
+    rng = np.random.default_rng(0)
+    rows = sp.csr_array((np.ones(40_000), rng.integers(0, 50, 40_000).astype(np.int32), np.arange(40_001)))
+    tracemalloc.start()
+    try:
+        fit_frame(rows)
+        assert tracemalloc.get_traced_memory()[1] < 150e6
+    finally:
+        tracemalloc.stop()
