@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._validate import check_choice, check_frame
-from ..errors import GuessWarning, InvalidInputError, InvalidTypeError
+from ..errors import GuessWarning, InvalidInputError, InvalidTypeError, StoreError
 from ..io.arrays import dense_source
 from ..io.row_source import Source
 from ..io.scene import SceneInfo, doubt
@@ -37,6 +37,9 @@ class Cube:
         Metadata of the file: size of the image, wavelengths, bad bands, no-data value, scale factors, georeference.
     name
         The name used in messages.
+    again
+        Opens the same file once more, or None for a scene in memory. Copies and pickles of the cube have no open file:
+        they call this when their pixels are read.
 
     Examples
     --------
@@ -49,6 +52,15 @@ class Cube:
     source: Source
     info: SceneInfo = field(default_factory=lambda: SceneInfo(None))
     name: str = "the scene"
+    again: Callable[[], Cube] | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in self.__dict__.items() if name != "pixels"}  # which are cached
+        if self.again is not None:
+            shape, dtype = self.source.shape, self.source.dtype
+            reader = partial(_read_again, self.again, shape)
+            state["source"] = Source(self.name, shape, dtype, self.source.is_sparse, reader)
+        return state
 
     @property
     def size(self) -> tuple[int, int]:
@@ -101,6 +113,17 @@ class Cube:
             return f"pixel {pixel}"
         row, column = np.unravel_index(pixel, self.shape, order=self.order)
         return f"pixel {pixel} (row {row}, column {column})"
+
+
+def _read_again(again: Callable[[], Cube], shape: tuple[int | None, int], max_bytes: int) -> Iterator[Any]:
+    """Blocks of pixels of a scene that is opened once more; raises if it has another size by now."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GuessWarning)  # given when the scene was first opened
+        cube = again()
+    if cube.source.shape != shape:
+        now, before = (f"{pixels} pixels × {bands} bands" for pixels, bands in (cube.source.shape, shape))
+        raise StoreError(f"{cube.name} has changed: it is {now}, and was {before}; open it again")
+    yield from cube.source.blocks(max_bytes)
 
 
 def as_cube(

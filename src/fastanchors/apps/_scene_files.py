@@ -6,6 +6,7 @@ import math
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -78,7 +79,9 @@ def read_cube(
     if not path.exists():
         raise missing(path)
     check_choice(bands, (None, *BAND_AXES), name="bands")
-    return check_order(_opened(path, variable, shape, bands, order), order)
+    cube = check_order(_opened(path, variable, shape, bands, order), order)
+    options = {"variable": variable, "shape": shape, "bands": bands, "order": order}
+    return replace(cube, again=partial(read_cube, path.absolute(), **options))
 
 
 def _opened(

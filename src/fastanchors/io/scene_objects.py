@@ -6,6 +6,7 @@ Neither library is imported: objects are recognised by the module of their class
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,12 @@ def _from_spectral(image: Any) -> Source:
         None if loaded else info.offset,
         info.map_info,
     )
-    return scene_source("the image", lambda first, last: cube[first:last], (lines, samples, count), cube.dtype, scene)
+    read_lines = partial(_lines_of_array, cube)  # no closure: results that keep it can be pickled
+    return scene_source("the image", read_lines, (lines, samples, count), cube.dtype, scene)
+
+
+def _lines_of_array(cube: NDArray[Any], first: int, last: int) -> NDArray[Any]:
+    return cube[first:last]
 
 
 def _only_cube(dataset: Any) -> Any:
@@ -106,12 +112,12 @@ def _from_xarray(array: Any, bands: str | None) -> Source:
         _each(facts, "add_offset", 0.0, count),
         _place(array, line_name, sample_name),
     )
-
-    def read_lines(first: int, last: int) -> NDArray[Any]:
-        part = array.isel({line_name: slice(first, last)}).transpose(line_name, sample_name, band_name)
-        return np.asarray(part.data)
-
+    read_lines = partial(_lines_of_xarray, array, (line_name, sample_name, band_name))
     return scene_source("the DataArray", read_lines, (*_size(scene), count), array.dtype, scene)
+
+
+def _lines_of_xarray(array: Any, axes: tuple[str, str, str], first: int, last: int) -> NDArray[Any]:
+    return np.asarray(array.isel({axes[0]: slice(first, last)}).transpose(*axes).data)
 
 
 def _size(scene: SceneInfo) -> tuple[int, int]:
