@@ -576,13 +576,72 @@ def test_collections_without_numeric_rows_are_refused(tmp_path):
         (frame(A)["a"], fa.errors.InvalidTypeError, "dask Series"),
         (frame(A, s="x"), fa.errors.InvalidTypeError, "column 's' has type str"),
         (frame(A, s=pd.Categorical(["x", "y"] * 150)), fa.errors.InvalidTypeError, "column 's' has type category"),
-        (frame(A, s=pd.array([1] * 300, dtype="Int64")), fa.errors.InvalidTypeError, "column 's' has type Int64"),
+        (frame(A, s=pd.array(["1"] * 300, dtype="string")), fa.errors.InvalidTypeError, "column 's' has type string"),
         (da.from_delayed(dask.delayed(A), (300, np.nan), dtype=float), fa.errors.InvalidInputError, "of columns"),
         (lazy(A.astype(object), 100), fa.errors.InvalidTypeError, "real numbers"),
     ):
         for door in (lambda X: fa.build(X, tmp_path / "s"), lambda X: fa.encode(X, A[:3]), fa.SeparableNMF(2).fit):
             with pytest.raises(error, match=words):
                 door(X)
+    assert list(tmp_path.iterdir()) == []
+
+
+NULLABLE = {
+    "Int64": "Int64",
+    "UInt8": "UInt8",
+    "Float64": "Float64",
+    "boolean": "boolean",
+    "mixed": {"c0": "Int64", "c1": "Float64", "c3": "category"},
+    "integers": {"c0": "Int32", "c1": "int64", "c2": "uint8"},
+    "category": "category",
+    "sparse": pd.SparseDtype("float64", 0.0),
+}
+
+
+def whole_frame(kind):
+    numbers = (matrix(300)[:, :4] > 0.3 if kind == "boolean" else (100 * matrix(300)[:, :4])).astype(np.int64)
+    return pd.DataFrame(numbers, columns=[f"c{j}" for j in range(4)]).astype(NULLABLE[kind])
+
+
+@pytest.mark.parametrize("kind", NULLABLE)
+def test_nullable_and_numeric_categories_are_those_of_the_frame_in_memory(tmp_path, kind):
+    whole = whole_frame(kind)
+    X = dd.from_pandas(whole, npartitions=3)
+    with fa.build(X, tmp_path / "s", normalize=None) as S, fa.build(whole, tmp_path / "whole", normalize=None) as T:
+        assert S.dtype == T.dtype
+        np.testing.assert_array_equal(S.rows(range(300)), T.rows(range(300)))
+    found, expected = (fa.FAS(selection="spa").seek(each, 3).indices for each in (X, whole))
+    np.testing.assert_array_equal(found, expected)
+    C = whole.to_numpy(dtype=np.float64)[expected]
+    np.testing.assert_allclose(fa.encode(X, C).compute(), fa.encode(whole, C), atol=1e-9)
+    np.testing.assert_array_equal(*(fa.SeparableNMF(3, solver="spa").fit(each).anchors_ for each in (X, whole)))
+
+
+def test_nullable_integers_beyond_doubles_are_exact(tmp_path):
+    whole = pd.DataFrame({"a": [2**60 + 1, 1, 2, 3], "b": [0, 1, 2**62 - 1, 5]}, dtype="Int64")
+    with fa.build(dd.from_pandas(whole, npartitions=2), tmp_path / "s", normalize=None) as S:
+        np.testing.assert_array_equal(S.rows(range(4)), whole.to_numpy(dtype=np.int64))
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("Int64", r"block 1: row 20 \(index 120\) of column 'c1' is missing; remove or impute it first"),
+        ("Float64", r"\[120, 1\] is NaN; remove or impute it first"),
+        ("boolean", r"\[120, 1\] is NaN"),
+        ("mixed", r"\[120, 1\] is NaN"),
+        ("category", r"\[120, 1\] is NaN"),
+    ],
+)
+def test_missing_values_of_nullable_columns_are_refused_with_their_place(tmp_path, kind, place):
+    whole = whole_frame(kind)
+    whole.iloc[120, 1] = None
+    X = dd.from_pandas(whole, npartitions=3)
+    for door in (lambda X: fa.build(X, tmp_path / "s"), fa.SeparableNMF(2).fit, lambda X: fa.FAS().seek(X, 2)):
+        with pytest.raises(fa.errors.InvalidInputError, match=place):
+            door(X)
+    with pytest.raises(fa.errors.InvalidInputError, match=r"block 1.*(is NaN|is missing)"):
+        fa.encode(X, np.eye(2, 4)).compute()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from .._validate import as_array, as_csr, check_frame
-from ..errors import InvalidInputError, InvalidTypeError
+from .._validate import as_array, as_csr
+from ..errors import InvalidInputError, InvalidTypeError, one_line
 from ..io.row_source import Source, numeric_dtype, read_names
 from ..matrix.contract import Rows
+from ..matrix.frames import frame_values, holds_numbers, nullable_dtype, package
 from .parts import Question, TaskParts
 from .tasks import Pool, on_blocks
 
@@ -38,12 +40,13 @@ def layout(lazy: Any) -> Layout:
     """The layout; raises if ``lazy`` does not have rows of numbers."""
     if is_frame(lazy):
         for column, dtype in lazy.dtypes.items():
-            if not isinstance(dtype, np.dtype) or dtype.kind not in "biuf":
+            if not holds_numbers(dtype):
                 raise InvalidTypeError(
                     f"the dask data frame: column {column!r} has type {dtype}, not plain numbers; drop it, or convert "
                     "it: X.astype({" + f"{column!r}: 'float64'" + "})"
                 )
-        return Layout("the dask data frame", len(lazy.columns), lazy.values.dtype, None)
+        nullable = nullable_dtype(lazy.dtypes)
+        return Layout("the dask data frame", len(lazy.columns), nullable or lazy.values.dtype, None)
     if not hasattr(type(lazy), "chunks"):
         kind = type(lazy).__name__
         raise InvalidTypeError(f"expected a dask array or data frame, got a dask {kind}; convert it first")
@@ -79,8 +82,20 @@ def as_block(block: Any, number: int, length: int | None, columns: int, name: st
         return as_csr(block, "the block")
     if not hasattr(block, "to_numpy"):
         return as_array(block, "the block")
-    check_frame(block, f"{name}: block {number}")
-    return as_array(block.to_numpy(), "the block")
+    values = as_array(frame_values(block, f"{name}: block {number}"), "the block")
+    if package(block) == "pandas" and values.dtype.kind == "f":
+        _check_whole(block, values, f"{name}: block {number}")
+    return values
+
+
+def _check_whole(block: Any, values: NDArray[Any], name: str) -> None:
+    """Raise if a value of nullable integers is missing: Dask knows them as integers, which have no NaN."""
+    known = nullable_dtype(block.dtypes)
+    if known is not None and known.kind in "iu":
+        row, column = np.argwhere(np.isnan(values))[0]
+        place = f"row {row} (index {one_line(repr(block.index[row]), 60)})"
+        heading = one_line(repr(block.columns[column]), 60)
+        raise InvalidInputError(f"{name}: {place} of column {heading} is missing; remove or impute it first")
 
 
 def as_declared(rows: Rows, dtype: Any, number: int, name: str = "X") -> Rows:

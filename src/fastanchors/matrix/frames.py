@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,16 @@ from .._validate import check_frame, is_dask, plain_dtype
 from ..errors import InvalidInputError, InvalidTypeError, one_line
 from .contract import Rows
 
-__all__ = ["Labelled", "is_labelled", "labelled", "package", "take_labels"]
+__all__ = [
+    "Labelled",
+    "frame_values",
+    "holds_numbers",
+    "is_labelled",
+    "labelled",
+    "nullable_dtype",
+    "package",
+    "take_labels",
+]
 
 
 class Labelled(NamedTuple):
@@ -39,7 +49,7 @@ def labelled(source: Any, *, layer: str | None = None, name: str = "A") -> Label
         names = [str(x) for x in source.obs_names], [str(x) for x in source.var_names]
         return Labelled(_expression(source, layer), *names)
     frame, row_names = take_labels(source, name=name)
-    return Labelled(_frame_values(frame, name), row_names, [str(column) for column in frame.columns])
+    return Labelled(frame_values(frame, name), row_names, [str(column) for column in frame.columns])
 
 
 def take_labels(frame: Any, *, name: str = "A") -> tuple[Any, list[str] | None]:
@@ -75,16 +85,31 @@ def _expression(adata: Any, layer: str | None) -> Rows:
     return adata.X if layer is None else adata.layers[layer]
 
 
-def _frame_values(frame: Any, name: str) -> Rows:
+def frame_values(frame: Any, name: str) -> Rows:
     """The values of a frame; nullable pandas columns become float64 with NaN for missing values, or stay integers."""
     check_frame(frame, name)
-    if package(frame) == "pandas" and any(getattr(dtype, "na_value", None) is not None for dtype in frame.dtypes):
-        kinds = [plain_dtype(dtype) for dtype in frame.dtypes]
-        whole = all(isinstance(kind, np.dtype) and kind.kind in "iu" for kind in kinds) and np.result_type(*kinds)
+    if package(frame) == "pandas" and (known := nullable_dtype(frame.dtypes)) is not None:
         try:
-            if whole and whole.kind in "iu" and not frame.isna().any(axis=None):
-                return frame.to_numpy(dtype=whole)
+            if known.kind in "iu" and not frame.isna().any(axis=None):
+                return frame.to_numpy(dtype=known)
             return frame.to_numpy(dtype=np.float64, na_value=np.nan)
         except (ValueError, TypeError, OverflowError) as error:
             raise InvalidTypeError(f"{name} must hold real numbers: {one_line(str(error))}") from None
     return frame.to_numpy()
+
+
+def holds_numbers(dtype: Any) -> bool:
+    """Whether a pandas column of this type holds real numbers, perhaps nullable, sparse or as known categories."""
+    categories = getattr(dtype, "categories", None)
+    plain = plain_dtype(dtype if categories is None else categories.dtype)
+    return isinstance(plain, np.dtype) and plain.kind in "biuf"
+
+
+def nullable_dtype(dtypes: Iterable[Any]) -> np.dtype[Any] | None:
+    """The type of the values of pandas columns, if none is missing; None if all columns are plain NumPy arrays."""
+    kinds = list(dtypes)
+    if all(getattr(kind, "na_value", None) is None for kind in kinds):
+        return None
+    plain = [plain_dtype(kind) for kind in kinds]
+    whole = all(isinstance(kind, np.dtype) and kind.kind in "iu" for kind in plain) and np.result_type(*plain)
+    return whole if whole and whole.kind in "iu" else np.dtype(np.float64)
