@@ -101,6 +101,42 @@ class TestAnnData:
         assert half.indices.max() < 150
         backed.file.close()
 
+    @pytest.mark.parametrize("layer", [None, "dense"])
+    @pytest.mark.parametrize("mode", ["r", "r+"])
+    def test_views_of_backed_objects_need_a_copy(self, adata, anndata, tmp_path, mode, layer):
+        adata.write_h5ad(tmp_path / "a.h5ad")
+        odd = np.arange(300) % 2 == 1
+        expected = fa.apps.archetypes(adata[odd], 4, layer=layer, copy=True, rng=0)
+        backed = anndata.read_h5ad(tmp_path / "a.h5ad", backed=mode)
+        view = backed[odd]
+        with pytest.raises(InvalidInputError, match="view of a backed AnnData object .* pass copy=True"):
+            fa.apps.archetypes(view, 4, layer=layer, rng=0)
+        found = fa.apps.archetypes(view, 4, layer=layer, copy=True, rng=0)
+        assert list(found.uns["archetypes"]["names"]) == list(expected.uns["archetypes"]["names"])
+        np.testing.assert_allclose(found.obsm["X_archetypes"], expected.obsm["X_archetypes"], atol=1e-6)
+        assert not found.isbacked
+        assert fa.apps.archetypes(backed, 4, layer=layer, copy=True, rng=0).obsm["X_archetypes"].shape == (300, 4)
+        assert list(backed.obsm) == list(view.obsm) == []
+        backed.file.close()
+
+    @pytest.mark.parametrize("layer", [None, "dense"])
+    def test_cells_without_counts_have_no_archetype(self, adata, anndata, tmp_path, layer):
+        empty = [3, 100, *range(200, 300)]
+        part = adata[np.setdiff1d(np.arange(300), empty)]
+        expected = fa.apps.archetypes(part, 4, layer=layer, solver="spa", copy=True)
+        adata.layers["dense"][empty] = 0
+        adata.X = sp.csr_matrix(adata.layers["dense"])
+        fa.apps.archetypes(adata, 4, layer=layer, solver="spa")
+        assert (adata.obsm["X_archetypes"][empty] == 0).all()
+        assert np.flatnonzero(adata.obs["archetypes"].isna()).tolist() == empty
+        full = adata[part.obs_names]
+        np.testing.assert_allclose(full.obsm["X_archetypes"], expected.obsm["X_archetypes"], atol=1e-6)
+        assert full.obs["archetypes"].tolist() == expected.obs["archetypes"].tolist()
+        errors = [each.uns["archetypes"]["relative_error"] for each in (adata, expected)]
+        np.testing.assert_allclose(*errors, rtol=1e-6)
+        adata.write_h5ad(tmp_path / "with.h5ad")
+        assert anndata.read_h5ad(tmp_path / "with.h5ad").obs["archetypes"].isna().sum() == len(empty)
+
     @pytest.mark.parametrize("layer", [None, "halved", "dense"])
     @pytest.mark.filterwarnings("ignore:Writing zarr v2")
     def test_files_of_both_kinds_and_objects_give_the_same(self, adata, tmp_path, layer):

@@ -189,14 +189,16 @@ def _block_weights(
         return start, F, system.error_norm(block, Y, F) if error else 0.0
 
 
-def error_norm(matrix: RowMatrix, C: NDArray[np.float64], *, sum_to_one: bool) -> float:
-    """‖F·C − matrix‖_F for the best F ≥ 0. Workers return one number per block."""
+def error_norm(matrix: RowMatrix, C: NDArray[np.float64], *, sum_to_one: bool, zero_rows: bool = True) -> float:
+    """‖F·C − matrix‖_F for the best F ≥ 0. Workers return one number per block. ``zero_rows=False`` leaves these out."""
     with one_blas_thread():
         step = _chunk_rows(matrix, len(C))
-        return math.hypot(*matrix.map_blocks(_block_error, C, sum_to_one, block_rows=step))
+        return math.hypot(*matrix.map_blocks(_block_error, C, sum_to_one, zero_rows, block_rows=step))
 
 
-def _block_error(start: int, block: Rows, C: NDArray[np.float64], sum_to_one: bool) -> float:
+def _block_error(start: int, block: Rows, C: NDArray[np.float64], sum_to_one: bool, zero_rows: bool) -> float:
+    if not zero_rows:
+        block = block[np.asarray(abs(block).sum(axis=1)).reshape(-1) > 0]
     system = AnchorSystem(C, sum_to_one)
     return system.error_norm(*system.solve(start, block))
 

@@ -11,7 +11,7 @@ from .. import solvers
 from .._rng import RngLike, as_generator
 from .._validate import check_size
 from ..encoder import encode, error_norm
-from ..errors import InvalidTypeError
+from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix import open_matrix
 
 __all__ = ["archetypes"]
@@ -46,7 +46,8 @@ def archetypes(
     key : str
         The name under which the results are written.
     copy : bool
-        Return a copy with the results instead of writing into ``adata``.
+        Return a copy in memory with the results instead of writing into ``adata``. A view of a backed object, such as
+        ``adata[mask]``, cannot hold results and needs this.
     rng : int, Generator or None
         The seed.
 
@@ -55,11 +56,14 @@ def archetypes(
     AnnData or None
         The copy if ``copy`` is true, otherwise None. With ``key="archetypes"`` the results are:
 
-        - ``.obsm["X_archetypes"]``: cells × k, the share of each archetype in every cell; rows sum to one;
-        - ``.obs["archetypes"]``: the archetype with the largest share, as a category named after its cell;
+        - ``.obsm["X_archetypes"]``: cells × k, the share of each archetype in every cell; rows sum to one, but those of
+          cells without counts are zero;
+        - ``.obs["archetypes"]``: the archetype with the largest share, as a category named after its cell; missing for
+          cells without counts;
         - ``.obs["archetypes_anchor"]``: whether the cell is an archetype;
         - ``.uns["archetypes"]``: ``names`` and ``indices`` of the archetypes, their expression profiles as
-          ``components`` (k × genes, each summing to one), ``relative_error``, ``certificate`` and ``params``.
+          ``components`` (k × genes, each summing to one), ``relative_error`` over the cells with counts,
+          ``certificate`` and ``params``.
 
     Examples
     --------
@@ -76,6 +80,12 @@ def archetypes(
             "fa.apps.representatives or fa.SeparableNMF"
         )
     k = check_size(k, name="k")
+    backed = bool(getattr(adata, "isbacked", False))
+    if backed and adata.is_view and not copy:
+        raise InvalidInputError(
+            "adata is a view of a backed AnnData object and cannot hold results; pass copy=True, which returns a copy "
+            "in memory, or pass adata.to_memory()"
+        )
     engine = solvers.get(solver)
     if layer is None:
         cells = open_matrix(adata, normalize="l1", name="adata.X")
@@ -84,19 +94,21 @@ def archetypes(
     found = engine.seek(cells, k, rng=as_generator(rng))
     points = found.points if found.points is not None else cells.rows(found.indices)
     components = np.asarray(points.toarray() if sp.issparse(points) else points, dtype=np.float64)
+    squares = cells.squared_norms()
     shares = encode(cells, components, sum_to_one=True)
-    missed = error_norm(cells, components, sum_to_one=True)
+    shares[squares == 0] = 0  # a cell without counts is no mixture
+    missed = error_norm(cells, components, sum_to_one=True, zero_rows=False)
     names = _names(adata.obs_names, found.indices)
 
-    target = adata.copy() if copy else adata
+    target = adata if not copy else adata.to_memory() if backed else adata.copy()
     target.obsm[f"X_{key}"] = shares
-    target.obs[key] = _category(names, shares.argmax(axis=1))
+    target.obs[key] = _category(names, np.where(squares == 0, -1, shares.argmax(axis=1)))
     target.obs[f"{key}_anchor"] = np.isin(np.arange(len(shares)), found.indices)
     target.uns[key] = {
         "names": names,
         "indices": np.asarray(found.indices),
         "components": components,
-        "relative_error": missed / float(np.sqrt(np.sum(cells.squared_norms()))),
+        "relative_error": missed / float(np.sqrt(np.sum(squares))),
         "certificate": str(found.certificate),
         "params": {"k": k, "solver": found.solver, "layer": layer or "X"},
     }
@@ -111,7 +123,7 @@ def _names(obs_names: Any, anchors: Any) -> Any:
 
 
 def _category(names: Any, codes: Any) -> Any:
-    """A categorical column, in the order of the archetypes; AnnData requires pandas."""
+    """A categorical column, in the order of the archetypes, missing where the code is -1; AnnData requires pandas."""
     import pandas as pd
 
     return pd.Categorical.from_codes(codes, categories=list(names))
