@@ -109,7 +109,7 @@ class TestAnnData:
         expected = fa.apps.archetypes(adata[odd], 4, layer=layer, copy=True, rng=0)
         backed = anndata.read_h5ad(tmp_path / "a.h5ad", backed=mode)
         view = backed[odd]
-        with pytest.raises(InvalidInputError, match="view of a backed AnnData object .* pass copy=True"):
+        with pytest.raises(InvalidInputError, match=r"view of a backed AnnData object .* pass copy=True"):
             fa.apps.archetypes(view, 4, layer=layer, rng=0)
         found = fa.apps.archetypes(view, 4, layer=layer, copy=True, rng=0)
         assert list(found.uns["archetypes"]["names"]) == list(expected.uns["archetypes"]["names"])

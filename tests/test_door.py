@@ -98,10 +98,27 @@ def test_names_of_a_frame_survive():
     matrix = open_matrix(frame)
     assert (matrix.row_names, matrix.column_names) == (list("abcde"), list("wxyz"))
     assert open_matrix(pd.DataFrame(A)).row_names is None  # numbers are places …
-    assert open_matrix(pd.DataFrame(A)[2:]).row_names is None
     assert open_matrix(pd.DataFrame(A, index=[7, 3, 9, 1, 4])).row_names == ["7", "3", "9", "1", "4"]  # … or ids
     model = fa.SeparableNMF(2).fit(frame)
     assert model.result_.names == tuple("abcde"[i] for i in model.anchors_)
+
+
+@pytest.mark.parametrize("rows", [slice(2, None), slice(None, None, 2), slice(None, None, -1), [4], [1, 2, 4]])
+def test_the_labels_of_a_part_of_a_frame_name_its_rows(tmp_path, rows):
+    """Whatever pandas makes of them: a range if they have even steps, which is then no column of a Parquet file."""
+    part = pd.DataFrame(A, columns=list("wxyz")).iloc[rows]
+    part.to_parquet(tmp_path / "part.parquet")
+    names = [str(label) for label in part.index]
+    for source in (part, tmp_path / "part.parquet"):
+        assert list(open_matrix(source).row_names) == names
+        with fa.build(source, tmp_path / "s", overwrite=True) as store:
+            assert list(store.row_names) == names
+            assert store.shape == part.shape
+    text = part.assign(who=list("abcde")[: len(part)])  # takes precedence over a range, as over 0, 1, 2, …
+    if isinstance(part.index, pd.RangeIndex):
+        text.to_parquet(tmp_path / "text.parquet")
+        for source in (text, tmp_path / "text.parquet"):
+            assert list(open_matrix(source).row_names) == text["who"].tolist()
 
 
 def frames():

@@ -329,6 +329,23 @@ def test_partial_fit_keeps_row_names():
     assert list(model.result_.names) == [f"r{i}" for i in model.anchors_]
 
 
+def test_partial_fit_takes_parts_of_a_frame():
+    """Their indices are ranges: the first counts from 0 and gives no names, the others give their labels."""
+    X = pd.DataFrame(fa.datasets.separable(60, 8, 3, rng=0).A)
+    model = fa.SeparableNMF(3).partial_fit(X[:20])
+    for part in (X[20:35], X[35:60]):
+        model.partial_fit(part)
+    assert model.result_.names is None
+    model = fa.SeparableNMF(3).partial_fit(X[:20]).partial_fit(X[40:]).partial_fit(X[20:40])
+    rows = [*range(20), *range(40, 60), *range(20, 40)]
+    assert list(model.result_.names) == [str(rows[i]) for i in model.anchors_]
+    model = fa.SeparableNMF(3).partial_fit(X[40:]).partial_fit(X[:20].reset_index(drop=True))
+    rows = [*range(40, 60), *range(20, 40)]
+    assert list(model.result_.names) == [str(rows[i]) for i in model.anchors_]
+    with pytest.raises(InvalidInputError, match="so far have names, these have none"):
+        fa.SeparableNMF(3).partial_fit(X.rename("r{}".format)).partial_fit(X[:20])
+
+
 @pytest.mark.parametrize("solver", ["fas", fa.SPA(robust="average")])
 def test_averages_of_integer_rows_are_not_truncated(solver, tmp_path):
     rng = np.random.default_rng(3)

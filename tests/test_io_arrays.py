@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 import sys
 from pathlib import Path
 
@@ -213,6 +214,10 @@ def test_parquet_of_pandas_has_its_index_as_row_names(tmp_path, max_bytes):
     kinds = {
         "filtered": frame.iloc[[0, 2, 5]],
         "range": frame,
+        "later": frame.iloc[2:],
+        "steps": frame.iloc[::2],
+        "backward": frame.iloc[::-1],
+        "later with text": frame.assign(label=list("uvwxyz")).iloc[2:],
         "named": frame.rename_axis("key").iloc[[1, 3, 0]],
         "text": frame.set_axis(list("uvwxyz")),
         "fractions": frame.set_axis(np.arange(6) / 2),
@@ -237,10 +242,29 @@ def test_parquet_of_pandas_has_its_index_as_row_names(tmp_path, max_bytes):
 
 
 def test_parquet_with_invalid_metadata_of_pandas(tmp_path):
-    for text in (b"{", b"[]", b'{"index_columns": 3}', b'{"index_columns": ["absent", {}, 1]}', b"[" * 100_000):
+    ranges = (
+        [{"kind": "range", "start": 5, "stop": 9, "step": 1}],  # of a frame with more rows
+        [{"kind": "range", "start": 5, "stop": 7, "step": 0}],
+        [{"kind": "range", "start": 0.5, "stop": 2.5, "step": 1}],
+        [{"kind": "range", "start": "5", "stop": "7", "step": "1"}],
+        [{"kind": "range", "start": 0, "stop": 10**30, "step": 1}],
+        [{"kind": "range", "start": 5}],
+        [{"kind": "other", "start": 5, "stop": 7, "step": 1}],
+        [{"kind": "range", "start": 5, "stop": 7, "step": 1}] * 2,
+    )
+    described = [json.dumps({"index_columns": each}).encode() for each in ranges]
+    for text in (
+        b"{",
+        b"[]",
+        b'{"index_columns": 3}',
+        b'{"index_columns": ["absent", {}, 1]}',
+        b"[" * 100_000,
+        *described,
+    ):
         table = pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]}).replace_schema_metadata({b"pandas": text})
         pq.write_table(table, tmp_path / "a.parquet")
-        assert open_source(tmp_path / "a.parquet").shape == (2, 2)
+        source = open_source(tmp_path / "a.parquet")
+        assert (source.shape, source.row_names) == ((2, 2), None)
 
 
 def write_h5ad(path, X, layers=()):

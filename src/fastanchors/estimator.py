@@ -204,11 +204,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Append rows to those seen so far, after checking that they are compatible."""
         if seen.normalize != self.normalize:
             raise InvalidInputError(f"normalize was {seen.normalize!r} for the rows so far, now {self.normalize!r}")
-        if (seen.row_names is None) != (new.row_names is None):
-            before, now = ("no names", "names") if seen.row_names is None else ("names", "none")
-            raise InvalidInputError(
-                f"the rows so far have {before}, these have {now}; always pass frames with an index"
-            )
+        names = _joined_names(seen, new)
         _check_signs(new.data)
         with np.errstate(over="ignore", under="ignore"):
             rows = new.data.astype(seen.dtype, copy=False)
@@ -219,7 +215,9 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"row {int(np.argmax(vanished))} of X is zero in {seen.dtype}, the type of the rows so far; start with "
                 "rows of float64, or multiply all rows by one number"
             )
-        seen.append(rows, row_names=new.row_names)
+        if names is not None and seen.row_names is None:
+            seen.row_names = names[: seen.shape[0]]
+        seen.append(rows, row_names=None if names is None else names[seen.shape[0] :])
 
     def __copy__(self) -> SeparableNMF:
         """A copy with its own rows of partial_fit."""
@@ -470,6 +468,25 @@ def _check_no_times(X: Any) -> None:
     for dtype in (given.dtype,) if hasattr(given, "dtype") else given.dtypes:
         if getattr(dtype, "kind", None) in ("m", "M"):
             raise InvalidTypeError(f"X must hold real numbers, got dtype {dtype}")
+
+
+def _joined_names(seen: SampleMatrix, new: ArrayMatrix) -> list[str] | None:
+    """The names of the rows so far and of new ones, or None if these have none or are their numbers.
+
+    Labels that are numbers, such as those of parts of a frame, can follow rows without names, which have their numbers.
+    """
+    first, last = seen.shape[0], seen.shape[0] + new.shape[0]
+    given = seen.row_names, new.row_names
+    if (given[0] is None) != (given[1] is None) and not all(map(_is_number, given[0] or given[1] or ())):
+        before, now = ("no names", "names") if given[0] is None else ("names", "none")
+        raise InvalidInputError(f"the rows so far have {before}, these have {now}; always pass frames with an index")
+    numbers = [str(row) for row in range(last)]
+    names = [*(given[0] or numbers[:first]), *(given[1] or numbers[first:])]
+    return None if given[0] is None and names == numbers else names
+
+
+def _is_number(name: str) -> bool:
+    return name.removeprefix("-").isdecimal()
 
 
 def _check_signs(rows: Rows) -> None:

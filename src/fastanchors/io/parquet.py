@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ _PAGES = 3  # pages per column in memory: its dictionary, a page compressed and 
 _OPEN = 3  # memory limit of all open pages, in blocks (a block is about a twelfth of the memory)
 _NAME_BYTES = 128  # upper estimate of a name as a Python string
 _INDEX = np.dtype(np.int64)
+_Labels = list[str] | range  # the columns of the row names, or the labels of a range
 
 
 def read_parquet(
@@ -45,8 +47,8 @@ def read_parquet(
     """Parquet with one column per feature (``layout="dense"``) or triplets (``layout="triplets"``).
 
     Three columns named row, column and value (or col, i, j) are read as 0-based triplets. In a dense table the row
-    names are the index that pandas has written, else the first column of strings, or the column ``row_names``. The
-    shape of triplets is ``shape``, or else is
+    names are the column ``row_names``, or those of the pandas frame that was written: its index, else the first column
+    of strings, else the labels of a range that does not count from 0. The shape of triplets is ``shape``, or else is
     found by an extra pass over the two index columns. Entries have the common type of all columns, or ``dtype``; an
     integer that this type cannot represent is an error.
     """
@@ -134,31 +136,32 @@ class _Table:
 
 def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Source:
     name, fields = table.name, table.fields
-    labels = [row_names] if isinstance(row_names, str) and row_names in fields else []
+    labels: _Labels = [row_names] if isinstance(row_names, str) and row_names in fields else []
     if row_names is None:
-        labels = table.index or [key for key, kind in fields.items() if _is_text(kind)][:1]
-    keys = [key for key in fields if key not in {*labels, *table.index}]
+        labels = table.index or [key for key, kind in fields.items() if _is_text(kind)][:1] or _range_index(table.file)
+    read = [] if isinstance(labels, range) else labels
+    keys = [key for key in fields if key not in {*read, *table.index}]
     non_numeric = [key for key in keys if not _is_number(fields[key])]
     if non_numeric or not keys:
-        raise InvalidTypeError(f"{name}: column {[*non_numeric, *labels][0]!r} does not hold numbers; drop it first")
+        raise InvalidTypeError(f"{name}: column {[*non_numeric, *read][0]!r} does not hold numbers; drop it first")
     entry_type = np.dtype(_common_type(fields[key].to_pandas_dtype() for key in keys) if dtype is None else dtype)
     found = NameSpool() if labels else None
 
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
         if found is not None:
             found.clear()
-        wanted = [*keys, *labels]
+        wanted = [*keys, *read]
         if len(table.together(wanted, max_bytes)) > 1:
             yield from _spooled_groups(table, keys, labels, entry_type, found, max_bytes)
             return
         # A block, its columns and the names as Python strings are in memory together.
-        row_bytes = entry_type.itemsize * len(keys) + _NAME_BYTES * len(labels)
+        row_bytes = entry_type.itemsize * len(keys) + _NAME_BYTES * bool(labels)
         for first, batch in table.batches(max(1, max_bytes // (2 * row_bytes)), wanted):
             block = np.empty((batch.num_rows, len(keys)), dtype=entry_type)
             for j, key in enumerate(keys):
                 block[:, j] = table.numbers(batch, first, key, entry_type)
             if found is not None:
-                found.extend(_names(batch, labels))
+                found.extend(_names(batch, labels, first))
             yield block
 
     return Source(
@@ -175,7 +178,7 @@ def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Sour
 def _spooled_groups(
     table: _Table,
     keys: list[str],
-    labels: list[str],
+    labels: _Labels,
     dtype: np.dtype[Any],
     names: NameSpool | None,
     max_bytes: int,
@@ -191,9 +194,10 @@ def _spooled_groups(
     for group in range(table.file.metadata.num_row_groups):
         count = table.file.metadata.row_group(group).num_rows
         if names is not None:
-            step = max(1, max_bytes // (4 * (_NAME_BYTES + 8) * len(labels)))
-            for _, batch in table.batches(step, labels, group=group, first=first_row):
-                names.extend(_names(batch, labels))
+            read = keys[:1] if isinstance(labels, range) else labels
+            step = max(1, max_bytes // (4 * (_NAME_BYTES + 8) * len(read)))
+            for first, batch in table.batches(step, read, group=group, first=first_row):
+                names.extend(_names(batch, labels, first))
         with scratch_file() as file:
             for columns in table.together(keys, max_bytes):
                 step = max(1, max_bytes // (4 * 8 * len(columns)))
@@ -207,17 +211,35 @@ def _spooled_groups(
         first_row += count
 
 
-def _index_columns(file: Any) -> list[str]:
-    """The columns that pandas has written as the index of its frame; none for a plain range, and for other writers."""
+def _pandas_index(file: Any) -> list[Any]:
+    """What pandas has written about the index of its frame: names of columns, or a range; empty for other writers."""
     try:
         found = json.loads((file.schema_arrow.metadata or {})[b"pandas"])["index_columns"]
-        return [key for key in found if isinstance(key, str) and key in file.schema_arrow.names]
     except (KeyError, TypeError, ValueError, RecursionError):
         return []
+    return found if isinstance(found, list) else []
 
 
-def _names(batch: Any, labels: Sequence[str]) -> Iterator[str]:
+def _index_columns(file: Any) -> list[str]:
+    """The columns that pandas has written as the index of its frame."""
+    return [key for key in _pandas_index(file) if isinstance(key, str) and key in file.schema_arrow.names]
+
+
+def _range_index(file: Any) -> range:
+    """The labels of a frame whose index was a range, which is no column; empty if they are 0, 1, 2, …"""
+    try:
+        (found,) = _pandas_index(file)
+        labels = range(*(operator.index(found[part]) for part in ("start", "stop", "step")))
+        known = found["kind"] == "range" and len(labels) == file.metadata.num_rows  # else of a frame with other rows
+        return labels if known and labels != range(len(labels)) else range(0)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return range(0)
+
+
+def _names(batch: Any, labels: _Labels, first_row: int) -> Iterator[str]:
     """The names of the rows as pandas shows them; those of several columns are tuples."""
+    if isinstance(labels, range):
+        return map(str, labels[first_row : first_row + batch.num_rows])
     columns = [batch.column(label).to_pylist() for label in labels]
     return map(str, columns[0] if len(columns) == 1 else zip(*columns))
 

@@ -37,9 +37,9 @@ def open_matrix(
     Parameters
     ----------
     source : array, sparse matrix, pandas or polars frame, AnnData, RowMatrix, store, path, address, or Dask collection
-        Row names of a frame are its pandas index, unless that is a plain range, else its first text column. A path is
-        that of a store or of any file that :mod:`fastanchors.io` reads. A file too large for memory is built into a
-        temporary store.
+        Row names of a frame are its pandas index, unless that is a range, else its first text column, else the labels
+        of a range that does not count from 0. A path is that of a store or of any file that :mod:`fastanchors.io`
+        reads. A file too large for memory is built into a temporary store.
     normalize : "l1" or None
         ``"l1"`` divides every row by its sum; a row of zeros stays zero. It has no effect on a sample matrix or a
         store, which keep the normalisation they were built with.

@@ -55,8 +55,9 @@ def labelled(source: Any, *, layer: str | None = None, name: str = "A") -> Label
 def take_labels(frame: Any, *, name: str = "A") -> tuple[Any, list[str] | None]:
     """The numeric part of a frame, and the names of its rows.
 
-    Row names are the index of a pandas frame, unless that is a plain range. Otherwise, and for polars, they are the
-    first text column, which is removed from the values.
+    Row names are the index of a pandas frame, unless that is a range. Otherwise, and for polars, they are the first
+    text column, which is removed from the values. Without one the labels of a range other than 0, 1, 2, … are names:
+    pandas makes a range of any labels with even steps, such as those of ``frame[5:]``.
     """
     if hasattr(frame, "index"):
         if type(frame.index).__name__ != "RangeIndex":
@@ -65,7 +66,8 @@ def take_labels(frame: Any, *, name: str = "A") -> tuple[Any, list[str] | None]:
             if dtype.kind in "OU" and len(frame) and isinstance(frame.iloc[0, place], str):
                 rest = [column for column in range(frame.shape[1]) if column != place]
                 return frame.iloc[:, rest], [str(label) for label in frame.iloc[:, place]]
-        return frame, None
+        counts = frame.index.start == 0 and frame.index.step == 1
+        return frame, None if counts else [str(label) for label in frame.index]
     if package(frame) == "polars":
         if not hasattr(frame, "to_numpy"):
             raise InvalidTypeError(f"{name} is a polars {type(frame).__name__}; collect() it first")
