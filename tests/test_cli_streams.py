@@ -100,6 +100,53 @@ def test_characters_that_the_terminal_lacks_are_escaped(folder, encoding):
         done = subprocess.run(command, cwd=folder, capture_output=True, env=environment, check=False)
         assert done.returncode == 0, done.stderr
         assert b"Traceback" not in done.stderr
-        text = done.stdout.decode("utf-8" if encoding == "ascii" else encoding)  # click uses UTF-8 in place of ASCII
+        text = done.stdout.decode(encoding)
         if "--json" in options:
             assert set(json.loads(text)["anchor_names"]) <= set(names)
+
+
+ENCODINGS = {
+    "ascii": {"PYTHONIOENCODING": "ascii"},
+    "C": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    "latin-1": {"PYTHONIOENCODING": "latin-1"},
+}
+
+
+@pytest.mark.parametrize("kind", ENCODINGS)
+def test_tables_are_aligned_by_what_an_encoding_can_show(tmp_path, kind):
+    weights = np.random.default_rng(0).dirichlet(np.ones(2), 30)
+    rows = np.vstack([np.eye(2), weights]) @ [[5, 1, 0], [0, 1, 5]]
+    names = ["Ω" * 30, "b", *(f"фäll {i}" for i in range(30))]  # with an ellipsis
+    lines = [",".join([name, *map(str, row)]) for name, row in zip(names, rows.tolist(), strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["name,größe,№,c", *lines]) + "\n", encoding="utf-8")
+    words = [["Äpfel", "Obst"], ["Straße", "Ωμέγα"]]
+    texts = [" ".join(words[i % 2] * 5) for i in range(60)]
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    rated = [f"u{u},Ωmega {i},{1 + (u + i) % 5}" for u in range(12) for i in range(8) if (u + 2 * i) % 3]
+    (tmp_path / "r.csv").write_text("\n".join(["user,item,rating", *rated]) + "\n", encoding="utf-8")
+    encoding = "ascii" if kind == "C" else kind
+    found = {}
+    for command in (
+        "seek t.csv -k 2 --selection spa",
+        "representatives t.csv -k 2",
+        "topics texts.txt -k 2 --stop-words none --min-documents 1",
+        "recommend r.csv --user u3",
+        "seek t.csv -k 7",
+        "unmix --help",
+    ):
+        arguments = [*COMMAND, *command.split()]
+        environment = os.environ | ENCODINGS[kind]
+        done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, env=environment, check=False)
+        assert b"Traceback" not in done.stderr
+        assert done.returncode == (1 if command == "seek t.csv -k 7" else 0), done.stderr
+        (done.stdout + done.stderr).decode(encoding)
+        found[command] = done.stdout.decode(encoding).splitlines()
+    anchors = found["seek t.csv -k 2 --selection spa"]
+    assert len({line.index(" %") for line in anchors[3:6]}) == 1
+    assert any("\\u03a9\\u03a9" in line and "..." in line for line in anchors)
+    assert any(line.endswith("#" * 10) for line in anchors)
+    size = " x 3 columns" if encoding == "ascii" else " × 3 columns"
+    assert size in anchors[0]
+    assert len({line.index("%") for line in found["representatives t.csv -k 2"][2:4]}) == 1
+    items = [line for line in found["recommend r.csv --user u3"][3:] if line]
+    assert len({line.rindex("\\u03a9mega") for line in items}) == 1

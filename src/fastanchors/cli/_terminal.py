@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import datetime
 import sys
@@ -12,7 +13,60 @@ import click
 
 from .._replacing import full_disk_errors
 
-__all__ = ["BYTES", "Printable", "printable", "progress_bar", "shown_bytes", "working"]
+__all__ = [
+    "BYTES",
+    "Printable",
+    "encodable",
+    "is_utf8",
+    "name_in_table",
+    "printable",
+    "progress_bar",
+    "shown_bytes",
+    "working",
+]
+
+# What is shown for the punctuation of our own texts if an encoding lacks it.
+_PLAIN = {
+    "×": "x", "…": "...", "▪": "#", "–": "-", "−": "-", "±": "+-", "·": "*", "µ": "u", "√": "sqrt ", "‖": "||",
+    "→": "->", "≤": "<=", "≥": ">=", "\N{NO-BREAK SPACE}": " ", "\N{NARROW NO-BREAK SPACE}": " ",
+}  # fmt: skip
+
+
+def _plainer(error: UnicodeError) -> tuple[str, int]:
+    """A handler of codecs: punctuation becomes plain, all other characters that an encoding lacks are escaped."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(c) or c.encode("ascii", "backslashreplace").decode() for c in lacking), error.end
+
+
+codecs.register_error("fastanchors.plainer", _plainer)
+
+
+def _encoding(stream: Any) -> str:
+    """The encoding of standard output or of another stream."""
+    stream = sys.stdout if stream is None else stream
+    return getattr(getattr(stream, "_stream", stream), "encoding", None) or "utf-8"
+
+
+def is_utf8(stream: Any = None) -> bool:
+    """Whether standard output, or another stream, takes every text."""
+    return codecs.lookup(_encoding(stream)).name == "utf-8"
+
+
+def encodable(text: str, stream: Any = None) -> str:
+    """The text; what the encoding of standard output, or of another stream, lacks is plain punctuation or escaped."""
+    if is_utf8(stream):
+        return text
+    encoding = _encoding(stream)
+    return text.encode(encoding, "fastanchors.plainer").decode(encoding)
+
+
+def name_in_table(name: object, width: int) -> str:
+    """A name as it appears on standard output, at most ``width`` long: columns are aligned by what is shown."""
+    from ..report._text import clean, short
+
+    return short(encodable(clean(name)), width, encodable("…"))
 
 
 def printable(text: str) -> str:
@@ -25,19 +79,16 @@ def printable(text: str) -> str:
 
 
 class Printable:
-    """Standard output on which all text is :func:`printable`; characters that its encoding lacks are escaped."""
+    """Standard output on which all text is :func:`printable` and :func:`encodable`."""
+
+    encoding = "utf-8"  # it takes every text: click writes past a stream in ASCII
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        text = printable(text)
         with full_disk_errors("standard output"):
-            try:
-                return int(self._stream.write(text))
-            except UnicodeEncodeError:
-                encoding = self._stream.encoding
-                return int(self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding)))
+            return int(self._stream.write(encodable(printable(text), self._stream)))
 
     def flush(self) -> None:
         with full_disk_errors("standard output"):

@@ -26,7 +26,7 @@ from . import _quit
 from ._examples import EXAMPLES
 from ._files import as_json_text
 from ._messages import in_options
-from ._terminal import Printable, printable
+from ._terminal import Printable, encodable, is_utf8, printable
 
 __all__ = ["app", "emit", "json_option", "run", "say"]
 
@@ -113,13 +113,12 @@ json_option = click.option(
 
 def say(message: str) -> None:
     """Print a message on standard error."""
-    print(printable(message), file=sys.stderr, flush=True)
+    print(encodable(printable(message), sys.stderr), file=sys.stderr, flush=True)
 
 
 def emit(result: Mapping[str, Any]) -> None:
     """Print the result as one JSON object on standard output."""
-    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    print(as_json_text(result) if encoding == "utf8" else json.dumps(result, allow_nan=False))
+    print(as_json_text(result) if is_utf8() else json.dumps(result, allow_nan=False))
 
 
 def run() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from ..report._text import clean, plural
+from ..report._text import plural
 from ._input import ADDRESS
-from ._terminal import working
+from ._terminal import name_in_table, working
 from .app import emit, json_option
 
 __all__ = ["recommend"]
@@ -59,9 +59,11 @@ def recommend(
     users_shown, items_shown = plural(len(table.users), "user"), plural(len(table.items), "item")
     click.echo(f"{ratings.name}: {users_shown}, {items_shown}, {plural(table.A.nnz, 'rating')}")
     for user, items, peers in zip(users, found.tolist(), popular.tolist(), strict=True):
-        click.echo(f"\n  {'for user ' + clean(user, _NAME_WIDTH - 9):<{_NAME_WIDTH}}  most popular, not yet rated")
+        click.echo(
+            f"\n  {'for user ' + name_in_table(user, _NAME_WIDTH - 9):<{_NAME_WIDTH}}  most popular, not yet rated"
+        )
         for item, peer in zip(items, peers, strict=True):
-            mine, theirs = (clean(name or "", _NAME_WIDTH) for name in (item, peer))
+            mine, theirs = (name_in_table(name or "", _NAME_WIDTH) for name in (item, peer))
             click.echo(f"  {mine:<{_NAME_WIDTH}}  {theirs}".rstrip())
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import click
 import numpy as np
 
-from ..report._text import clean, plural
+from ..report._text import plural
 from ._count import Count
 from ._files import escape_option
 from ._input import ADDRESS, Input
 from ._options import FORMAT, PATH, check_output, name_files, table_options
-from ._terminal import working
+from ._terminal import name_in_table, working
 from ._weights import SUFFIXES, WeightsFile
 from .app import emit, json_option
 from .seek import make_solver
@@ -85,7 +85,7 @@ def representatives(
         emit(record)
         return
     click.echo(f"{plural(size, 'row')} for {table.name}: {plural(rows.shape[0], 'row')} × {rows.shape[1]} columns\n")
-    shown = [clean(name, _NAME_WIDTH) for name in names]
+    shown = [name_in_table(name, _NAME_WIDTH) for name in names]
     width = max(len(name) for name in shown)
     for name, index, share in zip(shown, found.indices, found.share, strict=True):
         place = "" if labels is None else f"  row {index:,}"

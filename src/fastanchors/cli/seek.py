@@ -15,12 +15,12 @@ from .. import solvers
 from .._rng import as_generator
 from ..anchors import Anchors
 from ..errors import InvalidInputError, RankError
-from ..report._text import clean, plural, uncounted
+from ..report._text import plural, uncounted
 from ._files import escape_option
 from ._input import ADDRESS, Input, input_options
 from ._options import PATH, SELECTION, check_output, name_files
 from ._result import SUFFIXES, fingerprints, json_ready, save
-from ._terminal import working
+from ._terminal import name_in_table, working
 from .app import emit, json_option
 
 __all__ = ["SIZE", "make_solver", "record_of", "seek", "seek_anchors", "seek_options", "summary"]
@@ -295,7 +295,7 @@ def _stability_lines(record: Mapping[str, Any]) -> list[str]:
 def _table(record: Mapping[str, Any]) -> list[str]:
     names = record.get("anchor_names") or [""] * len(record["anchors"])
     pairs = zip(record["anchors"], names, strict=True)
-    names = ["" if name == str(index) else clean(name, _NAME_WIDTH) for index, name in pairs]
+    names = ["" if name == str(index) else name_in_table(name, _NAME_WIDTH) for index, name in pairs]
     shares = record.get("shares")
     wide = max([len(name) for name in names] + [4 if any(names) else 0])
     digits = max(3, *(len(f"{index:,}") for index in record["anchors"]))

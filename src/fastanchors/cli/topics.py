@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from ._options import FORMAT, PATH, SELECTION, check_distinct, check_output
-from ._terminal import working
+from ._terminal import encodable, printable, working
 from .app import emit, json_option
 
 __all__ = ["topics"]
@@ -271,10 +271,11 @@ def _print_summary(model: Any, top: list[list[str]], read: Any, out: Path | None
     print(f"{read.name}: {documents} documents, {words} words, {len(model.anchors)} topics in {model.seconds:.1f} s")
     for note in read.notes:
         print(note)
-    width = max(len(word) for word in model.anchor_words)
+    anchors = [encodable(printable(word)) for word in model.anchor_words]
+    width = max(map(len, anchors))
     shown = model.examples(examples)
     for t in np.argsort(-model.share, kind="stable"):
-        print(f"  {model.share[t]:5.1%}  {model.anchor_words[t]:<{width}}  {' '.join(top[t])}")
+        print(f"  {model.share[t]:5.1%}  {anchors[t]:<{width}}  {' '.join(top[t])}")
         for document in shown[t]:
             print(f"         {model.mixtures[document, t]:4.0%} of {model.document(int(document))}")
     coherence = f"{model.coherence.mean():.2f} (UMass), {model.npmi.mean():.2f} (NPMI)"

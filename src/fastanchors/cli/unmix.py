@@ -167,7 +167,7 @@ def _note_old_files(folder: Path, written: list[str]) -> None:
     """Say which results in the folder are of another run."""
     old = [name for name in _FILES if name not in written and (folder / name).exists()]
     if old:
-        click.echo(f"note: {folder} also has results of an earlier run: {', '.join(old)}", err=True)
+        say(f"note: {folder} also has results of an earlier run: {', '.join(old)}")
 
 
 def _choose(scene: Any, options: dict[str, Any]) -> Any:

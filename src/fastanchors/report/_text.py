@@ -17,9 +17,9 @@ def clean(name: object, width: int = 160) -> str:
     return short(text, width)
 
 
-def short(text: str, width: int) -> str:
+def short(text: str, width: int, ellipsis: str = "…") -> str:
     """The beginning of ``text``, with an ellipsis if something is left out."""
-    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+    return text if len(text) <= width else text[: width - len(ellipsis)].rstrip() + ellipsis
 
 
 def percent(share: float) -> str:
