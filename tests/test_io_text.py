@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import re
+import subprocess
+import sys
 import warnings
 from functools import partial
 
@@ -511,3 +514,28 @@ def test_values_below_a_limit_give_a_note(tmp_path):
     path.write_text("a,b\n<0.1,2\n<0.2,4\n")
     with pytest.warns(GuessWarning, match="signs such as"):
         open_source(path)
+
+
+@pytest.mark.parametrize(("encoding", "words"), [("latin-1", "line 3: the byte 0xdf is not"), ("utf-16", "UTF-16")])
+@pytest.mark.parametrize("name", ["docword.x.txt", "x.ldac"])
+def test_a_vocabulary_in_another_encoding_is_one_error_that_says_how_to_convert_it(tmp_path, name, encoding, words):
+    counts = "2\n3\n3\n1 1 2\n1 2 1\n2 3 4\n" if name.startswith("docword") else "2 0:1 1:2\n1 2:3\n"
+    (tmp_path / name).write_text(counts)
+    vocabulary = tmp_path / ("vocab.x.txt" if name.startswith("docword") else "x.vocab")
+    vocabulary.write_bytes("eins\r\nzwei\ndreißig\n".encode(encoding))
+    said = rf"{vocabulary.name}.*{words}.*iconv -f .* -t utf-8"
+    for call in (
+        lambda: fa.io.open_source(tmp_path / name),
+        lambda: fa.build(tmp_path / name, tmp_path / "s.store"),
+        lambda: fa.apps.topics(tmp_path / name, 2),
+        lambda: fa.io.open_source(np.eye(3), column_names=vocabulary),
+    ):
+        with pytest.raises(StoreError, match=said):
+            call()
+    pytest.importorskip("click", reason="extra cli")
+    for command in ("build {} s.store", "topics {} -k 2 --out m.npz", "encode {} 0,1 -o w.csv"):
+        arguments = [sys.executable, "-m", "fastanchors", *command.format(name).split()]
+        done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+        assert re.search(said, done.stderr)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, vocabulary.name])

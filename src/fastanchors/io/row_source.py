@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -333,6 +334,17 @@ def _join(blocks: list[Rows]) -> Rows:
     return sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
 
 
+def _not_utf8(path: Any, what: str, data: bytes, at: int) -> StoreError:
+    """The error for a file of names in another encoding: its line, and how to convert it."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return StoreError(f"{path}, with {what} names, is in UTF-16; convert it to UTF-8: iconv -f utf-16 -t utf-8")
+    line = len(data[:at].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"))
+    found = f"the byte {data[at]:#04x} is not UTF-8 text"
+    return StoreError(
+        f"{path}, line {line}: {found}; convert the file of {what} names, from Latin-1 with iconv -f latin1 -t utf-8"
+    )
+
+
 def read_names(names: Any, what: str) -> list[str] | None:
     """Names as a list of strings: None (or False), a sequence, or the path of a text file with one name per line.
 
@@ -349,9 +361,10 @@ def read_names(names: Any, what: str) -> list[str] | None:
                 most = max(ANY_SIZE, path.stat().st_size)  # a device has no end
                 data = file.read(most + 1)
             text = data[:most].decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise StoreError(f"cannot read {what} names from {path}: {why}") from error
+        except OSError as error:
+            raise StoreError(f"cannot read {what} names from {path}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise _not_utf8(path, what, data, error.start) from None
         if len(data) > most:
             raise TooLargeError(f"{path} has more than {most:,} bytes of {what} names; pass a file with one per line")
         return text.removesuffix("\n").split("\n") if text else []
