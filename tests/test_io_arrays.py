@@ -515,7 +515,7 @@ def test_an_array_in_a_group_of_a_zarr_group_is_read_by_its_path(tmp_path):
     group.create_group("sub").create_array("c", data=rows)
     np.testing.assert_array_equal(whole(open_source(tmp_path / "g.zarr", variable="sub/c")), rows)
     for absent in ("sub/d", "sub", "other/c"):
-        with pytest.raises(InvalidInputError, match="choose an array"):
+        with pytest.raises(InvalidInputError, match=f"has no array '{absent}'; choose one by variable"):
             open_source(tmp_path / "g.zarr", variable=absent)
 
 
@@ -543,3 +543,35 @@ def test_a_folder_of_parquet_files_is_one_error(tmp_path):
         pandas.DataFrame({"a": [1.0, 2.0]}).to_parquet(tmp_path / folder / "part.0.parquet")
         with pytest.raises(StoreError, match="is a directory of files; build a store from the first file"):
             open_source(tmp_path / folder)
+
+
+def test_zarr_groups_cubes_and_nested_arrays_are_named_in_errors(tmp_path):
+    A = dense(6, 4)
+    path = tmp_path / "g.zarr"
+    group = zarr.open_group(str(path), mode="w")
+    group["cube"] = A.reshape(3, 2, 4)
+    group.create_group("inner")["A"] = A
+    zarr.save_array(str(tmp_path / "cube.zarr"), A.reshape(3, 2, 4))
+    zarr.save_array(str(tmp_path / "a.zarr"), A)
+    np.testing.assert_array_equal(whole(open_source(path, variable="inner/A")), A)
+    for source, options, error, words in (
+        (path, {}, InvalidInputError, r"g\.zarr: choose an array with two axes .* has: cube 3×2×4, inner/A 6×4$"),
+        (path, {"variable": "A"}, InvalidInputError, r"g\.zarr has no array 'A'; .* has: cube 3×2×4, inner/A 6×4$"),
+        (path, {"variable": "inner"}, InvalidInputError, r"g\.zarr has no array 'inner'"),
+        (path, {"variable": "cube"}, InvalidInputError, r"zarr: cube has the shape \(3, 2, 4\); .* reshape it"),
+        (tmp_path / "cube.zarr", {}, InvalidInputError, r"cube\.zarr has the shape \(3, 2, 4\); .* unmix"),
+        (tmp_path / "a.zarr", {"variable": "A"}, InvalidInputError, r"a\.zarr is one array and has no variable 'A'"),
+        (group, {}, InvalidTypeError, "is a group of arrays; pass one of them, such as .* it has 'cube', 'inner'"),
+    ):
+        with pytest.raises(error, match=words):
+            open_source(source, **options)
+
+
+@pytest.mark.parametrize("library", ["zarr", "h5py"])
+def test_a_group_of_arrays_is_no_matrix(tmp_path, library):
+    module = pytest.importorskip(library, reason="extra io")
+    group = module.open_group(str(tmp_path / "g"), mode="w") if library == "zarr" else module.File(tmp_path / "g", "w")
+    group["A"] = dense(6, 4)
+    for call in (open_source, lambda X: fa.FAS().seek(X, 2), fa.SeparableNMF(2).fit, lambda X: fa.apps.unmix(X, 2)):
+        with pytest.raises(InvalidTypeError, match=r"is a group of arrays; pass one of them, .* it has 'A'"):
+            call(group)

@@ -26,6 +26,7 @@ from ._validate import (
     check_finite,
     check_flag,
     check_frame,
+    check_no_group,
     check_size,
     check_unmasked,
     check_whole_objects,
@@ -309,6 +310,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if is_dask(X):
             self._check_collection(X, reset=reset)
             return open_matrix(X, signed=not reset)
+        check_no_group(X, "X")
         names, like = None, X
         if _unknown_to_sklearn(X) or self.layer is not None:
             matrix = open_matrix(X, signed=True, checked=False, name="X", layer=self.layer)

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import check_choice, check_frame
+from .._validate import check_choice, check_frame, check_no_group
 from ..errors import GuessWarning, InvalidInputError, InvalidTypeError, StoreError
 from ..io.arrays import dense_source
 from ..io.row_source import Source
@@ -157,6 +157,7 @@ def as_cube(
     if sp.issparse(scene):
         raise InvalidTypeError("the scene must be a dense array, got a sparse matrix; use scene.toarray()")
     check_frame(scene, name)
+    check_no_group(scene, name)
     array = np.asarray(scene)
     if array.dtype.kind not in "iufb":
         raise InvalidTypeError(f"the scene must hold real numbers, got dtype {array.dtype}")

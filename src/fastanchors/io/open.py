@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._openers import opener
-from .._validate import is_dask
+from .._validate import check_no_group, is_dask
 from ..errors import InvalidTypeError, StoreError
 from ..matrix.frames import is_labelled, labelled, package
 from . import arrays
@@ -129,6 +129,7 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         return found
     if is_scene_object(source):
         return _call(scene_object, source, options)
+    check_no_group(source, "the source")
     if isinstance(source, memoryview):
         source = np.asarray(source)
     if isinstance(source, np.ndarray) or sp.issparse(source):

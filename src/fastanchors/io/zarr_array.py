@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidInputError, MissingExtraError
+from ..errors import InvalidInputError, MissingExtraError, one_line
 from .arrays import dense_source
 from .hdf5 import anndata_source
 from .packed import unpacked
 from .row_source import ANY_SIZE, Source, check_claim, read_names, reading
 
 __all__ = ["read_zarr"]
+
+_MATRIX = "a matrix has two axes: reshape it to rows × columns; if it is a scene, pass the opened array to unmix"
 
 
 def read_zarr(
@@ -38,30 +41,43 @@ def read_zarr(
             return anndata_source(path, node, layer, row_names, column_names, _check_stored)
         if layer is not None:
             raise InvalidInputError(f"{path} is not AnnData and has no layers; choose an array with variable=…")
-        arrays = dict(node.arrays()) if hasattr(node, "arrays") else None
+        arrays = dict(_nested(node)) if hasattr(node, "arrays") else None
     if arrays is not None:
-        fitting = [key for key, array in arrays.items() if array.ndim == 2]
-        if variable is None and len(fitting) == 1:
-            variable = fitting[0]
-        inner = _inner(node, variable)
-        if variable not in fitting and inner is None:
-            raise InvalidInputError(f"{path}: choose an array with variable=…: {', '.join(fitting) or 'none'}")
-        node = arrays[variable] if inner is None else inner
+        node = arrays[_chosen(path, arrays, variable)]
+    elif variable is not None:
+        raise InvalidInputError(f"{path} is one array and has no variable {variable!r}; remove variable=…")
     return zarr_source(unpacked(node, str(path)), name=str(path), row_names=row_names, column_names=column_names)
 
 
-def _inner(group: Any, variable: str | None) -> Any:
-    """The two-dimensional array at a path of several parts in the group, or None."""
-    if variable is None or "/" not in variable.strip("/"):
-        return None
-    found = group.get(variable.strip("/"))
-    return found if getattr(found, "ndim", 0) == 2 else None
+def _nested(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """The arrays of a group and of the groups in it, by path, those at the top first."""
+    for key, array in sorted(group.arrays()):
+        yield before + key, array
+    for key, inner in sorted(group.groups()):
+        yield from _nested(inner, f"{before}{key}/")
+
+
+def _chosen(path: Path, arrays: dict[str, Any], variable: str | None) -> str:
+    """The array to read: ``variable``, or the only one with two axes at the top of the group."""
+    sizes = {key: "×".join(map(str, array.shape)) for key, array in arrays.items()}
+    listed = one_line(", ".join(f"{key} {size}" for key, size in sizes.items()), 200) or "nothing"
+    if variable is None:
+        fitting = [key for key in arrays if "/" not in key and arrays[key].ndim == 2]
+        if len(fitting) != 1:
+            raise InvalidInputError(f"{path}: choose an array with two axes by variable=…; the group has: {listed}")
+        return fitting[0]
+    key = variable.strip("/")
+    if key not in arrays:
+        raise InvalidInputError(f"{path} has no array {variable!r}; choose one by variable=…; the group has: {listed}")
+    if arrays[key].ndim != 2:
+        raise InvalidInputError(f"{path}: {key} has the shape {arrays[key].shape}; {_MATRIX}")
+    return key
 
 
 def zarr_source(array: Any, *, name: str = "the zarr array", row_names: Any = None, column_names: Any = None) -> Source:
     """A Zarr array object."""
     if array.ndim != 2:
-        raise InvalidInputError(f"{name} must be two-dimensional, got shape {array.shape}")
+        raise InvalidInputError(f"{name} has the shape {array.shape}; {_MATRIX}")
     with reading(name):
         _check_stored(name, array)
     return dense_source(

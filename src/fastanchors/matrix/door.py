@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from .._openers import opener
-from .._validate import as_matrix, check_choice, is_dask
+from .._validate import as_matrix, check_choice, check_no_group, is_dask
 from ..errors import InvalidTypeError, StoreError
 from .array import ArrayMatrix
 from .contract import RowMatrix
@@ -84,6 +84,7 @@ def open_matrix(
         if backed is not None:
             return backed
         source = source.to_memory()
+    check_no_group(source, name)
     if is_labelled(source):
         values, row_names, column_names = labelled(source, layer=layer, name=name)
     else:
