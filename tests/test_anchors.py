@@ -125,14 +125,3 @@ def test_the_arrays_are_read_only_also_in_copies(anchors):
             with pytest.raises(ValueError, match="read-only"):
                 array[0] = 1
     assert np.array(anchors).flags.writeable
-
-
-def test_a_plot_of_rows_with_other_names_is_refused():
-    """The legend would name one row and the line show another."""
-    pd = pytest.importorskip("pandas", reason="extra pandas")
-    pytest.importorskip("matplotlib", reason="extra report").use("Agg")
-    frame = pd.DataFrame(np.eye(5), index=list("abcde"))
-    found = fa.SPA().seek(frame, 2)
-    assert found.plot(frame).get_legend() is not None
-    with pytest.raises(InvalidInputError, match="these are other data"):
-        found.plot(frame.iloc[::-1])

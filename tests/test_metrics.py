@@ -216,12 +216,3 @@ def test_arguments_that_are_not_arrays():
     ):
         with pytest.raises(InvalidInputError):
             call()
-
-
-def test_angles_match_columns_of_frames_by_name():
-    pd = pytest.importorskip("pandas", reason="extra pandas")
-    frame = pd.DataFrame(np.random.default_rng(0).random((3, 5)), columns=list("abcde"))
-    assert fa.metrics.matched_spectral_angle(frame, frame[list("ecabd")]).mean < 1e-12
-    assert fa.metrics.spectral_angles(frame[list("ecabd")], frame).diagonal().max() < 1e-12
-    with pytest.raises(InvalidInputError, match="column 4 is named 'e' in X and 'z' in Y"):
-        fa.metrics.spectral_angles(frame, frame.rename(columns={"e": "z"}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -20,8 +20,8 @@ from ..io.decoding import missing
 from ..io.matlab import MatFile, choose_variable, is_wavelengths, open_mat, wavelengths_in
 from ..io.numpy_files import NpzFile, map_npy
 from ..io.open import open_source
-from ..io.row_source import reading
-from ..io.scene import BAND_AXES, SceneInfo, cube_source, doubt
+from ..io.row_source import Source, reading
+from ..io.scene import BAND_AXES, CHECKED_ENTRIES, SceneInfo, cube_source, doubt
 from ..matrix.contract import dense
 from ._cube import Cube, as_cube, check_order, matrix_cube
 
@@ -31,9 +31,18 @@ __all__ = ["read_cube", "read_mask"]
 _HEIGHTS = ("height", "nrow", "nrows", "rows", "lines", "h", "m")
 _WIDTHS = ("width", "ncol", "ncols", "cols", "columns", "samples", "w", "n")
 
-_CHECKED_ENTRIES = 1 << 25  # a cube of a .mat file up to this size is read to check the axis of the bands
-
 _Bands = Literal["first", "middle", "last"]
+_Order = Literal["C", "F"]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the caller says about the scene in a file; the attributes are options of :func:`read_cube`."""
+
+    variable: str | None
+    shape: tuple[int, int] | None
+    bands: _Bands | None
+    order: _Order | None
 
 
 def read_cube(
@@ -42,7 +51,7 @@ def read_cube(
     variable: str | None = None,
     shape: tuple[int, int] | None = None,
     bands: _Bands | None = None,
-    order: Literal["C", "F"] | None = None,
+    order: _Order | None = None,
 ) -> Cube:
     """Open the scene in a file; only its header is read at first.
 
@@ -75,37 +84,38 @@ def read_cube(
     ...     print(fa.apps.read_cube(folder + "/scene.npy", bands="last").shape)
     (6, 5)
     """
-    path = Path(path)
+    check_choice(bands, (None, *BAND_AXES), name="bands")
+    return _open(Path(path), _Asked(variable, shape, bands, order))
+
+
+def _open(path: Path, asked: _Asked) -> Cube:
     if not path.exists():
         raise missing(path)
-    check_choice(bands, (None, *BAND_AXES), name="bands")
-    cube = check_order(_opened(path, variable, shape, bands, order), order)
-    options = {"variable": variable, "shape": shape, "bands": bands, "order": order}
-    return replace(cube, again=partial(read_cube, path.absolute(), **options))
+    cube = check_order(_opened(path, asked), asked.order)
+    return replace(cube, again=partial(_open, path.absolute(), asked))
 
 
-def _opened(
-    path: Path,
-    variable: str | None,
-    shape: tuple[int, int] | None,
-    bands: _Bands | None,
-    order: Literal["C", "F"] | None,
-) -> Cube:
+def _opened(path: Path, asked: _Asked) -> Cube:
     suffix = path.suffix.lower()
     if suffix == ".mat":
-        return _mat_cube(path, variable, shape, bands, order)
+        return _mat_cube(path, asked)
     if suffix == ".npy":
-        return _npy_cube(path, shape, bands, order or "C")
+        return _npy_cube(path, asked)
     if suffix == ".npz" and (file := NpzFile(path)).has_arrays:  # a sparse matrix is stored as lists
-        return _npz_cube(path, file, variable, shape, bands, order or "C")
-    given = {"variable": variable, "bands": bands}
+        return _npz_cube(path, file, asked)
+    given = {"variable": asked.variable, "bands": asked.bands}
     source = open_source(path, **{name: value for name, value in given.items() if value is not None})
     if source.shape[0] is None:  # the number of rows of a table is known only after reading it
         source = dense_source(str(path), np.concatenate([dense(block) for block in source.blocks()]))
     if source.scene is None:
-        return matrix_cube(source, shape, order or "C", str(path), sure=False)
-    if shape is not None and shape != source.scene.shape:
-        raise InvalidInputError(f"{path} is an image of {source.scene.shape}, not {shape}")
+        return matrix_cube(source, asked.shape, asked.order or "C", str(path), sure=False)
+    return _image(path, source, asked)
+
+
+def _image(path: Path, source: Source, asked: _Asked) -> Cube:
+    """The scene of a source that knows the size of its image; raises if the caller gives another one."""
+    if asked.shape is not None and asked.shape != source.scene.shape:
+        raise InvalidInputError(f"{path} is an image of {source.scene.shape}, not {asked.shape}")
     return Cube(source, source.scene, str(path))
 
 
@@ -156,40 +166,26 @@ def fit_mask(mask: Any, cube: Cube, name: str = "the mask") -> NDArray[np.bool_]
     return np.asarray((values != 0) & (values == values)).ravel()
 
 
-def _npy_cube(path: Path, shape: tuple[int, int] | None, bands: _Bands | None, order: Literal["C", "F"]) -> Cube:
+def _npy_cube(path: Path, asked: _Asked) -> Cube:
     array = map_npy(path)
     if array.ndim != 3:
-        return _matrix(path, array, shape, bands, order)
-    if bands is None:
+        return _matrix(path, array, asked)
+    if asked.bands is None:
         doubt(array, str(path))
-    source = open_source(path, bands=bands or "last")
-    if shape is not None and shape != source.scene.shape:
-        raise InvalidInputError(f"{path} is an image of {source.scene.shape}, not {shape}")
-    return Cube(source, source.scene, str(path))
+    return _image(path, open_source(path, bands=asked.bands or "last"), asked)
 
 
-def _npz_cube(
-    path: Path,
-    file: NpzFile,
-    variable: str | None,
-    shape: tuple[int, int] | None,
-    bands: _Bands | None,
-    order: Literal["C", "F"],
-) -> Cube:
+def _npz_cube(path: Path, file: NpzFile, asked: _Asked) -> Cube:
     """An array of an archive, with the size of the image and the wavelengths if other arrays give them."""
-    key = choose_variable(file.shapes, variable, path)
+    key = choose_variable(file.shapes, asked.variable, path)
     array = file.mapped(key)
     if array.ndim == 3:
-        if bands is None:
+        if asked.bands is None:
             doubt(array, str(path))
-        source = cube_source(str(path), lambda: array, bands or "last")
-        if shape is not None and shape != source.scene.shape:
-            raise InvalidInputError(f"{path} is an image of {source.scene.shape}, not {shape}")
-        cube = Cube(source, source.scene, str(path))
+        cube = _image(path, cube_source(str(path), lambda: array, asked.bands or "last"), asked)
     else:
         found = _image_size({name: (size, file.whole) for name, size in file.shapes.items()}, key)
-        shape = shape or (found if found is not None and found[0] * found[1] in array.shape else None)
-        cube = _matrix(path, array, shape, bands, order)
+        cube = _matrix(path, array, _with_size(asked, found, array.shape))
     for name, size in file.shapes.items():
         if is_wavelengths(name) and math.prod(size) == cube.size[1]:
             waves = file.whole(name).astype(np.float64).ravel()
@@ -197,14 +193,23 @@ def _npz_cube(
     return cube
 
 
-def _matrix(
-    path: Path, array: Any, shape: tuple[int, int] | None, bands: _Bands | None, order: Literal["C", "F"]
-) -> Cube:
-    if bands == "middle" and array.ndim == 2:
+def _with_size(asked: _Asked, found: tuple[int, int] | None, size: tuple[int, ...]) -> _Asked:
+    """With the size of the image that other variables give, if the caller gives none and it fits."""
+    fits = found is not None and found[0] * found[1] in size
+    return replace(asked, shape=asked.shape or (found if fits else None))
+
+
+def _check_axes(path: Path, asked: _Asked) -> None:
+    if asked.bands == "middle":
         raise InvalidInputError(f"{path} holds a matrix, which has no middle axis; pass bands='first' or 'last'")
-    if array.ndim == 2 and _bands_first(array.shape, shape, bands):
-        array = array.T
-    return as_cube(array, shape=shape, order=order, name=str(path), sure=bands is not None)
+
+
+def _matrix(path: Path, array: Any, asked: _Asked) -> Cube:
+    if array.ndim == 2:
+        _check_axes(path, asked)
+        array = array.T if _bands_first(array.shape, asked.shape, asked.bands) else array
+    sure = asked.bands is not None
+    return as_cube(array, shape=asked.shape, order=asked.order or "C", name=str(path), sure=sure)
 
 
 def _bands_first(size: tuple[int, ...], shape: tuple[int, int] | None, bands: str | None) -> bool:
@@ -215,33 +220,28 @@ def _bands_first(size: tuple[int, ...], shape: tuple[int, int] | None, bands: st
     return size[0] < size[1]
 
 
-def _mat_cube(
-    path: Path,
-    variable: str | None,
-    shape: tuple[int, int] | None,
-    bands: _Bands | None,
-    order: Literal["C", "F"] | None,
-) -> Cube:
+def _mat_cube(path: Path, asked: _Asked) -> Cube:
     """A variable of a ``.mat`` file, with the size of the image if other variables give it."""
     file = open_mat(path)
     try:
         with reading(path):
-            key = choose_variable({name: array.shape for name, array in file.arrays.items()}, variable, path)
+            key = choose_variable({name: array.shape for name, array in file.arrays.items()}, asked.variable, path)
             stored, name = file.arrays[key], f"{path}:{key}"
-            if len(stored.shape) == 3 and bands in (None, "last"):
-                if bands is None and math.prod(stored.shape) <= _CHECKED_ENTRIES:
+            if len(stored.shape) == 3 and asked.bands in (None, "last"):
+                if asked.bands is None and math.prod(stored.shape) <= CHECKED_ENTRIES:
                     doubt(stored.whole(), str(path))
                 height, width, count = stored.shape
-                if shape is not None and shape != (height, width):
-                    raise InvalidInputError(f"the cube is {height}×{width} pixels, not {shape[0]}×{shape[1]}")
+                if asked.shape is not None and asked.shape != (height, width):
+                    wanted = "×".join(map(str, asked.shape))
+                    raise InvalidInputError(f"the cube is {height}×{width} pixels, not {wanted}")
                 info = SceneInfo((height, width), "F", *wavelengths_in(file, count))
                 cube = Cube(stored.source(name, False, {}), info, str(path))
             elif len(stored.shape) == 3:
-                whole = np.moveaxis(stored.whole(), BAND_AXES[bands or "last"], -1)
+                whole = np.moveaxis(stored.whole(), BAND_AXES[asked.bands or "last"], -1)
                 info = SceneInfo(whole.shape[:2], "C", *wavelengths_in(file, whole.shape[2]))
                 cube = Cube(dense_source(name, whole.reshape(-1, whole.shape[2])), info, str(path))
             else:
-                cube = _mat_matrix(file, key, shape, bands, order or "F", path)
+                cube = _mat_matrix(file, key, asked, path)
     except BaseException:
         file.close()
         raise
@@ -249,23 +249,15 @@ def _mat_cube(
     return cube
 
 
-def _mat_matrix(
-    file: MatFile,
-    key: str,
-    shape: tuple[int, int] | None,
-    bands: _Bands | None,
-    order: Literal["C", "F"],
-    path: Path,
-) -> Cube:
+def _mat_matrix(file: MatFile, key: str, asked: _Asked, path: Path) -> Cube:
     stored = file.arrays[key]
-    if bands == "middle":
-        raise InvalidInputError(f"{path} holds a matrix, which has no middle axis; pass bands='first' or 'last'")
+    _check_axes(path, asked)
     arrays = {name: (array.shape, lambda name: file.arrays[name].whole()) for name, array in file.arrays.items()}
-    found = _image_size(arrays, key)
-    shape = shape or (found if found is not None and found[0] * found[1] in stored.shape else None)
-    source = stored.source(f"{path}:{key}", _bands_first(stored.shape, shape, bands), {})
+    asked = _with_size(asked, _image_size(arrays, key), stored.shape)
+    source = stored.source(f"{path}:{key}", _bands_first(stored.shape, asked.shape, asked.bands), {})
     waves, units = wavelengths_in(file, source.shape[1])
-    return matrix_cube(source, shape, order, str(path), sure=bands is not None, wavelengths=waves, units=units)
+    order, sure = asked.order or "F", asked.bands is not None
+    return matrix_cube(source, asked.shape, order, str(path), sure=sure, wavelengths=waves, units=units)
 
 
 def _image_size(arrays: dict[str, tuple[tuple[int, ...], Callable[[str], Any]]], key: str) -> tuple[int, int] | None:

@@ -15,13 +15,12 @@ from .arrays import dense_source
 from .hdf5 import check_stored, open_hdf5
 from .packed import unpacked
 from .row_source import Source, read_names, reading
-from .scene import BAND_AXES, BAND_NAMES, SceneInfo, band_axes, doubt, placed, scene_source
+from .scene import BAND_AXES, BAND_NAMES, CHECKED_ENTRIES, SceneInfo, band_axes, doubt, placed, scene_source
 
 __all__ = ["read_netcdf"]
 
 _MOST = 4096  # limit of data sets to examine
 _PRISMA = ("VNIR", "SWIR")
-_CHECKED_ENTRIES = 1 << 25  # a cube up to this size is read to check the axis of the bands
 
 
 def read_netcdf(
@@ -129,7 +128,7 @@ def _band_axis(item: Any, waves: Any, name: str) -> str:
         named = [axis for axis in range(3) if waves is not None and item.shape[axis] == waves.size]
     if len(named) == 1:
         return list(BAND_AXES)[named[0]]
-    if item.size <= _CHECKED_ENTRIES:
+    if item.size <= CHECKED_ENTRIES:
         doubt(item, name)
     return "last"
 

@@ -20,10 +20,21 @@ from ..matrix.scaled import divided, unit_of
 from .arrays import dense_source
 from .row_source import Source, check_claim, read_names
 
-__all__ = ["BAND_AXES", "BAND_NAMES", "SceneInfo", "band_axes", "cube_source", "doubt", "placed", "scene_source"]
+__all__ = [
+    "BAND_AXES",
+    "BAND_NAMES",
+    "CHECKED_ENTRIES",
+    "SceneInfo",
+    "band_axes",
+    "cube_source",
+    "doubt",
+    "placed",
+    "scene_source",
+]
 
 BAND_AXES = {"first": 0, "middle": 1, "last": 2}
 BAND_NAMES = ("band", "bands", "wavelength", "wavelengths", "wl", "wvl", "lambda", "spectral", "channel", "channels")
+CHECKED_ENTRIES = 1 << 25  # a cube up to this size is read to check the axis of the bands
 _MATERIALS = 5  # number of spectra whose mixtures approximate the pixels of any scene
 _CLEARLY = 3.0  # factor by which another axis must fit better as the bands before a warning
 
