@@ -6,7 +6,6 @@ import contextlib
 import numbers
 import os
 from collections.abc import Collection, Iterable, Mapping, Set
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -272,7 +271,7 @@ def check_whole_objects(values: Iterable[Any], name: str) -> None:
 def check_no_group(source: Any, name: str) -> None:
     """Raise on a group of arrays of Zarr or h5py: NumPy would make an array of the names of its members."""
     if type(source).__module__.split(".")[0] in ("zarr", "h5py") and not hasattr(source, "ndim"):
-        members = one_line(", ".join(repr(str(key)) for key in islice(source, 8)), 200) or "nothing"
+        members = one_line(", ".join(repr(key) for key in sorted(map(str, source))), 200) or "nothing"
         raise InvalidTypeError(f"{name} is a group of arrays; pass one of them, such as group['X']; it has {members}")
 
 
