@@ -114,7 +114,7 @@ def test_all_zero_matrix_is_refused():
         ({"L": np.ones((12, 3))}, InvalidInputError, "L must have shape k × 12"),
         ({"R": np.ones((3, 8))}, InvalidInputError, "R must have shape 8 × k"),
         ({"R": np.full((8, 1), np.inf)}, InvalidInputError, "R must be finite"),
-        ({"L": object()}, InvalidTypeError, "L must be an array"),
+        ({"L": object()}, InvalidTypeError, "L must hold real numbers"),
         ({"R": lambda j: np.full((len(j), 2), np.nan)}, InvalidInputError, "the callable R must return finite values"),
         ({"L": lambda i: np.ones(3)}, InvalidInputError, "the callable L must return one row for each index"),
     ],

@@ -146,7 +146,7 @@ def test_gram_of_the_wrong_shape_is_refused():
 
 
 def test_non_numeric_coefficients():
-    with pytest.raises(fa.errors.InvalidTypeError, match="y must hold 3 real numbers"):
+    with pytest.raises(fa.errors.InvalidTypeError, match="y must hold real numbers"):
         fa.sample_combination(np.eye(3), ["a", "b", "c"], 2)
 
 

@@ -166,7 +166,7 @@ def test_a_zero_solution_cannot_be_sampled():
         (np.ones(5), 2, InvalidInputError, "one number for each of the 6 rows"),
         (np.ones((6, 1)), 2, InvalidInputError, "one number for each of the 6 rows"),
         (np.full(6, np.nan), 2, InvalidInputError, r"b\[\d\] is not finite"),
-        ([[1.0], [1.0, 2.0]], 2, InvalidTypeError, "b must be an array of 6 numbers, got list"),
+        ([[1.0], [1.0, 2.0]], 2, InvalidInputError, "b cannot be converted to an array"),
         (sp.csr_array(np.ones((6, 1))), 2, InvalidTypeError, "got csr_array"),
         (np.full(6, "a"), 2, InvalidTypeError, "b must hold real numbers"),
         (np.ones(6), 5, InvalidInputError, "k = 5 is more than"),

@@ -244,7 +244,7 @@ def test_copies_and_pickles_are_independent():
         ([1.0] * 20 + [1e160], InvalidInputError, "entry 20 is 1e\\+160"),
         (["a"], InvalidTypeError, "real numbers, got dtype <U1"),
         ([1j], InvalidTypeError, "real numbers, got dtype complex128"),
-        ([None], InvalidTypeError, "real numbers, got dtype object"),
+        ([None], InvalidTypeError, "values is missing"),
     ],
 )
 def test_refused_values(values, error, message):

@@ -16,18 +16,24 @@ from ._types import Rows
 from .errors import InvalidInputError, InvalidTypeError, TooLargeError, one_line
 
 __all__ = [
+    "as_array",
     "as_csr",
     "as_matrix",
+    "as_numbers",
+    "as_numeric",
+    "as_reals",
     "check_extent",
     "check_finite",
     "check_flag",
     "check_frame",
     "check_index",
     "check_number",
+    "check_objects",
     "check_rank",
     "check_size",
     "check_sparse",
     "check_tolerance",
+    "check_unmasked",
     "check_unrounded",
     "check_whole_objects",
     "csr_of",
@@ -43,24 +49,63 @@ _WHOLE = 2**53  # up to here every integer is a float64
 _CHUNK_ENTRIES = 1 << 22  # entries checked at a time, to bound the extra memory
 _ANY_EXTENT = 1 << 25  # rows or columns that any sparse matrix may have, even an empty one
 _EMPTY_PER_ENTRY = 256  # additional rows or columns allowed per entry; a larger size is taken for an error
+#: objects that NumPy converts to float64, though they are no real numbers (arrays may hold any of the others)
+_NO_REALS = (
+    type(None),
+    str,
+    bytes,
+    bytearray,
+    memoryview,
+    np.complexfloating,
+    np.datetime64,
+    np.timedelta64,
+    np.ndarray,
+)
 
 
 def check_unmasked(A: Any, name: str) -> None:
-    """Raise if entries of a masked array are masked: their values mean nothing."""
-    if isinstance(A, np.ma.MaskedArray) and np.ma.is_masked(A):
-        raise InvalidInputError(
-            f"{int(np.ma.getmaskarray(A).sum())} entries of {name} are masked; fill them first, for example with "
-            f"{name}.filled(0)"
-        )
+    """Raise if entries of a masked array, or of a list of them, are masked: their values mean nothing."""
+    parts = A if isinstance(A, list | tuple) else (A,)
+    masked = sum(int(np.ma.getmaskarray(part).sum()) for part in parts if isinstance(part, np.ma.MaskedArray))
+    if masked:
+        raise InvalidInputError(f"{masked} entries of {name} are masked; fill them first, for example with .filled(0)")
 
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
-    """``values`` as a plain array; raises if entries are masked, or if rows have different lengths."""
+    """``values`` as a plain array; raises if entries are masked, or if rows have different lengths.
+
+    Also where NumPy would change columns of a frame (:func:`check_frame`).
+    """
     check_unmasked(values, name)
+    check_frame(values, name)
     try:
         return np.asarray(values)
-    except (ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name} cannot be converted to an array: {one_line(str(error))}") from None
+
+
+def as_numbers(values: Any, name: str) -> NDArray[Any]:
+    """An argument beside the data, of any shape, as a plain array of an integer type, float32 or float64.
+
+    For arguments that are used as float64: raises on masked entries, on text, complex numbers and dates, also among
+    objects, and on integers that float64 would round. NaN and infinite entries are left to the caller.
+    """
+    if sp.issparse(values):
+        raise InvalidTypeError(f"{name} must be an array, got {type(values).__name__}; use {name}.toarray()")
+    array = numeric(as_array(values, name), name)
+    check_unrounded(array, name)
+    return array
+
+
+def as_reals(values: Any, name: str) -> NDArray[np.float64]:
+    """:func:`as_numbers` as float64; raises on the first entry that is NaN or infinite."""
+    array = as_numbers(values, name).astype(np.float64, copy=False)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        place = np.unravel_index(int(np.argmax(bad)), array.shape)
+        where = f"[{', '.join(map(str, place))}]" if array.ndim else ""
+        raise InvalidInputError(f"{name}{where} is {array[place]}; {name} must be finite")
+    return array
 
 
 def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = "A") -> Rows:
@@ -78,23 +123,14 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
         )
     if sp.issparse(A):
         matrix: Rows = _canonical(A, name)
-        values = matrix.data
     else:
-        check_frame(A, name)
         matrix = as_array(A, name)
         if matrix.ndim != 2:
             hint = "; use x.reshape(1, -1) for one row" if matrix.ndim == 1 else ""
             raise InvalidInputError(f"{name} must be two-dimensional, got shape {matrix.shape}{hint}")
-        values = matrix
     if 0 in matrix.shape:
         raise InvalidInputError(f"{name} is empty: shape {matrix.shape}; at least one row and one column are needed")
-    converted = numeric(values, name)
-    if converted is not values:
-        matrix = (
-            sp.csr_array((converted, matrix.indices, matrix.indptr), shape=matrix.shape)
-            if sp.issparse(matrix)
-            else converted
-        )
+    matrix = as_numeric(matrix, name)
     if not sp.issparse(matrix):
         matrix = np.ascontiguousarray(matrix)
     if finite:
@@ -237,13 +273,23 @@ def numeric(values: NDArray[Any], name: str) -> NDArray[Any]:
     if kind in "iuf":
         return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
     if kind == "O":
+        check_objects(values, name)
         try:
             doubles = values.astype(np.float64)
         except (TypeError, ValueError, OverflowError):
             raise InvalidTypeError(_no_number(values, name)) from None
-        check_whole_objects(values[np.abs(doubles) >= _WHOLE], name)
         return doubles
     raise InvalidTypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
+
+
+def as_numeric(matrix: Rows, name: str) -> Rows:
+    """An array or CSR matrix with its values in a supported type (:func:`numeric`)."""
+    if not sp.issparse(matrix):
+        return numeric(matrix, name)
+    values = numeric(matrix.data, name)
+    if values is matrix.data:
+        return matrix
+    return sp.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def check_unrounded(values: NDArray[Any], name: str) -> None:
@@ -257,6 +303,15 @@ def check_unrounded(values: NDArray[Any], name: str) -> None:
     bad = (size // last).reshape(-1) > np.uint64(_WHOLE)
     if bad.any():
         raise InvalidInputError(_rounded(values.reshape(-1)[int(np.argmax(bad))], name))
+
+
+def check_objects(values: NDArray[Any], name: str) -> None:
+    """Raise on objects that NumPy would convert to other numbers: text, complex, dates, None, integers beyond 2⁵³."""
+    kinds = set(map(type, values.flat))
+    if any(issubclass(kind, _NO_REALS) for kind in kinds):
+        raise InvalidTypeError(_no_number(values, name))
+    if any(issubclass(kind, int | np.integer) for kind in kinds):
+        check_whole_objects(values.flat, name)
 
 
 def check_whole_objects(values: Iterable[Any], name: str) -> None:
@@ -353,6 +408,8 @@ def _no_number(values: NDArray[Any], name: str) -> str:
     """Error message that names the first object that is not a number."""
     for place, value in np.ndenumerate(values):
         try:
+            if isinstance(value, _NO_REALS):
+                raise TypeError
             float(value)
         except (TypeError, ValueError, OverflowError):
             where = f"[{', '.join(map(str, place))}]" if values.ndim == 2 else ""

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import check_size
+from .._validate import as_array, as_matrix, as_numbers, check_index, check_size
 from ..errors import InvalidInputError, InvalidTypeError, StoreError
 from ..io.decoding import did_you_mean
 from ..io.numbers import open_bytes
@@ -53,6 +53,7 @@ class RatingsTable:
     """
 
     def __init__(self, A: Rows, users: list[Any], items: list[Any]) -> None:
+        A = sp.csr_array(as_matrix(A, signed=True))
         for what, ids, count in (("users", users, A.shape[0]), ("items", items, A.shape[1])):
             if isinstance(ids, Set | Mapping):
                 raise InvalidTypeError(f"{what} are a {type(ids).__name__}; pass a list of ids in the order of A")
@@ -77,10 +78,7 @@ class RatingsTable:
                 )
         rows, users = _numbered(frame[user])
         places, items = _numbered(frame[item])
-        try:
-            values = np.asarray(frame[rating].to_numpy(), dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidInputError(f"column {rating!r} must hold numbers") from None
+        values = as_numbers(frame[rating].to_numpy(), f"column {rating!r}").astype(np.float64)
         if not len(values):
             raise InvalidInputError("the frame holds no ratings")
         bad = np.flatnonzero(~np.isfinite(values) | (values == 0))
@@ -103,13 +101,16 @@ class RatingsTable:
         """The ids of items given by their numbers; None for −1."""
         ids = np.empty(len(self.items) + 1, dtype=object)
         ids[:-1] = self.items
-        return ids[found]
+        at = as_array(found, "found")
+        check_index(at[at != -1], len(self.items), name="item")
+        return ids[at]
 
     def popular(self, users: Any, n: int = 10) -> NDArray[Any]:
         """The n most-rated items that each user has not rated, most ratings first: a strong baseline."""
         order = np.argsort(-np.bincount(self.A.indices, minlength=len(self.items)), kind="stable")
-        found = np.full((len(users), check_size(n, name="n")), -1, dtype=np.intp)
-        for place, row in enumerate(self.rows_of(users)):
+        rows = self.rows_of(users)
+        found = np.full((len(rows), check_size(n, name="n")), -1, dtype=np.intp)
+        for place, row in enumerate(rows):
             seen = self.A.indices[self.A.indptr[row] : self.A.indptr[row + 1]]
             fresh = order[~np.isin(order, seen)][:n]
             found[place, : len(fresh)] = fresh

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike, as_generator
-from .._validate import check_index, check_number, check_size
+from .._validate import check_index, check_number, check_size, check_unmasked
 from ..errors import InvalidInputError, RankError
 from ..lowrank._lines import as_access
 from ..lowrank.rejection import draw_combination
@@ -280,6 +280,7 @@ def recommend(
     if _package(S) in ("pandas", "polars"):
         S = RatingsTable.from_frame(S, user=user, item=item, rating=rating)
     if isinstance(S, RatingsTable):
+        check_unmasked(users, "users")
         rows = S.rows_of(np.atleast_1d(np.asarray(users, dtype=object)))
         found = recommend(S.A, rows, n, k=k, exclude_seen=exclude_seen, draws=draws, rng=rng, **options)
         return S.named(found)

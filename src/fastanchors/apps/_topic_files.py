@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._replacing import replacing
+from .._validate import as_array, numeric
 from ..errors import FastAnchorsError, InvalidInputError, MissingExtraError, StoreError, one_line
 from ..io.decoding import texts_of
 from ..io.row_source import reading
@@ -210,6 +211,7 @@ def save_table(
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".parquet"):
         raise InvalidInputError(f"tables are written as .csv or .parquet, not {path.name!r}")
+    values = numeric(as_array(values, "values"), "values")
     if values.shape != (len(rows), len(columns)):
         raise InvalidInputError(f"{len(rows)} × {len(columns)} names for a table of shape {values.shape}")
     with replacing(path) as partial:

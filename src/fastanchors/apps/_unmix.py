@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._openers import opener
-from .._validate import check_choice, check_flag, check_number, check_rank, check_size
+from .._validate import as_array, check_choice, check_flag, check_number, check_rank, check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ..greedy.selection import Selection, check_selection
 from ._abundances import check_output, fill_abundances
@@ -345,7 +345,7 @@ def usable_pixels(
 
 def check_bands(bands: Any, count: int) -> NDArray[np.intp]:
     """Validate indices of bands."""
-    at = np.atleast_1d(np.asarray(bands))
+    at = np.atleast_1d(as_array(bands, "drop_bands"))
     if at.size and (at.dtype.kind not in "iu" or at.ndim != 1):
         raise InvalidInputError("drop_bands must be a list of whole numbers")
     wrong = at[(at < 0) | (at >= count)]

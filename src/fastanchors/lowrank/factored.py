@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike, as_generator
-from .._validate import check_choice, check_index, check_size
+from .._validate import as_reals, check_choice, check_index, check_size
 from ..errors import InvalidInputError, RankError
 from ..matrix.contract import SampleAccess
 from ..matrix.norm_draws import draw_by_weight
@@ -70,19 +70,18 @@ class FactoredVectors:
         access = as_access(S)
         count = access.shape[0] if check_side(side) == "right" else access.shape[1]
         lines = np.atleast_1d(check_index(indices, count, name="row" if side == "right" else "column"))
-        table = np.asarray(coefficients, dtype=np.float64)
+        table = as_reals(coefficients, "coefficients")
         if lines.ndim != 1 or table.ndim != 2 or len(table) != len(lines) or 0 in table.shape:
             raise InvalidInputError(
                 f"coefficients must have one row for each of the {lines.size} indices and at least one column, "
                 f"got shape {table.shape}"
             )
-        if not np.isfinite(table).all():
-            raise InvalidInputError("coefficients must be finite")
         self._lines = Lines(access, side, lines)
         self.coefficients: NDArray[np.float64] = table
-        self.singular_values: NDArray[np.float64] | None = (
-            None if singular_values is None else np.asarray(singular_values, dtype=np.float64)
-        )
+        sigma = None if singular_values is None else as_reals(singular_values, "singular_values")
+        if sigma is not None and sigma.ndim != 1:
+            raise InvalidInputError(f"singular_values must be one-dimensional, got shape {sigma.shape}")
+        self.singular_values: NDArray[np.float64] | None = sigma
 
     @property
     def S(self) -> SampleAccess:
@@ -133,7 +132,7 @@ class FactoredVectors:
 
     def transform(self, T: ArrayLike) -> FactoredVectors:
         """The vectors V̂·T for a k × l matrix T (or one vector V̂·y for a vector y), in the same factored form."""
-        table = np.asarray(T, dtype=np.float64)
+        table = as_reals(T, "T")
         if table.ndim == 1:
             table = table[:, None]
         if table.ndim != 2 or len(table) != self.shape[1]:

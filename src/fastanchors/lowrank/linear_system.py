@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike
-from .._validate import check_index
+from .._validate import as_numbers, check_index
 from ..errors import InvalidInputError, InvalidTypeError, RankError
 from ..matrix.contract import Rows, SampleAccess
 from ..matrix.scaled import norm, unit_of
@@ -226,23 +226,14 @@ class _Right:
     """The right-hand side b in units of ``unit``: checked completely if it is in memory, and at every read."""
 
     def __init__(self, b: Any, m: int) -> None:
-        kind = "f"
         in_memory = not isinstance(b, VectorSampler | np.memmap)
-        if not isinstance(b, VectorSampler):
-            if sp.issparse(b):
-                raise InvalidTypeError(
-                    f"b must be an array of {m} numbers, got {type(b).__name__}; use b.toarray().ravel()"
-                )
-            try:
-                b = np.asarray(b)
-            except ValueError:  # a ragged list
-                raise InvalidTypeError(f"b must be an array of {m} numbers, got {type(b).__name__}") from None
-            kind = b.dtype.kind
+        if in_memory:
+            b = as_numbers(b, "b")
+        elif isinstance(b, np.memmap):
+            as_numbers(b[:0], "b")  # its type
         shape = (len(b),) if isinstance(b, VectorSampler) else b.shape
         if shape != (m,):
             raise InvalidInputError(f"b must hold one number for each of the {m} rows of A, got shape {shape}")
-        if kind not in "iufb":
-            raise InvalidTypeError(f"b must hold real numbers, got dtype {b.dtype}")
         self.values = b
         self.unit = 1.0
         if in_memory:
@@ -251,7 +242,7 @@ class _Right:
             self.unit = unit_of(np.asarray(b, dtype=np.float64))
 
     def at(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        values = np.asarray(self.values[rows], dtype=np.float64)
+        values = as_numbers(self.values[rows], "b").astype(np.float64, copy=False)
         if not np.isfinite(values).all():
             row = int(rows[np.argmin(np.isfinite(values))])
             raise InvalidInputError(f"b[{row}] is not finite; remove or impute it first")

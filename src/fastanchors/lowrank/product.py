@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._rng import RngLike, as_generator
-from .._validate import check_number, check_size
-from ..errors import InvalidInputError, InvalidTypeError, TooLargeError
+from .._validate import as_numbers, as_reals, check_number, check_size
+from ..errors import InvalidInputError, TooLargeError
 from ..matrix.contract import SampleAccess
 from ._lines import as_access
 from .factored import FactoredVectors
@@ -153,21 +153,17 @@ def _lookup(vectors: Any, side: str, length: int) -> _Lookup:
             )
         return vectors.query
     if callable(vectors):
-        return lambda indices: _checked(np.asarray(vectors(indices), dtype=np.float64), len(indices), name)
-    try:
-        array = np.asarray(vectors, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"{name} must be an array, factored vectors or a callable") from error
+        return lambda indices: _checked(vectors(indices), len(indices), name)
+    array = as_reals(vectors, name)
     expected = f"k × {length}" if side == "left" else f"{length} × k"
     if array.ndim != 2 or array.shape[1 if side == "left" else 0] != length or 0 in array.shape:
         raise InvalidInputError(f"{name} must have shape {expected}, got {array.shape}")
-    if not np.isfinite(array).all():
-        raise InvalidInputError(f"{name} must be finite")
     table = array.T if side == "left" else array
     return lambda indices: table[indices]
 
 
-def _checked(values: NDArray[np.float64], count: int, name: str) -> NDArray[np.float64]:
+def _checked(found: Any, count: int, name: str) -> NDArray[np.float64]:
+    values = as_numbers(found, f"the result of the callable {name}").astype(np.float64, copy=False)
     if values.ndim != 2 or len(values) != count:
         raise InvalidInputError(
             f"the callable {name} must return one row for each index: {count} × k, got {values.shape}"

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike, as_generator
-from .._validate import check_choice, check_size
-from ..errors import InvalidInputError, InvalidTypeError
+from .._validate import as_reals, check_choice, check_size
+from ..errors import InvalidInputError
 from ._layers import Draws, Weights, one_layer, one_layer_bound, two_layers, two_layers_bound
 from .factored import FactoredVectors, as_factored
 
@@ -112,7 +112,7 @@ def expected_trials(
     """
     vectors = as_factored(U)
     coefficients = _check(vectors, y, layers, weights)
-    G = np.asarray(gram, dtype=np.float64)
+    G = as_reals(gram, "gram")
     if G.shape != (len(coefficients),) * 2:
         raise InvalidInputError(f"gram must have shape {(len(coefficients),) * 2}, got {G.shape}")
     norms = vectors._lines.norms()
@@ -125,16 +125,11 @@ def expected_trials(
 
 
 def _check(U: FactoredVectors, y: ArrayLike, layers: Any, weights: Any) -> NDArray[np.float64]:
-    try:
-        coefficients = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidTypeError(f"y must hold {U.shape[1]} real numbers, got {y!r}") from None
+    coefficients = as_reals(y, "y")
     if coefficients.shape != (U.shape[1],):
         raise InvalidInputError(
             f"y must hold {U.shape[1]} numbers, one for each vector, got shape {coefficients.shape}"
         )
-    if not np.isfinite(coefficients).all():
-        raise InvalidInputError("y must be finite")
     if not coefficients.any():
         raise InvalidInputError("y is zero: U·y is the zero vector and there is nothing to sample from")
     check_choice(layers, ("one", "two"), name="layers")

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from .._validate import check_index
 from ..errors import TooLargeError
 from .contract import RowMatrix, Rows
 from .cost import Cost
@@ -91,7 +92,7 @@ class ArrayMatrix(RowMatrix):
         )
 
     def rows(self, indices: ArrayLike) -> Rows:
-        indices = np.asarray(indices, dtype=np.intp)
+        indices = check_index(indices, self.shape[0], name="row")
         self._cost.rows_read += indices.size
         return self.data[indices]
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._parallel import map_ordered
 from .._rng import RngLike
 from .._types import Rows
-from .._validate import as_array
+from .._validate import as_array, check_index, check_unrounded
 from ..errors import InvalidInputError, InvalidTypeError
 from .cost import Cost
 
@@ -157,7 +157,8 @@ class RowMatrix(ABC):
     def row_entries(self, indices: ArrayLike) -> NDArray[np.int64]:
         """Number of entries of each of those rows in memory; the average of sparse rows that would have to be read."""
         m, n = self.shape
-        return np.full(np.size(indices), self.nnz // max(m, 1) + 1 if self.is_sparse else n, dtype=np.int64)
+        count = check_index(indices, m, name="row").size
+        return np.full(count, self.nnz // max(m, 1) + 1 if self.is_sparse else n, dtype=np.int64)
 
     def dense_rows(self, indices: ArrayLike) -> NDArray[np.float64]:
         """The rows at ``indices`` as a dense array in double precision."""
@@ -240,7 +241,7 @@ class RowMatrix(ABC):
 
         In double precision: errors are at most (terms + 2)·DOUBLE·‖A_(i)‖·‖q_j‖, in any order of summation.
         """
-        found = self.map_rows(_project, np.asarray(indices, dtype=np.int64), Q)
+        found = self.map_rows(_project, check_index(indices, self.shape[0], name="row"), Q)
         return np.concatenate(found) if found else np.zeros((0, len(Q)))
 
 
@@ -252,6 +253,7 @@ def check_factor(B: Any, length: int, *, vector: bool = True) -> NDArray[Any]:
     if array.ndim not in ((1, 2) if vector else (2,)) or array.shape[0] != length:
         shapes = f"({length},) or ({length}, …)" if vector else f"({length}, …)"
         raise InvalidInputError(f"B must have the shape {shapes}, got {array.shape}")
+    check_unrounded(array, "B")
     return array
 
 

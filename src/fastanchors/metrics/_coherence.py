@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._validate import as_array, as_matrix, check_choice, check_index, check_size
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix import dense
 
 __all__ = ["coherence_of", "topic_coherence", "topic_uniqueness"]
@@ -108,6 +108,8 @@ def _top_words(topics: ArrayLike, vocabulary: int | None, top: int) -> NDArray[n
         if any(len(set(row)) < len(row) for row in words.tolist()):
             raise InvalidInputError("topics name a word twice in one topic")
         return words
+    if array.dtype.kind == "O":
+        raise InvalidTypeError("topics must be weights or integers, got dtype object; convert it to one of the two")
     if vocabulary is not None and array.shape[1] != vocabulary:
         raise InvalidInputError(f"topics have {array.shape[1]} words, counts {vocabulary}")
     weights = dense(as_matrix(array, signed=True, name="topics"))

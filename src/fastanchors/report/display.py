@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._validate import name_list
+from .._validate import as_reals, name_list
 from ..anchors import Anchors
 from ..errors import InvalidInputError
 from ..io.hdf5 import open_hdf5
@@ -154,9 +154,7 @@ def _embedding(obsm: Any) -> NDArray[np.float64] | None:
 
 
 def _plane(embedding: ArrayLike, m: int) -> NDArray[np.float64]:
-    places = np.asarray(embedding, dtype=np.float64)
+    places = as_reals(embedding, "the embedding")
     if places.shape != (m, 2):
         raise InvalidInputError(f"the embedding must have shape ({m}, 2), got {places.shape}")
-    if not np.isfinite(places).all():
-        raise InvalidInputError("the embedding holds NaN or infinite places")
     return places

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._validate import check_index
 from ..matrix.contract import Rows
 from ..matrix.cost import Cost
 from .access_guard import AccessGuard, Writing, reads
@@ -85,7 +86,7 @@ class BlockStack:
     @reads
     def row_entries(self, indices: ArrayLike) -> NDArray[np.int64]:
         """Number of stored entries of each of those rows."""
-        rows = np.asarray(indices, dtype=np.int64).reshape(-1)
+        rows = check_index(indices, self.shape[0], name="row").reshape(-1)
         found = np.full(rows.size, self.shape[1], dtype=np.int64)
         if self.is_sparse:
             blocks = cast(list[SparseBlock], self._blocks)

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .._jit import jit
 from .._rng import RngLike, as_generator
-from .._validate import as_array, check_index, check_size
-from ..errors import InvalidInputError, InvalidTypeError
+from .._validate import as_numbers, check_index, check_size
+from ..errors import InvalidInputError
 from .sum_tree import (
     FANOUT,
     LANES,
@@ -75,7 +75,7 @@ class VectorSampler:
     __slots__ = ("_entries", "_nodes", "_offsets", "_size", "node_visits")
 
     def __init__(self, values: ArrayLike) -> None:
-        given = _as_reals(values)
+        given = as_numbers(values, "values")
         if given.ndim != 1 or given.size == 0:
             raise InvalidInputError(f"values must be one-dimensional and not empty, got shape {given.shape}")
         groups = -(-given.size // FANOUT)
@@ -142,7 +142,7 @@ class VectorSampler:
         If one is refused, none is set. O(log n) each, and less if they share sums.
         """
         at = check_index(indices, self._size, name="index")
-        given = _as_reals(values)
+        given = as_numbers(values, "values")
         if given.shape != at.shape:
             try:
                 given = np.broadcast_to(given, at.shape)
@@ -178,13 +178,6 @@ class VectorSampler:
         if isinstance(index, slice):
             return np.arange(*index.indices(self._size), dtype=np.intp)
         return check_index(index, self._size, name="index")
-
-
-def _as_reals(values: ArrayLike) -> NDArray[Any]:
-    array = as_array(values, "values")
-    if array.dtype.kind not in "biuf" and array.size:
-        raise InvalidTypeError(f"values must be real numbers, got dtype {array.dtype}")
-    return array
 
 
 def _check_range(values: Floats, indices: Ints | None, total: float) -> None:

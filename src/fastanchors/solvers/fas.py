@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._rng import RngLike, as_generator
-from .._validate import check_choice, check_finite, check_rank
+from .._validate import as_reals, check_choice, check_finite, check_rank
 from ..anchors import Anchors, Certificate, Selection
 from ..errors import InvalidInputError, InvalidTypeError
 from ..fas.seek import IndexedFAS
@@ -281,14 +281,10 @@ def _row_weights(weights: Any, data: RowMatrix) -> Any:
                 "as weights=, or rows that are not normalised"
             )
         return weights
-    try:
-        numbers = np.asarray(weights)
-        if numbers.dtype.kind in "mM":  # dates
-            raise TypeError
-        numbers = numbers.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidTypeError(f"weights must be one of {_WEIGHTS} or numbers, got {type(weights).__name__}") from None
-    if numbers.shape != (rows,) or not (np.isfinite(numbers) & (numbers > 0)).all():
+    if weights is None:
+        raise InvalidTypeError(f"weights must be one of {_WEIGHTS} or numbers, got None")
+    numbers = as_reals(weights, "weights")
+    if numbers.shape != (rows,) or not (numbers > 0).all():
         raise InvalidInputError(
             f"weights must be {rows} positive numbers, one per row, got an array of shape {numbers.shape}"
             + (" with other numbers" if numbers.shape == (rows,) else "")

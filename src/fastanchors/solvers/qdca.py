@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike, as_generator
-from .._validate import check_choice, check_size
+from .._validate import as_reals, check_choice, check_size
 from ..anchors import Certificate
-from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, TooLargeError
+from ..errors import InvalidInputError, MissingExtraError, TooLargeError
 from ..matrix import RowMatrix, open_matrix
 from .dca import DCA, projected
 
@@ -109,11 +109,8 @@ class QDCA(DCA):
 
     def _project(self, A: Any, beta: ArrayLike) -> NDArray[np.float64]:
         data = open_matrix(A)
-        direction = np.asarray(beta)
-        if direction.dtype.kind not in "iufb":
-            raise InvalidTypeError(f"beta must hold real numbers, got dtype {direction.dtype}")
-        direction = direction.astype(np.float64)
-        if direction.shape != (data.shape[1],) or not np.isfinite(direction).all():
+        direction = as_reals(beta, "beta")
+        if direction.shape != (data.shape[1],):
             raise InvalidInputError(f"beta must hold {data.shape[1]} finite numbers, got shape {direction.shape}")
         return data.dot(direction)
 
