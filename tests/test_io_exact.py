@@ -192,7 +192,7 @@ def test_an_iterator_may_reuse_its_buffer(tmp_path, kind, rows):
         (sp.csr_array(np.ones((2, 3))), InvalidTypeError, r"row block 1 \(at row 2\): expected a dense block"),
         (np.ones((2, 4)), InvalidInputError, r"row block 1 \(at row 2\): expected 3 columns, got shape \(2, 4\)"),
         (np.ones(3), InvalidInputError, "row block 1 must be two-dimensional"),
-        ([[1, 2, 3], [4]], InvalidInputError, "row block 1 is not an array"),
+        ([[1, 2, 3], [4]], InvalidInputError, "row block 1 cannot be converted to an array"),
         (np.array([["a", "b", "c"]]), InvalidTypeError, r"row block 1 \(at row 2\) must hold real numbers"),
         (np.ones((1, 3), complex), InvalidTypeError, r"row block 1 \(at row 2\) must hold real numbers"),
     ],

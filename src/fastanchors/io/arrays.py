@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import check_extent, check_frame, check_sparse, check_unmasked, numeric
+from .._validate import as_array, check_extent, check_sparse, numeric
 from ..errors import InvalidInputError, StoreError, one_line
 from ..matrix.frames import is_labelled, package
 from .compressed import SliceReader, compressed_source
@@ -62,8 +62,7 @@ def from_array(A: Any, *, row_names: Any = None, column_names: Any = None, name:
             column_names=read_names(column_names, "column"),
         )
         return source
-    check_unmasked(A, "A" if name.startswith("the ") else name)
-    array = np.asarray(A)
+    array = as_array(A, "A" if name.startswith("the ") else name)
     if array.ndim != 2:
         raise InvalidInputError(f"{name} must be two-dimensional, got shape {array.shape}")
     if array.dtype.kind == "O":
@@ -74,11 +73,11 @@ def from_array(A: Any, *, row_names: Any = None, column_names: Any = None, name:
 
 
 def plain_rows(rows: Any) -> NDArray[Any]:
-    """A list of rows as an array; raises if their lengths differ."""
+    """A list of rows as an array; raises if their lengths differ, or if entries are masked."""
     for i, row in enumerate(rows):
         if np.shape(row) != np.shape(rows[0]):
             raise InvalidInputError(f"row {i} has {np.size(row)} numbers, row 0 has {np.size(rows[0])}")
-    return np.asarray(rows)
+    return as_array(rows, "A")
 
 
 def _array_readers(csr: sp.csr_array) -> Any:
@@ -155,11 +154,8 @@ def _as_block(block: Any, index: int, names: list[str] | None = None) -> Any:
                 f"row block {index} has the column {found!r} where the first block has {wanted!r}; "
                 "give all blocks the same columns in the same order"
             )
-    check_frame(block, f"row block {index}")
-    try:
-        matrix = _as_csr(block, f"row block {index}") if sp.issparse(block) else np.asarray(block)
-    except ValueError as error:
-        raise InvalidInputError(f"row block {index} is not an array: {error}") from error
+    name = f"row block {index}"
+    matrix = _as_csr(block, name) if sp.issparse(block) else as_array(block, name)
     if matrix.ndim != 2:
         raise InvalidInputError(f"row block {index} must be two-dimensional, got shape {matrix.shape}")
     return matrix
