@@ -27,9 +27,9 @@ from ._validate import (
     check_flag,
     check_frame,
     check_no_group,
+    check_objects,
     check_size,
     check_unmasked,
-    check_whole_objects,
     is_dask,
 )
 from .anchors import Anchors
@@ -326,9 +326,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         elif sp.issparse(X):  # SciPy and scikit-learn use index arrays without a check
             X = like = as_matrix(X, finite=False, name="X")
         check_unmasked(X, "X")
-        _check_no_times(X)
-        if isinstance(X, np.ndarray) and X.dtype.kind == "O":
-            check_whole_objects(X.flat, "X")
+        _check_kinds(X)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
         try:
             known = like is X
@@ -464,12 +462,14 @@ def _as_own_error(error: TypeError | ValueError | OverflowError) -> FastAnchorsE
     return kind(one_line(str(error)))
 
 
-def _check_no_times(X: Any) -> None:
-    """Raise on dates and durations, which scikit-learn converts to numbers of days or seconds."""
+def _check_kinds(X: Any) -> None:
+    """Raise on what scikit-learn would convert to numbers: text, dates, durations, records, and objects of these."""
     given: Any = X if hasattr(X, "dtype") or hasattr(X, "dtypes") else as_array(X, "X")
     for dtype in (given.dtype,) if hasattr(given, "dtype") else given.dtypes:
-        if getattr(dtype, "kind", None) in ("m", "M"):
+        if getattr(dtype, "kind", None) in ("m", "M", "S", "U", "T", "V"):
             raise InvalidTypeError(f"X must hold real numbers, got dtype {dtype}")
+    if isinstance(given, np.ndarray) and given.dtype.kind == "O":
+        check_objects(given, "X")
 
 
 def _joined_names(seen: SampleMatrix, new: ArrayMatrix) -> list[str] | None:
