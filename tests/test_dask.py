@@ -821,3 +821,52 @@ def test_averages_of_integer_blocks_are_not_truncated():
     assert np.any(expected.components_ % 1)
     found = fa.SeparableNMF(3).fit(da.from_array(A, chunks=(40, 9)))
     np.testing.assert_allclose(found.components_, expected.components_, rtol=1e-9)
+
+
+_OTHER_BLOCKS = {
+    "text": lambda block: block.astype(str),
+    "objects of text": lambda block: block.astype(str).astype(object),
+    "None": lambda block: np.full(block.shape, None),
+    "complex": lambda block: block + 1j,
+    "complex and sparse": lambda block: sp.csr_array(block + 1j),
+    "dates": lambda block: (100 * block).astype("M8[s]"),
+    "records": lambda block: block.astype([("a", float)]),
+    "masked": lambda block: np.ma.array(block, mask=block > np.median(block)),
+    "integers beyond 2**53": lambda block: block.astype(np.int64) + 2**53 + 1,
+}
+
+
+@pytest.mark.parametrize("kind", _OTHER_BLOCKS)
+def test_blocks_that_are_not_what_dask_was_told_are_one_clear_error_everywhere(kind, tmp_path):
+    A = fa.datasets.separable(40, 5, 2, rng=0).A
+    model = fa.SeparableNMF(2).fit(A)
+
+    def blocks(values):
+        made = da.from_array(values, chunks=(10, values.shape[1]))
+        return made.map_blocks(_OTHER_BLOCKS[kind], dtype=float, meta=np.zeros((0, 0)))
+
+    for call in (
+        lambda: fa.SPA().seek(blocks(A), 2),
+        lambda: fa.encode(blocks(A), A[:2]).compute(),
+        lambda: model.transform(blocks(A)).compute(),
+        lambda: model.inverse_transform(blocks(A[:, :2])).compute(),
+        lambda: model.score(blocks(A)),
+        lambda: fa.SeparableNMF(2).fit(blocks(A)),
+        lambda: fa.build(blocks(A), tmp_path / "s"),
+    )[: 6 if kind.startswith("integers") else 7]:  # a store keeps the integers of its first block
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            with pytest.raises((fa.errors.InvalidTypeError, fa.errors.InvalidInputError)):
+                call()
+
+
+def test_objects_of_numbers_and_other_types_in_blocks_are_encoded():
+    A = np.round(100 * fa.datasets.separable(40, 5, 2, rng=0).A)
+    model = fa.SeparableNMF(2, normalize=None).fit(A)
+    for change in (lambda block: block.astype(object), lambda block: block.astype(np.int16), sp.csr_array):
+        X, F = (
+            da.from_array(values, chunks=(10, values.shape[1])).map_blocks(change, dtype=float, meta=np.zeros((0, 0)))
+            for values in (A, A[:, :2])
+        )
+        np.testing.assert_allclose(fa.encode(X, A[:2]).compute(), fa.encode(A, A[:2]), atol=1e-9)
+        np.testing.assert_allclose(model.inverse_transform(F).compute(), model.inverse_transform(A[:, :2]))

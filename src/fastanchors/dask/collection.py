@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import as_array, as_csr
+from .._validate import as_array, as_csr, as_numeric
 from ..errors import InvalidInputError, InvalidTypeError, one_line
 from ..io.row_source import Source, numeric_dtype, read_names
 from ..matrix.contract import Rows
@@ -65,7 +65,7 @@ def layout(lazy: Any) -> Layout:
 
 
 def as_block(block: Any, number: int, length: int | None, columns: int, name: str = "X") -> Rows:
-    """The result of a Dask task as a NumPy or CSR array; raises if its shape is not the one that Dask knows."""
+    """The result of a Dask task as a NumPy or CSR array of numbers; raises if its shape is not the one Dask knows."""
     shape = getattr(block, "shape", None)
     if not isinstance(shape, tuple) or len(shape) != 2:
         kind = f"an array of shape {shape}" if isinstance(shape, tuple) else f"of type {type(block).__name__}"
@@ -79,13 +79,14 @@ def as_block(block: Any, number: int, length: int | None, columns: int, name: st
     if hasattr(block, "to_scipy_sparse"):
         block = block.to_scipy_sparse()
     if sp.issparse(block):
-        return as_csr(block, "the block")
-    if not hasattr(block, "to_numpy"):
-        return as_array(block, "the block")
-    values = as_array(frame_values(block, f"{name}: block {number}"), "the block")
-    if package(block) == "pandas" and values.dtype.kind == "f":
-        _check_whole(block, values, f"{name}: block {number}")
-    return values
+        rows: Rows = as_csr(block, "the block")
+    elif not hasattr(block, "to_numpy"):
+        rows = as_array(block, "the block")
+    else:
+        rows = as_array(frame_values(block, f"{name}: block {number}"), "the block")
+        if package(block) == "pandas" and rows.dtype.kind == "f":
+            _check_whole(block, rows, f"{name}: block {number}")
+    return as_numeric(rows, f"{name}: block {number}") if rows.shape[0] else rows  # an empty one may have any type
 
 
 def _check_whole(block: Any, values: NDArray[Any], name: str) -> None:

@@ -139,7 +139,7 @@ class DaskMatrix(RowMatrix):
     def map_rows(
         self, function: Callable[..., _Result], indices: NDArray[np.int64], *shared: Any, block_rows: int | None = None
     ) -> list[_Result]:
-        indices = np.asarray(indices, dtype=np.int64)
+        indices = check_index(indices, self.shape[0], name="row")
         self.cost.rows_read += indices.size
         asked = list(self._parts.holding(indices))
         own = [(self._parts.starts[p], indices[at]) for p, at in asked]
