@@ -20,8 +20,8 @@ from fastanchors.greedy.anchoring import ALL, _directions_shown, find_anchors, s
 from fastanchors.greedy.clipping import Unclipped, clipped_noise, with_clipping
 from fastanchors.greedy.coordinates import (
     Coordinates,
-    _has_neighbours,
     _leverage,
+    _with_neighbours,
     block_coordinates,
     coordinates,
     fit_frame,
@@ -360,10 +360,10 @@ def test_copies_of_anchors_keep_full_weight_and_outliers_do_not() -> None:
     W = rng.dirichlet(np.full(5, 3.0), 1200)
     W[:100] = np.tile(np.eye(5), (20, 1))
     X = np.maximum(W @ H + 0.3 * H.mean() * rng.standard_normal(X.shape), 0)
-    together = _has_neighbours(kept(X).values[:100].astype(float), float(np.median(kept(X).left)) / 87)
-    assert together.mean() > 0.9
+    points, variance = kept(X).values.astype(float), float(np.median(kept(X).left)) / 87
+    assert _with_neighbours(points, np.arange(100), variance).size > 90
     far = rng.standard_normal((50, 32))
-    assert not _has_neighbours(far, 1e-4).any()
+    assert _with_neighbours(far, np.arange(50), 1e-4).size == 0
 
 
 def test_few_rows_of_a_new_kind_need_no_new_directions() -> None:

@@ -190,7 +190,7 @@ def _block_weights(
 
 
 def error_norm(matrix: RowMatrix, C: NDArray[np.float64], *, sum_to_one: bool, zero_rows: bool = True) -> float:
-    """‖F·C − matrix‖_F for the best F ≥ 0. Workers return one number per block. ``zero_rows=False`` leaves these out."""
+    """‖F·C − matrix‖_F for the best F ≥ 0, without rows of zeros if asked for. Workers return one number per block."""
     with one_blas_thread():
         step = _chunk_rows(matrix, len(C))
         return math.hypot(*matrix.map_blocks(_block_error, C, sum_to_one, zero_rows, block_rows=step))

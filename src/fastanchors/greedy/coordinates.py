@@ -389,7 +389,8 @@ def _with_neighbours(points: _Array, far: NDArray[np.intp], variance: float) -> 
     def look(some: NDArray[np.intp]) -> NDArray[np.intp]:
         mine = points[some]
         sizes = np.einsum("ij,ij->i", mine, mine)
-        squares = sizes[:, None] - 2 * mine @ others.T
+        squares = 2 * mine @ others.T
+        np.subtract(sizes[:, None], squares, out=squares)
         squares += lengths
         near = np.minimum(4 * points.shape[1] * variance, _NEAR**2 * sizes)
         return some[np.sum(squares <= near[:, None], axis=1) > _NEIGHBOURS]
