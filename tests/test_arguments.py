@@ -416,3 +416,35 @@ def test_indices_of_any_integer_type_are_accepted(argument):
 def test_masked_ids_of_users_are_refused():
     with pytest.raises(InvalidInputError, match="masked"):
         fa.apps.recommend(RATINGS, np.ma.array(["a", "b"], mask=[1, 0]), 2, k=2)
+
+
+# --- options ------------------------------------------------------------------------------------------------------
+
+TWO = np.array([1, 2])
+OPTIONS = {
+    "smoothness": lambda: fa.datasets.hyperspectral(smoothness=10**29),
+    "family": lambda: fa.datasets.family([]),
+    "keep_weights": lambda: fa.datasets.separable(20, 5, 2, keep_weights=TWO),
+    "relative": lambda: fa.datasets.dirichlet(10, 5, 2, relative=TWO),
+    "row_names": lambda: fa.SampleMatrix(np.eye(3), row_names=np.array(3)),
+    "selection": lambda: fa.FAS("paper", selection=TWO),
+    "dimension": lambda: fa.DCA(dimension=TWO),
+    "max_work": lambda: fa.AroraLP(max_work=TWO),
+    "side": lambda: fa.fkv(np.eye(3), 2, side=TWO),
+    "exact": lambda: fa.lowrank.solve(np.eye(3), np.ones(3), 2, exact=TWO),
+    "signed": lambda: fa.open_matrix(np.eye(3), signed=TWO),
+    "checked": lambda: fa.open_matrix(np.eye(3), checked=TWO),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_bad_option_is_one_clear_error(name):
+    with pytest.raises(FastAnchorsError, match=name.replace("_", ".")):
+        OPTIONS[name]()
+
+
+def test_the_smallest_probabilities_are_no_overflow():
+    A = fa.datasets.separable(60, 6, 3, noise=0.01, rng=0).A
+    assert np.isfinite(fa.estimate_product(np.ones((1, 60)), A, np.ones((6, 1)), eta=1e-320, rng=0)).all()
+    for option in ("eta", "gamma"):
+        assert len(fa.FAS("paper", **{option: 1e-320}).seek(A, 2, rng=0)) == 2

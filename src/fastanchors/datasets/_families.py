@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from .._rng import RngLike, as_generator
-from .._validate import check_number, check_size
+from .._validate import check_flag, check_number, check_size
 from ..errors import InvalidInputError
 from ._components import nonnegative_components
 from ._separable import Separable
@@ -62,7 +62,7 @@ def family(name: str, *, noise: float = 0.0, rng: RngLike = None) -> Separable:
     >>> fa.datasets.family("well_conditioned_middle_points", rng=0).A.shape
     (210, 200)
     """
-    if name not in FAMILIES:
+    if not isinstance(name, str) or name not in FAMILIES:
         raise InvalidInputError(f"unknown family {name!r}; the families are {', '.join(sorted(FAMILIES))}")
     generator, options = FAMILIES[name]
     make = dirichlet if generator == "dirichlet" else middle_points
@@ -120,7 +120,7 @@ def dirichlet(
     F = np.vstack([np.tile(np.eye(k), (copies, 1)), rng.dirichlet(parameters, mixtures)])
     clean = F @ W
     N = rng.standard_normal(clean.shape)
-    if relative:
+    if check_flag(relative, name="relative"):
         N *= np.linalg.norm(clean) / np.linalg.norm(N)
     labels = np.concatenate([np.tile(np.arange(k), copies), np.full(mixtures, -1)])
     return _shuffled(np.maximum(clean + noise * N, 0.0), F, labels, W, rng)

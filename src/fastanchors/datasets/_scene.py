@@ -154,7 +154,7 @@ def hyperspectral(
     )
     shore = check_number(shore, name="shore", minimum=0.0, maximum=1.0)
     shade = check_number(shade, name="shade", minimum=0.0, maximum=1.0)
-    smoothness = check_number(smoothness, name="smoothness", minimum=0.0)
+    smoothness = check_number(smoothness, name="smoothness", minimum=0.0, maximum=100.0)
     pixels = height * width
     if k * pure + dark + outliers > pixels:
         raise InvalidInputError(

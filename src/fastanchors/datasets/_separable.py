@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from .._rng import RngLike, as_generator
-from .._validate import check_number, check_size
+from .._validate import check_flag, check_number, check_size
 from ..errors import InvalidInputError, InvalidTypeError, TooLargeError
 from ..matrix.contract import Rows
 from ._components import nonnegative_components
@@ -292,6 +292,7 @@ def separable(
     True
     """
     m, n, k = (check_size(value, name=name) for value, name in ((m, "m"), (n, "n"), (k, "k")))
+    keep_weights = check_flag(keep_weights, name="keep_weights")
     A: Rows = None
     F: Rows = None
     if sparse is None:

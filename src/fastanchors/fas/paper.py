@@ -254,7 +254,7 @@ class PaperFAS:
                 )
             # With T the expected number of trials, a draw takes more than T·log(N/γ) with probability below γ/N. The
             # factor 4 allows for the error of the estimated Gram matrix.
-            limit = math.ceil(max(4 * expected * math.log(plan.draws / plan.gamma), 100.0))
+            limit = math.ceil(max(4 * expected * (math.log(plan.draws) - math.log(plan.gamma)), 100.0))
             drawn.append(draw_combination(U, y, plan.draws, rng=rng, layers=self.layers, max_trials=limit))
         return drawn
 

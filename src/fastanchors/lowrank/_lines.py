@@ -7,7 +7,7 @@ written for lines and places (positions) on them, and so serve both sides.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -41,9 +41,9 @@ def as_access(S: Any) -> SampleAccess:
 
 
 def check_side(side: Any) -> Side:
-    if side not in ("right", "left"):
+    if not isinstance(side, str) or side not in ("right", "left"):
         raise InvalidInputError(f'side must be "right" (vectors of length n) or "left" (length m), got {side!r}')
-    return side
+    return cast(Side, side)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike
-from .._validate import as_numbers, check_index
+from .._validate import as_numbers, check_flag, check_index
 from ..errors import InvalidInputError, InvalidTypeError, RankError
 from ..matrix.contract import Rows, SampleAccess
 from ..matrix.scaled import norm, unit_of
@@ -168,6 +168,7 @@ def solve(
     True
     """
     access = as_access(S)
+    exact = check_flag(exact, name="exact")
     right = _Right(b, access.shape[0])
     vectors = fkv(access, k, rows=rows, columns=columns, rng=rng)
     # QR of the vectors rather than of their Gram matrix, which would square the condition number.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from .._openers import opener
-from .._validate import as_matrix, check_choice, check_no_group, is_dask
+from .._validate import as_matrix, check_choice, check_flag, check_no_group, is_dask
 from ..errors import InvalidTypeError, StoreError
 from .array import ArrayMatrix
 from .contract import RowMatrix
@@ -63,6 +63,7 @@ def open_matrix(
     array([[0.25, 0.75]])
     """
     check_choice(normalize, ("l1", None), name="normalize")
+    signed, checked = check_flag(signed, name="signed"), check_flag(checked, name="checked")
     if layer is not None and package(source) != "anndata":
         options["layer"] = layer
     if isinstance(source, RowMatrix):

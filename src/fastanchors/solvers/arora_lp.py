@@ -79,7 +79,8 @@ class AroraLP(Solver):
         self.radius = radius
         self.geometry = geometry
         self.tolerance = tolerance
-        self.max_work = max_work if max_work == np.inf else check_number(max_work, name="max_work", minimum=0.0)
+        endless = isinstance(max_work, float) and max_work == np.inf
+        self.max_work = max_work if endless else check_number(max_work, name="max_work", minimum=0.0)
         self.allow_fewer = check_flag(allow_fewer, name="allow_fewer")
 
     def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:

@@ -100,7 +100,7 @@ class DCA(Solver):
         delta: float = 0.01,
         allow_fewer: bool = False,
     ) -> None:
-        if dimension not in (1, 2):
+        if not isinstance(dimension, int | np.integer) or dimension not in (1, 2):
             raise InvalidInputError(f"dimension must be 1 or 2, got {dimension!r}")
         check_choice(geometry, ("hull", "cone"), name="geometry")
         check_choice(directions, ("gaussian", "row-space", "whitened", "mixed"), name="directions")

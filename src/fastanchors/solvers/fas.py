@@ -130,7 +130,7 @@ class FAS(Solver):
         vars(self).update(options)
         given = {name: value for name, value in options.items() if value is not None and value is not False}
         given.pop("selection", None)
-        if variant == "paper" and selection != "auto":
+        if variant == "paper" and not (isinstance(selection, str) and selection == "auto"):
             raise InvalidTypeError("selection is not an option of FAS(variant='paper'); use rule= instead")
         if isinstance(weights, str) and weights == "auto":
             given.pop("weights")
