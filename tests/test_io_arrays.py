@@ -497,6 +497,37 @@ def test_zarr_arrays_of_the_cf_conventions_are_unpacked(tmp_path, version):
         whole(open_source(tmp_path / "a.zarr"))
 
 
+@pytest.mark.parametrize("kind", ["zarr", "h5"])
+@pytest.mark.parametrize(
+    ("facts", "error"),
+    [
+        ({"_FillValue": -2}, None),
+        ({"_FillValue": -6}, r"A\[1, 0\] is missing: it is the fill value 250"),
+        ({"missing_value": [7, 6]}, r"A\[1, 2\] is missing"),
+        ({"scale_factor": 0}, "its scale_factor is 0"),
+        ({"add_offset": "10"}, "its add_offset is '10', which is not one finite number"),
+    ],
+)
+def test_unsigned_tables_in_signed_types(tmp_path, kind, facts, error):
+    """200 was read as −56, and with an offset without any error."""
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    rows = np.array([[1, 200, 3], [250, 5, 6]], np.uint8)
+    path = tmp_path / f"a.{kind}"
+    if kind == "h5":
+        with h5py.File(path, "w") as file:
+            file["v"] = rows.view(np.int8)
+            file["v"].attrs.update({"_Unsigned": "true", **facts})
+    else:
+        zarr.create_array(str(path), data=rows.view(np.int8)).attrs.update({"_Unsigned": "true", **facts})
+    if error is None:
+        source = open_source(path)
+        assert source.dtype == np.uint8
+        np.testing.assert_array_equal(whole(source), rows)
+    else:
+        with pytest.raises(InvalidInputError, match=error):
+            whole(open_source(path))
+
+
 def test_fill_values_of_zarr_that_are_no_numbers_or_not_used_change_nothing(tmp_path):
     rows = np.arange(12.0).reshape(4, 3)
     array = zarr.create_array(str(tmp_path / "a.zarr"), data=rows)  # its fill value is 0, of chunks that are not stored

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import warnings
 
@@ -11,6 +12,7 @@ import scipy.io
 
 import fastanchors as fa
 from fastanchors.apps._cube import as_cube
+from fastanchors.apps._scene_files import fit_mask
 from fastanchors.errors import GuessWarning, InvalidInputError, StoreError, TooLargeError
 from fastanchors.io import open_source
 from fastanchors.io.scene import SceneInfo
@@ -357,6 +359,132 @@ def test_coordinates_of_a_netcdf_place_the_image(tmp_path):
     with h5py.File(path, "r+") as file:
         file["x"][2] += 9  # a swath: no even steps
     assert open_source(path).scene.map_info == {"crs": "EPSG:32633"}
+
+
+PLACE = {"crs": "EPSG:32633", "transform": (30, 0, 500_000, 0, -30, 4_000_000)}
+COORDINATES = {"x": 500_015.0 + 30 * np.arange(3), "y": 3_999_985.0 - 30 * np.arange(4), "wavelength": np.array(WAVES)}
+
+
+def write_netcdf(path, axes=("y", "x", "wavelength"), names=None, facts=None, coordinates=None, cube=CUBE):
+    """A cube with axes in that order, called by other ``names`` or with the attributes ``facts`` of coordinates."""
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    with h5py.File(path, "w") as file:
+        file["rad"] = cube.transpose([("y", "x", "wavelength").index(axis) for axis in axes])
+        for at, axis in enumerate(axes):
+            name = (names or {}).get(axis, axis)
+            file[name] = (coordinates or COORDINATES)[axis]
+            file[name].make_scale(name)
+            file[name].attrs.update((facts or {}).get(axis, {}))
+            file["rad"].dims[at].attach_scale(file[name])
+        file["crs"] = 0
+        file["crs"].attrs["crs_wkt"] = "EPSG:32633"
+        file["rad"].attrs["grid_mapping"] = "crs"
+    return path
+
+
+def as_xarray(axes, names=None, facts=None):
+    xarray = pytest.importorskip("xarray", reason="not an extra: whoever has such an array has the library")
+    called = {axis: (names or {}).get(axis, axis) for axis in axes}
+    coords = {called[axis]: (called[axis], COORDINATES[axis], (facts or {}).get(axis, {})) for axis in axes}
+    data = CUBE.transpose([("y", "x", "wavelength").index(axis) for axis in axes])
+    array = xarray.DataArray(data, dims=list(called.values()), coords=coords)
+    return array.assign_coords(spatial_ref=((), 0, {"crs_wkt": "EPSG:32633"}))
+
+
+@pytest.mark.parametrize("axes", list(itertools.permutations(("y", "x", "wavelength"))))
+@pytest.mark.parametrize("kind", ["netcdf", "xarray"])
+@pytest.mark.parametrize(
+    ("names", "facts"),
+    [
+        ({}, {}),
+        ({"x": "lon", "y": "Latitude"}, {}),
+        ({"x": "XDim:Grid", "y": "b"}, {}),
+        ({"x": "a", "y": "b"}, {"x": {"standard_name": "projection_x_coordinate"}, "y": {"axis": "Y"}}),
+        ({"x": "y", "y": "x"}, {"x": {"units": "degrees_east"}, "y": {"units": "degrees_north"}}),
+    ],
+)
+def test_axes_of_an_image_are_known_by_name(tmp_path, kind, axes, names, facts):
+    """Easting and northing were exchanged if x was stored before y."""
+    source = write_netcdf(tmp_path / "a.nc", axes, names, facts) if kind == "netcdf" else as_xarray(axes, names, facts)
+    source = open_source(source)
+    scene = source.scene
+    assert (scene.shape, scene.map_info) == ((4, 3), PLACE)
+    np.testing.assert_array_equal(whole(source).reshape(4, 3, 5, order=scene.order), CUBE)
+
+
+def test_axes_of_an_image_that_are_not_known_give_no_map_position(tmp_path):
+    for names, facts in (({"x": "a", "y": "b"}, {}), ({"x": "x1", "y": "x2"}, {}), ({}, {"x": {"units": "rad"}})):
+        for given in (
+            write_netcdf(tmp_path / "a.nc", names=names, facts=facts),
+            as_xarray(tuple(COORDINATES), names, facts),
+        ):
+            with pytest.warns(GuessWarning, match="the map position is not used"):
+                assert open_source(given).scene.map_info == {"crs": "EPSG:32633"}
+
+
+def test_masks_of_an_image_that_is_stored_by_columns(tmp_path):
+    xarray = pytest.importorskip("xarray", reason="not an extra: whoever has such an array has the library")
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    cube = fa.apps.read_cube(write_netcdf(tmp_path / "a.nc", ("x", "y", "wavelength")))
+    mask = np.arange(12).reshape(4, 3) % 5 > 1
+    with h5py.File(tmp_path / "m.nc", "w") as file:
+        file["mask"] = mask.T.astype(np.uint8)
+        for at, axis in enumerate("xy"):
+            file["mask"].dims[at].label = axis
+    np.save(tmp_path / "m.npy", mask)
+    for path in (tmp_path / "m.nc", tmp_path / "m.npy"):
+        np.testing.assert_array_equal(cube.image(fa.apps.read_mask(path, cube)), mask)
+    turned = xarray.DataArray(mask.T, dims=("x", "y"))
+    np.testing.assert_array_equal(cube.image(fit_mask(turned, cube)), mask)
+    with pytest.raises(InvalidInputError, match="an image of 4×3; transpose it"):
+        fit_mask(mask.T, cube)
+
+
+def test_packed_coordinates_are_unpacked(tmp_path):
+    """They were taken as they are stored: a map near (0, 0), and wavelengths 0, 1, 2, …"""
+    packed = {axis: np.arange(len(values), dtype=np.int16) for axis, values in COORDINATES.items()}
+    steps = {
+        axis: {"scale_factor": values[1] - values[0], "add_offset": values[0]} for axis, values in COORDINATES.items()
+    }
+    scene = open_source(write_netcdf(tmp_path / "a.nc", facts=steps, coordinates=packed)).scene
+    assert scene.map_info == PLACE
+    assert scene.wavelengths.tolist() == WAVES
+    array = as_xarray(tuple(COORDINATES))
+    for axis, values in packed.items():
+        array = array.assign_coords({axis: (axis, values, steps[axis])})
+    scene = open_source(array).scene
+    assert (scene.map_info, scene.wavelengths.tolist()) == (PLACE, WAVES)
+
+
+def test_coordinates_in_kilometres(tmp_path):
+    facts = {axis: {"units": "km"} for axis in "xy"}
+    coordinates = {**COORDINATES, "x": COORDINATES["x"] / 1000, "y": COORDINATES["y"] / 1000}
+    place = open_source(write_netcdf(tmp_path / "a.nc", facts=facts, coordinates=coordinates)).scene.map_info
+    np.testing.assert_allclose(place["transform"], PLACE["transform"])
+
+
+def test_unsigned_cubes_in_signed_types(tmp_path):
+    """200 was read as −56."""
+    cube = np.where(CUBE > 200, CUBE % 200 + 40, CUBE).astype(np.uint8)
+    cube[1, 2, 3], cube[2, 1, 0], cube[0, 0, 1] = 255, 254, 253
+    path = write_netcdf(tmp_path / "a.nc", cube=cube.view(np.int8))
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    with h5py.File(path, "r+") as file:
+        facts = {"_Unsigned": "true", "_FillValue": np.int8(-1), "missing_value": np.array([-2, -3], np.int8)}
+        file["rad"].attrs.update(facts)
+    source = open_source(path)
+    assert (source.dtype, source.scene.ignore) == (np.uint8, 255)
+    np.testing.assert_array_equal(whole(source), np.where(cube > 252, 255, cube).reshape(-1, 5))
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan, np.array([0.1, 0.2]), "0.1"])
+def test_factors_that_are_no_numbers_are_refused(tmp_path, value):
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    path = write_netcdf(tmp_path / "a.nc")
+    with h5py.File(path, "r+") as file:
+        file["rad"].attrs["scale_factor"] = value
+    with pytest.raises(InvalidInputError, match="its scale_factor is"):
+        open_source(path)
 
 
 def test_prisma_is_placed_by_its_corners(tmp_path):

@@ -22,6 +22,7 @@ from ..io.numpy_files import NpzFile, map_npy
 from ..io.open import open_source
 from ..io.row_source import Source, reading
 from ..io.scene import BAND_AXES, CHECKED_ENTRIES, SceneInfo, cube_source, doubt
+from ..io.scene_objects import is_turned_mask
 from ..matrix.contract import dense
 from ._cube import Cube, as_cube, check_order, matrix_cube
 
@@ -149,12 +150,15 @@ def read_mask(path: str | Path, cube: Cube) -> NDArray[np.bool_]:
         values = np.concatenate([np.asarray(block) for block in source.blocks()])
         if source.scene is not None and source.scene.shape is not None and values.shape[1] == 1:
             values = values[:, 0].reshape(source.scene.shape, order=source.scene.order)
+        elif source.is_turned:
+            values = values.T
     return fit_mask(values, cube, str(path))
 
 
 def fit_mask(mask: Any, cube: Cube, name: str = "the mask") -> NDArray[np.bool_]:
     """Convert a mask of the image, or of the list of its pixels, to the order of the pixels."""
     values = as_array(mask, name)
+    values = values.T if is_turned_mask(mask) else values
     if values.dtype.kind not in "biuf":
         raise InvalidTypeError(f"{name} must hold truth values or numbers, got dtype {values.dtype}; use astype(bool)")
     values = values[..., 0] if values.ndim == 3 and values.shape[2] == 1 else values
@@ -162,7 +166,8 @@ def fit_mask(mask: Any, cube: Cube, name: str = "the mask") -> NDArray[np.bool_]
         values = cube.flat(values)
     if values.size != cube.size[0] or values.squeeze().ndim != 1:
         expected = f"{cube.size[0]} pixels" if cube.shape is None else f"an image of {cube.shape[0]}×{cube.shape[1]}"
-        raise InvalidInputError(f"{name} has the shape {values.shape}; {cube.name} is {expected}")
+        hint = "; transpose it" if cube.shape is not None and values.shape == cube.shape[::-1] else ""
+        raise InvalidInputError(f"{name} has the shape {values.shape}; {cube.name} is {expected}{hint}")
     return np.asarray((values != 0) & (values == values)).ravel()
 
 

@@ -13,9 +13,21 @@ from numpy.typing import NDArray
 from ..errors import InvalidInputError, StoreError
 from .arrays import dense_source
 from .hdf5 import check_stored, open_hdf5
-from .packed import unpacked
+from .packed import packing, unpacked
 from .row_source import Source, read_names, reading
-from .scene import BAND_AXES, BAND_NAMES, CHECKED_ENTRIES, SceneInfo, band_axes, doubt, placed, scene_source
+from .scene import (
+    BAND_AXES,
+    BAND_NAMES,
+    CHECKED_ENTRIES,
+    MapAxis,
+    SceneInfo,
+    band_axes,
+    doubt,
+    is_turned,
+    map_axis,
+    placed,
+    scene_source,
+)
 
 __all__ = ["read_netcdf"]
 
@@ -38,7 +50,7 @@ def read_netcdf(
     wavelengths, or whose dimension is named ``band``, ``wavelength``, …, or ``bands``: ``"first"``, ``"middle"`` or
     ``"last"``. By default it is the last, with a warning if another axis looks more like the bands. ``_FillValue``,
     ``scale_factor``, ``add_offset``, wavelengths, ``good_wavelengths`` and the map position are stored in the
-    source's ``scene``.
+    source's ``scene``. If x is stored before y, the pixels run down the columns of the image.
     """
     with path.open("rb") as start:
         if start.read(3) == b"CDF":
@@ -89,30 +101,32 @@ def _cube(
     if bands is None:
         bands = _band_axis(item, waves, f"{path}:{key}")
     lines, samples, band_axis = band_axes(bands, str(path))
-    count = int(item.shape[band_axis])
+    height, width, count = shape = tuple(int(item.shape[axis]) for axis in (lines, samples, band_axis))
+    facts = packing(item.attrs, item.dtype, f"{path}:{key}")
+    axes = _map_axis(item, lines), _map_axis(item, samples)
+    turned = is_turned(*axes)
     scene = SceneInfo(
-        (int(item.shape[lines]), int(item.shape[samples])),
-        "C",
-        None if waves is None or waves.size != count else np.asarray(waves[()], dtype=np.float64),
+        (width, height) if turned else (height, width),
+        "F" if turned else "C",
+        None if waves is None or waves.size != count else _decoded(waves).astype(np.float64),
         None if waves is None else _text(waves.attrs.get("units")),
         _good_bands(sets, count),
-        _attribute(item, "_FillValue", "missing_value"),
-        _scale(item, "scale_factor", count),
-        _scale(item, "add_offset", count),
-        _place(item, sets, lines, samples),
+        facts.missing[0] if facts.missing else None,
+        None if facts.factor == 1 else np.full(count, facts.factor),
+        None if facts.offset == 0 else np.full(count, facts.offset),
+        placed(_grid_mapping(item, sets), *axes),
     )
 
     def read_lines(first: int, last: int) -> NDArray[Any]:
         index = [slice(None)] * 3
         index[lines] = slice(first, last)
-        return np.transpose(item[tuple(index)], (lines, samples, band_axis))
+        return np.transpose(facts.stored(item[tuple(index)]), (lines, samples, band_axis))
 
-    shape = (int(item.shape[lines]), int(item.shape[samples]), count)
     return scene_source(
         f"{path}:{key}",
         read_lines,
         shape,
-        item.dtype,
+        facts.dtype,
         scene,
         stored=int(item.id.get_storage_size()),
         chunk_lines=(item.chunks or (1, 1, 1))[lines],
@@ -150,24 +164,33 @@ def _matrix(path: Path, tables: dict[str, Any], variable: str | None, row_names:
     check_stored(f"{path}:{key}", tables[key])
     array = unpacked(tables[key], f"{path}:{key}")
     names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
-    return dense_source(f"{path}:{key}", array, chunk_rows=(array.chunks or (1,))[0], **names)
+    source = dense_source(f"{path}:{key}", array, chunk_rows=(array.chunks or (1,))[0], **names)
+    source.is_turned = is_turned(_map_axis(tables[key], 0), _map_axis(tables[key], 1))
+    return source
 
 
-def _place(item: Any, sets: dict[str, Any], lines: int, samples: int) -> dict[str, Any]:
-    """The map position, if the axes have coordinates with even steps (CF conventions; not the case for EMIT)."""
+def _grid_mapping(item: Any, sets: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of the grid mapping of a cube (CF conventions)."""
     mapping = (_text(item.attrs.get("grid_mapping")) or "").partition(":")[0]
     facts = next((dict(each.attrs) for name, each in sets.items() if mapping == name.rpartition("/")[2]), {})
-    x, y = (_coordinates(item, axis) for axis in (samples, lines))
-    return placed({key: _text(value) for key, value in facts.items() if isinstance(value, str | bytes)}, x, y)
+    return {key: value for key, value in facts.items() if isinstance(value, str | bytes)}
 
 
-def _coordinates(item: Any, axis: int) -> NDArray[Any] | None:
-    """The coordinate variable of an axis."""
+def _map_axis(item: Any, axis: int) -> MapAxis:
+    """An axis with its coordinate variable, if it has one (not the case for EMIT)."""
     scales = list(item.dims[axis].values())
+    names = sorted(_axis_names(item, axis))
     if len(scales) != 1 or scales[0].shape != (item.shape[axis],):
-        return None
-    named = _text(scales[0].attrs.get("NAME")) or ""
-    return None if named.startswith("This is a netCDF dimension") else np.asarray(scales[0][()])
+        return map_axis(names, {})
+    if (_text(scales[0].attrs.get("NAME")) or "").startswith("This is a netCDF dimension"):
+        return map_axis(names, {})
+    return map_axis(names, scales[0].attrs, _decoded(scales[0]))
+
+
+def _decoded(item: Any) -> NDArray[Any]:
+    """The values of a data set with one axis, such as coordinates, which may be packed."""
+    values = np.asarray(item[()])
+    return packing(item.attrs, values.dtype, str(item.name)).values(values) if values.dtype.kind in "iuf" else values
 
 
 def _chosen(cubes: dict[str, Any], variable: str | None, path: Path, kind: str = "cube") -> str:
@@ -195,7 +218,7 @@ def _wavelengths(sets: dict[str, Any], shape: tuple[int, ...]) -> Any:
 def _good_bands(sets: dict[str, Any], count: int) -> NDArray[np.bool_] | None:
     for name, item in sets.items():
         if item.ndim == 1 and item.size == count and name.rpartition("/")[2].lower() == "good_wavelengths":
-            return np.asarray(item[()]) == 1
+            return _decoded(item) == 1
     return None
 
 
@@ -205,11 +228,6 @@ def _attribute(item: Any, *names: str) -> float | None:
         if value.size == 1 and value.dtype.kind in "iuf":
             return float(value[0])
     return None
-
-
-def _scale(item: Any, name: str, count: int) -> NDArray[np.float64] | None:
-    value = _attribute(item, name)
-    return None if value is None or value == (name == "scale_factor") else np.full(count, value)
 
 
 def _text(value: Any) -> str | None:
@@ -277,4 +295,4 @@ def _prisma_place(file: Any, lines: int, samples: int) -> dict[str, Any]:
         return {}
     left, top, right, bottom = (float(corner) for corner in corners if corner is not None)
     x, y = np.linspace(left, right, samples), np.linspace(top, bottom, lines)
-    return placed({"spatial_ref": f"EPSG:{int(code)}"}, x, y)
+    return placed({"spatial_ref": f"EPSG:{int(code)}"}, MapAxis("northing", "y", y), MapAxis("easting", "x", x))

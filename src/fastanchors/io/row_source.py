@@ -69,6 +69,8 @@ class Source(BlockSource):
         The file in which column names were found automatically, or None.
     scene
         A :class:`~fastanchors.io.scene.SceneInfo` if rows are the pixels of an image, or None.
+    is_turned
+        Whether the rows of a table are those of an image along its x axis: the image is the table transposed.
     pick
         A function that returns the stored rows of given row numbers without a pass, or None.
     mapped
@@ -106,6 +108,7 @@ class Source(BlockSource):
         self.column_names = column_names
         self.column_names_from: str | None = None
         self.scene: Any = None
+        self.is_turned = False
         self.pick: Callable[[Any], Any] | None = None
         self.mapped: Any = None
         self.is_file = False

@@ -7,10 +7,11 @@ stored numbers; :meth:`SceneInfo.values` scales them.
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +25,13 @@ __all__ = [
     "BAND_AXES",
     "BAND_NAMES",
     "CHECKED_ENTRIES",
+    "MapAxis",
     "SceneInfo",
     "band_axes",
     "cube_source",
     "doubt",
+    "is_turned",
+    "map_axis",
     "placed",
     "scene_source",
 ]
@@ -35,6 +39,33 @@ __all__ = [
 BAND_AXES = {"first": 0, "middle": 1, "last": 2}
 BAND_NAMES = ("band", "bands", "wavelength", "wavelengths", "wl", "wvl", "lambda", "spectral", "channel", "channels")
 CHECKED_ENTRIES = 1 << 25  # a cube up to this size is read to check the axis of the bands
+# How the axes of an image are called: words at the start of the names, or attributes of their coordinates (CF).
+_WORDS = {
+    "x": {
+        "x",
+        "xc",
+        "xdim",
+        "lon",
+        "long",
+        "longitude",
+        "east",
+        "easting",
+        "eastings",
+        "col",
+        "cols",
+        "column",
+        "columns",
+    }
+    | {"sample", "samples", "width", "crosstrack", "west"},
+    "y": {"y", "yc", "ydim", "lat", "latitude", "north", "northing", "northings", "row", "rows", "line", "lines"}
+    | {"height", "downtrack", "alongtrack", "south"},
+}
+_STANDARD = {
+    "x": {"projection_x_coordinate", "projection_x_angular_coordinate", "longitude", "grid_longitude"},
+    "y": {"projection_y_coordinate", "projection_y_angular_coordinate", "latitude", "grid_latitude"},
+}
+_DEGREES = {"x": re.compile(r"degrees?_?e(ast)?", re.I), "y": re.compile(r"degrees?_?n(orth)?", re.I)}
+_KILOMETRES = ("km", "kilometer", "kilometers", "kilometre", "kilometres")
 _MATERIALS = 5  # number of spectra whose mixtures approximate the pixels of any scene
 _CLEARLY = 3.0  # factor by which another axis must fit better as the bands before a warning
 
@@ -197,17 +228,66 @@ def band_axes(bands: str, name: str) -> tuple[int, int, int]:
     return lines, samples, at
 
 
-def placed(facts: Mapping[str, Any], x: NDArray[Any] | None, y: NDArray[Any] | None) -> dict[str, Any]:
-    """The map position, from the attributes of a CF grid mapping and the coordinates of columns and rows."""
+class MapAxis(NamedTuple):
+    """An axis of an image: its name, whether it is the x or the y axis of a map, and its coordinates, if known."""
+
+    name: str
+    role: Literal["x", "y"] | None
+    coordinates: NDArray[Any] | None = None
+    units: str = ""
+
+
+def map_axis(names: Iterable[str], facts: Mapping[str, Any], coordinates: NDArray[Any] | None = None) -> MapAxis:
+    """An axis with these ``names``, whose coordinates have the attributes ``facts``; the attributes take precedence."""
+    known = [str(name) for name in names if name]
+    said = {key: _text(facts.get(key)).strip() for key in ("axis", "standard_name", "units")}
+    words = {re.split(r"[^a-z]", name.lower())[0] for name in known}
+    roles: tuple[Literal["x", "y"], ...] = ("x", "y")
+    found = [role for role in roles if said["axis"].lower() == role or said["standard_name"] in _STANDARD[role]]
+    found = found or [role for role in roles if _DEGREES[role].fullmatch(said["units"])]
+    found = found or [role for role in roles if words & _WORDS[role]]
+    return MapAxis(known[0] if known else "", found[0] if len(found) == 1 else None, coordinates, said["units"])
+
+
+def is_turned(first: MapAxis, second: MapAxis) -> bool:
+    """Whether the first of two axes of an image is x: its height is then the size of the second one."""
+    return first.role != second.role and (first.role == "x" or second.role == "y")
+
+
+def placed(facts: Mapping[str, Any], first: MapAxis, second: MapAxis) -> dict[str, Any]:
+    """The map position, from the attributes of a CF grid mapping and the two axes of an image, in any order."""
     place: dict[str, Any] = {}
-    crs = next((facts[name] for name in ("crs_wkt", "spatial_ref") if facts.get(name) is not None), None)
+    crs = next((_text(facts[name]) for name in ("crs_wkt", "spatial_ref") if facts.get(name) is not None), None)
     if crs is not None:
-        place["crs"] = crs.decode("utf-8", "replace") if isinstance(crs, bytes) else str(crs)
-    steps = [_even_step(axis) for axis in (x, y)]
-    if x is not None and y is not None and None not in steps:
-        across, down = (float(step) for step in steps if step is not None)
-        place["transform"] = (across, 0.0, float(x[0]) - across / 2, 0.0, down, float(y[0]) - down / 2)
+        place["crs"] = crs
+    across, down = (first, second) if is_turned(first, second) else (second, first)
+    x, y = (_metres(axis, crs) for axis in (across, down))
+    steps = _even_step(x), _even_step(y)
+    if x is None or y is None or steps[0] is None or steps[1] is None:
+        return place
+    if across.role == down.role or "rad" in (across.units, down.units):
+        if crs is not None:
+            warnings.warn(
+                f"the map position is not used: it is not known which of the axes {down.name!r} and {across.name!r} of "
+                "the image is x and which is y, in the unit of the coordinate system; name them y and x, and convert "
+                "their coordinates to that unit",
+                GuessWarning,
+                stacklevel=4,
+            )
+        return place
+    place["transform"] = (steps[0], 0.0, float(x[0]) - steps[0] / 2, 0.0, steps[1], float(y[0]) - steps[1] / 2)
     return place
+
+
+def _metres(axis: MapAxis, crs: str | None) -> NDArray[Any] | None:
+    """The coordinates; those in kilometres in metres, if that is the unit of the coordinate system."""
+    if axis.coordinates is None or axis.units.lower() not in _KILOMETRES or re.search("kilomet", crs or "", re.I):
+        return axis.coordinates
+    return axis.coordinates * 1000.0
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _even_step(axis: NDArray[Any] | None) -> float | None:

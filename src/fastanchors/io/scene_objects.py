@@ -5,7 +5,6 @@ Neither library is imported: objects are recognised by the module of their class
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,11 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
 from .envi import header_scene
+from .packed import Packing, packing
 from .row_source import Source
-from .scene import BAND_AXES, BAND_NAMES, SceneInfo, band_axes, placed, scene_source
+from .scene import BAND_AXES, BAND_NAMES, MapAxis, SceneInfo, band_axes, is_turned, map_axis, placed, scene_source
 
-__all__ = ["is_scene_object", "scene_object"]
+__all__ = ["is_scene_object", "is_turned_mask", "scene_object"]
 
 _WAVE_NAMES = ("wavelength", "wavelengths", "center_wavelength", "central_wavelength", "wl", "wvl", "lambda")
 
@@ -33,6 +33,13 @@ def scene_object(source: Any, *, bands: str | None = None) -> Source:
     if _library(source) != "xarray":
         return _from_spectral(source)
     return _from_xarray(_only_cube(source) if hasattr(source, "data_vars") else source, bands)
+
+
+def is_turned_mask(mask: Any) -> bool:
+    """Whether a mask is an array of xarray with two axes, of which the first is x."""
+    if _library(mask) != "xarray" or len(mask.dims) != 2 or hasattr(mask, "data_vars"):
+        return False
+    return is_turned(*(_map_axis(mask, str(name)) for name in mask.dims))
 
 
 def _library(source: Any) -> str | None:
@@ -98,31 +105,30 @@ def _from_xarray(array: Any, bands: str | None) -> Source:
         raise InvalidInputError(f"a scene has three axes, this DataArray has {array.ndim}: {', '.join(array.dims)}")
     lines, samples, at = band_axes(bands or _band_axis(array), "the DataArray")
     line_name, sample_name, band_name = (str(array.dims[axis]) for axis in (lines, samples, at))
-    count = int(array.shape[at])
+    height, width, count = shape = tuple(int(array.shape[axis]) for axis in (lines, samples, at))
     waves, units = _wavelengths(array, band_name)
-    facts = {**array.encoding, **array.attrs} if array.dtype.kind in "iu" else dict(array.attrs)
+    known = {key: array.encoding[key] for key in ("scale_factor", "add_offset") if key in array.encoding}
+    given = {**known, **array.attrs} if array.dtype.kind in "iu" else array.attrs
+    facts = packing(given, array.dtype, "the DataArray", ("_FillValue", "missing_value", "nodata"))
+    axes = _map_axis(array, line_name), _map_axis(array, sample_name)
+    turned = is_turned(*axes)
     scene = SceneInfo(
-        (int(array.shape[lines]), int(array.shape[samples])),
-        "C",
+        (width, height) if turned else (height, width),
+        "F" if turned else "C",
         waves,
         units,
         None,
-        _number(array.attrs, "_FillValue", "missing_value", "nodata"),
-        _each(facts, "scale_factor", 1.0, count),
-        _each(facts, "add_offset", 0.0, count),
-        _place(array, line_name, sample_name),
+        facts.missing[0] if facts.missing else None,
+        None if facts.factor == 1 else np.full(count, facts.factor),
+        None if facts.offset == 0 else np.full(count, facts.offset),
+        placed(_grid_mapping(array), *axes),
     )
-    read_lines = partial(_lines_of_xarray, array, (line_name, sample_name, band_name))
-    return scene_source("the DataArray", read_lines, (*_size(scene), count), array.dtype, scene)
+    read_lines = partial(_lines_of_xarray, array, (line_name, sample_name, band_name), facts)
+    return scene_source("the DataArray", read_lines, shape, facts.dtype, scene)
 
 
-def _lines_of_xarray(array: Any, axes: tuple[str, str, str], first: int, last: int) -> NDArray[Any]:
-    return np.asarray(array.isel({axes[0]: slice(first, last)}).transpose(*axes).data)
-
-
-def _size(scene: SceneInfo) -> tuple[int, int]:
-    assert scene.shape is not None
-    return scene.shape
+def _lines_of_xarray(array: Any, axes: tuple[str, str, str], facts: Packing, first: int, last: int) -> NDArray[Any]:
+    return facts.stored(np.asarray(array.isel({axes[0]: slice(first, last)}).transpose(*axes).data))
 
 
 def _band_axis(array: Any) -> str:
@@ -139,27 +145,26 @@ def _wavelengths(array: Any, band_name: str) -> tuple[NDArray[np.float64] | None
     for name, values in array.coords.items():
         if str(name).lower() in _WAVE_NAMES and tuple(values.dims) == (band_name,) and values.dtype.kind in "iuf":
             units = values.attrs.get("units", array.attrs.get("wavelength_units"))
-            return np.asarray(values.data, dtype=np.float64), None if units is None else str(units)
+            return _decoded(values).astype(np.float64), None if units is None else str(units)
     return None, None
 
 
-def _place(array: Any, line_name: str, sample_name: str) -> dict[str, Any]:
-    """The map position, from ``spatial_ref`` (rioxarray, CF) and coordinates with even steps."""
-    mapping = array.coords.get(str(array.attrs.get("grid_mapping", "spatial_ref")))
-    facts = {} if mapping is None else dict(mapping.attrs)
-    axes = [array.coords.get(name) for name in (sample_name, line_name)]
-    x, y = (None if axis is None or axis.ndim != 1 else np.asarray(axis.data) for axis in axes)
-    return placed(facts, x, y)
+def _grid_mapping(array: Any) -> dict[str, Any]:
+    """The attributes of ``spatial_ref`` (rioxarray), or of the grid mapping (CF)."""
+    known = {**array.encoding, **array.attrs}
+    mapping = array.coords.get(str(known.get("grid_mapping", "spatial_ref")))
+    return {} if mapping is None else dict(mapping.attrs)
 
 
-def _number(facts: Mapping[Any, Any], *names: str) -> float | None:
-    for name in names:
-        value = np.ravel(facts.get(name, []))
-        if value.size == 1 and value.dtype.kind in "iuf":
-            return float(value[0])
-    return None
+def _map_axis(array: Any, name: str) -> MapAxis:
+    """An axis with its coordinates, if it has one of them per pixel."""
+    found = array.coords.get(name)
+    return map_axis([name], {}) if found is None or found.ndim != 1 else map_axis([name], found.attrs, _decoded(found))
 
 
-def _each(facts: Mapping[Any, Any], name: str, neutral: float, count: int) -> NDArray[np.float64] | None:
-    value = _number(facts, name)
-    return None if value is None or value == neutral else np.full(count, value)
+def _decoded(array: Any) -> NDArray[Any]:
+    """The values of coordinates, which are still packed if xarray was told so."""
+    values = np.asarray(array.data)
+    if values.dtype.kind not in "iuf":
+        return values
+    return packing(array.attrs, values.dtype, f"the coordinate {array.name}").values(values)
