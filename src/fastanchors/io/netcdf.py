@@ -101,7 +101,7 @@ def _cube(
     if bands is None:
         bands = _band_axis(item, waves, f"{path}:{key}")
     lines, samples, band_axis = band_axes(bands, str(path))
-    height, width, count = shape = tuple(int(item.shape[axis]) for axis in (lines, samples, band_axis))
+    height, width, count = (int(item.shape[axis]) for axis in (lines, samples, band_axis))
     facts = packing(item.attrs, item.dtype, f"{path}:{key}")
     axes = _map_axis(item, lines), _map_axis(item, samples)
     turned = is_turned(*axes)
@@ -125,7 +125,7 @@ def _cube(
     return scene_source(
         f"{path}:{key}",
         read_lines,
-        shape,
+        (height, width, count),
         facts.dtype,
         scene,
         stored=int(item.id.get_storage_size()),
@@ -149,8 +149,14 @@ def _band_axis(item: Any, waves: Any, name: str) -> str:
 
 def _axis_names(item: Any, axis: int) -> set[str]:
     """The label of an axis, and the names of its dimension scales, in lower case."""
-    scales = [str(scale.name).rpartition("/")[2] for scale in item.dims[axis].values()]
+    scales = [str(scale.name).rpartition("/")[2] for scale in _scales(item, axis)]
     return {text.lower() for text in (str(item.dims[axis].label), *scales)}
+
+
+def _scales(item: Any, axis: int) -> list[Any]:
+    """The data sets that are attached to an axis; HDF5's own functions may end the process if one is damaged."""
+    attached = item.attrs.get("DIMENSION_LIST", ())
+    return [item.file[reference] for reference in attached[axis]] if len(attached) == item.ndim else []
 
 
 def _named(sets: dict[str, Any], variable: str | None) -> list[str]:
@@ -178,7 +184,7 @@ def _grid_mapping(item: Any, sets: dict[str, Any]) -> dict[str, Any]:
 
 def _map_axis(item: Any, axis: int) -> MapAxis:
     """An axis with its coordinate variable, if it has one (not the case for EMIT)."""
-    scales = list(item.dims[axis].values())
+    scales = _scales(item, axis)
     names = sorted(_axis_names(item, axis))
     if len(scales) != 1 or scales[0].shape != (item.shape[axis],):
         return map_axis(names, {})

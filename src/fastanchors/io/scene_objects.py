@@ -105,7 +105,7 @@ def _from_xarray(array: Any, bands: str | None) -> Source:
         raise InvalidInputError(f"a scene has three axes, this DataArray has {array.ndim}: {', '.join(array.dims)}")
     lines, samples, at = band_axes(bands or _band_axis(array), "the DataArray")
     line_name, sample_name, band_name = (str(array.dims[axis]) for axis in (lines, samples, at))
-    height, width, count = shape = tuple(int(array.shape[axis]) for axis in (lines, samples, at))
+    height, width, count = (int(array.shape[axis]) for axis in (lines, samples, at))
     waves, units = _wavelengths(array, band_name)
     known = {key: array.encoding[key] for key in ("scale_factor", "add_offset") if key in array.encoding}
     given = {**known, **array.attrs} if array.dtype.kind in "iu" else array.attrs
@@ -124,7 +124,7 @@ def _from_xarray(array: Any, bands: str | None) -> Source:
         placed(_grid_mapping(array), *axes),
     )
     read_lines = partial(_lines_of_xarray, array, (line_name, sample_name, band_name), facts)
-    return scene_source("the DataArray", read_lines, shape, facts.dtype, scene)
+    return scene_source("the DataArray", read_lines, (height, width, count), facts.dtype, scene)
 
 
 def _lines_of_xarray(array: Any, axes: tuple[str, str, str], facts: Packing, first: int, last: int) -> NDArray[Any]:
