@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from decimal import Decimal
 
 import numpy as np
@@ -93,6 +94,43 @@ def test_text_in_blocks_of_frames_is_not_taken_for_numbers(tmp_path):
     for frame in (pd.DataFrame, pl.DataFrame):
         with pytest.raises(InvalidTypeError, match="row block 0 must hold real numbers: column 'zip' holds text"):
             fa.build(iter([frame({"a": [1.0], "zip": ["01234"]})]), tmp_path / "s")
+
+
+DAY = dt.datetime(2020, 1, 1)
+TIMES = {
+    "date": [DAY.date()] * 3,
+    "datetime": [DAY] * 3,
+    "time": [dt.time(1)] * 3,
+    "duration": [dt.timedelta(1)] * 3,
+}
+
+
+@pytest.mark.parametrize("kind", TIMES)
+@pytest.mark.parametrize("door", ["seek", "SampleMatrix", "fit", "cur", "unmix"])
+def test_times_of_polars_are_not_taken_for_numbers(door, kind):
+    """They were read as days, microseconds or nanoseconds."""
+    frame = pl.DataFrame({"a": [1.0, 2.0, 3.0], "b": [3.0, 1.0, 2.0], "t": TIMES[kind]})
+    with pytest.raises(InvalidTypeError, match="column 't' holds times"):
+        DOORS[door](frame)
+
+
+@pytest.mark.parametrize("door", ["seek", "SampleMatrix", "fit"])
+@pytest.mark.parametrize("kind", ["timestamp[us][pyarrow]", "duration[us][pyarrow]", "category", "datetime64[ns, UTC]"])
+def test_times_of_pandas_are_not_taken_for_numbers(door, kind):
+    """Those of Arrow, and as categories, were read as microseconds or nanoseconds."""
+    times = pd.Series(TIMES["duration" if "duration" in kind else "datetime"])
+    frame = pd.DataFrame({"a": pd.array([1.0, 2.0, 3.0], dtype="Float64"), "t": times})
+    with pytest.raises(InvalidTypeError, match="real numbers"):
+        DOORS[door](frame.assign(t=times.dt.tz_localize("UTC") if "UTC" in kind else times.astype(kind)))
+
+
+def test_times_in_blocks_and_bytes_of_arrow_are_not_taken_for_numbers(tmp_path):
+    frame = pl.DataFrame({"a": [1.0, 2.0, 3.0], "t": TIMES["date"]})
+    with pytest.raises(InvalidTypeError, match="row block 0 must hold real numbers: column 't' holds times"):
+        fa.build(iter([frame]), tmp_path / "s")
+    letters = pd.DataFrame({"a": [1.0], "t": pd.Series([b"1"], dtype="binary[pyarrow]")}, index=["x"])
+    with pytest.raises(InvalidTypeError, match="column 't' holds text"):
+        fa.open_matrix(letters)
 
 
 def test_text_that_names_the_rows_and_objects_that_are_numbers_are_kept():

@@ -6,7 +6,7 @@ import contextlib
 import numbers
 import os
 from collections.abc import Collection, Iterable, Mapping, Set
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -333,9 +333,9 @@ def check_no_group(source: Any, name: str) -> None:
 def check_frame(frame: Any, name: str) -> None:
     """Raise on a column of a pandas or polars frame that NumPy would change; other objects are not checked.
 
-    That is text, which would become numbers if it looks like them, and integers that would be rounded because other
-    columns need float64. Columns of text that name the rows must be removed first. Frames of one numeric type are not
-    read.
+    That is text and times, which would become numbers (text if it looks like them), and integers that would be rounded
+    because other columns need float64. Columns of text that name the rows must be removed first. Frames of one numeric
+    type are not read.
     """
     kind = type(frame).__module__.split(".")[0]
     if kind == "pandas" and getattr(frame, "ndim", None) == 2:
@@ -347,12 +347,16 @@ def check_frame(frame: Any, name: str) -> None:
 def _check_pandas(frame: Any, name: str) -> None:
     kinds = list(frame.dtypes)
     different = set(kinds)
+    other = {kind: what for kind in different if (what := _no_numbers(kind)) is not None}
+    for place, kind in enumerate(kinds if other else ()):
+        if kind in other:
+            _refuse(frame.columns.tolist()[place], other[kind], name)
     if any(kind.kind == "O" for kind in different):
         names = frame.columns.tolist()
         for place, kind in enumerate(kinds):
             if kind.kind == "O":
                 column = frame.iloc[:, place] if isinstance(kind, np.dtype) else getattr(kind, "categories", None)
-                _check_objects(() if column is None else column, kind.type is str, names[place], name)
+                _check_objects(() if column is None else column, kind.type in (str, bytes), names[place], name)
     plain = {kind: plain_dtype(kind) for kind in different}
     if plain and all(kind.kind in "iu" for kind in plain) and np.result_type(*plain.values()).kind in "iu":
         nullable = any(hasattr(kind, "numpy_dtype") for kind in plain)  # sparse integers have no missing values
@@ -363,6 +367,13 @@ def _check_pandas(frame: Any, name: str) -> None:
             columns = frame.iloc[:, [place for place, own in enumerate(kinds) if own == kind]]
             options = {} if isinstance(kind, np.dtype) else {"dtype": plain[kind], "na_value": 0}
             check_unrounded(columns.to_numpy(**options), name)
+
+
+def _no_numbers(dtype: Any) -> str | None:
+    """What a pandas column of this type holds that NumPy could convert, though it is no number: times, or text."""
+    categories = getattr(dtype, "categories", None)
+    kind = getattr(dtype if categories is None else categories.dtype, "kind", "O")
+    return "times" if kind in "mM" else "text" if kind == "S" else None  # bytes of Arrow
 
 
 def plain_dtype(dtype: Any) -> Any:
@@ -378,6 +389,8 @@ def _check_polars(frame: Any, name: str) -> None:
         kind = str(column.dtype).split("(")[0]
         if kind in ("Int128", "UInt128"):
             raise InvalidTypeError(f"{name}: column {column.name!r} is {kind}; cast it to Int64 or Float64 first")
+        if column.dtype.is_temporal():
+            _refuse(column.name, "times", name)
         text = kind in ("String", "Utf8", "Categorical", "Enum", "Binary")
         _check_objects(column.to_list() if kind == "Object" else (), text, column.name, name)
     integers = [column for column in columns if column.dtype.is_integer()]
@@ -391,10 +404,13 @@ def _check_objects(values: Iterable[Any], text: bool, column: Any, name: str) ->
     """Raise if a column is ``text``, or if its values or categories hold text or integers that would be rounded."""
     first = next((value for value in values if isinstance(value, str | bytes)), None)
     if text or first is not None:
-        shown = f"column {one_line(repr(column), 60)} holds text"
-        example = "" if first is None else f", such as {one_line(repr(first), 60)}"
-        raise InvalidTypeError(f"{name} must hold real numbers: {shown}{example}; drop or convert it first")
+        _refuse(column, "text" if first is None else f"text, such as {one_line(repr(first), 60)}", name)
     check_whole_objects(values, name)
+
+
+def _refuse(column: Any, what: str, name: str) -> NoReturn:
+    shown = one_line(repr(column), 60)
+    raise InvalidTypeError(f"{name} must hold real numbers: column {shown} holds {what}; drop or convert it first")
 
 
 def _rounded(value: Any, name: str) -> str:
