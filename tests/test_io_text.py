@@ -21,6 +21,7 @@ from fastanchors.errors import GuessWarning, InvalidInputError, StoreError
 from fastanchors.io import open_source
 from fastanchors.io.numbers import line_chunks, parse_numbers
 from fastanchors.io.records import record_chunks
+from fastanchors.io.text import read_texts
 
 
 def whole(source, max_bytes=1 << 20):
@@ -539,3 +540,17 @@ def test_a_vocabulary_in_another_encoding_is_one_error_that_says_how_to_convert_
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
         assert re.search(said, done.stderr)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, vocabulary.name])
+
+
+def test_texts_that_pandas_wrote_with_its_index_have_a_header(tmp_path):
+    """The empty first cell made the header a record: "has no column 'text'; it has 0, 1, 2"."""
+    (tmp_path / "t.csv").write_text(",title,text\n0,one,a b\n1,two,c d\n")
+    found = read_texts(tmp_path / "t.csv", column="text", title="title")
+    assert (found.names, found.texts) == (["one", "two"], ["a b", "c d"])
+
+
+def test_an_index_of_several_levels_is_refused(tmp_path):
+    """The second level was read as a column of data without a name."""
+    (tmp_path / "t.csv").write_text(",,w,x\na,2019,1,2\na,2020,3,4\n")
+    with pytest.raises(StoreError, match="line 1: the first two columns have no heading"):
+        open_source(tmp_path / "t.csv")

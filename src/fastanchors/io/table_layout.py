@@ -57,6 +57,12 @@ def layout(name: str, lines: Sequence[tuple[int, list[str]]], header: bool | Non
     rows = lines[1:] if header else lines
     if not rows:
         raise InvalidInputError(f"{name} is empty: a header but no rows")
+    if header and row_names is None and len(first) > 2 and first[:2] == ["", ""]:
+        raise malformed(
+            name,
+            1,
+            "the first two columns have no heading, as in an index of several levels; name the rows by one column",
+        )
     number, sample = rows[0]
     at = _names_at(name, first if header else [], [cells for _, cells in rows], row_names)
     width = len(sample) - (at is not None)

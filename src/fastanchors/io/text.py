@@ -210,7 +210,8 @@ def _records(path: Path, text: str, separator: str) -> list[list[str]]:
 
 
 def _headings(cells: list[str]) -> bool:
-    """Whether the cells of a record look like column names."""
+    """Whether the cells of a record look like column names; the first is empty over an index, as pandas writes it."""
+    cells = cells[1:] if len(cells) > 1 and not cells[0] else cells
     return len(set(cells)) == len(cells) and all(_HEADING.match(cell) and cell.count(" ") < 3 for cell in cells)
 
 
