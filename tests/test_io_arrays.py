@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from fastanchors.io.row_grouper import RowGrouper
 from fastanchors.io.row_source import block_bytes
 
 h5py = pytest.importorskip("h5py", reason="extra io")
+pd = pytest.importorskip("pandas", reason="extra dev")
 pa = pytest.importorskip("pyarrow", reason="extra io")
 pq = pytest.importorskip("pyarrow.parquet", reason="extra io")
 zarr = pytest.importorskip("zarr", reason="extra io")
@@ -239,6 +241,45 @@ def test_parquet_of_pandas_has_its_index_as_row_names(tmp_path, max_bytes):
     triplets = pd.DataFrame({"row": [0, 1, 1], "column": [0, 1, 0], "value": [5.0, 6.0, 7.0]}).iloc[[2, 0, 1]]
     triplets.to_parquet(tmp_path / "triplets.parquet")
     np.testing.assert_array_equal(whole(open_source(tmp_path / "triplets.parquet")), [[5, 0], [7, 6]])
+
+
+def _indexes():
+    days = pd.date_range("2020-01-01", periods=3)
+    return {
+        "period": days.to_period("M"),
+        "interval": pd.interval_range(0, 3),
+        "days": days,
+        "zone": days.tz_localize("Europe/Berlin"),
+        "gap": pd.DatetimeIndex([days[0], pd.NaT, days[2]]),
+        "delta": pd.timedelta_range("1D", periods=3),
+        "category": pd.CategoricalIndex(["a", "b", "a"]),
+        "numbers": pd.Index([1.0, 2.5, np.nan]),
+        "nullable": pd.Index([1, 2, None], dtype="Int64"),
+        "texts": pd.Index(["a", "b", "c"]),
+        "dates": pd.Index([day.date() for day in days]),
+        "levels": pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)]),
+        "times": pd.MultiIndex.from_arrays([["a", "b", "c"], days, days.to_period("D")]),
+    }
+
+
+@pytest.mark.parametrize("kind", _indexes())
+def test_names_of_every_index_of_pandas_are_those_of_the_frame(tmp_path, kind):
+    """A period was named by its number, an interval by a dictionary, and a missing number None."""
+    frame = pd.DataFrame(np.eye(3) + 1, columns=list("abc"), index=_indexes()[kind])
+    frame.to_parquet(tmp_path / "t.parquet")
+    read = "import sys, json, fastanchors as fa; print(json.dumps(list(fa.open_matrix(sys.argv[1]).row_names)))"
+    here = list(fa.open_matrix(tmp_path / "t.parquet").row_names)
+    assert here == list(fa.open_matrix(frame).row_names)
+    if kind in ("period", "interval"):  # types of Arrow that pandas has not yet registered in another process
+        found = subprocess.run([sys.executable, "-c", read, tmp_path / "t.parquet"], capture_output=True, check=True)
+        assert json.loads(found.stdout) == here
+
+
+def test_a_column_of_periods_in_parquet_is_not_numbers(tmp_path):
+    frame = pd.DataFrame({"a": [1.0, 2.0], "p": pd.period_range("2020-01", periods=2, freq="M")})
+    frame.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(InvalidTypeError, match="column 'p' does not hold numbers"):
+        fa.open_matrix(tmp_path / "t.parquet")
 
 
 def test_parquet_with_invalid_metadata_of_pandas(tmp_path):

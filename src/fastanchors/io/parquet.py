@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import operator
 from collections.abc import Iterable, Iterator, Sequence
@@ -69,6 +70,7 @@ def read_parquet(
     check_choice(layout, ("dense", "triplets", None), name="layout")
     check_claim(str(path), int(file.metadata.num_rows) * len(names), path.stat().st_size)  # at least a byte per value
     table = _Table(str(path), file, {field.name: field.type for field in fields}, _index_columns(file))
+    table.extensions = {field.name for field in fields if b"ARROW:extension:name" in (field.metadata or {})}
     values = tuple(name for name in names if name not in table.index)
     if layout == "triplets" or (layout is None and values in _TRIPLETS):
         return _triplets(table, shape, row_names, column_names, dtype)
@@ -78,9 +80,10 @@ def read_parquet(
 class _Table:
     """An open file: batches of columns as NumPy arrays, with errors that name row and column."""
 
-    def __init__(self, name: str, file: Any, fields: dict[str, Any], index: list[str]) -> None:
+    def __init__(self, name: str, file: Any, fields: dict[str, Any], index: dict[str, str]) -> None:
         self.name, self.file, self.fields, self.index = name, file, fields, index
         self.rows = int(file.metadata.num_rows)
+        self.extensions: set[str] = set()  # columns whose numbers stand for something else, such as periods of pandas
 
     def batches(
         self, rows: int, columns: Sequence[str], *, group: int | None = None, first: int = 0
@@ -138,10 +141,12 @@ def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Sour
     name, fields = table.name, table.fields
     labels: _Labels = [row_names] if isinstance(row_names, str) and row_names in fields else []
     if row_names is None:
-        labels = table.index or [key for key, kind in fields.items() if _is_text(kind)][:1] or _range_index(table.file)
+        labels = (
+            list(table.index) or [key for key, kind in fields.items() if _is_text(kind)][:1] or _range_index(table.file)
+        )
     read = [] if isinstance(labels, range) else labels
     keys = [key for key in fields if key not in {*read, *table.index}]
-    non_numeric = [key for key in keys if not _is_number(fields[key])]
+    non_numeric = [key for key in keys if key in table.extensions or not _is_number(fields[key])]
     if non_numeric or not keys:
         raise InvalidTypeError(f"{name}: column {[*non_numeric, *read][0]!r} does not hold numbers; drop it first")
     entry_type = np.dtype(_common_type(fields[key].to_pandas_dtype() for key in keys) if dtype is None else dtype)
@@ -161,7 +166,7 @@ def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Sour
             for j, key in enumerate(keys):
                 block[:, j] = table.numbers(batch, first, key, entry_type)
             if found is not None:
-                found.extend(_names(batch, labels, first))
+                found.extend(_names(table, batch, labels, first))
             yield block
 
     return Source(
@@ -197,7 +202,7 @@ def _spooled_groups(
             read = keys[:1] if isinstance(labels, range) else labels
             step = max(1, max_bytes // (4 * (_NAME_BYTES + 8) * len(read)))
             for first, batch in table.batches(step, read, group=group, first=first_row):
-                names.extend(_names(batch, labels, first))
+                names.extend(_names(table, batch, labels, first))
         with scratch_file() as file:
             for columns in table.together(keys, max_bytes):
                 step = max(1, max_bytes // (4 * 8 * len(columns)))
@@ -220,9 +225,15 @@ def _pandas_index(file: Any) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _index_columns(file: Any) -> list[str]:
-    """The columns that pandas has written as the index of its frame."""
-    return [key for key in _pandas_index(file) if isinstance(key, str) and key in file.schema_arrow.names]
+def _index_columns(file: Any) -> dict[str, str]:
+    """The columns that pandas has written as the index of its frame, and their types in pandas."""
+    keys = [key for key in _pandas_index(file) if isinstance(key, str) and key in file.schema_arrow.names]
+    types = dict.fromkeys(keys, "")
+    with contextlib.suppress(KeyError, TypeError, ValueError, RecursionError):
+        for column in json.loads(file.schema_arrow.metadata[b"pandas"])["columns"]:
+            if column["field_name"] in types:
+                types[column["field_name"]] = str(column["numpy_type"])
+    return types
 
 
 def _range_index(file: Any) -> range:
@@ -236,12 +247,34 @@ def _range_index(file: Any) -> range:
         return range(0)
 
 
-def _names(batch: Any, labels: _Labels, first_row: int) -> Iterator[str]:
+def _names(table: _Table, batch: Any, labels: _Labels, first_row: int) -> Iterator[str]:
     """The names of the rows as pandas shows them; those of several columns are tuples."""
     if isinstance(labels, range):
         return map(str, labels[first_row : first_row + batch.num_rows])
-    columns = [batch.column(label).to_pylist() for label in labels]
+    columns = [_labels(table, batch.column(label), label) for label in labels]
     return map(str, columns[0] if len(columns) == 1 else zip(*columns))
+
+
+def _labels(table: _Table, column: Any, key: str) -> Iterable[Any]:
+    """A column of row names; the numbers of a period and the ends of an interval become what pandas shows for them."""
+    import pyarrow.types as types
+
+    written = table.index.get(key, "")
+    special = written.startswith(("period", "interval"))
+    timed = types.is_timestamp(column.type) or types.is_duration(column.type)
+    if not written or not (special or timed or column.null_count):
+        return list(column.to_pylist())
+    try:
+        from pandas.api.types import pandas_dtype
+    except ImportError:
+        if not special:
+            return list(column.to_pylist())
+        cure = "pip install 'fastanchors[pandas]', or pass the names as row_names=…"
+        raise MissingExtraError(f"{table.name}: the row names in {key!r} are a {written}: {cure}") from None
+    with reading(table.name):
+        dtype = pandas_dtype(written)
+        read = getattr(dtype, "__from_arrow__", None)
+        return list(column.to_pandas() if read is None else read(column))
 
 
 def _common_type(types: Iterable[Any]) -> Any:
