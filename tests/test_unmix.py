@@ -94,6 +94,15 @@ def test_materials_by_a_named_rule(rule):
         np.testing.assert_array_equal(result.endmembers, made.A[result.anchors])
 
 
+@pytest.mark.parametrize("bands", [2, 38])
+def test_a_single_material_is_the_same_by_every_noise_aware_rule(bands):
+    """It was an error of NumPy: the pixels have no coordinates to compare."""
+    cube = fa.datasets.hyperspectral(16, 15, bands=38, k=2, rng=0).cube[:, :, :bands]
+    expected = fa.apps.unmix(cube, 1).endmembers
+    for rule in ("smoothed", "smoothed-one", "pseudo-points", "lifted", "whitened"):
+        np.testing.assert_array_equal(fa.apps.unmix(cube, 1, selection=rule).endmembers, expected)
+
+
 def test_selection_is_a_known_rule_and_goes_without_a_method():
     made = fa.datasets.hyperspectral(12, 10, 30, 3, rng=0)
     with pytest.raises(fa.errors.InvalidInputError, match="selection must be one of 'auto', 'spa'"):

@@ -75,9 +75,9 @@ def find_materials(
     """Estimate the k materials of pixels without outliers; only the ``sound`` bands are used to locate them.
 
     About ``count`` pixels represent each material, or exactly ``count`` with ``exactly``. A ``selection`` other than
-    ``"auto"`` uses only that rule of the engine.
+    ``"auto"`` uses only that rule of the engine; a single material is the same for all but ``"spa"``.
     """
-    if selection != "auto":
+    if selection != "auto" and (k > 1 or selection == "spa"):
         return _by_rule(X, sound, k, count, selection)
     pixels = ScaledPixels(X, np.flatnonzero(sound))
     points = Pixels.of(X, sound, pixels, k)
