@@ -421,7 +421,10 @@ def test_masked_ids_of_users_are_refused():
 # --- options ------------------------------------------------------------------------------------------------------
 
 TWO = np.array([1, 2])
+LARGE = np.full((3, 3), 1e308)
 OPTIONS = {
+    "sums of entries of A overflow": lambda: fa.FGNSR().seek(LARGE, 2),
+    "inhomogeneous": lambda: fa.apps.unmix([[1, 2], [3]], 1),
     "smoothness": lambda: fa.datasets.hyperspectral(smoothness=10**29),
     "family": lambda: fa.datasets.family([]),
     "keep_weights": lambda: fa.datasets.separable(20, 5, 2, keep_weights=TWO),

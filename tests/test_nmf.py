@@ -158,3 +158,13 @@ def test_an_entry_beside_which_all_squares_underflow_is_an_error(value):
     X[0, 0] = value
     with pytest.raises(InvalidInputError, match="not finite"), np.errstate(all="ignore"):
         fa.nmf(X, 3, rng=0)
+
+
+def test_sparse_rows_that_factor_exactly_have_a_small_error_not_none():
+    """scikit-learn's error of sparse rows was the root of a number below zero, and the factors were refused."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        A = rng.random((40, 2)) @ rng.random((2, 30))
+        dense, sparse = (fa.nmf(form, 2, rng=0, max_iter=60, tol=1e-4) for form in (A, sp.csr_array(A)))
+        assert sparse.error == pytest.approx(np.linalg.norm(A - sparse.W @ sparse.H), rel=1e-6, abs=1e-13)
+        assert sparse.error < dense.error + 1e-6

@@ -12,6 +12,7 @@ from scipy.optimize import nnls
 
 import fastanchors as fa
 from fastanchors import report
+from fastanchors.errors import InvalidInputError
 from fastanchors.report import svg
 from fastanchors.report._text import clean, count, percent
 from fastanchors.report.facts import curve_of, gather
@@ -366,3 +367,19 @@ def test_a_name_that_is_only_the_row_number_is_shown_as_row_number(tmp_path):
     anchors = fa.SPA().seek(A, 3)
     facts = gather(A, anchors, title="t", row_names=[str(i) for i in range(50)], seed=0)
     assert facts.names == [f"row {i}" for i in anchors.indices]
+
+
+@pytest.mark.parametrize("unit", [1e160, 1e-170])
+def test_data_whose_squares_overflow_or_vanish_are_one_error(tmp_path, unit):
+    A = fa.datasets.separable(20, 6, 3, rng=0).A
+    with pytest.raises(InvalidInputError, match="divide A by its largest entry"):
+        fa.SPA().seek(A, 2).report(tmp_path / "r.html", A * unit)
+    assert not list(tmp_path.iterdir())
+
+
+def test_shares_of_the_result_of_a_solver():
+    A = fa.datasets.separable(20, 6, 3, rng=0).A
+    found = fa.SPA().seek(A, 2)
+    np.testing.assert_array_equal(
+        fa.report.anchor_shares(A, found).shares, fa.report.anchor_shares(A, A[found.indices]).shares
+    )

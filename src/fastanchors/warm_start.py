@@ -7,6 +7,7 @@ nonnegative matrix factorization", Pattern Recognit. 41, 2008.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +27,7 @@ from .matrix.scaled import divided, scale_rows, unit_of
 
 __all__ = ["Factors", "nmf"]
 
+_ENTRIES = 1 << 20  # entries of a product formed at a time
 _STEP = 10  # iterations between checks of the error
 _STARTS = ("anchors", "nndsvd", "nndsvda", "nndsvdar", "random")
 _OPTIONS = ("solver", "alpha_W", "alpha_H", "l1_ratio", "shuffle", "beta_loss", "verbose", "random_state")
@@ -184,9 +186,11 @@ def _descend(matrix: Rows, k: int, W: Any, H: Any, options: dict[str, Any], max_
         settings = options if W is None else {**options, "init": "custom"}
         step = min(_STEP, max_iter - done)
         model = NMF(k, max_iter=step, tol=0.0, **settings)  # with tol = 0 it neither stops early nor warns
-        W = model.fit_transform(matrix, W=W, H=H)
+        with np.errstate(invalid="ignore"):  # for sparse rows its error is the root of a difference, maybe below zero
+            W = model.fit_transform(matrix, W=W, H=H)
         H = model.components_
-        gain, error = error - model.reconstruction_err_, float(model.reconstruction_err_)
+        left = _error(matrix, W, H) if sp.issparse(matrix) else float(model.reconstruction_err_)
+        gain, error = error - left, left
         done += step
     return Factors(W, H, error, done, bool(gain <= enough))
 
@@ -206,8 +210,13 @@ def _start(
 
 
 def _error(matrix: Rows, W: NDArray[Any], H: NDArray[Any]) -> float:
-    """‖X − W·H‖_F without forming W·H: ‖X‖² − 2⟨X·Hᵀ, W⟩ + ⟨WᵀW, HHᵀ⟩."""
+    """‖X − W·H‖_F by ‖X‖² − 2⟨X·Hᵀ, W⟩ + ⟨WᵀW, HHᵀ⟩, or if rounding may matter there, by W·H of some rows at a time."""
     values = matrix.data if sp.issparse(matrix) else matrix
     squares = float(np.vdot(values, values))
     cross = float(np.vdot(np.asarray(matrix @ H.T), W))
-    return float(np.sqrt(max(squares - 2 * cross + float(np.vdot(W.T @ W, H @ H.T)), 0.0)))
+    left = squares - 2 * cross + float(np.vdot(W.T @ W, H @ H.T))
+    if not left < np.sqrt(np.finfo(matrix.dtype).eps) * squares:
+        return float(np.sqrt(left))
+    step = max(1, _ENTRIES // matrix.shape[1])
+    parts = (slice(start, start + step) for start in range(0, matrix.shape[0], step))
+    return math.hypot(*(np.linalg.norm(matrix[part] - W[part] @ H) for part in parts))

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import check_choice, check_frame, check_no_group
+from .._validate import as_array, check_choice, check_frame, check_no_group
 from ..errors import GuessWarning, InvalidInputError, InvalidTypeError, StoreError
 from ..io.arrays import dense_source
 from ..io.row_source import Source
@@ -158,7 +158,7 @@ def as_cube(
         raise InvalidTypeError("the scene must be a dense array, got a sparse matrix; use scene.toarray()")
     check_frame(scene, name)
     check_no_group(scene, name)
-    array = np.asarray(scene)
+    array = np.asarray(scene if isinstance(scene, np.ndarray) else as_array(scene, name))
     if array.dtype.kind not in "iufb":
         raise InvalidTypeError(f"the scene must hold real numbers, got dtype {array.dtype}")
     if isinstance(scene, np.ma.MaskedArray):

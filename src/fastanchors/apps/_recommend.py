@@ -286,12 +286,15 @@ def recommend(
         return S.named(found)
     generator = as_generator(rng)
     access = as_access(S)
-    try:
-        model = Recommender(access, min(_TASTES, *access.shape) if k is None else k, rng=generator, **options)
-    except RankError as error:
-        if k is not None or error.rank < 1:
-            raise
-        model = Recommender(access, error.rank, rng=generator, **options)
+    tastes = min(_TASTES, *access.shape) if k is None else k
+    while True:
+        try:
+            model = Recommender(access, tastes, rng=generator, **options)
+            break
+        except RankError as error:  # of the users and items that were drawn
+            if k is not None or not 1 <= error.rank < tastes:
+                raise
+            tastes = error.rank
     return model.top_n(users, n, exclude_seen=exclude_seen, draws=draws, rng=generator)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..anchors import Anchors, Certificate
+from ..errors import InvalidInputError
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix
 from ..solvers.fas import FAS
@@ -106,6 +107,8 @@ def pool_of(matrix: RowMatrix, steps: Sequence[Anchors]) -> Pool:
         most = len(points) if every >= len(steps) else _NUMBERS // len(points)
         basis = _basis(points, most)
         if basis is not None:
+            if not len(basis):
+                raise InvalidInputError("the squares of the anchors overflow or vanish; divide A by its largest entry")
             return Pool(points, basis, chosen, {len(step): step for step in steps})
         every += 1
 

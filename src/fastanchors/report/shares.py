@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._rng import RngLike, as_generator
-from ..encoder import encode
+from ..encoder import components_of, encode
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix
 from ..matrix.door import open_matrix
@@ -51,7 +51,7 @@ class Shares:
         return float(np.sqrt(self.unexplained))
 
 
-def anchor_shares(A: Any, components: _Array, *, rows: int = 1000, rng: RngLike = None) -> Shares:
+def anchor_shares(A: Any, components: Any, *, rows: int = 1000, rng: RngLike = None) -> Shares:
     """Share of ‖A‖_F² that each anchor explains; of a larger matrix, from ``rows`` rows drawn by their squared norms.
 
     With these draws, the mean of f_j·⟨c_j, a⟩/‖a‖² over the draws is an unbiased estimate, with a standard error below
@@ -62,7 +62,7 @@ def anchor_shares(A: Any, components: _Array, *, rows: int = 1000, rng: RngLike 
     A
         Anything :func:`fastanchors.open_matrix` opens.
     components
-        The anchors, k × n.
+        The anchors, k × n, or the result of a solver.
     rows
         Number of rows to read.
     rng
@@ -76,6 +76,7 @@ def anchor_shares(A: Any, components: _Array, *, rows: int = 1000, rng: RngLike 
     (3,)
     """
     matrix = open_matrix(A, signed=True)
+    components = components_of(matrix, components)
     drawn, weights = rows_by_norm(matrix, rows, as_generator(rng))
     return shares_of(drawn, weights, components, sampled=matrix.shape[0] > rows)
 

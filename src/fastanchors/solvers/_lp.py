@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from .._validate import check_choice
-from ..errors import FastAnchorsError, RankError, TooLargeError
+from ..errors import FastAnchorsError, InvalidInputError, RankError, TooLargeError
 from ..matrix import RowMatrix
 
 __all__ = ["Geometry", "available_memory", "check_memory", "distinct_points", "minimise"]
@@ -75,7 +75,10 @@ def distinct_points(data: RowMatrix, k: int, geometry: Geometry) -> tuple[NDArra
     m, n = data.shape
     check_memory(24 * m * n, f"holding {m} rows of {n} columns as points")
     points = data.dense_rows(np.arange(m))
-    sums = points.sum(axis=1)
+    with np.errstate(over="ignore"):
+        sums = points.sum(axis=1)
+    if not np.isfinite(sums).all():
+        raise InvalidInputError("sums of entries of A overflow; divide A by its largest entry")
     rows = np.flatnonzero(sums > 0)
     if rows.size == 0:
         raise RankError("every row of A is zero: it has no anchors", rank=0)
