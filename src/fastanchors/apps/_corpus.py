@@ -142,7 +142,8 @@ def read_corpus(
         found = source.column_names_from
         if words is None and _vocab_option(path, format) != "vocab":  # readers of bags of words look for it themselves
             stem = path.stem.removesuffix(Path(path.stem).suffix) if path.suffix == ".gz" else path.stem
-            words, found = vocabulary_of(path, None, (f"{stem}.vocab", "vocab.txt"), counts.shape[1], True)
+            listed, found = vocabulary_of(path, None, (f"{stem}.vocab", "vocab.txt"), counts.shape[1], True)
+            words = _names(listed)
         if found is not None:
             notes.append(f"words from {found}")
     return _kept(Corpus(counts, words, documents, str(path), tuple(notes)), **given)
@@ -211,7 +212,7 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | No
 
 def _words(given: Any, own: Sequence[str] | None, columns: int) -> list[str] | None:
     """The given words, in the order of the columns, or those that the counts have; None if there are none."""
-    words = _names(own) if given is None else read_names(given, "word")
+    words = _names(own if given is None else read_names(given, "word"))
     if words is not None and len(words) != columns:
         raise InvalidInputError(f"the vocabulary has {len(words)} words, the counts {columns} columns")
     return words

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +176,7 @@ def read_docword(
 
 def vocabulary_of(
     path: Path, given: Any, siblings: tuple[str, ...], width: int | None, exact: bool
-) -> tuple[list[str] | None, str | None]:
+) -> tuple[Sequence[str] | None, str | None]:
     """The words, and the file they were found in, or None if they were given.
 
     A file with fewer than ``width`` words (``exact``: not exactly ``width``) is not used, with a warning.

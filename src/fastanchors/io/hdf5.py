@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,7 @@ def check_stored(name: str, item: Any) -> None:
             check_claim(name, claimed, int(part.id.get_storage_size()))
 
 
-def _names(path: Path, file: Any, axis: str, count: int, check: Callable[[str, Any], None]) -> list[str] | None:
+def _names(path: Path, file: Any, axis: str, count: int, check: Callable[[str, Any], None]) -> Sequence[str] | None:
     """The ``count`` names of obs or var: a column of a group, or in older files a field of a table."""
     table = file.get(axis)
     if table is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from ..errors import (
 from ..matrix.contract import Rows
 from ..matrix.door import BlockSource
 from .addresses import RemotePath, path_of
+from .name_spool import NameSpool
 
 __all__ = [
     "ANY_SIZE",
@@ -45,6 +47,8 @@ __all__ = [
 SUMS_BYTES, _NAME_BYTES = 32, 32
 
 ANY_SIZE = 1 << 26  # bytes that an array may always claim
+_SAMPLE = 1000  # names whose length is measured
+_SPOOLED = 1 << 20  # bytes of a file of names that is not held in memory
 _BEST_RATIO = 1 << 17  # additional claimed bytes per stored byte: constant data compress well
 
 BlockReader = Callable[[int], Iterable[Rows]]
@@ -123,7 +127,7 @@ class Source(BlockSource):
     @property
     def row_bytes(self) -> int:
         """Overhead of a row when a shard is built: its sums, and its name as a string."""
-        return (SUMS_BYTES if self.is_sparse else 0) + (_NAME_BYTES if self.row_names is not None else 0)
+        return (SUMS_BYTES if self.is_sparse else 0) + _bytes_of_names(self.row_names)
 
     @property
     def matrix_name(self) -> str:
@@ -348,8 +352,18 @@ def _not_utf8(path: Any, what: str, data: bytes, at: int) -> StoreError:
     )
 
 
-def read_names(names: Any, what: str) -> list[str] | None:
-    """Names as a list of strings: None (or False), a sequence, or the path of a text file with one name per line.
+def _bytes_of_names(names: Sequence[str] | None) -> int:
+    """Overhead per row of its name: the average length of the first names, if that is long."""
+    if names is None:
+        return 0
+    first = names[:_SAMPLE]
+    return max(_NAME_BYTES, sum(map(len, first)) // max(1, len(first)))
+
+
+def read_names(names: Any, what: str) -> Sequence[str] | None:
+    """Names as a sequence of strings: None (or False), a sequence, or the path of a text file with one name per line.
+
+    The row names of a large file are kept in a temporary file.
 
     Those of a Dask collection are computed; a mapping gives their numbers (:func:`~fastanchors._validate.name_list`).
     """
@@ -360,6 +374,9 @@ def read_names(names: Any, what: str) -> list[str] | None:
     if isinstance(names, str | Path | RemotePath):
         path = names if isinstance(names, RemotePath) else path_of(names)
         try:
+            if what == "row" and isinstance(path, Path) and path.stat().st_size > _SPOOLED:
+                with contextlib.suppress(UnicodeDecodeError):  # the error is raised below
+                    return _spooled_names(path)
             with path.open("rb") as file:
                 most = max(ANY_SIZE, path.stat().st_size)  # a device has no end
                 data = file.read(most + 1)
@@ -374,3 +391,12 @@ def read_names(names: Any, what: str) -> list[str] | None:
     if not isinstance(names, Iterable):
         raise InvalidTypeError(f"{what} names must be a sequence of strings or a file, got {type(names).__name__}")
     return name_list(names, f"{what} names")
+
+
+def _spooled_names(path: Path) -> Sequence[str]:
+    """The lines of a text file, in a temporary file."""
+    names = NameSpool()
+    with path.open(encoding="utf-8-sig") as file:
+        while lines := [line.removesuffix("\n") for line in itertools.islice(file, 1 << 14)]:
+            names.extend(lines)
+    return names

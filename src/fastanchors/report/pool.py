@@ -136,7 +136,8 @@ def _different(matrix: RowMatrix, steps: Sequence[Anchors]) -> tuple[_Array, dic
 
 def _basis(points: _Array, most: int) -> _Array | None:
     """Orthonormal basis of the span of the points by greedy selection; None if it has more than ``most`` directions."""
-    norms = np.linalg.norm(points, axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(points, axis=1, keepdims=True)
     left = np.divide(points, norms, out=np.zeros_like(points), where=norms > 0)
     basis = np.empty((min(most, *points.shape), points.shape[1]))
     for count in range(len(basis) + 1):

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,7 +129,8 @@ def build(
                 publish(folder, target, old)
         finally:
             lock.release()
-            shutil.rmtree(folder, ignore_errors=True)  # an unfinished store, or the one that was replaced
+            with suppress(OSError):  # ignore_errors does not cover errors of closing
+                shutil.rmtree(folder, ignore_errors=True)  # an unfinished store, or the one that was replaced
     finally:
         if old is not None:
             old.release()

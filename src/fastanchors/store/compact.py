@@ -99,6 +99,8 @@ class _Rewriting:
         at_once = max(1, at_once - -(-changed * at_once // store.memory_limit))
         self._most = 5 * shard_bytes(store.memory_limit) // 4  # bytes of rows: shards may grow a little
         self._per_row = (SUMS_BYTES if store.is_sparse else 0) + rows_need(self.sidecars, store.is_sparse)
+        if store.row_names is not None:
+            self._per_row += 2 * (8 + store.row_names.nbytes // max(1, store.shape[0]))
         self._pieces = LargePieces[Shard](at_once, at_once * self._most)
 
     def run(self) -> list[Shard]:
@@ -118,7 +120,7 @@ class _Rewriting:
             stop, size = row + rows.shape[0], block_bytes(rows) + self._per_row * rows.shape[0]
             for finished in self._pieces.finished(size):
                 finished.result()
-            names = store.row_names[row:stop] if store.row_names is not None else None
+            names = store.row_names.part(row, stop) if store.row_names is not None else None
             future = self._pieces.submit(size, self._write, self.number, row, rows, names)
             self.number, row = self.number + 1, stop
             del rows

@@ -17,6 +17,8 @@ BYTES, ENDS = "names.bytes", "names.ends"
 
 def encode_names(names: Sequence[str]) -> dict[str, NDArray[Any]]:
     """The two arrays that hold ``names``."""
+    if isinstance(names, Names):
+        return names.encoded()
     encoded = [name.encode("utf-8", "surrogatepass") for name in names]
     ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
     return {BYTES: np.frombuffer(b"".join(encoded), np.uint8), ENDS: ends}
@@ -71,6 +73,41 @@ class Names(Sequence[str]):
         at = index - int(self._starts[block])
         begin = int(ends[at - 1]) if at else 0
         return _decoded(content[begin : int(ends[at])].tobytes(), index)
+
+    def part(self, start: int, stop: int) -> Names:
+        """The names from ``start`` to before ``stop``, not decoded; those of rows without names are their indices."""
+        blocks = []
+        bounds = zip(self._starts[:-1].tolist(), self._starts[1:].tolist(), self._blocks, strict=True)
+        for first, last, (content, ends) in bounds:
+            here, there = max(start, first), min(stop, last)
+            if here >= there:
+                continue
+            if content is None or ends is None:
+                arrays = encode_names([str(row) for row in range(here, there)])
+            else:
+                begin = int(ends[here - first - 1]) if here > first else 0
+                inner = ends[here - first : there - first]
+                if len(inner) < there - here or (np.diff(inner, prepend=begin) < 0).any() or inner[-1] > content.size:
+                    raise CorruptStoreError(
+                        f"the names of rows {here} to {there - 1} are damaged; run fa.verify, and restore from a copy"
+                    )
+                arrays = {BYTES: content[begin : int(inner[-1])], ENDS: inner - begin}
+            blocks.append((there - here, arrays))
+        return Names(blocks)
+
+    def encoded(self) -> dict[str, NDArray[Any]]:
+        """The two arrays that hold these names; all blocks must have names."""
+        contents = [np.zeros(0, np.uint8), *(content for content, _ in self._blocks if content is not None)]
+        ends, size = [np.zeros(0, np.int64)], 0
+        for content, last in zip(contents[1:], (last for _, last in self._blocks if last is not None), strict=True):
+            ends.append(last + size)
+            size += content.size
+        return {BYTES: np.concatenate(contents), ENDS: np.concatenate(ends)}
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the stored names and their ends."""
+        return sum(array.nbytes for block in self._blocks for array in block if array is not None)
 
     def __iter__(self) -> Iterator[str]:
         """All names in order, many times faster than one at a time."""

@@ -232,6 +232,7 @@ class Store(SampleDelegate, SidecarHost):
         """
         self._write_here()
         self._matrix._flush()
+        remove_leftovers(self)  # of an append that failed and could not remove its files either
         if row_names is not None:
             options["row_names"] = row_names
         made: list[tuple[Operation, Any]] = []
