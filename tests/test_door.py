@@ -194,3 +194,96 @@ def test_sparse_float32_rows_are_divided_by_sums_in_double_precision():
     np.testing.assert_allclose(fa.open_matrix(sp.csr_array(D)).row_sums(), D.sum(axis=1, dtype=float), rtol=1e-14)
     lengths = fa.SampleMatrix(sp.csr_array(D), normalize=None).l1_norm(np.arange(40))
     np.testing.assert_allclose(lengths, D.sum(axis=1, dtype=float), rtol=1e-14)
+
+
+def _stored(source, folder, **options):
+    with fa.build(source, folder, normalize=None, overwrite=True, **options) as S:
+        names = [None if names is None else list(names) for names in (S.row_names, S.column_names)]
+        return (S.rows(np.arange(S.shape[0])), *names)
+
+
+def _tables():
+    """The rows of ``A`` with the names a … e and w … z, as each kind of table."""
+    pa, xarray = (pytest.importorskip(library, reason="optional") for library in ("pyarrow", "xarray"))
+    frame = pd.DataFrame(A, index=list("abcde"), columns=list("wxyz"))
+    table = pa.Table.from_pandas(frame)
+    texts = pa.table({"name": list("abcde"), **{column: frame[column].to_numpy() for column in frame}})
+    array = xarray.DataArray(A, dims=("place", "band"), coords={"place": list("abcde"), "band": list("wxyz")})
+    return {"table": table, "batch": table.to_batches()[0], "texts": texts, "array": array}
+
+
+def test_arrow_tables_and_arrays_of_xarray_have_the_names_of_the_frame_at_every_door(tmp_path):
+    frame = pd.DataFrame(A, index=list("abcde"), columns=list("wxyz"))
+    fitted = fa.SeparableNMF(2, random_state=0).fit(frame)
+    for X in _tables().values():
+        matrix = open_matrix(X)
+        assert (list(matrix.row_names), list(matrix.column_names)) == (list("abcde"), list("wxyz"))
+        np.testing.assert_array_equal(matrix.rows(np.arange(5)), A)
+        values, *names = _stored(X, tmp_path / "s")
+        np.testing.assert_array_equal(values, A)
+        assert names == [list("abcde"), list("wxyz")]
+        sample = fa.SampleMatrix(X, normalize=None)
+        assert (list(sample.row_names), list(sample.column_names)) == (list("abcde"), list("wxyz"))
+        model = fa.SeparableNMF(2, random_state=0).fit(X)
+        assert list(model.feature_names_in_) == list("wxyz")
+        np.testing.assert_array_equal(model.components_, fitted.components_)
+        np.testing.assert_array_equal(fitted.transform(X), fitted.transform(frame))
+        assert fa.FAS().seek(X, 2, rng=0) == fa.FAS().seek(frame, 2, rng=0)
+        np.testing.assert_array_equal(fa.encode(X, frame[list("zyxw")].iloc[:2]), fa.encode(frame, frame.iloc[:2]))
+
+
+def test_columns_of_arrow_and_xarray_in_another_order_are_matched_or_refused():
+    frame = pd.DataFrame(A, index=list("abcde"), columns=list("wxyz"))
+    tables, fitted = _tables(), fa.SeparableNMF(2).fit(frame)
+    turned = {"table": tables["table"].select(list("zyxw")), "array": tables["array"][:, ::-1]}
+    for X in turned.values():
+        np.testing.assert_array_equal(fa.encode(frame, X[:2]), fa.encode(frame, frame.iloc[:2]))
+        with pytest.raises(InvalidInputError, match="feature names"):
+            fitted.transform(X)
+
+
+def test_an_array_of_xarray_without_coordinates_has_no_names(tmp_path):
+    xarray = pytest.importorskip("xarray", reason="optional")
+    plain, half = xarray.DataArray(A), xarray.DataArray(A, dims=("r", "c"), coords={"r": list("abcde")})
+    for X, rows in ((plain, None), (half, list("abcde"))):
+        matrix = open_matrix(X)
+        assert (matrix.row_names, matrix.column_names) == (rows, None)
+        assert _stored(X, tmp_path / "s")[1:] == (rows, None)
+        assert _stored(iter([X[:2], X[2:]]), tmp_path / "s")[1:] == (rows, None)
+        assert not hasattr(fa.SeparableNMF(2).fit(X), "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"scale_factor": 0.5}, "is packed: its attribute scale_factor is 0.5"),
+        ({"add_offset": 3}, "is packed: its attribute add_offset is 3"),
+        ({"_Unsigned": "true"}, "is packed: its attribute _Unsigned is true"),
+        ({"_FillValue": 7, "scale_factor": 1.0}, r"\[1, 2\] is missing: it is the _FillValue 7"),
+        ({"missing_value": [99, 7]}, r"\[1, 2\] is missing: it is the missing_value 7"),
+    ],
+)
+def test_an_array_of_xarray_that_is_still_packed_is_refused(attributes, message, tmp_path):
+    xarray = pytest.importorskip("xarray", reason="optional")
+    packed = xarray.DataArray(A.astype(np.int16), attrs=attributes)
+    doors = [open_matrix, lambda X: fa.build(X, tmp_path / "s"), fa.SeparableNMF(2).fit, lambda X: fa.cur(X, 1)]
+    for door in (*doors, lambda X: fa.build(iter([X]), tmp_path / "s"), lambda X: fa.SPA().seek(X, 2)):
+        with pytest.raises(InvalidInputError, match=message):
+            door(packed)
+    packed.attrs = {"scale_factor": 1.0, "add_offset": 0.0, "_FillValue": -1}  # as rioxarray leaves them
+    assert open_matrix(packed).dtype == np.int16
+
+
+def test_batches_of_a_reader_are_built_into_a_store_and_refused_where_rows_are_read_twice(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="extra io")
+    table = _tables()["table"]
+
+    def reader():
+        return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=2))
+
+    values, *names = _stored(reader(), tmp_path / "s")
+    np.testing.assert_array_equal(values, A)
+    assert names == [list("abcde"), list("wxyz")]
+    for door in (open_matrix, fa.SeparableNMF(2).fit, lambda X: fa.FAS().seek(X, 2), lambda X: fa.encode(X, A[:1])):
+        with pytest.raises(InvalidTypeError, match=r"iterator.*fa\.build"):
+            door(reader())

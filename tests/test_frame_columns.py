@@ -133,6 +133,48 @@ def test_times_in_blocks_and_bytes_of_arrow_are_not_taken_for_numbers(tmp_path):
         fa.open_matrix(letters)
 
 
+ARROW = {
+    "bytes": ([b"1", b"2", b"3"], "column 't' holds text"),
+    "text": (["1", "2", "3"], "column 't' holds text"),
+    "rounded": ([BIG, None, 1], f"the integer {BIG} would be rounded"),
+    "missing": ([1, None, 1], r"\[1, 1\] is nan|NaN"),
+    **{kind: (times, "column 't' holds times") for kind, times in TIMES.items()},
+}
+
+
+@pytest.mark.parametrize("kind", ARROW)
+def test_columns_of_arrow_tables_are_checked_like_those_of_frames(kind, tmp_path):
+    """Bytes were read as numbers, and dates beside numbers ended in an error of NumPy."""
+    pa = pytest.importorskip("pyarrow", reason="extra io")
+    column, message = ARROW[kind]
+    table = pa.table({"a": [1.0, 2.0, 3.0], "t": column})
+    if kind == "text":
+        table = table.add_column(0, "name", [["x", "y", "z"]])
+    doors = [DOORS[door] for door in ("seek", "encode", "SampleMatrix", "fit")]
+    for door in (
+        *doors,
+        *([DOORS["cur"], DOORS["unmix"], _build(tmp_path / "s")] if kind in ("bytes", *TIMES) else ()),
+    ):
+        with pytest.raises((InvalidInputError, InvalidTypeError), match=message):
+            door(table)
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=message):
+        fa.build(table, tmp_path / "s")
+
+
+def test_applications_read_arrow_tables():
+    pa = pytest.importorskip("pyarrow", reason="extra io")
+    frame = pd.DataFrame({"a": [1.0, 3.0, 1.0], "b": [2.0, 1.0, 1.0], "note": ["x", "y", "z"]})
+    table = pa.Table.from_pandas(frame)
+    found = fa.apps.representatives(table, 2, columns=["a", "b"])
+    assert (found.names, found.columns) == (fa.apps.representatives(frame, 2, columns=["a", "b"]).names, ["a", "b"])
+    texts = pa.table({"text": ["cats purr", "dogs bark", "cats and dogs"], "n": [1, 2, 3]})
+    assert fa.apps.as_corpus(texts, column="text", min_df=1).counts.shape == (3, 4)
+    with pytest.raises(InvalidTypeError, match=r"the frame holds texts \('text'\)"):
+        fa.apps.as_corpus(texts)
+    long = {"user": ["u", "u", "v"], "item": ["i", "j", "i"], "rating": [1.0, 2.0, 3.0]}
+    assert fa.apps.RatingsTable.from_frame(pa.table(long)).A.toarray().tolist() == [[1.0, 2.0], [3.0, 0.0]]
+
+
 def test_text_that_names_the_rows_and_objects_that_are_numbers_are_kept():
     for frame in (pd.DataFrame, pl.DataFrame):
         matrix = fa.open_matrix(frame({"zip": ["01234", "90210"], "a": [1.0, 2.0]}))

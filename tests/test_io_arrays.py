@@ -109,6 +109,46 @@ def test_iterators():
         whole(open_source(iter([A, A[0]])))
 
 
+BLOCKS = {
+    "continued": ((range(2), range(2, 4)), None),
+    "each from 0": ((range(2), range(2)), None),
+    "one row each": ((range(1), range(1, 2), range(2, 3)), None),
+    "text": ((["a", "b"], ["c"]), ["a", "b", "c"]),
+    "shifted": ((range(5, 7), range(2)), ["5", "6", "0", "1"]),
+    "later": ((range(2), range(2, 4), [7, 9], [], range(6, 7)), ["0", "1", "2", "3", "7", "9", "6"]),
+    "beside an array": ((["a"], None, ["b"]), ["a", "1", "b"]),
+    "after an array": ((None, ["b"]), ["0", "b"]),
+}
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_indexes_of_blocks_name_the_rows_unless_they_count_them(kind, tmp_path):
+    indexes, expected = BLOCKS[kind]
+    blocks = [
+        np.ones((1, 2))
+        if index is None
+        else pd.DataFrame(np.ones((len(index), 2)), index=pd.RangeIndex(index) if isinstance(index, range) else index)
+        for index in indexes
+    ]
+    source = open_source(iter(blocks))
+    rows = len(whole(source))
+    assert (None if source.row_names is None else list(source.row_names)) == expected
+    for given, found in ((None, expected), (False, None), ([f"r{i}" for i in range(rows)],) * 2):
+        with fa.build(iter(blocks), tmp_path / "s", row_names=given, overwrite=True) as S:
+            assert (None if S.row_names is None else list(S.row_names)) == found
+
+
+def test_names_that_begin_after_the_first_shard(tmp_path):
+    A = np.random.default_rng(0).random((70_000, 40))
+    frame = pd.DataFrame(A)
+    late = frame.iloc[60_000:].set_axis([f"r{i}" for i in range(60_000, 70_000)])
+    blocks = [frame.iloc[start : start + 10_000] for start in range(0, 60_000, 10_000)]
+    with fa.build(iter([*blocks, late]), tmp_path / "s", memory_limit=1 << 24, normalize=None) as S:
+        assert len(S.manifest.shards) > 2
+        assert list(S.row_names) == [*map(str, range(60_000)), *late.index]
+        np.testing.assert_array_equal(S.rows([59_999, 60_000]), A[59_999:60_001])
+
+
 def test_names(tmp_path):
     A = dense(3, 2)
     (tmp_path / "r.txt").write_text("a\nb\nc\n")
@@ -270,6 +310,7 @@ def test_names_of_every_index_of_pandas_are_those_of_the_frame(tmp_path, kind):
     read = "import sys, json, fastanchors as fa; print(json.dumps(list(fa.open_matrix(sys.argv[1]).row_names)))"
     here = list(fa.open_matrix(tmp_path / "t.parquet").row_names)
     assert here == list(fa.open_matrix(frame).row_names)
+    assert here == list(fa.open_matrix(pa.Table.from_pandas(frame)).row_names)
     if kind in ("period", "interval"):  # types of Arrow that pandas has not yet registered in another process
         found = subprocess.run([sys.executable, "-c", read, tmp_path / "t.parquet"], capture_output=True, check=True)
         assert json.loads(found.stdout) == here

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import numbers
 import os
 from collections.abc import Collection, Iterable, Mapping, Set
@@ -12,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ._tables import as_frame
 from ._types import Rows
 from .errors import InvalidInputError, InvalidTypeError, TooLargeError, one_line
 
@@ -49,6 +51,7 @@ _WHOLE = 2**53  # up to here every integer is a float64
 _CHUNK_ENTRIES = 1 << 22  # entries checked at a time, to bound the extra memory
 _ANY_EXTENT = 1 << 25  # rows or columns that any sparse matrix may have, even an empty one
 _EMPTY_PER_ENTRY = 256  # additional rows or columns allowed per entry; a larger size is taken for an error
+_TIMES = (dt.date, dt.time, dt.timedelta)
 #: objects that NumPy converts to float64, though they are no real numbers (arrays may hold any of the others)
 _NO_REALS = (
     type(None),
@@ -74,9 +77,10 @@ def check_unmasked(A: Any, name: str) -> None:
 def as_array(values: Any, name: str) -> NDArray[Any]:
     """``values`` as a plain array; raises if entries are masked, or if rows have different lengths.
 
-    Also where NumPy would change columns of a frame (:func:`check_frame`).
+    Also where NumPy would change columns of a frame or an Arrow table (:func:`check_frame`), and if it is packed.
     """
     check_unmasked(values, name)
+    values = as_frame(values, name)
     check_frame(values, name)
     try:
         return np.asarray(values)
@@ -401,10 +405,11 @@ def _check_polars(frame: Any, name: str) -> None:
 
 
 def _check_objects(values: Iterable[Any], text: bool, column: Any, name: str) -> None:
-    """Raise if a column is ``text``, or if its values or categories hold text or integers that would be rounded."""
-    first = next((value for value in values if isinstance(value, str | bytes)), None)
+    """Raise if a column is ``text``, or holds text, times or integers that would be rounded, also as categories."""
+    first = next((value for value in values if isinstance(value, (str, bytes, *_TIMES))), None)
     if text or first is not None:
-        _refuse(column, "text" if first is None else f"text, such as {one_line(repr(first), 60)}", name)
+        kind = "times" if isinstance(first, _TIMES) else "text"
+        _refuse(column, kind if first is None else f"{kind}, such as {one_line(repr(first), 60)}", name)
     check_whole_objects(values, name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -446,7 +446,7 @@ def _norm(start: int, block: Rows) -> float:
 
 def _unknown_to_sklearn(X: Any) -> bool:
     """Whether scikit-learn's ``validate_data`` cannot handle ``X``."""
-    return isinstance(X, RowMatrix | BlockSource | str | PathLike) or package(X) == "anndata"
+    return isinstance(X, RowMatrix | BlockSource | str | PathLike | Iterator) or package(X) == "anndata"
 
 
 def _without_fill(X: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._tables import as_frame
 from .._validate import as_array, as_matrix, as_numbers, check_index, check_size
 from ..errors import InvalidInputError, InvalidTypeError, StoreError
 from ..io.decoding import did_you_mean
@@ -65,10 +66,11 @@ class RatingsTable:
 
     @classmethod
     def from_frame(cls, frame: Any, *, user: str = "user", item: str = "item", rating: str = "rating") -> RatingsTable:
-        """Make a table from a long pandas or polars frame with one rating per row; columns are given by name.
+        """Make a table from a long frame (pandas, polars or Arrow) with one rating per row; columns are given by name.
 
         Users and items keep their ids and are numbered in order of appearance. The last of repeated ratings is used.
         """
+        frame = as_frame(frame, "the frame")
         columns = list(getattr(frame, "columns", ()))
         for name in (user, item, rating):
             if name not in columns:

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike, as_generator
+from .._tables import is_arrow
 from .._validate import check_index, check_number, check_size, check_unmasked
 from ..errors import InvalidInputError, RankError
 from ..lowrank._lines import as_access
@@ -277,7 +278,7 @@ def recommend(
     >>> fa.apps.recommend(ratings, [0, 1], 5, k=3, rng=0).shape
     (2, 5)
     """
-    if _package(S) in ("pandas", "polars"):
+    if _package(S) in ("pandas", "polars") or is_arrow(S):
         S = RatingsTable.from_frame(S, user=user, item=item, rating=rating)
     if isinstance(S, RatingsTable):
         check_unmasked(users, "users")

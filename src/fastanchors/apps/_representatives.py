@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .. import solvers
 from .._rng import RngLike, as_generator
+from .._tables import as_frame, is_arrow
 from .._validate import as_matrix, check_choice, check_frame, check_rank
 from ..anchors import Certificate
 from ..encoder import encode
@@ -147,6 +148,7 @@ def _numbers(
     table: Any, non_numeric: str, columns: Sequence[Hashable] | None
 ) -> tuple[list[Hashable] | None, list[Hashable] | None, Any]:
     """Names of rows, names of columns, and the numbers; names are None if the table has none."""
+    table = as_frame(table, "the table") if is_arrow(table) else table
     if package(table) != "pandas" or table.ndim != 2:
         return _opened(table, non_numeric, columns)
     if columns is not None:
@@ -173,7 +175,7 @@ def _opened(
     table: Any, non_numeric: str, columns: Sequence[Hashable] | None
 ) -> tuple[list[Hashable] | None, list[Hashable] | None, Any]:
     """The same for all tables except pandas frames; columns can be chosen only if they have names."""
-    if is_labelled(table) and package(table) != "anndata":  # polars, whose columns have individual types
+    if package(table) == "polars" and is_labelled(table):  # its columns have individual types
         if columns is not None:
             _check_known(columns, list(table.columns))
             table, columns = table.select(list(columns)), None

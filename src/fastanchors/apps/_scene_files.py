@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .._tables import is_named_array
 from .._validate import as_array, check_choice
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io.arrays import dense_source
@@ -157,7 +158,7 @@ def read_mask(path: str | Path, cube: Cube) -> NDArray[np.bool_]:
 
 def fit_mask(mask: Any, cube: Cube, name: str = "the mask") -> NDArray[np.bool_]:
     """Convert a mask of the image, or of the list of its pixels, to the order of the pixels."""
-    values = as_array(mask, name)
+    values = as_array(mask.to_numpy() if is_named_array(mask) else mask, name)  # fill values are no gaps of a mask
     values = values.T if is_turned_mask(mask) else values
     if values.dtype.kind not in "biuf":
         raise InvalidTypeError(f"{name} must hold truth values or numbers, got dtype {values.dtype}; use astype(bool)")

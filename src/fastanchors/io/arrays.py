@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._tables import as_frame
 from .._validate import as_array, check_extent, check_sparse, numeric
 from ..errors import InvalidInputError, StoreError, one_line
-from ..matrix.frames import is_labelled, package
+from ..matrix.frames import column_labels, is_labelled
 from .compressed import SliceReader, compressed_source
+from .name_spool import NameSpool
 from .row_grouper import unsummed_csr
 from .row_source import Source, read_names, reading, rebatch, row_slices, split
 from .scratch import scratch_file
@@ -29,6 +31,8 @@ __all__ = [
     "spooled",
     "spooled_columns",
 ]
+
+_NAMES_AT_ONCE = 1 << 16
 
 
 def dense_source(name: str, array: Any, *, chunk_rows: int = 1, **names: Any) -> Source:
@@ -101,64 +105,95 @@ def from_blocks(blocks: Iterable[Any], *, row_names: Any = None, column_names: A
     """Any iterator of row blocks (arrays or sparse matrices of one width); it is consumed once.
 
     Blocks are copied, so the iterator may reuse its buffer. Data frames and Arrow batches must have the same columns in
-    the same order, whose names are those of the matrix.
+    the same order, whose names are those of the matrix. Labels of their pandas indexes name the rows, unless all are
+    ranges that count from 0, in each block or through all blocks. Rows of blocks without labels beside them, and
+    counted rows before the first label, have their numbers as names.
     """
     given = iter(blocks)
     head = next(given, given)
     if head is given:
         raise InvalidInputError("the iterator of row blocks is empty; at least one block is needed")
-    first, names = _as_block(head, 0), _names_of(head)
-    waiting = [first]
+    first = _as_block(head, 0)
+    waiting, columns, keeps_labels = [first], first.columns, row_names is None
 
     def parts(max_bytes: int) -> Iterator[Any]:
         index = row = 0
         while True:  # enumerate() would keep each block until the next one is made
-            block = waiting.pop() if waiting else next(given, given)
+            block: Any = waiting.pop() if waiting else next(given, given)
             if block is given:
                 return
-            block = _as_block(block, index, names) if index else block
-            block = source.fitted(block, f"row block {index} (at row {row})")
-            index, row = index + 1, row + block.shape[0]
-            for part in split(block, max_bytes // 2):
+            block = _as_block(block, index, columns) if index else block
+            rows, labels = source.fitted(block.rows, f"row block {index} (at row {row})"), block.labels
+            if keeps_labels:
+                _add_names(source, labels, row, rows.shape[0])
+            index, row = index + 1, row + rows.shape[0]
+            del block, labels
+            for part in split(rows, max_bytes // 2):
                 yield part.copy()
                 del part
-            del block  # before the next one is made
+            del rows  # before the next block is made
 
     del head
     source = Source(
         "the row blocks",
-        (None, first.shape[1]),
-        first.dtype,
-        sp.issparse(first),
+        (None, first.rows.shape[1]),
+        first.rows.dtype,
+        sp.issparse(first.rows),
         lambda max_bytes: rebatch(parts(max_bytes), max_bytes),
         row_names=read_names(row_names, "row"),
-        column_names=read_names(names if column_names is None else column_names, "column"),
+        column_names=read_names(columns if column_names is None else column_names, "column"),
     )
+    if keeps_labels and first.labels is not None and not _only_counts(first.labels, 0):
+        source.row_names = NameSpool()  # builds reckon with its memory
     del first
     return source
 
 
-def _names_of(block: Any) -> list[str] | None:
-    """The names of the columns of a data frame or an Arrow batch."""
-    if package(block) == "pyarrow" and hasattr(block, "schema"):
-        return list(block.schema.names)
-    return [str(name) for name in block.columns] if is_labelled(block) and hasattr(block, "columns") else None
+class _Block(NamedTuple):
+    """A block of rows, the names of its columns, and its pandas index."""
+
+    rows: Any
+    columns: list[str] | None
+    labels: Any
 
 
-def _as_block(block: Any, index: int, names: list[str] | None = None) -> Any:
-    """A block as a matrix; raises if its columns have other names than ``names``."""
-    for name, expected in zip(_names_of(block) or (), names or (), strict=False):
-        if name != expected:
-            found, wanted = one_line(name, 60), one_line(expected, 60)
+def _as_block(block: Any, index: int, expected: list[str] | None = None) -> _Block:
+    """Block number ``index``; raises if its columns have other names than ``expected``."""
+    name = f"row block {index}"
+    if sp.issparse(block):
+        return _Block(_as_csr(block, name), None, None)
+    frame = as_frame(block, name)
+    columns = column_labels(block, frame) if is_labelled(frame) and hasattr(frame, "columns") else None
+    for found, wanted in zip(columns or (), expected or (), strict=False):
+        if found != wanted:
             raise InvalidInputError(
-                f"row block {index} has the column {found!r} where the first block has {wanted!r}; "
+                f"{name} has the column {one_line(found, 60)!r} where the first block has {one_line(wanted, 60)!r}; "
                 "give all blocks the same columns in the same order"
             )
-    name = f"row block {index}"
-    matrix = _as_csr(block, name) if sp.issparse(block) else as_array(block, name)
+    matrix = as_array(frame, name)
     if matrix.ndim != 2:
-        raise InvalidInputError(f"row block {index} must be two-dimensional, got shape {matrix.shape}")
-    return matrix
+        raise InvalidInputError(f"{name} must be two-dimensional, got shape {matrix.shape}")
+    labels = frame.index if is_labelled(frame) and hasattr(frame, "index") else None
+    return _Block(matrix, columns, labels)
+
+
+def _add_names(source: Source, labels: Any, row: int, count: int) -> None:
+    """Add the names of ``count`` rows from ``row`` on, unless these and all rows before them are only counted."""
+    if source.row_names is None and (labels is None or _only_counts(labels, row)):
+        return
+    names = source.row_names if isinstance(source.row_names, NameSpool) else NameSpool()
+    for start, stop in row_slices(row - len(names), 1, _NAMES_AT_ONCE):  # of the rows before the first label
+        names.extend(map(str, range(start, stop)))
+    names.extend(map(str, range(row, row + count) if labels is None else labels))
+    source.row_names = names
+
+
+def _only_counts(labels: Any, row: int) -> bool:
+    """Whether a pandas index is a range that counts from 0, or from the number of the ``row`` that it begins at."""
+    if len(labels) == 0:
+        return True
+    is_range = type(labels).__name__ == "RangeIndex" and (labels.step == 1 or len(labels) == 1)
+    return is_range and labels[0] in (0, row)
 
 
 @contextlib.contextmanager

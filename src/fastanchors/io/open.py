@@ -93,9 +93,9 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
     Parameters
     ----------
     source
-        A NumPy array, a SciPy sparse matrix, a pandas or polars frame, AnnData, a Zarr array, a Dask array or data
-        frame, an image of ``spectral.open_image`` or an xarray cube (their pixels), a path, an iterator of row blocks,
-        or a Source.
+        A NumPy array, a SciPy sparse matrix, a pandas or polars frame, an Arrow table or batch, a two-dimensional
+        xarray ``DataArray``, AnnData, a Zarr array, a Dask array or data frame, an image of ``spectral.open_image`` or
+        an xarray cube (their pixels), a path, an iterator of row blocks, or a Source.
     format
         The file format (see :func:`formats`); by default it is determined from suffix and content.
     **options
@@ -127,7 +127,7 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
             found = _call(_reader(kind), path, options)
         found.is_file = True
         return found
-    if is_scene_object(source):
+    if is_scene_object(source) and not is_labelled(source):
         return _call(scene_object, source, options)
     check_no_group(source, "the source")
     if isinstance(source, memoryview):
@@ -149,7 +149,7 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
 
 
 def _labelled_source(source: Any, options: dict[str, Any]) -> Source:
-    """A frame or an AnnData object with its names; a backed AnnData object is read from its file."""
+    """A table or an AnnData object with its names; a backed AnnData object is read from its file."""
     layer = options.pop("layer", None) if package(source) == "anndata" else None
     if package(source) == "anndata" and source.isbacked:
         if not source.is_view:

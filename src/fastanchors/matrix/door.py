@@ -36,10 +36,12 @@ def open_matrix(
 
     Parameters
     ----------
-    source : array, sparse matrix, pandas or polars frame, AnnData, RowMatrix, store, path, address, or Dask collection
-        Row names of a frame are its pandas index, unless that is a range, else its first text column, else the labels
-        of a range that does not count from 0. A path is that of a store or of any file that :mod:`fastanchors.io`
-        reads. A file too large for memory is built into a temporary store.
+    source : array, sparse matrix, frame, Arrow table, AnnData, RowMatrix, store, path, address, or Dask collection
+        Row names of a frame (pandas or polars) are its pandas index, unless that is a range, else its first text
+        column, else the labels of a range that does not count from 0. An Arrow table or batch is read as the pandas
+        frame that it converts to. The coordinates of a two-dimensional xarray ``DataArray`` are its names. A path is
+        that of a store or of any file that :mod:`fastanchors.io` reads. A file too large for memory is built
+        into a temporary store.
     normalize : "l1" or None
         ``"l1"`` divides every row by its sum; a row of zeros stays zero. It has no effect on a sample matrix or a
         store, which keep the normalisation they were built with.

@@ -1,4 +1,4 @@
-"""Extract values and names from pandas and polars frames and from AnnData."""
+"""Extract values and names from pandas and polars frames, Arrow tables, arrays of xarray and AnnData."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._tables import as_frame, is_arrow, is_named_array
 from .._validate import check_frame, is_dask, plain_dtype
 from ..errors import InvalidInputError, InvalidTypeError, one_line
 from .contract import Rows
 
 __all__ = [
     "Labelled",
+    "column_labels",
     "frame_values",
     "holds_numbers",
     "is_labelled",
@@ -37,10 +39,13 @@ def package(source: Any) -> str:
 
 
 def is_labelled(source: Any) -> bool:
-    """Whether this is an AnnData object or a data frame (pandas, polars or similar)."""
+    """Whether this is a table with names: AnnData, a data frame (pandas, polars or similar), an Arrow table or batch.
+
+    Also a ``DataArray`` of xarray with two axes, which are named by its coordinates.
+    """
     kind = package(source)
     is_frame = hasattr(type(source), "columns") and (kind == "polars" or hasattr(source, "to_numpy"))
-    return kind == "anndata" or (is_frame and not is_dask(source))
+    return kind == "anndata" or (is_frame and not is_dask(source)) or is_arrow(source) or is_named_array(source)
 
 
 def labelled(source: Any, *, layer: str | None = None, name: str = "A") -> Labelled:
@@ -49,16 +54,23 @@ def labelled(source: Any, *, layer: str | None = None, name: str = "A") -> Label
         names = [str(x) for x in source.obs_names], [str(x) for x in source.var_names]
         return Labelled(_expression(source, layer), *names)
     frame, row_names = take_labels(source, name=name)
-    return Labelled(frame_values(frame, name), row_names, [str(column) for column in frame.columns])
+    return Labelled(frame_values(frame, name), row_names, column_labels(source, frame))
+
+
+def column_labels(source: Any, frame: Any) -> list[str] | None:
+    """The names of the columns of a table, of which ``frame`` is the numeric part; None if an array has none."""
+    counted = is_named_array(source) and source.dims[1] not in source.indexes
+    return None if counted else [str(column) for column in frame.columns]
 
 
 def take_labels(frame: Any, *, name: str = "A") -> tuple[Any, list[str] | None]:
-    """The numeric part of a frame, and the names of its rows.
+    """The numeric part of a frame, and the names of its rows; Arrow tables and arrays of xarray become pandas frames.
 
     Row names are the index of a pandas frame, unless that is a range. Otherwise, and for polars, they are the first
     text column, which is removed from the values. Without one the labels of a range other than 0, 1, 2, … are names:
     pandas makes a range of any labels with even steps, such as those of ``frame[5:]``.
     """
+    frame = as_frame(frame, name)
     if hasattr(frame, "index"):
         if type(frame.index).__name__ != "RangeIndex":
             return frame, [str(label) for label in frame.index]

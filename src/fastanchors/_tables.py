@@ -1,0 +1,109 @@
+"""Arrow tables and two-dimensional arrays of xarray as pandas frames, so that all tables are checked in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .errors import InvalidInputError, InvalidTypeError, MissingExtraError, one_line
+
+__all__ = ["as_frame", "is_arrow", "is_named_array"]
+
+# Integers of Arrow, which to_pandas() rounds to float64 if some are missing, and the types of pandas that keep them.
+_NULLABLE = {f"{sign}int{bits}": f"{sign.upper()}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+
+
+def is_arrow(source: Any) -> bool:
+    """Whether this is a ``pyarrow.Table`` or ``RecordBatch``, determined without importing pyarrow."""
+    return _has_class(source, "pyarrow", ("Table", "RecordBatch"))
+
+
+def is_named_array(source: Any) -> bool:
+    """Whether this is a ``DataArray`` of xarray with two axes, whose coordinates may name rows and columns."""
+    return _has_class(source, "xarray", ("DataArray",)) and source.ndim == 2
+
+
+def as_frame(source: Any, name: str) -> Any:
+    """An Arrow table or a two-dimensional ``DataArray`` as a pandas frame; all other objects as they are.
+
+    The index of a frame that pandas has written to Arrow is the index again. Coordinates of a ``DataArray`` are index
+    and columns; an axis without them is counted from 0. Raises if its attributes say that its numbers are packed.
+    """
+    if is_arrow(source):
+        return _frame_of_arrow(source, name)
+    if not is_named_array(source):
+        return source
+    import pandas as pd  # xarray needs it
+
+    try:
+        rows, columns = (source.indexes.get(axis) for axis in source.dims)
+        values = source.to_numpy()
+    except (TypeError, ValueError, RuntimeError) as error:  # of indexes and arrays that are not those of NumPy
+        raise InvalidTypeError(f"{name} cannot be converted to an array: {one_line(str(error))}") from None
+    packed = {key: source.encoding[key] for key in ("scale_factor", "add_offset") if key in source.encoding}
+    _check_unpacked({**(packed if values.dtype.kind in "iu" else {}), **source.attrs}, values, name)
+    return pd.DataFrame(values, index=rows, columns=columns)
+
+
+def _has_class(source: Any, library: str, names: tuple[str, ...]) -> bool:
+    return any(each.__module__.partition(".")[0] == library and each.__name__ in names for each in type(source).__mro__)
+
+
+def _frame_of_arrow(table: Any, name: str) -> Any:
+    try:
+        import pandas as pd
+    except ImportError:
+        advice = "pip install 'fastanchors[pandas]'"
+        raise MissingExtraError(f"{name} is an Arrow table, which is read with pandas: {advice}") from None
+    gaps = {field.type for field, column in zip(table.schema, table.columns, strict=True) if column.null_count}
+    nullable = {kind: pd.api.types.pandas_dtype(_NULLABLE[str(kind)]) for kind in gaps if str(kind) in _NULLABLE}
+    try:
+        return _with_labels(table, table.to_pandas(types_mapper=nullable.get))
+    except MemoryError:
+        raise
+    except Exception as error:  # Arrow has many classes of its own
+        raise InvalidTypeError(f"{name} cannot be converted to a pandas frame: {one_line(str(error))}") from None
+
+
+def _with_labels(table: Any, frame: Any) -> Any:
+    """The frame with periods and intervals in its index, where ``to_pandas()`` leaves the numbers that Arrow stores."""
+    import pandas as pd
+
+    known = table.schema.pandas_metadata or {}
+    types = {column["field_name"]: str(column["numpy_type"]) for column in known.get("columns", ())}
+    keys = [key for key in known.get("index_columns", ()) if isinstance(key, str) and key in table.schema.names]
+    special = [types.get(key, "").startswith(("period", "interval")) for key in keys]
+    if any(special) and frame.index.nlevels == len(keys):
+        levels = [
+            pd.api.types.pandas_dtype(types[key]).__from_arrow__(table.column(key))
+            if is_special
+            else frame.index.get_level_values(at)
+            for at, (key, is_special) in enumerate(zip(keys, special, strict=True))
+        ]
+        frame.index = pd.Index(levels[0]) if len(levels) == 1 else pd.MultiIndex.from_arrays(levels)
+    return frame
+
+
+def _check_unpacked(attributes: Mapping[Any, Any], values: Any, name: str) -> None:
+    """Raise if the attributes of an array say that its values are others than those stored, or that one is missing."""
+    plain = {"scale_factor": 1, "add_offset": 0}
+    wrong = [key for key in plain if np.any(attributes.get(key, plain[key]) != plain[key])]
+    if str(attributes.get("_Unsigned")).lower() == {"i": "true", "u": "false"}.get(values.dtype.kind):
+        wrong.append("_Unsigned")
+    if wrong:
+        shown = one_line(str(attributes[wrong[0]]), 60)
+        raise InvalidInputError(
+            f"{name} is packed: its attribute {wrong[0]} is {shown}; open it with mask_and_scale=True, or unpack it "
+            "with xarray.decode_cf"
+        )
+    for key in ("_FillValue", "missing_value", "nodata") if values.dtype.kind in "iuf" else ():
+        fill = np.ravel(attributes.get(key, []))
+        fill = fill.astype(values.dtype) if fill.dtype.kind == values.dtype.kind == "f" else fill
+        if fill.dtype.kind in "iuf" and (gone := np.isin(values, fill)).any():
+            row, column = np.argwhere(gone)[0]
+            raise InvalidInputError(
+                f"{name}[{row}, {column}] is missing: it is the {key} {values[row, column]:g}; fill in a number, or "
+                "leave the row out"
+            )
