@@ -582,7 +582,7 @@ def test_arrays_of_xarray(tmp_path):
     with pytest.raises(InvalidInputError, match=r"axes of the DataArray are dim_0, .* bands='first'"):
         open_source(nameless)
     with pytest.raises(InvalidInputError, match="three axes"):
-        open_source(nameless[0])
+        fa.apps.unmix(nameless[0], 2)
 
 
 def test_unmix_takes_paths_images_and_the_axis_of_the_bands(tmp_path):
