@@ -6,6 +6,7 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import nnls
@@ -383,3 +384,12 @@ def test_shares_of_the_result_of_a_solver():
     np.testing.assert_array_equal(
         fa.report.anchor_shares(A, found).shares, fa.report.anchor_shares(A, A[found.indices]).shares
     )
+
+
+def test_rows_in_another_order_are_refused_for_points_too(tmp_path):
+    """The page had the names of other rows: points were not compared with rows."""
+    frame = pd.DataFrame(fa.datasets.separable(30, 6, 3, noise=0.05, rng=0).A, index=[f"r{i}" for i in range(30)])
+    found = fa.FAS().seek(frame, 3, rng=0)
+    assert found.points is not None
+    with pytest.raises(InvalidInputError, match="these are other data"):
+        found.report(tmp_path / "r.html", frame[::-1])

@@ -13,11 +13,13 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
-from fastanchors.errors import StoreError
+from fastanchors.errors import CorruptStoreError, StoreError
 from fastanchors.fas.read_once import ReadOnce
 from fastanchors.greedy.coordinates import fit_frame
-from fastanchors.io.row_source import split
+from fastanchors.io.name_spool import NameSpool
+from fastanchors.io.row_source import read_names, split
 from fastanchors.store import mapped_matrix
+from fastanchors.store.names import Names, encode_names
 
 LIMIT = 1 << 22
 
@@ -330,6 +332,31 @@ def test_an_update_that_finds_the_disk_full_midway_sets_nothing(tmp_path, sparse
     fa.verify(tmp_path / "s")
     with fa.open(tmp_path / "s") as R:
         np.testing.assert_array_equal(R.raw(*np.indices(A.shape)), A)
+
+
+def test_names_of_parts_are_not_decoded():
+    """Compactions copy them: lists of text exceeded the memory limit, and took ten times the time of the rows."""
+    named = encode_names(["a", "bé", "", "d"])
+    names = Names([(4, named), (3, {}), (4, named)])
+    for start in range(12):
+        for stop in range(start, 12):
+            part = names.part(start, stop)
+            assert list(part) == names[start:stop]
+            assert list(Names([(stop - start, encode_names(part))])) == names[start:stop]
+    named["names.ends"][1] = 99
+    with pytest.raises(CorruptStoreError, match="the names of rows 0 to 1 are damaged"):
+        names.part(0, 2)
+
+
+def test_row_names_of_a_large_file_are_kept_on_disk(tmp_path):
+    expected = [f"row {i} é" for i in range(100_000)]
+    (tmp_path / "names.txt").write_bytes(("\ufeff" + "\r\n".join(expected) + "\n").encode())
+    names = read_names(tmp_path / "names.txt", "row")
+    assert isinstance(names, NameSpool)
+    assert list(names) == expected
+    (tmp_path / "names.txt").write_bytes("\n".join(expected).encode("latin-1"))
+    with pytest.raises(StoreError, match="line 1: the byte 0xe9 is not"):
+        read_names(tmp_path / "names.txt", "row")
 
 
 @pytest.mark.parametrize("sparse", [True, False])

@@ -512,6 +512,7 @@ def first(content):
 FORGERIES = {
     "file of a neighbour": lambda c: first(c).update(file="../other/shard-000000.bin"),
     "absolute file": lambda c: first(c).update(file="/etc/passwd"),
+    "journal with a name that no file can have": lambda c: c.update(journal="é" * 300),
     "journal of a neighbour": lambda c: c.update(journal="../victim.log"),
     "names elsewhere": lambda c: c["names"].update(file=".."),
     "extra elsewhere": lambda c: c["extras"].update(fas={"file": "../x", "bytes": 0, "arrays": {}}),

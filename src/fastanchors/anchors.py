@@ -195,6 +195,10 @@ class Anchors(Sequence[int]):
 
     def _rows_in(self, matrix: RowMatrix, cure: str) -> NDArray[Any]:
         """The anchor rows of ``matrix``; raises if their names show that these are other data."""
+        return matrix.dense_rows(self.check_rows(matrix, cure))
+
+    def check_rows(self, matrix: RowMatrix, cure: str) -> NDArray[np.intp]:
+        """The indices; raises if names of the rows show that ``matrix`` has other data, with the ``cure``."""
         indices = check_index(self.indices, matrix.shape[0], name="anchor")
         for index, name in zip(self, self.names or (), strict=False):
             if matrix.row_names is not None and matrix.row_names[index] != name:
@@ -202,7 +206,7 @@ class Anchors(Sequence[int]):
                     f"row {index} is named {one_line(str(matrix.row_names[index]), 60)!r} in these data and "
                     f"{one_line(name, 60)!r} in those of the anchors: these are other data; {cure}"
                 )
-        return matrix.dense_rows(indices)
+        return indices
 
     # --- display ----------------------------------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ def _check_rows(index: Index, again: Run | None, numbers: NDArray[np.int64], row
     """Check that rows outside the coreset change no proved step and stay below the bounds."""
     squares = squared_norms_of(rows)
     norms = np.sqrt(squares)
-    if not (norms <= index.norm * (1 + _CLOSE)).all():
+    if not (norms <= index.norm * (1 + _CLOSE)).all() or not np.isfinite(index.norm):
         raise ValueError("a row is longer than it says")
     run = index.run
     low, high = _residuals(rows, squares, run.thresholds.basis)

@@ -182,7 +182,8 @@ def gather(
 
 
 def _in_order(matrix: RowMatrix, anchors: Anchors) -> Anchors:
-    """The anchors with the columns of their points in the order of the matrix."""
+    """The anchors with the columns of their points in the order of the matrix; raises if its rows are other ones."""
+    anchors.check_rows(matrix, "pass the data that they were found in")
     return anchors if anchors.points is None else replace(anchors, points=anchors.points_in(matrix), column_names=None)
 
 
