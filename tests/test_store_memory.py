@@ -39,7 +39,7 @@ path, sparse, limit, rng = sys.argv[1], sys.argv[2] == "sparse", 64 << 20, np.ra
 fa.build(blocks(10_000 if sparse else 3600, 4000), path, memory_limit=limit).close()
 with fa.build(blocks(500, 300), path + ".small") as S:  # every kernel is compiled
     for _ in range(2):
-        S.update(rng.integers(0, 5000, 3000), rng.integers(0, 100, 3000), rng.random(3000))
+        S.update(rng.integers(0, 5000, 3000), rng.integers(0, S.shape[1], 3000), rng.random(3000))
         S.compact()
 release_freed()
 with fa.open(path, mode="r+", memory_limit=limit) as S:
@@ -82,6 +82,22 @@ def test_an_index_that_takes_in_many_changed_rows_stays_below_the_limit(tmp_path
     assert float(done.stdout) < 1
 
 
+BYTES = (
+    WRITER.replace("rng.random((rows, 100))", "rng.integers(0, 50, (rows, 20), np.uint8)")
+    .replace("rng.random(", "rng.integers(1, 9, ")
+    .replace("3600", "120_000")
+    .replace("4000), path, memory_limit=limit)", "4000), path, sidecars=())")
+)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_updates_of_bytes_in_large_shards_stay_below_the_limit(tmp_path):
+    """97 MiB under a limit of 64: a changed shard, of a build with more memory, was rebuilt to move it to a file."""
+    run = [sys.executable, "-W", "ignore", "-c", BYTES, str(tmp_path / "s"), "dense"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
+    assert float(done.stdout) < 1
+
+
 BUILDER = """
 import sys, threading
 import numpy as np, scipy.sparse as sp, fastanchors as fa
@@ -117,6 +133,8 @@ elif kind == "fewer":  # they fit, but those tied at each step do not
 elif kind == "pairs":  # sketches prove the index
     columns = np.column_stack([rng.integers(0, 25, 2_500_000), rng.integers(25, 50, 2_500_000)]).astype(np.int32)
     rows = sp.csr_array((rng.random(5_000_000), columns.reshape(-1), np.arange(0, 5_000_001, 2)), (2_500_000, 50))
+elif kind in ("bytes", "wider"):  # sums and sketches, and converted entries, are larger than the entries
+    rows = rng.integers(0, 100, (1_500_000 if kind == "bytes" else 500_000, 30), np.uint8)
 elif kind == "dense":
     rows = (np.full((40, 60_000), 7, np.uint8) + rng.integers(0, 9, (40, 60_000), np.uint8) for _ in range(10))
 else:
@@ -124,7 +142,9 @@ else:
     rows = (sp.random_array((20_000, 4000), density=0.01, rng=i, format="csr") for i in range(5))
 if kind == "compact":
     fa.build(rows, path, memory_limit=limit, overwrite=True).close()
-if kind in ("append", "compact"):
+if kind == "wider":
+    fa.build(rng.random((2000, 30)), path, memory_limit=limit, overwrite=True).close()
+if kind in ("append", "wider", "compact"):
     opened = fa.open(path, mode="r+", memory_limit=limit)
 release_freed()
 before, most, done = held(), [0], threading.Event()
@@ -135,7 +155,7 @@ def watch():
 
 watcher = threading.Thread(target=watch)
 watcher.start()
-if kind == "append":
+if kind in ("append", "wider"):
     opened.append(rows)
     opened.commit()
 elif kind == "compact":
@@ -160,12 +180,15 @@ print((most[0] - before) * 1024 / limit, opened.sidecar_arrays("fas") is not Non
         ("tied", False),
         ("fewer", False),
         ("pairs", True),
+        ("bytes", True),
+        ("wider", False),
         ("compact", False),
     ],
 )
 def test_builds_and_appends_of_any_rows_stay_below_the_limit(tmp_path, kind, indexed):
     """161 MiB for few wide rows of which some have no zeros, 520 for many, 230 for dense bytes, 78 for the append of an
-    iterator (40 of them its own), 270 for 1,200,000 tied rows, 100 for pairs were taken under a limit of 64 MiB."""
+    iterator (40 of them its own), 270 for 1,200,000 tied rows, 100 for pairs, 80 for rows of 30 bytes, 200 for these
+    appended to doubles were taken under a limit of 64 MiB."""
     run = [sys.executable, "-W", "ignore", "-c", BUILDER, str(tmp_path / "s"), kind]
     done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
     taken, has_index = done.stdout.split()

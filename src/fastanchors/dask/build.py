@@ -25,14 +25,14 @@ import scipy.sparse as sp
 
 from .._parallel import map_ordered, one_blas_thread
 from ..errors import StoreError
-from ..io.row_source import _NAME_BYTES, Source, numeric_dtype, rebatch
+from ..io.row_source import Source, numeric_dtype, rebatch
 from ..matrix.contract import Rows
 from ..store.arrays_file import write_arrays
 from ..store.build import Progress, _Build
 from ..store.files import disk_errors, sync_directory
 from ..store.manifest import Manifest, Shard
-from ..store.shard_rows import block_of, check_rows, shard_bytes, write_shard
-from ..store.sidecars import Sidecar, rows_need
+from ..store.shard_rows import block_of, bytes_of_names, check_rows, row_overhead, shard_bytes, write_shard
+from ..store.sidecars import Sidecar
 from ..store.storage import Directory, ObjectStorage
 from .collection import Collection, as_block
 from .remote_store import RemoteStore
@@ -97,7 +97,7 @@ class _Plan(NamedTuple):
     name: str
     width: int
     names_inside: bool
-    named: bool
+    name_bytes: int
     storage: ObjectStorage | None = None  # used instead of the folder
     prefix: str = ""  # of the file names there
     mark: str = ""  # the object that is there as long as the build runs
@@ -137,7 +137,8 @@ class DaskBuild(_Build):
     def _run(self) -> None:
         source, collection = self.source, self.source.collection
         folder = os.path.abspath(self.folder)
-        inside, named = source.names_inside, source.names_inside or source.row_names is not None
+        inside = source.names_inside
+        named = bytes_of_names([] if inside and source.row_names is None else source.row_names)
         size = shard_bytes(self.memory_limit, sys.maxsize) if collection.count >= _MANY else self.shard_bytes
         view = (self.normalize, self.columns, size)
         plan = _Plan(folder, *view, source.name, source.shape[1], inside, named, self.storage, self.prefix, self.mark)
@@ -213,8 +214,7 @@ def _pieces(rows: Rows, sparse: bool, dtype: Any, plan: _Plan, sidecars: Sequenc
     """The block, checked and cast to the common dtype, in pieces of about one shard each."""
     where = f"{plan.name}, rows from {first_row}" if first_row else plan.name
     source = Source(where, (None, plan.width), dtype, sparse, lambda _: [rows])
-    row_bytes = source.row_bytes + rows_need(sidecars, sparse)  # as on one machine, for the same shards
-    row_bytes += _NAME_BYTES if plan.named else 0
+    row_bytes = row_overhead(source, sidecars, plan.name_bytes)  # as on one machine, for the same shards
     for piece in rebatch(source.blocks(signed=plan.normalize is None), 2 * plan.shard_bytes, row_bytes=row_bytes):
         check_rows(piece, plan.normalize, first_row)
         yield piece

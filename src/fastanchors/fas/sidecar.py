@@ -60,7 +60,6 @@ class FasSidecar(Sidecar):
     """See :class:`fastanchors.store.sidecars.Sidecar`."""
 
     name = "fas"
-    row_bytes = (4 * (STEPS + SPARE + 1) + 8) // 3  # a third of a sketch: plans multiply it, like the size of a row
 
     def __init__(self, V: NDArray[np.float64] | None = None) -> None:
         self.V = V
@@ -76,6 +75,10 @@ class FasSidecar(Sidecar):
             return cls(basis_from(shared))
         except ValueError as error:
             raise CorruptStoreError(f"the sketches are wrong: {error}; run fa.verify, and rebuild the store") from None
+
+    def row_bytes(self, columns: int) -> int:
+        """The size of the sketch of a row."""
+        return 4 * (min(STEPS + SPARE, columns) + 1) + 8
 
     def wanted(self, shape: tuple[int | None, int]) -> bool:
         """False for a matrix that is faster to read whole than through an index."""

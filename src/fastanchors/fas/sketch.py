@@ -66,9 +66,10 @@ def basis_from(shared: Mapping[str, Any], columns: int | None = None) -> NDArray
 def part_from(arrays: Mapping[str, Any], start: int, stop: int, V: Any) -> Part:
     """The sketch of a shard; raises ``ValueError`` if it is invalid."""
     part = Part(start, *(np.asarray(arrays[x]) for x in ("coordinates", "left", "norms")))
-    want = empty_part(stop - start, V.shape[1])
-    pairs: Any = zip(part[1:], want[1:], strict=True)
-    if any(found.shape != wanted.shape or found.dtype != wanted.dtype for found, wanted in pairs):
+    m = stop - start
+    want = ((m, V.shape[1]), np.float32), ((m,), np.float32), ((m,), np.float64)
+    pairs: Any = zip(part[1:], want, strict=True)
+    if any(found.shape != shape or found.dtype != dtype for found, (shape, dtype) in pairs):
         raise ValueError("a sketch is not that of its shard")
     return part
 

@@ -31,7 +31,6 @@ from .name_spool import NameSpool
 
 __all__ = [
     "ANY_SIZE",
-    "SUMS_BYTES",
     "Source",
     "block_bytes",
     "check_claim",
@@ -43,11 +42,7 @@ __all__ = [
     "split",
 ]
 
-# Overhead per row in terms of bytes of entries. Plans multiply these, so the values are smaller than the real overhead.
-SUMS_BYTES, _NAME_BYTES = 32, 32
-
 ANY_SIZE = 1 << 26  # bytes that an array may always claim
-_SAMPLE = 1000  # names whose length is measured
 _SPOOLED = 1 << 20  # bytes of a file of names that is not held in memory
 _BEST_RATIO = 1 << 17  # additional claimed bytes per stored byte: constant data compress well
 
@@ -123,11 +118,6 @@ class Source(BlockSource):
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
         return f"<Source {self.name}: {self.shape[0] or '?'} × {self.shape[1]} {kind} {self.dtype}>"
-
-    @property
-    def row_bytes(self) -> int:
-        """Overhead of a row when a shard is built: its sums, and its name as a string."""
-        return (SUMS_BYTES if self.is_sparse else 0) + _bytes_of_names(self.row_names)
 
     @property
     def matrix_name(self) -> str:
@@ -350,14 +340,6 @@ def _not_utf8(path: Any, what: str, data: bytes, at: int) -> StoreError:
     return StoreError(
         f"{path}, line {line}: {found}; convert the file of {what} names, from Latin-1 with iconv -f latin1 -t utf-8"
     )
-
-
-def _bytes_of_names(names: Sequence[str] | None) -> int:
-    """Overhead per row of its name: the average length of the first names, if that is long."""
-    if names is None:
-        return 0
-    first = names[:_SAMPLE]
-    return max(_NAME_BYTES, sum(map(len, first)) // max(1, len(first)))
 
 
 def read_names(names: Any, what: str) -> Sequence[str] | None:

@@ -65,7 +65,22 @@ _STANDARD = {
     "y": {"projection_y_coordinate", "projection_y_angular_coordinate", "latitude", "grid_latitude"},
 }
 _DEGREES = {"x": re.compile(r"degrees?_?e(ast)?", re.I), "y": re.compile(r"degrees?_?n(orth)?", re.I)}
-_KILOMETRES = ("km", "kilometer", "kilometers", "kilometre", "kilometres")
+_METRES = {
+    name: metres
+    for metres, names in {
+        1.0: "m meter meters metre metres",
+        1000.0: "km kilometer kilometers kilometre kilometres 1000_m",
+        0.1: "dm decimeter decimeters decimetre decimetres",
+        0.01: "cm centimeter centimeters centimetre centimetres",
+        0.001: "mm millimeter millimeters millimetre millimetres",
+        0.3048: "ft foot feet international_foot international_feet",
+        1200 / 3937: "us_survey_foot us_survey_feet ft_us us-ft",
+    }.items()
+    for name in names.split()
+}
+_GEOGRAPHIC = re.compile(r"\s*(GEOG|GEOD)", re.I)  # the start of the WKT of longitudes and latitudes
+_UNIT = re.compile(r"UNIT\s*\[\s*\"([^\"]*)\"\s*,\s*([-+.eE\d]*\d)", re.I)
+_ANGLE = re.compile("deg|rad|grad|arc|unity", re.I)
 _MATERIALS = 5  # number of spectra whose mixtures approximate the pixels of any scene
 _CLEARLY = 3.0  # factor by which another axis must fit better as the bands before a warning
 
@@ -261,11 +276,11 @@ def placed(facts: Mapping[str, Any], first: MapAxis, second: MapAxis) -> dict[st
     if crs is not None:
         place["crs"] = crs
     across, down = (first, second) if is_turned(first, second) else (second, first)
-    x, y = (_metres(axis, crs) for axis in (across, down))
-    steps = _even_step(x), _even_step(y)
-    if x is None or y is None or steps[0] is None or steps[1] is None:
+    steps = _even_step(across.coordinates), _even_step(down.coordinates)
+    if steps[0] is None or steps[1] is None:
         return place
-    if across.role == down.role or "rad" in (across.units, down.units):
+    x, y = (_in_unit_of(crs, axis) for axis in (across, down))
+    if across.role == down.role or x is None or y is None:
         if crs is not None:
             warnings.warn(
                 f"the map position is not used: it is not known which of the axes {down.name!r} and {across.name!r} of "
@@ -275,15 +290,26 @@ def placed(facts: Mapping[str, Any], first: MapAxis, second: MapAxis) -> dict[st
                 stacklevel=4,
             )
         return place
-    place["transform"] = (steps[0], 0.0, float(x[0]) - steps[0] / 2, 0.0, steps[1], float(y[0]) - steps[1] / 2)
+    dx, dy = (float(axis[-1] - axis[0]) / (len(axis) - 1) for axis in (x.astype(np.float64), y.astype(np.float64)))
+    place["transform"] = (dx, 0.0, float(x[0]) - dx / 2, 0.0, dy, float(y[0]) - dy / 2)
     return place
 
 
-def _metres(axis: MapAxis, crs: str | None) -> NDArray[Any] | None:
-    """The coordinates; those in kilometres in metres, if that is the unit of the coordinate system."""
-    if axis.coordinates is None or axis.units.lower() not in _KILOMETRES or re.search("kilomet", crs or "", re.I):
+def _in_unit_of(crs: str | None, axis: MapAxis) -> NDArray[Any] | None:
+    """The coordinates in the unit of the coordinate system (WKT); None if they cannot be converted."""
+    unit = axis.units if len(axis.units) < 3 else axis.units.lower().replace(" ", "_")  # Mm is not mm
+    if axis.coordinates is None or not unit or crs is None:
         return axis.coordinates
-    return axis.coordinates * 1000.0
+    if _GEOGRAPHIC.match(crs):
+        return axis.coordinates if unit.startswith("deg") else None
+    lengths = [float(size) for name, size in _UNIT.findall(crs) if not _ANGLE.match(name)]
+    metres = _METRES.get(unit)
+    if metres is None or (lengths and not lengths[-1] > 0):
+        return None
+    factor = metres / (
+        lengths[-1] if lengths else 1.0
+    )  # the unit of a projection is stated after that of its ellipsoid
+    return axis.coordinates if abs(factor - 1) < 1e-9 else axis.coordinates * factor
 
 
 def _text(value: Any) -> str:

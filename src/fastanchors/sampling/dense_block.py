@@ -5,7 +5,7 @@ Columns are read from the same array with a stride; there is no transposed copy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from .row_block import (
     lift_forest,
     view_arrays,
     view_from_arrays,
+    view_of_arrays,
     without_sums,
 )
 from .segment_trees import LEAF_BITS, NO_INDEX, NO_SCALE, Array, Forest, fresh_nodes, renew
@@ -67,6 +68,9 @@ class DenseBlock(Block):
     def arrays(self) -> dict[str, Array]:
         if not self.pristine:
             raise ValueError("arrays() needs a pristine block; call rebuilt() first")
+        return self._arrays()
+
+    def _arrays(self) -> dict[str, Array]:
         rows, columns = self.sides
         arrays = {"data": rows.data, "row_nodes": rows.nodes, "row_sums": rows.sums}
         if self.l1:
@@ -78,6 +82,15 @@ class DenseBlock(Block):
 
     def rebuilt(self) -> DenseBlock:
         return self.build(self._matrix, l1=self.l1, columns=self.has_columns)
+
+    def moved(self, move: Callable[[dict[str, Array]], Mapping[str, Array]]) -> DenseBlock:
+        """Stale scales stay stale: a block of many rows, which takes much memory to rebuild, can be moved."""
+        view = self.view
+        arrays = move(self._arrays() | {"mark": view.mark, "drifted": view.drifted})
+        sides = _sides(arrays["data"].reshape(-1), arrays, self.shape)
+        made = view_of_arrays(arrays, sides.rows.sums, sides.columns.sums)
+        made = made._replace(mark=arrays["mark"], drifted=arrays["drifted"], bound=view.bound)
+        return DenseBlock(self.shape, made, sides)
 
     @property
     def _matrix(self) -> Array:

@@ -15,7 +15,7 @@ inside the block. The interface to a store:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -65,6 +65,11 @@ class Block(ABC):
 
     @abstractmethod
     def rebuilt(self) -> Block: ...
+
+    def moved(self, move: Callable[[dict[str, Array]], Mapping[str, Array]]) -> Block:
+        """The same matrix in the arrays that ``move`` makes of those of a block, such as maps of a file."""
+        fresh = self if self.pristine else self.rebuilt()
+        return self.from_arrays(move(fresh.arrays()), self.shape, l1=self.l1)
 
     @property
     @abstractmethod
@@ -284,12 +289,18 @@ def view_arrays(view: View, *, own_weights: bool) -> dict[str, Array]:
 
 
 def view_from_arrays(arrays: Mapping[str, Array], row_sums: Array, column_sums: Array) -> View:
+    """The view of a pristine block, from arrays that may be damaged."""
+    counters = arrays["counters"]
+    refuse_unless(0 <= counters[NONZERO] <= arrays["data"].size and counters[DRIFTED] == 0)
+    return view_of_arrays(arrays, row_sums, column_sums)
+
+
+def view_of_arrays(arrays: Mapping[str, Array], row_sums: Array, column_sums: Array) -> View:
+    """The view with those weights, totals, scales and counters, and without marks."""
     none = np.zeros(0)
     weights = Tree(arrays.get("weights", row_sums), arrays.get("weight_nodes", none), arrays["weight_total"])
     totals = Tree(column_sums, arrays.get("total_nodes", none), arrays.get("total", none))
-    counters = arrays["counters"]
-    refuse_unless(0 <= counters[NONZERO] <= arrays["data"].size and counters[DRIFTED] == 0)
-    return fresh_view(weights, totals, arrays.get("scale", none), 0)._replace(counters=counters)
+    return fresh_view(weights, totals, arrays.get("scale", none), 0)._replace(counters=arrays["counters"])
 
 
 def check_view(block: Block, column_sums: Array) -> None:

@@ -28,8 +28,18 @@ from .journal import Journal
 from .layout import check_json
 from .manifest import Manifest, Shard
 from .names import encode_names
-from .shard_rows import SMALLEST_LIMIT, block_of, check_rows, check_width, shard_bytes, shards_at_once, write_shard
-from .sidecars import Sidecar, check_sidecars, rows_need, write_whole
+from .shard_rows import (
+    SMALLEST_LIMIT,
+    block_of,
+    bytes_of_names,
+    check_rows,
+    check_width,
+    row_overhead,
+    shard_bytes,
+    shards_at_once,
+    write_shard,
+)
+from .sidecars import Sidecar, check_sidecars, write_whole
 from .store import Store
 
 __all__ = ["Progress", "build", "check_metadata"]
@@ -193,7 +203,7 @@ class _Build:
         """Yield (first row, rows, their names): checked, each about the size of a shard."""
         first_row = 0
         blocks = self.source.blocks(self.shard_bytes, signed=self.normalize is None, warn_gaps=True)
-        per_row = self.source.row_bytes + rows_need(self.sidecars, self.source.is_sparse)
+        per_row = row_overhead(self.source, self.sidecars, bytes_of_names(self.source.row_names))
         for rows in rebatch(blocks, 2 * self.shard_bytes, row_bytes=per_row):
             stop = first_row + rows.shape[0]
             check_rows(rows, self.normalize, first_row, self.source.matrix_name)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from .._maps import release_freed
 from .._parallel import LargePieces, one_blas_thread
 from ..errors import StoreError
-from ..io.row_source import SUMS_BYTES, block_bytes, rebatch
+from ..io.row_source import block_bytes, rebatch
 from ..io.scratch import SCRATCH
 from ..matrix.contract import Rows
 from ..sampling.row_block import Block
@@ -31,8 +31,8 @@ from .files import remove_file
 from .journal import Journal
 from .manifest import Manifest, Shard
 from .mapped_matrix import DIRTY_BYTES
-from .shard_rows import block_of, shard_bytes, shards_at_once, write_shard
-from .sidecars import rows_need, shared_only, write_whole
+from .shard_rows import block_of, row_overhead, shard_bytes, shards_at_once, write_shard
+from .sidecars import shared_only, write_whole
 
 __all__ = ["compact", "moved_on", "remove_leftovers", "worth_compacting"]
 
@@ -97,8 +97,10 @@ class _Rewriting:
         at_once = shards_at_once(store.memory_limit, store.shape[1] if store.is_sparse else 0)
         changed = max(0, store._matrix.changed_bytes - store.memory_limit // _SPARE)  # held until the end
         at_once = max(1, at_once - -(-changed * at_once // store.memory_limit))
-        self._most = 5 * shard_bytes(store.memory_limit) // 4  # bytes of rows: shards may grow a little
-        self._per_row = (SUMS_BYTES if store.is_sparse else 0) + rows_need(self.sidecars, store.is_sparse)
+        self._most = shard_bytes(store.memory_limit)  # bytes of rows
+        if store.is_sparse:
+            self._most += self._most // 4  # shards may grow a little
+        self._per_row = row_overhead(store, self.sidecars, 0)
         if store.row_names is not None:
             self._per_row += 2 * (8 + store.row_names.nbytes // max(1, store.shape[0]))
         self._pieces = LargePieces[Shard](at_once, at_once * self._most)

@@ -133,12 +133,15 @@ class MappedMatrix(SampleMatrix):
         release_freed()
 
     def _moved(self, block: Block) -> Block:
-        """The same block, rebuilt if necessary, mapped from an unlinked file that takes its changes."""
-        assert self._folder is not None
-        fresh = block if block.pristine else block.rebuilt()
-        with disk_errors(self._folder, "write to"), scratch_in(self._folder), scratch_folder() as name:
-            description = write_arrays(Path(name, "block.bin"), fresh.arrays(), durable=False)
-            arrays = map_arrays(Path(name), description, shared=True)
+        """The same block, mapped from an unlinked file that takes its changes."""
+        moved = block.moved(self._in_scratch)
         self._guard.shared = StoreError(_CHANGED_ELSEWHERE)
         release_pages(block.entries)  # the names of the rows keep its map, but not the pages that writes have changed
-        return type(fresh).from_arrays(arrays, fresh.shape, l1=fresh.l1)
+        return moved
+
+    def _in_scratch(self, arrays: dict[str, Array]) -> dict[str, Array]:
+        """The same arrays, mapped from an unlinked file."""
+        assert self._folder is not None
+        with disk_errors(self._folder, "write to"), scratch_in(self._folder), scratch_folder() as name:
+            description = write_arrays(Path(name, "block.bin"), arrays, durable=False)
+            return map_arrays(Path(name), description, shared=True)

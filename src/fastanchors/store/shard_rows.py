@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from .._validate import check_finite
 from ..errors import InvalidInputError, TooLargeError
 from ..io import open_source
-from ..io.row_source import Source, rebatch
+from ..io.row_source import Source, rebatch, row_slices
 from ..matrix.contract import Rows
 from ..sampling.entries import as_values, check_squares
 from ..sampling.make_block import make_block
@@ -23,14 +23,16 @@ from .arrays_file import write_arrays
 from .files import remove_file
 from .manifest import Shard
 from .names import encode_names
-from .sidecars import Sidecar, rows_need
+from .sidecars import Sidecar
 
 __all__ = [
     "SMALLEST_LIMIT",
     "block_of",
+    "bytes_of_names",
     "check_rows",
     "check_width",
     "new_rows",
+    "row_overhead",
     "shard_bytes",
     "shards_at_once",
     "stacked",
@@ -48,6 +50,11 @@ _LARGEST_SHARD = 40 << 20
 # Memory that does not depend on the size of a shard: buffers, caches, and overhead of allocators.
 _FIXED = 8 << 20
 _COLUMN_BYTES = 40  # bytes per column of a sparse matrix: pointers, sums and trees of the two shards being built
+# Bytes per row, in terms of the size of its entries: plans multiply these, so they are smaller than what is needed.
+_SPARSE_SUMS, _NAME = 32, 32
+_SAMPLE = 1000  # names whose length is measured
+_SUMS = 96  # bytes of the sums, weights and factors of a row, and of temporary arrays of them
+_AT_A_TIME = 1 << 16  # entries that are converted to another type together
 
 
 def shard_bytes(memory_limit: int, largest: int = _LARGEST_SHARD) -> int:
@@ -63,6 +70,28 @@ def shards_at_once(memory_limit: int, columns: int) -> int:
 
 def _for_shards(memory_limit: int) -> int:
     return memory_limit - min(memory_limit // 4, _FIXED)
+
+
+def row_overhead(rows: Any, sidecars: Sequence[Sidecar], name_bytes: int) -> int:
+    """Bytes to add to the size of each row of a source or store when rows are divided into shards.
+
+    They are for its sums, what sidecars make of it, and its name. A dense row has none for sums if it is so large that
+    they are small compared to it: its entries are in memory twice, with three trees of half a byte per entry.
+    """
+    n, size = rows.shape[1], rows.dtype.itemsize
+    beside = sum(sidecar.row_bytes(n) for sidecar in sidecars)
+    if rows.is_sparse:
+        return _SPARSE_SUMS + beside // 3 + name_bytes
+    needed = 2 * n * size + 3 * n // 2 + _SUMS + beside
+    return max(0, -(-needed // _MADE) - n * size) + name_bytes
+
+
+def bytes_of_names(names: Sequence[str] | None) -> int:
+    """Overhead per row of its name: the average length of the first names, if that is long."""
+    if names is None:
+        return 0
+    first = names[:_SAMPLE]
+    return max(_NAME, sum(map(len, first)) // max(1, len(first)))
 
 
 def check_width(source: Source, columns: bool, memory_limit: int) -> None:
@@ -117,7 +146,9 @@ def new_rows(
     first = 0
     size = shard_bytes(store.memory_limit)
     blocks = opened.blocks(size, signed=store.normalize is None, warn_gaps=True)
-    per_row = opened.row_bytes + rows_need(sidecars, store.is_sparse)
+    per_row = row_overhead(opened, sidecars, bytes_of_names(opened.row_names))
+    if not (store.is_sparse or opened.is_sparse):
+        per_row += max(0, store.dtype.itemsize - opened.dtype.itemsize) * store.shape[1]
     for rows in rebatch(blocks, 2 * size, row_bytes=per_row):
         check_rows(rows, store.normalize, first, opened.matrix_name)
         fitted = _fitted(rows if order is None else _reordered(rows, order), store, first)
@@ -168,15 +199,17 @@ def _fitted(rows: Rows, store: SampleMatrix, first: int) -> Rows:
         rows = rows.toarray()
     if rows.dtype == store.dtype:
         return rows
-    values = rows.data if store.is_sparse else rows.reshape(-1)
+    signed = store.normalize is None
     if store.is_sparse:
-        i, j = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices
-    else:
-        i, j = np.divmod(np.arange(values.size), rows.shape[1])
-    values = as_values(values, i + first, j, store.dtype, signed=store.normalize is None)
-    if store.is_sparse:
+        i = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        values = as_values(rows.data, i + first, rows.indices, store.dtype, signed=signed)
         return sp.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
-    return values.reshape(rows.shape)
+    fitted = np.empty(rows.shape, store.dtype)
+    for start, stop in row_slices(rows.shape[0], rows.shape[1], _AT_A_TIME):  # their places take 16 bytes per entry
+        i, j = np.divmod(np.arange((stop - start) * rows.shape[1]), rows.shape[1])
+        values = as_values(rows[start:stop].reshape(-1), i + start + first, j, store.dtype, signed=signed)
+        fitted[start:stop] = values.reshape(stop - start, -1)
+    return fitted
 
 
 def _without_idle_nodes(arrays: dict[str, Array], shape: tuple[int, int]) -> dict[str, Array]:

@@ -33,7 +33,6 @@ __all__ = [
     "check_sidecars",
     "commit_of",
     "loaded",
-    "rows_need",
     "shared_only",
     "whole_name",
     "whole_of",
@@ -62,9 +61,6 @@ class Sidecar(ABC):
         Whether the store is in object storage, where a reader without the arrays fetches every shard.
     memory_limit : int
         Bytes of memory that a build or a writer may use; it sets this before any other use.
-    row_bytes : int
-        What :meth:`add_block` needs for each row of a sparse block, added to the size of the row when rows are divided
-        into shards. Shorter rows than that would otherwise exceed the memory limit.
     """
 
     name: str
@@ -72,12 +68,15 @@ class Sidecar(ABC):
     rows_at_hand: bool = False
     remote: bool = False
     memory_limit: int = 1 << 30
-    row_bytes: int = 0
 
     @classmethod
     @abstractmethod
     def load(cls, shared: Arrays) -> Sidecar:
         """The sidecar of an existing store, from the result of :meth:`begin` (empty if that was not stored)."""
+
+    def row_bytes(self, columns: int) -> int:
+        """Bytes per row of the arrays of a shard with so many columns; they count in the size of shards."""
+        return 0
 
     def wanted(self, shape: tuple[int | None, int]) -> bool:
         """Whether to make this sidecar for a matrix of that shape (None: unknown number of rows)."""
@@ -124,11 +123,6 @@ class Sidecar(ABC):
         Called by the writer after each commit, so the usual None must be cheap.
         """
         return None
-
-
-def rows_need(sidecars: Sequence[Sidecar], sparse: bool) -> int:
-    """Bytes to add to each row when rows are divided into shards; a dense row is larger than what it needs."""
-    return sum(sidecar.row_bytes for sidecar in sidecars) if sparse else 0
 
 
 class SidecarHost(ABC):
