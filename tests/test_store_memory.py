@@ -187,7 +187,7 @@ print((most[0] - before) * 1024 / limit, opened.sidecar_arrays("fas") is not Non
 )
 def test_builds_and_appends_of_any_rows_stay_below_the_limit(tmp_path, kind, indexed):
     """161 MiB for few wide rows of which some have no zeros, 520 for many, 230 for dense bytes, 78 for the append of an
-    iterator (40 of them its own), 270 for 1,200,000 tied rows, 100 for pairs, 80 for rows of 30 bytes, 200 for these
+    iterator (40 of them its own), 270 for 1,200,000 tied rows, 100 for pairs, 70 for rows of 30 bytes, 200 for these
     appended to doubles were taken under a limit of 64 MiB."""
     run = [sys.executable, "-W", "ignore", "-c", BUILDER, str(tmp_path / "s"), kind]
     done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
