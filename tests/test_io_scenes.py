@@ -15,7 +15,7 @@ from fastanchors.apps._cube import as_cube
 from fastanchors.apps._scene_files import fit_mask
 from fastanchors.errors import GuessWarning, InvalidInputError, StoreError, TooLargeError
 from fastanchors.io import open_source
-from fastanchors.io.scene import SceneInfo
+from fastanchors.io.scene import MapAxis, SceneInfo, placed
 
 CUBE = np.random.default_rng(0).integers(1, 900, (4, 3, 5)).astype(np.int16)  # lines × samples × bands
 WAVES = [400.0, 500.0, 600.0, 700.0, 800.0]
@@ -456,11 +456,38 @@ def test_packed_coordinates_are_unpacked(tmp_path):
     assert (scene.map_info, scene.wavelengths.tolist()) == (PLACE, WAVES)
 
 
-def test_coordinates_in_kilometres(tmp_path):
-    facts = {axis: {"units": "km"} for axis in "xy"}
-    coordinates = {**COORDINATES, "x": COORDINATES["x"] / 1000, "y": COORDINATES["y"] / 1000}
-    place = open_source(write_netcdf(tmp_path / "a.nc", facts=facts, coordinates=coordinates)).scene.map_info
-    np.testing.assert_allclose(place["transform"], PLACE["transform"])
+UTM = 'PROJCS["UTM",GEOGCS["WGS 84",SPHEROID["WGS 84",6378137,298],UNIT["degree",0.0174]],UNIT["metre",1]]'
+FEET = (
+    'PROJCRS["NY",ELLIPSOID["GRS",6378137,298,LENGTHUNIT["metre",1]],LENGTHUNIT["US survey foot",0.3048006096012192]]'
+)
+DEGREES = 'GEOGCRS["WGS 84",ELLIPSOID["WGS 84",6378137,298,LENGTHUNIT["metre",1]]]'
+
+
+@pytest.mark.parametrize(
+    ("unit", "size", "crs"),
+    [
+        ("km", 1000, UTM),
+        ("cm", 0.01, UTM),
+        ("US_survey_foot", 1200 / 3937, UTM),
+        ("m", 3937 / 1200, FEET),
+        ("US_survey_foot", 1, FEET),
+        ("degrees_east", 1, DEGREES),
+    ],
+)
+def test_coordinates_in_another_unit_than_their_system_are_converted(unit, size, crs):
+    x, y = (MapAxis(axis, axis, COORDINATES[axis] / size, unit) for axis in "xy")
+    np.testing.assert_allclose(placed({"crs_wkt": crs}, y, x)["transform"], PLACE["transform"])
+
+
+@pytest.mark.parametrize(
+    ("unit", "crs"),
+    [("radian", UTM), ("urad", UTM), ("degrees", UTM), ("Mm", UTM), ("m", DEGREES), ("arcsec", DEGREES)],
+)
+def test_coordinates_in_a_unit_that_is_not_known_give_no_position(unit, crs):
+    """Radians and degrees were used as metres."""
+    x, y = (MapAxis(axis, axis, COORDINATES[axis], unit) for axis in "xy")
+    with pytest.warns(GuessWarning, match="convert their coordinates to that unit"):
+        assert placed({"crs_wkt": crs}, y, x) == {"crs": crs}
 
 
 def test_unsigned_cubes_in_signed_types(tmp_path):
