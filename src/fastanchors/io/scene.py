@@ -300,8 +300,9 @@ def _in_unit_of(crs: str | None, axis: MapAxis) -> NDArray[Any] | None:
     unit = axis.units if len(axis.units) < 3 else axis.units.lower().replace(" ", "_")  # Mm is not mm
     if axis.coordinates is None or not unit or crs is None:
         return axis.coordinates
-    if _GEOGRAPHIC.match(crs):
-        return axis.coordinates if unit.startswith("deg") else None
+    if unit.startswith("deg") or _GEOGRAPHIC.match(crs):
+        degrees = _GEOGRAPHIC.match(crs) or "[" not in crs  # a code does not say
+        return axis.coordinates if unit.startswith("deg") and degrees else None
     lengths = [float(size) for name, size in _UNIT.findall(crs) if not _ANGLE.match(name)]
     metres = _METRES.get(unit)
     if metres is None or (lengths and not lengths[-1] > 0):
