@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import fastanchors as fa
 from fastanchors.errors import TooLargeError
 from fastanchors.io.name_spool import NameSpool
-from fastanchors.io.row_source import block_bytes, rebatch
+from fastanchors.io.row_source import block_bytes, rebatch, split
 
 HEADER = "%%MatrixMarket matrix coordinate integer general\n"
 
@@ -108,3 +108,5 @@ def test_the_memory_of_a_row_is_counted(kind):
     assert all(block_bytes(piece) + 100 * piece.shape[0] <= 10_000 for piece in pieces)
     joined = sp.vstack(pieces).toarray() if kind is sp.csr_array else np.concatenate(pieces)
     np.testing.assert_array_equal(joined, A)
+    parts = [part.shape[0] for part in split(kind(A[:410]), 10_000, 100)]
+    assert min(parts) > 0.9 * max(parts)  # none is left with a few rows

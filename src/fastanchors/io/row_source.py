@@ -304,13 +304,17 @@ def rebatch(blocks: Iterable[Rows], max_bytes: int, *, row_bytes: int = 0) -> It
 def split(block: Rows, max_bytes: int, row_bytes: int = 0) -> Iterator[Rows]:
     """The rows of a block in parts of at most ``max_bytes`` (but at least one row); views if possible.
 
-    Parts of a sparse block are about equal, so that none is left with a few rows.
+    Parts of a sparse block, or with an overhead per row, are about equal, so that none is left with a few rows.
     """
     if block_bytes(block) + row_bytes * block.shape[0] <= max_bytes:
         yield block
         return
     if not sp.issparse(block):
-        for start, stop in row_slices(block.shape[0], block.nbytes // block.shape[0] + row_bytes, max_bytes):
+        m, each = block.shape[0], block.nbytes // block.shape[0] + row_bytes
+        if row_bytes:
+            step = max(1, max_bytes // each)
+            max_bytes = each * -(-m // -(-m // step))
+        for start, stop in row_slices(m, each, max_bytes):
             yield block[start:stop]
         return
     weight = block.indptr.astype(np.int64) * (block.data.itemsize + block.indices.itemsize)
