@@ -279,7 +279,7 @@ def test_documents_without_names_are_called_by_their_words(tmp_path, corpus):
         ({"column_names": ["a"]}, "1 names for 10 columns"),
         ({"kind": "scene"}, "needs image"),
         ({"embedding": np.zeros((10, 3))}, r"shape \(10, 2\)"),
-        ({"embedding": np.full((10, 2), np.nan)}, "NaN"),
+        ({"embedding": np.full((10, 2), np.nan)}, "is nan; the embedding must be finite"),
         ({"kind": "maps"}, "kind must be"),
     ],
 )

@@ -30,6 +30,7 @@ _SUMS = {"<f8"}
 _NUMBERED = re.compile(r"shard-(\d{1,18})")
 _DEEPEST = 64  # levels of metadata
 _LARGEST = 1 << 62
+_LONGEST = 255  # bytes of the name of a file
 _NOT_OURS = ("", ".", "..", "lock", "manifest.json")
 
 
@@ -175,7 +176,7 @@ def _itemsize(text: Any) -> int:
 
 def _plain(name: Any, what: str) -> str:
     """Check the name of a file inside the store."""
-    if not isinstance(name, str) or os.path.basename(name) != name or name in _NOT_OURS or "\0" in name:
+    if not isinstance(name, str) or os.path.basename(name) != name or name in _NOT_OURS or _no_file(name):
         raise ValueError(f"{what} {name!r} is not a plain file name")
     name.encode()  # raises on lone surrogates
     return name
@@ -196,3 +197,8 @@ def _is(value: Any, kind: Any, what: str) -> Any:
     if not isinstance(value, kind):
         raise ValueError(f"{what} {value!r} has the wrong type")
     return value
+
+
+def _no_file(name: str) -> bool:
+    """Whether no file can have that name."""
+    return "\0" in name or len(name.encode("utf-8", "surrogatepass")) > _LONGEST

@@ -40,7 +40,7 @@ def verify(
     folder = local_path(path)
     manifest = Manifest.read(folder)
     journal = folder / manifest.journal
-    if not os.path.exists(journal):  # False for names that no file can have
+    if not journal.exists():
         raise CorruptStoreError(f"{journal} is missing; restore it from a copy")
     with _reading(folder):
         state = read_journal(journal, manifest.generation, strict=True)
