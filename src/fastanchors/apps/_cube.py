@@ -12,8 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._tables import as_frame
-from .._validate import as_array, check_choice, check_frame, check_no_group
+from .._validate import as_array, check_choice, check_no_group
 from ..errors import GuessWarning, InvalidInputError, InvalidTypeError, StoreError
 from ..io.arrays import dense_source
 from ..io.row_source import Source
@@ -157,8 +156,6 @@ def as_cube(
         return check_order(Cube(source, source.scene, source.name), order)
     if sp.issparse(scene):
         raise InvalidTypeError("the scene must be a dense array, got a sparse matrix; use scene.toarray()")
-    scene = as_frame(scene, name)
-    check_frame(scene, name)
     check_no_group(scene, name)
     array = np.asarray(scene if isinstance(scene, np.ndarray) else as_array(scene, name))
     if array.dtype.kind not in "iufb":

@@ -60,7 +60,8 @@ class Names(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+            start, stop, step = index.indices(len(self))
+            return list(self.part(start, stop)) if step == 1 else [self[i] for i in range(start, stop, step)]
         index = int(index)
         if index < 0:
             index += len(self)
