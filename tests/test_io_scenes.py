@@ -412,6 +412,33 @@ def test_axes_of_an_image_are_known_by_name(tmp_path, kind, axes, names, facts):
     np.testing.assert_array_equal(whole(source).reshape(4, 3, 5, order=scene.order), CUBE)
 
 
+@pytest.mark.parametrize("axes", list(itertools.permutations(("y", "x", "wavelength"))))
+@pytest.mark.parametrize("band", ["b", "time", "Feature No. 1"])
+@pytest.mark.parametrize("kind", ["netcdf", "labels of hdf5", "xarray"])
+def test_the_axis_beside_x_and_y_is_the_bands(tmp_path, monkeypatch, kind, axes, band):
+    """It was guessed in files, where bands of random numbers were taken along the last axis, and refused in xarray."""
+    monkeypatch.setattr("fastanchors.io.netcdf.doubt", None)  # nothing is guessed
+    if kind == "labels of hdf5":
+        h5py = pytest.importorskip("h5py", reason="extra io")
+        given = tmp_path / "a.h5"
+        with h5py.File(given, "w") as file:
+            file["rad"] = CUBE.transpose([("y", "x", "wavelength").index(axis) for axis in axes])
+            for at, axis in enumerate(axes):
+                file["rad"].dims[at].label = band if axis == "wavelength" else axis
+            file["other/wavelength"] = np.arange(3.0)  # of another cube: as many as there are pixels along x
+    elif kind == "netcdf":
+        given = write_netcdf(tmp_path / "a.nc", axes, {"wavelength": band})
+    else:
+        given = as_xarray(axes, {"wavelength": band})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        source = open_source(given)
+        cube = as_cube(given) if kind == "xarray" else fa.apps.read_cube(given)
+    assert source.scene.shape == (4, 3)
+    np.testing.assert_array_equal(whole(source).reshape(4, 3, 5, order=source.scene.order), CUBE)
+    np.testing.assert_array_equal(cube.image(cube.pixels), CUBE)
+
+
 def test_axes_of_an_image_that_are_not_known_give_no_map_position(tmp_path):
     for names, facts in (({"x": "a", "y": "b"}, {}), ({"x": "x1", "y": "x2"}, {}), ({}, {"x": {"units": "rad"}})):
         for given in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,11 @@ from .packed import packing, unpacked
 from .row_source import Source, read_names, reading
 from .scene import (
     BAND_AXES,
-    BAND_NAMES,
     CHECKED_ENTRIES,
     MapAxis,
     SceneInfo,
     band_axes,
+    declared_bands,
     doubt,
     is_turned,
     map_axis,
@@ -46,11 +47,12 @@ def read_netcdf(
     """A cube of a netCDF 4 or HDF5 file as pixels × bands, line by line, or a data set with two axes as it is.
 
     ``variable`` is the path of a data set (or its last part); by default the largest with three axes (two, if there is
-    none), and for PRISMA the bands of both detectors. The band axis is the one with the length of a data set of
-    wavelengths, or whose dimension is named ``band``, ``wavelength``, …, or ``bands``: ``"first"``, ``"middle"`` or
-    ``"last"``. By default it is the last, with a warning if another axis looks more like the bands. ``_FillValue``,
-    ``scale_factor``, ``add_offset``, wavelengths, ``good_wavelengths`` and the map position are stored in the
-    source's ``scene``. If x is stored before y, the pixels run down the columns of the image.
+    none), and for PRISMA the bands of both detectors. The band axis is ``bands``: ``"first"``, ``"middle"`` or
+    ``"last"``. By default it is the one whose dimension is named ``band``, ``wavelength``, …, or else the one beside an
+    x and a y axis, or else the one with the length of a data set of wavelengths, or else the last, with a warning if
+    another axis looks more like the bands. ``_FillValue``, ``scale_factor``, ``add_offset``, wavelengths,
+    ``good_wavelengths`` and the map position are stored in the source's ``scene``. If x is stored before y, the pixels
+    run down the columns of the image.
     """
     with path.open("rb") as start:
         if start.read(3) == b"CDF":
@@ -136,12 +138,15 @@ def _cube(
 
 
 def _band_axis(item: Any, waves: Any, name: str) -> str:
-    """The axis that is named as one of bands, or else has the length of the wavelengths, or else the last one."""
-    named = [axis for axis in range(3) if _axis_names(item, axis) & set(BAND_NAMES)]
-    if len(named) != 1:
-        named = [axis for axis in range(3) if waves is not None and item.shape[axis] == waves.size]
-    if len(named) == 1:
-        return list(BAND_AXES)[named[0]]
+    """The axis that is declared as that of the bands, or else has the length of the wavelengths, or else the last."""
+    declared = declared_bands(
+        [_axis_names(item, axis) for axis in range(3)], [map_axis(*_declared(item, axis)).role for axis in range(3)]
+    )
+    if declared is not None:
+        return declared
+    as_long = [axis for axis in range(3) if waves is not None and item.shape[axis] == waves.size]
+    if len(as_long) == 1:
+        return list(BAND_AXES)[as_long[0]]
     if item.size <= CHECKED_ENTRIES:
         doubt(item, name)
     return "last"
@@ -184,13 +189,24 @@ def _grid_mapping(item: Any, sets: dict[str, Any]) -> dict[str, Any]:
 
 def _map_axis(item: Any, axis: int) -> MapAxis:
     """An axis with its coordinate variable, if it has one (not the case for EMIT)."""
+    names, facts = _declared(item, axis)
+    scale = _coordinate(item, axis)
+    return map_axis(names, facts, None if scale is None else _decoded(scale))
+
+
+def _declared(item: Any, axis: int) -> tuple[list[str], Mapping[str, Any]]:
+    """The names of an axis, and the attributes of its coordinate variable."""
+    scale = _coordinate(item, axis)
+    return sorted(_axis_names(item, axis)), {} if scale is None else scale.attrs
+
+
+def _coordinate(item: Any, axis: int) -> Any:
+    """The only data set that is attached to an axis and has a number for each place on it, or None."""
     scales = _scales(item, axis)
-    names = sorted(_axis_names(item, axis))
     if len(scales) != 1 or scales[0].shape != (item.shape[axis],):
-        return map_axis(names, {})
-    if (_text(scales[0].attrs.get("NAME")) or "").startswith("This is a netCDF dimension"):
-        return map_axis(names, {})
-    return map_axis(names, scales[0].attrs, _decoded(scales[0]))
+        return None
+    only_named = (_text(scales[0].attrs.get("NAME")) or "").startswith("This is a netCDF dimension")
+    return None if only_named else scales[0]
 
 
 def _decoded(item: Any) -> NDArray[Any]:

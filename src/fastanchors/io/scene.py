@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -29,6 +29,7 @@ __all__ = [
     "SceneInfo",
     "band_axes",
     "cube_source",
+    "declared_bands",
     "doubt",
     "is_turned",
     "map_axis",
@@ -262,6 +263,17 @@ def map_axis(names: Iterable[str], facts: Mapping[str, Any], coordinates: NDArra
     found = found or [role for role in roles if _DEGREES[role].fullmatch(said["units"])]
     found = found or [role for role in roles if words & _WORDS[role]]
     return MapAxis(known[0] if known else "", found[0] if len(found) == 1 else None, coordinates, said["units"])
+
+
+def declared_bands(names: Sequence[Collection[str]], roles: Sequence[str | None]) -> str | None:
+    """The band axis of a cube, given the names in lower case and the roles of its axes; None if they do not say.
+
+    It is the only axis that is named as one of bands, or else the one beside an x and a y axis, whatever its name.
+    """
+    found = [axis for axis, known in enumerate(names) if not set(BAND_NAMES).isdisjoint(known)]
+    if len(found) != 1 and sorted(map(str, roles)) == ["None", "x", "y"]:
+        found = [roles.index(None)]
+    return list(BAND_AXES)[found[0]] if len(found) == 1 else None
 
 
 def is_turned(first: MapAxis, second: MapAxis) -> bool:

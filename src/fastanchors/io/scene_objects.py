@@ -16,7 +16,7 @@ from ..errors import InvalidInputError
 from .envi import header_scene
 from .packed import Packing, packing
 from .row_source import Source
-from .scene import BAND_AXES, BAND_NAMES, MapAxis, SceneInfo, band_axes, is_turned, map_axis, placed, scene_source
+from .scene import MapAxis, SceneInfo, band_axes, declared_bands, is_turned, map_axis, placed, scene_source
 
 __all__ = ["is_scene_object", "is_turned_mask", "scene_object"]
 
@@ -100,7 +100,7 @@ def _only_cube(dataset: Any) -> Any:
 
 
 def _from_xarray(array: Any, bands: str | None) -> Source:
-    """A cube with a band axis named ``band``, ``wavelength``, …, read line by line."""
+    """A cube with a band axis named ``band``, ``wavelength``, …, or beside axes x and y, read line by line."""
     if array.ndim != 3:
         raise InvalidInputError(f"a scene has three axes, this DataArray has {array.ndim}: {', '.join(array.dims)}")
     lines, samples, at = band_axes(bands or _band_axis(array), "the DataArray")
@@ -132,13 +132,14 @@ def _lines_of_xarray(array: Any, axes: tuple[str, str, str], facts: Packing, fir
 
 
 def _band_axis(array: Any) -> str:
-    named = [axis for axis, name in enumerate(array.dims) if str(name).lower() in BAND_NAMES]
-    if len(named) != 1:
+    axes = [str(name) for name in array.dims]
+    declared = declared_bands([{name.lower()} for name in axes], [_map_axis(array, name).role for name in axes])
+    if declared is None:
         raise InvalidInputError(
-            f"the axes of the DataArray are {', '.join(map(str, array.dims))}: pass the band axis as "
-            "bands='first', 'middle' or 'last', or name it 'band'"
+            f"the axes of the DataArray are {', '.join(axes)}: pass the band axis as "
+            "bands='first', 'middle' or 'last', or name it 'band', or the others 'y' and 'x'"
         )
-    return next(name for name, axis in BAND_AXES.items() if axis == named[0])
+    return declared
 
 
 def _wavelengths(array: Any, band_name: str) -> tuple[NDArray[np.float64] | None, str | None]:
