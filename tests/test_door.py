@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, InvalidTypeError
+from fastanchors.io import open_source
 from fastanchors.matrix import ArrayMatrix, BudgetExceeded, MeteredMatrix, open_matrix
 
 A = np.arange(1.0, 21.0).reshape(5, 4)
@@ -272,6 +273,82 @@ def test_an_array_of_xarray_that_is_still_packed_is_refused(attributes, message,
             door(packed)
     packed.attrs = {"scale_factor": 1.0, "add_offset": 0.0, "_FillValue": -1}  # as rioxarray leaves them
     assert open_matrix(packed).dtype == np.int16
+
+
+def _lost_indexes(folder, levels):
+    """Tables with levels of an index that pandas has written, without its note that they are the index."""
+    pa, pl = (pytest.importorskip(library, reason="optional") for library in ("pyarrow", "polars"))
+    pq = pytest.importorskip("pyarrow.parquet", reason="extra io")
+    columns = {column: A[:, at] for at, column in enumerate("wxyz")}
+    columns |= {f"__index_level_{at}__": list(labels) for at, labels in enumerate(levels)}
+    columns["w"] = columns.pop("w")  # the index is not the last column
+    table = pa.table(columns)
+    pq.write_table(table, folder / "lost.parquet")
+    pd.DataFrame(columns).to_parquet(folder / "kept.parquet")  # with a note that the index is a range
+    return {
+        "table": table,
+        "batch": table.to_batches()[0],
+        "parquet": folder / "lost.parquet",
+        "parquet of a range": folder / "kept.parquet",
+        "pandas": pd.DataFrame(columns),
+        "polars": pl.DataFrame(columns),
+    }
+
+
+@pytest.mark.parametrize("labels", [(7, 3, 9, 1, 4), (0, 1, 2, 3, 4), (0.5, 1.5, 2.5, 0.25, 4.0), "abcde"])
+def test_an_index_that_pandas_has_written_is_never_data(tmp_path, labels):
+    """Without the metadata of pandas the integers of ``__index_level_0__`` were a column of data."""
+    names, columns = [str(label) for label in labels], list("xyzw")
+    expected = pd.DataFrame(A, columns=list("wxyz"), index=list(labels))[columns]
+    fitted = fa.SeparableNMF(2, random_state=0).fit(expected)
+    for kind, X in _lost_indexes(tmp_path, [labels]).items():
+        matrix = open_matrix(X)
+        assert (list(matrix.row_names), list(matrix.column_names)) == (names, columns), kind
+        np.testing.assert_array_equal(matrix.rows(np.arange(5)), expected)
+        values, *found = _stored(X, tmp_path / "s")
+        np.testing.assert_array_equal(values, expected)
+        assert found == [names, columns], kind
+        np.testing.assert_array_equal(fitted.transform(X), fitted.transform(expected))
+        assert fa.FAS().seek(X, 2, rng=0) == fa.FAS().seek(expected, 2, rng=0)
+        assert [str(name) for name in fa.apps.representatives(X, 2).names] == [
+            str(name) for name in fa.apps.representatives(expected, 2).names
+        ]
+        if "parquet" not in kind:
+            assert _stored(iter([X]), tmp_path / "s")[1:] == (names, columns)
+            np.testing.assert_array_equal(fa.encode(expected, X), fa.encode(expected, expected))
+            np.testing.assert_array_equal(fa.SampleMatrix(X, normalize=None).rows(np.arange(5)), expected)
+    source = open_source(tmp_path / "lost.parquet", row_names=list("pqrst"))
+    assert (source.shape, list(source.row_names)) == ((5, 4), list("pqrst"))
+
+
+def test_levels_of_a_lost_index_are_pairs_and_another_index_takes_precedence(tmp_path):
+    tables = _lost_indexes(tmp_path, ["uvwxy", (1, 2, 1, 2, 1)])
+    for X in tables.values():
+        matrix = open_matrix(X)
+        assert list(matrix.row_names) == [str(pair) for pair in zip("uvwxy", (1, 2, 1, 2, 1))]
+        assert list(matrix.column_names) == list("xyzw")
+    both = tables["pandas"].set_axis(list("abcde"))
+    both.to_parquet(tmp_path / "both.parquet")
+    for X in (both, tmp_path / "both.parquet"):
+        matrix = open_matrix(X)
+        assert (list(matrix.row_names), list(matrix.column_names)) == (list("abcde"), list("xyzw"))
+
+
+def test_a_lost_index_in_text_tables_and_dask_frames(tmp_path):
+    frame = _lost_indexes(tmp_path, [(7, 3, 9, 1, 4)])["pandas"]
+    frame.columns = ["400", "500", "600", "__index_level_0__", "700"]
+    for place in (frame.columns, ["__index_level_0__", "400", "500", "600", "700"]):
+        frame[list(place)].to_csv(tmp_path / "a.csv", index=False)
+        for options in ({}, {"row_names": "__index_level_0__"}):
+            source = open_source(tmp_path / "a.csv", **options)
+            np.testing.assert_array_equal(np.concatenate(list(source.blocks())), frame.iloc[:, [0, 1, 2, 4]])
+            assert list(source.row_names) == ["7", "3", "9", "1", "4"]
+            assert source.column_names == ["400", "500", "600", "700"]
+        with pytest.raises(InvalidInputError, match="'__index_level_0__' is an index that pandas has written"):
+            open_source(tmp_path / "a.csv", row_names=list("abcde"))
+    dd = pytest.importorskip("dask.dataframe", reason="extra dask")
+    with pytest.raises(InvalidInputError, match="'__index_level_0__' is an index that pandas has written"):
+        open_matrix(dd.from_pandas(frame, npartitions=2))
 
 
 def test_batches_of_a_reader_are_built_into_a_store_and_refused_where_rows_are_read_twice(tmp_path):

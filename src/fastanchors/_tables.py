@@ -1,7 +1,13 @@
-"""Arrow tables and two-dimensional arrays of xarray as pandas frames, so that all tables are checked in one place."""
+"""Arrow tables and two-dimensional arrays of xarray as pandas frames, so that all tables are checked in one place.
+
+pandas writes the levels of an index without names as columns ``__index_level_0__``, ``__index_level_1__``, … Other
+programs keep these columns and lose the note of pandas that they are the index. So a column with such a name is never
+data: it is the index, in every kind of table.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +15,9 @@ import numpy as np
 
 from .errors import InvalidInputError, InvalidTypeError, MissingExtraError, one_line
 
-__all__ = ["as_frame", "is_arrow", "is_named_array"]
+__all__ = ["as_frame", "is_arrow", "is_index_level", "is_named_array"]
+
+_LEVEL = re.compile(r"__index_level_\d+__")
 
 # Integers of Arrow, which to_pandas() rounds to float64 if some are missing, and the types of pandas that keep them.
 _NULLABLE = {f"{sign}int{bits}": f"{sign.upper()}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -25,14 +33,25 @@ def is_named_array(source: Any) -> bool:
     return _has_class(source, "xarray", ("DataArray",)) and source.ndim == 2
 
 
+def is_index_level(column: Any) -> bool:
+    """Whether a column has a name that pandas gives to a level of an index without a name."""
+    return isinstance(column, str) and _LEVEL.fullmatch(column) is not None
+
+
 def as_frame(source: Any, name: str) -> Any:
     """An Arrow table or a two-dimensional ``DataArray`` as a pandas frame; all other objects as they are.
 
-    The index of a frame that pandas has written to Arrow is the index again. Coordinates of a ``DataArray`` are index
-    and columns; an axis without them is counted from 0. Raises if its attributes say that its numbers are packed.
+    The index of a frame that pandas has written to Arrow is the index again, also if only the names of its columns say
+    so (:func:`is_index_level`); pandas frames with such columns get that index, and polars frames become pandas frames.
+    Coordinates of a ``DataArray`` are index and columns; an axis without them is counted from 0. Raises if its
+    attributes say that its numbers are packed.
     """
     if is_arrow(source):
-        return _frame_of_arrow(source, name)
+        return _with_index(_frame_of_arrow(source, name))
+    if _has_class(source, "pandas", ("DataFrame",)):
+        return _with_index(source)
+    if _has_class(source, "polars", ("DataFrame",)) and any(map(is_index_level, source.columns)):
+        return _with_index(_frame_of_polars(source, name))
     if not is_named_array(source):
         return source
     import pandas as pd  # xarray needs it
@@ -65,6 +84,32 @@ def _frame_of_arrow(table: Any, name: str) -> Any:
         raise
     except Exception as error:  # Arrow has many classes of its own
         raise InvalidTypeError(f"{name} cannot be converted to a pandas frame: {one_line(str(error))}") from None
+
+
+def _frame_of_polars(frame: Any, name: str) -> Any:
+    try:
+        table = frame.to_arrow()
+    except ImportError:
+        column = next(filter(is_index_level, frame.columns))
+        cure = "pip install 'fastanchors[io,pandas]', or drop the column"
+        raise MissingExtraError(
+            f"{name}: column {column!r} is an index of pandas, which needs pyarrow: {cure}"
+        ) from None
+    return _frame_of_arrow(table, name)
+
+
+def _with_index(frame: Any) -> Any:
+    """The pandas frame without columns that are levels of an index; they are its index if that is only a range."""
+    levels = [place for place, column in enumerate(frame.columns) if is_index_level(column)]
+    if not levels:
+        return frame
+    import pandas as pd
+
+    rest = frame.iloc[:, [place for place in range(frame.shape[1]) if place not in levels]]
+    if not isinstance(frame.index, pd.RangeIndex):
+        return rest
+    labels = [pd.Index(frame.iloc[:, place], name=None) for place in levels]
+    return rest.set_axis(labels[0] if len(labels) == 1 else pd.MultiIndex.from_arrays(labels), axis=0)
 
 
 def _with_labels(table: Any, frame: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._tables import as_frame, is_arrow
+from .._tables import as_frame, is_named_array
 from .._validate import check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io import open_source
@@ -194,7 +194,7 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | No
     if isinstance(source, str | os.PathLike):
         return read_corpus(os.fspath(source), vocab=vocabulary, **options)
     names = None
-    if is_arrow(source) or "column" in options:
+    if not is_named_array(source) or "column" in options:
         source = as_frame(source, "the frame")
     if "column" in options and is_labelled(source):
         title = options.pop("title", None)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import solvers
 from .._rng import RngLike, as_generator
-from .._tables import as_frame, is_arrow
+from .._tables import as_frame, is_named_array
 from .._validate import as_matrix, check_choice, check_frame, check_rank
 from ..anchors import Certificate
 from ..encoder import encode
@@ -148,7 +148,7 @@ def _numbers(
     table: Any, non_numeric: str, columns: Sequence[Hashable] | None
 ) -> tuple[list[Hashable] | None, list[Hashable] | None, Any]:
     """Names of rows, names of columns, and the numbers; names are None if the table has none."""
-    table = as_frame(table, "the table") if is_arrow(table) else table
+    table = table if is_named_array(table) else as_frame(table, "the table")
     if package(table) != "pandas" or table.ndim != 2:
         return _opened(table, non_numeric, columns)
     if columns is not None:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._tables import is_index_level
 from .._validate import as_array, as_csr, as_numeric
 from ..errors import InvalidInputError, InvalidTypeError, one_line
 from ..io.row_source import Source, numeric_dtype, read_names
@@ -40,6 +41,11 @@ def layout(lazy: Any) -> Layout:
     """The layout; raises if ``lazy`` does not have rows of numbers."""
     if is_frame(lazy):
         for column, dtype in lazy.dtypes.items():
+            if is_index_level(column):
+                raise InvalidInputError(
+                    f"the dask data frame: column {column!r} is an index that pandas has written, not data; drop it, "
+                    "or make it the index with X.set_index"
+                )
             if not holds_numbers(dtype):
                 raise InvalidTypeError(
                     f"the dask data frame: column {column!r} has type {dtype}, not plain numbers; drop it, or convert "

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._tables import is_index_level
 from .._validate import check_choice, check_extent
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
 from .addresses import openable
@@ -48,8 +49,9 @@ def read_parquet(
     """Parquet with one column per feature (``layout="dense"``) or triplets (``layout="triplets"``).
 
     Three columns named row, column and value (or col, i, j) are read as 0-based triplets. In a dense table the row
-    names are the column ``row_names``, or those of the pandas frame that was written: its index, else the first column
-    of strings, else the labels of a range that does not count from 0. The shape of triplets is ``shape``, or else is
+    names are the column ``row_names``, or those of the pandas frame that was written: its index, else the columns that
+    pandas names ``__index_level_0__``, … (never data, also without the metadata of pandas), else the first column of
+    strings, else the labels of a range that does not count from 0. The shape of triplets is ``shape``, or else is
     found by an extra pass over the two index columns. Entries have the common type of all columns, or ``dtype``; an
     integer that this type cannot represent is an error.
     """
@@ -69,9 +71,11 @@ def read_parquet(
         raise InvalidInputError(f"{path}: two columns are named {twice!r}; rename one")
     check_choice(layout, ("dense", "triplets", None), name="layout")
     check_claim(str(path), int(file.metadata.num_rows) * len(names), path.stat().st_size)  # at least a byte per value
-    table = _Table(str(path), file, {field.name: field.type for field in fields}, _index_columns(file))
+    index = _index_columns(file) or dict.fromkeys(filter(is_index_level, names), "")
+    fields = [field for field in fields if field.name in index or not is_index_level(field.name)]
+    table = _Table(str(path), file, {field.name: field.type for field in fields}, index)
     table.extensions = {field.name for field in fields if b"ARROW:extension:name" in (field.metadata or {})}
-    values = tuple(name for name in names if name not in table.index)
+    values = tuple(name for name in table.fields if name not in table.index)
     if layout == "triplets" or (layout is None and values in _TRIPLETS):
         return _triplets(table, shape, row_names, column_names, dtype)
     return _dense(table, row_names, column_names, dtype)

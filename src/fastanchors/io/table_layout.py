@@ -12,7 +12,8 @@ Row names: the first column, if its first cell is not a number (a guess if all o
 signs such as ``5%`` or ``1,000``; missing values, alone or among numbers, are not names), if it has no heading (as
 pandas and R write an index), or (a guess) if it has unique integers under a heading such as ``id``, ``index``, ``row``,
 ``name``. Integers under a heading such as ``year`` or ``patient_id``, or unique integers in even steps, are data, with
-a warning; also, in other columns than the first, years and numbers under a heading that ends in ``_id``.
+a warning; also, in other columns than the first, years and numbers under a heading that ends in ``_id``. A column
+``__index_level_0__`` is an index that pandas has written elsewhere: it has the row names, wherever it is.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .._tables import is_index_level
 from ..errors import GuessWarning, InvalidInputError, one_line
 from .addresses import is_address
 from .decoding import did_you_mean
@@ -63,6 +65,8 @@ def layout(name: str, lines: Sequence[tuple[int, list[str]]], header: bool | Non
             1,
             "the first two columns have no heading, as in an index of several levels; name the rows by one column",
         )
+    if header:
+        row_names = _index_level(name, first, row_names)
     number, sample = rows[0]
     at = _names_at(name, first if header else [], [cells for _, cells in rows], row_names)
     width = len(sample) - (at is not None)
@@ -78,9 +82,21 @@ def layout(name: str, lines: Sequence[tuple[int, list[str]]], header: bool | Non
     return Layout(True, at, width, cells)
 
 
+def _index_level(name: str, heading: list[str], row_names: Any) -> Any:
+    """The row names: the column that pandas has written as its index, which is never data, if there is one."""
+    places = [at for at, word in enumerate(heading) if is_index_level(word)]
+    if not places:
+        return row_names
+    level = heading[places[-1]]
+    named = row_names == level if isinstance(row_names, str) else row_names is True and places == [0]
+    if len(places) > 1 or not (row_names is None or named):
+        raise InvalidInputError(f"{name}: column {level!r} is an index that pandas has written, not data; remove it")
+    return level
+
+
 def _has_header(name: str, first: list[str], second: list[str]) -> bool:
     labels = first if is_number(first[0]) or len(first) == 1 else first[1:]  # the first cell may be a row's name
-    if not all(map(is_number, labels)):
+    if not all(map(is_number, labels)) or any(map(is_index_level, first)):
         return True
     rest = second[len(second) - len(labels) :]
     scale, unheaded = bool(second) and _is_scale(labels) and not _is_scale(rest), not first[0]
