@@ -636,7 +636,64 @@ def test_arrays_of_xarray(tmp_path):
     with pytest.raises(InvalidInputError, match=r"axes of the DataArray are dim_0, .* bands='first'"):
         open_source(nameless)
     with pytest.raises(InvalidInputError, match="three axes"):
-        fa.apps.unmix(nameless[0], 2)
+        fa.apps.unmix(nameless[0, 0], 2)
+
+
+def test_an_array_of_xarray_with_two_axes_is_pixels_by_bands():
+    """It was refused, though every other matrix is taken."""
+    xarray = pytest.importorskip("xarray", reason="not an extra: whoever has such an array has the library")
+    scene = fa.datasets.hyperspectral(12, 15, 20, 3, rng=0)
+    waves = 400.0 + 10 * np.arange(20)
+    array = xarray.DataArray(scene.A, dims=("pixel", "band"), coords={"wavelength": ("band", waves, {"units": "nm"})})
+    plain = fa.apps.unmix(scene.A, 3, shape=(12, 15))
+    stacked = xarray.DataArray(scene.cube, dims=("y", "x", "band")).stack(pixel=("y", "x")).transpose("pixel", "band")
+    for given, options in (
+        (array, {}),
+        (stacked, {}),
+        (array.T, {"bands": "first"}),
+        (xarray.DataArray(scene.A), {}),
+        (xarray.DataArray(scene.A, dims=("sample", "feature")), {}),
+        (xarray.DataArray(scene.A, dims=("row", "column")), {"bands": "last"}),
+        (xarray.DataArray(scene.A.T, dims=("row", "column")), {"bands": "first"}),
+    ):
+        result = fa.apps.unmix(given, 3, shape=(12, 15), **options)
+        np.testing.assert_array_equal(result.endmembers, plain.endmembers)
+        np.testing.assert_array_equal(result.maps, plain.maps)
+    columns = np.ascontiguousarray(scene.cube.transpose(1, 0, 2)).reshape(-1, 20)
+    turned = as_cube(xarray.DataArray(columns, dims=("pixel", "band")), shape=(12, 15), order="F")
+    np.testing.assert_array_equal(turned.image(turned.pixels), scene.cube)
+    cube = as_cube(array)
+    assert (cube.shape, cube.size, cube.info.units, cube.wavelengths.tolist()) == (
+        None,
+        (180, 20),
+        "nm",
+        waves.tolist(),
+    )
+
+
+def test_two_axes_of_xarray_that_are_not_pixels_and_bands_are_refused():
+    xarray = pytest.importorskip("xarray", reason="not an extra: whoever has such an array has the library")
+    values = CUBE.reshape(-1, 5)
+    for axes in (("band", "pixel"), ("Wavelength", "p"), ("y", "x"), ("x", "y"), ("lat", "lon"), ("pixel", "x")):
+        with pytest.raises(
+            InvalidInputError, match=rf"{', '.join(axes)}, .* pixels and bands: .*bands='first' or 'last'"
+        ):
+            fa.apps.unmix(xarray.DataArray(values, dims=axes), 2)
+    array = xarray.DataArray(values, dims=("pixel", "band"))
+    for options, message in (({"bands": "middle"}, "no middle axis"), ({"shape": (5, 5)}, "does not hold 12 pixels")):
+        with pytest.raises(InvalidInputError, match=message):
+            as_cube(array, **options)
+
+
+def test_a_matrix_of_xarray_that_is_still_packed_is_unpacked():
+    xarray = pytest.importorskip("xarray", reason="not an extra: whoever has such an array has the library")
+    values = CUBE.reshape(-1, 5).copy()
+    values[7, 2] = -1
+    array = xarray.DataArray(values, dims=("pixel", "band"), attrs={"_FillValue": -1, "scale_factor": 0.5})
+    expected = np.where(values == -1, np.nan, values * 0.5)
+    np.testing.assert_array_equal(as_cube(array).pixels, expected)
+    pytest.importorskip("dask", reason="extra dask")
+    np.testing.assert_array_equal(as_cube(array.chunk({"pixel": 5})).pixels, expected)
 
 
 def test_unmix_takes_paths_images_and_the_axis_of_the_bands(tmp_path):

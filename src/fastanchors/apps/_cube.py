@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -151,6 +151,8 @@ def as_cube(
         return check_order(scene, order)
     if is_scene_object(scene):
         source = scene_object(scene, bands=bands)
+        if source.scene.shape is None:
+            return matrix_cube(source, shape, "F" if order == "F" else "C", source.name, sure=sure or bands is not None)
         if shape is not None and tuple(shape) != source.scene.shape:
             raise InvalidInputError(f"{source.name} is an image of {source.scene.shape}, not {tuple(shape)}")
         return check_order(Cube(source, source.scene, source.name), order)
@@ -202,10 +204,8 @@ def matrix_cube(
     name: str,
     *,
     sure: bool,
-    wavelengths: NDArray[np.float64] | None = None,
-    units: str | None = None,
 ) -> Cube:
-    """Make a :class:`Cube` from a pixels × bands matrix."""
+    """Make a :class:`Cube` from a pixels × bands matrix, with what its ``scene`` knows about the bands."""
     pixels, bands = source.shape
     shape = _check_shape(shape)
     if shape is not None and shape[0] * shape[1] != pixels:
@@ -217,7 +217,7 @@ def matrix_cube(
             GuessWarning,
             stacklevel=3,
         )
-    return Cube(source, SceneInfo(shape, order, wavelengths, units), name)
+    return Cube(source, replace(source.scene or SceneInfo(None), shape=shape, order=order), name)
 
 
 def _check_shape(shape: Any) -> tuple[int, int] | None:

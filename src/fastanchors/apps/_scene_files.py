@@ -262,8 +262,8 @@ def _mat_matrix(file: MatFile, key: str, asked: _Asked, path: Path) -> Cube:
     asked = _with_size(asked, _image_size(arrays, key), stored.shape)
     source = stored.source(f"{path}:{key}", _bands_first(stored.shape, asked.shape, asked.bands), {})
     waves, units = wavelengths_in(file, source.shape[1])
-    order, sure = asked.order or "F", asked.bands is not None
-    return matrix_cube(source, asked.shape, order, str(path), sure=sure, wavelengths=waves, units=units)
+    source.scene = SceneInfo(None, wavelengths=waves, units=units)
+    return matrix_cube(source, asked.shape, asked.order or "F", str(path), sure=asked.bands is not None)
 
 
 def _image_size(arrays: dict[str, tuple[tuple[int, ...], Callable[[str], Any]]], key: str) -> tuple[int, int] | None:

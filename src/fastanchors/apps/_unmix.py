@@ -184,7 +184,9 @@ def unmix(
     ----------
     scene
         Height × width × bands array, pixels × bands array (masked ones too), an image of ``spectral.open_image``, an
-        xarray ``DataArray``, the path of a file, or a :class:`Cube` (see :func:`read_cube`).
+        xarray ``DataArray``, the path of a file, or a :class:`Cube` (see :func:`read_cube`). The rows of a
+        ``DataArray`` with two axes are pixels too; it is refused if its first axis is named as one of bands, or its
+        second as x or y, unless ``bands`` is given.
     k
         Number of materials; :func:`material_curve` helps to choose it.
     shape

@@ -5,6 +5,7 @@ Neither library is imported: objects are recognised by the module of their class
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from ..errors import InvalidInputError
 from .envi import header_scene
 from .packed import Packing, packing
 from .row_source import Source
-from .scene import MapAxis, SceneInfo, band_axes, declared_bands, is_turned, map_axis, placed, scene_source
+from .scene import BAND_NAMES, MapAxis, SceneInfo, band_axes, declared_bands, is_turned, map_axis, placed, scene_source
 
 __all__ = ["is_scene_object", "is_turned_mask", "scene_object"]
 
@@ -29,7 +30,10 @@ def is_scene_object(source: Any) -> bool:
 
 
 def scene_object(source: Any, *, bands: str | None = None) -> Source:
-    """The object as pixels × bands; ``bands`` is the band axis if the object does not name it."""
+    """The object as pixels × bands; ``bands`` is the band axis if the object does not name it.
+
+    The ``scene`` of an array of xarray with two axes has no shape.
+    """
     if _library(source) != "xarray":
         return _from_spectral(source)
     return _from_xarray(_only_cube(source) if hasattr(source, "data_vars") else source, bands)
@@ -100,34 +104,68 @@ def _only_cube(dataset: Any) -> Any:
 
 
 def _from_xarray(array: Any, bands: str | None) -> Source:
-    """A cube with a band axis named ``band``, ``wavelength``, …, or beside axes x and y, read line by line."""
+    """A cube with a band axis named ``band``, ``wavelength``, …, or beside axes x and y; or pixels × bands."""
+    if array.ndim == 2:
+        return _pixels_of_xarray(array, bands)
     if array.ndim != 3:
-        raise InvalidInputError(f"a scene has three axes, this DataArray has {array.ndim}: {', '.join(array.dims)}")
+        listed = ", ".join(map(str, array.dims)) or "none"
+        raise InvalidInputError(
+            f"a scene has three axes, or two (pixels, bands); this DataArray has: {listed}"
+        )
     lines, samples, at = band_axes(bands or _band_axis(array), "the DataArray")
     line_name, sample_name, band_name = (str(array.dims[axis]) for axis in (lines, samples, at))
     height, width, count = (int(array.shape[axis]) for axis in (lines, samples, at))
-    waves, units = _wavelengths(array, band_name)
-    known = {key: array.encoding[key] for key in ("scale_factor", "add_offset") if key in array.encoding}
-    given = {**known, **array.attrs} if array.dtype.kind in "iu" else array.attrs
-    facts = packing(given, array.dtype, "the DataArray", ("_FillValue", "missing_value", "nodata"))
+    facts = _packing(array)
     axes = _map_axis(array, line_name), _map_axis(array, sample_name)
     turned = is_turned(*axes)
-    scene = SceneInfo(
-        (width, height) if turned else (height, width),
-        "F" if turned else "C",
-        waves,
-        units,
-        None,
-        facts.missing[0] if facts.missing else None,
-        None if facts.factor == 1 else np.full(count, facts.factor),
-        None if facts.offset == 0 else np.full(count, facts.offset),
-        placed(_grid_mapping(array), *axes),
+    scene = replace(
+        _of_bands(array, band_name, facts),
+        shape=(width, height) if turned else (height, width),
+        order="F" if turned else "C",
+        map_info=placed(_grid_mapping(array), *axes),
     )
     read_lines = partial(_lines_of_xarray, array, (line_name, sample_name, band_name), facts)
     return scene_source("the DataArray", read_lines, (height, width, count), facts.dtype, scene)
 
 
-def _lines_of_xarray(array: Any, axes: tuple[str, str, str], facts: Packing, first: int, last: int) -> NDArray[Any]:
+def _pixels_of_xarray(array: Any, bands: str | None) -> Source:
+    """An array with two axes, pixels × bands like every matrix; raises if the names of its axes say otherwise."""
+    names = [str(name) for name in array.dims]
+    if bands == "middle":
+        raise InvalidInputError("the DataArray is a matrix, which has no middle axis; pass bands='first' or 'last'")
+    if bands is None and (names[0].lower() in BAND_NAMES or _map_axis(array, names[1]).role is not None):
+        raise InvalidInputError(
+            f"the axes of the DataArray are {', '.join(names)}, but those of a matrix are pixels and bands: say which "
+            "axis is the bands with bands='first' or 'last', or pass an array with three axes"
+        )
+    pixel_name, band_name = names[::-1] if bands == "first" else names
+    facts, sizes = _packing(array), array.sizes
+    read_lines = partial(_lines_of_xarray, array, (pixel_name, band_name), facts)
+    size = int(sizes[pixel_name]), 1, int(sizes[band_name])
+    return scene_source("the DataArray", read_lines, size, facts.dtype, _of_bands(array, band_name, facts))
+
+
+def _packing(array: Any) -> Packing:
+    known = {key: array.encoding[key] for key in ("scale_factor", "add_offset") if key in array.encoding}
+    given = {**known, **array.attrs} if array.dtype.kind in "iu" else array.attrs
+    return packing(given, array.dtype, "the DataArray", ("_FillValue", "missing_value", "nodata"))
+
+
+def _of_bands(array: Any, band_name: str, facts: Packing) -> SceneInfo:
+    """What is known without the size of the image: wavelengths, no-data value, factors."""
+    count = int(array.sizes[band_name])
+    waves, units = _wavelengths(array, band_name)
+    return SceneInfo(
+        None,
+        wavelengths=waves,
+        units=units,
+        ignore=facts.missing[0] if facts.missing else None,
+        scale=None if facts.factor == 1 else np.full(count, facts.factor),
+        offset=None if facts.offset == 0 else np.full(count, facts.offset),
+    )
+
+
+def _lines_of_xarray(array: Any, axes: tuple[str, ...], facts: Packing, first: int, last: int) -> NDArray[Any]:
     return facts.stored(np.asarray(array.isel({axes[0]: slice(first, last)}).transpose(*axes).data))
 
 
