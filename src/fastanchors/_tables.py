@@ -8,12 +8,10 @@ data: it is the index, in every kind of table.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from .errors import InvalidInputError, InvalidTypeError, MissingExtraError, one_line
+from ._packing import check_unpacked
+from .errors import InvalidTypeError, MissingExtraError, one_line
 
 __all__ = ["as_frame", "is_arrow", "is_index_level", "is_named_array"]
 
@@ -61,8 +59,7 @@ def as_frame(source: Any, name: str) -> Any:
         values = source.to_numpy()
     except (TypeError, ValueError, RuntimeError) as error:  # of indexes and arrays that are not those of NumPy
         raise InvalidTypeError(f"{name} cannot be converted to an array: {one_line(str(error))}") from None
-    packed = {key: source.encoding[key] for key in ("scale_factor", "add_offset") if key in source.encoding}
-    _check_unpacked({**(packed if values.dtype.kind in "iu" else {}), **source.attrs}, values, name)
+    check_unpacked(source, values, name)
     return pd.DataFrame(values, index=rows, columns=columns)
 
 
@@ -129,26 +126,3 @@ def _with_labels(table: Any, frame: Any) -> Any:
         ]
         frame.index = pd.Index(levels[0]) if len(levels) == 1 else pd.MultiIndex.from_arrays(levels)
     return frame
-
-
-def _check_unpacked(attributes: Mapping[Any, Any], values: Any, name: str) -> None:
-    """Raise if the attributes of an array say that its values are others than those stored, or that one is missing."""
-    plain = {"scale_factor": 1, "add_offset": 0}
-    wrong = [key for key in plain if np.any(attributes.get(key, plain[key]) != plain[key])]
-    if str(attributes.get("_Unsigned")).lower() == {"i": "true", "u": "false"}.get(values.dtype.kind):
-        wrong.append("_Unsigned")
-    if wrong:
-        shown = one_line(str(attributes[wrong[0]]), 60)
-        raise InvalidInputError(
-            f"{name} is packed: its attribute {wrong[0]} is {shown}; open it with mask_and_scale=True, or unpack it "
-            "with xarray.decode_cf"
-        )
-    for key in ("_FillValue", "missing_value", "nodata") if values.dtype.kind in "iuf" else ():
-        fill = np.ravel(attributes.get(key, []))
-        fill = fill.astype(values.dtype) if fill.dtype.kind == values.dtype.kind == "f" else fill
-        if fill.dtype.kind in "iuf" and (gone := np.isin(values, fill)).any():
-            row, column = np.argwhere(gone)[0]
-            raise InvalidInputError(
-                f"{name}[{row}, {column}] is missing: it is the {key} {values[row, column]:g}; fill in a number, or "
-                "leave the row out"
-            )

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._packing import packing
 from ..errors import InvalidInputError, StoreError
 from .arrays import dense_source
 from .hdf5 import check_stored, open_hdf5
-from .packed import packing, unpacked
+from .packed import unpacked
 from .row_source import Source, read_names, reading
 from .scene import (
     BAND_AXES,

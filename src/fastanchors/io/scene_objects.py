@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._packing import Packing, packing, packing_of_xarray
 from ..errors import InvalidInputError
 from .envi import header_scene
-from .packed import Packing, packing
 from .row_source import Source
 from .scene import BAND_NAMES, MapAxis, SceneInfo, band_axes, declared_bands, is_turned, map_axis, placed, scene_source
 
@@ -109,13 +109,11 @@ def _from_xarray(array: Any, bands: str | None) -> Source:
         return _pixels_of_xarray(array, bands)
     if array.ndim != 3:
         listed = ", ".join(map(str, array.dims)) or "none"
-        raise InvalidInputError(
-            f"a scene has three axes, or two (pixels, bands); this DataArray has: {listed}"
-        )
+        raise InvalidInputError(f"a scene has three axes, or two (pixels, bands); this DataArray has: {listed}")
     lines, samples, at = band_axes(bands or _band_axis(array), "the DataArray")
     line_name, sample_name, band_name = (str(array.dims[axis]) for axis in (lines, samples, at))
     height, width, count = (int(array.shape[axis]) for axis in (lines, samples, at))
-    facts = _packing(array)
+    facts = packing_of_xarray(array, "the DataArray")
     axes = _map_axis(array, line_name), _map_axis(array, sample_name)
     turned = is_turned(*axes)
     scene = replace(
@@ -139,16 +137,10 @@ def _pixels_of_xarray(array: Any, bands: str | None) -> Source:
             "axis is the bands with bands='first' or 'last', or pass an array with three axes"
         )
     pixel_name, band_name = names[::-1] if bands == "first" else names
-    facts, sizes = _packing(array), array.sizes
+    facts, sizes = packing_of_xarray(array, "the DataArray"), array.sizes
     read_lines = partial(_lines_of_xarray, array, (pixel_name, band_name), facts)
     size = int(sizes[pixel_name]), 1, int(sizes[band_name])
     return scene_source("the DataArray", read_lines, size, facts.dtype, _of_bands(array, band_name, facts))
-
-
-def _packing(array: Any) -> Packing:
-    known = {key: array.encoding[key] for key in ("scale_factor", "add_offset") if key in array.encoding}
-    given = {**known, **array.attrs} if array.dtype.kind in "iu" else array.attrs
-    return packing(given, array.dtype, "the DataArray", ("_FillValue", "missing_value", "nodata"))
 
 
 def _of_bands(array: Any, band_name: str, facts: Packing) -> SceneInfo:
