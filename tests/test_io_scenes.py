@@ -671,14 +671,26 @@ def test_an_array_of_xarray_with_two_axes_is_pixels_by_bands():
     )
 
 
-def test_two_axes_of_xarray_that_are_not_pixels_and_bands_are_refused():
+@pytest.mark.parametrize("axes", [("band", "pixel"), ("Wavelength", "p"), ("y", "x"), ("lat", "lon"), ("pixel", "x")])
+def test_a_matrix_whose_axes_are_not_pixels_and_bands_is_refused(tmp_path, axes):
+    xarray = pytest.importorskip("xarray", reason="not an extra: whoever has such an array has the library")
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    values = CUBE.reshape(-1, 5)
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        file["a"] = values
+        for at, axis in enumerate(axes):
+            file["a"].dims[at].label = axis
+    for given in (xarray.DataArray(values, dims=axes), tmp_path / "a.nc"):
+        message = rf"(?i){', '.join(axes)}, .* pixels and bands: transpose it, pass bands='last'"
+        with pytest.raises(InvalidInputError, match=message):
+            fa.apps.unmix(given, 2)
+        assert fa.apps.unmix(given, 2, bands="last").cube.size == (12, 5)
+    assert open_source(tmp_path / "a.nc").shape == (12, 5)  # any matrix may be built into a store
+
+
+def test_options_of_a_matrix_of_xarray():
     xarray = pytest.importorskip("xarray", reason="not an extra: whoever has such an array has the library")
     values = CUBE.reshape(-1, 5)
-    for axes in (("band", "pixel"), ("Wavelength", "p"), ("y", "x"), ("x", "y"), ("lat", "lon"), ("pixel", "x")):
-        with pytest.raises(
-            InvalidInputError, match=rf"{', '.join(axes)}, .* pixels and bands: .*bands='first' or 'last'"
-        ):
-            fa.apps.unmix(xarray.DataArray(values, dims=axes), 2)
     array = xarray.DataArray(values, dims=("pixel", "band"))
     for options, message in (({"bands": "middle"}, "no middle axis"), ({"shape": (5, 5)}, "does not hold 12 pixels")):
         with pytest.raises(InvalidInputError, match=message):

@@ -22,7 +22,7 @@ from ..io.matlab import MatFile, choose_variable, is_wavelengths, open_mat, wave
 from ..io.numpy_files import NpzFile, map_npy
 from ..io.open import open_source
 from ..io.row_source import Source, reading
-from ..io.scene import BAND_AXES, CHECKED_ENTRIES, SceneInfo, cube_source, doubt
+from ..io.scene import BAND_AXES, CHECKED_ENTRIES, SceneInfo, check_pixels, cube_source, doubt
 from ..io.scene_objects import is_turned_mask
 from ..matrix.contract import dense
 from ._cube import Cube, as_cube, check_order, matrix_cube
@@ -110,7 +110,9 @@ def _opened(path: Path, asked: _Asked) -> Cube:
     if source.shape[0] is None:  # the number of rows of a table is known only after reading it
         source = dense_source(str(path), np.concatenate([dense(block) for block in source.blocks()]))
     if source.scene is None:
-        return matrix_cube(source, asked.shape, asked.order or "C", str(path), sure=False)
+        if source.axes is not None and asked.bands is None:
+            check_pixels(source.axes, source.name)
+        return matrix_cube(source, asked.shape, asked.order or "C", str(path), sure=asked.bands is not None)
     return _image(path, source, asked)
 
 

@@ -48,9 +48,9 @@ def read_netcdf(
     """A cube of a netCDF 4 or HDF5 file as pixels × bands, line by line, or a data set with two axes as it is.
 
     ``variable`` is the path of a data set (or its last part); by default the largest with three axes (two, if there is
-    none), and for PRISMA the bands of both detectors. The band axis is ``bands``: ``"first"``, ``"middle"`` or
-    ``"last"``. By default it is the one whose dimension is named ``band``, ``wavelength``, …, or else the one beside an
-    x and a y axis, or else the one with the length of a data set of wavelengths, or else the last, with a warning if
+    none), and for PRISMA the bands of both detectors. The band axis of a cube is ``bands``: ``"first"``, ``"middle"``
+    or ``"last"``. By default it is the one whose dimension is named ``band``, ``wavelength``, …, or else the one beside
+    an x and a y axis, or else the one with the length of a data set of wavelengths, or else the last, with a warning if
     another axis looks more like the bands. ``_FillValue``, ``scale_factor``, ``add_offset``, wavelengths,
     ``good_wavelengths`` and the map position are stored in the source's ``scene``. If x is stored before y, the pixels
     run down the columns of the image.
@@ -96,7 +96,7 @@ def _cube(
 ) -> Source:
     cubes = {name: item for name, item in sets.items() if item.ndim == 3 and min(item.shape) > 0}
     tables = {name: item for name, item in sets.items() if item.ndim == 2 and min(item.shape) > 0}
-    if bands is None and (not cubes or not _named(cubes, variable)) and _named(tables, variable):
+    if bands in (None, "last") and (not cubes or not _named(cubes, variable)) and _named(tables, variable):
         return _matrix(path, tables, variable, row_names, column_names)
     key = _chosen(cubes, variable, path)
     item = cubes[key]
@@ -177,7 +177,8 @@ def _matrix(path: Path, tables: dict[str, Any], variable: str | None, row_names:
     array = unpacked(tables[key], f"{path}:{key}")
     names = {"row_names": read_names(row_names, "row"), "column_names": read_names(column_names, "column")}
     source = dense_source(f"{path}:{key}", array, chunk_rows=(array.chunks or (1,))[0], **names)
-    source.is_turned = is_turned(_map_axis(tables[key], 0), _map_axis(tables[key], 1))
+    source.axes = _map_axis(tables[key], 0), _map_axis(tables[key], 1)
+    source.is_turned = is_turned(*source.axes)
     return source
 
 

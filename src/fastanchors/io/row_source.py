@@ -68,6 +68,8 @@ class Source(BlockSource):
         The file in which column names were found automatically, or None.
     scene
         A :class:`~fastanchors.io.scene.SceneInfo` if rows are the pixels of an image, or None.
+    axes
+        The two axes of a table, as :class:`~fastanchors.io.scene.MapAxis`, if its file can name them, or None.
     is_turned
         Whether the rows of a table are those of an image along its x axis: the image is the table transposed.
     pick
@@ -107,6 +109,7 @@ class Source(BlockSource):
         self.column_names = column_names
         self.column_names_from: str | None = None
         self.scene: Any = None
+        self.axes: Any = None
         self.is_turned = False
         self.pick: Callable[[Any], Any] | None = None
         self.mapped: Any = None

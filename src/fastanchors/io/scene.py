@@ -28,6 +28,7 @@ __all__ = [
     "MapAxis",
     "SceneInfo",
     "band_axes",
+    "check_pixels",
     "cube_source",
     "declared_bands",
     "doubt",
@@ -274,6 +275,16 @@ def declared_bands(names: Sequence[Collection[str]], roles: Sequence[str | None]
     if len(found) != 1 and sorted(map(str, roles)) == ["None", "x", "y"]:
         found = [roles.index(None)]
     return list(BAND_AXES)[found[0]] if len(found) == 1 else None
+
+
+def check_pixels(axes: Iterable[MapAxis], name: str) -> None:
+    """Raise if the two axes of a matrix are named otherwise: the first as one of bands, or the second as x or y."""
+    pixels, bands = axes
+    if pixels.name.lower() in BAND_NAMES or bands.role is not None:
+        raise InvalidInputError(
+            f"the axes of {name} are {pixels.name}, {bands.name}, but those of a matrix are pixels and bands: "
+            "transpose it, pass bands='last' if that is what they are, or pass a cube with three axes"
+        )
 
 
 def is_turned(first: MapAxis, second: MapAxis) -> bool:

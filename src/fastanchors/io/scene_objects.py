@@ -17,7 +17,17 @@ from .._packing import Packing, packing, packing_of_xarray
 from ..errors import InvalidInputError
 from .envi import header_scene
 from .row_source import Source
-from .scene import BAND_NAMES, MapAxis, SceneInfo, band_axes, declared_bands, is_turned, map_axis, placed, scene_source
+from .scene import (
+    MapAxis,
+    SceneInfo,
+    band_axes,
+    check_pixels,
+    declared_bands,
+    is_turned,
+    map_axis,
+    placed,
+    scene_source,
+)
 
 __all__ = ["is_scene_object", "is_turned_mask", "scene_object"]
 
@@ -131,11 +141,8 @@ def _pixels_of_xarray(array: Any, bands: str | None) -> Source:
     names = [str(name) for name in array.dims]
     if bands == "middle":
         raise InvalidInputError("the DataArray is a matrix, which has no middle axis; pass bands='first' or 'last'")
-    if bands is None and (names[0].lower() in BAND_NAMES or _map_axis(array, names[1]).role is not None):
-        raise InvalidInputError(
-            f"the axes of the DataArray are {', '.join(names)}, but those of a matrix are pixels and bands: say which "
-            "axis is the bands with bands='first' or 'last', or pass an array with three axes"
-        )
+    if bands is None:
+        check_pixels((_map_axis(array, name) for name in names), "the DataArray")
     pixel_name, band_name = names[::-1] if bands == "first" else names
     facts, sizes = packing_of_xarray(array, "the DataArray"), array.sizes
     read_lines = partial(_lines_of_xarray, array, (pixel_name, band_name), facts)
