@@ -24,11 +24,16 @@ def test_fill_values_of_large_integers_are_exact():
     assert (facts.dtype, facts.missing) == (np.int64, (-1,))
 
 
-def test_a_fill_value_that_integers_cannot_have_does_not_change_others():
+def test_fill_values_that_the_type_cannot_have_do_not_change_others():
     """Entries with the second fill value became the first one without its fraction, which is a valid number."""
     facts = packing({"_FillValue": 0.5, "missing_value": [7, np.inf, 1e20]}, np.int16, "a")
     assert facts.missing == (7,)
     np.testing.assert_array_equal(facts.values(np.array([0, 7, 1], np.int16)), [0, np.nan, 1])
+    facts = packing({"_FillValue": -1.7976931348623157e308, "missing_value": 0.1}, np.float32, "a")
+    with np.errstate(over="raise"):
+        np.testing.assert_array_equal(facts.values(np.float32([0.1, 0.2])), np.float32([np.nan, 0.2]))
+    largest = np.finfo(np.float32).max
+    assert np.isnan(packing({"_FillValue": 3.4028235e38}, np.float32, "a").values(np.array([largest]))).all()
     assert packing({"_FillValue": [[1], [2, 3]], "missing_value": "x"}, np.int16, "a").missing == ()
     with pytest.raises(InvalidInputError, match=r"scale_factor is .* not one finite number"):
         packing({"scale_factor": [[1], [2, 3]]}, np.int16, "a")

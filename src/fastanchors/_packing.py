@@ -67,6 +67,9 @@ def packing(attributes: Mapping[Any, Any], dtype: Any, name: str, fills: tuple[s
         whole = [int(value) for value in found if math.isfinite(value) and value == int(value)]
         whole = [_in_sign(value, kept) for value in whole] if kept != plain else whole
         found = [value for value in whole if np.iinfo(kept).min <= value <= np.iinfo(kept).max]
+    elif kept.kind == "f":
+        with np.errstate(over="ignore"):
+            found = [value for value in found if math.isinf(value) or np.isfinite(kept.type(value))]
     factor, offset = (_number(attributes.get(key), key, name) for key in ("scale_factor", "add_offset"))
     if factor == 0:
         raise InvalidInputError(f"{name}: its scale_factor is 0, which makes all values equal; correct the attribute")
