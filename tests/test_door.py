@@ -334,6 +334,17 @@ def test_levels_of_a_lost_index_are_pairs_and_another_index_takes_precedence(tmp
         assert (list(matrix.row_names), list(matrix.column_names)) == (list("abcde"), list("xyzw"))
 
 
+@pytest.mark.parametrize(("labels", "missing"), [((7, None, 9), "<NA>"), ((0.5, None, 2.0), "nan"), ("a c", "None")])
+def test_missing_labels_of_a_lost_index_are_named_as_pandas_shows_them(tmp_path, labels, missing):
+    pa, pl = (pytest.importorskip(library, reason="optional") for library in ("pyarrow", "polars"))
+    pq = pytest.importorskip("pyarrow.parquet", reason="extra io")
+    labels = [None if label == " " else label for label in labels]
+    table = pa.table({"__index_level_0__": labels, "w": [1.0, 2.0, 3.0], "x": [2.0, 1.0, 1.0]})
+    pq.write_table(table, tmp_path / "lost.parquet")
+    for X in (table, pl.from_arrow(table), tmp_path / "lost.parquet"):
+        assert list(open_matrix(X).row_names) == [str(labels[0]), missing, str(labels[2])]
+
+
 def test_a_lost_index_in_text_tables_and_dask_frames(tmp_path):
     frame = _lost_indexes(tmp_path, [(7, 3, 9, 1, 4)])["pandas"]
     frame.columns = ["400", "500", "600", "__index_level_0__", "700"]

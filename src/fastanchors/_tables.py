@@ -13,12 +13,12 @@ from typing import Any
 from ._packing import check_unpacked
 from .errors import InvalidTypeError, MissingExtraError, one_line
 
-__all__ = ["as_frame", "is_arrow", "is_index_level", "is_named_array"]
+__all__ = ["NULLABLE", "as_frame", "is_arrow", "is_index_level", "is_named_array"]
 
 _LEVEL = re.compile(r"__index_level_\d+__")
 
 # Integers of Arrow, which to_pandas() rounds to float64 if some are missing, and the types of pandas that keep them.
-_NULLABLE = {f"{sign}int{bits}": f"{sign.upper()}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+NULLABLE = {f"{sign}int{bits}": f"{sign.upper()}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
 def is_arrow(source: Any) -> bool:
@@ -74,7 +74,7 @@ def _frame_of_arrow(table: Any, name: str) -> Any:
         advice = "pip install 'fastanchors[pandas]'"
         raise MissingExtraError(f"{name} is an Arrow table, which is read with pandas: {advice}") from None
     gaps = {field.type for field, column in zip(table.schema, table.columns, strict=True) if column.null_count}
-    nullable = {kind: pd.api.types.pandas_dtype(_NULLABLE[str(kind)]) for kind in gaps if str(kind) in _NULLABLE}
+    nullable = {kind: pd.api.types.pandas_dtype(NULLABLE[str(kind)]) for kind in gaps if str(kind) in NULLABLE}
     try:
         return _with_labels(table, table.to_pandas(types_mapper=nullable.get))
     except MemoryError:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tables import is_index_level
+from .._tables import NULLABLE, is_index_level
 from .._validate import check_choice, check_extent
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
 from .addresses import openable
@@ -71,8 +71,9 @@ def read_parquet(
         raise InvalidInputError(f"{path}: two columns are named {twice!r}; rename one")
     check_choice(layout, ("dense", "triplets", None), name="layout")
     check_claim(str(path), int(file.metadata.num_rows) * len(names), path.stat().st_size)  # at least a byte per value
-    index = _index_columns(file) or dict.fromkeys(filter(is_index_level, names), "")
-    fields = [field for field in fields if field.name in index or not is_index_level(field.name)]
+    levels = {field.name: NULLABLE.get(str(field.type), "object") for field in fields if is_index_level(field.name)}
+    index = _index_columns(file) or levels
+    fields = [field for field in fields if field.name in index or field.name not in levels]
     table = _Table(str(path), file, {field.name: field.type for field in fields}, index)
     table.extensions = {field.name for field in fields if b"ARROW:extension:name" in (field.metadata or {})}
     values = tuple(name for name in table.fields if name not in table.index)
