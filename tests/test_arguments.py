@@ -424,6 +424,8 @@ TWO = np.array([1, 2])
 LARGE = np.full((3, 3), 1e308)
 OPTIONS = {
     "sums of entries of A overflow": lambda: fa.FGNSR().seek(LARGE, 2),
+    "sums of entries of A overflow; divide A": lambda: fa.SPA(precondition="svd").seek(LARGE, 2),
+    "the projections of A overflow; divide A": lambda: fa.DCA().seek(LARGE, 2),
     "inhomogeneous": lambda: fa.apps.unmix([[1, 2], [3]], 1),
     "smoothness": lambda: fa.datasets.hyperspectral(smoothness=10**29),
     "family": lambda: fa.datasets.family([]),

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from .._validate import check_choice
-from ..errors import FastAnchorsError, InvalidInputError, RankError, TooLargeError
+from ..errors import FastAnchorsError, RankError, TooLargeError
 from ..matrix import RowMatrix
+from ..matrix.scaled import finite
 
 __all__ = ["Geometry", "available_memory", "check_memory", "distinct_points", "minimise"]
 
@@ -76,9 +77,7 @@ def distinct_points(data: RowMatrix, k: int, geometry: Geometry) -> tuple[NDArra
     check_memory(24 * m * n, f"holding {m} rows of {n} columns as points")
     points = data.dense_rows(np.arange(m))
     with np.errstate(over="ignore"):
-        sums = points.sum(axis=1)
-    if not np.isfinite(sums).all():
-        raise InvalidInputError("sums of entries of A overflow; divide A by its largest entry")
+        sums = finite(points.sum(axis=1))
     rows = np.flatnonzero(sums > 0)
     if rows.size == 0:
         raise RankError("every row of A is zero: it has no anchors", rank=0)
