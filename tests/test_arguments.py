@@ -435,6 +435,7 @@ OPTIONS = {
     "selection": lambda: fa.FAS("paper", selection=TWO),
     "dimension": lambda: fa.DCA(dimension=TWO),
     "max_work": lambda: fa.AroraLP(max_work=TWO),
+    "max_work must": lambda: fa.Hottopixx(max_work=-1.0),
     "side": lambda: fa.fkv(np.eye(3), 2, side=TWO),
     "exact": lambda: fa.lowrank.solve(np.eye(3), np.ones(3), 2, exact=TWO),
     "signed": lambda: fa.open_matrix(np.eye(3), signed=TWO),
