@@ -15,7 +15,7 @@ PACKAGE = "fastanchors"
 # From the bottom up. A room may import those on lines above its own, and its own modules.
 ORDER = [
     ["errors", "_version", "_types", "_lazy_names", "_openers", "_maps", "_signals"],
-    ["_tables"],
+    ["_equality", "_tables"],
     ["_jit", "_rng", "_parallel", "_params", "_replacing", "_units", "_validate"],
     ["matrix"],
     ["anchors"],
